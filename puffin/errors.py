@@ -1,0 +1,187 @@
+"""
+Every error this project raises on purpose, sorted by what the caller does next.
+
+::
+
+    PuffinError
+    ├── UsageError                      fix the call
+    │   ├── ClosedWriterError               a writer was used after finish or failure
+    │   └── MissingDependencyError          an extra is not installed
+    ├── NotFoundError                   name something that exists
+    │   ├── FileNotFound
+    │   ├── TableNotFound
+    │   ├── SnapshotNotFound
+    │   └── ColumnNotFound
+    ├── CorruptError                    distrust the file
+    │   ├── CorruptPuffinError              the layout of a Puffin file; carries the broken rule
+    │   │   ├── MagicError
+    │   │   ├── SizeError
+    │   │   ├── FlagsError
+    │   │   ├── FooterPayloadError
+    │   │   ├── FooterFieldError
+    │   │   ├── BlobRangeError
+    │   │   ├── BlobOverlapError
+    │   │   ├── BlobPayloadError
+    │   │   └── SizeLimitError              more than the caller is willing to hold
+    │   ├── CorruptSketchError
+    │   ├── CorruptDeletionVectorError
+    │   ├── CorruptMetadataError            table metadata, manifests
+    │   └── CorruptDataFileError            data files, delete files
+    ├── UnsupportedError                upgrade, or use another engine for this one
+    │   ├── UnsupportedCodecError
+    │   ├── UnsupportedTypeError
+    │   └── UnsupportedTableError
+    ├── ConflictError                   retry: another writer was faster
+    ├── CommitUnknownError              investigate: the commit may or may not have happened
+    └── StorageError                    check the store, then retry
+
+A message says what is wrong, where, what was expected and what was found. The error of another library
+is never let through: it is the ``__cause__`` of one of these.
+"""
+
+from __future__ import annotations
+
+
+class PuffinError(Exception):
+    """The root: everything this project raises on purpose is one of these."""
+
+
+class UsageError(PuffinError):
+    """The call itself cannot be carried out; nothing was read or written."""
+
+
+class ClosedWriterError(UsageError):
+    """A Puffin writer was used after it finished or failed."""
+
+
+class MissingDependencyError(UsageError):
+    """A library of an optional extra is needed and not installed."""
+
+    def __init__(self, library: str, extra: str) -> None:
+        super().__init__(f"{library} is not installed: pip install 'puffin-sidecar[{extra}]'")
+        self.library = library
+        self.extra = extra
+
+
+class NotFoundError(PuffinError):
+    """What was named does not exist."""
+
+
+class FileNotFound(NotFoundError):
+    """No file at the path."""
+
+
+class TableNotFound(NotFoundError):
+    """No table at the path, or none of that name in the catalog."""
+
+
+class SnapshotNotFound(NotFoundError):
+    """The table has no such snapshot, branch or tag."""
+
+
+class ColumnNotFound(NotFoundError):
+    """The schema has no such column."""
+
+
+class CorruptError(PuffinError):
+    """The bytes break the rules of their format."""
+
+
+class CorruptPuffinError(CorruptError):
+    """
+    A Puffin file breaks a rule of its layout.
+
+    Attributes:
+        rule: The name of the rule, stable across releases (``"head-magic"``).
+        offset: The offset in the file, in bytes, where the rule is broken, or None if it has no place.
+        expected: What the rule asks for.
+        found: What stands there.
+    """
+
+    def __init__(self, rule: str, *, offset: int | None, expected: object, found: object) -> None:
+        where = "" if offset is None else f" at offset {offset}"
+        super().__init__(f"{rule}{where}: expected {expected}, found {found}")
+        self.rule = rule
+        self.offset = offset
+        self.expected = expected
+        self.found = found
+
+
+class MagicError(CorruptPuffinError):
+    """One of the three magics is not ``PFA1``: not a Puffin file, or cut short."""
+
+
+class SizeError(CorruptPuffinError):
+    """The file, the footer or the footer payload has an impossible size, or two sizes disagree."""
+
+
+class FlagsError(CorruptPuffinError):
+    """A reserved footer flag is set."""
+
+
+class FooterPayloadError(CorruptPuffinError):
+    """The footer payload cannot be decompressed, is not UTF-8 or is not JSON."""
+
+
+class FooterFieldError(CorruptPuffinError):
+    """A field of the footer payload is missing, has the wrong JSON type or is out of range."""
+
+
+class BlobRangeError(CorruptPuffinError):
+    """A blob begins before the first byte after the head magic or reaches into the footer."""
+
+
+class BlobOverlapError(CorruptPuffinError):
+    """Two blobs share bytes."""
+
+
+class BlobPayloadError(CorruptPuffinError):
+    """A blob's bytes are not one frame of its codec with the content size it claims."""
+
+
+class SizeLimitError(CorruptPuffinError):
+    """Something is larger than the caller's limit; raise the limit to read it all the same."""
+
+
+class CorruptSketchError(CorruptError):
+    """The bytes are not the image of a compact theta sketch."""
+
+
+class CorruptDeletionVectorError(CorruptError):
+    """The bytes are not a ``deletion-vector-v1`` payload."""
+
+
+class CorruptMetadataError(CorruptError):
+    """Table metadata, a manifest list or a manifest cannot be understood."""
+
+
+class CorruptDataFileError(CorruptError):
+    """A data file or a delete file cannot be read."""
+
+
+class UnsupportedError(PuffinError):
+    """Valid, but this version cannot do it."""
+
+
+class UnsupportedCodecError(UnsupportedError):
+    """A compression codec this version does not know."""
+
+
+class UnsupportedTypeError(UnsupportedError):
+    """A column type that has no single-value bytes to hash."""
+
+
+class UnsupportedTableError(UnsupportedError):
+    """A table feature, file format or catalog this version cannot honour."""
+
+
+class ConflictError(PuffinError):
+    """Another writer committed first; nothing was changed, so the same call may succeed."""
+
+
+class CommitUnknownError(PuffinError):
+    """The store failed while committing: the commit may have happened, and no file was deleted."""
+
+
+class StorageError(PuffinError):
+    """Reading or writing failed in the file system, the object store or the catalog."""

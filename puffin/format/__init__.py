@@ -1,0 +1,1 @@
+"""The Puffin file format: bytes in, values out; no tables, no paths."""

@@ -1,0 +1,1 @@
+"""The planner's lookup: NDV from metadata alone."""

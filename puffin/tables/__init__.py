@@ -1,0 +1,1 @@
+"""Tables: what a planner asks about and where statistics are committed."""

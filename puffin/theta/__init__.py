@@ -1,0 +1,1 @@
+"""Theta sketches over Iceberg single-value bytes."""
