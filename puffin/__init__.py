@@ -1,0 +1,59 @@
+"""
+NDV statistics for Iceberg tables: Puffin files, theta sketches and planner lookups.
+
+The names below are loaded when they are first used, so that importing the package costs nothing: a dump of
+a small file must not wait for Arrow, and a planner must not load Spark.
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from puffin.errors import PuffinError
+
+if TYPE_CHECKING:
+    from puffin.deletion_vector import DeletionVector
+    from puffin.format import Blob, PuffinReader, PuffinWriter
+    from puffin.lookup import ndv
+    from puffin.tables.load import load_table
+    from puffin.theta import ThetaSketch
+
+__all__ = [
+    "Blob",
+    "DeletionVector",
+    "PuffinError",
+    "PuffinReader",
+    "PuffinWriter",
+    "ThetaSketch",
+    "load_table",
+    "ndv",
+]
+
+try:
+    __version__ = metadata.version("puffin-sidecar")
+except metadata.PackageNotFoundError:  # shipped to an executor as sources
+    __version__ = "0+unknown"
+
+_HOMES = {
+    "Blob": "puffin.format",
+    "DeletionVector": "puffin.deletion_vector",
+    "PuffinReader": "puffin.format",
+    "PuffinWriter": "puffin.format",
+    "ThetaSketch": "puffin.theta",
+    "load_table": "puffin.tables.load",
+    "ndv": "puffin.lookup",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

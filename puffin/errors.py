@@ -5,7 +5,8 @@ Every error this project raises on purpose, sorted by what the caller does next.
 
     PuffinError
     ├── UsageError                      fix the call
-    │   ├── ClosedWriterError               a writer was used after finish or failure
+    │   └── ClosedWriterError               a writer was used after finish or failure
+    ├── SetupError                      install or configure something
     │   └── MissingDependencyError          an extra is not installed
     ├── NotFoundError                   name something that exists
     │   ├── FileNotFound
@@ -41,9 +42,15 @@ is never let through: it is the ``__cause__`` of one of these.
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class PuffinError(Exception):
-    """The root: everything this project raises on purpose is one of these."""
+    """The root: everything this project raises on purpose is one of these. All of them can be pickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Whatever a class's constructor takes: an executor's error has to reach the driver.
+        return _rebuild, (type(self), self.args, dict(self.__dict__))
 
 
 class UsageError(PuffinError):
@@ -54,7 +61,11 @@ class ClosedWriterError(UsageError):
     """A Puffin writer was used after it finished or failed."""
 
 
-class MissingDependencyError(UsageError):
+class SetupError(PuffinError):
+    """This machine lacks something that the call needs: Java, a working Spark, a configured catalog."""
+
+
+class MissingDependencyError(SetupError):
     """A library of an optional extra is needed and not installed."""
 
     def __init__(self, library: str, extra: str) -> None:
@@ -185,3 +196,10 @@ class CommitUnknownError(PuffinError):
 
 class StorageError(PuffinError):
     """Reading or writing failed in the file system, the object store or the catalog."""
+
+
+def _rebuild(cls: type[PuffinError], args: tuple[Any, ...], attributes: dict[str, Any]) -> PuffinError:
+    error = cls.__new__(cls)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error

@@ -1,1 +1,39 @@
-"""The Puffin file format: bytes in, values out; no tables, no paths."""
+"""
+The Puffin file format: bytes in, values out; no tables, no paths.
+
+``PuffinReader`` and ``PuffinWriter`` are the two ways through it, and the frozen values of ``model`` are what goes in
+and comes out. Byte ranges come from a ``RangeSource`` and bytes go to a ``Sink``.
+"""
+
+from puffin.format.compression import LZ4, ZSTD
+from puffin.format.model import (
+    CREATED_BY,
+    DELETION_VECTOR_V1,
+    THETA_V1,
+    Blob,
+    BlobMetadata,
+    FileMetadata,
+    RawBlob,
+    WrittenFile,
+)
+from puffin.format.reader import Limits, PuffinReader
+from puffin.format.source import RangeSource
+from puffin.format.writer import PuffinWriter, Sink
+
+__all__ = [
+    "CREATED_BY",
+    "DELETION_VECTOR_V1",
+    "LZ4",
+    "THETA_V1",
+    "ZSTD",
+    "Blob",
+    "BlobMetadata",
+    "FileMetadata",
+    "Limits",
+    "PuffinReader",
+    "PuffinWriter",
+    "RangeSource",
+    "RawBlob",
+    "Sink",
+    "WrittenFile",
+]

@@ -1,0 +1,53 @@
+"""``puffin ndv``: what a planner would be told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from puffin.cli.options import as_json, column_names, diagnostics, of_catalog, of_snapshot
+from puffin.cli.render import print_json
+
+if TYPE_CHECKING:
+    from puffin.lookup import TableAnswer
+    from puffin.tables.base import SnapshotSelector
+
+
+@click.command(name="ndv")
+@click.argument("table")
+@click.argument("columns", nargs=-1, callback=column_names)
+@of_catalog
+@of_snapshot
+@as_json
+@diagnostics
+def command(
+    table: str,
+    columns: tuple[str, ...] | None,
+    catalog: str | None,
+    catalog_properties: dict[str, str],
+    selector: SnapshotSelector,
+    json_output: bool,
+) -> None:
+    """
+    Look up the number of distinct values of columns, from table metadata alone.
+
+    TABLE is the path or URI of a table directory or of an Iceberg metadata file; with --catalog, namespace.table.
+    COLUMN is a name or dotted path in the current schema; by default every primitive column outside lists and maps.
+    """
+    from puffin.lookup import lookup
+    from puffin.tables.load import load_table
+
+    answer = lookup(load_table(table, catalog=catalog, catalog_properties=catalog_properties), columns, selector)
+    if json_output:
+        print_json(answer.to_json())
+    else:
+        _print(answer)
+
+
+def _print(answer: TableAnswer) -> None:
+    from puffin.cli.render import columns_table, console
+
+    snapshot = "no snapshot yet" if answer.snapshot_id is None else f"snapshot {answer.snapshot_id}"
+    console().print(f"{answer.table} ({answer.format}, {snapshot})")
+    console().print(columns_table(answer.columns))

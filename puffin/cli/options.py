@@ -1,0 +1,122 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import logging
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from puffin.tables.base import SnapshotSelector
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def diagnostics(command: _Command) -> _Command:
+    """``--debug`` and ``--verbose``."""
+    return _decorated(
+        command,
+        click.option("--verbose", is_flag=True, expose_value=False, callback=_set_verbose, help="Log to stderr."),
+        click.option("--debug", is_flag=True, expose_value=False, callback=_set_debug, help="Tracebacks on errors."),
+    )
+
+
+def as_json(command: _Command) -> _Command:
+    """``--json``, as ``json_output``."""
+    return click.option("--json", "json_output", is_flag=True, help="One JSON document on stdout.")(command)
+
+
+def of_catalog(command: _Command) -> _Command:
+    """``--catalog`` and ``--catalog-property``, as ``catalog`` and ``catalog_properties``."""
+    return _decorated(
+        command,
+        click.option("--catalog", metavar="NAME", help="TABLE is namespace.table of this pyiceberg catalog."),
+        click.option(
+            "--catalog-property",
+            "catalog_properties",
+            multiple=True,
+            metavar="K=V",
+            callback=key_values,
+            help="A property of the catalog; may be repeated.",
+        ),
+    )
+
+
+def of_snapshot(command: _Command) -> _Command:
+    """``--snapshot-id``, ``--ref`` and ``--as-of``, as one ``selector``."""
+
+    @functools.wraps(command)
+    def with_selector(*args: Any, snapshot_id: int | None, ref: str | None, as_of: int | None, **kwargs: Any) -> Any:
+        return command(*args, selector=_selector(snapshot_id, ref, as_of), **kwargs)
+
+    decorated: Any = _decorated(
+        with_selector,
+        click.option("--snapshot-id", type=int, metavar="N", help="The snapshot; the current one by default."),
+        click.option("--ref", metavar="NAME", help="The snapshot of a branch or tag."),
+        click.option(
+            "--as-of",
+            metavar="TIMESTAMP",
+            callback=_timestamp_ms,
+            help="The snapshot that was current then: ISO 8601 with a zone, e.g. 2024-01-02T03:04:05Z.",
+        ),
+    )
+    return decorated  # type: ignore[no-any-return]
+
+
+def column_names(_: click.Context, __: click.Parameter, values: Iterable[str]) -> tuple[str, ...] | None:
+    """Names given one by one, or several with commas between; None if there are none."""
+    names = tuple(name for value in values for name in value.split(",") if name)
+    return names or None
+
+
+def key_values(_: click.Context, parameter: click.Parameter, values: Iterable[str]) -> dict[str, str]:
+    """``K=V`` pairs as a mapping; the last one of a key counts."""
+    pairs = [value.partition("=") for value in values]
+    for key, equals, _value in pairs:
+        if not key or not equals:
+            raise click.BadParameter(f"expected K=V, found {key!r}", param=parameter)
+    return {key: value for key, _, value in pairs}
+
+
+def _decorated(command: _Command, *options: Callable[[_Command], _Command]) -> _Command:
+    for option in options:
+        command = option(command)
+    return command
+
+
+def _selector(snapshot_id: int | None, ref: str | None, as_of_ms: int | None) -> SnapshotSelector:
+    from puffin.tables.base import SnapshotSelector
+
+    if sum(given is not None for given in (snapshot_id, ref, as_of_ms)) > 1:
+        raise click.UsageError("--snapshot-id, --ref and --as-of exclude each other")
+    return SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
+
+
+def _timestamp_ms(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        at = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError as exc:
+        raise click.BadParameter(f"expected an ISO 8601 timestamp, found {text!r}", param=parameter) from exc
+    if at.tzinfo is None:
+        raise click.BadParameter(f"expected a timestamp with a zone, found {text!r}", param=parameter)
+    return round(at.timestamp() * 1000)
+
+
+def _set_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.find_root().obj["debug"] = True
+
+
+def _set_verbose(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.find_root().obj["verbose"] = True
+        logging.basicConfig(
+            stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
+        )

@@ -1,0 +1,198 @@
+"""
+The footer payload as JSON (spec, "Footer Payload"): the only place that knows the keys.
+
+Rendering writes what Iceberg's Java library writes: compact, keys in the order of the spec, ``compression-codec`` and
+``properties`` only where there are any, characters beyond ASCII as they are.
+
+Parsing is as strict as that library about the fields of the spec and as generous about the rest: unknown keys are
+ignored, a null ``compression-codec`` is an absent one, and nothing else may be null. It is stricter where a lenient
+parser would have to choose: a key may not stand twice in an object, and NaN and Infinity are not JSON. A field that is
+wrong is named by its path (``blobs[2].offset``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+from puffin.errors import FooterFieldError, FooterPayloadError
+from puffin.format.layout import check_limit
+from puffin.format.model import INT32, INT64, BlobMetadata, FileMetadata
+
+_MISSING = object()
+_LONGEST_SHOWN = 40  # characters of a value in an error
+
+
+def render(metadata: FileMetadata) -> bytes:
+    """Render the footer payload, not compressed, as UTF-8 encoded JSON."""
+    document: dict[str, Any] = {"blobs": [_blob_document(blob) for blob in metadata.blobs]}
+    if metadata.properties:
+        document["properties"] = dict(metadata.properties)
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def parse(payload: bytes, *, offset: int, max_blobs: int) -> FileMetadata:
+    """
+    Parse a footer payload that is no longer compressed.
+
+    Args:
+        payload: UTF-8 encoded JSON.
+        offset: Where the payload stands in the file, for the errors.
+        max_blobs: How many blobs to accept.
+
+    Raises:
+        FooterPayloadError: Not UTF-8, not JSON, or a key stands twice.
+        FooterFieldError: A field is missing, of the wrong JSON type or out of range.
+        SizeLimitError: There are more than ``max_blobs`` blobs.
+    """
+    root = _Node(_load(payload, offset), "", offset).as_object()
+    blobs = root["blobs"].as_array()
+    check_limit("blob-count-limit", len(blobs), max_blobs, offset, "blobs")
+    return FileMetadata(
+        blobs=tuple(_parse_blob(blob.as_object()) for blob in blobs), properties=root["properties"].as_properties()
+    )
+
+
+def _blob_document(blob: BlobMetadata) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "type": blob.type,
+        "fields": list(blob.fields),
+        "snapshot-id": blob.snapshot_id,
+        "sequence-number": blob.sequence_number,
+        "offset": blob.offset,
+        "length": blob.length,
+    }
+    if blob.compression_codec is not None:
+        document["compression-codec"] = blob.compression_codec
+    if blob.properties:
+        document["properties"] = dict(blob.properties)
+    return document
+
+
+def _parse_blob(blob: _Object) -> BlobMetadata:
+    return BlobMetadata(
+        type=blob["type"].as_string(),
+        fields=tuple(field_id.as_integer("an int", INT32) for field_id in blob["fields"].as_array()),
+        snapshot_id=blob["snapshot-id"].as_integer("a long", INT64),
+        sequence_number=blob["sequence-number"].as_integer("a long", INT64),
+        offset=blob["offset"].as_integer("a non-negative long", range(INT64.stop)),
+        length=blob["length"].as_integer("a non-negative long", range(INT64.stop)),
+        compression_codec=blob["compression-codec"].as_optional_string(),
+        properties=blob["properties"].as_properties(),
+    )
+
+
+def _load(payload: bytes, offset: int) -> object:
+    """Any JSON value, or the error of a payload that is not JSON."""
+    try:
+        text = payload.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        byte = f"0x{payload[exc.start]:02x} in byte {exc.start} of the payload"
+        raise FooterPayloadError("footer-utf8", offset=offset, expected="UTF-8", found=byte) from exc
+
+    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        document = dict(pairs)
+        if len(document) < len(pairs):
+            key, times = Counter(key for key, _ in pairs).most_common(1)[0]
+            found = f"{_shown(key)} {times} times"
+            raise FooterPayloadError("footer-json-keys", offset=offset, expected="distinct keys", found=found)
+        return document
+
+    def refuse_constant(name: str) -> NoReturn:
+        raise FooterPayloadError("footer-json", offset=offset, expected="a JSON number", found=name)
+
+    try:
+        return json.loads(text, object_pairs_hook=distinct, parse_constant=refuse_constant)
+    except (ValueError, RecursionError) as exc:  # the ValueErrors are JSONDecodeError and the limit on digits
+        raise FooterPayloadError("footer-json", offset=offset, expected="one JSON document", found=str(exc)) from exc
+
+
+class _Node:
+    """A JSON value and its path: each ``as_`` method is a type that the spec asks for."""
+
+    def __init__(self, value: object, path: str, offset: int) -> None:
+        self._value = value
+        self._path = path
+        self._offset = offset
+
+    def as_object(self) -> _Object:
+        if not isinstance(self._value, dict):
+            raise self._wrong("an object")
+        return _Object(self._value, self._path, self._offset)
+
+    def as_array(self) -> _Array:
+        if not isinstance(self._value, list):
+            raise self._wrong("an array")
+        return _Array(self._value, self._path, self._offset)
+
+    def as_string(self) -> str:
+        if not isinstance(self._value, str):
+            raise self._wrong("a string")
+        try:
+            self._value.encode()
+        except UnicodeEncodeError as exc:  # a JSON escape can spell half of a surrogate pair
+            raise self._wrong("a string of Unicode characters") from exc
+        return self._value
+
+    def as_optional_string(self) -> str | None:
+        return None if self._value is None or self._value is _MISSING else self.as_string()
+
+    def as_integer(self, kind: str, bounds: range) -> int:
+        if not isinstance(self._value, int) or isinstance(self._value, bool) or self._value not in bounds:
+            raise self._wrong(kind)
+        return self._value
+
+    def as_properties(self) -> Mapping[str, str]:
+        if self._value is _MISSING:
+            return {}
+        return {name.as_string(): value.as_string() for name, value in self.as_object().entries()}
+
+    def _wrong(self, kind: str) -> FooterFieldError:
+        expected = f"{self._path or 'the footer payload'} to be {kind}"
+        return FooterFieldError("footer-field", offset=self._offset, expected=expected, found=_shown(self._value))
+
+
+class _Array:
+    """A JSON array and its path; its nodes are made one by one, so that a long array stays as small as it is."""
+
+    def __init__(self, values: list[object], path: str, offset: int) -> None:
+        self._values = values
+        self._path = path
+        self._offset = offset
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[_Node]:
+        return (_Node(value, f"{self._path}[{index}]", self._offset) for index, value in enumerate(self._values))
+
+
+class _Object:
+    """A JSON object and its path; a key that is absent gives a node that is missing."""
+
+    def __init__(self, values: dict[str, object], path: str, offset: int) -> None:
+        self._values = values
+        self._path = path
+        self._offset = offset
+
+    def __getitem__(self, key: str) -> _Node:
+        path = f"{self._path}.{key}" if self._path else key
+        return _Node(self._values.get(key, _MISSING), path, self._offset)
+
+    def entries(self) -> Iterator[tuple[_Node, _Node]]:
+        """Its keys and values, as nodes both; for an object whose keys are not those of the spec."""
+        for key, value in self._values.items():
+            path = f"{self._path}[{_shown(key)}]"
+            yield _Node(key, f"the key of {path}", self._offset), _Node(value, path, self._offset)
+
+
+def _shown(value: object) -> str:
+    """A value as an error shows it: as JSON, on one short line."""
+    if value is _MISSING:
+        return "nothing"
+    if isinstance(value, (dict, list)):
+        return "an object" if isinstance(value, dict) else "an array"
+    text = json.dumps(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."

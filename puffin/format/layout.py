@@ -1,0 +1,166 @@
+"""
+Where everything is in a Puffin file (spec, "File structure"), and one small check per rule.
+
+::
+
+    Puffin file                                    Footer
+    ┌────────┬────────┬─────┬────────┬────────┐    ┌───────┬───────────────┬─────────────┬───────┬───────┐
+    │ Magic  │ Blob 1 │ ... │ Blob n │ Footer │    │ Magic │ FooterPayload │ PayloadSize │ Flags │ Magic │
+    └────────┴────────┴─────┴────────┴────────┘    └───────┴───────────────┴─────────────┴───────┴───────┘
+    0        4                       footer start      4      PayloadSize         4          4       4
+                                                                           └──────── footer struct ──────┘
+
+The *footer struct* is the fixed end of the footer, the one place that can be found without knowing anything but the
+file size. A check takes what was found, says nothing if it is sound, and else raises the error that names the rule.
+Nothing here reads: the checks stand between a number from the file and the first use of it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from puffin.errors import BlobOverlapError, BlobRangeError, FlagsError, MagicError, SizeError, SizeLimitError
+from puffin.format.model import INT32, BlobMetadata
+
+MAGIC = b"PFA1"  # Puffin Fratercula arctica, version 1
+
+FIRST_BLOB_OFFSET = len(MAGIC)
+
+_FOOTER_STRUCT = struct.Struct("<iI4s")  # signed payload size, flags with byte 0 lowest, magic
+FOOTER_STRUCT_SIZE = _FOOTER_STRUCT.size
+FLAGS_OFFSET_IN_FOOTER_STRUCT = 4
+MAGIC_OFFSET_IN_FOOTER_STRUCT = FLAGS_OFFSET_IN_FOOTER_STRUCT + 4
+
+FOOTER_OVERHEAD = len(MAGIC) + FOOTER_STRUCT_SIZE
+SMALLEST_FILE_SIZE = FIRST_BLOB_OFFSET + FOOTER_OVERHEAD
+LARGEST_FOOTER_PAYLOAD = INT32[-1]
+
+FLAG_FOOTER_PAYLOAD_COMPRESSED = 1 << 0  # byte 0, bit 0
+
+
+@dataclass(frozen=True, slots=True)
+class FooterStruct:
+    """The fixed end of the footer: how long the payload before it is, and whether that is compressed."""
+
+    payload_size: int
+    payload_compressed: bool
+
+    @property
+    def footer_size(self) -> int:
+        """The size of the whole footer in bytes, magic to magic."""
+        return FOOTER_OVERHEAD + self.payload_size
+
+    @classmethod
+    def parse(cls, image: bytes, *, file_size: int) -> FooterStruct:
+        """Parse the last ``FOOTER_STRUCT_SIZE`` bytes of a file of ``file_size`` bytes, checking each field of them."""
+        payload_size, flags, magic = _FOOTER_STRUCT.unpack(image)
+        offset = file_size - FOOTER_STRUCT_SIZE
+        check_magic("tail-magic", magic, offset + MAGIC_OFFSET_IN_FOOTER_STRUCT)
+        check_flags(flags, offset + FLAGS_OFFSET_IN_FOOTER_STRUCT)
+        check_payload_size(payload_size, file_size)
+        return cls(payload_size, bool(flags & FLAG_FOOTER_PAYLOAD_COMPRESSED))
+
+    def to_bytes(self) -> bytes:
+        """The image of this struct, ``FOOTER_STRUCT_SIZE`` bytes."""
+        flags = FLAG_FOOTER_PAYLOAD_COMPRESSED if self.payload_compressed else 0
+        return _FOOTER_STRUCT.pack(self.payload_size, flags, MAGIC)
+
+
+def check_magic(rule: str, found: bytes, offset: int) -> None:
+    """One of the three magics, named by ``rule``: ``head-magic``, ``footer-magic`` or ``tail-magic``."""
+    if found != MAGIC:
+        raise MagicError(rule, offset=offset, expected=MAGIC, found=found)
+
+
+def check_smallest_file(file_size: int) -> None:
+    """A file holds at least its three magics, the payload size and the flags."""
+    if file_size < SMALLEST_FILE_SIZE:
+        raise SizeError(
+            "file-size", offset=None, expected=f"at least {SMALLEST_FILE_SIZE} bytes", found=f"{file_size} bytes"
+        )
+
+
+def check_known_file_size(known: int, found: int) -> None:
+    """The file is as long as the caller was told."""
+    if known != found:
+        raise SizeError("file-size", offset=None, expected=f"{known} bytes as given", found=f"{found} bytes")
+
+
+def check_known_footer_range(known: int, file_size: int) -> None:
+    """A footer of the size that the caller was told has room in the file."""
+    largest = file_size - FIRST_BLOB_OFFSET
+    if not FOOTER_OVERHEAD <= known <= largest:
+        raise SizeError(
+            "footer-size",
+            offset=None,
+            expected=f"{FOOTER_OVERHEAD} to {largest} bytes",
+            found=f"{known} bytes as given",
+        )
+
+
+def check_known_footer_size(known: int, found: int, file_size: int) -> None:
+    """The footer is as long as the caller was told."""
+    if known != found:
+        raise SizeError(
+            "footer-size",
+            offset=file_size - FOOTER_STRUCT_SIZE,
+            expected=f"{known} bytes as given",
+            found=f"{found} bytes",
+        )
+
+
+def check_flags(flags: int, offset: int) -> None:
+    """No reserved bit of the four flag bytes is set."""
+    reserved = flags & ~FLAG_FOOTER_PAYLOAD_COMPRESSED
+    if reserved:
+        byte, bit = divmod((reserved & -reserved).bit_length() - 1, 8)
+        raise FlagsError("flags", offset=offset + byte, expected="reserved bits 0", found=f"byte {byte} bit {bit} set")
+
+
+def check_payload_size(payload_size: int, file_size: int) -> None:
+    """The footer payload is not of negative size and fits between the head magic and the footer struct."""
+    largest = file_size - SMALLEST_FILE_SIZE
+    if not 0 <= payload_size <= largest:
+        raise SizeError(
+            "footer-payload-size",
+            offset=file_size - FOOTER_STRUCT_SIZE,
+            expected=f"0 to {largest} bytes",
+            found=f"{payload_size} bytes",
+        )
+
+
+def check_limit(rule: str, size: int, limit: int, offset: int | None, unit: str = "bytes") -> None:
+    """Something is no larger than the caller is willing to hold."""
+    if size > limit:
+        raise SizeLimitError(rule, offset=offset, expected=f"at most {limit} {unit}", found=f"{size} {unit}")
+
+
+def check_read(offset: int, length: int, found: int) -> None:
+    """A read returned all the bytes asked for."""
+    if found != length:
+        raise SizeError("read", offset=offset, expected=f"{length} bytes", found=f"{found} bytes")
+
+
+def check_blob_range(blob: BlobMetadata, footer_start: int) -> None:
+    """A blob is between the head magic and the footer."""
+    if blob.offset < FIRST_BLOB_OFFSET:
+        raise BlobRangeError(
+            "blob-start", offset=blob.offset, expected=f"offset {FIRST_BLOB_OFFSET} or more", found=blob.offset
+        )
+    if blob.end > footer_start:
+        raise BlobRangeError(
+            "blob-end", offset=blob.offset, expected=f"at most {footer_start}, the footer's start", found=blob.end
+        )
+
+
+def check_blob_overlap(blobs: Sequence[BlobMetadata]) -> None:
+    """No two blobs share bytes; blobs without bytes share nothing."""
+    end = 0
+    for blob in sorted((blob for blob in blobs if blob.length), key=lambda blob: blob.offset):
+        if blob.offset < end:
+            raise BlobOverlapError(
+                "blob-overlap", offset=blob.offset, expected=f"offset {end} or more", found=blob.offset
+            )
+        end = blob.end

@@ -1,0 +1,75 @@
+"""What a lookup answers for one column: an NDV with its bounds, and how far it can be trusted."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from puffin.tables.base import Column
+from puffin.tables.blob_properties import Distinct
+
+SNAPSHOT, ANCESTOR, MISSING = "snapshot", "ancestor", "missing"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ColumnAnswer:
+    """
+    The NDV of a column, or that there is none.
+
+    Attributes:
+        distinct: None if no statistics of the snapshot or an ancestor of it have the column.
+        stats_snapshot_id: The snapshot whose rows were counted; with None, ``distinct`` is None too.
+        source: ``"snapshot"`` only if those are the rows of the snapshot asked for, else ``"ancestor"``.
+        basis: How the statistics job came by it; None in a lookup.
+    """
+
+    column: Column
+    distinct: Distinct | None
+    stats_snapshot_id: int | None
+    source: str
+    basis: str | None = None
+
+    @classmethod
+    def missing(cls, column: Column) -> ColumnAnswer:
+        """There are no statistics of the column."""
+        return cls(column, None, None, MISSING)
+
+    @property
+    def ndv(self) -> int | None:
+        """The estimated number of distinct values, or None."""
+        return None if self.distinct is None else self.distinct.ndv
+
+    def to_json(self) -> dict[str, Any]:
+        """The answer as programs get it; ``basis`` only where there is one."""
+        distinct = self.distinct
+        document = {
+            "column": self.column.name,
+            "field-id": self.column.field_id,
+            "type": self.column.type,
+            "ndv": None if distinct is None else distinct.ndv,
+            "lower": None if distinct is None else distinct.lower,
+            "upper": None if distinct is None else distinct.upper,
+            "exact": distinct is not None and distinct.exact,
+            "stats-snapshot-id": self.stats_snapshot_id,
+            "source": self.source,
+        }
+        return document if self.basis is None else {**document, "basis": self.basis}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TableAnswer:
+    """The answers for one snapshot of a table; ``snapshot_id`` is None while the table has none."""
+
+    table: str
+    format: str
+    snapshot_id: int | None
+    columns: tuple[ColumnAnswer, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The answer as programs get it."""
+        return {
+            "table": self.table,
+            "format": self.format,
+            "snapshot-id": self.snapshot_id,
+            "columns": [column.to_json() for column in self.columns],
+        }

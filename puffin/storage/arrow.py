@@ -1,0 +1,181 @@
+"""
+Everything that is not local, as a pyarrow file system; what pyarrow does not know, through fsspec.
+
+Bytes for a new file are held back until they are complete: an object store publishes a stream when it is closed, also
+when it is closed by an exception, and a file that has been seen cannot be taken back.
+
+pyarrow is imported where it is used, so that local files never pay for it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from puffin.errors import MissingDependencyError, PuffinError, UnsupportedError
+from puffin.storage.base import (
+    FileInfo,
+    FileSource,
+    Sink,
+    Store,
+    exists_already,
+    is_a_directory,
+    no_such_file,
+    storage_errors,
+)
+from puffin.storage.uri import filesystem_path, join, split
+
+if TYPE_CHECKING:
+    from pyarrow import NativeFile
+    from pyarrow.fs import FileSystem
+
+MEMORY_LIMIT = 64 * 1024 * 1024
+"""A new file is held in memory up to this size, in bytes, and beyond it in a temporary file."""
+
+_COPY_SIZE = 8 * 1024 * 1024
+
+_ARROW_SCHEMES = {"s3a": "s3", "s3n": "s3"}
+"""Hadoop's names of schemes that pyarrow knows by another."""
+
+
+class ArrowStore(Store):
+    """
+    The files of a pyarrow file system.
+
+    Args:
+        filesystem: With whatever credentials it needs.
+        path_of: What the file system calls a URI.
+    """
+
+    def __init__(self, filesystem: FileSystem, path_of: Callable[[str], str] = filesystem_path) -> None:
+        self._filesystem = filesystem
+        self._path_of = path_of
+
+    @classmethod
+    def for_uri(cls, uri: str) -> ArrowStore:
+        """
+        The store that a URI names, with the credentials of the environment.
+
+        Raises:
+            MissingDependencyError: Only fsspec may know the scheme, and it is not installed.
+            UnsupportedError: Nobody knows the scheme, or its driver is not installed.
+        """
+        import pyarrow as pa
+        from pyarrow.fs import FileSystem
+
+        parts = split(uri)
+        if parts is None:
+            raise UnsupportedError(f"{uri}: expected a URI with a scheme")
+        scheme = _ARROW_SCHEMES.get(parts.scheme, parts.scheme)
+        with storage_errors(uri):
+            try:
+                # The path stays out: pyarrow would decode it.
+                filesystem, _ = FileSystem.from_uri(f"{scheme}://{parts.authority}/{parts.query}")
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                return cls(*_fsspec(uri))
+        return cls(filesystem)
+
+    def open_source(self, uri: str) -> FileSource:
+        with storage_errors(uri):
+            return _ArrowSource(uri, self._filesystem.open_input_file(self._path_of(uri)))
+
+    def open_input(self, uri: str) -> NativeFile:
+        with storage_errors(uri):
+            return self._filesystem.open_input_file(self._path_of(uri))
+
+    def size(self, uri: str) -> int:
+        with storage_errors(uri):
+            info = self._filesystem.get_file_info(self._path_of(uri))
+        if info.is_file:
+            return int(info.size)
+        raise is_a_directory(uri) if _found(info) else no_such_file(uri)
+
+    def exists(self, uri: str) -> bool:
+        with storage_errors(uri):
+            return _found(self._filesystem.get_file_info(self._path_of(uri)))
+
+    def list(self, directory_uri: str) -> Sequence[FileInfo]:
+        from pyarrow.fs import FileSelector
+
+        with storage_errors(directory_uri):
+            directory = self._path_of(directory_uri.rstrip("/"))
+            found = self._filesystem.get_file_info(FileSelector(directory, allow_not_found=True))
+        files = [
+            FileInfo(uri=join(directory_uri, info.base_name), name=info.base_name, size=info.size, mtime=info.mtime)
+            for info in found
+            if info.is_file
+        ]
+        return sorted(files, key=lambda file: file.name)
+
+    def delete(self, uri: str) -> None:
+        with storage_errors(uri), suppress(FileNotFoundError):
+            self._filesystem.delete_file(self._path_of(uri))
+
+    @contextmanager
+    def create(self, uri: str) -> Iterator[Sink]:
+        """
+        Write a new file; if the block raises, no file is left behind.
+
+        That there is no file yet is looked up, not enforced: fit for names that nobody else uses.
+        """
+        with tempfile.SpooledTemporaryFile(MEMORY_LIMIT) as spool:
+            yield Sink(uri, spool)
+            if self.exists(uri):
+                raise exists_already(uri)
+            spool.seek(0)
+            try:
+                with storage_errors(uri), self._filesystem.open_output_stream(self._path_of(uri)) as stream:
+                    shutil.copyfileobj(spool, stream, _COPY_SIZE)
+            except BaseException:  # the stream was closed, so what went into it can be seen
+                with suppress(PuffinError):
+                    self.delete(uri)
+                raise
+
+    def put_if_absent(self, uri: str, data: bytes) -> None:  # noqa: ARG002 - the store is asked in vain
+        raise UnsupportedError(f"{uri}: this store cannot write a file only if there is none, which a commit needs")
+
+    def replace(self, uri: str, data: bytes) -> None:
+        with storage_errors(uri), self._filesystem.open_output_stream(self._path_of(uri)) as stream:
+            stream.write(data)
+
+
+class _ArrowSource(FileSource):
+    def __init__(self, uri: str, file: Any) -> None:
+        self._uri = uri
+        self._file = file
+        with storage_errors(uri):
+            self._size = int(file.size())
+
+    def size(self) -> int:
+        return self._size
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        wanted = max(min(length, self._size - offset), 0)  # pyarrow sets aside what it is asked for
+        with storage_errors(self._uri):
+            return bytes(self._file.read_at(wanted, offset))
+
+    def close(self) -> None:
+        with storage_errors(self._uri):
+            self._file.close()
+
+
+def _found(info: Any) -> bool:
+    return str(info.type.name) != "NotFound"
+
+
+def _fsspec(uri: str) -> tuple[FileSystem, Callable[[str], str]]:
+    """fsspec's file system for a URI, as pyarrow's, and what it calls a URI."""
+    from pyarrow.fs import FSSpecHandler, PyFileSystem
+
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as exc:
+        raise MissingDependencyError("fsspec", "iceberg") from exc
+    try:
+        filesystem, _ = url_to_fs(uri)
+    except (ImportError, ValueError) as exc:  # the driver is missing; the scheme is unknown
+        raise UnsupportedError(f"{uri}: {exc}") from exc
+    return PyFileSystem(FSSpecHandler(filesystem)), lambda each: url_to_fs(each)[1]

@@ -1,0 +1,164 @@
+"""
+Local files, by the operating system's own calls.
+
+A file is written under a temporary name in its own directory, brought to the disk and only then given its name: by
+``link``, which fails if the name is taken, or by ``replace``, which takes it. Readers see the file whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from puffin.errors import UsageError
+from puffin.storage.base import FileInfo, FileSource, Sink, Store, exists_already, is_a_directory, storage_errors
+from puffin.storage.uri import join, local_path
+
+if TYPE_CHECKING:
+    from pyarrow import NativeFile
+
+
+class LocalStore(Store):
+    """The files of this machine, by path or ``file:`` URI."""
+
+    def open_source(self, uri: str) -> FileSource:
+        """Open a file to read ranges of it; what cannot be read by range, a pipe, is read whole."""
+        with storage_errors(uri):
+            file = _path(uri).open("rb", buffering=0)
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return _LocalSource(uri, file)
+            with file:
+                return BytesSource(file.read())
+
+    def open_input(self, uri: str) -> NativeFile:
+        import pyarrow as pa
+
+        with storage_errors(uri):
+            return pa.OSFile(os.fspath(_path(uri)))
+
+    def size(self, uri: str) -> int:
+        with storage_errors(uri):
+            status = _path(uri).stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise is_a_directory(uri)
+        return status.st_size
+
+    def exists(self, uri: str) -> bool:
+        with storage_errors(uri):
+            try:
+                _path(uri).stat()
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            return True
+
+    def list(self, directory_uri: str) -> Sequence[FileInfo]:
+        files = []
+        with storage_errors(directory_uri), suppress(FileNotFoundError), os.scandir(_path(directory_uri)) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):  # deleted while we look
+                    status = entry.stat()
+                    if stat.S_ISREG(status.st_mode):
+                        files.append(
+                            FileInfo(
+                                uri=join(directory_uri, entry.name),
+                                name=entry.name,
+                                size=status.st_size,
+                                mtime=datetime.fromtimestamp(status.st_mtime, timezone.utc),
+                            )
+                        )
+        return sorted(files, key=lambda file: file.name)
+
+    def delete(self, uri: str) -> None:
+        with storage_errors(uri):
+            _path(uri).unlink(missing_ok=True)
+
+    def create(self, uri: str) -> AbstractContextManager[Sink]:
+        return _staged(uri, overwrite=False)
+
+    def put_if_absent(self, uri: str, data: bytes) -> None:
+        with _staged(uri, overwrite=False) as sink:
+            sink.write(data)
+
+    def replace(self, uri: str, data: bytes) -> None:
+        with _staged(uri, overwrite=True) as sink:
+            sink.write(data)
+
+
+class BytesSource(FileSource):
+    """A file whose content is in memory."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def size(self) -> int:
+        return len(self._content)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        return self._content[offset : offset + length]
+
+    def close(self) -> None:
+        self._content = b""
+
+
+class _LocalSource(FileSource):
+    def __init__(self, uri: str, file: BinaryIO) -> None:
+        self._uri = uri
+        self._file = file
+        self._size = os.fstat(file.fileno()).st_size
+
+    def size(self) -> int:
+        return self._size
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        content = bytearray()
+        wanted = min(length, self._size - offset)  # pread sets aside what it is asked for
+        with storage_errors(self._uri):
+            while len(content) < wanted:
+                chunk = os.pread(self._file.fileno(), wanted - len(content), offset + len(content))
+                if not chunk:
+                    break
+                content += chunk
+        return bytes(content)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@contextmanager
+def _staged(uri: str, *, overwrite: bool) -> Iterator[Sink]:
+    """A sink for a temporary file that gets its name at the end of the block, and is gone if the block raises."""
+    target = _path(uri)
+    temporary = target.parent / f".puffin-sidecar-{uuid.uuid4().hex}.tmp"
+    with storage_errors(uri):
+        target.parent.mkdir(parents=True, exist_ok=True)  # as on object stores, where nobody makes directories
+        file = temporary.open("xb")
+    try:
+        try:
+            yield Sink(uri, file)
+            with storage_errors(uri):
+                file.flush()
+                os.fsync(file.fileno())
+        finally:
+            with suppress(OSError):  # what is not on the disk by now has been reported
+                file.close()
+        with storage_errors(uri):
+            try:
+                (os.replace if overwrite else os.link)(temporary, target)
+            except FileExistsError as exc:
+                raise exists_already(uri) from exc
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _path(uri: str) -> Path:
+    path = local_path(uri)
+    if path is None:
+        raise UsageError(f"{uri}: expected a local path")
+    return path

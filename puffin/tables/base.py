@@ -1,0 +1,187 @@
+"""
+What every table is made of, whatever its format: columns, snapshots, statistics entries.
+
+These values are all that the lookup and the statistics job know of a table. A table format is a module
+that makes them from its own metadata (``iceberg_metadata``) and takes a statistics entry back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from puffin.errors import ColumnNotFound, SnapshotNotFound, UnsupportedTypeError
+from puffin.format import THETA_V1
+from puffin.theta.value_type import is_hashable
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Column:
+    """
+    A primitive column, reachable from the root through structs only.
+
+    Attributes:
+        field_id: Its field id; with the names along the way, ``path`` identifies it in a data file.
+        name: Its dotted name.
+        type: Its type, as in appendix C of the Iceberg spec.
+        path: The field ids from the root down to it, its own last.
+        defaults: The ``initial-default`` of each field along the path, in JSON single-value form, or None.
+    """
+
+    field_id: int
+    name: str
+    type: str
+    path: tuple[int, ...]
+    defaults: tuple[Any, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A state of the table's rows. ``timestamp_ms`` is milliseconds since the epoch, UTC."""
+
+    snapshot_id: int
+    parent_id: int | None
+    sequence_number: int
+    timestamp_ms: int
+    operation: str | None
+    manifest_list: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BlobEntry:
+    """What table metadata repeats of a blob: everything but its place in the file."""
+
+    type: str
+    snapshot_id: int
+    sequence_number: int
+    fields: tuple[int, ...]
+    properties: Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StatisticsEntry:
+    """
+    The reference from table metadata to a statistics file.
+
+    Sizes are in bytes; ``file_footer_size_in_bytes`` counts the whole footer, from magic to magic.
+    """
+
+    snapshot_id: int
+    statistics_path: str
+    file_size_in_bytes: int
+    file_footer_size_in_bytes: int
+    blobs: tuple[BlobEntry, ...]
+
+    def sketch_of(self, field_id: int) -> BlobEntry | None:
+        """The theta blob of exactly this one field, or None."""
+        return next((b for b in self.blobs if b.type == THETA_V1 and b.fields == (field_id,)), None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotSelector:
+    """
+    Which snapshot is meant: at most one of the three; none of them means the current one.
+
+    ``as_of_ms`` is milliseconds since the epoch: the snapshot that was current at that time.
+    """
+
+    snapshot_id: int | None = None
+    ref: str | None = None
+    as_of_ms: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableState:
+    """
+    A table at one version of its metadata.
+
+    Attributes:
+        format: ``"iceberg"``.
+        uuid: The table's identity, or None where the format version has none.
+        metadata_location: Where ``document`` was read from.
+        document: The metadata as it stands, unknown fields included; never changed in place.
+        columns: The primitive leaves of the current schema, in schema order.
+        snapshots: Every snapshot the table still has, by id.
+        refs: Snapshot ids by branch and tag name.
+        history: Milliseconds since the epoch and id of each change of the current snapshot, in order.
+        statistics: Entries by snapshot id.
+    """
+
+    format: str
+    uuid: str | None
+    metadata_location: str
+    document: Mapping[str, Any]
+    location: str
+    properties: Mapping[str, str]
+    columns: tuple[Column, ...]
+    snapshots: Mapping[int, Snapshot]
+    current_snapshot_id: int | None
+    refs: Mapping[str, int]
+    history: tuple[tuple[int, int], ...]
+    statistics: Mapping[int, StatisticsEntry]
+
+    def select_snapshot(self, selector: SnapshotSelector) -> Snapshot | None:
+        """
+        The snapshot meant, or None if the current one is asked for and the table has none yet.
+
+        Raises:
+            SnapshotNotFound: The table has no such snapshot, branch or tag, or had none at that time.
+        """
+        if selector.snapshot_id is not None:
+            return self.snapshot(selector.snapshot_id)
+        if selector.ref is not None:
+            if selector.ref not in self.refs:
+                known = ", ".join(sorted(self.refs)) or "none"
+                raise SnapshotNotFound(f"{self.location}: no branch or tag {selector.ref!r}; it has {known}")
+            return self.snapshot(self.refs[selector.ref])
+        if selector.as_of_ms is not None:
+            past = [snapshot_id for at, snapshot_id in self.history if at <= selector.as_of_ms]
+            if not past:
+                raise SnapshotNotFound(f"{self.location}: no snapshot as old as {selector.as_of_ms} ms since the epoch")
+            return self.snapshot(past[-1])
+        return None if self.current_snapshot_id is None else self.snapshot(self.current_snapshot_id)
+
+    def snapshot(self, snapshot_id: int) -> Snapshot:
+        """The snapshot of this id; SnapshotNotFound if the table has none such, or no longer."""
+        try:
+            return self.snapshots[snapshot_id]
+        except KeyError:
+            raise SnapshotNotFound(f"{self.location}: no snapshot {snapshot_id} (never there, or expired)") from None
+
+    def ancestors(self, snapshot_id: int) -> Iterator[Snapshot]:
+        """The snapshot and its parents, nearest first, up to the oldest one the table still has."""
+        seen: set[int] = set()
+        at: int | None = snapshot_id
+        while at is not None and at in self.snapshots and at not in seen:
+            seen.add(at)
+            yield self.snapshots[at]
+            at = self.snapshots[at].parent_id
+
+    def select_columns(self, names: tuple[str, ...] | None) -> tuple[Column, ...]:
+        """
+        The columns of these names, in the order asked; None means every one that can be hashed.
+
+        Raises:
+            ColumnNotFound: The current schema has no such primitive column.
+            UnsupportedTypeError: A column named has no single-value bytes.
+        """
+        if names is None:
+            return tuple(c for c in self.columns if is_hashable(c.type))
+        chosen = tuple(dict.fromkeys(self._column(name) for name in names))
+        for column in chosen:
+            if not is_hashable(column.type):
+                raise UnsupportedTypeError(f"column {column.name}: type {column.type} has no single-value bytes")
+        return chosen
+
+    def _column(self, name: str) -> Column:
+        try:
+            return self._columns_by_name[name]
+        except KeyError:
+            raise ColumnNotFound(f"{self.location}: no primitive column {name!r} outside lists and maps") from None
+
+    @functools.cached_property
+    def _columns_by_name(self) -> dict[str, Column]:
+        # A name is matched whole before it is taken as a dotted path, so the shorter path wins.
+        return {c.name: c for c in sorted(self.columns, key=lambda c: -len(c.path))}

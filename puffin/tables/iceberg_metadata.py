@@ -1,0 +1,173 @@
+"""
+Iceberg table metadata (appendix C) as a `TableState`, versions 1 to 3.
+
+The document is kept whole beside what was understood of it: a commit patches the document, so a field
+that this version has never heard of survives. Only what statistics need is looked at, and only that can
+be found corrupt.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.tables.base import BlobEntry, Snapshot, StatisticsEntry, TableState
+from puffin.tables.iceberg_schema import primitive_columns
+
+NEWEST_FORMAT_VERSION = 3
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def decode_document(data: bytes, location: str) -> dict[str, Any]:
+    """
+    The JSON object in a metadata file, plain or gzip.
+
+    Raises:
+        CorruptMetadataError: It is not a JSON object, or the gzip stream is broken.
+    """
+    try:
+        document = json.loads(gzip.decompress(data) if is_gzip(data) else data)
+    except (ValueError, RecursionError, EOFError, OSError, zlib.error) as exc:
+        raise CorruptMetadataError(f"{location}: expected Iceberg table metadata in JSON: {exc}") from exc
+    if not isinstance(document, dict):
+        raise CorruptMetadataError(f"{location}: expected a JSON object, found {type(document).__name__}")
+    return document
+
+
+def encode_document(document: Mapping[str, Any], *, compress: bool) -> bytes:
+    """The bytes of a metadata file."""
+    data = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    return gzip.compress(data, mtime=0) if compress else data
+
+
+def is_gzip(data: bytes) -> bool:
+    """Whether a metadata file is compressed; its bytes say so more reliably than its name."""
+    return data.startswith(_GZIP_MAGIC)
+
+
+def parse_state(document: Mapping[str, Any], metadata_location: str) -> TableState:
+    """
+    What statistics need of a metadata document.
+
+    Raises:
+        UnsupportedTableError: The format version is newer than 3.
+        CorruptMetadataError: A field this needs is missing or of the wrong type.
+    """
+    version = document.get("format-version")
+    if isinstance(version, int) and version > NEWEST_FORMAT_VERSION:
+        raise UnsupportedTableError(
+            f"{metadata_location}: expected format-version 1 to {NEWEST_FORMAT_VERSION}, found {version}"
+        )
+    try:
+        current = document.get("current-snapshot-id")
+        return TableState(
+            format="iceberg",
+            uuid=document.get("table-uuid"),
+            metadata_location=metadata_location,
+            document=document,
+            location=_typed(document, "location", str).rstrip("/"),
+            properties=document.get("properties") or {},
+            columns=primitive_columns(current_schema(document)),
+            snapshots={s["snapshot-id"]: _snapshot(s) for s in document.get("snapshots") or ()},
+            current_snapshot_id=None if current == -1 else current,
+            refs=_refs(document, current),
+            history=tuple((e["timestamp-ms"], e["snapshot-id"]) for e in document.get("snapshot-log") or ()),
+            statistics=_statistics(document),
+        )
+    except (KeyError, TypeError, AttributeError, ValueError) as exc:
+        raise CorruptMetadataError(f"{metadata_location}: not Iceberg table metadata: {exc!r}") from exc
+
+
+def current_schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema that names and types are taken from; version 1 may have it under ``schema`` alone."""
+    wanted = document.get("current-schema-id")
+    schemas: list[Mapping[str, Any]] = document.get("schemas") or []
+    for schema in schemas:
+        if schema.get("schema-id") == wanted:
+            return schema
+    only: Mapping[str, Any] = _typed(document, "schema", dict)
+    return only
+
+
+def partition_specs(document: Mapping[str, Any]) -> dict[int, list[dict[str, Any]]]:
+    """The fields of every partition spec by spec id; version 1 may have one under ``partition-spec`` alone."""
+    specs = document.get("partition-specs")
+    if specs is None:
+        return {0: document.get("partition-spec") or []}
+    return {spec["spec-id"]: spec["fields"] for spec in specs}
+
+
+def entry_to_json(entry: StatisticsEntry) -> dict[str, Any]:
+    """A statistics entry as table metadata writes it (spec, "Table Statistics")."""
+    return {
+        "snapshot-id": entry.snapshot_id,
+        "statistics-path": entry.statistics_path,
+        "file-size-in-bytes": entry.file_size_in_bytes,
+        "file-footer-size-in-bytes": entry.file_footer_size_in_bytes,
+        "blob-metadata": [
+            {
+                "type": blob.type,
+                "snapshot-id": blob.snapshot_id,
+                "sequence-number": blob.sequence_number,
+                "fields": list(blob.fields),
+                "properties": dict(blob.properties),
+            }
+            for blob in entry.blobs
+        ],
+    }
+
+
+def _snapshot(snapshot: Mapping[str, Any]) -> Snapshot:
+    return Snapshot(
+        snapshot_id=snapshot["snapshot-id"],
+        parent_id=snapshot.get("parent-snapshot-id"),
+        sequence_number=snapshot.get("sequence-number", 0),
+        timestamp_ms=snapshot["timestamp-ms"],
+        operation=(snapshot.get("summary") or {}).get("operation"),
+        manifest_list=snapshot.get("manifest-list"),
+    )
+
+
+def _refs(document: Mapping[str, Any], current: int | None) -> dict[str, int]:
+    refs = {name: ref["snapshot-id"] for name, ref in (document.get("refs") or {}).items()}
+    if current is not None and current != -1:
+        refs.setdefault("main", current)
+    return refs
+
+
+def _statistics(document: Mapping[str, Any]) -> dict[int, StatisticsEntry]:
+    # The first of several entries for one snapshot counts, as in Iceberg's Spark reader.
+    entries: dict[int, StatisticsEntry] = {}
+    for entry in document.get("statistics") or ():
+        entries.setdefault(entry["snapshot-id"], _entry(entry))
+    return entries
+
+
+def _entry(entry: Mapping[str, Any]) -> StatisticsEntry:
+    return StatisticsEntry(
+        snapshot_id=entry["snapshot-id"],
+        statistics_path=entry["statistics-path"],
+        file_size_in_bytes=entry["file-size-in-bytes"],
+        file_footer_size_in_bytes=entry["file-footer-size-in-bytes"],
+        blobs=tuple(
+            BlobEntry(
+                type=blob["type"],
+                snapshot_id=blob["snapshot-id"],
+                sequence_number=blob["sequence-number"],
+                fields=tuple(blob["fields"]),
+                properties=blob.get("properties") or {},
+            )
+            for blob in entry["blob-metadata"]
+        ),
+    )
+
+
+def _typed(document: Mapping[str, Any], key: str, kind: type[Any]) -> Any:
+    value = document.get(key)
+    if not isinstance(value, kind):
+        raise TypeError(f"{key}: expected {kind.__name__}, found {type(value).__name__}")
+    return value

@@ -1,0 +1,78 @@
+"""
+The next version of a metadata document: the one before it, with one statistics entry replaced.
+
+The document is patched, not rebuilt from a model, so that a field nobody here has heard of survives. What
+every commit changes is changed too: ``last-updated-ms`` and ``metadata-log`` (spec, "Table Metadata").
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from puffin.tables.base import StatisticsEntry, TableState
+from puffin.tables.iceberg_metadata import entry_to_json
+
+_LOG_LENGTH, _LOG_LENGTH_DEFAULT = "write.metadata.previous-versions-max", "100"
+_DELETE_OLD = "write.metadata.delete-after-commit.enabled"
+_METADATA_PATH = "write.metadata.path"
+_VERSION = re.compile(r"(?:^|/)v?(\d+)[^/]*$")
+_STATISTICS = "statistics"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NextVersion:
+    """
+    A metadata document to commit.
+
+    Attributes:
+        superseded: Metadata files that no longer stand in the log and that the table's properties say to delete.
+    """
+
+    document: dict[str, Any]
+    superseded: tuple[str, ...]
+
+
+def with_statistics(base: TableState, entry: StatisticsEntry, now_ms: int) -> NextVersion:
+    """The version after ``base`` in which ``entry`` is the one entry of its snapshot."""
+    document = dict(base.document)
+    document[_STATISTICS] = _replaced(document.get(_STATISTICS) or (), entry)
+    log = [
+        *(document.get("metadata-log") or ()),
+        {"timestamp-ms": document.get("last-updated-ms", now_ms), "metadata-file": base.metadata_location},
+    ]
+    keep = max(1, int(base.properties.get(_LOG_LENGTH, _LOG_LENGTH_DEFAULT)))
+    document["metadata-log"] = log[-keep:]
+    document["last-updated-ms"] = max(now_ms, document.get("last-updated-ms", now_ms))
+    delete_old = base.properties.get(_DELETE_OLD, "false").lower() == "true"
+    return NextVersion(document, tuple(e["metadata-file"] for e in log[:-keep]) if delete_old else ())
+
+
+def metadata_directory(state: TableState) -> str:
+    """Where the table's metadata and statistics files go; ``write.metadata.path`` if it has that property."""
+    return state.properties.get(_METADATA_PATH, f"{state.location}/metadata").rstrip("/")
+
+
+def statistics_path(state: TableState, snapshot_id: int) -> str:
+    """A new statistics file's place and name, as Iceberg's own writers choose them."""
+    return f"{metadata_directory(state)}/{snapshot_id}-{uuid.uuid4()}.stats"
+
+
+def next_metadata_location(state: TableState, *, compress: bool) -> str:
+    """Where a catalog's table keeps its next version: numbered one up, made unique by a uuid."""
+    extension = "gz.metadata.json" if compress else "metadata.json"
+    return f"{metadata_directory(state)}/{version_of(state.metadata_location) + 1:05d}-{uuid.uuid4()}.{extension}"
+
+
+def version_of(metadata_location: str) -> int:
+    """The number a metadata file's name begins with (``v3.metadata.json``, ``00003-….metadata.json``), else 0."""
+    match = _VERSION.search(metadata_location)
+    return int(match[1]) if match else 0
+
+
+def _replaced(entries: Any, entry: StatisticsEntry) -> list[Mapping[str, Any]]:
+    others = [e for e in entries if e.get("snapshot-id") != entry.snapshot_id]
+    return [*others, entry_to_json(entry)]

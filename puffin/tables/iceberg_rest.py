@@ -1,0 +1,88 @@
+"""
+Tables of REST catalogs: the server patches the metadata, we send it updates.
+
+The protocol has no compare-and-set for statistics: it can assert the table's uuid and schema, but not which
+entry is replaced. So what a commit overwrote is looked up afterwards, in the version the server's metadata log
+names as the one before, and handed back for the caller to merge and commit again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from puffin.errors import PuffinError, SnapshotNotFound
+from puffin.storage import Store, store_for
+from puffin.tables.base import StatisticsEntry, TableState
+from puffin.tables.iceberg_metadata import decode_document, entry_to_json, parse_state
+from puffin.tables.iceberg_sdk import filesystem_for, io_properties, load_catalog_table, post_statistics
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+
+class IcebergRestTable:
+    """
+    An Iceberg table of a REST catalog.
+
+    Attributes:
+        name: ``namespace.table``.
+        io_properties: What the server said the file system needs, vended credentials included.
+    """
+
+    def __init__(self, catalog: Catalog, identifier: str) -> None:
+        self.name = identifier
+        self._catalog = catalog
+        self._table = load_catalog_table(catalog, identifier)
+        self.io_properties: Mapping[str, str] = io_properties(self._table.io.properties)
+
+    def load(self) -> TableState:
+        """
+        The table as it is now.
+
+        Raises:
+            TableNotFound: The catalog has no such table.
+            StorageError: The catalog does not answer.
+            CorruptMetadataError, UnsupportedTableError: It is not metadata that this version understands.
+        """
+        self._table = load_catalog_table(self._catalog, self.name)
+        self.io_properties = io_properties(self._table.io.properties)
+        return parse_state(self._table.metadata.model_dump(mode="json", by_alias=True), self._table.metadata_location)
+
+    def store(self, uri: str) -> Store:
+        """The store that holds one of the table's files, with the credentials the server gave."""
+        return store_for(uri, filesystem_for(self.io_properties))
+
+    def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:
+        """
+        Have the server set the entry.
+
+        Returns:
+            The state it was applied to: ``base``, or one that another writer committed in between.
+
+        Raises:
+            ConflictError: The server refused; the schema has changed, or it lost a race of its own.
+            CommitUnknownError: No clear answer came.
+            SnapshotNotFound: The snapshot expired in between; the entry has been removed again.
+        """
+        schema_id = base.document.get("current-schema-id")
+        update = {"action": "set-statistics", "snapshot-id": entry.snapshot_id, "statistics": entry_to_json(entry)}
+        answer = post_statistics(self._catalog, self._table, [update], schema_id)
+        if entry.snapshot_id not in {s["snapshot-id"] for s in answer.get("snapshots") or ()}:
+            removal = {"action": "remove-statistics", "snapshot-id": entry.snapshot_id}
+            post_statistics(self._catalog, self._table, [removal], None)
+            raise SnapshotNotFound(
+                f"{self.name}: snapshot {entry.snapshot_id} expired while its statistics were committed"
+            )
+        return self._state_before(answer, base)
+
+    def _state_before(self, answer: Mapping[str, Any], base: TableState) -> TableState:
+        log = answer.get("metadata-log") or ()
+        before = log[-1]["metadata-file"] if log else base.metadata_location
+        if before == base.metadata_location:
+            return base
+        try:
+            return parse_state(decode_document(self.store(before).read(before), before), before)
+        except PuffinError:
+            # The server keeps that version to itself; what it held cannot be known, and the read-back decides.
+            return base

@@ -1,0 +1,52 @@
+"""
+Iceberg schemas in their JSON form (appendix C), cut down to what statistics need: the primitive leaves.
+
+The JSON is walked as it stands, without a class per type, so that a type nobody here has heard of is
+one more leaf with a name, and not an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from puffin.errors import CorruptMetadataError
+from puffin.tables.base import Column
+
+
+def primitive_columns(schema: Mapping[str, Any]) -> tuple[Column, ...]:
+    """
+    Every primitive field that is reachable from the root through structs, in schema order.
+
+    Raises:
+        CorruptMetadataError: The schema is not of the form of appendix C.
+    """
+    return tuple(_leaves(schema, Column(0, "", "struct", (), ())))
+
+
+def _leaves(struct: Mapping[str, Any], parent: Column) -> Iterator[Column]:
+    for field in _fields(struct, parent.name or "the root"):
+        try:
+            field_id, name, field_type = field["id"], field["name"], field["type"]
+        except (KeyError, TypeError) as exc:
+            raise CorruptMetadataError(
+                f"schema: a field of {parent.name or 'the root'} has no id, name or type"
+            ) from exc
+        column = Column(
+            field_id=field_id,
+            name=f"{parent.name}.{name}" if parent.name else name,
+            type=field_type if isinstance(field_type, str) else "nested",
+            path=(*parent.path, field_id),
+            defaults=(*parent.defaults, field.get("initial-default")),
+        )
+        if isinstance(field_type, str):
+            yield column
+        elif isinstance(field_type, Mapping) and field_type.get("type") == "struct":
+            yield from _leaves(field_type, column)
+
+
+def _fields(struct: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
+    fields = struct.get("fields")
+    if not isinstance(fields, list):
+        raise CorruptMetadataError(f"schema: expected a list of fields in {where}, found {type(fields).__name__}")
+    return fields

@@ -1,0 +1,137 @@
+"""
+Tables of pyiceberg's SQL catalogs (SQLite, PostgreSQL and others): the row of ``iceberg_tables`` is the table.
+
+A commit writes the next metadata file and moves the row from the one location to the other, on condition that
+the row still has the old one. pyiceberg's own commit is not used: it rebuilds the metadata from its models,
+which loses what they do not know, and it does not write format version 3.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import String, column, select, table, update
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from puffin.errors import CommitUnknownError, ConflictError, PuffinError, StorageError, TableNotFound
+from puffin.storage import Store, store_for
+from puffin.tables.base import StatisticsEntry, TableState
+from puffin.tables.iceberg_metadata import decode_document, encode_document, parse_state
+from puffin.tables.iceberg_patch import next_metadata_location, with_statistics
+from puffin.tables.iceberg_sdk import filesystem_for, io_properties, one_line
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog.sql import SqlCatalog
+
+_CODEC = "write.metadata.compression-codec"
+_TABLES = table(
+    "iceberg_tables",
+    column("catalog_name", String),
+    column("table_namespace", String),
+    column("table_name", String),
+    column("metadata_location", String),
+    column("previous_metadata_location", String),
+)
+
+
+class IcebergSqlTable:
+    """
+    An Iceberg table of a SQL catalog.
+
+    Attributes:
+        name: ``namespace.table``.
+        io_properties: The catalog's properties that open files.
+    """
+
+    def __init__(self, catalog: SqlCatalog, identifier: str) -> None:
+        self.name = identifier
+        self.io_properties: Mapping[str, str] = io_properties(catalog.properties)
+        self._catalog = catalog
+        namespace, _, self._table = identifier.rpartition(".")
+        self._row = (
+            (_TABLES.c.catalog_name == catalog.name)
+            & (_TABLES.c.table_namespace == namespace)
+            & (_TABLES.c.table_name == self._table)
+        )
+        self._filesystem_for = filesystem_for(self.io_properties)
+
+    def load(self) -> TableState:
+        """
+        The table as it is now.
+
+        Raises:
+            TableNotFound: The catalog has no such table.
+            StorageError: The database or the file system does not answer.
+            CorruptMetadataError, UnsupportedTableError: It is not metadata that this version understands.
+        """
+        location = self._location()
+        return parse_state(decode_document(self.store(location).read(location), location), location)
+
+    def store(self, uri: str) -> Store:
+        """The store that holds one of the table's files, with the catalog's credentials."""
+        return store_for(uri, self._filesystem_for)
+
+    def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:
+        """
+        Write the version after ``base`` and move the row to it; returns ``base``, since no other can come between.
+
+        Raises:
+            ConflictError: The row has another location by now, or is locked.
+            CommitUnknownError: The database failed while committing.
+        """
+        compress = base.properties.get(_CODEC, "none").lower() == "gzip"
+        location = next_metadata_location(base, compress=compress)
+        following = with_statistics(base, entry, time.time_ns() // 1_000_000)
+        store = self.store(location)
+        with store.create(location) as sink:
+            sink.write(encode_document(following.document, compress=compress))
+        try:
+            self._move_row(base.metadata_location, location)
+        except CommitUnknownError:
+            raise
+        except PuffinError:
+            store.delete(location)
+            raise
+        for superseded in following.superseded:
+            self._delete_quietly(superseded)
+        return base
+
+    def _location(self) -> str:
+        try:
+            with Session(self._catalog.engine) as session:
+                location = session.execute(select(_TABLES.c.metadata_location).where(self._row)).scalar()
+        except SQLAlchemyError as exc:
+            raise StorageError(f"{self.name}: the catalog's database failed: {one_line(exc)}") from exc
+        if location is None:
+            raise TableNotFound(f"{self.name}: no such table in catalog {self._catalog.name!r}")
+        return str(location)
+
+    def _move_row(self, base_location: str, location: str) -> None:
+        statement = (
+            update(_TABLES)
+            .where(self._row & (_TABLES.c.metadata_location == base_location))
+            .values(metadata_location=location, previous_metadata_location=base_location)
+        )
+        with Session(self._catalog.engine) as session:
+            try:
+                moved: Any = session.execute(statement)
+                if moved.rowcount != 1:
+                    raise ConflictError(f"{self.name}: another writer committed after {base_location}")
+            except OperationalError as exc:
+                # A lock that was not released in time is a race lost like any other; nothing was written.
+                raise ConflictError(f"{self.name}: the catalog's database refused: {one_line(exc)}") from exc
+            except SQLAlchemyError as exc:
+                raise StorageError(f"{self.name}: the catalog's database failed: {one_line(exc)}") from exc
+            try:
+                session.commit()
+            except SQLAlchemyError as exc:
+                raise CommitUnknownError(f"{self.name}: the database failed while committing: {one_line(exc)}") from exc
+
+    def _delete_quietly(self, location: str) -> None:
+        try:
+            self.store(location).delete(location)
+        except PuffinError:
+            return

@@ -1,0 +1,106 @@
+"""From what a user calls a table to the table: told apart by what is there, never by how the name looks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from puffin.errors import FileNotFound, TableNotFound, UnsupportedTableError, UsageError
+from puffin.storage import Store, join, local_path, store_for
+from puffin.tables.base import StatisticsEntry, TableState
+
+
+class Table(Protocol):
+    """
+    A table that can be read and given statistics.
+
+    Attributes:
+        name: What the user called it.
+        io_properties: What a file system needs to open its files, for whoever opens them elsewhere.
+    """
+
+    name: str
+    io_properties: Mapping[str, str]
+
+    def load(self) -> TableState:
+        """The table as it is now."""
+        ...
+
+    def store(self, uri: str) -> Store:
+        """The store that holds one of its files."""
+        ...
+
+    def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:
+        """Make ``entry`` the entry of its snapshot; see `puffin.tables.commit.Committer`."""
+        ...
+
+
+def load_table(table: str, *, catalog: str | None = None, catalog_properties: Mapping[str, str] | None = None) -> Table:
+    """
+    The table of this name.
+
+    Args:
+        table: A path or URI of a table directory or of an Iceberg metadata file; with ``catalog``, ``namespace.table``.
+        catalog: A catalog of pyiceberg's configuration.
+        catalog_properties: Properties that override that configuration.
+
+    Raises:
+        TableNotFound: There is no table there.
+        UnsupportedTableError: It is a Delta table, or of a catalog that this version cannot commit to.
+        SetupError: The catalog is not configured.
+        UsageError: The name fits no catalog.
+        StorageError: The storage does not answer.
+    """
+    if catalog is not None:
+        return _catalog_table(table, catalog, catalog_properties or {})
+    if catalog_properties:
+        raise UsageError("catalog properties need a catalog: name it with --catalog")
+    return _table_at(table)
+
+
+def namespace_tables(namespace: str, *, catalog: str, catalog_properties: Mapping[str, str]) -> list[str]:
+    """The names of a namespace's tables, sorted; errors as for `load_table`."""
+    from puffin.tables.iceberg_sdk import list_tables, open_catalog
+
+    return list_tables(open_catalog(catalog, catalog_properties), namespace)
+
+
+def _table_at(location: str) -> Table:
+    from puffin.tables.iceberg_directory import IcebergDirectory
+    from puffin.tables.iceberg_file import IcebergMetadataFile
+
+    store = store_for(location)
+    path = local_path(location)
+    if path is not None and not path.exists():
+        raise TableNotFound(f"{location}: no such file or directory")
+    if _is_file(store, location):
+        return IcebergMetadataFile(location)
+    if store.exists(join(location, "_delta_log")):
+        raise UnsupportedTableError(f"{location}: Delta tables are not supported by this version")
+    if not store.list(join(location, "metadata")):
+        raise TableNotFound(f"{location}: expected a metadata directory with Iceberg metadata in it, found none")
+    return IcebergDirectory(location)
+
+
+def _is_file(store: Store, location: str) -> bool:
+    try:
+        store.size(location)
+    except FileNotFound:
+        return False
+    return True
+
+
+def _catalog_table(identifier: str, name: str, properties: Mapping[str, str]) -> Table:
+    if "." not in identifier:
+        raise UsageError(f"{identifier}: expected namespace.table, since a catalog is named")
+    from puffin.tables.iceberg_rest import IcebergRestTable
+    from puffin.tables.iceberg_sdk import catalog_kind, open_catalog
+    from puffin.tables.iceberg_sql import IcebergSqlTable
+
+    catalog: Any = open_catalog(name, properties)
+    kind = catalog_kind(catalog)
+    if kind == "sql":
+        return IcebergSqlTable(catalog, identifier)
+    if kind == "rest":
+        return IcebergRestTable(catalog, identifier)
+    raise UnsupportedTableError(f"catalog {name!r}: expected a sql or rest catalog, found {kind}, not supported yet")

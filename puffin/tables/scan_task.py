@@ -1,0 +1,127 @@
+"""
+Scan tasks, and how they travel: as the JSON of appendix C, so that a task can be read, logged and replayed.
+
+A batch says once what all of its tasks share. Keys of our own stand beside those of the spec: ``start``
+and ``length`` (the byte range of a split, as Iceberg's Java writes them), the three fields that place a
+deletion vector, and in the batch the columns asked for, the name mapping and the file system's properties.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from puffin.tables.base import Column
+
+DATA, POSITION_DELETES, EQUALITY_DELETES = "DATA", "POSITION_DELETES", "EQUALITY_DELETES"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ContentFile:
+    """
+    A data file or a delete file.
+
+    Attributes:
+        partition: The partition tuple by partition field id, in JSON single-value form.
+        content_offset: Where a deletion vector stands in its Puffin file, in bytes; None for other files.
+    """
+
+    content: str
+    file_path: str
+    file_format: str
+    spec_id: int
+    partition: Mapping[str, Any]
+    record_count: int
+    file_size_in_bytes: int
+    split_offsets: tuple[int, ...] = ()
+    referenced_data_file: str | None = None
+    content_offset: int | None = None
+    content_size_in_bytes: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FileScanTask:
+    """The row groups of a data file that begin in ``[start, start + length)``, less the rows its delete files name."""
+
+    data_file: ContentFile
+    delete_files: tuple[ContentFile, ...]
+    start: int
+    length: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ScanBatch:
+    """
+    What one executor task is asked to do.
+
+    Attributes:
+        specs: The fields of each partition spec that a file of this batch was written with, by spec id.
+        name_mapping: The table's ``schema.name-mapping.default``, parsed, or None.
+        io_properties: What the file system needs to open the files (end points, credentials).
+    """
+
+    columns: tuple[Column, ...]
+    tasks: tuple[FileScanTask, ...]
+    specs: Mapping[int, list[dict[str, Any]]]
+    name_mapping: list[dict[str, Any]] | None
+    io_properties: Mapping[str, str]
+
+
+def encode_batch(batch: ScanBatch) -> str:
+    """The batch as one JSON document."""
+    return json.dumps(
+        {
+            "columns": [dataclasses.asdict(column) for column in batch.columns],
+            "specs": [{"spec-id": spec_id, "fields": fields} for spec_id, fields in batch.specs.items()],
+            "name-mapping": batch.name_mapping,
+            "io-properties": dict(batch.io_properties),
+            "tasks": [_task_to_json(task) for task in batch.tasks],
+        },
+        separators=(",", ":"),
+    )
+
+
+def decode_batch(document: str) -> ScanBatch:
+    """The batch that `encode_batch` wrote."""
+    batch = json.loads(document)
+    return ScanBatch(
+        columns=tuple(_column_from_json(column) for column in batch["columns"]),
+        specs={spec["spec-id"]: spec["fields"] for spec in batch["specs"]},
+        name_mapping=batch["name-mapping"],
+        io_properties=batch["io-properties"],
+        tasks=tuple(_task_from_json(task) for task in batch["tasks"]),
+    )
+
+
+def _column_from_json(column: dict[str, Any]) -> Column:
+    return Column(**{**column, "path": tuple(column["path"]), "defaults": tuple(column["defaults"])})
+
+
+def _task_to_json(task: FileScanTask) -> dict[str, Any]:
+    return {
+        "data-file": _file_to_json(task.data_file),
+        "delete-files": [_file_to_json(file) for file in task.delete_files],
+        "start": task.start,
+        "length": task.length,
+    }
+
+
+def _task_from_json(task: Mapping[str, Any]) -> FileScanTask:
+    return FileScanTask(
+        data_file=_file_from_json(task["data-file"]),
+        delete_files=tuple(_file_from_json(file) for file in task["delete-files"]),
+        start=task["start"],
+        length=task["length"],
+    )
+
+
+def _file_to_json(file: ContentFile) -> dict[str, Any]:
+    fields = {name.replace("_", "-"): value for name, value in dataclasses.asdict(file).items()}
+    return {key: value for key, value in fields.items() if value not in (None, ())}
+
+
+def _file_from_json(file: Mapping[str, Any]) -> ContentFile:
+    fields = {key.replace("-", "_"): value for key, value in file.items()}
+    return ContentFile(**{**fields, "split_offsets": tuple(fields.get("split_offsets", ()))})

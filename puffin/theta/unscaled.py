@@ -1,0 +1,68 @@
+"""
+Unscaled decimals as big-endian two's complement in the fewest bytes that hold the sign (table spec, appendix D).
+
+A big-endian number of L bytes, loaded as little-endian words padded with zeros, is the byte-swapped number shifted
+right by the bytes left out. So values are never laid out as bytes, only sorted into up to 8 bytes, 9 to 15, and 16: the
+hash takes in words with a length beside each, and treats a full block of 16 differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from puffin.theta.serialized import WordArray, Words
+
+
+def minimal_bytes(words: npt.NDArray[np.int64]) -> Iterator[Words]:
+    """
+    Serialize unscaled values to their minimal bytes.
+
+    Args:
+        words: One row per value, at least one: its 64 low bits and, in a second column, its 64 high bits in two's
+            complement. Without the second column the low bits carry the sign.
+
+    Returns:
+        Up to three groups of values.
+    """
+    low = words[:, 0]
+    if words.shape[1] == 1:
+        yield _up_to_eight(low)
+        return
+    high = words[:, 1]
+    is_short = high == low >> 63
+    if is_short.any():
+        yield _up_to_eight(low[is_short])
+    if not is_short.all():
+        yield from _nine_to_sixteen(low[~is_short], high[~is_short])
+
+
+def _up_to_eight(low: npt.NDArray[np.int64]) -> Words:
+    length = _byte_length(low)
+    return Words(low.view(np.uint64).byteswap() >> (64 - 8 * length), None, length)
+
+
+def _nine_to_sixteen(low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]) -> Iterator[Words]:
+    length = _byte_length(high) + np.uint64(8)
+    first, second = high.view(np.uint64).byteswap(), low.view(np.uint64).byteswap()
+    is_full = length == 16
+    if is_full.any():
+        yield Words(first[is_full], second[is_full], 16)
+    if not is_full.all():
+        first, second, length = first[~is_full], second[~is_full], length[~is_full]
+        left_out = 8 * (16 - length)
+        yield Words((first >> left_out) | (second << (64 - left_out)), second >> left_out, length)
+
+
+def _byte_length(values: npt.NDArray[np.int64]) -> WordArray:
+    """The fewest bytes that hold each value with its sign: 127 takes one, 128 two."""
+    magnitude = (values ^ (values >> 63)).view(np.uint64)
+    largest = int(magnitude.max())
+    length = np.ones(len(values), np.uint64)
+    for sign_bit in range(7, 64, 8):
+        if largest >> sign_bit == 0:
+            break
+        length += magnitude >= np.uint64(1 << sign_bit)
+    return length

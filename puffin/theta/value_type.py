@@ -1,0 +1,67 @@
+"""
+The column types whose values can be hashed, read from their appendix C strings.
+
+Only a primitive type with a binary single-value form (appendix D) has bytes to hash. The strings come from table
+metadata, so a type of a later format version is refused by name here, before any data is read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from puffin.errors import UnsupportedTypeError
+
+_NUMBERS = ("boolean", "int", "long", "float", "double")
+_TIMES = ("date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
+_BYTES = ("string", "uuid", "binary")
+_WITHOUT_PARAMETERS = frozenset((*_NUMBERS, *_TIMES, *_BYTES))
+_FIXED = re.compile(r"fixed\[\s*([0-9]{1,9})\s*\]")
+_DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
+_MAX_PRECISION = 38
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueType:
+    """
+    A primitive Iceberg type that has single-value bytes.
+
+    Attributes:
+        type_string: As table metadata has it: ``"decimal(9, 2)"``.
+        name: The type without its parameters: ``"decimal"``.
+        length: Bytes per value of ``fixed[L]``, else 0.
+        scale: Digits after the point of ``decimal(P, S)``, else 0.
+    """
+
+    type_string: str
+    name: str
+    length: int = 0
+    scale: int = 0
+
+    @classmethod
+    def parse(cls, type_string: str) -> ValueType:
+        """
+        Read an appendix C type string such as ``"long"``, ``"fixed[16]"`` or ``"decimal(9,2)"``.
+
+        Raises:
+            UnsupportedTypeError: The type has no single-value bytes, or is not known.
+        """
+        if type_string in _WITHOUT_PARAMETERS:
+            return cls(type_string=type_string, name=type_string)
+        if fixed := _FIXED.fullmatch(type_string):
+            return cls(type_string=type_string, name="fixed", length=int(fixed[1]))
+        if (decimal := _DECIMAL.fullmatch(type_string)) and 1 <= int(decimal[1]) <= _MAX_PRECISION:
+            return cls(type_string=type_string, name="decimal", scale=int(decimal[2]))
+        raise UnsupportedTypeError(f"type {type_string!r} has no single-value bytes to hash")
+
+    def __str__(self) -> str:
+        return self.type_string
+
+
+def is_hashable(type_string: str) -> bool:
+    """Whether a column of this appendix C type can have a theta sketch."""
+    try:
+        ValueType.parse(type_string)
+    except UnsupportedTypeError:
+        return False
+    return True

@@ -1,0 +1,120 @@
+"""
+The statistics file of a run: written against the table as it is, and again if the table has moved on.
+
+A file is written under a name nobody else uses. It stays if its commit succeeds or may have; otherwise it is
+deleted, and one that was written for an attempt that lost its race is deleted as soon as the next replaces it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import puffin
+from puffin.errors import PuffinError
+from puffin.format import CREATED_BY, Blob, PuffinReader, PuffinWriter, RawBlob
+from puffin.storage import Store
+from puffin.tables.base import Column, Snapshot, StatisticsEntry, TableState
+from puffin.tables.iceberg_patch import statistics_path
+from puffin.theta import ThetaSketch
+from stats_jobs.assemble import Contents, RetainedBlob, assemble, choose_retained, sketch_blobs, with_entries
+
+_log = logging.getLogger(__name__)
+
+
+class StatisticsDraft:
+    """
+    Sketches of one snapshot on their way into a file.
+
+    Attributes:
+        snapshot_id: The snapshot they were computed from.
+        table_uuid: The table they were computed from.
+    """
+
+    def __init__(
+        self,
+        state: TableState,
+        snapshot: Snapshot,
+        columns: Sequence[Column],
+        sketches: Mapping[int, ThetaSketch],
+        *,
+        lg_k: int,
+        codec: str | None,
+        store_for: Callable[[str], Store],
+    ) -> None:
+        self.snapshot_id = snapshot.snapshot_id
+        self.table_uuid = state.uuid
+        self._snapshot = snapshot
+        self._columns = tuple(columns)
+        self._sketches = sketches
+        self._lg_k = lg_k
+        self._codec = codec
+        self._store_for = store_for
+        self._written: tuple[StatisticsEntry, object] | None = None
+
+    def write(self, state: TableState, existing: Sequence[StatisticsEntry]) -> StatisticsEntry:
+        """
+        Write the file, unless the one at hand is what would be written again.
+
+        Args:
+            state: The table as it is; a column that it no longer has gets no blob.
+            existing: Entries of this snapshot whose blobs for other columns are kept, the first first.
+
+        Returns:
+            The entry that refers to the file.
+
+        Raises:
+            StorageError: The file cannot be written; nothing is left behind.
+        """
+        current = {column.field_id for column in state.columns}
+        basis = (frozenset(current), tuple(entry.statistics_path for entry in existing))
+        if self._written is not None and self._written[1] == basis:
+            return self._written[0]
+        self.discard()
+        columns = [column for column in self._columns if column.field_id in current]
+        computed = sketch_blobs(self._sketches, columns, self._snapshot, lg_k=self._lg_k, codec=self._codec)
+        retained = choose_retained(
+            (blob for entry in existing for blob in self._stored_blobs(entry)),
+            computed={column.field_id for column in columns},
+            current_fields=current,
+        )
+        entry = self._write_file(statistics_path(state, self.snapshot_id), assemble(computed, retained))
+        self._written = entry, basis
+        return entry
+
+    def discard(self) -> None:
+        """Delete the file, if one was written and its commit has certainly failed."""
+        if self._written is None:
+            return
+        path, self._written = self._written[0].statistics_path, None
+        try:
+            self._store_for(path).delete(path)
+        except PuffinError as exc:
+            _log.warning("left behind, since it cannot be deleted: %s (%s)", path, exc)
+
+    def _write_file(self, path: str, contents: Contents) -> StatisticsEntry:
+        with self._store_for(path).create(path) as sink:
+            writer = PuffinWriter(sink, properties={CREATED_BY: f"puffin-sidecar {puffin.__version__}"})
+            for blob in contents.blobs:
+                _ = writer.add(blob) if isinstance(blob, Blob) else writer.copy(blob)
+            written = writer.finish()
+        return StatisticsEntry(
+            snapshot_id=self.snapshot_id,
+            statistics_path=path,
+            file_size_in_bytes=written.file_size,
+            file_footer_size_in_bytes=written.footer_size,
+            blobs=contents.entries,
+        )
+
+    def _stored_blobs(self, entry: StatisticsEntry) -> Iterable[RetainedBlob]:
+        path = entry.statistics_path
+        try:
+            with self._store_for(path).open_source(path) as source:
+                reader = PuffinReader(
+                    source, file_size=entry.file_size_in_bytes, footer_size=entry.file_footer_size_in_bytes
+                )
+                raws: list[RawBlob] = reader.read_all_raw()
+        except PuffinError as exc:
+            _log.warning("statistics of other columns are dropped, since their file cannot be read: %s", exc)
+            return []
+        return with_entries(entry, raws)

@@ -1,0 +1,75 @@
+"""
+What runs on an executor: a batch of scan tasks in, one partial sketch per column out.
+
+Everything is merged inside the task, so that what travels back does not grow with files or rows. An error that
+another try would not cure travels back as a value: it is the user's one line, not Spark's to retry.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from puffin.errors import CorruptError, NotFoundError, UnsupportedError
+from puffin.storage import Store, store_for
+from puffin.tables.iceberg_read import TaskReader
+from puffin.tables.scan_task import decode_batch
+from puffin.theta import ThetaSketch, ThetaSketchBuilder, merge
+
+FinalError: TypeAlias = CorruptError | UnsupportedError | NotFoundError
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Partial:
+    """
+    What some of the rows amount to.
+
+    Attributes:
+        sketches: By field id.
+        rows: Live rows.
+        bytes_read: Compressed bytes of the column chunks that were read.
+        failure: Why there is no answer, if there is none.
+    """
+
+    sketches: Mapping[int, ThetaSketch]
+    rows: int
+    bytes_read: int
+    failure: FinalError | None = None
+
+
+def sketch_batch(document: str, lg_k: int) -> Partial:
+    """The partial sketches of a batch in its JSON form, one for each of its columns."""
+    batch = decode_batch(document)
+    types = {column.field_id: column.type for column in batch.columns}
+    builders = {field_id: ThetaSketchBuilder(lg_k) for field_id in types}
+    rows = bytes_read = 0
+    reader = TaskReader(batch, _stores(batch.io_properties))
+    try:
+        for task in batch.tasks:
+            for live in reader.read(task):
+                rows += live.count
+                bytes_read += live.bytes_read
+                for field_id, array in live.columns.items():
+                    builders[field_id].update(array, types[field_id])
+    except (CorruptError, UnsupportedError, NotFoundError) as exc:
+        return Partial({}, 0, 0, failure=exc)
+    return Partial({field_id: builder.compact() for field_id, builder in builders.items()}, rows, bytes_read)
+
+
+def merge_partials(left: Partial, right: Partial, lg_k: int) -> Partial:
+    """What both amount to together; a failure of either is a failure of both."""
+    if left.failure or right.failure:
+        return left if left.failure else right
+    sketches = {field_id: merge((sketch, right.sketches[field_id]), lg_k) for field_id, sketch in left.sketches.items()}
+    return Partial(sketches, left.rows + right.rows, left.bytes_read + right.bytes_read)
+
+
+def _stores(io_properties: Mapping[str, str]) -> Callable[[str], Store]:
+    # Without properties of a catalog's, the environment's own credentials do, and pyiceberg stays unloaded.
+    if not io_properties:
+        return store_for
+    from puffin.tables.iceberg_sdk import filesystem_for
+
+    return functools.partial(store_for, filesystem_for=filesystem_for(io_properties))

@@ -1,0 +1,36 @@
+"""The surface of the package, and what importing it costs."""
+
+import subprocess
+import sys
+import types
+
+import puffin.format
+
+
+def test_all_is_sorted_and_whole():
+    """``__all__`` is every public name that is no module, in the order of the linter."""
+    public = [
+        name
+        for name, value in vars(puffin.format).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    ]
+    assert sorted(puffin.format.__all__) == sorted(public)
+    constants = [name for name in puffin.format.__all__ if name.isupper()]
+    others = [name for name in puffin.format.__all__ if not name.isupper()]
+    assert puffin.format.__all__ == sorted(constants) + sorted(others)
+
+
+def test_importing_loads_no_compression_library():
+    """A codec's library comes with its first frame: a file without any is read and written without the libraries."""
+    program = """
+import io, sys
+from puffin.format import Blob, PuffinReader, PuffinWriter
+sink = io.BytesIO()
+writer = PuffinWriter(sink)
+writer.add(Blob(type="x", fields=(1,), snapshot_id=1, sequence_number=1, payload=b"x"))
+writer.finish()
+assert PuffinReader(sink).read_all() == [b"x"]
+print(sorted({name.partition(".")[0] for name in sys.modules} & {"lz4", "zstandard", "numpy", "pyarrow"}))
+"""
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert answer.stdout == "[]\n"

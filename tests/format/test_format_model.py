@@ -1,0 +1,118 @@
+"""The values: immutable, comparable, fit for pickling, and refusing what a file could not say."""
+
+import dataclasses
+import pickle
+
+import pytest
+
+from puffin.errors import UsageError
+from puffin.format import Blob, BlobMetadata, FileMetadata, RawBlob
+
+SAME = {"type": "x", "fields": (1, 2), "snapshot_id": 3, "sequence_number": 4}
+MAKERS = [
+    lambda **changes: Blob(**{**SAME, "payload": b"", **changes}),
+    lambda **changes: BlobMetadata(**{**SAME, "offset": 4, "length": 0, **changes}),
+]
+
+
+@pytest.fixture(params=MAKERS, ids=["Blob", "BlobMetadata"])
+def make(request):
+    """Each way to describe a blob."""
+    return request.param
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"type": None}, "type: expected a str, found None"),
+        ({"type": "\ud83d"}, r"type: expected text that UTF-8 can encode, found '\ud83d'"),
+        ({"fields": (1, 2**31)}, "fields[1]: expected an integer from -2147483648 to 2147483647, found 2147483648"),
+        ({"fields": (True,)}, "fields[0]: expected an integer from -2147483648 to 2147483647, found True"),
+        ({"fields": ("1",)}, "fields[0]: expected an integer from -2147483648 to 2147483647, found '1'"),
+        (
+            {"snapshot_id": 2**63},
+            "snapshot_id: expected an integer from -9223372036854775808 to 9223372036854775807, "
+            "found 9223372036854775808",
+        ),
+        (
+            {"sequence_number": 1.0},
+            "sequence_number: expected an integer from -9223372036854775808 to 9223372036854775807, found 1.0",
+        ),
+        ({"compression_codec": 1}, "compression_codec: expected a str, found 1"),
+        ({"properties": {"ndv": 1}}, "property 'ndv': expected a str, found 1"),
+        ({"properties": {1: "ndv"}}, "a property name: expected a str, found 1"),
+        ({"properties": {"k": "\udc00"}}, r"property 'k': expected text that UTF-8 can encode, found '\udc00'"),
+    ],
+)
+def test_a_description_that_a_file_could_not_hold(make, changes, message):
+    """What the reader would refuse cannot be made, so it cannot be written."""
+    with pytest.raises(UsageError) as caught:
+        make(**changes)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("name", ["offset", "length"])
+def test_places_are_not_negative(name):
+    """An offset or a length is 0 or more."""
+    with pytest.raises(UsageError, match=f"{name}: expected a non-negative integer, found -1"):
+        BlobMetadata(**{**SAME, "offset": 4, "length": 0, name: -1})
+
+
+def test_a_payload_is_bytes():
+    """Text and arrays are no payload."""
+    with pytest.raises(UsageError, match="payload: expected bytes, found str"):
+        Blob(**SAME, payload="text")
+
+
+def test_a_raw_blob_is_as_long_as_its_metadata_says():
+    """Bytes and metadata of different blobs do not make one."""
+    metadata = BlobMetadata(**SAME, offset=4, length=3)
+    with pytest.raises(UsageError, match="stored: expected 3 bytes as in the metadata, found 2"):
+        RawBlob(metadata=metadata, stored=b"ab")
+    with pytest.raises(UsageError, match="stored: expected bytes, found bytearray"):
+        RawBlob(metadata=metadata, stored=bytearray(3))
+
+
+def test_values_do_not_change(make):
+    """No field can be set, and a change of what they were made from does not reach them."""
+    properties, fields = {"b": "1", "a": "2"}, [1, 2]
+    value = make(properties=properties, fields=fields)
+    properties["c"] = "3"
+    fields.append(3)
+    assert list(value.properties.items()) == [("b", "1"), ("a", "2")]
+    assert value.fields == (1, 2)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        value.type = "y"
+    with pytest.raises(TypeError):
+        value.properties["b"] = "2"
+
+
+def test_equal_values_are_one_in_a_set_and_survive_pickling(make):
+    """Values are compared by what they hold, whatever the order of their properties."""
+    one, other = make(properties={"a": "1", "b": "2"}), make(properties={"b": "2", "a": "1"})
+    assert one == other
+    assert len({one, other, make()}) == 2
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert one.properties == {"a": "1", "b": "2"}
+    assert repr(one.properties) == "{'a': '1', 'b': '2'}"
+
+
+def test_a_changed_copy_is_checked_too(make):
+    """``dataclasses.replace`` gives a value that holds to the same rules."""
+    assert dataclasses.replace(make(), snapshot_id=9).snapshot_id == 9
+    with pytest.raises(UsageError):
+        dataclasses.replace(make(), snapshot_id="9")
+
+
+def test_file_metadata_is_immutable_too():
+    """A list of blobs becomes a tuple, properties cannot be set."""
+    metadata = FileMetadata(blobs=[], properties={"a": "b"})
+    assert metadata.blobs == ()
+    assert hash(metadata) == hash(FileMetadata(blobs=(), properties={"a": "b"}))
+    with pytest.raises(TypeError):
+        metadata.properties["a"] = "c"
+
+
+def test_the_end_of_a_blob():
+    """A blob ends before the byte at ``offset + length``."""
+    assert BlobMetadata(**SAME, offset=4, length=3).end == 7

@@ -1,0 +1,196 @@
+"""The life of a writer: what it writes when, what closes it, and how failures of the sink end."""
+
+import io
+
+import pytest
+
+from puffin.errors import ClosedWriterError, StorageError, UnsupportedCodecError, UsageError
+from puffin.format import LZ4, Blob, BlobMetadata, PuffinReader, PuffinWriter, RawBlob, layout
+
+
+def blob(payload: bytes = b"payload", **options) -> Blob:
+    """A blob that is sound whatever the options."""
+    return Blob(**{"type": "x", "fields": (1,), "snapshot_id": 2, "sequence_number": 1, "payload": payload, **options})
+
+
+class RecordingSink:
+    """A sink that takes what it is given, down to a room of ``room`` bytes, and answers as it is told."""
+
+    def __init__(self, room: int = 10**6, *, full: BaseException | None = None, silent: bool = False) -> None:
+        self.written: list[bytes] = []
+        self._room = room
+        self._full = full
+        self._silent = silent
+
+    def write(self, data: bytes, /) -> int | None:
+        part = data[: self._room]
+        self._room -= len(part)
+        self.written.append(part)
+        if part != data and self._full is not None:
+            raise self._full
+        return None if self._silent else len(part)
+
+
+def test_the_size_of_a_known_file():
+    """The file that Iceberg's tests of the file size write has 122 bytes here too."""
+    writer = PuffinWriter(io.BytesIO())
+    writer.add(blob(b"blob", type="blob"))
+    assert writer.finish().file_size == 122
+
+
+def test_blobs_are_streamed():
+    """Each blob goes to the sink when it is added; the head magic goes before the first one."""
+    sink = RecordingSink()
+    writer = PuffinWriter(sink)
+    assert sink.written == []
+    writer.add(blob(b"one"))
+    assert sink.written == [b"PFA1", b"one"]
+    writer.add(blob(b"two"))
+    assert sink.written == [b"PFA1", b"one", b"two"]
+
+
+def test_the_sink_is_left_open():
+    """Finishing does not close the sink, which may hold more than the file."""
+    sink = io.BytesIO()
+    PuffinWriter(sink).finish()
+    sink.write(b"more")
+    assert sink.getvalue()[-8:] == b"PFA1more"
+
+
+def test_a_sink_may_answer_nothing():
+    """None from the sink means that it took everything."""
+    sink = RecordingSink(silent=True)
+    writer = PuffinWriter(sink)
+    writer.add(blob())
+    writer.finish()
+    assert PuffinReader(b"".join(sink.written)).read_all() == [b"payload"]
+
+
+USES = [lambda writer: writer.add(blob()), lambda writer: writer.copy(raw()), PuffinWriter.finish]
+
+
+@pytest.mark.parametrize("use", USES, ids=["add", "copy", "finish"])
+def test_nothing_after_finish(use):
+    """A finished writer refuses everything and writes nothing more."""
+    sink = RecordingSink()
+    writer = PuffinWriter(sink)
+    writer.finish()
+    before = list(sink.written)
+    with pytest.raises(ClosedWriterError, match=r"closed by finish\(\)"):
+        use(writer)
+    assert sink.written == before
+
+
+def raw() -> RawBlob:
+    """A blob of a codec that nobody knows, as it is stored in some file."""
+    metadata = BlobMetadata(
+        type="x",
+        fields=(9,),
+        snapshot_id=5,
+        sequence_number=6,
+        offset=777,
+        length=3,
+        compression_codec="brotli",
+        properties={"ndv": "1"},
+    )
+    return RawBlob(metadata=metadata, stored=b"\x01\x02\x03")
+
+
+def test_a_copy_keeps_everything_but_the_offset():
+    """A blob is copied without being understood: only its place is new."""
+    sink = io.BytesIO()
+    writer = PuffinWriter(sink)
+    writer.add(blob(b"before"))
+    copied = writer.copy(raw())
+    writer.finish()
+    reader = PuffinReader(sink.getvalue())
+    assert (copied.offset, copied.compression_codec, copied.properties) == (10, "brotli", {"ndv": "1"})
+    assert reader.file_metadata.blobs[1] == copied
+    assert reader.read_raw(copied) == RawBlob(metadata=copied, stored=raw().stored)
+
+
+@pytest.mark.parametrize("full", [None, OSError("disk full")])
+def test_a_sink_that_fails_at_any_byte(full):
+    """Short writes and errors are storage errors that say what and where, and close the writer for good."""
+    whole = RecordingSink()
+    write_small_file(PuffinWriter(whole))
+    sizes = {0: 4, 4: 7, 11: len(whole.written[2])}
+    for room in range(sum(sizes.values())):
+        writer = PuffinWriter(RecordingSink(room, full=full))
+        with pytest.raises(StorageError) as caught:
+            write_small_file(writer)
+        offset = max(start for start in sizes if start <= room)
+        place = f"{sizes[offset]} bytes at offset {offset}"
+        if full is None:
+            assert str(caught.value) == f"short write: expected to write {place}, wrote {room - offset}"
+        else:
+            assert str(caught.value) == f"writing {place} failed: disk full"
+            assert caught.value.__cause__ is full
+        for use in USES:
+            with pytest.raises(ClosedWriterError, match=f"closed by a failed write of {place}"):
+                use(writer)
+
+
+def write_small_file(writer: PuffinWriter) -> None:
+    """Write a file in three writes: the head magic, a blob of 7 bytes, the footer."""
+    writer.add(blob(b"payload"))
+    writer.finish()
+
+
+def test_an_interrupted_write_closes_the_writer():
+    """Whatever leaves a write midway leaves a file that nobody may go on writing."""
+    writer = PuffinWriter(RecordingSink(2, full=KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        writer.add(blob())
+    with pytest.raises(ClosedWriterError):
+        writer.finish()
+
+
+def test_an_unknown_codec_writes_nothing():
+    """A codec is refused before anything is written; the writer goes on."""
+    sink = io.BytesIO()
+    writer = PuffinWriter(sink)
+    message = "compression-codec: expected lz4, zstd or none, found 'gzip'"
+    with pytest.raises(UnsupportedCodecError) as caught:
+        writer.add(blob(compression_codec="gzip"))
+    assert str(caught.value) == message
+    assert sink.getvalue() == b""
+    writer.add(blob(compression_codec=LZ4))
+    writer.finish()
+    assert PuffinReader(sink.getvalue()).read_all() == [b"payload"]
+
+
+def test_a_footer_that_its_size_field_cannot_hold(monkeypatch):
+    """The payload size has 31 bits; a larger payload is refused and not written."""
+    monkeypatch.setattr(layout, "LARGEST_FOOTER_PAYLOAD", 11)
+    sink = io.BytesIO()
+    writer = PuffinWriter(sink)
+    with pytest.raises(UsageError, match="footer payload: expected at most 11 bytes, found 12"):
+        writer.finish()
+    assert sink.getvalue() == b"PFA1"
+
+
+def test_a_with_block_needs_finish():
+    """Leaving the block without finish is an error: the file has no footer."""
+    writer = PuffinWriter(io.BytesIO())
+    with pytest.raises(UsageError, match=r"ended without finish\(\)"), writer as entered:
+        assert entered is writer
+    with pytest.raises(ClosedWriterError, match="closed by the end of its with block"):
+        writer.finish()
+
+
+def test_a_with_block_lets_errors_through():
+    """An error in the block is not hidden by the missing finish, and closes the writer."""
+    writer = PuffinWriter(io.BytesIO())
+    with pytest.raises(LookupError), writer:
+        raise LookupError
+    with pytest.raises(ClosedWriterError):
+        writer.add(blob())
+
+
+def test_a_with_block_that_finished():
+    """A block that finished ends quietly."""
+    sink = io.BytesIO()
+    with PuffinWriter(sink) as writer:
+        written = writer.finish()
+    assert written.file_size == len(sink.getvalue()) == 32
