@@ -150,11 +150,8 @@ class SparkStarter:
         if master is not None:
             settings["spark.master"] = master
             if master.startswith(_LOCAL_MASTERS):
-                settings |= {
-                    "spark.driver.bindAddress": "127.0.0.1",
-                    "spark.driver.host": "127.0.0.1",
-                    "spark.pyspark.python": sys.executable,
-                }
+                settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+                os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         settings.setdefault("spark.app.name", "puffin analyze")
         return SparkConf(loadDefaults=submitted).setAll(list((settings | self._conf).items()))
 

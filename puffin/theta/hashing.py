@@ -161,7 +161,7 @@ def _hash_byte_strings(strings: ByteStrings) -> WordArray:
 def _hash_slice(data: npt.NDArray[np.uint8], starts: _Integers, lengths: _Integers) -> WordArray:
     """Hash neighbouring strings of at least one byte each."""
     begin, end = int(starts[0]), int(starts[-1] + lengths[-1])
-    padded = np.zeros(end - begin + _BLOCK, np.uint8)
+    padded = np.empty(end - begin + _BLOCK, np.uint8)  # what the last strings load beyond the end is masked away
     padded[: end - begin] = data[begin:end]
     # A little-endian word at every byte offset: gathering from it is an unaligned load.
     words_at = np.ndarray((len(padded) - 7,), np.uint64, padded, strides=(1,))

@@ -85,7 +85,7 @@ def test_long_values_leave_the_lock_step() -> None:
 
 
 def test_last_bytes_of_the_buffer_are_not_overrun() -> None:
-    """A string that ends with its buffer is padded with zeros, not with what lies behind."""
+    """A string that ends with its buffer is loaded without what stands before it or lies behind."""
     data = pa.py_buffer(b"behind-abc"[:10])
     offsets = pa.py_buffer(np.array([7, 10], np.int32))
     array = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, data])
@@ -119,4 +119,4 @@ def test_one_huge_value_costs_its_own_size_only() -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 8 << 20
+    assert peak < 4 << 20
