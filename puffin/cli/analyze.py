@@ -139,26 +139,25 @@ def _show(report: Report, json_output: bool) -> None:
     if json_output:
         print_json(report.to_json())
         return
-    out = console()
     if report.snapshot is None:
-        out.print(f"{report.table}: no snapshot yet, nothing to analyze")
+        click.echo(f"{report.table}: no snapshot yet, nothing to analyze")
         return
-    out.print(f"{report.table} ({report.format}, snapshot {report.snapshot.snapshot_id})")
-    out.print(columns_table(report.columns))
+    click.echo(f"{report.table} ({report.format}, snapshot {report.snapshot.snapshot_id})")
+    click.echo(columns_table(report.columns, report.snapshot.snapshot_id))
     if not report.attempts and report.entry is not None and report.mode != "full":
-        out.print(f"statistics are current, nothing was read: {report.entry.statistics_path}")
+        click.echo(f"statistics are current, nothing was read: {report.entry.statistics_path}")
         return
-    out.print(
+    click.echo(
         f"{report.files_read:,} files, {report.rows_read:,} rows, {human_bytes(report.bytes_read)} read in "
         f"{report.elapsed_seconds:.1f} s (and {report.session_seconds:.1f} s to start Spark)"
     )
     if report.entry is None:
-        out.print("dry run: nothing was written")
+        click.echo("dry run: nothing was written")
     elif report.committed:
         attempts = "1 attempt" if report.attempts == 1 else f"{report.attempts} attempts"
-        out.print(f"committed in {attempts}: {report.entry.statistics_path}")
+        click.echo(f"committed in {attempts}: {report.entry.statistics_path}")
     else:
-        out.print(f"written, not committed: {report.entry.statistics_path}")
+        click.echo(f"written, not committed: {report.entry.statistics_path}")
 
 
 @contextlib.contextmanager

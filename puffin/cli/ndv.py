@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from puffin.cli.options import as_json, column_names, diagnostics, of_catalog, of_snapshot
-from puffin.cli.render import print_json
+from puffin.cli.render import columns_table, print_json
 
 if TYPE_CHECKING:
     from puffin.lookup import TableAnswer
@@ -46,8 +46,6 @@ def command(
 
 
 def _print(answer: TableAnswer) -> None:
-    from puffin.cli.render import columns_table, console
-
     snapshot = "no snapshot yet" if answer.snapshot_id is None else f"snapshot {answer.snapshot_id}"
-    console().print(f"{answer.table} ({answer.format}, {snapshot})")
-    console().print(columns_table(answer.columns))
+    click.echo(f"{answer.table} ({answer.format}, {snapshot})")
+    click.echo(columns_table(answer.columns, answer.snapshot_id))

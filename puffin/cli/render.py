@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import sys
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from puffin.lookup import ColumnAnswer
 
 
 def print_json(document: Any) -> None:
-    """The document on stdout, indented, and nothing else."""
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    """The document on stdout, indented, in UTF-8 whatever the locale, and nothing else."""
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    # Half of a surrogate pair, as in a path that is not UTF-8, comes out as JSON's own escape.
+    click.echo(text.encode(errors="backslashreplace"))
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """
+    Lines for a person on stdout.
+
+    They may quote any file, so that characters which would steer the terminal or cannot be shown are escaped.
+    """
+    text = "\n".join(_printable(line) for line in lines)
+    click.echo(text.encode(sys.stdout.encoding or "utf-8", errors="backslashreplace"))
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -27,26 +39,30 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
 
 
-def columns_table(columns: Iterable[ColumnAnswer]) -> Table:
-    """NDV and bounds, a row for each column."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("column", "type"):
-        table.add_column(heading)
-    for heading in ("ndv", "95 % bounds"):
-        table.add_column(heading, justify="right")
-    table.add_column("from")
+def columns_table(columns: Iterable[ColumnAnswer], snapshot_id: int | None) -> str:
+    """NDV and bounds, a row for each column; where other rows were counted than those of the snapshot, it says which."""
+    rows = [("column", "type", "ndv", "95 % bounds", "")]
     for answer in columns:
         distinct = answer.distinct
-        table.add_row(
-            answer.column.name,
-            answer.column.type,
-            "-" if distinct is None else f"{distinct.ndv:,}",
-            "" if distinct is None else "exact" if distinct.exact else f"{distinct.lower:,} to {distinct.upper:,}",
-            answer.source if answer.stats_snapshot_id is None else f"{answer.source} {answer.stats_snapshot_id}",
-        )
-    return table
+        if distinct is None:
+            rows.append((answer.column.name, answer.column.type, "-", "", "no statistics"))
+            continue
+        bounds = "exact" if distinct.exact else f"{distinct.lower:,} to {distinct.upper:,}"
+        older = "" if answer.stats_snapshot_id == snapshot_id else f"of snapshot {answer.stats_snapshot_id}"
+        rows.append((answer.column.name, answer.column.type, f"{distinct.ndv:,}", bounds, older))
+    return aligned(rows, right=(2, 3))
+
+
+def aligned(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> str:
+    """Rows as text in columns, those with the indexes ``right`` flush right; lines are never wrapped."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if index in right else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
 
 
 def human_bytes(size: int) -> str:
@@ -55,3 +71,12 @@ def human_bytes(size: int) -> str:
     while value >= 1024 and len(units) > 1:
         value, units = value / 1024, units[1:]
     return f"{size} B" if units[0] == "B" else f"{value:.1f} {units[0]}"
+
+
+def exact_bytes(size: int) -> str:
+    """A size for a person who may want to compute with it: ``"1,536 bytes (1.5 KiB)"``."""
+    return f"{size:,} bytes" if size < 1024 else f"{size:,} bytes ({human_bytes(size)})"
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

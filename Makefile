@@ -1,0 +1,45 @@
+# Everything is done in .venv, which the first target that needs it builds.
+#   make demo         the main job on real data
+#   make test         every test; make check first lints and type-checks
+#   make test-matrix  the job on the oldest and the newest supported pyspark
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+# Spark and the JVM tools take the Java that tools/setup.sh found or installed.
+JAVA = export JAVA_HOME="$$(cat $(VENV)/java-home)";
+
+PYSPARK_OLDEST := 3.5.*
+PYSPARK_NEWEST := >=4.1,<5
+
+.PHONY: help setup demo test check lint types test-matrix clean
+help:
+	@sed -n 's/^#   //p' Makefile
+
+setup: $(READY)
+
+$(READY): pyproject.toml tools/setup.sh
+	PYTHON="$(PYTHON)" sh tools/setup.sh $(VENV)
+	touch $@
+
+demo: $(READY)
+	$(JAVA) $(BIN)/python -m demo
+
+test: $(READY)
+	$(JAVA) $(BIN)/pytest $(PYTEST_ARGS)
+
+check: lint types test
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+test-matrix: $(READY)
+	$(JAVA) sh tools/matrix.sh "$(PYTHON)" "pyspark==$(PYSPARK_OLDEST)" "pyspark$(PYSPARK_NEWEST)"
+
+clean:
+	rm -rf $(VENV) .venv-* .jars .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

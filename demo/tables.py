@@ -1,0 +1,94 @@
+"""The demo's tables: loaded through pyiceberg into a catalog, and through Spark into a directory."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.catalog import Catalog, load_catalog
+
+from tools.jars import jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def open_catalog(name: str, properties: dict[str, str]) -> Catalog:
+    """The catalog of this name, with the namespace of TPC-H."""
+    catalog = load_catalog(name, **properties)
+    catalog.create_namespace_if_not_exists("tpch")
+    return catalog
+
+
+def build_catalog_table(catalog: Catalog, identifier: str, parquet: Path, *, snapshots: int) -> None:
+    """Create the table from a Parquet file, appended in this many snapshots."""
+    file = pq.ParquetFile(parquet)
+    schema = pa.schema([pa.field(f.name, _plain(f.type)) for f in file.schema_arrow])
+    table = catalog.create_table(identifier, schema)
+    groups = list(range(file.metadata.num_row_groups))
+    for part in range(snapshots):
+        if chosen := groups[part::snapshots]:
+            table.append(file.read_row_groups(chosen).cast(schema))
+
+
+def build_flights(spark: SparkSession, flown: pa.Table, staging: Path, snapshots: int, deleted: str) -> None:
+    """Create ``demo.nyc.flights``, insert in this many snapshots, then delete rows by position."""
+    rows = len(flown) // snapshots + 1
+    for part in range(snapshots):
+        staged = staging / f"flights-{part}.parquet"
+        pq.write_table(flown.slice(part * rows, rows), staged)
+        frame = spark.read.parquet(str(staged))
+        if part == 0:
+            writer = frame.writeTo("demo.nyc.flights").using("iceberg")
+            writer.tableProperty("format-version", "2").tableProperty("write.delete.mode", "merge-on-read").create()
+        else:
+            frame.writeTo("demo.nyc.flights").append()
+    spark.sql(f"DELETE FROM demo.nyc.flights WHERE {deleted}")
+
+
+def optimizer_counts(spark: SparkSession, table: str) -> dict[str, int]:
+    """The distinct counts that Spark's optimizer has for a scan of the table."""
+    plan: Any = spark.table(table)._jdf
+    found = plan.queryExecution().optimizedPlan().stats().attributeStats().iterator()
+    counts = {}
+    while found.hasNext():
+        attribute = found.next()
+        if attribute._2().distinctCount().isDefined():
+            counts[attribute._1().name()] = int(str(attribute._2().distinctCount().get()))
+    return counts
+
+
+def spark_session(warehouse: Path) -> SparkSession:
+    """A quiet local session with Iceberg's runtime and a file-system catalog named ``demo``."""
+    import os
+
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+    return (
+        SparkSession.builder.master("local[2]")
+        .appName("demo")
+        .config("spark.jars", ",".join(str(jar) for jar in jars("iceberg-runtime")))
+        .config("spark.log.level", "ERROR")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.cbo.enabled", "true")
+        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
+        .config("spark.sql.extensions", extensions)
+        .config("spark.sql.catalog.demo", "org.apache.iceberg.spark.SparkCatalog")
+        .config("spark.sql.catalog.demo.type", "hadoop")
+        .config("spark.sql.catalog.demo.warehouse", f"file://{warehouse}")
+        .getOrCreate()
+    )
+
+
+def _plain(type_: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_string_view(type_) else type_

@@ -1,0 +1,119 @@
+"""``puffin dump``: what is in a Puffin file, or the payload of one of its blobs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from puffin.cli.options import as_json, diagnostics
+from puffin.cli.render import exact_bytes, print_json, print_lines
+from puffin.errors import CorruptError, MagicError, UnsupportedCodecError
+
+if TYPE_CHECKING:
+    from puffin.inspection import BlobDescription, DeletionVectorSummary, FileDescription, SketchSummary
+
+
+@click.command(name="dump")
+@click.argument("file", metavar="FILE")
+@click.option("--blob", type=click.IntRange(min=0), metavar="N", help="Only this blob; they are counted from 0.")
+@click.option("--raw", is_flag=True, help="Write the uncompressed payload of --blob N to stdout, and nothing else.")
+@as_json
+@diagnostics
+def command(*, file: str, blob: int | None, raw: bool, json_output: bool) -> None:
+    """
+    Show what is in a Puffin file: metadata, sketches, deletion vectors.
+
+    FILE is a local path, a URI, or - for standard input. Blobs that cannot be decoded are listed all the same.
+    """
+    from puffin.inspection import describe, read_payload
+
+    if raw and blob is None:
+        raise click.UsageError("--raw needs --blob N")
+    if raw and json_output:
+        raise click.UsageError("--raw and --json exclude each other")
+    with _errors_name(file):
+        if raw and blob is not None:
+            click.echo(read_payload(file, blob), nl=False)
+            return
+        description = describe(file, only=blob)
+    if json_output:
+        print_json(description.to_json())
+    else:
+        print_lines(_lines(description, is_part=blob is not None))
+
+
+@contextmanager
+def _errors_name(file: str) -> Iterator[None]:
+    """Put the name of the file before errors that tell a place in it only."""
+    try:
+        yield
+    except CorruptError as exc:
+        suspicion = "not a Puffin file, or cut short: " if isinstance(exc, MagicError) else ""
+        raise CorruptError(f"{file}: {suspicion}{exc}") from exc
+    except UnsupportedCodecError as exc:
+        raise UnsupportedCodecError(f"{file}: {exc}") from exc
+
+
+def _lines(file: FileDescription, is_part: bool) -> Iterator[str]:
+    footer = "compressed" if file.footer_compressed else "not compressed"
+    yield file.path
+    yield _line("size", exact_bytes(file.file_size))
+    yield _line("footer", f"{exact_bytes(file.footer_size)}, {footer}")
+    yield from _property_lines(file.properties)
+    if not is_part:
+        yield _line("blobs", f"{len(file.blobs):,}" if file.blobs else "none")
+    for blob in file.blobs:
+        yield ""
+        yield from _blob_lines(blob)
+
+
+def _blob_lines(blob: BlobDescription) -> Iterator[str]:
+    metadata = blob.metadata
+    yield f"blob {blob.index}: {metadata.type}"
+    yield _line("fields", ", ".join(map(str, metadata.fields)) or "none")
+    yield _line("snapshot", f"{metadata.snapshot_id}, sequence number {metadata.sequence_number}")
+    codec = metadata.compression_codec or "not compressed"
+    yield _line("stored", f"{exact_bytes(metadata.length)} at offset {metadata.offset:,}, {codec}")
+    yield from _summary_lines(blob)
+    yield from _property_lines(metadata.properties)
+
+
+def _summary_lines(blob: BlobDescription) -> Iterator[str]:
+    from puffin.inspection import DeletionVectorSummary, SketchSummary
+
+    if blob.error is not None:
+        yield _line("NOT DECODED", blob.error)
+    elif isinstance(blob.summary, SketchSummary):
+        yield from _sketch_lines(blob.summary)
+    elif isinstance(blob.summary, DeletionVectorSummary):
+        yield from _deletion_vector_lines(blob.summary)
+    else:
+        yield _line("content", "of a type not known here, not decoded")
+
+
+def _sketch_lines(sketch: SketchSummary) -> Iterator[str]:
+    bounds = f"95 % bounds {math.floor(sketch.lower):,} to {math.ceil(sketch.upper):,}" if sketch.estimating else "exact"
+    yield _line("ndv", f"{sketch.ndv:,} ({bounds})")
+    image = f"seed hash {sketch.seed_hash:04x}, serial version {sketch.serial_version}"
+    yield _line("sketch", f"theta {sketch.theta:.6g}, {sketch.retained:,} retained, {image}")
+
+
+def _deletion_vector_lines(vector: DeletionVectorSummary) -> Iterator[str]:
+    yield _line("cardinality", f"{vector.cardinality:,}")
+    positions = ", ".join(map(str, vector.first_positions)) or "none"
+    yield _line("positions", positions + (", ..." if vector.cardinality > len(vector.first_positions) else ""))
+
+
+def _property_lines(properties: Mapping[str, str]) -> Iterator[str]:
+    label = "properties"
+    for name, value in properties.items():
+        yield _line(label, f"{name} = {value}")
+        label = ""
+
+
+def _line(label: str, text: str) -> str:
+    return f"  {label:<13}{text}"

@@ -1,0 +1,46 @@
+"""``puffin verify``: every rule of the format, held against every byte of some files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from puffin.cli.options import as_json, diagnostics
+from puffin.cli.render import print_json, print_lines
+from puffin.errors import PuffinError
+
+if TYPE_CHECKING:
+    from puffin.inspection import Verdict
+
+
+@click.command(name="verify")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@as_json
+@diagnostics
+def command(*, files: tuple[str, ...], json_output: bool) -> None:
+    """
+    Check Puffin files: every structural rule, every blob decompressed and decoded.
+
+    FILE is a local path, a URI, or - for standard input. One bad file or blob does not hide the others; the exit
+    code is 1 if any is invalid.
+    """
+    from puffin.inspection import verify
+
+    verdicts = []
+    for file in files:
+        verdict = verify(file)
+        verdicts.append(verdict)
+        if not json_output:
+            print_lines(_lines(verdict))
+    if json_output:
+        print_json({"files": [verdict.to_json() for verdict in verdicts]})
+    if invalid := sum(not verdict.valid for verdict in verdicts):
+        raise PuffinError(f"{invalid} of {len(files)} files invalid")
+
+
+def _lines(verdict: Verdict) -> Iterator[str]:
+    yield f"{verdict.path}: {'ok' if verdict.valid else 'INVALID'}"
+    for error in verdict.errors:
+        yield f"  {error}"

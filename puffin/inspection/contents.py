@@ -1,0 +1,123 @@
+"""
+What the payload of a blob says, summed up: a theta sketch or a deletion vector.
+
+Sketches are read from their byte image, since a report wants its serial version and seed hash too, which a
+``ThetaSketch`` has no use for. Other blob types are nobody's business here: they have no summary.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from puffin.deletion_vector import DeletionVector
+from puffin.format import DELETION_VECTOR_V1, THETA_V1
+from puffin.theta import estimate
+from puffin.theta.image import MAX_THETA, SketchImage
+
+FIRST_POSITIONS = 10
+
+_STD_DEVS = 2  # 95 % bounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SketchSummary:
+    """
+    What a theta sketch says.
+
+    Attributes:
+        estimate: The distinct values; a count unless ``estimating``.
+        lower, upper: The 95 % bounds of the estimate.
+        theta: The share of all hashes that the sketch keeps: 1.0 while it is exact.
+        retained: How many hashes it holds.
+        estimating: Whether values were left out.
+        seed_hash: As stored; zero in an empty sketch of Java's.
+        serial_version: The version of the byte image.
+    """
+
+    estimate: float
+    lower: float
+    upper: float
+    theta: float
+    retained: int
+    estimating: bool
+    seed_hash: int
+    serial_version: int
+
+    @classmethod
+    def of(cls, payload: bytes) -> SketchSummary:
+        """
+        Sum up the payload of an ``apache-datasketches-theta-v1`` blob.
+
+        Raises:
+            CorruptSketchError: It is not the image of a compact theta sketch.
+            UnsupportedError: The image is big-endian, or of another serial version than 3 and 4.
+        """
+        image = SketchImage.parse(payload)
+        retained = len(image.hashes)
+        estimating = image.theta < MAX_THETA
+        middle = lower = upper = estimate.estimate(image.theta, retained)
+        if estimating:
+            checked = image.to_bytes()
+            lower, upper = estimate.lower_bound(checked, _STD_DEVS), estimate.upper_bound(checked, _STD_DEVS)
+        return cls(
+            estimate=middle,
+            lower=lower,
+            upper=upper,
+            theta=image.theta / MAX_THETA,
+            retained=retained,
+            estimating=estimating,
+            seed_hash=image.seed_hash,
+            serial_version=image.serial_version,
+        )
+
+    @property
+    def ndv(self) -> int:
+        """The estimate rounded down, as the ``ndv`` property of a blob has it."""
+        return math.floor(self.estimate)
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary as programs get it; the seed hash as four hexadecimal digits."""
+        return {
+            "estimate": self.estimate,
+            "lower": self.lower,
+            "upper": self.upper,
+            "theta": self.theta,
+            "retained": self.retained,
+            "estimating": self.estimating,
+            "seed-hash": f"{self.seed_hash:04x}",
+            "serial-version": self.serial_version,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionVectorSummary:
+    """How many rows a deletion vector deletes, and the lowest ``FIRST_POSITIONS`` of them, ascending."""
+
+    cardinality: int
+    first_positions: tuple[int, ...]
+
+    @classmethod
+    def of(cls, payload: bytes) -> DeletionVectorSummary:
+        """
+        Sum up the payload of a ``deletion-vector-v1`` blob.
+
+        Raises:
+            CorruptDeletionVectorError: It breaks a rule of the format.
+        """
+        vector = DeletionVector.from_bytes(payload)
+        return cls(cardinality=vector.cardinality, first_positions=tuple(vector.first(FIRST_POSITIONS)))
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary as programs get it."""
+        return {"cardinality": self.cardinality, "first-positions": list(self.first_positions)}
+
+
+Summary: TypeAlias = SketchSummary | DeletionVectorSummary
+
+SUMMARIES: dict[str, type[SketchSummary] | type[DeletionVectorSummary]] = {
+    DELETION_VECTOR_V1: DeletionVectorSummary,
+    THETA_V1: SketchSummary,
+}
+"""The blob types whose payloads can be summed up, and by what."""

@@ -1,0 +1,155 @@
+"""
+All that a Puffin file tells: its footer, every blob, and what the blobs of known types hold.
+
+Blobs are read one by one, so that the memory is that of the largest and a bad one spoils no neighbour. Payloads that
+could not be summed up anyway are not even read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from puffin.errors import CorruptError, UnsupportedError, UsageError
+from puffin.format import DELETION_VECTOR_V1, BlobMetadata, PuffinReader
+from puffin.inspection.contents import SUMMARIES, Summary
+from puffin.storage import open_source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobDescription:
+    """
+    One blob of a file.
+
+    Attributes:
+        index: Its place in the footer, from 0.
+        metadata: What the footer says of it.
+        summary: What its payload says; None if its type is not one of ``SUMMARIES`` or the payload is bad.
+        error: What is wrong with the payload, or None.
+    """
+
+    index: int
+    metadata: BlobMetadata
+    summary: Summary | None
+    error: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The blob as programs get it; ``error`` only where there is one."""
+        metadata = self.metadata
+        key = "deletion-vector" if metadata.type == DELETION_VECTOR_V1 else "sketch"
+        document = {
+            "index": self.index,
+            "type": metadata.type,
+            "fields": list(metadata.fields),
+            "snapshot-id": metadata.snapshot_id,
+            "sequence-number": metadata.sequence_number,
+            "offset": metadata.offset,
+            "length": metadata.length,
+            "compression-codec": metadata.compression_codec,
+            "properties": dict(metadata.properties),
+            key: None if self.summary is None else self.summary.to_json(),
+        }
+        return document if self.error is None else {**document, "error": self.error}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileDescription:
+    """
+    A file with a sound footer.
+
+    Attributes:
+        path: As it was asked for.
+        file_size: In bytes.
+        footer_size: In bytes, magic to magic.
+        footer_compressed: Whether the footer payload is.
+        properties: The properties of the file.
+        blobs: In the order of the footer: all of them, or the one asked for.
+    """
+
+    path: str
+    file_size: int
+    footer_size: int
+    footer_compressed: bool
+    properties: Mapping[str, str]
+    blobs: tuple[BlobDescription, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The file as programs get it."""
+        return {
+            "path": self.path,
+            "file-size": self.file_size,
+            "footer-size": self.footer_size,
+            "footer-compressed": self.footer_compressed,
+            "properties": dict(self.properties),
+            "blobs": [blob.to_json() for blob in self.blobs],
+        }
+
+
+def describe(path: str, *, only: int | None = None) -> FileDescription:
+    """
+    Describe a Puffin file.
+
+    Args:
+        path: A local path, a URI, or ``-`` for standard input.
+        only: The index of the one blob to describe, from 0; None for all.
+
+    Raises:
+        UsageError: The file has no blob ``only``.
+        CorruptPuffinError: The file breaks a rule of the layout.
+        NotFoundError, StorageError, SetupError, UnsupportedError: It cannot be opened or read.
+    """
+    with _open(path) as reader:
+        metadata = reader.file_metadata
+        count = len(metadata.blobs)
+        indexes = range(count) if only is None else [_checked_index(path, only, count)]
+        return FileDescription(
+            path=path,
+            file_size=reader.file_size,
+            footer_size=reader.footer_size,
+            footer_compressed=reader.footer_compressed,
+            properties=metadata.properties,
+            blobs=tuple(_describe_blob(reader, index) for index in indexes),
+        )
+
+
+def read_payload(path: str, index: int) -> bytes:
+    """
+    Read the payload of one blob, decompressed; any type will do.
+
+    Raises:
+        UsageError: The file has no such blob.
+        CorruptPuffinError: The file breaks a rule of the layout, or the blob is not one frame of its codec.
+        UnsupportedCodecError: The codec of the blob is not known.
+        NotFoundError, StorageError, SetupError, UnsupportedError: The file cannot be opened or read.
+    """
+    with _open(path) as reader:
+        blobs = reader.file_metadata.blobs
+        return reader.read(blobs[_checked_index(path, index, len(blobs))])
+
+
+@contextmanager
+def _open(path: str) -> Iterator[PuffinReader]:
+    with open_source(path) as source:
+        reader = PuffinReader(source)
+        reader.check_head()
+        yield reader
+
+
+def _checked_index(path: str, index: int, count: int) -> int:
+    if not 0 <= index < count:
+        known = f"0 to {count - 1}" if count else "none, the file has no blobs"
+        raise UsageError(f"{path}: blob index: expected {known}, found {index}")
+    return index
+
+
+def _describe_blob(reader: PuffinReader, index: int) -> BlobDescription:
+    metadata = reader.file_metadata.blobs[index]
+    summary, error = None, None
+    if metadata.type in SUMMARIES:
+        try:
+            summary = SUMMARIES[metadata.type].of(reader.read(metadata))
+        except (CorruptError, UnsupportedError) as exc:
+            error = str(exc)
+    return BlobDescription(index=index, metadata=metadata, summary=summary, error=error)
