@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from puffin.errors import CorruptMetadataError, UsageError
+from puffin.errors import UsageError
 from puffin.format import LZ4, ZSTD
 from puffin.lookup.answer import SNAPSHOT, ColumnAnswer
 from puffin.lookup.ndv import answer_columns
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.blob_properties import Distinct, lg_k_of
 from puffin.tables.commit import commit_statistics
-from puffin.tables.iceberg_metadata import partition_specs
+from puffin.tables.iceberg_metadata import name_mapping, partition_specs
 from puffin.tables.iceberg_plan import plan_snapshot
 from puffin.tables.load import Table
 from puffin.tables.scan_task import FileScanTask, encode_batch
@@ -34,7 +33,6 @@ from stats_jobs.session import Progress, SparkStarter
 AUTO, FULL, INCREMENTAL = "auto", "full", "incremental"
 CARRIED = "carried"
 CODECS = ("none", ZSTD, LZ4)
-_NAME_MAPPING = "schema.name-mapping.default"
 _FLAT_MERGE = 32  # up to this many partials the driver merges them itself; more are merged on the executors first
 
 
@@ -206,7 +204,7 @@ def _sketch(
         columns,
         parallelism=context.defaultParallelism,
         specs=partition_specs(state.document),
-        name_mapping=_name_mapping(state),
+        name_mapping=name_mapping(state),
         io_properties=table.io_properties,
     )
     documents = context.parallelize([encode_batch(batch) for batch in batches], len(batches))
@@ -248,16 +246,3 @@ def _publish(
 
 def _computed(column: Column, sketch: ThetaSketch, snapshot: Snapshot) -> ColumnAnswer:
     return ColumnAnswer(column, Distinct.of(sketch), snapshot.snapshot_id, SNAPSHOT, basis=FULL)
-
-
-def _name_mapping(state: TableState) -> list[dict[str, Any]] | None:
-    text = state.properties.get(_NAME_MAPPING)
-    if text is None:
-        return None
-    try:
-        mapping = json.loads(text)
-    except ValueError as exc:
-        raise CorruptMetadataError(f"{state.location}: property {_NAME_MAPPING} is not JSON: {exc}") from exc
-    if not isinstance(mapping, list):
-        raise CorruptMetadataError(f"{state.location}: property {_NAME_MAPPING}: expected a JSON list")
-    return mapping

@@ -35,6 +35,7 @@ _QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+_CHATTER = ("Using ", "Setting ", "To adjust")
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set for a program that spark-submit runs
 
 
@@ -86,10 +87,10 @@ class SparkStarter:
         started = time.monotonic()
         if self._context is None:
             context = self._session.sparkContext if self._session is not None else self._start()
-            context.addPyFile(str(self._zipped_packages()))
             self._context = context
-            # A worker's first task pays for importing Arrow and numpy.
             with self.job(0, None):
+                context.addPyFile(str(self._zipped_packages()))
+                # A worker's first task pays for importing Arrow and numpy.
                 context.parallelize(range(context.defaultParallelism), context.defaultParallelism).foreach(_import_all)
         return time.monotonic() - started
 
@@ -214,10 +215,10 @@ def _java_error() -> type[Exception]:
 
 
 def _reason(exc: Exception, log: Path) -> str:
+    # The JVM's first word that is no chatter says more than the wrapper's "gateway exited".
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    causes = [line for line in lines if "Exception" in line or "Error" in line]
-    said = [line.strip() for line in str(exc).splitlines() if line.strip()]
-    return (causes or said or lines or [type(exc).__name__])[-1]
+    telling = [line for line in lines if "WARN" not in line and not line.startswith(_CHATTER)]
+    return (telling or [line.strip() for line in str(exc).splitlines() if line.strip()] or [type(exc).__name__])[0]
 
 
 def _said_last(report: str) -> str:

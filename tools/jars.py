@@ -107,7 +107,8 @@ def _run_ivy(set_name: str, *, cache: Path, into: Path) -> None:
         ran = subprocess.run(command, check=False, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
     # Ivy leaves with 0 although a jar could not be downloaded, and says so in its report.
     if ran.returncode != 0 or b"FAILED DOWNLOADS" in log.read_bytes() or not any(into.glob("*.jar")):
-        raise JarsError(f"cannot fetch {set_name}: is this machine offline? Ivy's own words are in {log}")
+        again = f"python tools/jars.py {set_name}"
+        raise JarsError(f"cannot fetch {set_name} (is this machine offline? Ivy says why in {log}); again: {again}")
     log.unlink()
 
 

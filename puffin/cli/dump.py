@@ -96,7 +96,9 @@ def _summary_lines(blob: BlobDescription) -> Iterator[str]:
 
 
 def _sketch_lines(sketch: SketchSummary) -> Iterator[str]:
-    bounds = f"95 % bounds {math.floor(sketch.lower):,} to {math.ceil(sketch.upper):,}" if sketch.estimating else "exact"
+    bounds = (
+        f"95 % bounds {math.floor(sketch.lower):,} to {math.ceil(sketch.upper):,}" if sketch.estimating else "exact"
+    )
     yield _line("ndv", f"{sketch.ndv:,} ({bounds})")
     image = f"seed hash {sketch.seed_hash:04x}, serial version {sketch.serial_version}"
     yield _line("sketch", f"theta {sketch.theta:.6g}, {sketch.retained:,} retained, {image}")

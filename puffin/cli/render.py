@@ -40,7 +40,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def columns_table(columns: Iterable[ColumnAnswer], snapshot_id: int | None) -> str:
-    """NDV and bounds, a row for each column; where other rows were counted than those of the snapshot, it says which."""
+    """NDV and bounds, a row for each column; says so where the rows counted are not this snapshot's."""
     rows = [("column", "type", "ndv", "95 % bounds", "")]
     for answer in columns:
         distinct = answer.distinct

@@ -1,7 +1,7 @@
 """
 Whether a Puffin file keeps every rule: those of the layout, of each blob's codec and of the known blob types.
 
-A footer that breaks a rule leaves nothing to go by, so it is the only error told of its file. With a sound footer each
+A file whose magics or footer break a rule leaves nothing to go by, so that this is the only error told of it. Else each
 blob is held against its rules by itself, and all errors are collected.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from puffin.errors import CorruptError, MagicError, PuffinError, UnsupportedError
+from puffin.errors import CorruptError, PuffinError, UnsupportedError
 from puffin.format import DELETION_VECTOR_V1, THETA_V1, BlobMetadata, PuffinReader
 from puffin.inspection.contents import SUMMARIES, DeletionVectorSummary, SketchSummary, Summary
 from puffin.storage import open_source
@@ -53,19 +53,11 @@ def _file_errors(path: str) -> Iterator[str]:
     try:
         with open_source(path) as source:
             reader = PuffinReader(source)
-            blobs = reader.file_metadata.blobs
-            yield from _head_errors(reader)
-            for index, blob in enumerate(blobs):
+            reader.check_head()
+            for index, blob in enumerate(reader.file_metadata.blobs):
                 for error in _blob_errors(reader, blob):
                     yield f"blob {index}: {error}"
     except PuffinError as exc:
-        yield str(exc)
-
-
-def _head_errors(reader: PuffinReader) -> Iterator[str]:
-    try:
-        reader.check_head()
-    except MagicError as exc:
         yield str(exc)
 
 

@@ -169,7 +169,7 @@ class TableState:
         """
         if names is None:
             return tuple(c for c in self.columns if is_hashable(c.type))
-        chosen = tuple(dict.fromkeys(self._column(name) for name in names))
+        chosen = tuple({column.field_id: column for column in map(self._column, names)}.values())
         for column in chosen:
             if not is_hashable(column.type):
                 raise UnsupportedTypeError(f"column {column.name}: type {column.type} has no single-value bytes")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
@@ -20,6 +20,8 @@ from puffin.tables.iceberg_schema import primitive_columns
 
 NEWEST_FORMAT_VERSION = 3
 _GZIP_MAGIC = b"\x1f\x8b"
+_NAME_MAPPING = "schema.name-mapping.default"
+_FIRST_PARTITION_FIELD_ID = 1000
 
 
 def decode_document(data: bytes, location: str) -> dict[str, Any]:
@@ -94,11 +96,40 @@ def current_schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def partition_specs(document: Mapping[str, Any]) -> dict[int, list[dict[str, Any]]]:
-    """The fields of every partition spec by spec id; version 1 may have one under ``partition-spec`` alone."""
-    specs = document.get("partition-specs")
-    if specs is None:
-        return {0: document.get("partition-spec") or []}
-    return {spec["spec-id"]: spec["fields"] for spec in specs}
+    """
+    The fields of every partition spec by spec id, each with a ``source-id`` and a ``field-id`` in any format version.
+
+    Version 1 may have its one spec under ``partition-spec`` alone and may leave field ids out, which then count from
+    1000; version 3 may have ``source-ids`` instead, of which the first counts.
+
+    Raises:
+        CorruptMetadataError: A spec is not of the form of appendix C.
+    """
+    try:
+        specs = document.get("partition-specs")
+        if specs is None:
+            return {0: _partition_fields(document.get("partition-spec") or [])}
+        return {spec["spec-id"]: _partition_fields(spec["fields"]) for spec in specs}
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as exc:
+        raise CorruptMetadataError(f"{document.get('location')}: not a partition spec: {exc!r}") from exc
+
+
+def name_mapping(state: TableState) -> list[dict[str, Any]] | None:
+    """
+    The table's field ids by name for files that have none (property ``schema.name-mapping.default``), or None.
+
+    Raises:
+        CorruptMetadataError: The property is not of the form of appendix C.
+    """
+    text = state.properties.get(_NAME_MAPPING)
+    if text is None:
+        return None
+    try:
+        mapping = json.loads(text)
+        _check_mapping(mapping)
+    except (ValueError, TypeError, RecursionError) as exc:
+        raise CorruptMetadataError(f"{state.location}: property {_NAME_MAPPING}: not a name mapping: {exc}") from exc
+    return list(mapping)
 
 
 def entry_to_json(entry: StatisticsEntry) -> dict[str, Any]:
@@ -119,6 +150,22 @@ def entry_to_json(entry: StatisticsEntry) -> dict[str, Any]:
             for blob in entry.blobs
         ],
     }
+
+
+def _partition_fields(fields: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {"field-id": field_id, **field, "source-id": field["source-id"] if "source-id" in field else field["source-ids"][0]}
+        for field_id, field in enumerate(fields, _FIRST_PARTITION_FIELD_ID)
+    ]
+
+
+def _check_mapping(mapping: Any) -> None:
+    if not isinstance(mapping, list):
+        raise TypeError(f"expected a JSON list, found {type(mapping).__name__}")
+    for entry in mapping:
+        if not isinstance(entry, dict) or not isinstance(entry.get("names"), list):
+            raise TypeError("expected objects with a list of names")
+        _check_mapping(entry.get("fields") or [])
 
 
 def _snapshot(snapshot: Mapping[str, Any]) -> Snapshot:

@@ -117,7 +117,7 @@ class _PartitionEncoder:
             spec_id: [
                 (position, str(field["field-id"]), types[source])
                 for position, field in enumerate(fields)
-                if field.get("transform") == "identity" and (source := _source_id(field)) in types
+                if field.get("transform") == "identity" and (source := field["source-id"]) in types
             ]
             for spec_id, fields in partition_specs(document).items()
         }
@@ -145,12 +145,6 @@ def _types_by_field_id(document: Mapping[str, Any]) -> dict[int, str]:
     # Every schema the table ever had: a partition column may be gone from the current one.
     schemas: Iterable[Mapping[str, Any]] = document.get("schemas") or (document["schema"],)
     return {column.field_id: column.type for schema in schemas for column in primitive_columns(schema)}
-
-
-def _source_id(field: Mapping[str, Any]) -> int:
-    if "source-id" in field:
-        return int(field["source-id"])
-    return int(field["source-ids"][0])
 
 
 def _refuse_unreadable(file: LiveFile) -> None:

@@ -80,7 +80,7 @@ def partition_constants(
 ) -> dict[int, Any]:
     """The identity partition values of a file in JSON form, by field id of their column."""
     return {
-        field["source-id"] if "source-id" in field else field["source-ids"][0]: partition[str(field["field-id"])]
+        field["source-id"]: partition[str(field["field-id"])]
         for field in specs.get(spec_id, ())
         if field.get("transform") == "identity" and str(field["field-id"]) in partition
     }

@@ -1,0 +1,84 @@
+"""``puffin dump`` and ``puffin verify`` over files that are broken: one line, an exit code, never a traceback."""
+
+import pytest
+
+
+def _assert_failed(run, name):
+    assert (run.code, run.stdout) == (1, b"")
+    assert run.stderr.startswith(f"puffin: {name}: ")
+    assert run.stderr.count("\n") == 1
+    assert "internal error" not in run.stderr
+
+
+def test_cut_at_every_byte(puffin, sound_image):
+    """No part of a file from its beginning is a file."""
+    for size in range(len(sound_image)):
+        _assert_failed(puffin("dump", "-", "--json", stdin=sound_image[:size]), "-")
+
+
+def test_any_byte_changed(puffin, sound_image):
+    """Whatever byte is damaged, either the blobs are listed or one line says that they cannot be."""
+    for position in range(len(sound_image)):
+        damaged = bytearray(sound_image)
+        damaged[position] ^= 0xFF
+        run = puffin("dump", "-", "--json", stdin=bytes(damaged))
+        if run.code == 0:
+            assert len(run.document["blobs"]) == 6
+        else:
+            _assert_failed(run, "-")
+
+
+def test_any_byte_of_a_blob_with_a_checksum_changed(puffin, sound_image):
+    """The blobs stay listed when a blob is damaged, and verify finds the damage."""
+    blobs = puffin("dump", "-", "--json", stdin=sound_image).document["blobs"]
+    vector = blobs[3]
+    for position in range(vector["offset"], vector["offset"] + vector["length"]):
+        damaged = bytearray(sound_image)
+        damaged[position] ^= 0xFF
+        run = puffin("dump", "-", "--json", stdin=bytes(damaged))
+        assert run.code == 0
+        assert run.document["blobs"][3]["deletion-vector"] is None
+        assert run.document["blobs"][:3] + run.document["blobs"][4:] == blobs[:3] + blobs[4:]
+        assert puffin("verify", "-", stdin=bytes(damaged)).code == 1
+
+
+def test_head_magic(puffin, tmp_path, make):
+    """The magic at the start is checked too, also of a file so large that its footer is read by itself."""
+    for size in (1, 100_000):
+        file = tmp_path / "head.puffin"
+        file.write_bytes(b"X" + make.file(make.blob("x", b"\0" * size))[1:])
+        _assert_failed(puffin("dump", file), file)
+        assert "head-magic" in puffin("dump", file, "--json").stderr
+        assert puffin("dump", file, "--blob", 0, "--raw").code == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"PFA1", b"PAR1" + b"\0" * 100 + b"PAR1", b"PFA1" * 20])
+def test_not_a_puffin_file(puffin, tmp_path, content):
+    """Other files are refused with the path and the broken rule."""
+    file = tmp_path / "other"
+    file.write_bytes(content)
+    _assert_failed(puffin("dump", file), file)
+    _assert_failed(puffin("dump", file, "--json"), file)
+
+
+def test_the_likely_reason(puffin, tmp_path):
+    """A person is told what a missing magic means."""
+    file = tmp_path / "other.parquet"
+    file.write_bytes(b"PAR1" * 30)
+    assert puffin("dump", file).stderr == (
+        f"puffin: {file}: not a Puffin file, or cut short: tail-magic at offset 116: expected b'PFA1', found b'PAR1'\n"
+    )
+
+
+def test_missing_file_and_directory(puffin, tmp_path):
+    """What is not there, and what is not a file, are named."""
+    _assert_failed(puffin("dump", tmp_path / "missing"), tmp_path / "missing")
+    _assert_failed(puffin("dump", tmp_path), tmp_path)
+
+
+def test_debug_shows_the_traceback(puffin, tmp_path):
+    """``--debug`` adds the traceback before the line."""
+    run = puffin("dump", tmp_path / "missing", "--debug")
+    assert run.code == 1
+    assert run.stderr.startswith("Traceback")
+    assert run.stderr.splitlines()[-1].startswith("puffin: ")

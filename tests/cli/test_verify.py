@@ -1,0 +1,166 @@
+"""``puffin verify``: what is valid, which rule is broken, and how that is told."""
+
+import subprocess
+import sys
+
+import fsspec
+import pytest
+
+THETA = "apache-datasketches-theta-v1"
+VECTOR = "deletion-vector-v1"
+
+
+@pytest.fixture
+def errors_of(puffin, make):
+    """The errors of a file of the blobs given."""
+
+    def errors(*blobs):
+        (file,) = puffin("verify", "-", "--json", stdin=make.file(*blobs)).document["files"]
+        assert file["valid"] == (not file["errors"])
+        return file["errors"]
+
+    return errors
+
+
+def test_sound_file(puffin, sound_file):
+    """A file that keeps every rule is valid, whatever its blob types and codecs."""
+    run = puffin("verify", sound_file, "--json")
+    assert (run.code, run.stderr) == (0, "")
+    assert run.document == {"files": [{"path": str(sound_file), "valid": True, "errors": []}]}
+    run = puffin("verify", sound_file)
+    assert (run.code, run.text, run.stderr) == (0, f"{sound_file}: ok\n", "")
+
+
+def test_golden_files(puffin, fixtures, spark_warehouse):
+    """What Iceberg's Java library and its Spark action write is valid, the ``ndv`` beside each sketch included."""
+    files = [*(fixtures / "puffin-java").glob("*.bin"), *spark_warehouse.rglob("*.*")]
+    assert len(files) > 10
+    run = puffin("verify", *files, "--json")
+    assert [file["errors"] for file in run.document["files"]] == [[]] * len(files)
+    assert run.code == 0
+
+
+def test_every_bad_blob_is_told(puffin, bad_blobs_file):
+    """A bad blob does not hide the next one, and sound ones are not blamed."""
+    run = puffin("verify", bad_blobs_file, "--json")
+    assert run.code == 1
+    assert run.stderr == "puffin: 1 of 1 files invalid\n"
+    (file,) = run.document["files"]
+    assert not file["valid"]
+    assert {error.partition(":")[0] for error in file["errors"]} == {f"blob {index}" for index in range(6, 12)}
+    assert "brotli" in file["errors"][0]
+
+
+def test_every_file_is_told(puffin, sound_file, bad_blobs_file, tmp_path):
+    """A missing file, a directory and a broken file have entries like any other, in the order asked for."""
+    missing, directory = tmp_path / "missing", tmp_path
+    files = [missing, sound_file, directory, bad_blobs_file, sound_file]
+    run = puffin("verify", *files, "--json")
+    entries = run.document["files"]
+    assert [entry["path"] for entry in entries] == [str(file) for file in files]
+    assert [entry["valid"] for entry in entries] == [False, True, False, False, True]
+    assert "no such file" in entries[0]["errors"][0]
+    assert (run.code, run.stderr) == (1, "puffin: 3 of 5 files invalid\n")
+
+
+def test_text(puffin, sound_file, tmp_path):
+    """A line for each file, and the errors indented below it."""
+    file = tmp_path / "broken"
+    file.write_bytes(b"no")
+    run = puffin("verify", file, sound_file)
+    assert run.text == (f"{file}: INVALID\n  file-size: expected at least 20 bytes, found 2 bytes\n{sound_file}: ok\n")
+    assert (run.code, run.stderr) == (1, "puffin: 1 of 2 files invalid\n")
+
+
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_head_magic(puffin, make, size):
+    """The magic at the start is checked, also of a file so large that its footer is read by itself."""
+    image = make.file(make.blob("x", b"\0" * size))
+    (file,) = puffin("verify", "-", "--json", stdin=b"X" + image[1:]).document["files"]
+    assert file["errors"] == ["head-magic at offset 0: expected b'PFA1', found b'XFA1'"]
+
+
+def test_remote_uri(puffin, sound_image):
+    """Any URI that fsspec knows is verified."""
+    fsspec.filesystem("memory").pipe("/verify/sound.puffin", sound_image)
+    assert puffin("verify", "memory://verify/sound.puffin").code == 0
+    assert puffin("verify", "memory://verify/missing.puffin").code == 1
+
+
+@pytest.mark.parametrize("ndv", ["4.0", " 3", "3 ", "-3", "+3", "", "³", "٣", "3e0", "0x3"])
+def test_ndv_of_digits_only(errors_of, make, ndv):
+    """An ``ndv`` with anything but decimal digits in it makes engines fail, so that it is an error."""
+    (error,) = errors_of(make.blob(THETA, make.small_sketch.to_bytes(), ndv=ndv))
+    assert error.startswith("blob 0: property ndv: expected decimal digits only, found ")
+
+
+def test_ndv_of_the_sketch(errors_of, make):
+    """An ``ndv`` is the estimate rounded down; without one there is nothing to compare."""
+    large = make.large_sketch
+    assert large.estimate != large.ndv
+    assert errors_of(make.blob(THETA, large.to_bytes(), ndv=str(large.ndv))) == []
+    assert errors_of(make.blob(THETA, large.to_bytes())) == []
+    assert errors_of(make.blob(THETA, large.to_bytes(), ndv=str(large.ndv + 1))) == [
+        f"blob 0: property ndv: expected {large.ndv} as the payload says, found '{large.ndv + 1}'"
+    ]
+    assert len(errors_of(make.blob(THETA, large.to_bytes(), ndv="9" * 5000))) == 1
+
+
+def test_ndv_of_an_empty_sketch(errors_of, make):
+    """No values are zero distinct values, with however many digits."""
+    empty = make.small_sketch.difference(make.small_sketch).to_bytes()
+    assert errors_of(make.blob(THETA, empty, ndv="0"), make.blob(THETA, empty, ndv="00")) == []
+    assert len(errors_of(make.blob(THETA, empty, ndv="1"))) == 1
+
+
+def test_ndv_beside_a_bad_sketch(errors_of, make):
+    """A wrong ``ndv`` is told also where the sketch is bad."""
+    assert len(errors_of(make.blob(THETA, b"not a sketch", ndv="4.0"))) == 2
+
+
+def test_ndv_of_other_types(errors_of, make):
+    """What the properties of other types mean is not known."""
+    assert errors_of(make.blob("x", b"", ndv="4.0", cardinality="many")) == []
+
+
+def test_deletion_vector_properties(errors_of, make):
+    """A deletion vector names its data file and its cardinality."""
+    payload = make.deletion_vector().payload
+    assert errors_of(make.deletion_vector()) == []
+    assert errors_of(make.blob(VECTOR, payload, cardinality="19")) == [
+        "blob 0: property referenced-data-file: expected one, found none"
+    ]
+    assert errors_of(make.blob(VECTOR, payload, referenced_data_file="x")) == [
+        "blob 0: property cardinality: expected one, found none"
+    ]
+
+
+def test_deletion_vector_cardinality(errors_of, make):
+    """The cardinality is that of the payload, in digits."""
+    assert errors_of(make.deletion_vector(cardinality="18")) == [
+        "blob 0: property cardinality: expected 19 as the payload says, found '18'"
+    ]
+    assert errors_of(make.deletion_vector(cardinality="19.0")) == [
+        "blob 0: property cardinality: expected decimal digits only, found '19.0'"
+    ]
+
+
+def test_deletion_vector_compressed(errors_of, make):
+    """A deletion vector is never compressed; one that is can be read all the same."""
+    vector = make.deletion_vector()
+    compressed = make.blob(VECTOR, vector.payload, "zstd", **vector.properties)
+    assert errors_of(compressed) == ["blob 0: compression-codec: expected none for a deletion vector, found 'zstd'"]
+
+
+def test_wrong_usage(puffin):
+    """Without a FILE there is nothing to verify."""
+    run = puffin("verify")
+    assert (run.code, run.stdout) == (2, b"")
+
+
+def test_as_a_module(sound_file, tmp_path):
+    """``python -m puffin verify`` tells by its exit code."""
+    command = [sys.executable, "-m", "puffin", "verify"]
+    assert subprocess.run([*command, sound_file], capture_output=True).returncode == 0
+    run = subprocess.run([*command, sound_file, tmp_path], capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (1, "puffin: 1 of 2 files invalid\n")

@@ -1,0 +1,97 @@
+"""
+The main job by its commands, on tables that need no Spark to be made: what every supported pyspark must pass.
+
+Each command is a process of its own, as a scheduler would run it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+ROWS = pa.table(
+    {
+        "id": pa.array(range(10_000), pa.int64()),
+        "k": pa.array([i % 7 for i in range(10_000)], pa.int32()),
+        "s": pa.array([None if i % 10 == 0 else f"v{i % 100}" for i in range(10_000)], pa.string()),
+    }
+)
+EXACT = {"k": 7, "s": 90}
+
+
+class Puffin:
+    """Runs the command line against one catalog."""
+
+    def __init__(self, home: Path) -> None:
+        self.properties = {"type": "sql", "uri": f"sqlite:///{home}/catalog.db", "warehouse": f"file://{home}"}
+        named = {f"PYICEBERG_CATALOG__SMOKE__{key.upper()}": value for key, value in self.properties.items()}
+        self._environment = os.environ | named
+
+    def __call__(self, *args: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        run = subprocess.run(
+            [sys.executable, "-m", "puffin", *args],
+            capture_output=True,
+            text=True,
+            env=self._environment,
+            check=False,
+        )
+        assert run.returncode == code, run.stderr
+        return run
+
+
+@pytest.fixture(scope="module")
+def puffin(tmp_path_factory: pytest.TempPathFactory) -> Puffin:
+    cli = Puffin(tmp_path_factory.mktemp("warehouse"))
+    catalog = SqlCatalog("smoke", **cli.properties)
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", ROWS.schema)
+    table.append(ROWS.slice(0, 6_000))
+    table.append(ROWS.slice(6_000))
+    return cli
+
+
+def test_a_catalog_table_is_analyzed_committed_and_looked_up(puffin: Puffin) -> None:
+    """The first run reads and commits, the second finds its statistics current, and a lookup agrees with both."""
+    first = json.loads(puffin("analyze", "db.t", "--catalog", "smoke", "--json").stdout)
+    assert first["committed"] is True
+    assert first["mode"] == "full"
+    assert (first["files-read"], first["rows-read"]) == (2, 10_000)
+    ndv = {c["column"]: c for c in first["columns"]}
+    assert {name: ndv[name]["ndv"] for name in EXACT} == EXACT
+    assert all(ndv[name]["exact"] for name in EXACT)
+    assert ndv["id"]["lower"] <= 10_000 <= ndv["id"]["upper"]
+
+    second = json.loads(puffin("analyze", "db.t", "--catalog", "smoke", "--json").stdout)
+    assert second["committed"] is False
+    assert second["statistics-file"] == first["statistics-file"]
+    assert second["files-read"] == 0
+
+    looked_up = json.loads(puffin("ndv", "db.t", "--catalog", "smoke", "--json").stdout)
+    assert looked_up["snapshot-id"] == first["snapshot-id"]
+    assert [c["ndv"] for c in looked_up["columns"]] == [c["ndv"] for c in first["columns"]]
+    assert {c["source"] for c in looked_up["columns"]} == {"snapshot"}
+
+    puffin("verify", first["statistics-file"]["path"])
+
+
+def test_a_failing_job_says_one_line(puffin: Puffin) -> None:
+    """Neither Spark nor a library buries what the user has to know."""
+    run = puffin("analyze", "db.absent", "--catalog", "smoke", code=1)
+    assert run.stdout == ""
+    assert len(run.stderr.splitlines()) == 1
+    assert "db.absent" in run.stderr
+
+
+def test_executors_of_their_own_get_our_packages(puffin: Puffin) -> None:
+    """On a cluster, where executors are other processes, the job ships what it needs by itself."""
+    run = puffin(
+        "analyze", "db.t", "--catalog", "smoke", "--mode", "full", "--master", "local-cluster[2,1,1024]", "--json"
+    )
+    columns = json.loads(run.stdout)["columns"]
+    assert {c["column"]: c["ndv"] for c in columns if c["column"] in EXACT} == EXACT
+    assert run.stderr == ""

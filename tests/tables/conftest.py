@@ -1,0 +1,320 @@
+"""
+Iceberg tables written file by file, for what no single engine writes: old formats, foreign files, contradictions.
+
+Metadata and Parquet are plain JSON and pyarrow; manifests are Avro files with the schemas of the spec. What is read
+back is compared with sketches of the values themselves, which never went through a table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from puffin.deletion_vector import DeletionVector
+from puffin.format import DELETION_VECTOR_V1, Blob, PuffinWriter
+from puffin.storage import store_for
+from puffin.tables.base import TableState
+from puffin.tables.iceberg_metadata import name_mapping, parse_state, partition_specs
+from puffin.tables.iceberg_plan import plan_snapshot, split_task
+from puffin.tables.iceberg_read import TaskReader
+from puffin.tables.scan_task import FileScanTask, ScanBatch, decode_batch, encode_batch
+from puffin.theta import ThetaSketch, ThetaSketchBuilder
+
+ADDED = 1
+PATH_FIELD, POS_FIELD = 2147483546, 2147483545
+CONTENT = {"DATA": 0, "POSITION_DELETES": 1, "EQUALITY_DELETES": 2}
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What reading a snapshot gave: sketches by column name."""
+
+    sketches: Mapping[str, ThetaSketch]
+    rows: int
+    bytes_read: int
+    pieces: int
+
+
+class HandMadeTable:
+    """
+    A table of which every file is written as told.
+
+    Args:
+        fields: ``(id, name, type)`` or ``(id, name, type, initial default)``; a struct's type is a list of those.
+        spec: ``(source id, transform)`` for each partition field.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        fields: Sequence[tuple[Any, ...]],
+        *,
+        version: int = 2,
+        spec: Sequence[tuple[int, str]] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        self.root = root
+        self.version = version
+        self.document: dict[str, Any] = {
+            "format-version": version,
+            "table-uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1",
+            "location": str(root),
+            "last-updated-ms": 0,
+            "properties": dict(properties or {}),
+            "current-schema-id": 0,
+            "schemas": [schema(fields)],
+            "partition-specs": [{"spec-id": 0, "fields": partition_fields(spec)}],
+            "snapshots": [],
+            "snapshot-log": [],
+        }
+        root.mkdir(parents=True, exist_ok=True)
+
+    def evolve(self, fields: Sequence[tuple[Any, ...]]) -> None:
+        """Make these the columns; the schemas so far stay in the metadata."""
+        schema_id = len(self.document["schemas"])
+        self.document["schemas"].append(schema(fields) | {"schema-id": schema_id})
+        self.document["current-schema-id"] = schema_id
+
+    def write(self, name: str, table: pa.Table, ids: Mapping[str, Any] | None = None, **options: Any) -> Path:
+        """A Parquet file with field ids: by name, a struct's as ``(its id, those of its fields)``."""
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table if ids is None else table.cast(with_ids(table.schema, ids)), path, **options)
+        return path
+
+    def data(self, path: Path, **fields: Any) -> dict[str, Any]:
+        """The manifest entry of a data file; ``sequence_number`` 1 unless told."""
+        metadata = pq.read_metadata(path) if path.exists() else None
+        return {
+            "content": CONTENT["DATA"],
+            "file_path": str(path),
+            "file_format": "PARQUET",
+            "record_count": metadata.num_rows if metadata else 0,
+            "file_size_in_bytes": path.stat().st_size if path.exists() else 0,
+            "sequence_number": 1,
+            "spec_id": 0,
+            "partition": (),
+            **fields,
+        }
+
+    def position_deletes(
+        self, name: str, rows: Iterable[tuple[Path, int]], *, of_one_file: bool = True, **fields: Any
+    ) -> dict[str, Any]:
+        """The manifest entry of a position delete file that names these rows, with sequence number 2 unless told."""
+        rows = list(rows)
+        table = pa.table({"file_path": [str(path) for path, _ in rows], "pos": pa.array([p for _, p in rows], pa.int64())})
+        path = self.write(name, table, {"file_path": PATH_FIELD, "pos": POS_FIELD})
+        bounds = {PATH_FIELD: str(rows[0][0]).encode()} if of_one_file and rows else None
+        deletes = {"content": CONTENT["POSITION_DELETES"], "lower_bounds": bounds, "upper_bounds": bounds}
+        return self.data(path) | {"sequence_number": 2} | deletes | fields
+
+    def vector(self, name: str, data_path: Path, positions: Iterable[int], **fields: Any) -> dict[str, Any]:
+        """The manifest entry of a deletion vector in a Puffin file of its own, with sequence number 3 unless told."""
+        deleted = DeletionVector.from_positions(list(positions))
+        path = self.root / name
+        with path.open("wb") as file:
+            writer = PuffinWriter(file)
+            blob = writer.add(
+                Blob(
+                    type=DELETION_VECTOR_V1,
+                    fields=(),
+                    snapshot_id=-1,
+                    sequence_number=-1,
+                    payload=deleted.to_bytes(),
+                    properties={"referenced-data-file": str(data_path), "cardinality": str(deleted.cardinality)},
+                )
+            )
+            writer.finish()
+        return {
+            "content": CONTENT["POSITION_DELETES"],
+            "file_path": str(path),
+            "file_format": "PUFFIN",
+            "record_count": deleted.cardinality,
+            "file_size_in_bytes": path.stat().st_size,
+            "referenced_data_file": str(data_path),
+            "content_offset": blob.offset,
+            "content_size_in_bytes": blob.length,
+            "sequence_number": 3,
+            "spec_id": 0,
+            "partition": (),
+            **fields,
+        }
+
+    def snapshot(self, *entries: Mapping[str, Any]) -> int:
+        """Make a snapshot of exactly these files the current one; one manifest for each spec and kind of file."""
+        snapshot_id = len(self.document["snapshots"]) + 1
+        groups: dict[tuple[int, bool], list[Mapping[str, Any]]] = {}
+        for entry in entries:
+            groups.setdefault((entry["spec_id"], entry["content"] != 0), []).append(entry)
+        manifests = [
+            self._manifest(snapshot_id, spec_id, of_deletes, group) for (spec_id, of_deletes), group in groups.items()
+        ]
+        self.document["snapshots"].append(
+            {
+                "snapshot-id": snapshot_id,
+                "sequence-number": snapshot_id,
+                "timestamp-ms": 1000 * snapshot_id,
+                "manifest-list": self._manifest_list(snapshot_id, manifests),
+                "summary": {"operation": "append"},
+            }
+        )
+        self.document["snapshot-log"].append({"snapshot-id": snapshot_id, "timestamp-ms": 1000 * snapshot_id})
+        self.document["current-snapshot-id"] = snapshot_id
+        return snapshot_id
+
+    def state(self) -> TableState:
+        return parse_state(self.document, f"{self.root}/metadata.json")
+
+    def plan(self, snapshot_id: int | None = None) -> tuple[FileScanTask, ...]:
+        state = self.state()
+        return plan_snapshot(state, state.snapshot(snapshot_id or self.document["current-snapshot-id"]), {})
+
+    def read(self, *columns: str, snapshot_id: int | None = None, target_bytes: int = 2**40) -> Answer:
+        """Plan, split, travel as JSON and read, as the statistics job does; all hashable columns unless named."""
+        state = self.state()
+        chosen = state.select_columns(columns or None)
+        batch = ScanBatch(
+            columns=chosen,
+            tasks=tuple(piece for task in self.plan(snapshot_id) for piece in split_task(task, target_bytes)),
+            specs=partition_specs(state.document),
+            name_mapping=name_mapping(state),
+            io_properties={},
+        )
+        return read_batch(decode_batch(encode_batch(batch)))
+
+    def _manifest(self, snapshot_id: int, spec_id: int, of_deletes: bool, entries: list[Mapping[str, Any]]) -> Any:
+        from pyiceberg.manifest import (
+            DataFile,
+            ManifestEntry,
+            ManifestFile,
+            data_file_with_partition,
+            manifest_entry_schema_with_data_file,
+        )
+
+        partition_type = self._partition_type(spec_id)
+        data_file_type = data_file_with_partition(partition_type, self.version)
+        path = self.root / f"manifest-{snapshot_id}-{spec_id}-{of_deletes}.avro"
+        records = [
+            ManifestEntry.from_args(
+                self.version,
+                status=ADDED,
+                snapshot_id=snapshot_id,
+                sequence_number=entry["sequence_number"],
+                data_file=DataFile.from_args(
+                    self.version, **{k: v for k, v in entry.items() if k != "partition"}, partition=_record(entry["partition"])
+                ),
+            )
+            for entry in entries
+        ]
+        self._avro(path, manifest_entry_schema_with_data_file(self.version, data_file_type), "manifest_entry", records)
+        return ManifestFile.from_args(
+            self.version,
+            manifest_path=str(path),
+            manifest_length=path.stat().st_size,
+            partition_spec_id=spec_id,
+            content=int(of_deletes),
+            sequence_number=snapshot_id,
+            min_sequence_number=1,
+            added_snapshot_id=snapshot_id,
+            added_files_count=len(entries),
+            existing_files_count=0,
+            deleted_files_count=0,
+            added_rows_count=0,
+            existing_rows_count=0,
+            deleted_rows_count=0,
+        )
+
+    def _manifest_list(self, snapshot_id: int, manifests: list[Any]) -> str:
+        from pyiceberg.manifest import MANIFEST_LIST_FILE_SCHEMAS
+
+        path = self.root / f"snap-{snapshot_id}.avro"
+        self._avro(path, MANIFEST_LIST_FILE_SCHEMAS[self.version], "manifest_file", manifests)
+        return str(path)
+
+    def _avro(self, path: Path, avro_schema: Any, name: str, records: list[Any]) -> None:
+        from pyiceberg.avro.file import AvroOutputFile
+        from pyiceberg.io.pyarrow import PyArrowFileIO
+
+        with AvroOutputFile(PyArrowFileIO().new_output(str(path)), avro_schema, name, metadata={}) as output:
+            if records:
+                output.write_block(records)
+
+    def _partition_type(self, spec_id: int) -> Any:
+        from pyiceberg.schema import Schema
+        from pyiceberg.types import IntegerType, NestedField, StructType
+
+        columns = Schema.model_validate({"type": "struct"} | self.document["schemas"][0])
+        spec = next(s for s in self.document["partition-specs"] if s["spec-id"] == spec_id)
+        types = [
+            columns.find_field(field["source-id"]).field_type if field["transform"] == "identity" else IntegerType()
+            for field in spec["fields"]
+        ]
+        return StructType(*(NestedField(1000 + i, f"p{i}", t, required=False) for i, t in enumerate(types)))
+
+
+def read_batch(batch: ScanBatch) -> Answer:
+    builders = {column.field_id: ThetaSketchBuilder() for column in batch.columns}
+    rows = bytes_read = 0
+    reader = TaskReader(batch, store_for)
+    for task in batch.tasks:
+        for live in reader.read(task):
+            assert all(len(array) == live.count for array in live.columns.values())
+            rows += live.count
+            bytes_read += live.bytes_read
+            for column in batch.columns:
+                builders[column.field_id].update(live.columns[column.field_id], column.type)
+    sketches = {column.name: builders[column.field_id].compact() for column in batch.columns}
+    return Answer(sketches, rows, bytes_read, len(batch.tasks))
+
+
+def schema(fields: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+    return {"type": "struct", "schema-id": 0, "fields": [_field(*field) for field in fields]}
+
+
+def _field(field_id: int, name: str, type_: Any, default: Any = None) -> dict[str, Any]:
+    json_type = schema(type_) if isinstance(type_, list) else type_
+    field = {"id": field_id, "name": name, "required": False, "type": json_type}
+    return field if default is None else field | {"initial-default": default}
+
+
+def partition_fields(spec: Sequence[tuple[int, str]]) -> list[dict[str, Any]]:
+    return [
+        {"source-id": source, "field-id": 1000 + i, "name": f"p{i}", "transform": transform}
+        for i, (source, transform) in enumerate(spec)
+    ]
+
+
+def with_ids(fields: Iterable[pa.Field], ids: Mapping[str, Any]) -> pa.Schema:
+    return pa.schema([_with_id(field, ids[field.name]) for field in fields])
+
+
+def _with_id(field: pa.Field, ids: Any) -> pa.Field:
+    field_id, nested = ids if isinstance(ids, tuple) else (ids, {})
+    if nested:
+        field = field.with_type(pa.struct(list(with_ids(field.type, nested))))
+    return field if field_id is None else field.with_metadata({"PARQUET:field_id": str(field_id)})
+
+
+def _record(values: Sequence[Any]) -> Any:
+    from pyiceberg.typedef import Record
+
+    return Record(*values)
+
+
+@pytest.fixture
+def make_table(tmp_path: Path) -> Callable[..., HandMadeTable]:
+    """Makes a `HandMadeTable`; several of them are apart."""
+    made = 0
+
+    def make(fields: Sequence[tuple[Any, ...]], **options: Any) -> HandMadeTable:
+        nonlocal made
+        made += 1
+        return HandMadeTable(tmp_path / f"table-{made}", fields, **options)
+
+    return make

@@ -1,0 +1,93 @@
+"""Looking into Puffin files without a command line around it."""
+
+import io
+
+import pyarrow as pa
+import pytest
+
+from puffin.deletion_vector import DeletionVector
+from puffin.errors import CorruptSketchError, FileNotFound, MagicError, UnsupportedCodecError, UsageError
+from puffin.format import BlobMetadata, PuffinWriter, RawBlob
+from puffin.inspection import DeletionVectorSummary, SketchSummary, Verdict, describe, read_payload, verify
+from puffin.theta import ThetaSketch
+
+
+@pytest.fixture
+def unknown_codec_file(tmp_path):
+    """A file whose only blob is of a codec that nobody knows."""
+    metadata = BlobMetadata(
+        type="x", fields=(1,), snapshot_id=1, sequence_number=1, offset=4, length=3, compression_codec="brotli"
+    )
+    sink = io.BytesIO()
+    writer = PuffinWriter(sink)
+    writer.copy(RawBlob(metadata=metadata, stored=b"abc"))
+    writer.finish()
+    path = tmp_path / "file.puffin"
+    path.write_bytes(sink.getvalue())
+    return str(path)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 32, 33, 5000])
+def test_summary_is_that_of_the_sketch(count):
+    """A summary says what the sketch itself says, in every mode that a sketch can be in."""
+    sketch = ThetaSketch.from_arrow(pa.array(range(count), pa.int64()), "long", lg_k=5)
+    summary = SketchSummary.of(sketch.to_bytes())
+    assert (summary.estimate, summary.ndv) == (sketch.estimate, sketch.ndv)
+    assert (summary.lower, summary.upper) == (sketch.lower_bound(2), sketch.upper_bound(2))
+    assert (summary.retained, summary.estimating) == (sketch.retained, sketch.estimating)
+    assert summary.estimating == (count > 32) == (summary.theta < 1.0)
+
+
+def test_summary_of_an_empty_sketch():
+    """Java leaves the seed hash of an empty sketch zero, and so does the summary."""
+    empty = ThetaSketch.from_arrow(pa.array([], pa.int64()), "long").to_bytes()
+    assert SketchSummary.of(empty).to_json() == {
+        "estimate": 0.0,
+        "lower": 0.0,
+        "upper": 0.0,
+        "theta": 1.0,
+        "retained": 0,
+        "estimating": False,
+        "seed-hash": "0000",
+        "serial-version": 3,
+    }
+
+
+def test_summary_of_no_sketch():
+    """The summary of other bytes is an error."""
+    with pytest.raises(CorruptSketchError):
+        SketchSummary.of(b"not a sketch")
+
+
+@pytest.mark.parametrize("count", [0, 9, 10, 11])
+def test_summary_of_a_deletion_vector(count):
+    """The lowest ten positions are told, or all if there are fewer."""
+    positions = [7 * row for row in range(count)]
+    summary = DeletionVectorSummary.of(DeletionVector.from_positions(reversed(positions)).to_bytes())
+    assert summary == DeletionVectorSummary(cardinality=count, first_positions=tuple(positions[:10]))
+
+
+def test_errors_of_describe(tmp_path, unknown_codec_file):
+    """What keeps a file from being described is raised as what it is."""
+    with pytest.raises(FileNotFound):
+        describe(str(tmp_path / "missing"))
+    with pytest.raises(MagicError):
+        describe(__file__)
+    for index in (-1, 1):
+        with pytest.raises(UsageError, match=f"expected 0 to 0, found {index}"):
+            describe(unknown_codec_file, only=index)
+
+
+def test_a_payload_that_is_not_decoded_is_not_read(unknown_codec_file):
+    """Describing a blob of an unknown type does not need its codec; reading its payload does."""
+    (blob,) = describe(unknown_codec_file).blobs
+    assert (blob.summary, blob.error) == (None, None)
+    with pytest.raises(UnsupportedCodecError):
+        read_payload(unknown_codec_file, 0)
+
+
+def test_verdict(tmp_path, unknown_codec_file):
+    """A verdict is valid exactly if it has no errors, and never raised."""
+    assert not verify(unknown_codec_file).valid
+    assert verify(str(tmp_path / "missing")).errors == (f"{tmp_path / 'missing'}: no such file or directory",)
+    assert Verdict("x", ()).valid
