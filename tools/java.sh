@@ -2,7 +2,7 @@
 # Prints the JAVA_HOME to use: Java 17 to 21, which is what Spark 4.1 and Iceberg run on (a newer one may be
 # installed and even be first on PATH; Spark does not start on it).
 #
-#   java.sh              looks at JAVA_HOME, at java on PATH and below /usr/lib/jvm; one line on stderr and exit 1 if none fits
+#   java.sh              looks at JAVA_HOME, java on PATH and /usr/lib/jvm; one line on stderr and exit 1 if none fits
 #   java.sh --install    the same, but first tries the package manager if none fits and this is root on Debian or Ubuntu
 set -u
 
@@ -34,5 +34,5 @@ install_java() {
 
 find_java_home && exit 0
 [ "${1:-}" = --install ] && install_java && find_java_home && exit 0
-echo "no Java 17 to 21 found: set JAVA_HOME to one, or install it (Debian: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17)" >&2
+echo "no Java 17 to 21 found: set JAVA_HOME to one, or install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless)" >&2
 exit 1

@@ -154,7 +154,7 @@ def entry_to_json(entry: StatisticsEntry) -> dict[str, Any]:
 
 def _partition_fields(fields: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [
-        {"field-id": field_id, **field, "source-id": field["source-id"] if "source-id" in field else field["source-ids"][0]}
+        {"field-id": field_id, "source-id": next(iter(field.get("source-ids", ())), None), **field}
         for field_id, field in enumerate(fields, _FIRST_PARTITION_FIELD_ID)
     ]
 

@@ -246,16 +246,20 @@ class HandMadeTable:
                 output.write_block(records)
 
     def _partition_type(self, spec_id: int) -> Any:
-        from pyiceberg.schema import Schema
-        from pyiceberg.types import IntegerType, NestedField, StructType
+        from pyiceberg.types import NestedField, StructType
 
-        columns = Schema.model_validate({"type": "struct"} | self.document["schemas"][0])
+        types = {field["id"]: field["type"] for field in self.document["schemas"][0]["fields"]}
         spec = next(s for s in self.document["partition-specs"] if s["spec-id"] == spec_id)
-        types = [
-            columns.find_field(field["source-id"]).field_type if field["transform"] == "identity" else IntegerType()
+        fields = [
+            {
+                "id": field["field-id"],
+                "name": field["name"],
+                "type": types[field["source-id"]] if field["transform"] == "identity" else "int",
+                "required": False,
+            }
             for field in spec["fields"]
         ]
-        return StructType(*(NestedField(1000 + i, f"p{i}", t, required=False) for i, t in enumerate(types)))
+        return StructType(*map(NestedField.model_validate, fields))
 
 
 def read_batch(batch: ScanBatch) -> Answer:

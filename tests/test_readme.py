@@ -1,0 +1,47 @@
+"""The README is checked against the program it describes."""
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from puffin.cli import _COMMANDS, _puffin
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def commands() -> list[tuple[str, click.Command]]:
+    context = click.Context(_puffin)
+    return [(name, command) for name in _COMMANDS if (command := _puffin.get_command(context, name)) is not None]
+
+
+def section_of(name: str) -> str:
+    match = re.search(rf"^### puffin {name} .*?(?=^##)", README, re.MULTILINE | re.DOTALL)
+    assert match, f"no section for puffin {name}"
+    return match[0]
+
+
+@pytest.mark.parametrize(("name", "command"), commands())
+def test_every_command_and_option_is_in_the_reference(name: str, command: click.Command) -> None:
+    """A command has help, and its section names each of its options."""
+    assert command.help
+    named = set(re.findall(r"--[a-z][a-z-]*", section_of(name)))
+    options = {o for p in command.params if isinstance(p, click.Option) for o in p.opts if o.startswith("--")}
+    assert options == named
+
+
+def test_every_command_mentioned_exists() -> None:
+    """The examples call nothing that is not there."""
+    assert set(re.findall(r"^puffin ([a-z-]+)", README, re.MULTILINE)) <= set(_COMMANDS)
+
+
+@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_documents_name_files_that_exist(document: str) -> None:
+    """A link or a path that a document names is there."""
+    text = (ROOT / document).read_text()
+    links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
+    paths = re.findall(r"`((?:puffin|stats_jobs|tests|fixtures|tools|demo)/[\w/.-]*)`", text)
+    for name in [*links, *paths]:
+        assert (ROOT / name).exists() or (ROOT / f"{name}.py").exists(), name
