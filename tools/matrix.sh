@@ -1,14 +1,23 @@
 #!/bin/sh
-# Runs the end-to-end smoke tests of the job once for each pyspark requirement given, in an environment of its own.
+# Runs tests in environments of their own, on versions that .venv does not have: the end-to-end smoke tests of the job
+# once for each pyspark requirement given, and the codec and sketch tests too on the lowest versions of everything.
 # Usage: matrix.sh PYTHON REQUIREMENT...
 set -eu
+
+run() { # NAME, the tests, pip's arguments
+    venv=.venv-$1
+    tests=$2
+    shift 2
+    [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+    "$venv/bin/pip" install --quiet '.[all]' 'pytest>=8.2' 'hypothesis>=6.100' "$@"
+    echo "== $("$venv/bin/python" -c 'import pyarrow, pyspark; print("pyspark", pyspark.__version__, "pyarrow", pyarrow.__version__)')"
+    # shellcheck disable=SC2086 # a list of folders
+    "$venv/bin/python" -m pytest --quiet $tests
+}
 
 python=$1
 shift
 for requirement in "$@"; do
-    venv=.venv-$(printf '%s' "$requirement" | tr -c 'a-zA-Z0-9.\n' '-')
-    [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-    "$venv/bin/pip" install --quiet '.[all]' "$requirement" 'pytest>=8.2'
-    echo "== $requirement: $("$venv/bin/python" -c 'import pyspark; print("pyspark", pyspark.__version__)')"
-    "$venv/bin/python" -m pytest --quiet tests/smoke
+    run "$(printf '%s' "$requirement" | tr -c 'a-zA-Z0-9.' '-')" tests/smoke "$requirement"
 done
+run lowest 'tests/smoke tests/format tests/theta' --constraint tools/lowest-versions.txt
