@@ -14,6 +14,8 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+import stats_jobs
+
 ROWS = pa.table(
     {
         "id": pa.array(range(10_000), pa.int64()),
@@ -30,16 +32,15 @@ class Puffin:
     def __init__(self, home: Path) -> None:
         self.properties = {"type": "sql", "uri": f"sqlite:///{home}/catalog.db", "warehouse": f"file://{home}"}
         named = {f"PYICEBERG_CATALOG__SMOKE__{key.upper()}": value for key, value in self.properties.items()}
-        self._environment = os.environ | named
+        # As in an activated environment, which spark-submit finds its Python by.
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self._environment = os.environ | named | {"PATH": path}
 
     def __call__(self, *args: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        run = subprocess.run(
-            [sys.executable, "-m", "puffin", *args],
-            capture_output=True,
-            text=True,
-            env=self._environment,
-            check=False,
-        )
+        return self.run(sys.executable, "-m", "puffin", *args, code=code)
+
+    def run(self, *command: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        run = subprocess.run(command, capture_output=True, text=True, env=self._environment, check=False)
         assert run.returncode == code, run.stderr
         return run
 
@@ -95,3 +96,14 @@ def test_executors_of_their_own_get_our_packages(puffin: Puffin) -> None:
     columns = json.loads(run.stdout)["columns"]
     assert {c["column"]: c["ndv"] for c in columns if c["column"] in EXACT} == EXACT
     assert run.stderr == ""
+
+
+def test_spark_submit_runs_the_job(puffin: Puffin) -> None:
+    """The package is a program for spark-submit, with the arguments of ``puffin analyze``."""
+    submit = Path(sys.executable).with_name("spark-submit")
+    program = Path(stats_jobs.__file__).with_name("__main__.py")
+    run = puffin.run(
+        *(str(submit), "--master", "local[1]", str(program)),
+        *("db.t", "--catalog", "smoke", "--mode", "full", "--columns", "k", "--json"),
+    )
+    assert [c["ndv"] for c in json.loads(run.stdout)["columns"]] == [7]
