@@ -8,7 +8,6 @@ a small file must not wait for Arrow, and a planner must not load Spark.
 from __future__ import annotations
 
 import importlib
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from puffin.errors import PuffinError
@@ -31,11 +30,6 @@ __all__ = [
     "ndv",
 ]
 
-try:
-    __version__ = metadata.version("puffin-sidecar")
-except metadata.PackageNotFoundError:  # shipped to an executor as sources
-    __version__ = "0+unknown"
-
 _HOMES = {
     "Blob": "puffin.format",
     "DeletionVector": "puffin.deletion_vector",
@@ -48,12 +42,24 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name == "__version__":
+        value = _version()
+    elif name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def _version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version("puffin-sidecar")
+    except metadata.PackageNotFoundError:  # shipped to an executor as sources
+        return "0+unknown"

@@ -152,6 +152,8 @@ def analyze(table: Table, options: Options, spark: SparkStarter, progress: Progr
             elapsed_seconds=time.monotonic() - started,
         )
 
+    if options.commit and not options.dry_run:
+        table.check_committable(state)
     files = plan_snapshot(state, snapshot, table.io_properties)
     session_seconds = spark.start() if files else 0.0
     partial = _sketch(table, state, files, columns, options.lg_k, spark, progress)

@@ -8,7 +8,7 @@ table whose entry names any other type. Whatever else is kept follows, in the fo
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from puffin.format import THETA_V1, Blob, RawBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
@@ -61,36 +61,36 @@ def sketch_blobs(
 
 
 def choose_retained(
-    candidates: Iterable[RetainedBlob], *, computed: Collection[int], current_fields: Collection[int]
+    candidates: Iterable[RetainedBlob],
+    *,
+    snapshot_id: int,
+    computed: Collection[int],
+    current_fields: Collection[int],
 ) -> list[RetainedBlob]:
     """
-    Of the blobs that were there, those to keep: of other columns, of columns the current schema still has.
+    Of the blobs that were there, those to keep: of other columns, of fields the current schema still has.
 
-    A blob for a field that is gone makes Spark's planner fail, and two theta blobs for one first field make Trino's
-    fail; of two candidates the first wins.
+    A theta blob for a field that is gone makes Spark's planner fail, and two for one first field make Trino's fail:
+    of several the one of the newest rows is kept, and of equals the first.
+
+    Args:
+        snapshot_id: The snapshot whose statistics file they go into.
+        computed: The fields that have been computed anew.
+        current_fields: Every field of the current schema, those inside of lists and maps included.
     """
-    taken = set(computed)
-    others: set[tuple[str, tuple[int, ...]]] = set()
-    kept: list[RetainedBlob] = []
-    for candidate in candidates:
-        blob = candidate.raw.metadata
-        if not blob.fields or not set(blob.fields) <= set(current_fields):
-            continue
-        if blob.type == THETA_V1:
-            if candidate.entry is None or blob.fields[0] in taken:
-                continue
-            taken.add(blob.fields[0])
-        else:
-            if (blob.type, blob.fields) in others:
-                continue
-            others.add((blob.type, blob.fields))
-        kept.append(candidate)
-    return kept
+    fitting = [c for c in candidates if set(c.raw.metadata.fields) <= set(current_fields)]
+    sketches: dict[int, RetainedBlob] = {}
+    for field_id, candidate in _newest_first(fitting, snapshot_id):
+        if field_id not in computed:
+            sketches.setdefault(field_id, candidate)
+    others = {_wherever(c.raw): c for c in reversed(fitting) if c.entry is None}
+    return [*sketches.values(), *reversed(others.values())]
 
 
 def with_entries(entry: StatisticsEntry, raws: Iterable[RawBlob]) -> list[RetainedBlob]:
-    """Each stored blob with what the table's entry says of it."""
-    return [RetainedBlob(raw, _entry_of(entry, raw)) for raw in raws]
+    """Each stored blob with what the table's entry says of it; not a theta blob of which it says nothing."""
+    retained = [RetainedBlob(raw, _entry_of(entry, raw)) for raw in raws]
+    return [r for r in retained if r.entry is not None or r.raw.metadata.type != THETA_V1]
 
 
 def assemble(computed: Sequence[Blob], retained: Sequence[RetainedBlob]) -> Contents:
@@ -104,6 +104,19 @@ def assemble(computed: Sequence[Blob], retained: Sequence[RetainedBlob]) -> Cont
 
 def _entry(blob: Blob) -> BlobEntry:
     return BlobEntry(blob.type, blob.snapshot_id, blob.sequence_number, blob.fields, blob.properties)
+
+
+def _newest_first(candidates: Iterable[RetainedBlob], snapshot_id: int) -> Iterator[tuple[int, RetainedBlob]]:
+    # In version 1 all sequence numbers are 0: there the snapshot itself is all that is known to be newer.
+    listed = [(c.entry, c) for c in candidates if c.entry is not None and c.entry.fields]
+    listed.sort(key=lambda e: (e[0].snapshot_id != snapshot_id, -e[0].sequence_number, len(e[0].fields)))
+    for entry, candidate in listed:
+        yield entry.fields[0], candidate
+
+
+def _wherever(raw: RawBlob) -> RawBlob:
+    """The blob without its place, so that copies of it in several files are equal."""
+    return dataclasses.replace(raw, metadata=dataclasses.replace(raw.metadata, offset=0))
 
 
 def _entry_of(entry: StatisticsEntry, raw: RawBlob) -> BlobEntry | None:

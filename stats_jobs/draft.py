@@ -2,7 +2,8 @@
 The statistics file of a run: written against the table as it is, and again if the table has moved on.
 
 A file is written under a name nobody else uses. It stays if its commit succeeds or may have; otherwise it is
-deleted, and one that was written for an attempt that lost its race is deleted as soon as the next replaces it.
+deleted, and one that was written for an attempt that lost its race is deleted as soon as the next replaces it,
+unless the table turns out to refer to it all the same.
 """
 
 from __future__ import annotations
@@ -66,24 +67,32 @@ class StatisticsDraft:
         Raises:
             StorageError: The file cannot be written; nothing is left behind.
         """
-        current = {column.field_id for column in state.columns}
-        basis = (frozenset(current), tuple(entry.statistics_path for entry in existing))
-        if self._written is not None and self._written[1] == basis:
-            return self._written[0]
+        basis = (state.field_ids, tuple(entry.statistics_path for entry in existing))
+        if self._written is not None:
+            written, its_basis = self._written
+            if its_basis == basis:
+                return written
+            if written.statistics_path in basis[1]:
+                self.keep()
         self.discard()
-        columns = [column for column in self._columns if column.field_id in current]
+        columns = [column for column in self._columns if column.field_id in state.field_ids]
         computed = sketch_blobs(self._sketches, columns, self._snapshot, lg_k=self._lg_k, codec=self._codec)
         retained = choose_retained(
             (blob for entry in existing for blob in self._stored_blobs(entry)),
+            snapshot_id=self.snapshot_id,
             computed={column.field_id for column in columns},
-            current_fields=current,
+            current_fields=state.field_ids,
         )
         entry = self._write_file(statistics_path(state, self.snapshot_id), assemble(computed, retained))
         self._written = entry, basis
         return entry
 
+    def keep(self) -> None:
+        """Let go of the file: the table refers to it, or may; another attempt gets another file."""
+        self._written = None
+
     def discard(self) -> None:
-        """Delete the file, if one was written and its commit has certainly failed."""
+        """Delete the file, if one was written and not let go of: its commit has certainly failed."""
         if self._written is None:
             return
         path, self._written = self._written[0].statistics_path, None

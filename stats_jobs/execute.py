@@ -8,14 +8,16 @@ another try would not cure travels back as a value: it is the user's one line, n
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TypeAlias
 
-from puffin.errors import CorruptError, NotFoundError, UnsupportedError
-from puffin.storage import Store, store_for
+import pyarrow as pa
+
+from puffin.errors import CorruptDataFileError, CorruptError, NotFoundError, UnsupportedError
+from puffin.tables.base import Column
 from puffin.tables.iceberg_read import TaskReader
-from puffin.tables.scan_task import decode_batch
+from puffin.tables.scan_task import FileScanTask, decode_batch
+from puffin.tables.stores import stores
 from puffin.theta import ThetaSketch, ThetaSketchBuilder, merge
 
 FinalError: TypeAlias = CorruptError | UnsupportedError | NotFoundError
@@ -42,17 +44,16 @@ class Partial:
 def sketch_batch(document: str, lg_k: int) -> Partial:
     """The partial sketches of a batch in its JSON form, one for each of its columns."""
     batch = decode_batch(document)
-    types = {column.field_id: column.type for column in batch.columns}
-    builders = {field_id: ThetaSketchBuilder(lg_k) for field_id in types}
+    builders = {column.field_id: ThetaSketchBuilder(lg_k) for column in batch.columns}
     rows = bytes_read = 0
-    reader = TaskReader(batch, _stores(batch.io_properties))
+    reader = TaskReader(batch, stores(batch.io_properties))
     try:
         for task in batch.tasks:
             for live in reader.read(task):
                 rows += live.count
                 bytes_read += live.bytes_read
-                for field_id, array in live.columns.items():
-                    builders[field_id].update(array, types[field_id])
+                for column in batch.columns:
+                    _update(builders[column.field_id], column, live.columns[column.field_id], task)
     except (CorruptError, UnsupportedError, NotFoundError) as exc:
         return Partial({}, 0, 0, failure=exc)
     return Partial({field_id: builder.compact() for field_id, builder in builders.items()}, rows, bytes_read)
@@ -66,10 +67,8 @@ def merge_partials(left: Partial, right: Partial, lg_k: int) -> Partial:
     return Partial(sketches, left.rows + right.rows, left.bytes_read + right.bytes_read)
 
 
-def _stores(io_properties: Mapping[str, str]) -> Callable[[str], Store]:
-    # Without properties of a catalog's, the environment's own credentials do, and pyiceberg stays unloaded.
-    if not io_properties:
-        return store_for
-    from puffin.tables.iceberg_sdk import filesystem_for
-
-    return functools.partial(store_for, filesystem_for=filesystem_for(io_properties))
+def _update(builder: ThetaSketchBuilder, column: Column, values: pa.Array, task: FileScanTask) -> None:
+    try:
+        builder.update(values, column.type)
+    except CorruptDataFileError as exc:
+        raise CorruptDataFileError(f"{task.data_file.file_path}: column {column.name}: {exc}") from exc

@@ -1,5 +1,6 @@
 """
-What several test folders share: one Spark session for the whole run, and the tables another engine wrote.
+What several test folders share: one Spark session for the whole run, the tables another engine wrote, and tables and
+statistics made from a few words.
 
 Interoperation is never skipped: without Java or the jars a test that needs them fails, and the message is the command
 to run. What Spark, Derby and Iceberg leave behind goes into the session's temporary directory.
@@ -12,14 +13,16 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from stats_jobs.draft import StatisticsDraft
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN_TABLES = ROOT / "fixtures" / "tables-spark-3.5-iceberg-1.10" / "iceberg-spark.tar.gz"
@@ -102,6 +105,90 @@ def golden_tables() -> Iterator[Path]:
         archive.extractall("/", filter="data")
         yield GOLDEN_WAREHOUSE / "db"
         shutil.rmtree(GOLDEN_WAREHOUSE)
+
+
+@pytest.fixture(scope="session")
+def table_document() -> Callable[..., dict[str, Any]]:
+    """Makes the metadata of a table without files; its columns are all of type long, with field ids from 1."""
+
+    def make(
+        location: str | Path,
+        *,
+        columns: Sequence[str] = ("a", "b", "c"),
+        snapshots: Sequence[int] = (10,),
+        version: int = 2,
+        properties: Mapping[str, str] | None = None,
+        statistics: Sequence[Mapping[str, Any]] = (),
+        **others: Any,
+    ) -> dict[str, Any]:
+        fields = [{"id": i, "name": name, "required": False, "type": "long"} for i, name in enumerate(columns, 1)]
+        schema = {"type": "struct", "schema-id": 0, "fields": fields}
+        return {
+            "format-version": version,
+            "table-uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1",
+            "location": str(location),
+            **({"last-sequence-number": len(snapshots)} if version > 1 else {"schema": schema, "partition-spec": []}),
+            **({"next-row-id": 0} if version > 2 else {}),
+            "last-updated-ms": 1000 * len(snapshots),
+            "last-column-id": len(columns),
+            "current-schema-id": 0,
+            "schemas": [schema],
+            "default-spec-id": 0,
+            "partition-specs": [{"spec-id": 0, "fields": []}],
+            "last-partition-id": 999,
+            "default-sort-order-id": 0,
+            "sort-orders": [{"order-id": 0, "fields": []}],
+            "properties": dict(properties or {}),
+            "current-snapshot-id": snapshots[-1] if snapshots else None,
+            "snapshots": [
+                {
+                    "snapshot-id": snapshot_id,
+                    **({"parent-snapshot-id": snapshots[i - 1]} if i else {}),
+                    **({"sequence-number": i + 1} if version > 1 else {}),
+                    **({"first-row-id": 0, "added-rows": 0} if version > 2 else {}),
+                    "timestamp-ms": 1000 * (i + 1),
+                    "manifest-list": f"{location}/metadata/snap-{snapshot_id}.avro",
+                    "summary": {"operation": "append"},
+                    "schema-id": 0,
+                }
+                for i, snapshot_id in enumerate(snapshots)
+            ],
+            "snapshot-log": [{"snapshot-id": s, "timestamp-ms": 1000 * (i + 1)} for i, s in enumerate(snapshots)],
+            "metadata-log": [],
+            "statistics": list(statistics),
+            **others,
+        }
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def draft_of() -> Callable[..., StatisticsDraft]:
+    """Makes the draft of a table's statistics from the values of its columns, as the job does after computing them."""
+    import pyarrow as pa
+
+    from puffin.tables.base import SnapshotSelector
+    from puffin.theta import DEFAULT_LG_K, ThetaSketch
+    from stats_jobs.draft import StatisticsDraft
+
+    def make(
+        table: Any,
+        values: Mapping[str, Iterable[int]],
+        snapshot_id: int | None = None,
+        *,
+        lg_k: int = DEFAULT_LG_K,
+        codec: str | None = None,
+    ) -> StatisticsDraft:
+        state = table.load()
+        columns = state.select_columns(tuple(values))
+        sketches = {
+            column.field_id: ThetaSketch.from_arrow(pa.array(values[column.name], pa.int64()), column.type, lg_k)
+            for column in columns
+        }
+        snapshot = state.select_snapshot(SnapshotSelector(snapshot_id=snapshot_id))
+        return StatisticsDraft(state, snapshot, columns, sketches, lg_k=lg_k, codec=codec, store_for=table.store)
+
+    return make
 
 
 def _run_tool(*command: str | Path) -> list[str]:

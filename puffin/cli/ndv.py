@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from puffin.cli.options import as_json, column_names, diagnostics, of_catalog, of_snapshot
+from puffin.cli.options import as_json, diagnostics, of_catalog, of_snapshot
 from puffin.cli.render import columns_table, print_json
 
 if TYPE_CHECKING:
@@ -16,17 +16,29 @@ if TYPE_CHECKING:
 
 @click.command(name="ndv")
 @click.argument("table")
-@click.argument("columns", nargs=-1, callback=column_names)
+@click.argument("columns", nargs=-1, metavar="[COLUMN]...")
 @of_catalog
 @of_snapshot
+@click.option(
+    "--max-staleness",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Statistics older than N changes of the rows count as missing; compactions change none.",
+)
+@click.option("--partition", multiple=True, metavar="K=V", help="NDV of a partition; refused so far.")
+@click.option("--where", metavar="EXPR", help="NDV of the partitions that match; refused so far.")
 @as_json
 @diagnostics
 def command(
+    *,
     table: str,
-    columns: tuple[str, ...] | None,
+    columns: tuple[str, ...],
     catalog: str | None,
     catalog_properties: dict[str, str],
     selector: SnapshotSelector,
+    max_staleness: int | None,
+    partition: tuple[str, ...],
+    where: str | None,
     json_output: bool,
 ) -> None:
     """
@@ -38,7 +50,10 @@ def command(
     from puffin.lookup import lookup
     from puffin.tables.load import load_table
 
-    answer = lookup(load_table(table, catalog=catalog, catalog_properties=catalog_properties), columns, selector)
+    if partition or where is not None:
+        raise click.UsageError("--partition and --where are not supported by this version")
+    loaded = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
+    answer = lookup(loaded, columns or None, selector, max_staleness=max_staleness)
     if json_output:
         print_json(answer.to_json())
     else:

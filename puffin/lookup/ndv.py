@@ -1,20 +1,21 @@
 """
 The planner's lookup: table metadata in, answers out.
 
-Nothing else is read while the metadata has an ``ndv`` for the column; where it has only a sketch, one ranged
-read fetches its footer, since both sizes are known, and one more the sketch.
+Nothing else is read while the metadata has an ``ndv`` for every column; where it has only sketches, one ranged
+read fetches the footer, since both sizes are known, and one more the sketches, if they lie together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 
 from puffin.errors import PuffinError
-from puffin.format import THETA_V1, PuffinReader
+from puffin.format import THETA_V1, BlobMetadata, PuffinReader
 from puffin.lookup.answer import ColumnAnswer, TableAnswer
-from puffin.lookup.resolve import resolve
+from puffin.lookup.resolve import resolve, staleness
 from puffin.tables.base import BlobEntry, Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
-from puffin.tables.blob_properties import Distinct
+from puffin.tables.blob_properties import Distinct, from_properties
 from puffin.tables.load import Table, load_table
 from puffin.theta import ThetaSketch
 
@@ -26,6 +27,7 @@ def ndv(
     snapshot_id: int | None = None,
     ref: str | None = None,
     as_of_ms: int | None = None,
+    max_staleness: int | None = None,
     catalog: str | None = None,
     catalog_properties: Mapping[str, str] | None = None,
 ) -> TableAnswer:
@@ -37,6 +39,8 @@ def ndv(
         columns: Names or dotted paths in the current schema; None for every primitive column outside lists and maps.
         snapshot_id: The snapshot asked for; or the branch or tag ``ref``, or the snapshot that was current
             ``as_of_ms`` milliseconds after the epoch. None of them: the current one.
+        max_staleness: How many snapshots may have changed the rows since statistics were computed for them to
+            count; by default any number.
 
     Returns:
         An answer for each column; one without statistics is there, and says that they are missing.
@@ -47,39 +51,80 @@ def ndv(
         StorageError: The storage or the catalog does not answer.
     """
     loaded = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
-    return lookup(loaded, columns, SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms))
+    selector = SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
+    return lookup(loaded, columns, selector, max_staleness=max_staleness)
 
 
-def lookup(table: Table, columns: Sequence[str] | None, selector: SnapshotSelector) -> TableAnswer:
+def lookup(
+    table: Table, columns: Sequence[str] | None, selector: SnapshotSelector, *, max_staleness: int | None = None
+) -> TableAnswer:
     """As `ndv`, for a table that is at hand."""
     state = table.load()
     snapshot = state.select_snapshot(selector)
     chosen = state.select_columns(None if columns is None else tuple(columns))
     if snapshot is None:
         return TableAnswer(table.name, state.format, None, tuple(ColumnAnswer.missing(c) for c in chosen))
-    return TableAnswer(table.name, state.format, snapshot.snapshot_id, answer_columns(table, state, snapshot, chosen))
+    answers = answer_columns(table, state, snapshot, chosen)
+    if max_staleness is not None:
+        answers = tuple(_fresh_or_missing(state, snapshot, answer, max_staleness) for answer in answers)
+    return TableAnswer(table.name, state.format, snapshot.snapshot_id, answers)
 
 
 def answer_columns(
     table: Table, state: TableState, snapshot: Snapshot, columns: Sequence[Column]
 ) -> tuple[ColumnAnswer, ...]:
     """The answer for each column, in the order asked, for a snapshot of a state that is at hand."""
-
-    def read_sketch(entry: StatisticsEntry, blob: BlobEntry) -> Distinct | None:
-        return _distinct_from_file(table, entry, blob)
-
-    return resolve(state, snapshot, columns, read_sketch)
+    return resolve(state, snapshot, columns, _StoredSketches(table, columns))
 
 
-def _distinct_from_file(table: Table, entry: StatisticsEntry, blob: BlobEntry) -> Distinct | None:
-    # Our own blobs always have an ndv, so this one is another engine's. A statistics file that is gone or broken
-    # leaves the question open for an older entry.
+def _fresh_or_missing(state: TableState, snapshot: Snapshot, answer: ColumnAnswer, allowed: int) -> ColumnAnswer:
+    if answer.stats_snapshot_id is None:
+        return answer
+    changes = staleness(state, snapshot, answer.stats_snapshot_id)
+    return answer if changes is not None and changes <= allowed else ColumnAnswer.missing(answer.column)
+
+
+class _StoredSketches:
+    """
+    What sketches say whose metadata does not: of a statistics file, all that the columns need are read at once.
+
+    Our own blobs always have an ``ndv``, so these are other engines'. A file that is gone or broken leaves the
+    question open for an older entry.
+    """
+
+    def __init__(self, table: Table, columns: Sequence[Column]) -> None:
+        self._table = table
+        self._fields = {(column.field_id,) for column in columns}
+        self._known: dict[str, Mapping[tuple[int, ...], Distinct]] = {}
+
+    def __call__(self, entry: StatisticsEntry, blob: BlobEntry) -> Distinct | None:
+        path = entry.statistics_path
+        if path not in self._known:
+            self._known[path] = self._read(entry)
+        return self._known[path].get(blob.fields)
+
+    def _read(self, entry: StatisticsEntry) -> dict[tuple[int, ...], Distinct]:
+        asked = {b.fields for b in entry.blobs if b.fields in self._fields and from_properties(b.properties) is None}
+        path = entry.statistics_path
+        try:
+            with self._table.store(path).open_source(path) as source:
+                reader = PuffinReader(
+                    source, file_size=entry.file_size_in_bytes, footer_size=entry.file_footer_size_in_bytes
+                )
+                stored = [b for b in reader.file_metadata.blobs if b.type == THETA_V1 and b.fields in asked]
+                return {blob.fields: distinct for blob, distinct in _read_sketches(reader, stored)}
+        except PuffinError:
+            return {}
+
+
+def _read_sketches(reader: PuffinReader, blobs: Sequence[BlobMetadata]) -> Iterator[tuple[BlobMetadata, Distinct]]:
     try:
-        with table.store(entry.statistics_path).open_source(entry.statistics_path) as source:
-            reader = PuffinReader(
-                source, file_size=entry.file_size_in_bytes, footer_size=entry.file_footer_size_in_bytes
-            )
-            stored = next(b for b in reader.file_metadata.blobs if b.type == THETA_V1 and b.fields == blob.fields)
-            return Distinct.nominal(ThetaSketch.from_bytes(reader.read(stored)).ndv)
-    except (PuffinError, StopIteration):
-        return None
+        payloads = reader.read_all(blobs)
+    except PuffinError:
+        if len(blobs) > 1:  # one broken blob does not speak for its neighbours
+            for blob in blobs:
+                yield from _read_sketches(reader, [blob])
+        return
+    for blob, payload in zip(blobs, payloads, strict=True):
+        with contextlib.suppress(PuffinError):
+            yield blob, Distinct.nominal(ThetaSketch.from_bytes(payload).ndv)

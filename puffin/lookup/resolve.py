@@ -14,6 +14,8 @@ from puffin.lookup.answer import ANCESTOR, SNAPSHOT, ColumnAnswer
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry, TableState
 from puffin.tables.blob_properties import Distinct, from_properties
 
+_REPLACE = "replace"  # the operation of a snapshot that holds the same rows in other files
+
 SketchReader = Callable[[StatisticsEntry, BlobEntry], Distinct | None]
 
 
@@ -29,6 +31,21 @@ def resolve(
     ancestry = tuple(state.ancestors(snapshot.snapshot_id))
     distance = {ancestor.snapshot_id: steps for steps, ancestor in enumerate(ancestry)}
     return tuple(_resolve(state, ancestry, distance, column, read_sketch) for column in columns)
+
+
+def staleness(state: TableState, snapshot: Snapshot, stats_snapshot_id: int) -> int | None:
+    """
+    How many snapshots have changed the rows since statistics were computed: compactions change none.
+
+    Returns:
+        Their number; None if the statistics are of a snapshot that the table no longer has, or of another branch.
+    """
+    changes = 0
+    for ancestor in state.ancestors(snapshot.snapshot_id):
+        if ancestor.snapshot_id == stats_snapshot_id:
+            return changes
+        changes += ancestor.operation != _REPLACE
+    return None
 
 
 def _resolve(

@@ -8,6 +8,7 @@ that makes them from its own metadata (``iceberg_metadata``) and takes a statist
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 from puffin.errors import ColumnNotFound, SnapshotNotFound, UnsupportedTypeError
 from puffin.format import THETA_V1
 from puffin.theta.value_type import is_hashable
+
+_LONGEST_NUMBER = 18  # digits, of which every one fits a long
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ class TableState:
         metadata_location: Where ``document`` was read from.
         document: The metadata as it stands, unknown fields included; never changed in place.
         columns: The primitive leaves of the current schema, in schema order.
+        field_ids: Of every field of the current schema, those inside of lists and maps included.
         snapshots: Every snapshot the table still has, by id.
         refs: Snapshot ids by branch and tag name.
         history: Milliseconds since the epoch and id of each change of the current snapshot, in order.
@@ -116,6 +120,7 @@ class TableState:
     location: str
     properties: Mapping[str, str]
     columns: tuple[Column, ...]
+    field_ids: frozenset[int]
     snapshots: Mapping[int, Snapshot]
     current_snapshot_id: int | None
     refs: Mapping[str, int]
@@ -139,7 +144,7 @@ class TableState:
         if selector.as_of_ms is not None:
             past = [snapshot_id for at, snapshot_id in self.history if at <= selector.as_of_ms]
             if not past:
-                raise SnapshotNotFound(f"{self.location}: no snapshot as old as {selector.as_of_ms} ms since the epoch")
+                raise SnapshotNotFound(f"{self.location}: no snapshot as old as {_iso(selector.as_of_ms)}")
             return self.snapshot(past[-1])
         return None if self.current_snapshot_id is None else self.snapshot(self.current_snapshot_id)
 
@@ -149,6 +154,11 @@ class TableState:
             return self.snapshots[snapshot_id]
         except KeyError:
             raise SnapshotNotFound(f"{self.location}: no snapshot {snapshot_id} (never there, or expired)") from None
+
+    def number_property(self, name: str, default: int) -> int:
+        """The number that a table property holds; the default if it is not set, or to no natural number."""
+        text = self.properties.get(name, "")
+        return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER else default
 
     def ancestors(self, snapshot_id: int) -> Iterator[Snapshot]:
         """The snapshot and its parents, nearest first, up to the oldest one the table still has."""
@@ -185,3 +195,10 @@ class TableState:
     def _columns_by_name(self) -> dict[str, Column]:
         # A name is matched whole before it is taken as a dotted path, so the shorter path wins.
         return {c.name: c for c in sorted(self.columns, key=lambda c: -len(c.path))}
+
+
+def _iso(ms: int) -> str:
+    try:
+        return datetime.datetime.fromtimestamp(ms / 1000, datetime.timezone.utc).isoformat()
+    except (OverflowError, ValueError, OSError):
+        return f"{ms} ms since the epoch"

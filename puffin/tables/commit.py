@@ -4,15 +4,19 @@ Committing a statistics entry against writers who do not wait for us.
 Every attempt starts from the table as it is now: is it the same table, is the snapshot still there, which
 entry does the snapshot have? Only a lost race is tried again. What becomes of our file depends on how sure
 the failure is: after a certain one it is deleted, after an unclear one it is never deleted, because a
-reference to it may have been committed.
+reference to it may have been committed. A success is read back, since a catalog may say "done" and do nothing.
+
+Where a catalog cannot compare before it sets, one job's entry may replace another's. Whoever did that merges
+what was replaced and commits again, and so does whoever finds its own columns gone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from puffin.errors import CommitUnknownError, ConflictError, PuffinError, SnapshotNotFound, TableNotFound
@@ -24,6 +28,15 @@ class Committer(Protocol):
 
     def load(self) -> TableState:
         """The table as it is now."""
+        ...
+
+    def check_committable(self, state: TableState) -> None:
+        """
+        Refuse now what no commit to this table can do, so that nothing is computed or written for it.
+
+        Raises:
+            UsageError, UnsupportedError: The reason.
+        """
         ...
 
     def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:
@@ -52,15 +65,19 @@ class Draft(Protocol):
 
     @property
     def table_uuid(self) -> str | None:
-        """The table it was computed from."""
+        """The table it was computed from, or None if that had no uuid."""
         ...
 
     def write(self, state: TableState, existing: Sequence[StatisticsEntry]) -> StatisticsEntry:
         """Write the file, keeping what ``existing`` says of other columns, the first first; returns its entry."""
         ...
 
+    def keep(self) -> None:
+        """Let go of the file: something refers to it, or may."""
+        ...
+
     def discard(self) -> None:
-        """Delete the file, if one was written."""
+        """Delete the file, if one was written and not let go of."""
         ...
 
 
@@ -74,7 +91,7 @@ class Committed:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How a lost race is tried again: the ``commit.retry.*`` table properties, in milliseconds."""
+    """How often something is tried again and after how long, in milliseconds, as table properties say."""
 
     num_retries: int
     min_wait_ms: int
@@ -82,29 +99,38 @@ class RetryPolicy:
     total_timeout_ms: int
 
     @classmethod
-    def of(cls, properties: Mapping[str, str]) -> RetryPolicy:
+    def of(
+        cls, state: TableState, prefix: str = "commit.retry", *, num_retries: int = 4, min_wait_ms: int = 100
+    ) -> RetryPolicy:
         """The table's policy; Iceberg's defaults where it sets none, or nothing that is a number."""
-
-        def number(name: str, default: int) -> int:
-            text = properties.get(f"commit.retry.{name}", "")
-            return int(text) if text.isdecimal() else default
-
         return cls(
-            num_retries=number("num-retries", 4),
-            min_wait_ms=number("min-wait-ms", 100),
-            max_wait_ms=number("max-wait-ms", 60_000),
-            total_timeout_ms=number("total-timeout-ms", 1_800_000),
+            num_retries=state.number_property(f"{prefix}.num-retries", num_retries),
+            min_wait_ms=state.number_property(f"{prefix}.min-wait-ms", min_wait_ms),
+            max_wait_ms=state.number_property(f"{prefix}.max-wait-ms", 60_000),
+            total_timeout_ms=state.number_property(f"{prefix}.total-timeout-ms", 1_800_000),
         )
 
-    def wait_ms(self, attempt: int) -> float:
+    @classmethod
+    def of_status_checks(cls, state: TableState) -> RetryPolicy:
+        """How an unclear outcome is looked into: the ``commit.status-check.*`` properties."""
+        return cls.of(state, "commit.status-check", num_retries=3, min_wait_ms=1000)
+
+    def gives_up(self, attempt: int, started: float) -> bool:
+        """Whether no other attempt follows this one (from 1); ``started`` is a reading of the monotonic clock."""
+        return attempt > self.num_retries or (time.monotonic() - started) * 1000 > self.total_timeout_ms
+
+    def wait_seconds(self, attempt: int) -> float:
         """How long to wait after this attempt (from 1): doubling, with jitter so that losers do not meet again."""
         ceiling = min(self.max_wait_ms, self.min_wait_ms << min(attempt - 1, 30))
-        return random.uniform(0.5, 1.0) * ceiling  # noqa: S311 - no secret depends on it
+        return random.uniform(0.5, 1.0) * ceiling / 1000  # noqa: S311 - no secret depends on it
 
 
 def commit_statistics(table: Committer, draft: Draft, *, sleep: Callable[[float], None] = time.sleep) -> Committed:
     """
     Write the draft's file and make the table's metadata refer to it.
+
+    Args:
+        sleep: Waits between attempts, a number of seconds.
 
     Raises:
         SnapshotNotFound: The snapshot has expired meanwhile.
@@ -117,63 +143,94 @@ def commit_statistics(table: Committer, draft: Draft, *, sleep: Callable[[float]
     attempt = 0
     while True:
         attempt += 1
-        entry, base = _write_against_current(table, draft, overwritten)
+        with _discarding(draft):
+            entry, base = _write_against_current(table, draft, overwritten)
+        policy = RetryPolicy.of(base)
         try:
             applied_to = table.commit(base, entry)
         except ConflictError:
-            retry = RetryPolicy.of(base.properties)
-            if attempt > retry.num_retries or (time.monotonic() - started) * 1000 > retry.total_timeout_ms:
-                draft.discard()
-                raise
-            sleep(retry.wait_ms(attempt) / 1000)
+            with _discarding(draft):
+                if policy.gives_up(attempt, started):
+                    raise
+                sleep(policy.wait_seconds(attempt))
             continue
         except CommitUnknownError as exc:
-            if not _is_committed(table, entry):
+            if not _turns_up(table, base, entry, sleep):
                 raise CommitUnknownError(f"{exc}; the statistics file is kept: {entry.statistics_path}") from exc
             applied_to = base
         except PuffinError:
             draft.discard()
             raise
-        overwritten = applied_to.statistics.get(draft.snapshot_id)
-        if overwritten in (None, base.statistics.get(draft.snapshot_id)):
-            _read_back(table, entry)
+        draft.keep()
+        replaced = applied_to.statistics.get(entry.snapshot_id)
+        overwritten = None if replaced == base.statistics.get(entry.snapshot_id) else replaced
+        if overwritten is None and _stands(table, base, entry):
             return Committed(entry, attempt)
+        if policy.gives_up(attempt, started):
+            raise CommitUnknownError(
+                f"{base.location}: committed, but other jobs replaced the entry of snapshot {entry.snapshot_id} in "
+                f"every one of {attempt} attempts; the statistics file is kept: {entry.statistics_path}"
+            )
+        sleep(policy.wait_seconds(attempt))
 
 
 def _write_against_current(
     table: Committer, draft: Draft, overwritten: StatisticsEntry | None
 ) -> tuple[StatisticsEntry, TableState]:
+    state = table.load()
+    if draft.table_uuid not in (None, state.uuid):
+        raise TableNotFound(
+            f"{state.location}: expected table {draft.table_uuid}, found {state.uuid}: another has its place"
+        )
+    state.snapshot(draft.snapshot_id)
+    table.check_committable(state)
+    existing = (state.statistics.get(draft.snapshot_id), overwritten)
+    return draft.write(state, [entry for entry in existing if entry is not None]), state
+
+
+def _turns_up(table: Committer, base: TableState, entry: StatisticsEntry, sleep: Callable[[float], None]) -> bool:
+    """Whether the entry is found after an unclear outcome, itself or merged into another job's."""
+    policy = RetryPolicy.of_status_checks(base)
+    before = base.statistics.get(entry.snapshot_id)
+    for look in range(1, policy.num_retries + 2):
+        # A catalog that did not answer the commit may not answer this either, or not have finished yet.
+        with contextlib.suppress(PuffinError):
+            found = table.load().statistics.get(entry.snapshot_id)
+            if found not in (None, before) and all(blob in found.blobs for blob in entry.blobs):
+                return True
+        if look <= policy.num_retries:
+            sleep(policy.wait_seconds(look))
+    return False
+
+
+def _stands(table: Committer, base: TableState, entry: StatisticsEntry) -> bool:
+    """Whether a commit reported as done is there; False if another job's entry has replaced it without its columns."""
     try:
         state = table.load()
-        if state.uuid != draft.table_uuid:
-            raise TableNotFound(
-                f"{state.location}: expected table {draft.table_uuid}, found {state.uuid}: another has its place"
-            )
-        state.snapshot(draft.snapshot_id)
-        existing = (state.statistics.get(draft.snapshot_id), overwritten)
-        return draft.write(state, [entry for entry in existing if entry is not None]), state
-    except PuffinError:
-        draft.discard()
-        raise
-
-
-def _is_committed(table: Committer, entry: StatisticsEntry) -> bool:
-    try:
-        return any(entry.statistics_path == e.statistics_path for e in table.load().statistics.values())
-    except PuffinError:
-        return False
-
-
-def _read_back(table: Committer, entry: StatisticsEntry) -> None:
-    # Another job may have replaced our entry already; it then carries our blobs along.
-    state = table.load()
+    except PuffinError as exc:
+        raise CommitUnknownError(
+            f"{base.location}: the commit was reported as done, but cannot be read back: {exc}; "
+            f"the statistics file is kept: {entry.statistics_path}"
+        ) from exc
     if entry.snapshot_id not in state.snapshots:
         raise SnapshotNotFound(
             f"{state.location}: snapshot {entry.snapshot_id} expired while its statistics were committed"
         )
     found = state.statistics.get(entry.snapshot_id)
-    if found is None or not all(blob in found.blobs for blob in entry.blobs):
+    if found is None or found == base.statistics.get(entry.snapshot_id):
         raise CommitUnknownError(
             f"{state.location}: the commit was reported as done, but {state.metadata_location} does not have it; "
             f"the statistics file is kept: {entry.statistics_path}"
         )
+    # A job that came later has our columns too: carried along, or computed anew.
+    return {blob.fields for blob in entry.blobs} <= {blob.fields for blob in found.blobs}
+
+
+@contextlib.contextmanager
+def _discarding(draft: Draft) -> Iterator[None]:
+    """For when no commit is under way: whatever ends the block, an interrupt too, nothing can refer to the file."""
+    try:
+        yield
+    except BaseException:
+        draft.discard()
+        raise

@@ -16,15 +16,19 @@ from collections.abc import Mapping
 from puffin.errors import ConflictError, FileNotFound, PuffinError, TableNotFound, UnsupportedTableError
 from puffin.storage import Store, join, local_path, store_for
 from puffin.tables.base import StatisticsEntry, TableState
-from puffin.tables.iceberg_metadata import decode_document, encode_document, parse_state
-from puffin.tables.iceberg_patch import version_of, with_statistics
+from puffin.tables.iceberg_file import read_current_state
+from puffin.tables.iceberg_metadata import encode_document
+from puffin.tables.iceberg_patch import with_statistics
 
 HINT = "version-hint.text"
 _HINT_CHECKSUM = f".{HINT}.crc"
 # A version is written plain or gzip; older Iceberg put the compression last.
 _EXTENSIONS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
-_OWN_VERSION = re.compile(r"v(\d+)(\.gz\.metadata\.json|\.metadata\.json\.gz|\.metadata\.json)")
-_CATALOG_VERSION = re.compile(r"(\d+)-[^/]*?(?:\.gz\.metadata\.json|\.metadata\.json\.gz|\.metadata\.json)")
+_ANY_EXTENSION = "|".join(map(re.escape, _EXTENSIONS))
+_OWN_VERSION = re.compile(rf"v([0-9]{{1,9}})({_ANY_EXTENSION})")
+_CATALOG_VERSION = re.compile(rf"([0-9]{{1,9}})-[^/]*?(?:{_ANY_EXTENSION})")
+# The hint is a number; some writers put a file's name there, with or without its extension.
+_HINTED_VERSION = re.compile(rf"v?([0-9]{{1,9}})(?:{_ANY_EXTENSION})?")
 
 
 class IcebergDirectory:
@@ -50,12 +54,21 @@ class IcebergDirectory:
             TableNotFound: There is no metadata file.
             CorruptMetadataError, UnsupportedTableError: It is not metadata that this version understands.
         """
-        location = self._current()
-        return parse_state(decode_document(self._files.read(location), location), location)
+        return read_current_state(self._current, lambda _: self._files)
 
     def store(self, uri: str) -> Store:
         """The store that holds one of the table's files."""
         return store_for(uri)
+
+    def check_committable(self, state: TableState) -> None:
+        """Refuse, with UnsupportedTableError, a table that belongs to a catalog, and the copy of a table."""
+        _own_version(state)
+        # A copy still names the original's files: its statistics would be written over there.
+        here, home = local_path(self.name), local_path(state.location)
+        if here is not None and (home is None or here.resolve() != home.resolve()):
+            raise UnsupportedTableError(
+                f"{self.name}: expected a table at this place, found metadata of {state.location}"
+            )
 
     def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:
         """
@@ -66,13 +79,7 @@ class IcebergDirectory:
             UnsupportedTableError: The table belongs to a catalog, which would not notice.
             UnsupportedError: The store cannot write a file only if it does not exist yet.
         """
-        own = _OWN_VERSION.fullmatch(base.metadata_location.rpartition("/")[2])
-        if own is None:
-            raise UnsupportedTableError(
-                f"{self.name}: {base.metadata_location} was written by a catalog, and a commit behind its back would "
-                "be lost: name the table with --catalog, or use --no-commit"
-            )
-        self._check_at_home(base)
+        own = _own_version(base)
         version, extension = int(own[1]) + 1, own[2]
         if self._existing(version) is not None:
             raise ConflictError(f"{self.name}: version {version} exists already")
@@ -82,36 +89,29 @@ class IcebergDirectory:
         self._files.put_if_absent(join(self._metadata, f"v{version}{extension}"), data)
         self._write_hint(version)
         for location in following.superseded:
-            _delete_quietly(self.store(location), location)
+            _delete_quietly(location)
         return base
-
-    def _check_at_home(self, base: TableState) -> None:
-        # A copy of a table still names the original's files: its statistics would be written over there.
-        here, home = local_path(self.name), local_path(base.location)
-        if here is not None and (home is None or here.resolve() != home.resolve()):
-            raise UnsupportedTableError(
-                f"{self.name}: expected a table at this place, found metadata of {base.location}"
-            )
 
     def _current(self) -> str:
         hint = self._hint()
-        if hint is not None and not hint.isdecimal():
-            # Some writers put a whole file name there, with or without its extension.
-            named = join(self._metadata, hint if hint.endswith(_EXTENSIONS) else f"{hint}{_EXTENSIONS[0]}")
-            if self._files.exists(named):
-                return named
-        at = self._existing(int(hint)) if hint is not None and hint.isdecimal() else None
-        if at is None:
-            return self._newest_listed()
-        while (following := self._existing(version_of(at) + 1)) is not None:
-            at = following
-        return at
+        if numbered := _HINTED_VERSION.fullmatch(hint):
+            return self._newest_from(int(numbered[1])) or self._newest_listed()
+        name = hint if hint.endswith(_EXTENSIONS) else f"{hint}{_EXTENSIONS[0]}"
+        if _CATALOG_VERSION.fullmatch(name) and self._files.exists(join(self._metadata, name)):
+            return join(self._metadata, name)
+        return self._newest_listed()
 
-    def _hint(self) -> str | None:
+    def _hint(self) -> str:
         try:
             return self._files.read(join(self._metadata, HINT)).decode().strip()
         except (FileNotFound, UnicodeDecodeError):
-            return None
+            return ""
+
+    def _newest_from(self, version: int) -> str | None:
+        newest = None
+        while (found := self._existing(version)) is not None:
+            newest, version = found, version + 1
+        return newest
 
     def _existing(self, version: int) -> str | None:
         locations = (join(self._metadata, f"v{version}{extension}") for extension in _EXTENSIONS)
@@ -129,16 +129,25 @@ class IcebergDirectory:
 
     def _write_hint(self, version: int) -> None:
         # The commit is done: a stale hint costs later readers a look, a wrong checksum beside it fails Hadoop's.
-        checksum = join(self._metadata, _HINT_CHECKSUM)
-        _delete_quietly(self._files, checksum)
+        _delete_quietly(join(self._metadata, _HINT_CHECKSUM))
         try:
             self._files.replace(join(self._metadata, HINT), str(version).encode())
         except PuffinError:
             return
 
 
-def _delete_quietly(store: Store, uri: str) -> None:
+def _own_version(state: TableState) -> re.Match[str]:
+    own = _OWN_VERSION.fullmatch(state.metadata_location.rpartition("/")[2])
+    if own is None:
+        raise UnsupportedTableError(
+            f"{state.metadata_location} was written by a catalog, and a commit behind its back would be lost: "
+            "name the table with --catalog, or use --no-commit"
+        )
+    return own
+
+
+def _delete_quietly(uri: str) -> None:
     try:
-        store.delete(uri)
+        store_for(uri).delete(uri)
     except PuffinError:
         return

@@ -1,10 +1,11 @@
-"""A table by one of its metadata files: it can be read as of that version, and never committed to."""
+"""Metadata files as they are read, and a table by one of them: as of that version, and never committed to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NoReturn
 
-from puffin.errors import UsageError
+from puffin.errors import FileNotFound, UsageError
 from puffin.storage import Store, store_for
 from puffin.tables.base import StatisticsEntry, TableState
 from puffin.tables.iceberg_metadata import decode_document, parse_state
@@ -31,12 +32,44 @@ class IcebergMetadataFile:
             FileNotFound: There is no such file.
             CorruptMetadataError, UnsupportedTableError: It is not metadata that this version understands.
         """
-        return parse_state(decode_document(self.store(self.name).read(self.name), self.name), self.name)
+        return read_state(self.name, self.store(self.name))
 
     def store(self, uri: str) -> Store:
         """The store that holds one of the table's files."""
         return store_for(uri)
 
-    def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:  # noqa: ARG002
+    def check_committable(self, state: TableState) -> NoReturn:  # noqa: ARG002
         """Refuse, with UsageError: a metadata file is one version, and a table has to be named to get a next one."""
         raise UsageError(f"{self.name}: a metadata file cannot be committed to: name the table, or use --no-commit")
+
+    def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:  # noqa: ARG002
+        """Refuse, as `check_committable`."""
+        self.check_committable(base)
+
+
+def read_state(location: str, store: Store) -> TableState:
+    """
+    The table as a metadata file has it.
+
+    Raises:
+        FileNotFound: There is no such file.
+        CorruptMetadataError, UnsupportedTableError: It is not metadata that this version understands.
+    """
+    return parse_state(decode_document(store.read(location), location), location)
+
+
+def read_current_state(locate: Callable[[], str], store_for: Callable[[str], Store]) -> TableState:
+    """
+    The table as its current metadata file has it, though writers may replace and delete that file meanwhile.
+
+    Args:
+        locate: Finds out which file is the current one.
+    """
+    location = locate()
+    while True:
+        try:
+            return read_state(location, store_for(location))
+        except FileNotFound:
+            missing, location = location, locate()
+            if location == missing:
+                raise

@@ -16,7 +16,7 @@ from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.tables.base import BlobEntry, Snapshot, StatisticsEntry, TableState
-from puffin.tables.iceberg_schema import primitive_columns
+from puffin.tables.iceberg_schema import field_ids, primitive_columns
 
 NEWEST_FORMAT_VERSION = 3
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -42,7 +42,8 @@ def decode_document(data: bytes, location: str) -> dict[str, Any]:
 
 def encode_document(document: Mapping[str, Any], *, compress: bool) -> bytes:
     """The bytes of a metadata file."""
-    data = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    # ASCII, since a JSON string may hold what UTF-8 cannot: half of a surrogate pair, in someone's comment.
+    data = json.dumps(document, separators=(",", ":")).encode()
     return gzip.compress(data, mtime=0) if compress else data
 
 
@@ -60,24 +61,30 @@ def parse_state(document: Mapping[str, Any], metadata_location: str) -> TableSta
         CorruptMetadataError: A field this needs is missing or of the wrong type.
     """
     version = document.get("format-version")
-    if isinstance(version, int) and version > NEWEST_FORMAT_VERSION:
-        raise UnsupportedTableError(
-            f"{metadata_location}: expected format-version 1 to {NEWEST_FORMAT_VERSION}, found {version}"
-        )
+    known = f"{metadata_location}: expected format-version 1 to {NEWEST_FORMAT_VERSION}, found {version!r}"
+    if type(version) is not int or version < 1:
+        raise CorruptMetadataError(known)
+    if version > NEWEST_FORMAT_VERSION:
+        raise UnsupportedTableError(known)
     try:
-        current = document.get("current-snapshot-id")
+        current = _optional(document, "current-snapshot-id", int)
+        schema = current_schema(document)
         return TableState(
             format="iceberg",
-            uuid=document.get("table-uuid"),
+            uuid=_optional(document, "table-uuid", str),
             metadata_location=metadata_location,
             document=document,
             location=_typed(document, "location", str).rstrip("/"),
-            properties=document.get("properties") or {},
-            columns=primitive_columns(current_schema(document)),
-            snapshots={s["snapshot-id"]: _snapshot(s) for s in document.get("snapshots") or ()},
+            properties=_strings(document, "properties"),
+            columns=primitive_columns(schema),
+            field_ids=field_ids(schema),
+            snapshots={s.snapshot_id: s for s in map(_snapshot, document.get("snapshots") or ())},
             current_snapshot_id=None if current == -1 else current,
             refs=_refs(document, current),
-            history=tuple((e["timestamp-ms"], e["snapshot-id"]) for e in document.get("snapshot-log") or ()),
+            history=tuple(
+                (_typed(e, "timestamp-ms", int), _typed(e, "snapshot-id", int))
+                for e in document.get("snapshot-log") or ()
+            ),
             statistics=_statistics(document),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as exc:
@@ -170,17 +177,17 @@ def _check_mapping(mapping: Any) -> None:
 
 def _snapshot(snapshot: Mapping[str, Any]) -> Snapshot:
     return Snapshot(
-        snapshot_id=snapshot["snapshot-id"],
-        parent_id=snapshot.get("parent-snapshot-id"),
-        sequence_number=snapshot.get("sequence-number", 0),
-        timestamp_ms=snapshot["timestamp-ms"],
-        operation=(snapshot.get("summary") or {}).get("operation"),
-        manifest_list=snapshot.get("manifest-list"),
+        snapshot_id=_typed(snapshot, "snapshot-id", int),
+        parent_id=_optional(snapshot, "parent-snapshot-id", int),
+        sequence_number=_optional(snapshot, "sequence-number", int) or 0,
+        timestamp_ms=_typed(snapshot, "timestamp-ms", int),
+        operation=_optional(snapshot.get("summary") or {}, "operation", str),
+        manifest_list=_optional(snapshot, "manifest-list", str),
     )
 
 
 def _refs(document: Mapping[str, Any], current: int | None) -> dict[str, int]:
-    refs = {name: ref["snapshot-id"] for name, ref in (document.get("refs") or {}).items()}
+    refs = {name: _typed(ref, "snapshot-id", int) for name, ref in (document.get("refs") or {}).items()}
     if current is not None and current != -1:
         refs.setdefault("main", current)
     return refs
@@ -190,27 +197,40 @@ def _statistics(document: Mapping[str, Any]) -> dict[int, StatisticsEntry]:
     # The first of several entries for one snapshot counts, as in Iceberg's Spark reader.
     entries: dict[int, StatisticsEntry] = {}
     for entry in document.get("statistics") or ():
-        entries.setdefault(entry["snapshot-id"], _entry(entry))
+        parsed = _entry(entry)
+        entries.setdefault(parsed.snapshot_id, parsed)
     return entries
 
 
 def _entry(entry: Mapping[str, Any]) -> StatisticsEntry:
     return StatisticsEntry(
-        snapshot_id=entry["snapshot-id"],
-        statistics_path=entry["statistics-path"],
-        file_size_in_bytes=entry["file-size-in-bytes"],
-        file_footer_size_in_bytes=entry["file-footer-size-in-bytes"],
+        snapshot_id=_typed(entry, "snapshot-id", int),
+        statistics_path=_typed(entry, "statistics-path", str),
+        file_size_in_bytes=_typed(entry, "file-size-in-bytes", int),
+        file_footer_size_in_bytes=_typed(entry, "file-footer-size-in-bytes", int),
         blobs=tuple(
             BlobEntry(
-                type=blob["type"],
-                snapshot_id=blob["snapshot-id"],
-                sequence_number=blob["sequence-number"],
-                fields=tuple(blob["fields"]),
-                properties=blob.get("properties") or {},
+                type=_typed(blob, "type", str),
+                snapshot_id=_typed(blob, "snapshot-id", int),
+                sequence_number=_typed(blob, "sequence-number", int),
+                fields=tuple(map(int, blob["fields"])),
+                properties=_strings(blob, "properties"),
             )
             for blob in entry["blob-metadata"]
         ),
     )
+
+
+def _strings(document: Mapping[str, Any], key: str) -> Mapping[str, str]:
+    values: dict[str, Any] = document.get(key) or {}
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{key}: expected a string for {name}, found {type(value).__name__}")
+    return values
+
+
+def _optional(document: Mapping[str, Any], key: str, kind: type[Any]) -> Any:
+    return None if document.get(key) is None else _typed(document, key, kind)
 
 
 def _typed(document: Mapping[str, Any], key: str, kind: type[Any]) -> Any:

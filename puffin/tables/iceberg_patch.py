@@ -16,7 +16,7 @@ from typing import Any
 from puffin.tables.base import StatisticsEntry, TableState
 from puffin.tables.iceberg_metadata import entry_to_json
 
-_LOG_LENGTH, _LOG_LENGTH_DEFAULT = "write.metadata.previous-versions-max", "100"
+_LOG_LENGTH, _LOG_LENGTH_DEFAULT = "write.metadata.previous-versions-max", 100
 _DELETE_OLD = "write.metadata.delete-after-commit.enabled"
 _METADATA_PATH = "write.metadata.path"
 _VERSION = re.compile(r"(?:^|/)v?(\d+)[^/]*$")
@@ -44,11 +44,14 @@ def with_statistics(base: TableState, entry: StatisticsEntry, now_ms: int) -> Ne
         *(document.get("metadata-log") or ()),
         {"timestamp-ms": document.get("last-updated-ms", now_ms), "metadata-file": base.metadata_location},
     ]
-    keep = max(1, int(base.properties.get(_LOG_LENGTH, _LOG_LENGTH_DEFAULT)))
-    document["metadata-log"] = log[-keep:]
+    kept = log[-max(1, base.number_property(_LOG_LENGTH, _LOG_LENGTH_DEFAULT)) :]
+    document["metadata-log"] = kept
     document["last-updated-ms"] = max(now_ms, document.get("last-updated-ms", now_ms))
-    delete_old = base.properties.get(_DELETE_OLD, "false").lower() == "true"
-    return NextVersion(document, tuple(e["metadata-file"] for e in log[:-keep]) if delete_old else ())
+    if base.properties.get(_DELETE_OLD, "false").lower() != "true":
+        return NextVersion(document, ())
+    still_listed = {e["metadata-file"] for e in kept}
+    trimmed = dict.fromkeys(e["metadata-file"] for e in log[: -len(kept)])
+    return NextVersion(document, tuple(location for location in trimmed if location not in still_listed))
 
 
 def metadata_directory(state: TableState) -> str:

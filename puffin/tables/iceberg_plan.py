@@ -12,13 +12,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from puffin.errors import UnsupportedTableError
+from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.tables.base import Snapshot, TableState
+from puffin.tables.iceberg_manifests import LiveFile, live_files
 from puffin.tables.iceberg_metadata import partition_specs
 from puffin.tables.iceberg_schema import primitive_columns
-from puffin.tables.iceberg_sdk import LiveFile, live_files
 from puffin.tables.iceberg_values import to_json
 from puffin.tables.scan_task import DATA, EQUALITY_DELETES, ContentFile, FileScanTask
+from puffin.tables.stores import stores
 
 _PUFFIN = "PUFFIN"
 _PARQUET = "PARQUET"
@@ -31,7 +32,8 @@ def plan_snapshot(state: TableState, snapshot: Snapshot, io_properties: Mapping[
 
     Raises:
         UnsupportedTableError: A file is of a kind or format that this version does not read; names the file.
-        CorruptMetadataError: A manifest cannot be read.
+        CorruptMetadataError: The manifest list or a manifest cannot be understood, or contradicts itself.
+        FileNotFound, StorageError: One of them is not there, or the storage failed.
     """
     if snapshot.manifest_list is None:
         raise UnsupportedTableError(
@@ -40,7 +42,7 @@ def plan_snapshot(state: TableState, snapshot: Snapshot, io_properties: Mapping[
         )
     data: list[LiveFile] = []
     deletes = _DeleteIndex()
-    for file in live_files(snapshot.manifest_list, io_properties):
+    for file in live_files(snapshot.manifest_list, stores(io_properties)):
         _refuse_unreadable(file)
         if file.content == DATA:
             data.append(file)
@@ -86,15 +88,18 @@ class _DeleteIndex:
     def __init__(self) -> None:
         self._vectors: dict[str, LiveFile] = {}
         self._by_path: dict[str, list[LiveFile]] = defaultdict(list)
-        self._by_partition: dict[tuple[int, tuple[Any, ...]], list[LiveFile]] = defaultdict(list)
+        self._by_partition: dict[tuple[int, str], list[LiveFile]] = defaultdict(list)
 
     def add(self, file: LiveFile) -> None:
-        if file.file_format == _PUFFIN:
-            self._vectors[str(file.referenced_data_file)] = file
-        elif file.referenced_data_file is not None:
-            self._by_path[file.referenced_data_file].append(file)
+        path = file.referenced_data_file
+        if path is None:
+            self._by_partition[_partition_key(file)].append(file)
+        elif file.file_format != _PUFFIN:
+            self._by_path[path].append(file)
+        elif path in self._vectors:
+            raise CorruptMetadataError(f"{path}: expected one deletion vector at most, found two, in {file.file_path}")
         else:
-            self._by_partition[file.spec_id, file.partition].append(file)
+            self._vectors[path] = file
 
     def applying_to(self, data_file: LiveFile) -> Sequence[LiveFile]:
         # A deletion vector holds every deleted position of its file: older position delete files are superseded.
@@ -103,9 +108,14 @@ class _DeleteIndex:
             return [vector]
         candidates = [
             *self._by_path.get(data_file.file_path, ()),
-            *self._by_partition.get((data_file.spec_id, data_file.partition), ()),
+            *self._by_partition.get(_partition_key(data_file), ()),
         ]
         return [delete for delete in candidates if delete.sequence_number >= data_file.sequence_number]
+
+
+def _partition_key(file: LiveFile) -> tuple[int, str]:
+    # As text: one NaN equals another there, as in Iceberg.
+    return file.spec_id, repr(sorted(file.partition.items()))
 
 
 class _PartitionEncoder:
@@ -113,11 +123,11 @@ class _PartitionEncoder:
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         types = _types_by_field_id(document)
-        self._identity: dict[int, list[tuple[int, str, str]]] = {
+        self._identity: dict[int, list[tuple[int, str]]] = {
             spec_id: [
-                (position, str(field["field-id"]), types[source])
-                for position, field in enumerate(fields)
-                if field.get("transform") == "identity" and (source := field["source-id"]) in types
+                (field["field-id"], types[field["source-id"]])
+                for field in fields
+                if field.get("transform") == "identity" and field["source-id"] in types
             ]
             for spec_id, fields in partition_specs(document).items()
         }
@@ -128,10 +138,7 @@ class _PartitionEncoder:
             file_path=file.file_path,
             file_format=file.file_format,
             spec_id=file.spec_id,
-            partition={
-                field_id: to_json(type_, file.partition[position])
-                for position, field_id, type_ in self._identity.get(file.spec_id, ())
-            },
+            partition=self._values(file),
             record_count=file.record_count,
             file_size_in_bytes=file.file_size_in_bytes,
             split_offsets=file.split_offsets,
@@ -139,6 +146,16 @@ class _PartitionEncoder:
             content_offset=file.content_offset,
             content_size_in_bytes=file.content_size_in_bytes,
         )
+
+    def _values(self, file: LiveFile) -> dict[str, Any]:
+        try:
+            return {
+                str(field_id): to_json(type_, file.partition[field_id])
+                for field_id, type_ in self._identity.get(file.spec_id, ())
+                if field_id in file.partition
+            }
+        except CorruptMetadataError as exc:
+            raise CorruptMetadataError(f"{file.file_path}: {exc}") from exc
 
 
 def _types_by_field_id(document: Mapping[str, Any]) -> dict[int, str]:
@@ -154,7 +171,7 @@ def _refuse_unreadable(file: LiveFile) -> None:
         raise UnsupportedTableError(f"{file.file_path}: equality delete files are not supported")
     if file.content != DATA and file.file_format == _PUFFIN:
         if file.referenced_data_file is None or file.content_offset is None or file.content_size_in_bytes is None:
-            raise UnsupportedTableError(f"{file.file_path}: a deletion vector without its data file, offset and size")
+            raise CorruptMetadataError(f"{file.file_path}: a deletion vector without its data file, offset and size")
     elif file.file_format != _PARQUET:
         kind = "data" if file.content == DATA else "delete"
         raise UnsupportedTableError(f"{file.file_path}: {kind} files of format {file.file_format} are not supported")

@@ -8,17 +8,21 @@ names as the one before, and handed back for the caller to merge and commit agai
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from puffin.errors import PuffinError, SnapshotNotFound
+from puffin.errors import CommitUnknownError, PuffinError, SnapshotNotFound
 from puffin.storage import Store, store_for
 from puffin.tables.base import StatisticsEntry, TableState
-from puffin.tables.iceberg_metadata import decode_document, entry_to_json, parse_state
+from puffin.tables.iceberg_file import read_state
+from puffin.tables.iceberg_metadata import entry_to_json, parse_state
 from puffin.tables.iceberg_sdk import filesystem_for, io_properties, load_catalog_table, post_statistics
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+
+_log = logging.getLogger(__name__)
 
 
 class IcebergRestTable:
@@ -53,6 +57,9 @@ class IcebergRestTable:
         """The store that holds one of the table's files, with the credentials the server gave."""
         return store_for(uri, filesystem_for(self.io_properties))
 
+    def check_committable(self, state: TableState) -> None:
+        """What can be committed is up to the server, which is asked by committing."""
+
     def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:
         """
         Have the server set the entry.
@@ -63,18 +70,29 @@ class IcebergRestTable:
         Raises:
             ConflictError: The server refused; the schema has changed, or it lost a race of its own.
             CommitUnknownError: No clear answer came.
+            TableNotFound, StorageError, UnsupportedTableError: The server refused for good.
             SnapshotNotFound: The snapshot expired in between; the entry has been removed again.
         """
         schema_id = base.document.get("current-schema-id")
         update = {"action": "set-statistics", "snapshot-id": entry.snapshot_id, "statistics": entry_to_json(entry)}
         answer = post_statistics(self._catalog, self._table, [update], schema_id)
         if entry.snapshot_id not in {s["snapshot-id"] for s in answer.get("snapshots") or ()}:
-            removal = {"action": "remove-statistics", "snapshot-id": entry.snapshot_id}
-            post_statistics(self._catalog, self._table, [removal], None)
+            self._remove(entry.snapshot_id)
             raise SnapshotNotFound(
                 f"{self.name}: snapshot {entry.snapshot_id} expired while its statistics were committed"
             )
         return self._state_before(answer, base)
+
+    def _remove(self, snapshot_id: int) -> None:
+        # Expiry removes the entries of the snapshots it removes: nobody else will ever remove this one.
+        removal = {"action": "remove-statistics", "snapshot-id": snapshot_id}
+        try:
+            post_statistics(self._catalog, self._table, [removal], None)
+        except PuffinError as exc:
+            raise CommitUnknownError(
+                f"{self.name}: snapshot {snapshot_id} expired while its statistics were committed, "
+                f"and their entry cannot be removed: {exc}"
+            ) from exc
 
     def _state_before(self, answer: Mapping[str, Any], base: TableState) -> TableState:
         log = answer.get("metadata-log") or ()
@@ -82,7 +100,8 @@ class IcebergRestTable:
         if before == base.metadata_location:
             return base
         try:
-            return parse_state(decode_document(self.store(before).read(before), before), before)
-        except PuffinError:
-            # The server keeps that version to itself; what it held cannot be known, and the read-back decides.
+            return read_state(before, self.store(before))
+        except PuffinError as exc:
+            # A job whose columns are gone sees that when it reads back, if it has not done so already.
+            _log.warning("cannot see whether statistics of another job were replaced: %s", exc)
             return base

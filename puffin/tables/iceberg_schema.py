@@ -24,6 +24,23 @@ def primitive_columns(schema: Mapping[str, Any]) -> tuple[Column, ...]:
     return tuple(_leaves(schema, Column(0, "", "struct", (), ())))
 
 
+def field_ids(schema: Mapping[str, Any]) -> frozenset[int]:
+    """The id of every field of a schema: columns, and what structs, lists and maps have inside."""
+    return frozenset(_ids(schema))
+
+
+def _ids(type_: Any) -> Iterator[int]:
+    if not isinstance(type_, Mapping):
+        return
+    for name in ("element", "key", "value"):
+        if f"{name}-id" in type_:
+            yield type_[f"{name}-id"]
+            yield from _ids(type_.get(name))
+    for field in type_.get("fields") or ():
+        yield field["id"]
+        yield from _ids(field.get("type"))
+
+
 def _leaves(struct: Mapping[str, Any], parent: Column) -> Iterator[Column]:
     for field in _fields(struct, parent.name or "the root"):
         try:
@@ -32,6 +49,8 @@ def _leaves(struct: Mapping[str, Any], parent: Column) -> Iterator[Column]:
             raise CorruptMetadataError(
                 f"schema: a field of {parent.name or 'the root'} has no id, name or type"
             ) from exc
+        if not isinstance(field_id, int) or not isinstance(name, str):
+            raise CorruptMetadataError(f"schema: expected an integer and a name, found {field_id!r} and {name!r}")
         column = Column(
             field_id=field_id,
             name=f"{parent.name}.{name}" if parent.name else name,

@@ -1,18 +1,17 @@
 """
-Everything that is asked of pyiceberg, in one file: catalogs, manifests and file systems with credentials.
+Everything that is asked of pyiceberg, in one file: catalogs, and file systems with their credentials.
 
-pyiceberg's own scan and commit are not used. Its planner refuses tables with equality deletes, its models
-drop what they do not know, and a statistics commit through it is neither retried nor possible on format
-version 3. What is used is what it does well: finding a catalog by name, reading Avro manifests, and turning
-catalog properties into a file system.
+pyiceberg's own scan and commit are not used. Its planner refuses tables with equality deletes, its reader takes a
+manifest that is cut short for one that ends, its models drop what they do not know, and a statistics commit through
+it is neither retried nor possible on format version 3. What is used is what it does well: finding a catalog by name,
+and turning catalog properties into a file system.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from puffin.errors import (
@@ -20,16 +19,17 @@ from puffin.errors import (
     ConflictError,
     CorruptMetadataError,
     MissingDependencyError,
+    PuffinError,
     SetupError,
     StorageError,
     TableNotFound,
+    UnsupportedTableError,
     UsageError,
 )
 
 if TYPE_CHECKING:
     import pyarrow.fs
     from pyiceberg.catalog import Catalog
-    from pyiceberg.manifest import ManifestEntry
     from pyiceberg.table import Table
 
 try:
@@ -37,12 +37,6 @@ try:
 except ImportError as exc:
     raise MissingDependencyError("pyiceberg", "iceberg") from exc
 
-# The newest manifest schema: a field that an older manifest lacks reads as null.
-_MANIFEST_VERSION = 3
-# Field ids of data_file in manifests, and of file_path in position delete files (spec, "Reserved Field IDs").
-_LOWER_BOUNDS, _UPPER_BOUNDS = 125, 128
-_REFERENCED_DATA_FILE, _CONTENT_OFFSET, _CONTENT_SIZE = 143, 144, 145
-_DELETE_FILE_PATH = 2147483546
 _IO_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "client.", "hf.", "py-io-impl")
 
 logging.getLogger("pyiceberg").addHandler(logging.NullHandler())
@@ -119,10 +113,12 @@ def post_statistics(catalog: Catalog, table: Table, updates: list[dict[str, Any]
 
     Raises:
         ConflictError: The catalog refused: something it was told to assert no longer holds.
+        TableNotFound: The catalog has no such table any more.
+        UnsupportedTableError: The catalog takes no commits.
+        StorageError: The catalog refused for another reason; nothing was changed.
         CommitUnknownError: No clear answer came.
     """
     from pydantic import TypeAdapter
-    from pyiceberg.exceptions import CommitFailedException, ForbiddenError, UnauthorizedError
     from pyiceberg.table.update import AssertCurrentSchemaId, AssertTableUUID, TableUpdate
 
     requirements: list[Any] = [AssertTableUUID(uuid=table.metadata.table_uuid)]
@@ -132,79 +128,12 @@ def post_statistics(catalog: Catalog, table: Table, updates: list[dict[str, Any]
     where = ".".join(table.name())
     try:
         response = catalog.commit_table(table, tuple(requirements), parsed)
-    except CommitFailedException as exc:
-        raise ConflictError(f"{where}: the catalog refused the commit: {one_line(exc)}") from exc
-    except (UnauthorizedError, ForbiddenError) as exc:
-        raise StorageError(f"{where}: the catalog refused the commit: {one_line(exc)}") from exc
+    except NotImplementedError as exc:  # not among the endpoints of the catalog, or answered with 501
+        raise UnsupportedTableError(f"{where}: the catalog takes no commits: {one_line(exc)}") from exc
     except Exception as exc:
-        raise CommitUnknownError(f"{where}: no clear answer to the commit: {one_line(exc)}") from exc
+        error, what = _refusal(_http_status(exc))
+        raise error(f"{where}: {what}: {one_line(exc)}") from exc
     return response.metadata.model_dump(mode="json", by_alias=True)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class LiveFile:
-    """
-    A data file or delete file that a snapshot's manifests list as live.
-
-    Attributes:
-        content: ``"DATA"``, ``"POSITION_DELETES"`` or ``"EQUALITY_DELETES"``.
-        sequence_number: The data sequence number, inherited where the manifest leaves it out.
-        partition: The partition tuple in the order of the spec's fields, in physical form.
-        referenced_data_file: The one data file that a delete file is about, if that is known.
-        encrypted: Whether the file has key metadata.
-    """
-
-    content: str
-    sequence_number: int
-    file_path: str
-    file_format: str
-    spec_id: int
-    partition: tuple[Any, ...]
-    record_count: int
-    file_size_in_bytes: int
-    split_offsets: tuple[int, ...]
-    referenced_data_file: str | None
-    content_offset: int | None
-    content_size_in_bytes: int | None
-    encrypted: bool
-
-
-def live_files(manifest_list: str, properties: Mapping[str, str]) -> Iterator[LiveFile]:
-    """
-    The live files of a snapshot, in manifest order.
-
-    Raises:
-        CorruptMetadataError: The manifest list or a manifest cannot be read.
-    """
-    from pyiceberg.avro.file import AvroFile
-    from pyiceberg.io import load_file_io
-    from pyiceberg.manifest import (
-        MANIFEST_ENTRY_SCHEMAS,
-        DataFile,
-        DataFileContent,
-        FileFormat,
-        ManifestEntry,
-        ManifestEntryStatus,
-        _inherit_from_manifest,
-        read_manifest_list,
-    )
-
-    io = load_file_io(dict(properties), manifest_list)
-    at = manifest_list
-    try:
-        for manifest in read_manifest_list(io.new_input(manifest_list)):
-            at = manifest.manifest_path
-            with AvroFile[ManifestEntry](
-                io.new_input(at),
-                MANIFEST_ENTRY_SCHEMAS[_MANIFEST_VERSION],
-                read_types={-1: ManifestEntry, 2: DataFile},
-                read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
-            ) as entries:
-                for entry in entries:
-                    if entry.status != ManifestEntryStatus.DELETED:
-                        yield _live_file(_inherit_from_manifest(entry, manifest))
-    except Exception as exc:
-        raise CorruptMetadataError(f"{at}: expected an Iceberg manifest list or manifest: {one_line(exc)}") from exc
 
 
 def io_properties(properties: Mapping[str, str]) -> dict[str, str]:
@@ -225,42 +154,23 @@ def filesystem_for(properties: Mapping[str, str]) -> Callable[[str], pyarrow.fs.
     return resolve
 
 
+def _http_status(exc: BaseException) -> int | None:
+    # pyiceberg has one class for several codes; the answer itself is kept as the cause.
+    return getattr(getattr(exc.__cause__, "response", None), "status_code", None)
+
+
+def _refusal(status: int | None) -> tuple[type[PuffinError], str]:
+    """What the HTTP status of a failed commit means; only 4xx is a clear answer, as Iceberg's own client has it."""
+    if status == HTTPStatus.NOT_FOUND:
+        return TableNotFound, "the catalog has no such table any more"
+    if status == HTTPStatus.CONFLICT:
+        return ConflictError, "the catalog refused the commit"
+    if status is not None and status // 100 == HTTPStatus.BAD_REQUEST // 100:
+        return StorageError, "the catalog refused the commit"
+    return CommitUnknownError, "no clear answer to the commit"
+
+
 def one_line(exc: BaseException) -> str:
     """An error of another library as one line: its first non-empty line, its type where it says nothing."""
     lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
     return lines[0] if lines else type(exc).__name__
-
-
-def _live_file(entry: ManifestEntry) -> LiveFile:
-    file = entry.data_file
-    values = dict(zip(_data_file_ids(), file._data, strict=False))
-    return LiveFile(
-        content=file.content.name,
-        sequence_number=entry.sequence_number or 0,
-        file_path=file.file_path,
-        file_format=str(file.file_format.value),
-        spec_id=file.spec_id,
-        partition=tuple(file.partition._data),
-        record_count=file.record_count,
-        file_size_in_bytes=file.file_size_in_bytes,
-        split_offsets=tuple(file.split_offsets or ()),
-        referenced_data_file=values.get(_REFERENCED_DATA_FILE) or _only_path(values),
-        content_offset=values.get(_CONTENT_OFFSET),
-        content_size_in_bytes=values.get(_CONTENT_SIZE),
-        encrypted=file.key_metadata is not None,
-    )
-
-
-def _only_path(values: Mapping[int, Any]) -> str | None:
-    # A position delete file whose lowest and highest path agree is about that one data file.
-    lower, upper = (values.get(bounds) or {} for bounds in (_LOWER_BOUNDS, _UPPER_BOUNDS))
-    if _DELETE_FILE_PATH in lower and lower[_DELETE_FILE_PATH] == upper.get(_DELETE_FILE_PATH):
-        return str(lower[_DELETE_FILE_PATH], "utf-8")
-    return None
-
-
-@functools.lru_cache(maxsize=1)
-def _data_file_ids() -> tuple[int, ...]:
-    from pyiceberg.manifest import DATA_FILE_TYPE
-
-    return tuple(field.field_id for field in DATA_FILE_TYPE[_MANIFEST_VERSION].fields)

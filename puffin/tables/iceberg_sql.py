@@ -8,25 +8,29 @@ which loses what they do not know, and it does not write format version 3.
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy import String, column, select, table, update
-from sqlalchemy.exc import OperationalError, SQLAlchemyError
-from sqlalchemy.orm import Session
+from sqlalchemy.exc import SQLAlchemyError
 
 from puffin.errors import CommitUnknownError, ConflictError, PuffinError, StorageError, TableNotFound
 from puffin.storage import Store, store_for
 from puffin.tables.base import StatisticsEntry, TableState
-from puffin.tables.iceberg_metadata import decode_document, encode_document, parse_state
+from puffin.tables.iceberg_file import read_current_state
+from puffin.tables.iceberg_metadata import encode_document
 from puffin.tables.iceberg_patch import next_metadata_location, with_statistics
 from puffin.tables.iceberg_sdk import filesystem_for, io_properties, one_line
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog
+    from sqlalchemy import Connection
 
 _CODEC = "write.metadata.compression-codec"
+# SQLSTATEs of a transaction that the database gave up for another's sake: serialization failure, deadlock, lock held.
+_LOST_RACES = ("40001", "40P01", "55P03")
 _TABLES = table(
     "iceberg_tables",
     column("catalog_name", String),
@@ -67,19 +71,21 @@ class IcebergSqlTable:
             StorageError: The database or the file system does not answer.
             CorruptMetadataError, UnsupportedTableError: It is not metadata that this version understands.
         """
-        location = self._location()
-        return parse_state(decode_document(self.store(location).read(location), location), location)
+        return read_current_state(self._location, self.store)
 
     def store(self, uri: str) -> Store:
         """The store that holds one of the table's files, with the catalog's credentials."""
         return store_for(uri, self._filesystem_for)
+
+    def check_committable(self, state: TableState) -> None:
+        """Any table of a SQL catalog can be committed to, whatever its format version."""
 
     def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:
         """
         Write the version after ``base`` and move the row to it; returns ``base``, since no other can come between.
 
         Raises:
-            ConflictError: The row has another location by now, or is locked.
+            ConflictError: The row has another location by now, or another transaction has it locked.
             CommitUnknownError: The database failed while committing.
         """
         compress = base.properties.get(_CODEC, "none").lower() == "gzip"
@@ -93,7 +99,7 @@ class IcebergSqlTable:
         except CommitUnknownError:
             raise
         except PuffinError:
-            store.delete(location)
+            self._delete_quietly(location)
             raise
         for superseded in following.superseded:
             self._delete_quietly(superseded)
@@ -101,8 +107,8 @@ class IcebergSqlTable:
 
     def _location(self) -> str:
         try:
-            with Session(self._catalog.engine) as session:
-                location = session.execute(select(_TABLES.c.metadata_location).where(self._row)).scalar()
+            with self._catalog.engine.connect() as connection:
+                location = connection.execute(select(_TABLES.c.metadata_location).where(self._row)).scalar()
         except SQLAlchemyError as exc:
             raise StorageError(f"{self.name}: the catalog's database failed: {one_line(exc)}") from exc
         if location is None:
@@ -115,23 +121,36 @@ class IcebergSqlTable:
             .where(self._row & (_TABLES.c.metadata_location == base_location))
             .values(metadata_location=location, previous_metadata_location=base_location)
         )
-        with Session(self._catalog.engine) as session:
-            try:
-                moved: Any = session.execute(statement)
-                if moved.rowcount != 1:
+        failure: type[PuffinError] = StorageError
+        try:
+            with self._catalog.engine.connect() as connection:
+                if connection.execute(statement).rowcount != 1:
                     raise ConflictError(f"{self.name}: another writer committed after {base_location}")
-            except OperationalError as exc:
-                # A lock that was not released in time is a race lost like any other; nothing was written.
-                raise ConflictError(f"{self.name}: the catalog's database refused: {one_line(exc)}") from exc
-            except SQLAlchemyError as exc:
-                raise StorageError(f"{self.name}: the catalog's database failed: {one_line(exc)}") from exc
-            try:
-                session.commit()
-            except SQLAlchemyError as exc:
-                raise CommitUnknownError(f"{self.name}: the database failed while committing: {one_line(exc)}") from exc
+                failure = CommitUnknownError
+                _commit(connection)
+        except SQLAlchemyError as exc:
+            lost = _lost_a_race(exc)
+            message = f"{self.name}: the catalog's database failed while committing: {one_line(exc)}"
+            raise (ConflictError if lost else failure)(message) from exc
 
     def _delete_quietly(self, location: str) -> None:
         try:
             self.store(location).delete(location)
         except PuffinError:
             return
+
+
+def _commit(connection: Connection) -> None:
+    try:
+        connection.commit()
+    except SQLAlchemyError:
+        # SQLAlchemy takes the transaction for ended and would not roll it back: the next commit would carry it along.
+        connection.invalidate()
+        raise
+
+
+def _lost_a_race(exc: SQLAlchemyError) -> bool:
+    """Whether the database ended the transaction because of another one; then nothing was written, even at COMMIT."""
+    cause = getattr(exc, "orig", None)
+    state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
+    return state in _LOST_RACES or (isinstance(cause, sqlite3.OperationalError) and "is locked" in str(cause))

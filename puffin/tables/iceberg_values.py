@@ -37,6 +37,7 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
 _PRECISION = re.compile(r"decimal\(\s*(\d+)")
 _TEMPORAL = frozenset({"date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
 _EPOCH_DAY = "1970-01-01T"
+_UNROUNDED = decimal.Context(prec=60)
 
 
 def arrow_type(type_: str) -> pa.DataType:
@@ -54,17 +55,26 @@ def arrow_type(type_: str) -> pa.DataType:
 
 
 def to_json(type_: str, physical: Any) -> Any:
-    """The JSON form of a value as a manifest's partition tuple holds it; None stays None."""
+    """
+    The JSON form of a value as the Avro of a manifest's partition tuple holds it; None stays None.
+
+    Raises:
+        CorruptMetadataError: The value is not one of this type.
+    """
     if physical is None:
         return None
-    if type_ in _TEMPORAL:
-        zone = "+00:00" if type_.startswith("timestamptz") else ""
-        return str(pa.scalar(physical, _unzoned(type_)).cast(pa.string())).replace(" ", "T") + zone
-    if type_ == "uuid":
-        return str(physical if isinstance(physical, uuid.UUID) else uuid.UUID(bytes=bytes(physical)))
-    if isinstance(physical, bytes):
-        return physical.hex()
-    return str(physical) if isinstance(physical, decimal.Decimal) else physical
+    try:
+        if type_ in _TEMPORAL:
+            zone = "+00:00" if type_.startswith("timestamptz") else ""
+            return str(pa.scalar(physical, _unzoned(type_)).cast(pa.string())).replace(" ", "T") + zone
+        if type_ == "uuid":
+            return str(uuid.UUID(bytes=physical))
+        if type_.startswith("decimal"):
+            unscaled = int.from_bytes(physical, "big", signed=True)
+            return str(decimal.Decimal(unscaled).scaleb(-ValueType.parse(type_).scale, _UNROUNDED))
+        return physical.hex() if isinstance(physical, bytes) else physical
+    except (ValueError, TypeError, ArithmeticError, pa.ArrowException) as exc:
+        raise CorruptMetadataError(f"expected a {type_} in a partition tuple, found {physical!r}") from exc
 
 
 def to_scalar(type_: str, value: Any) -> pa.Scalar:
@@ -93,6 +103,8 @@ def _physical(type_: str, value: Any, target: pa.DataType) -> Any:
         return bytes.fromhex(value)
     if pa.types.is_decimal(target):
         return decimal.Decimal(value)
+    if pa.types.is_integer(target) and type(value) is not int:  # Arrow would cut a fraction off
+        raise TypeError(type(value).__name__)
     return value
 
 

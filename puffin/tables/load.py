@@ -30,6 +30,10 @@ class Table(Protocol):
         """The store that holds one of its files."""
         ...
 
+    def check_committable(self, state: TableState) -> None:
+        """Refuse what no commit can do; see `puffin.tables.commit.Committer`."""
+        ...
+
     def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:
         """Make ``entry`` the entry of its snapshot; see `puffin.tables.commit.Committer`."""
         ...
@@ -70,8 +74,7 @@ def _table_at(location: str) -> Table:
     from puffin.tables.iceberg_file import IcebergMetadataFile
 
     store = store_for(location)
-    path = local_path(location)
-    if path is not None and not path.exists():
+    if local_path(location) is not None and not store.exists(location):
         raise TableNotFound(f"{location}: no such file or directory")
     if _is_file(store, location):
         return IcebergMetadataFile(location)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from puffin.errors import CorruptDataFileError, UnsupportedTableError
+from puffin.errors import CorruptDataFileError, CorruptMetadataError, UnsupportedTableError
 from puffin.tables.base import Column
 from puffin.tables.iceberg_values import to_scalar
 
@@ -43,9 +43,9 @@ class FileColumn:
             return _repeat(self.constant, batch.num_rows)
         array = batch.column(batch.schema.get_field_index(self.names[0]))
         for name in self.names[1:]:
-            array = pc.struct_field(array, _child_index(array.type, name))
+            array = pc.struct_field(array, array.type.get_field_index(name))
         if self.constant is None:
-            return array
+            return _sound(array)
         return pc.if_else(array.is_valid(), self.constant, pa.scalar(None, self.constant.type))
 
 
@@ -67,12 +67,28 @@ def locate_columns(
 
     Raises:
         UnsupportedTableError: The file has no field ids and there is no name mapping.
+        CorruptDataFileError: A column's place in the file is not clear, or something else is there.
+        CorruptMetadataError: What should stand for a missing column is not of its type.
     """
-    fields: list[pa.Field] = list(file_schema)
-    mapping = None if any(_has_id(field) for field in fields) or not fields else name_mapping
-    if mapping is None and fields and not any(_has_id(field) for field in fields):
-        raise UnsupportedTableError(f"{where}: the file has no field ids and the table no schema.name-mapping.default")
-    return tuple(_locate(fields, column, constants, mapping) for column in columns)
+    fields = list(file_schema)
+    mapping = None
+    if fields and not any(_has_id(field) for field in fields):
+        mapping = name_mapping
+        if mapping is None:
+            raise UnsupportedTableError(f"{where}: the file has no field ids, the table no schema.name-mapping.default")
+    located = []
+    for column in columns:
+        try:
+            located.append(_locate(fields, column, constants, mapping))
+        except (CorruptDataFileError, CorruptMetadataError) as exc:
+            raise type(exc)(f"{where}: column {column.name}: {exc}") from exc
+    return tuple(located)
+
+
+def field_id_of(field: pa.Field) -> int | None:
+    """The field id that a file gives this field, or None."""
+    text = (field.metadata or {}).get(_FIELD_ID)
+    return None if text is None else int(text)
 
 
 def partition_constants(
@@ -91,32 +107,38 @@ def _locate(
 ) -> FileColumn:
     names: list[str] = []
     for depth, field_id in enumerate(column.path):
-        found = next((f for f in fields if _id_of(f, mapping) == field_id), None)
+        found = next((field for field in fields if _id_of(field, mapping) == field_id), None)
         if found is None:
-            if column.field_id in constants:
-                return FileColumn(column, (), to_scalar(column.type, constants[column.field_id]))
-            # A struct that is missing as a whole is null unless it has a default of its own.
-            default = (
-                column.defaults[-1] if depth == len(column.path) - 1 or column.defaults[depth] is not None else None
-            )
-            in_struct = tuple(names) if default is not None else ()
-            return FileColumn(column, in_struct, to_scalar(column.type, default))
+            return _absent(column, depth, tuple(names), constants)
+        if sum(field.name == found.name for field in fields) > 1:
+            raise CorruptDataFileError(f"expected one field named {found.name!r}, found several")
         names.append(found.name)
-        fields = list(found.type) if pa.types.is_struct(found.type) else []
-        mapping = _nested(mapping, field_id)
+        if depth < len(column.path) - 1:
+            if not pa.types.is_struct(found.type):
+                raise CorruptDataFileError(f"expected a struct named {found.name!r}, found {found.type}")
+            fields, mapping = list(found.type), _nested(mapping, field_id)
     return FileColumn(column, tuple(names), None)
 
 
+def _absent(column: Column, depth: int, names: tuple[str, ...], constants: Mapping[int, Any]) -> FileColumn:
+    """The column where the file has its path down to ``names`` only, ``depth`` of it."""
+    if column.field_id in constants:
+        return FileColumn(column, (), to_scalar(column.type, constants[column.field_id]))
+    # A struct the file lacks is null, and so is all inside it, unless it has an (empty) default of its own.
+    is_null = any(default is None for default in column.defaults[depth:])
+    constant = to_scalar(column.type, None if is_null else column.defaults[-1])
+    return FileColumn(column, () if is_null else names, constant)
+
+
 def _has_id(field: pa.Field) -> bool:
-    if _FIELD_ID in (field.metadata or {}):
+    if field_id_of(field) is not None:
         return True
     return pa.types.is_nested(field.type) and any(_has_id(field.type.field(i)) for i in range(field.type.num_fields))
 
 
 def _id_of(field: pa.Field, mapping: _NameMapping | None) -> int | None:
     if mapping is None:
-        text = (field.metadata or {}).get(_FIELD_ID)
-        return None if text is None else int(text)
+        return field_id_of(field)
     return next((entry.get("field-id") for entry in mapping if field.name in entry.get("names", ())), None)
 
 
@@ -126,11 +148,15 @@ def _nested(mapping: _NameMapping | None, field_id: int) -> _NameMapping | None:
     return next((entry.get("fields") or () for entry in mapping if entry.get("field-id") == field_id), ())
 
 
-def _child_index(struct: pa.DataType, name: str) -> int:
-    index = struct.get_field_index(name) if pa.types.is_struct(struct) else -1
-    if index < 0:
-        raise CorruptDataFileError(f"expected a struct with a field {name!r}, found {struct}")
-    return int(index)
+def _sound(array: pa.Array) -> pa.Array:
+    """The array in a layout that can be filtered, which views cannot, and with no index beyond its dictionary."""
+    if pa.types.is_dictionary(array.type):
+        bounds = pc.min_max(array.indices).as_py()
+        if bounds["max"] is not None and not 0 <= bounds["min"] <= bounds["max"] < len(array.dictionary):
+            raise ValueError(f"index {bounds['max']} into a dictionary of {len(array.dictionary)} values")
+    if pa.types.is_string_view(array.type):
+        return array.cast(pa.large_string())
+    return array.cast(pa.large_binary()) if pa.types.is_binary_view(array.type) else array
 
 
 def _repeat(scalar: pa.Scalar | None, rows: int) -> pa.Array:

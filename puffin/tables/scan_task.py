@@ -73,7 +73,7 @@ def encode_batch(batch: ScanBatch) -> str:
     """The batch as one JSON document."""
     return json.dumps(
         {
-            "columns": [dataclasses.asdict(column) for column in batch.columns],
+            "columns": [_to_json(column) for column in batch.columns],
             "specs": [{"spec-id": spec_id, "fields": fields} for spec_id, fields in batch.specs.items()],
             "name-mapping": batch.name_mapping,
             "io-properties": dict(batch.io_properties),
@@ -96,7 +96,8 @@ def decode_batch(document: str) -> ScanBatch:
 
 
 def _column_from_json(column: dict[str, Any]) -> Column:
-    return Column(**{**column, "path": tuple(column["path"]), "defaults": tuple(column["defaults"])})
+    fields = _from_json(column)
+    return Column(**{**fields, "path": tuple(fields["path"]), "defaults": tuple(fields["defaults"])})
 
 
 def _task_to_json(task: FileScanTask) -> dict[str, Any]:
@@ -118,10 +119,17 @@ def _task_from_json(task: Mapping[str, Any]) -> FileScanTask:
 
 
 def _file_to_json(file: ContentFile) -> dict[str, Any]:
-    fields = {name.replace("_", "-"): value for name, value in dataclasses.asdict(file).items()}
-    return {key: value for key, value in fields.items() if value not in (None, ())}
+    return {key: value for key, value in _to_json(file).items() if value not in (None, ())}
 
 
 def _file_from_json(file: Mapping[str, Any]) -> ContentFile:
-    fields = {key.replace("-", "_"): value for key, value in file.items()}
+    fields = _from_json(file)
     return ContentFile(**{**fields, "split_offsets": tuple(fields.get("split_offsets", ()))})
+
+
+def _to_json(value: Column | ContentFile) -> dict[str, Any]:
+    return {name.replace("_", "-"): field for name, field in dataclasses.asdict(value).items()}
+
+
+def _from_json(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {key.replace("-", "_"): field for key, field in document.items()}

@@ -1,9 +1,28 @@
-"""Theta sketches over Iceberg single-value bytes, equal to those of Apache DataSketches for Java."""
+"""
+Theta sketches over Iceberg single-value bytes, equal to those of Apache DataSketches for Java.
 
-from puffin.theta.hashing import hash_array
-from puffin.theta.image import MAX_THETA, SEED_HASH, SketchImage
-from puffin.theta.sketch import DEFAULT_LG_K, MAX_LG_K, MIN_LG_K, ThetaSketch, ThetaSketchBuilder, check_lg_k, merge
-from puffin.theta.value_type import is_hashable
+The names are loaded when they are first used: whoever only looks into the image of a sketch waits neither for numpy nor
+for Arrow.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from puffin.theta.hashing import hash_array
+    from puffin.theta.image import MAX_THETA, SEED_HASH, SketchImage
+    from puffin.theta.sketch import (
+        DEFAULT_LG_K,
+        MAX_LG_K,
+        MIN_LG_K,
+        ThetaSketch,
+        ThetaSketchBuilder,
+        check_lg_k,
+        merge,
+    )
+    from puffin.theta.value_type import is_hashable
 
 __all__ = [
     "DEFAULT_LG_K",
@@ -19,3 +38,30 @@ __all__ = [
     "is_hashable",
     "merge",
 ]
+
+_HOMES = {
+    "DEFAULT_LG_K": "sketch",
+    "MAX_LG_K": "sketch",
+    "MAX_THETA": "image",
+    "MIN_LG_K": "sketch",
+    "SEED_HASH": "image",
+    "SketchImage": "image",
+    "ThetaSketch": "sketch",
+    "ThetaSketchBuilder": "sketch",
+    "check_lg_k": "sketch",
+    "hash_array": "hashing",
+    "is_hashable": "value_type",
+    "merge": "sketch",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

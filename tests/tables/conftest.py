@@ -61,6 +61,8 @@ class HandMadeTable:
     ) -> None:
         self.root = root
         self.version = version
+        self.manifest_key_metadata: bytes | None = None
+        self.omit_counts = False
         self.document: dict[str, Any] = {
             "format-version": version,
             "table-uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1",
@@ -100,6 +102,7 @@ class HandMadeTable:
             "sequence_number": 1,
             "spec_id": 0,
             "partition": (),
+            **({"block_size_in_bytes": 0} if self.version == 1 else {}),
             **fields,
         }
 
@@ -108,7 +111,9 @@ class HandMadeTable:
     ) -> dict[str, Any]:
         """The manifest entry of a position delete file that names these rows, with sequence number 2 unless told."""
         rows = list(rows)
-        table = pa.table({"file_path": [str(path) for path, _ in rows], "pos": pa.array([p for _, p in rows], pa.int64())})
+        table = pa.table(
+            {"file_path": [str(path) for path, _ in rows], "pos": pa.array([p for _, p in rows], pa.int64())}
+        )
         path = self.write(name, table, {"file_path": PATH_FIELD, "pos": POS_FIELD})
         bounds = {PATH_FIELD: str(rows[0][0]).encode()} if of_one_file and rows else None
         deletes = {"content": CONTENT["POSITION_DELETES"], "lower_bounds": bounds, "upper_bounds": bounds}
@@ -203,16 +208,19 @@ class HandMadeTable:
         records = [
             ManifestEntry.from_args(
                 self.version,
-                status=ADDED,
+                status=entry.get("status", ADDED),
                 snapshot_id=snapshot_id,
                 sequence_number=entry["sequence_number"],
                 data_file=DataFile.from_args(
-                    self.version, **{k: v for k, v in entry.items() if k != "partition"}, partition=_record(entry["partition"])
+                    self.version,
+                    **{k: v for k, v in entry.items() if k != "partition"},
+                    partition=_record(entry["partition"]),
                 ),
             )
             for entry in entries
         ]
         self._avro(path, manifest_entry_schema_with_data_file(self.version, data_file_type), "manifest_entry", records)
+        counts = {"added": len(entries), "existing": 0, "deleted": 0}
         return ManifestFile.from_args(
             self.version,
             manifest_path=str(path),
@@ -222,12 +230,9 @@ class HandMadeTable:
             sequence_number=snapshot_id,
             min_sequence_number=1,
             added_snapshot_id=snapshot_id,
-            added_files_count=len(entries),
-            existing_files_count=0,
-            deleted_files_count=0,
-            added_rows_count=0,
-            existing_rows_count=0,
-            deleted_rows_count=0,
+            key_metadata=self.manifest_key_metadata,
+            **({} if self.omit_counts else {f"{kind}_files_count": count for kind, count in counts.items()}),
+            **{f"{kind}_rows_count": 0 for kind in counts},
         )
 
     def _manifest_list(self, snapshot_id: int, manifests: list[Any]) -> str:

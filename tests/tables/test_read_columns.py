@@ -25,10 +25,15 @@ def sketch_of(values, type_string):
 
 def test_a_renamed_and_moved_column_is_found_by_its_id(make_table):
     table = make_table([(2, "new_b", "string"), (1, "new_a", "int")])
-    path = table.write("1.parquet", pa.table({"a": pa.array([1, 2, 2], pa.int32()), "b": ["x", "y", "z"]}), {"a": 1, "b": 2})
+    path = table.write(
+        "1.parquet", pa.table({"a": pa.array([1, 2, 2], pa.int32()), "b": ["x", "y", "z"]}), {"a": 1, "b": 2}
+    )
     table.snapshot(table.data(path))
     answer = table.read()
-    assert answer.sketches == {"new_a": sketch_of(pa.array([1, 2], pa.int32()), "int"), "new_b": sketch_of(["x", "y", "z"], "string")}
+    assert answer.sketches == {
+        "new_a": sketch_of(pa.array([1, 2], pa.int32()), "int"),
+        "new_b": sketch_of(["x", "y", "z"], "string"),
+    }
     assert answer.rows == 3
 
 
@@ -58,7 +63,11 @@ def test_a_renamed_struct_and_a_renamed_field_in_it_are_found(make_table):
 
 def test_an_older_snapshot_answers_under_the_current_schema(make_table):
     table = make_table([(1, "a", "int"), (2, "gone", "int")])
-    path = table.write("1.parquet", pa.table({"a": pa.array([1, 2], pa.int32()), "gone": pa.array([3, 4], pa.int32())}), {"a": 1, "gone": 2})
+    path = table.write(
+        "1.parquet",
+        pa.table({"a": pa.array([1, 2], pa.int32()), "gone": pa.array([3, 4], pa.int32())}),
+        {"a": 1, "gone": 2},
+    )
     old = table.snapshot(table.data(path))
     table.evolve([(1, "renamed", "long"), (3, "added", "string")])
     table.snapshot()
@@ -157,18 +166,28 @@ DEFAULTS = [
     ("time", "22:31:08.123456", pa.array([datetime.time(22, 31, 8, 123456)])),
     ("timestamp", "2017-11-16T22:31:08.123456", pa.array([datetime.datetime(2017, 11, 16, 22, 31, 8, 123456)])),
     ("timestamptz", "2017-11-16T22:31:08.123456+00:00", pa.array([datetime.datetime(2017, 11, 16, 22, 31, 8, 123456)])),
-    ("timestamp_ns", "1960-11-16T22:31:08.123456789", pa.array([-287_803_731_876_543_211], pa.timestamp("ns"))),
-    ("timestamptz_ns", "1960-11-16T22:31:08.123456789+00:00", pa.array([-287_803_731_876_543_211], pa.timestamp("ns"))),
+    ("timestamp_ns", "1960-11-16T22:31:08.123456789", pa.array([-287_890_131_876_543_211], pa.timestamp("ns"))),
+    ("timestamptz_ns", "1960-11-16T22:31:08.123456789+00:00", pa.array([-287_890_131_876_543_211], pa.timestamp("ns"))),
     ("string", "iceberg", pa.array(["iceberg"])),
-    ("uuid", "f79c3e09-677c-4bbd-a479-3f349cb785e7", pa.array([uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7").bytes], pa.binary(16))),
+    (
+        "uuid",
+        "f79c3e09-677c-4bbd-a479-3f349cb785e7",
+        pa.array([uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7").bytes], pa.binary(16)),
+    ),
     ("fixed[4]", "000102ff", pa.array([b"\x00\x01\x02\xff"], pa.binary(4))),
     ("binary", "0001", pa.array([b"\x00\x01"])),
 ]
 
 
 @pytest.mark.parametrize(("type_string", "default", "value"), DEFAULTS, ids=[case[0] for case in DEFAULTS])
-def test_a_missing_column_has_its_initial_default_also_inside_a_struct_that_is_not_null(make_table, type_string, default, value):
-    fields = [(1, "id", "long"), (5, "top", type_string, default), (2, "st", [(3, "x", "long"), (6, "new", type_string, default)])]
+def test_a_missing_column_has_its_initial_default_also_inside_a_struct_that_is_not_null(
+    make_table, type_string, default, value
+):
+    fields = [
+        (1, "id", "long"),
+        (5, "top", type_string, default),
+        (2, "st", [(3, "x", "long"), (6, "new", type_string, default)]),
+    ]
     table = make_table(fields, version=2)
     rows = pa.table({"id": [1, 2], "st": pa.array([None, {"x": None}], pa.struct([("x", pa.int64())]))})
     only_nulls = pa.table({"id": [3], "st": pa.array([None], pa.struct([("x", pa.int64())]))})
@@ -194,7 +213,9 @@ def test_defaults_below_a_missing_struct_count_only_if_every_struct_on_the_way_h
     )
     file_with_id_only(table)
     seven = sketch_of([7], "long")
-    assert table.read("null_struct.v", "empty_struct.v", "empty_struct.w", "outer.inner.v", "both.inner.v").sketches == {
+    assert table.read(
+        "null_struct.v", "empty_struct.v", "empty_struct.w", "outer.inner.v", "both.inner.v"
+    ).sketches == {
         "null_struct.v": EMPTY,
         "empty_struct.v": seven,
         "empty_struct.w": EMPTY,
@@ -206,7 +227,7 @@ def test_defaults_below_a_missing_struct_count_only_if_every_struct_on_the_way_h
 def test_a_default_that_is_not_of_its_type_is_corrupt_metadata(make_table):
     table = make_table([(1, "id", "long"), (5, "d", "date", "yesterday")])
     file_with_id_only(table)
-    with pytest.raises(CorruptMetadataError, match="column d: expected a date.*'yesterday'"):
+    with pytest.raises(CorruptMetadataError, match=r"column d: expected a date.*'yesterday'"):
         table.read("d")
 
 
@@ -300,7 +321,9 @@ def test_a_partition_column_that_was_dropped_is_no_obstacle(make_table):
 
 @pytest.mark.parametrize("rewrite", ["source-ids", "no field-id"])
 def test_partition_fields_of_version_1_and_3_are_understood(make_table, rewrite):
-    table = make_table([(1, "id", "long"), (2, "p", "string"), (3, "q", "string")], spec=[(2, "identity"), (3, "identity")])
+    table = make_table(
+        [(1, "id", "long"), (2, "p", "string"), (3, "q", "string")], spec=[(2, "identity"), (3, "identity")]
+    )
     bare = table.write("bare.parquet", pa.table({"id": [2, 3]}), {"id": 1})
     table.snapshot(table.data(bare, partition=("x", "y")))
     for field in table.document["partition-specs"][0]["fields"]:
@@ -340,10 +363,13 @@ def test_the_name_mapping_is_not_used_for_files_that_have_ids(make_table):
 
 
 def test_partition_values_stand_in_for_columns_that_a_mapped_file_lacks(make_table):
-    properties = {"schema.name-mapping.default": json.dumps(MAPPING[:1] + [{"field-id": 5, "names": ["p"]}])}
+    properties = {"schema.name-mapping.default": json.dumps([*MAPPING[:1], {"field-id": 5, "names": ["p"]}])}
     table = make_table([*MAPPED, (5, "p", "date")], spec=[(5, "identity")], properties=properties)
     table.snapshot(table.data(table.write("p=1970-01-02/1.parquet", pa.table({"id": [1, 2]})), partition=(1,)))
-    assert table.read("id", "p").sketches == {"id": sketch_of([1, 2], "long"), "p": sketch_of(pa.array([1], pa.date32()), "date")}
+    assert table.read("id", "p").sketches == {
+        "id": sketch_of([1, 2], "long"),
+        "p": sketch_of(pa.array([1], pa.date32()), "date"),
+    }
 
 
 def test_files_without_ids_are_refused_if_there_is_no_name_mapping(make_table):
@@ -353,7 +379,9 @@ def test_files_without_ids_are_refused_if_there_is_no_name_mapping(make_table):
         table.read()
 
 
-@pytest.mark.parametrize("text", ["{", "{}", "[1]", '[{"field-id": 1}]', '[{"names": ["a"], "fields": [7]}]', "[" * 10000])
+@pytest.mark.parametrize(
+    "text", ["{", "{}", "[1]", '[{"field-id": 1}]', '[{"names": ["a"], "fields": [7]}]', "[" * 10000]
+)
 def test_a_broken_name_mapping_is_corrupt_metadata(make_table, text):
     table = make_table(MAPPED, properties={"schema.name-mapping.default": text})
     table.snapshot()

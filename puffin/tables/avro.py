@@ -1,0 +1,238 @@
+"""
+Avro object container files, as far as Iceberg's manifests need them: records by field id.
+
+::
+
+    "Obj" 01 │ map: avro.schema, avro.codec │ sync marker             ┐ header
+    long records │ long bytes │ the records, compressed │ sync marker  ┘ one block, again and again to the end
+
+The file's schema is compiled once into functions that read or skip. Only what is wanted becomes a value, and it is
+the stored one: a logical type is no business of the file's, since the table knows its columns better. Nothing is
+trusted: a length never reaches past the bytes there are, and a file may end only where a block does.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.tables.avro_codecs import codec_named
+
+Wanted: TypeAlias = Mapping[int, Any]
+"""Field ids to read, each with those wanted inside it, or None for all of them."""
+
+_MAGIC = b"Obj\x01"
+_SYNC_SIZE = 16
+_MAX_SHIFT = 63
+_NOTHING: Wanted = {}
+_HEADER = {"type": "map", "values": "bytes"}
+_MALFORMED = (
+    *(ValueError, LookupError, TypeError, AttributeError, RecursionError),  # the schema, the lengths
+    *(struct.error, zlib.error, OSError),  # the values, the codecs
+)
+
+
+def read_records(data: bytes, wanted: Wanted, where: str) -> Iterator[dict[int, Any]]:
+    """
+    The records of an Avro file, each as its wanted fields by field id; a field the file lacks is left out.
+
+    Args:
+        where: The file's path, for errors.
+
+    Raises:
+        CorruptMetadataError: The bytes are not an Avro file with field ids, or not all of one.
+        UnsupportedTableError: It is compressed in a way that this version does not know.
+    """
+    try:
+        yield from _records(data, wanted)
+    except UnsupportedTableError as exc:
+        raise UnsupportedTableError(f"{where}: {exc}") from exc
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        struct.error,
+        zlib.error,
+        OSError,
+    ) as exc:
+        raise CorruptMetadataError(f"{where}: expected an Avro file: {' '.join(str(exc).split())}") from exc
+
+
+class _Cursor:
+    """A place in ``data`` that moves only over bytes which are there."""
+
+    __slots__ = ("at", "data")
+
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self.data = data
+        self.at = at
+
+    def take(self, size: int) -> bytes:
+        end = self.at + size
+        if size < 0 or end > len(self.data):
+            raise ValueError(f"expected {size} bytes at offset {self.at}, found {len(self.data) - self.at}")
+        taken = self.data[self.at : end]
+        self.at = end
+        return taken
+
+
+_Read: TypeAlias = Callable[[_Cursor], Any]
+
+
+def _records(data: bytes, wanted: Wanted) -> Iterator[dict[int, Any]]:
+    cursor = _Cursor(data)
+    if cursor.take(len(_MAGIC)) != _MAGIC:
+        raise ValueError(f"not the magic {_MAGIC!r} at its beginning")
+    header = _compiled(_HEADER, None, {})(cursor)
+    sync = cursor.take(_SYNC_SIZE)
+    decompress = codec_named(header.get("avro.codec", b"null").decode())
+    read = _compiled(json.loads(header["avro.schema"]), wanted, {})
+    while cursor.at < len(data):
+        count = _bounded(_long(cursor), cursor)
+        block = _Cursor(decompress(cursor.take(_long(cursor))))
+        if cursor.take(_SYNC_SIZE) != sync:
+            raise ValueError(f"another sync marker than the header's before offset {cursor.at}")
+        for _ in range(count):
+            yield read(block)
+
+
+# --- values -------------------------------------------------------------------------------------------------------
+
+
+def _long(cursor: _Cursor) -> int:
+    data, at = cursor.data, cursor.at
+    byte = data[at]
+    value, shift = byte & 0x7F, 7
+    while byte & 0x80:
+        if shift > _MAX_SHIFT:
+            raise ValueError(f"an integer of more than 64 bits at offset {cursor.at}")
+        at += 1
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    cursor.at = at + 1
+    return (value >> 1) ^ -(value & 1)
+
+
+def _bytes(cursor: _Cursor) -> bytes:
+    return cursor.take(_long(cursor))
+
+
+_PRIMITIVES: dict[str, _Read] = {
+    "null": lambda _: None,
+    "boolean": lambda cursor: cursor.take(1) != b"\0",
+    "int": _long,
+    "long": _long,
+    "float": lambda cursor: struct.unpack("<f", cursor.take(4))[0],
+    "double": lambda cursor: struct.unpack("<d", cursor.take(8))[0],
+    "bytes": _bytes,
+    "string": lambda cursor: _bytes(cursor).decode(),
+}
+
+
+def _bounded(count: int, cursor: _Cursor) -> int:
+    # Whatever is counted takes a byte at least.
+    if not 0 <= count <= len(cursor.data) - cursor.at:
+        raise ValueError(f"a count of {count} at offset {cursor.at}, with {len(cursor.data) - cursor.at} bytes left")
+    return count
+
+
+def _skip_longs(cursor: _Cursor, per_item: int) -> None:
+    # Most of a manifest is counts by column, which nobody asks for; a regular expression passes them fastest.
+    for count in _item_counts(cursor):
+        match = _longs(count * per_item).match(cursor.data, cursor.at)
+        if match is None:
+            raise ValueError(f"expected {count * per_item} integers at offset {cursor.at}, found the end")
+        cursor.at = match.end()
+
+
+@functools.lru_cache
+def _longs(count: int) -> re.Pattern[bytes]:
+    return re.compile(rb"(?:[\x80-\xff]*[\x00-\x7f]){%d}" % count)
+
+
+def _item_counts(cursor: _Cursor) -> Iterator[int]:
+    # Arrays and maps come in runs of items, the last one empty; a negative count has its size in bytes behind it.
+    while count := _long(cursor):
+        if count < 0:
+            _long(cursor)
+        yield _bounded(abs(count), cursor)
+
+
+# --- schemas ------------------------------------------------------------------------------------------------------
+
+
+def _compiled(schema: Any, wanted: Wanted | None, names: dict[str, Any]) -> _Read:
+    """The function that reads a value of this schema; ``names`` are the named types defined so far."""
+    if isinstance(schema, list):
+        return _union([_compiled(branch, wanted, names) for branch in schema])
+    kind = schema if isinstance(schema, str) else schema["type"]
+    if kind in _PRIMITIVES:
+        return _PRIMITIVES[kind]
+    if isinstance(schema, str):
+        return _compiled(names[schema], wanted, names)
+    if kind in ("record", "fixed"):
+        names[schema["name"]] = schema
+    if kind == "record":
+        return _record(schema["fields"], wanted, names)
+    if kind == "fixed":
+        size = schema["size"]
+        return lambda cursor: cursor.take(size)
+    if kind == "array":
+        item = _compiled(schema["items"], wanted, names)
+        if wanted == _NOTHING and (integers := _integers(schema["items"])):
+            return lambda cursor: _skip_longs(cursor, integers)
+        return lambda cursor: [item(cursor) for count in _item_counts(cursor) for _ in range(count)]
+    if kind == "map":
+        value = _compiled(schema["values"], wanted, names)
+        return lambda cursor: {
+            _bytes(cursor).decode(): value(cursor) for count in _item_counts(cursor) for _ in range(count)
+        }
+    return _compiled(kind, wanted, names)
+
+
+def _integers(schema: Any) -> int:
+    """How many integers a record consists of; 0 if of anything else."""
+    fields = schema.get("fields", ()) if isinstance(schema, dict) else ()
+    return len(fields) if all(field["type"] in ("int", "long") for field in fields) else 0
+
+
+def _union(branches: list[_Read]) -> _Read:
+    def read(cursor: _Cursor) -> Any:
+        branch = _long(cursor)
+        if not 0 <= branch < len(branches):
+            raise ValueError(f"branch {branch} of a union of {len(branches)} before offset {cursor.at}")
+        return branches[branch](cursor)
+
+    return read
+
+
+def _record(fields: list[dict[str, Any]], wanted: Wanted | None, names: dict[str, Any]) -> _Read:
+    # What is not wanted is read too, since nothing else tells where it ends, and dropped.
+    readers: list[tuple[int | None, _Read]] = []
+    for field in fields:
+        field_id: Any = field.get("field-id")
+        if wanted is None:
+            readers.append((field_id, _compiled(field["type"], None, names)))
+        elif field_id in wanted:
+            readers.append((field_id, _compiled(field["type"], wanted[field_id], names)))
+        else:
+            readers.append((None, _compiled(field["type"], _NOTHING, names)))
+
+    def read(cursor: _Cursor) -> dict[int, Any]:
+        record = {}
+        for field_id, read_field in readers:
+            value = read_field(cursor)
+            if field_id is not None:
+                record[field_id] = value
+        return record
+
+    return read

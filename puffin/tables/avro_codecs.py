@@ -1,0 +1,79 @@
+"""
+How the blocks of Avro files are compressed.
+
+A block says how long it is compressed and never how long it becomes, so every codec stops at a limit.
+"""
+
+from __future__ import annotations
+
+import bz2
+import zlib
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from puffin.errors import UnsupportedTableError
+
+MAX_BLOCK_BYTES = 1024 * 1024 * 1024
+"""The longest content of a block; writers begin a new block after some kilobytes."""
+
+_CRC_SIZE = 4
+_SIZE_DIGITS = 5  # bytes at most in front of Snappy's data, seven bits of the content's size in each
+
+
+def codec_named(name: str) -> Callable[[bytes], bytes]:
+    """
+    The function that decompresses a block; what it raises is a ValueError, an OSError or zlib's error.
+
+    Raises:
+        UnsupportedTableError: The codec is not known.
+    """
+    try:
+        return _CODECS[name]
+    except KeyError:
+        raise UnsupportedTableError(f"Avro codec {name!r}: expected one of {', '.join(_CODECS)}") from None
+
+
+def _within_limit(content: bytes) -> bytes:
+    if len(content) > MAX_BLOCK_BYTES:
+        raise ValueError(f"a block of more than {MAX_BLOCK_BYTES} bytes")
+    return content
+
+
+def _inflate(block: bytes) -> bytes:
+    return _within_limit(zlib.decompressobj(-zlib.MAX_WBITS).decompress(block, MAX_BLOCK_BYTES + 1))
+
+
+def _unzstd(block: bytes) -> bytes:
+    with pa.CompressedInputStream(pa.BufferReader(block), "zstd") as stream:
+        return _within_limit(bytes(stream.read(MAX_BLOCK_BYTES + 1)))
+
+
+def _unbzip2(block: bytes) -> bytes:
+    return _within_limit(bz2.BZ2Decompressor().decompress(block, MAX_BLOCK_BYTES + 1))
+
+
+def _unsnappy(block: bytes) -> bytes:
+    # Behind Snappy's data Avro puts the content's CRC-32.
+    compressed, checksum = block[:-_CRC_SIZE], block[-_CRC_SIZE:]
+    size = sum((digit & 0x7F) << 7 * i for i, digit in enumerate(_size_digits(compressed)))
+    if size > MAX_BLOCK_BYTES:
+        raise ValueError(f"a block of more than {MAX_BLOCK_BYTES} bytes")
+    content: bytes = pa.decompress(compressed, size, "snappy", asbytes=True)
+    if zlib.crc32(content).to_bytes(_CRC_SIZE, "big") != checksum:
+        raise ValueError("a block whose checksum is wrong")
+    return content
+
+
+def _size_digits(compressed: bytes) -> bytes:
+    last = next((i for i, digit in enumerate(compressed[:_SIZE_DIGITS]) if digit < 0x80), _SIZE_DIGITS - 1)
+    return compressed[: last + 1]
+
+
+_CODECS: dict[str, Callable[[bytes], bytes]] = {
+    "null": _within_limit,
+    "deflate": _inflate,
+    "zstandard": _unzstd,
+    "snappy": _unsnappy,
+    "bzip2": _unbzip2,
+}

@@ -1,0 +1,132 @@
+"""Tables in memory whose statistics files are real, with a count of the reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from puffin.format import THETA_V1, Blob, PuffinWriter
+from puffin.storage import FileSource, LocalStore
+from puffin.tables.base import TableState
+from puffin.tables.iceberg_metadata import parse_state
+from puffin.theta import ThetaSketch
+
+
+class CountingStore(LocalStore):
+    """Remembers every file that is opened and every range that is read."""
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+        self.reads: list[tuple[int, int]] = []
+
+    def open_source(self, uri: str) -> FileSource:
+        source = super().open_source(uri)
+        self.opened.append(uri)
+        read_at = source.read_at
+
+        def counted(offset: int, length: int) -> bytes:
+            self.reads.append((offset, length))
+            return read_at(offset, length)
+
+        source.read_at = counted
+        return source
+
+
+class LookedUpTable:
+    """A table that is its metadata document."""
+
+    name = "t"
+    io_properties: Mapping[str, str] = {}
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self.document = document
+        self.files = CountingStore()
+
+    def load(self) -> TableState:
+        return parse_state(self.document, "v1.metadata.json")
+
+    def store(self, uri: str) -> CountingStore:  # noqa: ARG002
+        return self.files
+
+
+def described(field_id: int, snapshot_id: int, **properties: str) -> dict[str, Any]:
+    """A theta blob as table metadata lists it; keywords in place of hyphens and prefix."""
+    return {
+        "type": THETA_V1,
+        "snapshot-id": snapshot_id,
+        "sequence-number": 1,
+        "fields": [field_id],
+        "properties": properties,
+    }
+
+
+@pytest.fixture
+def entry_of(tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """
+    Makes the entry of a snapshot: ndv by field id, each from that snapshot or from the one given with it.
+
+    There is no file, since a lookup that has the ndv opens none.
+    """
+
+    def make(snapshot_id: int, ndv: Mapping[int, Any]) -> dict[str, Any]:
+        blobs = []
+        for field_id, said in ndv.items():
+            value, computed_from = said if isinstance(said, tuple) else (said, snapshot_id)
+            blobs.append(described(field_id, computed_from, **({} if value is None else {"ndv": str(value)})))
+        return {
+            "snapshot-id": snapshot_id,
+            "statistics-path": f"{tmp_path}/{snapshot_id}.stats",
+            "file-size-in-bytes": 100,
+            "file-footer-size-in-bytes": 50,
+            "blob-metadata": blobs,
+        }
+
+    return make
+
+
+@pytest.fixture
+def sketched(tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """Makes the entry of a snapshot with a real file, in which each field has a sketch of so many values and no ndv."""
+
+    def make(snapshot_id: int, sizes: Mapping[int, int], *, listed: Sequence[int] | None = None) -> dict[str, Any]:
+        path = tmp_path / f"{snapshot_id}.stats"
+        with path.open("wb") as file:
+            writer = PuffinWriter(file, properties={"created-by": "another engine"})
+            for field_id, size in sizes.items():
+                sketch = ThetaSketch.from_arrow(pa.array(range(size), pa.int64()), "long")
+                writer.add(
+                    Blob(
+                        type=THETA_V1,
+                        fields=(field_id,),
+                        snapshot_id=snapshot_id,
+                        sequence_number=1,
+                        payload=sketch.to_bytes(),
+                        compression_codec="zstd",
+                    )
+                )
+            written = writer.finish()
+        return {
+            "snapshot-id": snapshot_id,
+            "statistics-path": str(path),
+            "file-size-in-bytes": written.file_size,
+            "file-footer-size-in-bytes": written.footer_size,
+            "blob-metadata": [described(field_id, snapshot_id) for field_id in listed or sizes],
+        }
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def table_of_document() -> Callable[[Mapping[str, Any]], LookedUpTable]:
+    """Makes a table of a metadata document."""
+    return LookedUpTable
+
+
+@pytest.fixture
+def table_of(table_document: Callable[..., dict[str, Any]]) -> Callable[..., LookedUpTable]:
+    """Makes a table with these statistics; other keywords are those of ``table_document``."""
+    return lambda *entries, **options: LookedUpTable(table_document("s3://b/t", statistics=entries, **options))

@@ -1,0 +1,247 @@
+"""What a lookup says of a column: from the metadata where that will do, else from the sketch, with few reads."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import puffin
+from puffin.errors import PuffinError
+from puffin.format import PuffinReader
+from puffin.lookup import lookup
+from puffin.tables.base import SnapshotSelector
+from puffin.tables.blob_properties import from_properties
+from puffin.tables.commit import commit_statistics
+from puffin.tables.load import load_table
+
+GOLDEN = Path(__file__).parents[2] / "fixtures" / "table-metadata-java"
+CURRENT = SnapshotSelector()
+
+
+def one(table, column="a"):
+    (answer,) = lookup(table, [column], CURRENT).columns
+    return answer
+
+
+def ndvs(table, *columns):
+    return [answer.ndv for answer in lookup(table, columns or None, CURRENT).columns]
+
+
+# --- from metadata ------------------------------------------------------------------------------------------------
+
+
+def test_what_the_metadata_says_opens_no_file(table_of, entry_of):
+    table = table_of(entry_of(10, {1: 3, 2: 4}))
+    assert ndvs(table, "a", "b") == [3, 4]
+    assert table.files.opened == []
+
+
+def test_another_engines_statistics_have_nominal_bounds_and_are_never_exact(table_of, entry_of):
+    """It tells nothing but the estimate: two standard deviations of a sketch of 4096 entries."""
+    distinct = one(table_of(entry_of(10, {1: 1000}))).distinct
+    error = 2 * 1000 / math.sqrt(4096)
+    assert (distinct.lower, distinct.upper) == (math.floor(1000 - error), math.ceil(1000 + error))
+    assert distinct.exact is False
+
+
+@pytest.mark.parametrize("ndv", [0, 1])
+def test_another_engines_small_count_is_not_exact_either(table_of, entry_of, ndv):
+    distinct = one(table_of(entry_of(10, {1: ndv}))).distinct
+    assert (distinct.ndv, distinct.exact) == (ndv, False)
+    assert distinct.lower <= ndv <= distinct.upper
+
+
+@pytest.mark.parametrize("size", [0, 7, 20_000])
+def test_our_own_statistics_have_the_sketchs_bounds(tmp_path, table_document, draft_of, size):
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "v1.metadata.json").write_text(json.dumps(table_document(tmp_path)))
+    table = load_table(str(tmp_path))
+    commit_statistics(table, draft_of(table, {"a": range(size)}))
+    answer = puffin.ndv(str(tmp_path), ["a"])
+    (column,) = answer.to_json()["columns"]
+    assert column["exact"] is (size < 4096)
+    assert (column["lower"] == column["upper"]) is (size < 4096)
+    assert column["lower"] <= size <= column["upper"]
+    assert column == {
+        "column": "a",
+        "field-id": 1,
+        "type": "long",
+        "ndv": column["ndv"],
+        "lower": column["lower"],
+        "upper": column["upper"],
+        "exact": column["exact"],
+        "stats-snapshot-id": 10,
+        "source": "snapshot",
+    }
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["", "4.0", " 4", "4 ", "+4", "-4", "1e3", "0x4", "four", "４", "٤", "9" * 20, "9" * 5000],  # noqa: RUF001
+)
+def test_an_ndv_that_is_not_digits_is_as_good_as_none(table_of, entry_of, sketched, said):
+    """The sketch is asked, and the older entry if there is none."""
+    assert from_properties({"ndv": said}) is None
+    assert one(table_of(entry_of(10, {1: said}))).ndv is None
+    assert one(table_of(entry_of(10, {1: 3}), entry_of(20, {1: said}), snapshots=(10, 20))).ndv == 3
+    entry = sketched(10, {1: 5})
+    entry["blob-metadata"][0]["properties"]["ndv"] = said
+    assert one(table_of(entry)).ndv == 5
+
+
+@pytest.mark.parametrize("bounds", ["", "1", "1,", ",9", "a,b", "5,9", "1,3", "9,1", "1,9,9", "-1,9"])
+def test_bounds_that_do_not_hold_are_as_good_as_none(bounds):
+    distinct = from_properties({"ndv": "4", "puffin-sidecar.bounds": bounds})
+    assert distinct == from_properties({"ndv": "4"})
+
+
+def test_golden_metadata_of_java_names_a_blob_of_another_type():
+    """Its type is "ndv" and it has no properties: no sketch, nothing to say."""
+    answer = puffin.ndv(str(GOLDEN / "TableMetadataStatisticsFiles.json"))
+    assert [(c.column.name, c.ndv, c.source) for c in answer.columns] == [("x", None, "missing")]
+    assert answer.snapshot_id == 3055729675574597004
+
+
+def test_tables_that_spark_analyzed_are_looked_up(golden_tables):
+    """Every ndv is the one that Spark put into the metadata."""
+    directory = golden_tables / "t_types"
+    state = load_table(str(directory)).load()
+    (entry,) = state.statistics.values()
+    said = {blob.fields[0]: int(blob.properties["ndv"]) for blob in entry.blobs}
+    answer = puffin.ndv(str(directory), snapshot_id=entry.snapshot_id)
+    found = {c.column.field_id: c.ndv for c in answer.columns if c.ndv is not None}
+    assert found == {field_id: ndv for field_id, ndv in said.items() if field_id in {c.field_id for c in state.columns}}
+    assert len(found) > 5
+
+
+# --- from the file ------------------------------------------------------------------------------------------------
+
+
+def test_a_sketch_without_an_ndv_costs_one_read_for_the_footer_and_one_for_itself(table_of, sketched):
+    table = table_of(sketched(10, {1: 3000, 2: 3000, 3: 3000}))
+    assert one(table, "b").ndv == 3000
+    footer, blob = table.files.reads
+    assert footer[0] > blob[0] + blob[1]
+    entry = table.document["statistics"][0]
+    assert footer[1] == entry["file-footer-size-in-bytes"]
+    assert len(table.files.opened) == 1
+
+
+def test_sketches_that_lie_together_are_read_together(table_of, sketched):
+    table = table_of(sketched(10, {1: 3000, 2: 2000, 3: 1000}))
+    assert ndvs(table) == [3000, 2000, 1000]
+    assert len(table.files.reads) == 2
+    assert len(table.files.opened) == 1
+
+
+def test_sketches_of_columns_that_were_not_asked_for_are_not_read(table_of, sketched):
+    table = table_of(sketched(10, {1: 3000, 2: 3000, 3: 3000}))
+    assert ndvs(table, "a") == [3000]
+    (_, (offset, length)) = table.files.reads
+    stored = PuffinReader(Path(table.document["statistics"][0]["statistics-path"]).read_bytes()).file_metadata.blobs[0]
+    assert (offset, length) == (stored.offset, stored.length)
+
+
+def test_a_sketch_that_was_read_has_nominal_bounds(table_of, sketched):
+    distinct = one(table_of(sketched(10, {1: 3}))).distinct
+    assert (distinct.ndv, distinct.exact) == (3, False)
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "footer", "sizes"])
+def test_a_statistics_file_that_cannot_be_read_leaves_the_question_to_an_ancestor(table_of, entry_of, sketched, damage):
+    broken = sketched(20, {1: 5})
+    path = Path(broken["statistics-path"])
+    if damage == "missing":
+        path.unlink()
+    elif damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "footer":
+        path.write_bytes(path.read_bytes()[:-4] + b"PFA2")
+    else:
+        broken["file-footer-size-in-bytes"] = 2**62
+    table = table_of(entry_of(10, {1: 3}), broken, snapshots=(10, 20))
+    answer = one(table)
+    assert (answer.ndv, answer.stats_snapshot_id, answer.source) == (3, 10, "ancestor")
+
+
+def test_a_broken_file_is_opened_once_for_all_columns(table_of, sketched):
+    broken = sketched(10, {1: 5, 2: 5, 3: 5})
+    path = Path(broken["statistics-path"])
+    path.write_bytes(path.read_bytes()[:-4] + b"PFA2")
+    table = table_of(broken)
+    assert ndvs(table) == [None, None, None]
+    assert len(table.files.opened) == 1
+
+
+def test_a_broken_sketch_does_not_speak_for_its_neighbours(table_of, sketched):
+    entry = sketched(10, {1: 3000, 2: 2000, 3: 1000})
+    path = Path(entry["statistics-path"])
+    data = bytearray(path.read_bytes())
+    blob = PuffinReader(bytes(data)).file_metadata.blobs[1]
+    data[blob.offset + 8 : blob.end] = bytes(blob.length - 8)
+    path.write_bytes(data)
+    assert ndvs(table_of(entry)) == [3000, None, 1000]
+
+
+def test_a_sketch_that_the_file_lacks_is_missing(table_of, sketched):
+    assert ndvs(table_of(sketched(10, {1: 5}, listed=[1, 2]))) == [5, None, None]
+
+
+# --- hostile metadata ---------------------------------------------------------------------------------------------
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+def places(value, path=()):
+    """Every place in a document."""
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield from places(inner, (*path, key))
+
+
+def replaced(value, path, new):
+    if not path:
+        return new
+    copy = value.copy()
+    copy[path[0]] = replaced(value[path[0]], path[1:], new)
+    return copy
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_whatever_stands_in_the_metadata_is_an_answer_or_an_error_of_ours(data, table_document, table_of_document):
+    entry = {
+        "snapshot-id": 10,
+        "statistics-path": "/nowhere/10.stats",
+        "file-size-in-bytes": 100,
+        "file-footer-size-in-bytes": 50,
+        "blob-metadata": [
+            {"type": "t", "snapshot-id": 10, "sequence-number": 1, "fields": [1], "properties": {"ndv": "3"}},
+            {
+                "type": "apache-datasketches-theta-v1",
+                "snapshot-id": 10,
+                "sequence-number": 1,
+                "fields": [1],
+                "properties": {"ndv": "3", "puffin-sidecar.bounds": "1,4"},
+            },
+        ],
+    }
+    refs = {"main": {"snapshot-id": 20, "type": "branch"}}
+    document = table_document("/nowhere", snapshots=(10, 20), statistics=[entry], refs=refs)
+    place = data.draw(st.sampled_from([path for path in places(document) if path]))
+    document = replaced(document, place, data.draw(JSON))
+
+    for columns, selector in ((None, CURRENT), (["a"], SnapshotSelector(as_of_ms=1500))):
+        with contextlib.suppress(PuffinError):
+            lookup(table_of_document(document), columns, selector)

@@ -1,0 +1,209 @@
+"""The statistics file of a run, written against a table that has statistics already."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from puffin.errors import StorageError
+from puffin.format import THETA_V1, Blob, PuffinReader, PuffinWriter
+from puffin.storage import LocalStore
+from puffin.tables.base import BlobEntry, StatisticsEntry
+from puffin.tables.iceberg_metadata import entry_to_json, parse_state
+from puffin.tables.load import load_table
+from puffin.theta import ThetaSketch
+
+KLL = "presto-kll-sketch-bytes-v1"
+LIST = {"id": 4, "name": "l", "required": False, "type": {"type": "list", "element-id": 5, "element": "long"}}
+
+
+@pytest.fixture
+def table(tmp_path, table_document):
+    """A table with the columns a, b and c, and a list l of which the elements are field 5."""
+    document = table_document(tmp_path)
+    document["schemas"][0]["fields"].append(LIST)
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
+    return load_table(str(tmp_path))
+
+
+@pytest.fixture
+def state(table):
+    return table.load()
+
+
+@pytest.fixture
+def old(tmp_path):
+    """Writes a statistics file of another engine: blobs of ``(type, fields)`` or of such with properties."""
+
+    def write(*blobs: Blob) -> StatisticsEntry:
+        path = tmp_path / "metadata" / "old.stats"
+        with path.open("wb") as file:
+            writer = PuffinWriter(file, properties={"created-by": "Trino version 476"})
+            for blob in blobs:
+                writer.add(blob)
+            written = writer.finish()
+        entries = tuple(BlobEntry(b.type, b.snapshot_id, b.sequence_number, b.fields, b.properties) for b in blobs)
+        return StatisticsEntry(10, str(path), written.file_size, written.footer_size, entries)
+
+    return write
+
+
+def theta(field_id: int, size: int = 3, codec: str | None = "zstd", **options) -> Blob:
+    sketch = ThetaSketch.from_arrow(pa.array(range(size), pa.int64()), "long")
+    described = {"snapshot_id": 10, "sequence_number": 1, "properties": {"ndv": str(size)}, **options}
+    return Blob(type=THETA_V1, fields=(field_id,), payload=sketch.to_bytes(), compression_codec=codec, **described)
+
+
+def other(*fields: int) -> Blob:
+    return Blob(
+        type=KLL, fields=fields, snapshot_id=10, sequence_number=1, payload=b"kll" * 99, compression_codec="lz4"
+    )
+
+
+def read(entry: StatisticsEntry) -> PuffinReader:
+    """The file of an entry, by the sizes that the entry says."""
+    data = Path(entry.statistics_path).read_bytes()
+    assert len(data) == entry.file_size_in_bytes
+    reader = PuffinReader(data, footer_size=entry.file_footer_size_in_bytes)
+    reader.check_head()
+    return reader
+
+
+def test_the_entry_says_what_the_file_holds(table, state, draft_of):
+    entry = draft_of(table, {"b": [1, 2], "a": [1]}).write(state, [])
+    metadata = read(entry).file_metadata
+    assert metadata.properties["created-by"].startswith("puffin-sidecar ")
+    assert [(b.type, b.fields, b.properties) for b in metadata.blobs] == [
+        (b.type, b.fields, b.properties) for b in entry.blobs
+    ]
+    assert [b.fields for b in entry.blobs] == [(1,), (2,)]
+    assert [b.compression_codec for b in metadata.blobs] == [None, None]
+    assert read(entry).footer_compressed is False
+    assert entry.snapshot_id == 10
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_blobs_are_compressed_when_asked(table, state, draft_of, codec):
+    entry = draft_of(table, {"a": range(5000)}, codec=codec).write(state, [])
+    (blob,) = read(entry).file_metadata.blobs
+    assert blob.compression_codec == codec
+    assert ThetaSketch.from_bytes(read(entry).read(blob)).estimating
+
+
+def test_retained_blobs_are_copied_as_they_are_stored(table, state, draft_of, old):
+    """Compressed bytes and all, of whatever codec, with the snapshot they were computed from."""
+    existing = old(theta(2, snapshot_id=5, sequence_number=3), other(1), theta(1), theta(3, codec=None))
+    entry = draft_of(table, {"a": [1]}).write(state, [existing])
+    before = {(b.metadata.type, b.metadata.fields): b for b in read(existing).read_all_raw()}
+    after = read(entry).read_all_raw()
+    assert [(b.metadata.type, b.metadata.fields) for b in after] == [(THETA_V1, (i,)) for i in (1, 2, 3)] + [
+        (KLL, (1,))
+    ]
+    for blob in after[1:]:
+        was = before[blob.metadata.type, blob.metadata.fields]
+        assert blob.stored == was.stored
+        assert dataclasses.replace(blob.metadata, offset=0) == dataclasses.replace(was.metadata, offset=0)
+    assert [(b.snapshot_id, b.sequence_number) for b in entry.blobs] == [(10, 1), (5, 3), (10, 1)]
+    assert Path(existing.statistics_path).exists()
+
+
+def test_a_blob_of_a_field_inside_of_a_list_stays(table, state, draft_of, old):
+    """The schema has it, though it is not a column that can be analyzed."""
+    existing = old(other(4), other(5), other(6), theta(5))
+    entry = draft_of(table, {"a": [1]}).write(state, [existing])
+    assert [b.fields for b in read(entry).file_metadata.blobs] == [(1,), (5,), (4,), (5,)]
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "garbage", "wrong sizes", "no puffin"])
+def test_an_old_file_that_cannot_be_read_costs_its_columns_and_a_warning(table, state, draft_of, old, caplog, damage):
+    existing = old(theta(2))
+    path = Path(existing.statistics_path)
+    if damage == "missing":
+        path.unlink()
+    elif damage == "cut":
+        path.write_bytes(path.read_bytes()[:-9])
+    elif damage == "garbage":
+        path.write_bytes(path.read_bytes().replace(b'"fields":[2]', b'"fields":"2"'))
+    elif damage == "wrong sizes":
+        existing = dataclasses.replace(existing, file_footer_size_in_bytes=existing.file_footer_size_in_bytes - 1)
+    else:
+        existing = dataclasses.replace(existing, statistics_path="nosuch://bucket/old.stats")
+    entry = draft_of(table, {"a": [1]}).write(state, [existing])
+    assert [b.fields for b in entry.blobs] == [(1,)]
+    assert "statistics of other columns are dropped" in caplog.text
+
+
+def test_an_entry_that_lists_more_than_its_file_has_costs_what_is_missing(table, state, draft_of, old):
+    existing = old(theta(2))
+    promised = dataclasses.replace(existing.blobs[0], fields=(3,))
+    entry = draft_of(table, {"a": [1]}).write(state, [dataclasses.replace(existing, blobs=(*existing.blobs, promised))])
+    assert [b.fields for b in entry.blobs] == [(1,), (2,)]
+
+
+def test_the_file_is_written_again_only_if_its_basis_has_changed(table, state, draft_of, old):
+    draft = draft_of(table, {"a": [1]})
+    first = draft.write(state, [])
+    assert draft.write(state, []) is first
+    second = draft.write(state, [old(theta(2))])
+    assert second.statistics_path != first.statistics_path
+    assert not Path(first.statistics_path).exists()
+    assert Path(second.statistics_path).exists()
+
+
+def test_a_changed_schema_is_a_changed_basis(table, state, draft_of):
+    draft = draft_of(table, {"a": [1], "b": [1]})
+    first = draft.write(state, [])
+    schema = state.document["schemas"][0]
+    without_a = {**state.document, "schemas": [{**schema, "fields": schema["fields"][1:]}]}
+    second = draft.write(parse_state(without_a, "v2"), [])
+    assert [b.fields for b in second.blobs] == [(2,)]
+    assert not Path(first.statistics_path).exists()
+
+
+def test_a_file_that_is_let_go_of_is_neither_deleted_nor_used_again(table, state, draft_of):
+    draft = draft_of(table, {"a": [1]})
+    first = draft.write(state, [])
+    draft.keep()
+    second = draft.write(state, [])
+    assert second.statistics_path != first.statistics_path
+    draft.discard()
+    assert Path(first.statistics_path).exists()
+    assert not Path(second.statistics_path).exists()
+
+
+def test_a_file_that_the_table_refers_to_is_not_deleted_when_the_next_is_written(table, state, draft_of):
+    draft = draft_of(table, {"a": [1]})
+    first = draft.write(state, [])
+    changed = parse_state({**state.document, "statistics": [entry_to_json(first)]}, "v2")
+    second = draft.write(changed, [first])
+    assert Path(first.statistics_path).exists()
+    assert second.blobs == first.blobs
+
+
+def test_discarding_is_idempotent_and_survives_a_store_that_fails(table, state, draft_of, monkeypatch, caplog):
+    draft = draft_of(table, {"a": [1]})
+    draft.discard()
+    path = draft.write(state, []).statistics_path
+
+    def refuse(self, uri):
+        raise StorageError(f"{uri}: no")
+
+    monkeypatch.setattr(LocalStore, "delete", refuse)
+    draft.discard()
+    assert path in caplog.text
+    draft.discard()
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(table, state, draft_of, tmp_path, monkeypatch):
+    def fail(self):
+        raise StorageError("no space left on device")
+
+    monkeypatch.setattr(PuffinWriter, "finish", fail)
+    with pytest.raises(StorageError, match="no space left"):
+        draft_of(table, {"a": [1]}).write(state, [])
+    assert [path.name for path in (tmp_path / "metadata").iterdir()] == ["v1.metadata.json"]

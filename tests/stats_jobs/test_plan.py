@@ -1,0 +1,93 @@
+"""Files become batches of about equal work, and every row group is in exactly one of them."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from puffin.tables.scan_task import ContentFile, FileScanTask
+from stats_jobs import plan
+from stats_jobs.plan import balance, plan_batches
+
+MIB = 1024 * 1024
+
+
+def task(size, name="f", offsets=(), spec_id=0):
+    file = ContentFile(
+        content="DATA",
+        file_path=name,
+        file_format="PARQUET",
+        spec_id=spec_id,
+        partition={},
+        record_count=1,
+        file_size_in_bytes=size,
+        split_offsets=tuple(offsets),
+    )
+    return FileScanTask(file, (), 0, size)
+
+
+def batches_of(tasks, parallelism=2, specs=None):
+    return plan_batches(tasks, (), parallelism=parallelism, specs=specs or {}, name_mapping=None, io_properties={})
+
+
+@settings(max_examples=150)
+@given(st.lists(st.integers(0, 10**9), max_size=40), st.integers(1, 12))
+def test_groups_are_balanced_within_the_largest_task_and_lose_none(sizes, count):
+    tasks = [task(size, str(i)) for i, size in enumerate(sizes)]
+    groups = balance(tasks, min(count, len(tasks)))
+    assert sorted(t.data_file.file_path for group in groups for t in group) == sorted(map(str, range(len(sizes))))
+    assert all(groups)
+    weights = [sum(t.length for t in group) for group in groups]
+    if weights:
+        assert max(weights) - min(weights) <= max(sizes) + len(sizes)
+
+
+FILES = st.lists(
+    st.integers(0, 600 * MIB).flatmap(
+        lambda size: st.tuples(st.just(size), st.lists(st.integers(4, max(size, 4)), max_size=8).map(sorted))
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=100)
+@given(FILES, st.integers(1, 8))
+def test_every_row_group_is_in_exactly_one_batch(files, parallelism):
+    batches = batches_of([task(size, str(i), offsets) for i, (size, offsets) in enumerate(files)], parallelism)
+    assert all(batch.tasks for batch in batches)
+    pieces = [piece for batch in batches for piece in batch.tasks]
+    for i, (size, offsets) in enumerate(files):
+        of_file = [piece for piece in pieces if piece.data_file.file_path == str(i)]
+        assert sum(piece.length for piece in of_file) == size
+        for offset in {o for o in offsets if o < size}:
+            assert sum(piece.start <= offset < piece.start + piece.length for piece in of_file) == 1
+
+
+def test_nothing_to_read_is_no_batch():
+    assert batches_of([]) == []
+
+
+def test_a_few_files_are_not_spread_over_more_batches_than_there_are_pieces():
+    assert len(batches_of([task(10), task(20)], parallelism=100)) == 2
+
+
+def test_a_large_file_is_split_for_every_core():
+    offsets = range(4, 512 * MIB, 16 * MIB)
+    batches = batches_of([task(512 * MIB, offsets=offsets)], parallelism=4)
+    assert 2 * 4 <= len(batches) <= 4 * plan.BATCHES_PER_CORE
+    assert {piece.start for batch in batches for piece in batch.tasks} - {0} <= set(offsets)
+
+
+def test_small_files_are_not_split():
+    batches = batches_of([task(plan.SMALLEST_SPLIT, offsets=range(4, plan.SMALLEST_SPLIT, 1000))], parallelism=64)
+    assert [len(batch.tasks) for batch in batches] == [1]
+
+
+def test_no_batch_is_so_large_that_losing_it_hurts():
+    tasks = [task(256 * MIB, str(i)) for i in range(64)]
+    batches = batches_of(tasks, parallelism=1)
+    assert max(sum(piece.length for piece in batch.tasks) for batch in batches) <= 1.5 * plan.LARGEST_BATCH
+
+
+def test_a_batch_carries_the_specs_of_its_own_files_only():
+    specs = {0: [], 1: [{"field-id": 1000}], 2: []}
+    (batch,) = batches_of([task(1, spec_id=1)], specs=specs)
+    assert batch.specs == {1: [{"field-id": 1000}]}

@@ -1,0 +1,99 @@
+"""Many processes commit to one table at the same moment: all of them succeed, and nobody's work is lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import StaticTable
+
+from puffin.tables.iceberg_patch import version_of
+from puffin.tables.load import load_table
+
+PROCESS = Path(__file__).parent / "committing_process.py"
+COLUMNS = tuple("abcdef")
+PATIENT = {
+    "commit.retry.num-retries": "100",
+    "commit.retry.min-wait-ms": "10",
+    "commit.retry.max-wait-ms": "200",
+}
+
+
+@pytest.fixture
+def race():
+    """Run writers of a table, of which each gets its turn when all are ready."""
+
+    def run(name: str, catalog: dict | None, whats: tuple[str, ...]) -> None:
+        command = [sys.executable, str(PROCESS), name, json.dumps(catalog)]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        writers = [subprocess.Popen([*command, what], text=True, **pipes) for what in whats]
+        try:
+            assert [writer.stdout.readline() for writer in writers] == ["ready\n"] * len(writers)
+            for writer in writers:
+                writer.stdin.write("go\n")
+                writer.stdin.flush()
+            said = [writer.communicate(timeout=60)[1] for writer in writers]
+            assert [writer.returncode for writer in writers] == [0] * len(writers), said
+        finally:
+            for writer in writers:
+                writer.kill()
+
+    return run
+
+
+@pytest.fixture
+def sql_table(tmp_path):
+    """A table with one row in a SQL catalog: the catalog, and its properties."""
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/warehouse"}
+    catalog = SqlCatalog("races", **properties)
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", pa.schema([(c, pa.int64()) for c in COLUMNS]), properties=PATIENT)
+    table.append(pa.table({column: pa.array([1], pa.int64()) for column in COLUMNS}))
+    return catalog, properties
+
+
+def check_statistics(state, root: Path, columns: int) -> None:
+    """Every column is there with its own count, and every statistics file was an entry's once."""
+    (entry,) = state.statistics.values()
+    assert [(b.fields, b.properties["ndv"]) for b in entry.blobs] == [((i,), str(i)) for i in range(1, columns + 1)]
+    # Files of attempts that lost are deleted; those of entries that were replaced are left for clean.
+    assert len(list(root.rglob("*.stats"))) == columns
+    assert list(root.rglob("*.tmp")) == []
+
+
+def test_a_directory_takes_the_statistics_of_all(race, table_document, tmp_path):
+    root = tmp_path / "t"
+    (root / "metadata").mkdir(parents=True)
+    document = table_document(root, columns=COLUMNS, properties=PATIENT)
+    (root / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
+    race(str(root), None, COLUMNS)
+    state = load_table(str(root)).load()
+    check_statistics(state, root, len(COLUMNS))
+    versions = {path.name for path in root.rglob("*.metadata.json")}
+    assert versions == {f"v{i}.metadata.json" for i in range(1, len(COLUMNS) + 2)}
+    assert state.metadata_location.endswith(f"/v{len(versions)}.metadata.json")
+    assert len(StaticTable.from_metadata(state.metadata_location).metadata.statistics) == 1
+
+
+def test_a_sql_catalog_takes_the_statistics_of_all(race, sql_table, tmp_path):
+    catalog, properties = sql_table
+    race("db.t", properties, COLUMNS)
+    state = load_table("db.t", catalog="races", catalog_properties=properties).load()
+    check_statistics(state, tmp_path, len(COLUMNS))
+    logged = [*(e["metadata-file"] for e in state.document["metadata-log"]), state.metadata_location]
+    assert [version_of(location) for location in logged] == list(range(2 + len(COLUMNS)))
+    assert {path.as_uri() for path in tmp_path.rglob("*.metadata.json")} == set(logged)
+    assert catalog.load_table("db.t").scan().count() == 1
+
+
+def test_no_append_is_lost_among_the_commits_of_statistics(race, sql_table, tmp_path):
+    catalog, properties = sql_table
+    race("db.t", properties, ("a", "append", "b", "append", "c"))
+    assert catalog.load_table("db.t").scan().count() == 1 + 2
+    state = load_table("db.t", catalog="races", catalog_properties=properties).load()
+    check_statistics(state, tmp_path, 3)

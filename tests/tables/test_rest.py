@@ -1,0 +1,257 @@
+"""
+Tables of REST catalogs, against a server that misbehaves as it is told; the well-behaved one is in the interop tests.
+
+The server keeps one table and its versions in files, so that its metadata log can be followed.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from puffin.errors import (
+    CommitUnknownError,
+    ConflictError,
+    SnapshotNotFound,
+    StorageError,
+    TableNotFound,
+    UnsupportedTableError,
+)
+from puffin.tables.commit import commit_statistics
+from puffin.tables.load import load_table
+
+TABLE = "/v1/namespaces/db/tables/t"
+ENDPOINTS = [f"{verb} /v1/{{prefix}}/namespaces/{{namespace}}/tables/{{table}}" for verb in ("GET", "POST")]
+
+
+class Server:
+    """
+    A REST catalog with the table ``db.t``.
+
+    Attributes:
+        commits: The body of every commit that was posted.
+        statuses: HTTP statuses with which the next commits are answered; 200 and 5xx ones are applied.
+        before: Called, each once and in order, when a commit has come in and is not yet applied.
+        ignored: Actions that are answered with success and not applied.
+        endpoints: What it says it can do.
+    """
+
+    def __init__(self, document: dict, directory: Path) -> None:
+        self.document = document
+        self.directory = directory
+        self.version = 0
+        self.commits: list[dict] = []
+        self.statuses: list[int] = []
+        self.before: list[Callable[[], None]] = []
+        self.ignored: set[str] = set()
+        self.endpoints = ENDPOINTS
+        self.location = ""
+        self.change()
+
+    def change(self, **fields) -> None:
+        log = [*self.document["metadata-log"]]
+        if self.location:
+            log.append({"timestamp-ms": self.version, "metadata-file": self.location})
+        self.version += 1
+        self.location = f"{self.directory}/{self.version:05d}.metadata.json"
+        self.document = {**self.document, "metadata-log": log, **fields}
+        Path(self.location).write_text(json.dumps(self.document))
+
+    def table(self) -> dict:
+        return {"metadata-location": self.location, "metadata": self.document, "config": {}}
+
+    def commit(self, body: dict) -> tuple[int, dict]:
+        self.commits.append(body)
+        status = self.statuses.pop(0) if self.statuses else 200
+        if status // 100 == 4:
+            return status, {"error": {"message": "no", "type": "Refused", "code": status}}
+        if self.before:
+            self.before.pop(0)()
+        for update in body["updates"]:
+            if update["action"] not in self.ignored:
+                others = [s for s in self.document["statistics"] if s["snapshot-id"] != update["snapshot-id"]]
+                new = [update["statistics"]] if update["action"] == "set-statistics" else []
+                self.change(statistics=others + new)
+        if status != 200:
+            return status, {"error": {"message": "hm", "type": "Failed", "code": status}}
+        return 200, {"metadata-location": self.location, "metadata": self.document}
+
+    def columns(self) -> list[int]:
+        (entry,) = self.document["statistics"]
+        return [field for blob in entry["blob-metadata"] for field in blob["fields"]]
+
+
+@pytest.fixture
+def server(table_document, tmp_path):
+    (tmp_path / "metadata").mkdir()
+    properties = {"commit.status-check.num-retries": "0"}
+    return Server(table_document(tmp_path, properties=properties), tmp_path / "metadata")
+
+
+@pytest.fixture
+def open_table(server):
+    """Opens the table, through pyiceberg's own client."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path.startswith("/v1/config"):
+                self.answer(200, {"defaults": {}, "overrides": {}, "endpoints": server.endpoints})
+            else:
+                self.answer(200, server.table())
+
+        def do_POST(self) -> None:
+            assert self.path == TABLE
+            self.answer(*server.commit(json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+
+        def answer(self, status: int, body: dict) -> None:
+            data = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *args) -> None:
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        uri = f"http://127.0.0.1:{http.server_port}"
+        yield lambda: load_table("db.t", catalog="fake", catalog_properties={"type": "rest", "uri": uri})
+    finally:
+        http.shutdown()
+        thread.join()
+        http.server_close()
+
+
+@pytest.fixture
+def commit(open_table, draft_of):
+    """Commit statistics of columns, as a job of its own."""
+
+    def run(**values):
+        table = open_table()
+        return commit_statistics(table, draft_of(table, values or {"a": [1]}), sleep=lambda _: None)
+
+    return run
+
+
+@pytest.fixture
+def files(tmp_path):
+    return lambda: sorted(str(path) for path in tmp_path.rglob("*.stats"))
+
+
+def test_the_entry_is_posted_with_what_it_was_made_for(server, commit):
+    """The table's identity and its schema are all that the protocol lets a statistics commit assert."""
+    entry = commit().entry
+    (body,) = server.commits
+    assert body["requirements"] == [
+        {"type": "assert-table-uuid", "uuid": server.document["table-uuid"]},
+        {"type": "assert-current-schema-id", "current-schema-id": 0},
+    ]
+    (update,) = body["updates"]
+    assert update["action"] == "set-statistics"
+    assert update["statistics"]["statistics-path"] == entry.statistics_path
+    assert update["statistics"]["file-footer-size-in-bytes"] == entry.file_footer_size_in_bytes
+
+
+def test_an_entry_that_was_overwritten_is_found_in_the_metadata_log_and_merged(server, commit):
+    server.before = [lambda: commit(b=[1, 2])]
+    assert commit(a=[1]).attempts == 2
+    assert server.columns() == [1, 2]
+
+
+def test_commits_in_between_that_are_not_about_statistics_cost_nothing(server, commit):
+    server.before = [lambda: server.change(properties={"x": "y"})]
+    assert commit().attempts == 1
+
+
+def test_a_version_before_ours_that_cannot_be_read_is_taken_for_the_base(server, commit, caplog):
+    """What it held cannot be known; that is said, and the commit stands."""
+
+    def change_in_secret() -> None:
+        server.change(properties={"x": "y"})
+        Path(server.location).unlink()
+
+    server.before = [change_in_secret]
+    assert commit().attempts == 1
+    assert "statistics of another job" in caplog.text
+
+
+def test_a_snapshot_that_expired_in_between_gets_its_entry_taken_away_again(server, commit, files):
+    server.before = [lambda: server.change(snapshots=[], **{"current-snapshot-id": None})]
+    with pytest.raises(SnapshotNotFound, match="expired"):
+        commit()
+    assert [body["updates"][0]["action"] for body in server.commits] == ["set-statistics", "remove-statistics"]
+    assert server.document["statistics"] == []
+    assert files() == []
+
+
+def test_an_entry_that_cannot_be_taken_away_again_keeps_its_file(server, commit, files):
+    """The table refers to it, though the snapshot is gone: that is left to clean."""
+    server.before = [lambda: server.change(snapshots=[], **{"current-snapshot-id": None})]
+    server.statuses = [200, 409]
+    with pytest.raises(SnapshotNotFound):
+        commit()
+    assert [entry["statistics-path"] for entry in server.document["statistics"]] == files()
+
+
+def test_a_server_that_ignores_statistics_is_found_out(server, commit, files):
+    server.ignored = {"set-statistics"}
+    with pytest.raises(CommitUnknownError, match="does not have it"):
+        commit()
+    assert len(files()) == 1
+
+
+def test_a_refused_assertion_is_a_conflict_and_tried_again(server, commit):
+    server.statuses = [409]
+    assert commit().attempts == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(400, StorageError), (401, StorageError), (403, StorageError), (404, TableNotFound), (422, StorageError)],
+)
+def test_a_clear_refusal_is_final_and_takes_the_file_with_it(server, commit, files, status, error):
+    server.statuses = [status] * 9
+    with pytest.raises(error, match=r"db\.t"):
+        commit()
+    assert files() == []
+    assert server.document["statistics"] == []
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+def test_a_server_error_is_unclear_and_looked_into(server, commit, status):
+    """Here the commit was done all the same."""
+    server.statuses = [status]
+    assert commit().attempts == 1
+    assert server.columns() == [1]
+
+
+def test_a_server_error_after_which_nothing_is_found_keeps_the_file(server, commit, files):
+    server.statuses = [500]
+    server.ignored = {"set-statistics"}
+    with pytest.raises(CommitUnknownError, match="no clear answer"):
+        commit()
+    assert len(files()) == 1
+
+
+def test_a_server_that_takes_no_commits_is_refused_without_asking(server, commit, files):
+    server.endpoints = ENDPOINTS[:1]
+    with pytest.raises(UnsupportedTableError, match="takes no commits"):
+        commit()
+    assert (server.commits, files()) == ([], [])
+
+
+def test_a_conflict_that_never_ends_takes_the_file_with_it(server, commit, files):
+    server.statuses = [409] * 9
+    with pytest.raises(ConflictError):
+        commit()
+    assert len(server.commits) == 5
+    assert files() == []

@@ -1,0 +1,307 @@
+"""Tables of SQL catalogs, on SQLite: pyiceberg makes them, and reads and appends to what was committed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from sqlalchemy import create_engine, event
+from sqlalchemy.exc import OperationalError
+
+from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound
+from puffin.tables.commit import commit_statistics
+from puffin.tables.iceberg_sql import IcebergSqlTable
+
+ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": pa.array([1, 1, 2], pa.int64())})
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    catalog = SqlCatalog("prod", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
+    catalog.create_namespace("db")
+    return catalog
+
+
+@pytest.fixture
+def written(catalog):
+    """A table with two snapshots, written by pyiceberg."""
+    table = catalog.create_table("db.t", ROWS.schema)
+    table.append(ROWS)
+    table.append(ROWS)
+    return table
+
+
+@pytest.fixture
+def table(catalog, written):
+    return IcebergSqlTable(catalog, "db.t")
+
+
+@pytest.fixture
+def register(catalog, table_document, tmp_path):
+    """Put a metadata document of any version into a file and make it a table of the catalog."""
+
+    def put(name: str = "v3.metadata.json", identifier: str = "db.t", **options):
+        root = tmp_path / "registered"
+        path = root / "metadata" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = json.dumps(table_document(root, **options)).encode()
+        path.write_bytes(gzip.compress(data) if "gz" in name else data)
+        catalog.create_namespace_if_not_exists(identifier.rpartition(".")[0])
+        catalog.register_table(identifier, f"file://{path}")
+        return IcebergSqlTable(catalog, identifier)
+
+    return put
+
+
+def row(catalog, name="t") -> tuple[str, str | None]:
+    """The current and the previous location, as the database has them."""
+    with catalog.engine.connect() as connection:
+        query = f"SELECT metadata_location, previous_metadata_location FROM iceberg_tables WHERE table_name = '{name}'"
+        return tuple(connection.exec_driver_sql(query).one())
+
+
+def document(location: str) -> dict:
+    data = Path(urlsplit(location).path).read_bytes()
+    return json.loads(gzip.decompress(data) if "gz" in location else data)
+
+
+def files(tmp_path, pattern) -> set[str]:
+    return {path.name for path in tmp_path.rglob(pattern)}
+
+
+# --- commits ------------------------------------------------------------------------------------------------------
+
+
+def test_a_commit_moves_the_row_to_the_next_version(catalog, table, draft_of):
+    before, _ = row(catalog)
+    committed = commit_statistics(table, draft_of(table, {"a": [1, 2, 3]}))
+    after, previous = row(catalog)
+    assert previous == before
+    assert after.rpartition("/")[2].startswith("00003-")
+    assert document(after)["metadata-log"][-1]["metadata-file"] == before
+    assert document(after)["statistics"][0]["statistics-path"] == committed.entry.statistics_path
+    assert committed.entry.statistics_path.startswith(f"{table.load().location}/metadata/")
+
+
+def test_pyiceberg_loads_the_table_and_appends_to_it(catalog, table, draft_of):
+    entry = commit_statistics(table, draft_of(table, {"a": [1, 2, 3], "b": [1, 2]})).entry
+    loaded = catalog.load_table("db.t")
+    assert [b.properties["ndv"] for b in loaded.metadata.statistics[0].blob_metadata] == ["3", "2"]
+    loaded.append(ROWS)
+    assert catalog.load_table("db.t").scan().count() == 9
+    assert table.load().statistics[entry.snapshot_id] == entry
+
+
+def test_an_append_that_comes_between_is_not_lost(catalog, table, written, draft_of):
+    draft = draft_of(table, {"a": [1, 2, 3]})
+    snapshot_id = draft.snapshot_id
+    write = draft.write
+
+    def write_and_lose(state, existing):
+        entry = write(state, existing)
+        if catalog.load_table("db.t").scan().count() == 6:
+            catalog.load_table("db.t").append(ROWS)
+        return entry
+
+    draft.write = write_and_lose
+    assert commit_statistics(table, draft, sleep=lambda _: None).attempts == 2
+    assert catalog.load_table("db.t").scan().count() == 9
+    assert set(table.load().statistics) == {snapshot_id}
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_every_format_version_is_committed_to_alike(register, draft_of, catalog, version):
+    """Version 3 too, which pyiceberg itself does not write."""
+    table = register(version=version)
+    commit_statistics(table, draft_of(table, {"a": [1, 2]}))
+    loaded = catalog.load_table("db.t")
+    assert loaded.format_version == version
+    assert loaded.metadata.statistics[0].blob_metadata[0].properties["ndv"] == "2"
+    assert loaded.metadata.statistics[0].blob_metadata[0].sequence_number == (0 if version == 1 else 1)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_what_nobody_here_has_heard_of_survives(register, draft_of, catalog, version):
+    unknown = {"deep": [1.5, 2**70, -0.0, None, "é\ud800"]}
+    table = register(version=version)
+    before = {**document(row(catalog)[0]), "unknown": unknown}
+    before["snapshots"][0]["unknown"] = unknown
+    Path(urlsplit(row(catalog)[0]).path).write_text(json.dumps(before))
+    commit_statistics(table, draft_of(table, {"a": [1, 2]}))
+    after = document(row(catalog)[0])
+    changed = {"statistics", "metadata-log", "last-updated-ms"}
+    assert {k: v for k, v in after.items() if k not in changed} == {k: v for k, v in before.items() if k not in changed}
+
+
+@pytest.mark.parametrize(
+    ("name", "following"),
+    [
+        ("v3.metadata.json", "00004-"),
+        ("00041-8a7e.metadata.json", "00042-"),
+        ("99999-8a7e.metadata.json", "100000-"),
+        ("exported.metadata.json", "00001-"),
+    ],
+)
+def test_the_next_version_is_numbered_one_up_whatever_the_last_is_called(register, draft_of, catalog, name, following):
+    table = register(name)
+    commit_statistics(table, draft_of(table, {"a": [1]}))
+    assert row(catalog)[0].rpartition("/")[2].startswith(following)
+
+
+def test_metadata_is_compressed_if_the_table_says_so(register, draft_of, catalog):
+    table = register("v3.gz.metadata.json", properties={"write.metadata.compression-codec": "gzip"})
+    commit_statistics(table, draft_of(table, {"a": [1]}))
+    assert row(catalog)[0].endswith(".gz.metadata.json")
+    assert len(catalog.load_table("db.t").metadata.statistics) == 1
+
+
+def test_metadata_and_statistics_go_where_the_table_wants_them(register, draft_of, catalog, tmp_path):
+    table = register(properties={"write.metadata.path": f"file://{tmp_path}/elsewhere/"})
+    entry = commit_statistics(table, draft_of(table, {"a": [1]})).entry
+    for location in (row(catalog)[0], entry.statistics_path):
+        assert location.rpartition("/")[0] == f"file://{tmp_path}/elsewhere"
+    assert files(tmp_path / "elsewhere", "*.stats")
+
+
+def test_superseded_metadata_is_deleted_if_the_table_says_so(register, draft_of, tmp_path):
+    table = register(
+        properties={
+            "write.metadata.previous-versions-max": "1",
+            "write.metadata.delete-after-commit.enabled": "true",
+        }
+    )
+    for values in ({"a": [1]}, {"b": [1]}, {"c": [1]}):
+        commit_statistics(table, draft_of(table, values))
+    assert {name.partition("-")[0] for name in files(tmp_path, "*.metadata.json")} == {"00005", "00006"}
+
+
+def test_namespaces_have_levels(catalog, register, draft_of):
+    table = register(identifier="a.b.t")
+    commit_statistics(table, draft_of(table, {"a": [1]}))
+    assert len(catalog.load_table(("a", "b", "t")).metadata.statistics) == 1
+
+
+def test_the_same_table_of_another_catalog_in_the_database_is_left_alone(catalog, written, tmp_path, draft_of):
+    other = SqlCatalog("other", **catalog.properties)
+    other.create_namespace("db")
+    other.register_table("db.t", written.metadata_location)
+    table = IcebergSqlTable(catalog, "db.t")
+    commit_statistics(table, draft_of(table, {"a": [1]}))
+    assert other.load_table("db.t").metadata_location == written.metadata_location
+
+
+# --- races and failures -------------------------------------------------------------------------------------------
+
+
+def test_a_row_that_has_moved_is_a_conflict_and_leaves_nothing(catalog, table, draft_of, tmp_path):
+    base = table.load()
+    entry = draft_of(table, {"a": [1]}).write(base, [])
+    catalog.load_table("db.t").append(ROWS)
+    current, before = row(catalog), files(tmp_path, "*.metadata.json")
+    with pytest.raises(ConflictError):
+        table.commit(base, entry)
+    assert (row(catalog), files(tmp_path, "*.metadata.json")) == (current, before)
+
+
+def test_a_table_that_was_dropped_is_not_there(catalog, table, draft_of, tmp_path):
+    draft = draft_of(table, {"a": [1]})
+    catalog.drop_table("db.t")
+    with pytest.raises(TableNotFound, match=r"db\.t"):
+        commit_statistics(table, draft)
+    assert files(tmp_path, "*.stats") == set()
+
+
+def test_a_locked_database_is_a_conflict_and_leaves_nothing(catalog, table, draft_of, tmp_path):
+    base = table.load()
+    entry = draft_of(table, {"a": [1]}).write(base, [])
+    before = files(tmp_path, "*.metadata.json")
+    catalog.engine = create_engine(catalog.properties["uri"], connect_args={"timeout": 0.01})
+    with sqlite3.connect(tmp_path / "catalog.db") as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(ConflictError, match="locked"):
+            table.commit(base, entry)
+        other.rollback()
+    assert files(tmp_path, "*.metadata.json") == before
+    table.commit(base, entry)
+
+
+def test_a_database_that_is_locked_at_commit_is_a_conflict_too(catalog, table, draft_of, tmp_path):
+    """A reader holds off the commit, not the update before it; SQLite has written nothing then."""
+    base = table.load()
+    entry = draft_of(table, {"a": [1]}).write(base, [])
+    before = row(catalog), files(tmp_path, "*.metadata.json")
+    catalog.engine = create_engine(catalog.properties["uri"], connect_args={"timeout": 0.01})
+    with sqlite3.connect(tmp_path / "catalog.db") as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM iceberg_tables").fetchone()
+        with pytest.raises(ConflictError, match="locked"):
+            table.commit(base, entry)
+        reader.rollback()
+    assert (row(catalog), files(tmp_path, "*.metadata.json")) == before
+    table.commit(base, entry)
+    assert table.load().statistics[entry.snapshot_id] == entry
+
+
+def test_another_failure_of_the_database_is_not_a_conflict_and_leaves_nothing(catalog, table, draft_of, tmp_path):
+    """Trying again would not cure it."""
+    base = table.load()
+    entry = draft_of(table, {"a": [1]}).write(base, [])
+    before = files(tmp_path, "*.metadata.json")
+    with catalog.engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE iceberg_tables RENAME TO gone")
+    with pytest.raises(StorageError, match="no such table"):
+        table.commit(base, entry)
+    assert files(tmp_path, "*.metadata.json") == before
+    with pytest.raises(StorageError, match="no such table"):
+        table.load()
+
+
+def test_a_failure_of_the_commit_itself_is_unclear_and_keeps_the_metadata(catalog, table, draft_of, tmp_path):
+    base = table.load()
+    entry = draft_of(table, {"a": [1]}).write(base, [])
+    before = files(tmp_path, "*.metadata.json")
+
+    def lose_the_connection(_):
+        raise OperationalError("COMMIT", {}, Exception("server closed the connection unexpectedly"))
+
+    event.listen(catalog.engine, "commit", lose_the_connection)
+    with pytest.raises(CommitUnknownError, match="server closed the connection"):
+        table.commit(base, entry)
+    assert len(files(tmp_path, "*.metadata.json") - before) == 1
+
+
+@pytest.mark.parametrize("state", ["40001", "40P01", "55P03"])
+def test_a_transaction_that_the_database_gave_up_is_a_conflict(catalog, table, draft_of, state):
+    """PostgreSQL tells a lost race by its SQLSTATE, and may tell it at commit only."""
+    base = table.load()
+    entry = draft_of(table, {"a": [1]}).write(base, [])
+    cause = Exception("could not serialize access")
+    cause.sqlstate = state
+
+    def give_up(_):
+        raise OperationalError("COMMIT", {}, cause)
+
+    event.listen(catalog.engine, "commit", give_up)
+    with pytest.raises(ConflictError, match="serialize"):
+        table.commit(base, entry)
+
+
+def test_metadata_that_is_replaced_and_deleted_while_it_is_read_is_read_again(catalog, table, draft_of, monkeypatch):
+    old = row(catalog)[0]
+    locate = table._location
+
+    def locate_and_lose():
+        location = locate()
+        if location == old:
+            catalog.load_table("db.t").append(ROWS)
+            Path(urlsplit(old).path).unlink()
+        return location
+
+    monkeypatch.setattr(table, "_location", locate_and_lose)
+    assert table.load().metadata_location == row(catalog)[0]
