@@ -181,6 +181,8 @@ def _current(
     entry = state.statistics.get(snapshot.snapshot_id)
     if options.mode != AUTO or entry is None:
         return None
+    if not all(state.field_ids.issuperset(blob.fields) for blob in entry.blobs):
+        return None  # a blob for a field that is gone makes Spark's planner fail: only a new entry takes it out
     answers = tuple(dataclasses.replace(a, basis=CARRIED) for a in answer_columns(table, state, snapshot, columns))
     sizes = (lg_k_of(blob.properties) for column in columns if (blob := entry.sketch_of(column.field_id)))
     if all(answer.source == SNAPSHOT for answer in answers) and all(size == options.lg_k for size in sizes):

@@ -18,6 +18,7 @@ from puffin.tables.scan_task import FileScanTask, ScanBatch
 BATCHES_PER_CORE = 3
 SMALLEST_SPLIT = 8 * 1024 * 1024  # bytes; opening a file once more costs about as much as decoding this
 LARGEST_BATCH = 1024 * 1024 * 1024  # bytes
+MOST_BATCHES = 100_000  # what a driver can schedule, should sizes in the metadata be absurd
 
 
 def plan_batches(
@@ -36,7 +37,7 @@ def plan_batches(
         parallelism: How many tasks can run at once.
     """
     total = sum(task.length for task in tasks)
-    batches = max(parallelism * BATCHES_PER_CORE, -(-total // LARGEST_BATCH))
+    batches = max(parallelism * BATCHES_PER_CORE, min(-(-total // LARGEST_BATCH), MOST_BATCHES))
     target = max(SMALLEST_SPLIT, total // batches)
     splits = [split for task in tasks for split in split_task(task, target)]
     return [

@@ -53,16 +53,7 @@ def read_records(data: bytes, wanted: Wanted, where: str) -> Iterator[dict[int, 
         yield from _records(data, wanted)
     except UnsupportedTableError as exc:
         raise UnsupportedTableError(f"{where}: {exc}") from exc
-    except (
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-        struct.error,
-        zlib.error,
-        OSError,
-    ) as exc:
+    except _MALFORMED as exc:
         raise CorruptMetadataError(f"{where}: expected an Avro file: {' '.join(str(exc).split())}") from exc
 
 
@@ -96,11 +87,11 @@ def _records(data: bytes, wanted: Wanted) -> Iterator[dict[int, Any]]:
     decompress = codec_named(header.get("avro.codec", b"null").decode())
     read = _compiled(json.loads(header["avro.schema"]), wanted, {})
     while cursor.at < len(data):
-        count = _bounded(_long(cursor), cursor)
+        count = _long(cursor)
         block = _Cursor(decompress(cursor.take(_long(cursor))))
         if cursor.take(_SYNC_SIZE) != sync:
             raise ValueError(f"another sync marker than the header's before offset {cursor.at}")
-        for _ in range(count):
+        for _ in range(_bounded(count, block)):
             yield read(block)
 
 

@@ -199,10 +199,6 @@ def _encode_fixed_size(array: pa.Array) -> Iterator[SerializedValues]:
 
 
 def _byte_strings_of(array: pa.Array) -> ByteStrings:
-    if arrow_types.is_string_view(array.type):
-        array = array.cast(pa.large_string())
-    elif arrow_types.is_binary_view(array.type):
-        array = array.cast(pa.large_binary())
     is_large = arrow_types.is_large_string(array.type) or arrow_types.is_large_binary(array.type)
     stored = np.dtype("<i8" if is_large else "<i4")
     _, offsets, data = array.buffers()

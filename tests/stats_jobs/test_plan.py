@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from puffin.tables.scan_task import ContentFile, FileScanTask
 from stats_jobs import plan
-from stats_jobs.plan import balance, plan_batches
+from stats_jobs.plan import MOST_BATCHES, balance, plan_batches
 
 MIB = 1024 * 1024
 
@@ -91,3 +91,8 @@ def test_a_batch_carries_the_specs_of_its_own_files_only():
     specs = {0: [], 1: [{"field-id": 1000}], 2: []}
     (batch,) = batches_of([task(1, spec_id=1)], specs=specs)
     assert batch.specs == {1: [{"field-id": 1000}]}
+
+
+def test_an_absurd_size_in_the_metadata_plans_no_absurd_number_of_batches():
+    """A manifest can claim any size; the driver schedules no billions of tasks for it."""
+    assert len(batches_of([task(2**62)])) <= MOST_BATCHES + 1

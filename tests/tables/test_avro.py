@@ -196,6 +196,12 @@ def test_a_schema_that_is_none_is_corrupt(schema):
         list(read_records(avro_file([b"\0"], schema=schema), EVERYTHING, "x"))
 
 
+def test_a_block_may_hold_more_records_than_it_has_bytes_compressed():
+    data = avro_file([ONE] * 5000, codec="deflate", compress=deflate)
+    assert len(data) < 5000
+    assert list(read_records(data, {0: None}, "x")) == [{0: True}] * 5000
+
+
 @pytest.mark.parametrize("count", [-1, 2**40])
 def test_a_count_beyond_the_bytes_is_corrupt_before_anything_is_made(count):
     block = long(count) + sized(b"") + SYNC

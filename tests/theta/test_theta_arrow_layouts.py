@@ -104,3 +104,11 @@ def test_zeros_and_nans_are_told_apart_by_their_bits() -> None:
     """-0.0 and 0.0 are two values; one NaN is one value however often it comes."""
     sketch = ThetaSketch.from_arrow(pa.array([0.0, -0.0, float("nan"), float("nan")]), "double")
     assert sketch.ndv == 3
+
+
+@pytest.mark.parametrize("view", [pa.string_view(), pa.binary_view()])
+def test_nulls_among_views(view: pa.DataType) -> None:
+    """NULL is no value in a view array either, in a dictionary of views as little."""
+    array = pa.array(["a", None, "b", "longer than a view holds", None], pa.string()).cast(view)
+    whole = ThetaSketch.from_arrow(array, "string")
+    assert whole == ThetaSketch.from_arrow(pa.array(["a", "b", "longer than a view holds"]), "string")
