@@ -1,5 +1,5 @@
 """
-Reading a scan task: the live values of each column, in batches of bounded bytes.
+Reading a scan task: the live values of each column.
 
 This is what runs where the data is. It knows one task at a time and nothing of Spark: files come in through
 a store, Arrow arrays go out, rows that a delete file names are left out.
@@ -8,9 +8,8 @@ a store, Arrow arrays go out, rows that a delete file names are left out.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -21,34 +20,12 @@ from puffin.deletion_vector import DeletionVector
 from puffin.errors import CorruptDataFileError, CorruptDeletionVectorError, StorageError, UsageError
 from puffin.storage import Store
 from puffin.tables.parquet_columns import FileColumn, field_id_of, locate_columns, partition_constants
+from puffin.tables.parquet_rows import ParquetRows, Rows, open_parquet
 from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch
-
-BATCH_BYTES = 32 * 1024 * 1024  # what a batch of rows should take in memory, by the file's own uncompressed sizes
-MAX_BATCH_ROWS = 128 * 1024
-
-_LARGEST_DICTIONARY = 2 * 1024 * 1024  # bytes; where writers give a dictionary up
-_STRING_LENGTH_SIZE = 4  # bytes before every plain string
-_INT96_UNIT = "us"
 
 # The columns of a position delete file by id (spec, "Reserved Field IDs") and name.
 _FILE_PATH, _POS = (2147483546, "file_path"), (2147483545, "pos")
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, CorruptDeletionVectorError, UsageError)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Rows:
-    """
-    Some live rows of a file.
-
-    Attributes:
-        count: How many.
-        columns: Their values by field id; null where the row has none.
-        bytes_read: Compressed bytes of the column chunks that were opened for them.
-    """
-
-    count: int
-    columns: Mapping[int, pa.Array]
-    bytes_read: int
 
 
 class TaskReader:
@@ -74,31 +51,9 @@ class TaskReader:
             yield from self._read_parquet(task, source)
 
     def _read_parquet(self, task: FileScanTask, source: pa.NativeFile) -> Iterator[Rows]:
-        parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit=_INT96_UNIT)
+        parquet = open_parquet(source)
         columns = self._locate(task.data_file, parquet.schema_arrow)
-        deleted = self._deleted_rows(task)
-        paths = [".".join(column.names) for column in columns if column.names]
-        leaves = _leaves(parquet.schema, paths)
-        metadata = parquet.metadata
-        if dictionaries := _dictionary_encoded(metadata, leaves):
-            parquet = pq.ParquetFile(
-                source, metadata=metadata, read_dictionary=dictionaries, coerce_int96_timestamp_unit=_INT96_UNIT
-            )
-        stop = _stop(task)
-        first_row = 0
-        for index in range(metadata.num_row_groups):
-            group = metadata.row_group(index)
-            if task.start <= _begin(group) < stop:
-                chunks = [group.column(leaf) for leaf in leaves]
-                compressed = sum(chunk.total_compressed_size for chunk in chunks)
-                uncompressed = sum(chunk.total_uncompressed_size for chunk in chunks)
-                rows = min(MAX_BATCH_ROWS, max(1, BATCH_BYTES * group.num_rows // max(1, uncompressed)))
-                at = first_row
-                for batch in _row_batches(parquet, index, group, paths, rows):
-                    yield _live(batch, columns, deleted, at, compressed)
-                    at += batch.num_rows
-                    compressed = 0
-            first_row += group.num_rows
+        yield from ParquetRows(source, parquet, columns, self._deleted_rows(task)).read(task.start, _stop(task))
 
     def _locate(self, file: ContentFile, schema: pa.Schema) -> tuple[FileColumn, ...]:
         return locate_columns(
@@ -160,63 +115,7 @@ def _name_of(schema: pa.Schema, field_id: int, name: str) -> str:
     return next((field.name for field in schema if field_id_of(field) == field_id), name)
 
 
-def _row_batches(
-    parquet: pq.ParquetFile, index: int, group: pq.RowGroupMetaData, paths: list[str], rows: int
-) -> Iterator[pa.RecordBatch]:
-    if paths:
-        yield from parquet.iter_batches(rows, row_groups=[index], columns=paths, use_threads=False)
-    else:
-        # Every column is a constant here: only the number of rows comes from the file.
-        for start in range(0, group.num_rows, rows):
-            length = min(rows, group.num_rows - start)
-            yield pa.RecordBatch.from_struct_array(pa.nulls(length, pa.struct([])))
-
-
-def _live(
-    batch: pa.RecordBatch, columns: tuple[FileColumn, ...], deleted: DeletionVector | None, at: int, bytes_read: int
-) -> Rows:
-    arrays = {column.column.field_id: column.read(batch) for column in columns}
-    if deleted is None:
-        return Rows(batch.num_rows, arrays, bytes_read)
-    live = deleted.live_mask(at, at + batch.num_rows)
-    mask = pa.array(live)
-    return Rows(int(live.sum()), {key: array.filter(mask) for key, array in arrays.items()}, bytes_read)
-
-
 def _stop(task: FileScanTask) -> float:
     # The last piece takes all that is left, should the file be longer than its manifest says.
     stop = task.start + task.length
     return math.inf if stop >= task.data_file.file_size_in_bytes else stop
-
-
-def _begin(group: pq.RowGroupMetaData) -> int:
-    if group.num_columns == 0:
-        return 0
-    chunk = group.column(0)
-    dictionary = chunk.dictionary_page_offset
-    return int(chunk.data_page_offset if not dictionary else min(dictionary, chunk.data_page_offset))
-
-
-def _leaves(schema: pq.ParquetSchema, paths: list[str]) -> list[int]:
-    """The places of the file's leaf columns that reading these dotted paths opens."""
-    below = tuple(f"{path}." for path in paths)
-    return [i for i in range(len(schema)) if schema.column(i).path in paths or schema.column(i).path.startswith(below)]
-
-
-def _dictionary_encoded(metadata: pq.FileMetaData, leaves: list[int]) -> list[str]:
-    """
-    The paths of the string columns that are stored as dictionaries with indices, all but a few values.
-
-    Decoded, such a value would take its length in every row that has it, of which the file's sizes give no idea.
-    They are known by their size: a plain string takes four bytes for its length alone, an index less.
-    """
-    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-    found = []
-    for leaf in leaves:
-        chunks = [group.column(leaf) for group in groups]
-        size = sum(chunk.total_uncompressed_size for chunk in chunks)
-        values = sum(chunk.num_values for chunk in chunks)
-        is_string = all(chunk.physical_type == "BYTE_ARRAY" and chunk.has_dictionary_page for chunk in chunks)
-        if chunks and is_string and size <= len(chunks) * _LARGEST_DICTIONARY + values * _STRING_LENGTH_SIZE:
-            found.append(chunks[0].path_in_schema)
-    return found

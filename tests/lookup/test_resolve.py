@@ -103,7 +103,7 @@ def test_the_past_is_answered_by_its_own_past(table_of, entry_of):
     assert answers(table, snapshot_id=20) == [("a", 20, 20, "snapshot")]
     assert answers(table, as_of_ms=2500) == [("a", 20, 20, "snapshot")]
     assert answers(table, as_of_ms=2000) == [("a", 20, 20, "snapshot")]
-    with pytest.raises(SnapshotNotFound, match="as old as 1970-01-01T00:00:00.999"):
+    with pytest.raises(SnapshotNotFound, match=r"as old as 1970-01-01T00:00:00\.999"):
         answers(table, as_of_ms=999)
 
 

@@ -273,11 +273,11 @@ def read_batch(batch: ScanBatch) -> Answer:
     reader = TaskReader(batch, store_for)
     for task in batch.tasks:
         for live in reader.read(task):
-            assert all(len(array) == live.count for array in live.columns.values())
             rows += live.count
             bytes_read += live.bytes_read
             for column in batch.columns:
-                builders[column.field_id].update(live.columns[column.field_id], column.type)
+                if column.field_id in live.columns:
+                    builders[column.field_id].update(live.columns[column.field_id], column.type)
     sketches = {column.name: builders[column.field_id].compact() for column in batch.columns}
     return Answer(sketches, rows, bytes_read, len(batch.tasks))
 

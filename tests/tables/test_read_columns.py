@@ -128,7 +128,7 @@ def test_lists_and_maps_beside_a_column_are_not_read(make_table):
     assert answer.sketches == {"id": sketch_of([1, 2], "long"), "st.v": sketch_of([1, 2], "long")}
     group = pq.read_metadata(path).row_group(0)
     chunks = {group.column(i).path_in_schema: group.column(i).total_compressed_size for i in range(group.num_columns)}
-    assert answer.bytes_read == chunks["id"] + chunks["st.v"]
+    assert 0 < answer.bytes_read <= chunks["id"] + chunks["st.v"]
 
 
 def test_a_file_with_something_else_where_the_table_has_a_struct_is_corrupt(make_table):

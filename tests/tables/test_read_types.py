@@ -12,7 +12,8 @@ import pytest
 
 from puffin.errors import CorruptDataFileError, CorruptError, FileNotFound
 from puffin.storage import store_for
-from puffin.tables import iceberg_read
+from puffin.tables import parquet_rows
+from puffin.tables.iceberg_read import TaskReader
 from puffin.tables.scan_task import ScanBatch
 from puffin.theta import ThetaSketch
 
@@ -93,7 +94,9 @@ def test_values_are_those_that_were_written(make_table, type_string, values, opt
     assert answer.rows == len(values)
     group_bytes = pq.read_metadata(path)
     chunks = [group_bytes.row_group(i) for i in range(group_bytes.num_row_groups)]
-    assert answer.bytes_read == sum(g.column(c).total_compressed_size for g in chunks for c in range(2))
+    stored = sum(g.column(c).total_compressed_size for g in chunks for c in range(2))
+    # Of a chunk that is all dictionary, the page that holds it is enough.
+    assert answer.bytes_read == stored or (0 < answer.bytes_read < stored and options.get("use_dictionary", True))
 
 
 DAYS, DAY = pa.array([-1, 0, 19_000], pa.date32()), 86_400_000_000
@@ -172,14 +175,14 @@ def largest_batch(table):
         name_mapping=None,
         io_properties={},
     )
-    reader = iceberg_read.TaskReader(batch, store_for)
-    return max(live.columns[1].nbytes for task in batch.tasks for live in reader.read(task))
+    reader = TaskReader(batch, store_for)
+    return max(live.columns[1].nbytes for task in batch.tasks for live in reader.read(task) if live.columns)
 
 
 @pytest.mark.parametrize("distinct", [1, 20, 8000])
 @pytest.mark.parametrize("use_dictionary", [True, False])
 def test_batches_of_wide_strings_stay_small(make_table, monkeypatch, distinct, use_dictionary):
-    monkeypatch.setattr(iceberg_read, "BATCH_BYTES", 1 << 20)
+    monkeypatch.setattr(parquet_rows, "BATCH_BYTES", 1 << 20)
     table = make_table([(1, "c", "string")])
     values = pa.array([f"{i % distinct}" * 1000 for i in range(8000)])
     path = table.write(

@@ -1,0 +1,176 @@
+"""
+The live values of a Parquet file's columns, each column chunk read the cheapest way that counts every value.
+
+A chunk whose dictionary page alone will do is never decoded; of a string chunk that is all indices, the dictionary
+and the indices are read; anything else is read as it is (``parquet_plan`` says which). Rows come in batches of
+bounded bytes, and a column chunk is streamed rather than held, so that memory does not grow with the file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from puffin.deletion_vector import DeletionVector
+from puffin.tables.parquet_columns import FileColumn
+from puffin.tables.parquet_plan import ChunkPlanner, Path, Route
+
+BATCH_BYTES = 32 * 1024 * 1024  # what a batch of rows should take in memory, by the file's own uncompressed sizes
+MAX_BATCH_ROWS = 128 * 1024
+
+_STREAM_BUFFER = 8 * 1024 * 1024  # bytes of a column chunk that are held at a time
+_INT96_UNIT = "us"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rows:
+    """
+    Some live rows of a file.
+
+    Attributes:
+        count: How many.
+        columns: Values by field id, null where a row has none. A column may be left out, if its values have come
+            before, or hold each of its values once instead of one for each row.
+        bytes_read: Compressed bytes of the column chunks, or pages of them, that were opened for these.
+    """
+
+    count: int
+    columns: Mapping[int, pa.Array]
+    bytes_read: int
+
+
+def open_parquet(source: pa.NativeFile) -> pq.ParquetFile:
+    """The file with its footer read."""
+    return _open(source, None, ())
+
+
+class ParquetRows:
+    """
+    Reads row groups of one file.
+
+    Args:
+        parquet: What `open_parquet` made of ``source``.
+        deleted: Positions of rows to leave out.
+    """
+
+    def __init__(
+        self,
+        source: pa.NativeFile,
+        parquet: pq.ParquetFile,
+        columns: Sequence[FileColumn],
+        deleted: DeletionVector | None,
+    ) -> None:
+        self._source = source
+        self._columns = columns
+        self._deleted = deleted
+        self._metadata = parquet.metadata
+        self._planner = ChunkPlanner(parquet.metadata, parquet.schema_arrow)
+        self._leaf_paths = [parquet.schema.column(i).path for i in range(len(parquet.schema))]
+        self._opened: dict[tuple[str, ...], pq.ParquetFile] = {(): parquet}
+
+    def read(self, start: int, stop: float) -> Iterator[Rows]:
+        """The live rows of the row groups that begin in this range of bytes; errors are pyarrow's."""
+        first_row = 0
+        for index in range(self._metadata.num_row_groups):
+            group = self._metadata.row_group(index)
+            if start <= _begin(group) < stop:
+                yield from self._read_group(index, group, first_row)
+            first_row += group.num_rows
+
+    def _read_group(self, index: int, group: pq.RowGroupMetaData, first_row: int) -> Iterator[Rows]:
+        paths = [column.names for column in self._columns if column.names and column.constant is None]
+        plans = self._planner.plan(index, paths, every_row=self._deleted is None)
+        rest: list[FileColumn] = []
+        values: dict[int, pa.Array] = {}
+        bytes_read = 0
+        for column in self._columns:
+            plan = plans.get(column.names) if column.constant is None else None
+            found = None if plan is None else plan.dictionary_values(self._source)
+            if plan is None or plan.chunk is None or found is None:
+                rest.append(column)
+            else:
+                values[column.column.field_id] = found
+                bytes_read += plan.chunk.dictionary_page_size
+        if not rest:
+            yield Rows(group.num_rows, values, bytes_read)
+            return
+        if values:
+            yield Rows(0, values, bytes_read)
+        as_dictionary = {path for path, plan in plans.items() if plan.route is Route.READ_AS_DICTIONARY}
+        yield from self._read_rows(index, group, rest, as_dictionary, first_row)
+
+    def _read_rows(
+        self,
+        index: int,
+        group: pq.RowGroupMetaData,
+        columns: Sequence[FileColumn],
+        as_dictionary: set[Path],
+        first_row: int,
+    ) -> Iterator[Rows]:
+        paths = [".".join(column.names) for column in columns if column.names]
+        chunks = [group.column(leaf) for leaf in self._leaves(paths)]
+        bytes_read = sum(chunk.total_compressed_size for chunk in chunks)
+        uncompressed = sum(chunk.total_uncompressed_size for chunk in chunks)
+        rows = min(MAX_BATCH_ROWS, max(1, BATCH_BYTES * group.num_rows // max(1, uncompressed)))
+        at = first_row
+        parquet = self._reading_as_dictionary(tuple(sorted(".".join(path) for path in as_dictionary)))
+        for batch in _row_batches(parquet, index, group, paths, rows):
+            yield _live(batch, columns, self._deleted, at, bytes_read)
+            at += batch.num_rows
+            bytes_read = 0
+
+    def _leaves(self, paths: list[str]) -> list[int]:
+        """The places of the file's leaf columns that reading these dotted paths opens."""
+        below = tuple(f"{path}." for path in paths)
+        return [i for i, path in enumerate(self._leaf_paths) if path in paths or path.startswith(below)]
+
+    def _reading_as_dictionary(self, paths: tuple[str, ...]) -> pq.ParquetFile:
+        # Which columns are read as dictionaries is said when a file is opened; its footer is not read again.
+        if paths not in self._opened:
+            self._opened[paths] = _open(self._source, self._metadata, paths)
+        return self._opened[paths]
+
+
+def _open(source: pa.NativeFile, metadata: pq.FileMetaData | None, as_dictionary: Sequence[str]) -> pq.ParquetFile:
+    return pq.ParquetFile(
+        source,
+        metadata=metadata,
+        read_dictionary=list(as_dictionary),
+        coerce_int96_timestamp_unit=_INT96_UNIT,
+        buffer_size=_STREAM_BUFFER,
+        pre_buffer=False,
+    )
+
+
+def _row_batches(
+    parquet: pq.ParquetFile, index: int, group: pq.RowGroupMetaData, paths: list[str], rows: int
+) -> Iterator[pa.RecordBatch]:
+    if paths:
+        yield from parquet.iter_batches(rows, row_groups=[index], columns=paths, use_threads=False)
+    else:
+        # Every column is a constant here: only the number of rows comes from the file.
+        for start in range(0, group.num_rows, rows):
+            length = min(rows, group.num_rows - start)
+            yield pa.RecordBatch.from_struct_array(pa.nulls(length, pa.struct([])))
+
+
+def _live(
+    batch: pa.RecordBatch, columns: Sequence[FileColumn], deleted: DeletionVector | None, at: int, bytes_read: int
+) -> Rows:
+    arrays = {column.column.field_id: column.read(batch) for column in columns}
+    if deleted is None:
+        return Rows(batch.num_rows, arrays, bytes_read)
+    live = deleted.live_mask(at, at + batch.num_rows)
+    mask = pa.array(live)
+    return Rows(int(live.sum()), {key: array.filter(mask) for key, array in arrays.items()}, bytes_read)
+
+
+def _begin(group: pq.RowGroupMetaData) -> int:
+    if group.num_columns == 0:
+        return 0
+    chunk = group.column(0)
+    dictionary = chunk.dictionary_page_offset
+    return int(chunk.data_page_offset if not dictionary else min(dictionary, chunk.data_page_offset))

@@ -1,0 +1,198 @@
+"""
+Thrift's compact protocol, as far as Parquet's headers need it: structs by field id, read and written.
+
+::
+
+    field:   id delta << 4 │ type      delta 0: the id follows, zigzag       ┐ a struct is its fields
+    list:    size << 4 │ type          size 15: the size follows, varint     │ and a zero byte
+    integer: varint of the zigzag      binary: varint length, bytes          ┘
+
+What is wanted is said by a shape, and everything else is stepped over without becoming a value: most of a footer is
+statistics. Maps are unknown here, since Parquet has none. Nothing is trusted: lengths and counts are held against the
+bytes there are, and nesting is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+Shape: TypeAlias = "Mapping[int, Shape | None]"
+"""The wanted fields of a struct, and what is wanted inside them; under None a struct stays the bytes it is."""
+
+Written: TypeAlias = tuple[int, bytes]
+"""A value ready to be a field: its type and its bytes."""
+
+MALFORMED = (ValueError, IndexError)
+"""What reading raises where the bytes are not of the protocol."""
+
+MAX_DEPTH = 32
+"""How deep structs and lists may nest; Parquet's own go to eight."""
+
+_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
+_BOOLEANS = frozenset((_TRUE, _FALSE))
+_INTEGERS = frozenset((_I16, _I32, _I64))
+_SEQUENCES = frozenset((_LIST, _SET))
+_FIXED_SIZES = {_BYTE: 1, _DOUBLE: 8}
+_LONG_COUNT = 15
+_MAX_SHIFT = 63
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+def read_struct(data: bytes, at: int, shape: Shape, depth: int = MAX_DEPTH) -> tuple[dict[int, Any], int]:
+    """
+    Read the wanted fields of the struct at an offset.
+
+    Returns:
+        The fields by id, those that are there, and the offset after the struct. Integers are int, binaries bytes,
+        lists list.
+
+    Raises:
+        ValueError, IndexError: The bytes are not such a struct (``MALFORMED``).
+    """
+    fields: dict[int, Any] = {}
+    field_id = 0
+    while header := data[at]:
+        at += 1
+        if header >> 4:
+            field_id += header >> 4
+        else:
+            field_id, at = _zigzag(data, at)
+        if field_id in shape:
+            fields[field_id], at = _read(data, at, header & 0x0F, shape[field_id], depth - 1)
+        else:
+            at = _skip(data, at, header & 0x0F, depth - 1)
+    return fields, at + 1
+
+
+def _read(data: bytes, at: int, kind: int, shape: Shape | None, depth: int) -> tuple[Any, int]:
+    if kind in _INTEGERS:
+        return _zigzag(data, at)
+    if kind == _BINARY:
+        size, at = _varint(data, at)
+        return data[at : _end(data, at, size)], at + size
+    if kind == _STRUCT and shape is not None and depth > 0:
+        return read_struct(data, at, shape, depth)
+    if kind == _STRUCT:
+        end = _skip(data, at, kind, depth)
+        return data[at:end], end
+    if kind in _SEQUENCES and depth > 0:
+        count, kind, at = _list_header(data, at)
+        values = []
+        for _ in range(count):
+            value, at = _read(data, at, kind, shape, depth - 1)
+            values.append(value)
+        return values, at
+    raise ValueError(f"a value of type {kind} before offset {at}, where none is expected")
+
+
+def _skip(data: bytes, at: int, kind: int, depth: int) -> int:
+    if kind in _INTEGERS:
+        while data[at] >= 0x80:
+            at += 1
+        return at + 1
+    if kind == _BINARY:
+        size, at = _varint(data, at)
+        return _end(data, at, size)
+    if kind in _BOOLEANS:
+        return at
+    if kind in _FIXED_SIZES:
+        return _end(data, at, _FIXED_SIZES[kind])
+    if depth <= 0:
+        raise ValueError(f"more than {MAX_DEPTH} levels at offset {at}")
+    if kind == _STRUCT:
+        return read_struct(data, at, {}, depth)[1]
+    if kind in _SEQUENCES:
+        count, kind, at = _list_header(data, at)
+        for _ in range(count):
+            # A boolean is in its field's header, but in a list it takes a byte.
+            at = _skip(data, at, _BYTE if kind in _BOOLEANS else kind, depth - 1)
+        return at
+    raise ValueError(f"unknown type {kind} before offset {at}")
+
+
+def _list_header(data: bytes, at: int) -> tuple[int, int, int]:
+    header = data[at]
+    count, at = (header >> 4, at + 1) if header >> 4 != _LONG_COUNT else _varint(data, at + 1)
+    return _counted(data, at, count), header & 0x0F, at
+
+
+def _counted(data: bytes, at: int, count: int) -> int:
+    # Whatever is counted takes a byte at least.
+    _end(data, at, count)
+    return count
+
+
+def _end(data: bytes, at: int, size: int) -> int:
+    if size > len(data) - at:
+        raise ValueError(f"expected {size} bytes at offset {at}, found {len(data) - at}")
+    return at + size
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    value, shift = byte & 0x7F, 7
+    while byte & 0x80:
+        if shift > _MAX_SHIFT:
+            raise ValueError(f"an integer of more than 64 bits before offset {at}")
+        at += 1
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    return value, at + 1
+
+
+def _zigzag(data: bytes, at: int) -> tuple[int, int]:
+    value, at = _varint(data, at)
+    return (value >> 1) ^ -(value & 1), at
+
+
+# --- writing ------------------------------------------------------------------------------------------------------
+
+
+def i32(value: int) -> Written:
+    """An integer of at most 32 bits."""
+    return _I32, varint(value << 1 if value >= 0 else ~value << 1 | 1)
+
+
+def i64(value: int) -> Written:
+    """An integer of at most 64 bits."""
+    return _I64, i32(value)[1]
+
+
+def binary(value: bytes) -> Written:
+    """Bytes, or text in UTF-8."""
+    return _BINARY, varint(len(value)) + value
+
+
+def items(values: Sequence[Written]) -> Written:
+    """A list of values of one type, one at least."""
+    kind = values[0][0]
+    return _LIST, bytes([_LONG_COUNT << 4 | kind]) + varint(len(values)) + b"".join(value for _, value in values)
+
+
+def struct(fields: Mapping[int, Written]) -> Written:
+    """A struct of fields by ascending id, which are at most 15 apart."""
+    parts = []
+    previous = 0
+    for field_id, (kind, value) in fields.items():
+        parts += [bytes([field_id - previous << 4 | kind]), value]
+        previous = field_id
+    return _STRUCT, b"".join([*parts, b"\0"])
+
+
+def struct_bytes(data: bytes) -> Written:
+    """A struct that is written already."""
+    return _STRUCT, data
+
+
+def varint(value: int) -> bytes:
+    """An unsigned integer, seven bits a byte, the lowest first."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
