@@ -44,7 +44,8 @@ class Partial:
 def sketch_batch(document: str, lg_k: int) -> Partial:
     """The partial sketches of a batch in its JSON form, one for each of its columns."""
     batch = decode_batch(document)
-    builders = {column.field_id: ThetaSketchBuilder(lg_k) for column in batch.columns}
+    columns = {column.field_id: column for column in batch.columns}
+    builders = {field_id: ThetaSketchBuilder(lg_k) for field_id in columns}
     rows = bytes_read = 0
     reader = TaskReader(batch, stores(batch.io_properties))
     try:
@@ -52,8 +53,8 @@ def sketch_batch(document: str, lg_k: int) -> Partial:
             for live in reader.read(task):
                 rows += live.count
                 bytes_read += live.bytes_read
-                for column in batch.columns:
-                    _update(builders[column.field_id], column, live.columns[column.field_id], task)
+                for field_id, values in live.columns.items():
+                    _update(builders[field_id], columns[field_id], values, task)
     except (CorruptError, UnsupportedError, NotFoundError) as exc:
         return Partial({}, 0, 0, failure=exc)
     return Partial({field_id: builder.compact() for field_id, builder in builders.items()}, rows, bytes_read)
