@@ -1,6 +1,7 @@
 # Everything is done in .venv, which the first target that needs it builds.
 #   make demo         the main job on real data
 #   make test         every test; make check first lints and type-checks
+#   make bench        the job beside what a user would run instead (results of record: benchmarks/RESULTS.md)
 #   make test-matrix  the job on the oldest and the newest pyspark, and on the lowest versions of everything
 
 PYTHON ?= python3
@@ -13,7 +14,7 @@ JAVA = export JAVA_HOME="$$(cat $(VENV)/java-home)";
 PYSPARK_OLDEST := 3.5.*
 PYSPARK_NEWEST := >=4.1,<5
 
-.PHONY: help setup demo test check lint types test-matrix clean
+.PHONY: help setup demo test check lint types test-matrix bench clean
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -41,5 +42,8 @@ types: $(READY)
 test-matrix: $(READY)
 	$(JAVA) sh tools/matrix.sh "$(PYTHON)" "pyspark==$(PYSPARK_OLDEST)" "pyspark$(PYSPARK_NEWEST)"
 
+bench: $(READY)
+	$(JAVA) $(BIN)/python -m benchmarks $(BENCH_ARGS)
+
 clean:
-	rm -rf $(VENV) .venv-* .jars .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-* .jars .demo .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -53,8 +53,8 @@ SDK_HOMES = {
     "pyspark": {"stats_jobs.session"},
     "py4j": {"stats_jobs.session"},
     "fsspec": {"puffin.storage.arrow"},
-    "zstandard": {"puffin.format.compression"},
-    "lz4": {"puffin.format.compression"},
+    "zstandard": {"puffin.format.frames"},
+    "lz4": {"puffin.format.frames"},
 }
 
 

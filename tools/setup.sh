@@ -24,4 +24,6 @@ java_home=$(sh "$(dirname "$0")/java.sh" --install)
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 "$venv/bin/pip" install --quiet --upgrade 'pip>=23'
 "$venv/bin/pip" install --quiet --editable '.[all,dev]'
+# An editable install is compiled by whoever imports it first, unless the environment forbids that.
+"$venv/bin/python" -m compileall -q puffin stats_jobs
 printf '%s\n' "$java_home" >"$venv/java-home"

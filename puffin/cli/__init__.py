@@ -9,13 +9,13 @@ A command's module is imported when the command is called, and it imports in its
 from __future__ import annotations
 
 import importlib
-import logging
 import sys
 import warnings
 from collections.abc import Sequence
 
 import click
 
+from puffin.cli.options import silence_logs
 from puffin.errors import PuffinError, UsageError
 
 _COMMANDS = {
@@ -24,6 +24,7 @@ _COMMANDS = {
     "ndv": "puffin.cli.ndv",
     "verify": "puffin.cli.verify",
 }
+_SILENT_BY_THEMSELVES = {"dump", "verify"}  # local files need no library that logs
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -69,10 +70,12 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--version", is_flag=True, callback=_version, expose_value=False, help="Show the version and exit.")
-def _puffin() -> None:
+@click.pass_context
+def _puffin(ctx: click.Context) -> None:
     """NDV statistics for Iceberg tables, in Puffin files that every engine reads."""
     warnings.simplefilter("ignore")
-    logging.getLogger().addHandler(logging.NullHandler())
+    if ctx.invoked_subcommand not in _SILENT_BY_THEMSELVES:
+        silence_logs()
 
 
 def _fail(message: str, settings: dict[str, bool], code: int = 1) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from puffin.cli.options import as_json, diagnostics
+from puffin.cli.options import as_json, diagnostics, stored_files
 from puffin.cli.render import exact_bytes, print_json, print_lines
 from puffin.errors import CorruptError, MagicError, UnsupportedCodecError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="dump")
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", callback=stored_files)
 @click.option("--blob", type=click.IntRange(min=0), metavar="N", help="Only this blob; they are counted from 0.")
 @click.option("--raw", is_flag=True, help="Write the uncompressed payload of --blob N to stdout, and nothing else.")
 @as_json

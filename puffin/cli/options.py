@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import functools
-import logging
 import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from puffin.tables.base import SnapshotSelector
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_Files = TypeVar("_Files", str, tuple[str, ...])
 
 
 def diagnostics(command: _Command) -> _Command:
@@ -68,6 +68,22 @@ def of_snapshot(command: _Command) -> _Command:
     return decorated  # type: ignore[no-any-return]
 
 
+def stored_files(_: click.Context, __: click.Parameter, files: _Files) -> _Files:
+    """The names of files as they are given; the libraries that open those which are not local are silenced."""
+    from puffin.storage.uri import split
+
+    if any(split(file) for file in ([files] if isinstance(files, str) else files)):
+        silence_logs()
+    return files
+
+
+def silence_logs() -> None:
+    """Keep what libraries log off stderr, where warnings go by default."""
+    import logging
+
+    logging.getLogger().addHandler(logging.NullHandler())
+
+
 def column_names(_: click.Context, __: click.Parameter, values: Iterable[str]) -> tuple[str, ...] | None:
     """Names given one by one, or several with commas between; None if there are none."""
     names = tuple(name for value in values for name in value.split(",") if name)
@@ -116,6 +132,8 @@ def _set_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 def _set_verbose(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
+        import logging
+
         ctx.find_root().obj["verbose"] = True
         logging.basicConfig(
             stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True

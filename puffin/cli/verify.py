@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from puffin.cli.options import as_json, diagnostics
+from puffin.cli.options import as_json, diagnostics, stored_files
 from puffin.cli.render import print_json, print_lines
 from puffin.errors import PuffinError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="verify")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, callback=stored_files)
 @as_json
 @diagnostics
 def command(*, files: tuple[str, ...], json_output: bool) -> None:

@@ -5,11 +5,12 @@ The Puffin file format: bytes in, values out; no tables, no paths.
 and comes out. Byte ranges come from a ``RangeSource`` and bytes go to a ``Sink``.
 """
 
-from puffin.format.compression import LZ4, ZSTD
 from puffin.format.model import (
     CREATED_BY,
     DELETION_VECTOR_V1,
+    LZ4,
     THETA_V1,
+    ZSTD,
     Blob,
     BlobMetadata,
     FileMetadata,

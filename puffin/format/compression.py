@@ -1,28 +1,15 @@
 """
-The codecs of the spec ("Compression codecs"): a table of names, and one way to decompress them all.
+The codecs of the spec ("Compression codecs") by name: which there are, and from payload to stored bytes and back.
 
-A stored payload is exactly one frame of its codec, with the content size in the frame header and nothing after the
-frame. The claimed size is held against the caller's limit before anything is allocated, and then against what
-really comes out. Input is fed in small steps, so that memory follows what a frame holds and not what it claims, and a
-frame that holds more than it claims is dropped soon after it shows.
-
-The libraries are imported when a codec is first used: most files need none, and a command line has to start fast.
+What a stored payload looks like, and which library makes it, is the business of ``puffin.format.frames``. That is
+imported when a codec is first used: most files need none, and a command line has to start fast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
-
 from puffin.errors import BlobPayloadError, CorruptPuffinError, UnsupportedCodecError
 from puffin.format.layout import check_limit
-
-LZ4 = "lz4"
-ZSTD = "zstd"
-
-# A zstd frame can hold 128 KiB in 4 bytes, so that one step brings forth at most 8 MiB.
-_STEP = 256
+from puffin.format.model import LZ4, ZSTD
 
 
 def check_codec(codec: str | None, *, offset: int | None = None) -> None:
@@ -36,10 +23,9 @@ def check_codec(codec: str | None, *, offset: int | None = None) -> None:
     Raises:
         UnsupportedCodecError: It is not known.
     """
-    if codec is not None and codec not in _CODECS:
+    if codec is not None and codec not in (LZ4, ZSTD):
         where = "" if offset is None else f" of the blob at offset {offset}"
-        known = ", ".join(_CODECS)
-        raise UnsupportedCodecError(f"compression-codec{where}: expected {known} or none, found {codec!r}")
+        raise UnsupportedCodecError(f"compression-codec{where}: expected {LZ4}, {ZSTD} or none, found {codec!r}")
 
 
 def compress(codec: str | None, payload: bytes) -> bytes:
@@ -50,7 +36,11 @@ def compress(codec: str | None, payload: bytes) -> bytes:
         UnsupportedCodecError: The codec is not known.
     """
     check_codec(codec)
-    return payload if codec is None else _CODECS[codec]().compress(payload)
+    if codec is None:
+        return payload
+    from puffin.format import frames
+
+    return frames.CODECS[codec]().compress(payload)
 
 
 def decompress(
@@ -81,115 +71,6 @@ def decompress(
     if codec is None:
         check_limit("payload-size-limit", len(stored), limit, offset)
         return stored
-    return _Frame(codec, stored, offset, error).content(limit)
+    from puffin.format import frames
 
-
-class _Decoder(Protocol):
-    """What the streaming decoders of both libraries have in common."""
-
-    @property
-    def eof(self) -> bool: ...
-
-    @property
-    def unused_data(self) -> bytes | None: ...
-
-    def decompress(self, data: bytes, /) -> bytes: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Codec:
-    """A codec with its library loaded; ``error`` is what the library raises on a damaged frame."""
-
-    magic: bytes
-    compress: Callable[[bytes], bytes]
-    content_size: Callable[[bytes], int | None]
-    decoder: Callable[[], _Decoder]
-    error: type[Exception]
-
-
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """Stored bytes that have to be a single frame."""
-
-    codec: str
-    stored: bytes
-    offset: int
-    error: type[CorruptPuffinError]
-
-    def content(self, limit: int) -> bytes:
-        codec = _CODECS[self.codec]()
-        if not self.stored.startswith(codec.magic):
-            raise self._broken("frame-magic", codec.magic, self.stored[: len(codec.magic)])
-        try:
-            claimed = codec.content_size(self.stored)
-            if claimed is None:
-                raise self._broken("frame-content-size", f"the content size in the {self.codec} frame", "none")
-            check_limit("payload-size-limit", claimed, limit, self.offset)
-            content, rest = self._stream(codec.decoder(), claimed)
-        except codec.error as exc:
-            raise self._broken("frame-data", f"a sound {self.codec} frame", str(exc)) from exc
-        if len(content) != claimed:
-            raise self._broken("frame-content-size", f"{claimed} bytes as claimed", f"{len(content)} bytes")
-        if rest:
-            raise self._broken("single-frame", f"one {self.codec} frame", f"{rest} bytes after it")
-        return content
-
-    def _stream(self, decoder: _Decoder, claimed: int) -> tuple[bytes, int]:
-        """Decode up to the end of the frame; return its content and the number of bytes after the frame."""
-        content = bytearray()
-        for start in range(0, len(self.stored), _STEP):
-            content += decoder.decompress(self.stored[start : start + _STEP])
-            if len(content) > claimed:
-                raise self._broken("frame-content-size", f"{claimed} bytes as claimed", "more")
-            if decoder.eof:
-                return bytes(content), len(decoder.unused_data or b"") + max(0, len(self.stored) - start - _STEP)
-        raise self._broken("frame-data", f"a whole {self.codec} frame", f"its first {len(self.stored)} bytes")
-
-    def _broken(self, rule: str, expected: object, found: object) -> CorruptPuffinError:
-        return self.error(rule, offset=self.offset, expected=expected, found=found)
-
-
-def _load_lz4() -> _Codec:
-    import lz4.frame
-
-    flags_offset, has_content_size = 4, 1 << 3  # after the magic; the library reads an absent size as 0
-    # The library leaves out the content size of empty content. This one has: magic, flags, 64 KiB blocks, content
-    # size, header checksum, end mark, content checksum.
-    empty_frame = bytes.fromhex("04224d18 6c 40 0000000000000000 09 00000000 055dcc02")
-
-    def content_size(stored: bytes) -> int | None:
-        size: int = lz4.frame.get_frame_info(stored)["content_size"]
-        return size if stored[flags_offset] & has_content_size else None
-
-    return _Codec(
-        magic=bytes.fromhex("04224d18"),
-        compress=lambda payload: (
-            lz4.frame.compress(payload, store_size=True, content_checksum=True) if payload else empty_frame
-        ),
-        content_size=content_size,
-        decoder=lz4.frame.LZ4FrameDecompressor,
-        error=RuntimeError,
-    )
-
-
-def _load_zstd() -> _Codec:
-    import zstandard
-
-    def content_size(stored: bytes) -> int | None:
-        size = zstandard.get_frame_parameters(stored).content_size
-        return None if size == zstandard.CONTENTSIZE_UNKNOWN else size
-
-    return _Codec(
-        magic=bytes.fromhex("28b52ffd"),
-        # With a checksum in it the frame is byte-equal to the one that Iceberg's Java library writes.
-        compress=lambda payload: zstandard.ZstdCompressor(write_checksum=True, write_content_size=True).compress(
-            payload
-        ),
-        content_size=content_size,
-        # A window is never larger than the content, and that is within the limit.
-        decoder=lambda: zstandard.ZstdDecompressor(max_window_size=1 << zstandard.WINDOWLOG_MAX).decompressobj(),
-        error=zstandard.ZstdError,
-    )
-
-
-_CODECS: dict[str, Callable[[], _Codec]] = {LZ4: _load_lz4, ZSTD: _load_zstd}
+    return frames.Frame(codec, stored, offset, error).content(limit)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from puffin.errors import BlobOverlapError, BlobRangeError, FlagsError, MagicError, SizeError, SizeLimitError
 from puffin.format.model import INT32, BlobMetadata
@@ -40,8 +40,7 @@ LARGEST_FOOTER_PAYLOAD = INT32[-1]
 FLAG_FOOTER_PAYLOAD_COMPRESSED = 1 << 0  # byte 0, bit 0
 
 
-@dataclass(frozen=True, slots=True)
-class FooterStruct:
+class FooterStruct(NamedTuple):
     """The fixed end of the footer: how long the payload before it is, and whether that is compressed."""
 
     payload_size: int

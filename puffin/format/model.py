@@ -19,6 +19,10 @@ from puffin.errors import UsageError
 THETA_V1 = "apache-datasketches-theta-v1"
 DELETION_VECTOR_V1 = "deletion-vector-v1"
 
+# The codecs of the spec.
+LZ4 = "lz4"
+ZSTD = "zstd"
+
 # The file property that says which application wrote the file.
 CREATED_BY = "created-by"
 

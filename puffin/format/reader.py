@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from puffin.errors import CorruptPuffinError, FooterPayloadError
 from puffin.format import compression, footer_json, layout
-from puffin.format.model import BlobMetadata, FileMetadata, RawBlob
+from puffin.format.model import LZ4, BlobMetadata, FileMetadata, RawBlob
 from puffin.format.source import Source, coalesce, open_source
 
 TAIL_READ_SIZE = 8 * 1024  # what is read first when the footer size is not known: a footer of some forty blobs
@@ -190,7 +191,7 @@ class PuffinReader:
         layout.check_magic("footer-magic", footer[: len(layout.MAGIC)], start)
         payload_offset = start + len(layout.MAGIC)
         payload = compression.decompress(
-            compression.LZ4 if end.payload_compressed else None,
+            LZ4 if end.payload_compressed else None,
             footer[len(layout.MAGIC) : -layout.FOOTER_STRUCT_SIZE],
             offset=payload_offset,
             limit=self._limits.footer_payload_size,
@@ -218,8 +219,7 @@ class PuffinReader:
         return content
 
 
-@dataclass(frozen=True, slots=True)
-class _Footer:
+class _Footer(NamedTuple):
     """A footer that was read and checked, and the bytes before it that came along."""
 
     start: int

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from puffin.errors import ClosedWriterError, StorageError, UsageError
 from puffin.format import compression, footer_json, layout
-from puffin.format.model import Blob, BlobMetadata, FileMetadata, Properties, RawBlob, WrittenFile
+from puffin.format.model import LZ4, Blob, BlobMetadata, FileMetadata, Properties, RawBlob, WrittenFile
 
 
 class Sink(Protocol):
@@ -122,7 +122,7 @@ class PuffinWriter:
         blobs = tuple(self._blobs)
         payload = footer_json.render(FileMetadata(blobs=blobs, properties=self._properties))
         if self._compress_footer:
-            payload = compression.compress(compression.LZ4, payload)
+            payload = compression.compress(LZ4, payload)
         if len(payload) > layout.LARGEST_FOOTER_PAYLOAD:
             raise UsageError(
                 f"footer payload: expected at most {layout.LARGEST_FOOTER_PAYLOAD} bytes, found {len(payload)}"

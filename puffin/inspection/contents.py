@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from puffin.deletion_vector import DeletionVector
 from puffin.format import DELETION_VECTOR_V1, THETA_V1
 from puffin.theta import estimate
 from puffin.theta.image import MAX_THETA, SketchImage
@@ -56,18 +55,13 @@ class SketchSummary:
         """
         image = SketchImage.parse(payload)
         retained = len(image.hashes)
-        estimating = image.theta < MAX_THETA
-        middle = lower = upper = estimate.estimate(image.theta, retained)
-        if estimating:
-            checked = image.to_bytes()
-            lower, upper = estimate.lower_bound(checked, _STD_DEVS), estimate.upper_bound(checked, _STD_DEVS)
         return cls(
-            estimate=middle,
-            lower=lower,
-            upper=upper,
+            estimate=estimate.estimate(image.theta, retained),
+            lower=estimate.lower_bound(image.theta, retained, _STD_DEVS),
+            upper=estimate.upper_bound(image.theta, retained, _STD_DEVS),
             theta=image.theta / MAX_THETA,
             retained=retained,
-            estimating=estimating,
+            estimating=image.theta < MAX_THETA,
             seed_hash=image.seed_hash,
             serial_version=image.serial_version,
         )
@@ -106,6 +100,8 @@ class DeletionVectorSummary:
         Raises:
             CorruptDeletionVectorError: It breaks a rule of the format.
         """
+        from puffin.deletion_vector import DeletionVector  # with numpy, which no other blob needs
+
         vector = DeletionVector.from_bytes(payload)
         return cls(cardinality=vector.cardinality, first_positions=tuple(vector.first(FIRST_POSITIONS)))
 

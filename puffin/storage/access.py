@@ -9,7 +9,7 @@ from typing import Any
 from puffin.storage.arrow import ArrowStore
 from puffin.storage.base import FileSource, Store, storage_errors
 from puffin.storage.local import BytesSource, LocalStore
-from puffin.storage.uri import local_path
+from puffin.storage.uri import local_name
 
 STDIN = "-"
 
@@ -28,7 +28,7 @@ def store_for(uri: str, filesystem_for: Callable[[str], Any] | None = None) -> S
         MissingDependencyError, UnsupportedError: Nothing installed knows the scheme.
         StorageError: The file system cannot be reached.
     """
-    if local_path(uri) is not None:
+    if local_name(uri) is not None:
         return LocalStore()
     if filesystem_for is None:
         return ArrowStore.for_uri(uri)

@@ -4,13 +4,11 @@ Everything that is not local, as a pyarrow file system; what pyarrow does not kn
 Bytes for a new file are held back until they are complete: an object store publishes a stream when it is closed, also
 when it is closed by an exception, and a file that has been seen cannot be taken back.
 
-pyarrow is imported where it is used, so that local files never pay for it.
+pyarrow is imported where it is used, and what writing alone needs likewise, so that local files never pay for it.
 """
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -121,6 +119,9 @@ class ArrowStore(Store):
 
         That there is no file yet is looked up, not enforced: fit for names that nobody else uses.
         """
+        import shutil
+        import tempfile
+
         with tempfile.SpooledTemporaryFile(MEMORY_LIMIT) as spool:
             yield Sink(uri, spool)
             if self.exists(uri):

@@ -13,14 +13,16 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime, timezone
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from io import FileIO
+from typing import TYPE_CHECKING
 
 from puffin.errors import UsageError
 from puffin.storage.base import FileInfo, FileSource, Sink, Store, exists_already, is_a_directory, storage_errors
-from puffin.storage.uri import join, local_path
+from puffin.storage.uri import join, local_name
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyarrow import NativeFile
 
 
@@ -30,7 +32,7 @@ class LocalStore(Store):
     def open_source(self, uri: str) -> FileSource:
         """Open a file to read ranges of it; what cannot be read by range, a pipe, is read whole."""
         with storage_errors(uri):
-            file = _path(uri).open("rb", buffering=0)
+            file = FileIO(_name(uri))
             if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return _LocalSource(uri, file)
             with file:
@@ -107,7 +109,7 @@ class BytesSource(FileSource):
 
 
 class _LocalSource(FileSource):
-    def __init__(self, uri: str, file: BinaryIO) -> None:
+    def __init__(self, uri: str, file: FileIO) -> None:
         self._uri = uri
         self._file = file
         self._size = os.fstat(file.fileno()).st_size
@@ -157,8 +159,14 @@ def _staged(uri: str, *, overwrite: bool) -> Iterator[Sink]:
             temporary.unlink(missing_ok=True)
 
 
-def _path(uri: str) -> Path:
-    path = local_path(uri)
-    if path is None:
+def _name(uri: str) -> str:
+    name = local_name(uri)
+    if name is None:
         raise UsageError(f"{uri}: expected a local path")
-    return path
+    return name
+
+
+def _path(uri: str) -> Path:
+    from pathlib import Path  # slow to import, and no use to who only reads
+
+    return Path(_name(uri))

@@ -9,10 +9,12 @@ one and refuse the other, and would then open another file than the table means.
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from puffin.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # Two letters at least and a slash after the colon: `C:\data` and `notes: today` are local paths.
 _URI = re.compile(
@@ -48,14 +50,22 @@ def local_path(uri: str) -> Path | None:
     Raises:
         UsageError: The text is empty, or a ``file:`` URI that is relative or names another host.
     """
+    from pathlib import Path  # here, since to open a file and read it its name will do, and this import is slow
+
+    name = local_name(uri)
+    return None if name is None else Path(name)
+
+
+def local_name(uri: str) -> str | None:
+    """What ``local_path`` gives, as text; the errors are the same."""
     if not uri:
         raise UsageError("path: expected a path or a URI, found nothing")
     parts = split(uri)
     if parts is None and not uri.lower().startswith("file:"):
-        return Path(uri)
+        return uri
     if parts is None or (parts.scheme == "file" and parts.authority not in ("", "localhost")):
         raise UsageError(f"{uri}: expected file:/path or file:///path")
-    return Path(parts.path + parts.query) if parts.scheme == "file" else None
+    return parts.path + parts.query if parts.scheme == "file" else None
 
 
 def join(base_uri: str, *names: str) -> str:

@@ -21,15 +21,19 @@ read it. Versions 1 and 2 are older than Puffin.
 
 Java and C++ disagree in three places, and both are read: Java leaves the seed hash of an empty sketch zero, flags a
 single item as one, and writes 1.0 for p where C++ writes 0.0.
+
+To look into the sketch of a small file takes less time than to import numpy. So numpy is imported only for the images
+that need it: those of serial version 4, with hashes in any order, of very many hashes, or broken ones.
 """
 
 from __future__ import annotations
 
 import struct
+import sys
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
+from operator import lt
 
 from puffin.errors import CorruptSketchError, UnsupportedError
 
@@ -62,7 +66,7 @@ _ORDERED = 0x10
 _SINGLE_ITEM = 0x20
 _KNOWN_FLAGS = _BIG_ENDIAN | _READ_ONLY | _EMPTY | _COMPACT | _ORDERED | _SINGLE_ITEM
 
-_UNPACK_ROWS = 1 << 13  # a multiple of 8, so that every slice of packed deltas begins at a byte
+_FEW_HASHES = 1 << 16  # up to so many are compared sooner than numpy is imported
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,13 +76,13 @@ class SketchImage:
 
     Attributes:
         theta: Hashes at or above it are not in the sketch; 2^63 - 1 while it is exact.
-        hashes: Ascending, distinct, each above 0 and below theta; read-only.
+        hashes: Ascending, distinct, each above 0 and below theta; words of 64 bits without a sign, read-only.
         seed_hash: As stored: 0x93CC, or 0 in an empty sketch of Java's.
         serial_version: 3, or 4 for the compressed form.
     """
 
     theta: int
-    hashes: npt.NDArray[np.uint64]
+    hashes: memoryview
     seed_hash: int = SEED_HASH
     serial_version: int = _SERIAL_VERSION
 
@@ -106,7 +110,6 @@ class SketchImage:
             _expect(lg_nominal == 0, _LG_NOMINAL_OFFSET, "lg nominal longs", 0, lg_nominal)
             _expect(lg_array == 0, _LG_ARRAY_OFFSET, "lg array longs", 0, lg_array)
             theta, hashes = _parse_plain(view, preamble_longs, flags)
-        hashes.setflags(write=False)
         return cls(theta, hashes, seed_hash, serial_version)
 
     def to_bytes(self) -> bytes:
@@ -116,7 +119,7 @@ class SketchImage:
         flags = _READ_ONLY | _COMPACT | _ORDERED
         if count == 0 and not is_estimating:
             return _PREAMBLE.pack(1, _SERIAL_VERSION, _FAMILY, 0, 0, flags | _EMPTY, 0)
-        entries = self.hashes.astype("<u8", copy=False).tobytes()
+        entries = _words(memoryview(self.hashes).tobytes()).tobytes()
         if count == 1 and not is_estimating:
             return _PREAMBLE.pack(1, _SERIAL_VERSION, _FAMILY, 0, 0, flags | _SINGLE_ITEM, SEED_HASH) + entries
         preamble = _PREAMBLE.pack(3 if is_estimating else 2, _SERIAL_VERSION, _FAMILY, 0, 0, flags, SEED_HASH)
@@ -124,10 +127,16 @@ class SketchImage:
         return preamble + _COUNT_AND_P.pack(count, 1.0) + theta + entries
 
 
+def ascend(hashes: Sequence[int] | memoryview, theta: int) -> bool:
+    """Whether each of 0, the hashes and theta is above the one before it."""
+    bounded = [0, *hashes, theta]
+    return all(map(lt, bounded, bounded[1:]))
+
+
 # --- serial version 3 ---------------------------------------------------------------------------------------------
 
 
-def _parse_plain(view: memoryview, preamble_longs: int, flags: int) -> tuple[int, npt.NDArray[np.uint64]]:
+def _parse_plain(view: memoryview, preamble_longs: int, flags: int) -> tuple[int, memoryview]:
     _expect(1 <= preamble_longs <= 3, 0, "preamble longs", "1, 2 or 3", preamble_longs)
     is_empty, is_single = bool(flags & _EMPTY), bool(flags & _SINGLE_ITEM)
     _expect(preamble_longs == 1 or not (is_empty or is_single), 0, "preamble longs of this flag", 1, preamble_longs)
@@ -141,9 +150,16 @@ def _parse_plain(view: memoryview, preamble_longs: int, flags: int) -> tuple[int
     if preamble_longs == 3:
         theta = _parse_theta(view, _THETA_OFFSET)
     _check_size(view, exactly=first + 8 * count)
-    hashes = np.frombuffer(view, "<u8", count, first).astype(np.uint64)
-    _check_hashes(hashes, theta, is_ordered=bool(flags & _ORDERED), offset=first, entry_bits=64)
-    return theta, hashes if flags & _ORDERED else np.sort(hashes)
+    hashes = memoryview(_words(bytes(view[first:]))).toreadonly()
+    return theta, _checked_hashes(hashes, theta, is_ordered=bool(flags & _ORDERED), offset=first, entry_bits=64)
+
+
+def _words(entries: bytes) -> array[int]:
+    """Little-endian words as those of this machine; the other way round it is the same."""
+    words = array("Q", entries)
+    if sys.byteorder == "big":
+        words.byteswap()
+    return words
 
 
 # --- serial version 4 ---------------------------------------------------------------------------------------------
@@ -151,7 +167,7 @@ def _parse_plain(view: memoryview, preamble_longs: int, flags: int) -> tuple[int
 
 def _parse_compressed(
     view: memoryview, preamble_longs: int, delta_bits: int, count_bytes: int, flags: int
-) -> tuple[int, npt.NDArray[np.uint64]]:
+) -> tuple[int, memoryview]:
     _expect(preamble_longs in (1, 2), 0, "preamble longs", "1 or 2", preamble_longs)
     _expect(1 <= delta_bits <= 63, _LG_NOMINAL_OFFSET, "bits per delta", "1 to 63", delta_bits)
     _expect(1 <= count_bytes <= 4, _LG_ARRAY_OFFSET, "bytes of the count", "1 to 4", count_bytes)
@@ -166,20 +182,10 @@ def _parse_compressed(
     _check_size(view, exactly=first + (count * delta_bits + 7) // 8)
     padding = view[-1] & ((1 << (-count * delta_bits % 8)) - 1)
     _expect(padding == 0, len(view) - 1, "padding", "zero bits", f"{padding:#04x}")
-    hashes = np.cumsum(_unpack(np.frombuffer(view, np.uint8, offset=first), count, delta_bits), dtype=np.uint64)
-    _check_hashes(hashes, theta, is_ordered=True, offset=first, entry_bits=delta_bits)
-    return theta, hashes
+    from puffin.theta.image_arrays import running_sums
 
-
-def _unpack(packed: npt.NDArray[np.uint8], count: int, width: int) -> npt.NDArray[np.uint64]:
-    """Numbers of ``width`` bits each, most significant bit first."""
-    numbers = np.empty(count, np.uint64)
-    for start in range(0, count, _UNPACK_ROWS):
-        rows = min(_UNPACK_ROWS, count - start)
-        bits = np.zeros((rows, 64), np.uint8)
-        bits[:, 64 - width :] = np.unpackbits(packed[start * width // 8 :], count=rows * width).reshape(rows, width)
-        numbers[start : start + rows] = np.packbits(bits).view(">u8")
-    return numbers
+    hashes = running_sums(view[first:], count, delta_bits)
+    return theta, _checked_hashes(hashes, theta, is_ordered=True, offset=first, entry_bits=delta_bits)
 
 
 # --- rules --------------------------------------------------------------------------------------------------------
@@ -191,20 +197,23 @@ def _parse_theta(view: memoryview, offset: int) -> int:
     return theta
 
 
-def _check_hashes(
-    hashes: npt.NDArray[np.uint64], theta: int, *, is_ordered: bool, offset: int, entry_bits: int
-) -> None:
-    in_order = hashes if is_ordered else np.sort(hashes)
-    broken = (hashes == 0) | (hashes >= np.uint64(theta))
-    if broken.any():
-        entry = int(broken.argmax())
-        _expect(False, offset + entry * entry_bits // 8, "hash", f"above 0 and below theta {theta}", hashes[entry])
-    broken = in_order[1:] <= in_order[:-1]
-    if broken.any():
-        entry = int(broken.argmax()) + 1
+def _checked_hashes(hashes: memoryview, theta: int, *, is_ordered: bool, offset: int, entry_bits: int) -> memoryview:
+    """The hashes in ascending order, or an error that names the one which breaks a rule."""
+    # Where numpy is imported anyway it is faster, however few they are.
+    is_quick = is_ordered and len(hashes) <= _FEW_HASHES and "numpy" not in sys.modules
+    if is_quick and ascend(hashes, theta):
+        return hashes
+    from puffin.theta import image_arrays
+
+    if (entry := image_arrays.first_outside(hashes, theta)) is not None:
+        where = offset + entry * entry_bits // 8
+        _expect(False, where, "hash", f"above 0 and below theta {theta}", hashes[entry])
+    in_order = hashes if is_ordered else image_arrays.ascending(hashes)
+    if (entry := image_arrays.first_not_above_the_one_before(in_order)) is not None:
         where = offset + entry * entry_bits // 8 if is_ordered else offset
         rule = f"above the one before it, {in_order[entry - 1]}" if is_ordered else "no repetition"
         _expect(False, where, "hash", rule, in_order[entry])
+    return in_order
 
 
 def _check_flags(flags: int) -> None:

@@ -82,11 +82,11 @@ class ThetaSketch:
             UnsupportedError: The image is big-endian, or of a serial version other than 3 and 4.
         """
         parsed = SketchImage.parse(image)
-        return cls(parsed.theta, parsed.hashes)
+        return cls(parsed.theta, np.frombuffer(parsed.hashes, np.uint64))
 
     def to_bytes(self) -> bytes:
         """The image as Java writes it: ordered, compact, uncompressed, serial version 3."""
-        return SketchImage(self.theta, self.hashes).to_bytes()
+        return SketchImage(self.theta, self.hashes.data).to_bytes()
 
     @property
     def retained(self) -> int:
@@ -116,12 +116,12 @@ class ThetaSketch:
     def lower_bound(self, std_devs: int = 2) -> float:
         """The distinct values at least, with the confidence of 1, 2 (95 %) or 3 standard deviations."""
         _check_std_devs(std_devs)
-        return estimate.lower_bound(self.to_bytes(), std_devs) if self.estimating else self.estimate
+        return estimate.lower_bound(self.theta, self.retained, std_devs)
 
     def upper_bound(self, std_devs: int = 2) -> float:
         """The distinct values at most, with the confidence of 1, 2 (95 %) or 3 standard deviations."""
         _check_std_devs(std_devs)
-        return estimate.upper_bound(self.to_bytes(), std_devs) if self.estimating else self.estimate
+        return estimate.upper_bound(self.theta, self.retained, std_devs)
 
     def union(self, *others: ThetaSketch, lg_k: int = DEFAULT_LG_K) -> ThetaSketch:
         """The values of any of the sketches; canonical, with at most 2^lg_k hashes."""

@@ -100,22 +100,6 @@ def test_unreadable_uri(puffin, uri):
     assert run.stderr.startswith(f"puffin: {uri}: ")
 
 
-@pytest.mark.parametrize("options", [(), ("--json",)])
-def test_starts_light(sound_file, options):
-    """A dump in a process of its own does without the libraries of tables and tables of text."""
-    script = (
-        "import sys\n"
-        "from puffin.cli import main\n"
-        "try:\n"
-        "    main(sys.argv[1:])\n"
-        "finally:\n"
-        "    sys.exit(str({'pyspark', 'pyiceberg', 'pandas', 'rich', 'fsspec'} & set(sys.modules)))\n"
-    )
-    run = subprocess.run([sys.executable, "-c", script, "dump", sound_file, *options], capture_output=True, text=True)
-    assert run.stderr == "set()\n"
-    assert run.stdout
-
-
 def test_path_that_is_not_utf8(puffin, sound_image, tmp_path):
     """A path of arbitrary bytes opens its file, and neither document nor text breaks over it."""
     file = tmp_path / os.fsdecode(b"\xff.puffin")

@@ -1,24 +1,150 @@
 """
-A REST catalog that is Iceberg's own: the servlet and handlers of its test suite over a JDBC catalog in SQLite.
+The witnesses: Iceberg's Java library, Spark's planner, and a REST catalog that is Iceberg's own.
 
-Iceberg's ``RESTCatalogServer`` puts the same parts together but listens on every network interface, so they are put
+All three are reached over py4j. A table is named as Spark names it, ``hadoop.NAMESPACE.TABLE`` or
+``rest.NAMESPACE.TABLE``, whoever opens it.
+
+The REST catalog is the servlet and handlers of Iceberg's test suite over a JDBC catalog in SQLite. Iceberg's
+``RESTCatalogServer`` puts the same parts together but listens on every network interface, so they are put
 together here: py4j, which comes with pyspark, starts a JVM that ends with this process, and the port is free because
 the server itself asks for any. Its commits go through SQLite's compare-and-set, so conflicts are real ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+import dataclasses
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from puffin.tables.base import StatisticsEntry
+    from puffin.tables.load import Table
+    from stats_jobs.analyze import Report
 
 SERVER_LOG = pytest.StashKey[Path]()
 LOG_LINES_SHOWN = 100
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JavaSketch:
+    """What DataSketches for Java makes of a payload; ``image`` is its own serialization of what it read."""
+
+    estimate: float
+    retained: int
+    ordered: bool
+    image: bytes
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JavaBlob:
+    """A blob as Iceberg's ``PuffinReader`` describes and decompresses it."""
+
+    type: str
+    fields: tuple[int, ...]
+    snapshot_id: int
+    sequence_number: int
+    offset: int
+    length: int
+    codec: str | None
+    properties: Mapping[str, str]
+    payload: bytes
+    sketch: JavaSketch
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JavaStatistics:
+    """A statistics entry as Iceberg's ``Table`` has it, and the file it refers to, opened with the entry's sizes."""
+
+    path: str
+    listed: Mapping[tuple[int, ...], Mapping[str, str]]
+    file_properties: Mapping[str, str]
+    blobs: tuple[JavaBlob, ...]
+
+    @property
+    def payloads(self) -> dict[int, bytes]:
+        """The uncompressed blobs by field id."""
+        return {blob.fields[0]: blob.payload for blob in self.blobs}
+
+
+@pytest.fixture(scope="session")
+def open_table(warehouse: Path, request: pytest.FixtureRequest) -> Callable[[str], Table]:
+    """Opens the table of this name as our own commands do: by its directory, or through pyiceberg's REST catalog."""
+    from puffin.tables.load import load_table
+
+    def open_it(name: str) -> Table:
+        catalog, identifier = name.split(".", 1)
+        if catalog == "hadoop":
+            return load_table(str(warehouse.joinpath(*identifier.split("."))))
+        return load_table(identifier, catalog="rest", catalog_properties=request.getfixturevalue("rest_catalog"))
+
+    return open_it
+
+
+@pytest.fixture(scope="session")
+def analyze_table(spark: SparkSession, open_table: Callable[[str], Table]) -> Iterator[Callable[..., Report]]:
+    """Analyzes a table, or the table of this name, in the tests' Spark session; keywords are those of ``Options``."""
+    from stats_jobs.analyze import Options, analyze
+    from stats_jobs.session import SparkStarter
+
+    with SparkStarter(session=spark) as starter:
+        yield lambda table, **options: analyze(
+            open_table(table) if isinstance(table, str) else table, Options(**options), starter
+        )
+
+
+@pytest.fixture(scope="session")
+def stored_payloads() -> Callable[..., dict[int, bytes]]:
+    """Reads with our own reader the uncompressed blobs, by field id, of an entry or of the only one a table has."""
+    from puffin.format import PuffinReader
+
+    def read(table: Table, entry: StatisticsEntry | None = None) -> dict[int, bytes]:
+        if entry is None:
+            (entry,) = table.load().statistics.values()
+        sizes = {"file_size": entry.file_size_in_bytes, "footer_size": entry.file_footer_size_in_bytes}
+        with table.store(entry.statistics_path).open_source(entry.statistics_path) as source:
+            reader = PuffinReader(source, **sizes)
+            fields = [blob.fields[0] for blob in reader.file_metadata.blobs]
+            return dict(zip(fields, reader.read_all(), strict=True))
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def java_statistics(spark: SparkSession) -> Callable[[str], dict[int, JavaStatistics]]:
+    """Reads every statistics file of the table of this name with Iceberg's own reader; the keys are snapshot ids."""
+
+    def read(name: str) -> dict[int, JavaStatistics]:
+        table = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
+        return {entry.snapshotId(): _read_in_java(spark._jvm, table.io(), entry) for entry in table.statisticsFiles()}
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def planner_ndv() -> Callable[[DataFrame], dict[str, int]]:
+    """Asks Spark's optimizer what it knows of a relation: distinct values by column, where it knows of any."""
+
+    def ask(frame: DataFrame) -> dict[str, int]:
+        known = _elements(frame._jdf.queryExecution().optimizedPlan().stats().attributeStats())
+        counts = {column._1().name(): column._2().distinctCount() for column in known}
+        return {name: int(count.get()) for name, count in counts.items() if count.isDefined()}
+
+    return ask
+
+
+@pytest.fixture(scope="session")
+def count_distinct() -> Callable[[DataFrame, Sequence[str]], dict[str, int]]:
+    """Counts with Spark, exactly, the distinct values of columns by their dotted names."""
+
+    def count(frame: DataFrame, columns: Sequence[str]) -> dict[str, int]:
+        return dict(zip(columns, frame.selectExpr(*(f"count(DISTINCT {c})" for c in columns)).first(), strict=True))
+
+    return count
 
 
 @pytest.fixture(scope="session")
@@ -73,6 +199,60 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.failed and log is not None and "rest_catalog" in getattr(item, "fixturenames", ()):
         report.sections.append(("REST catalog server", "\n".join(log.read_text().splitlines()[-LOG_LINES_SHOWN:])))
     return report
+
+
+def _read_in_java(jvm: Any, io: Any, entry: Any) -> JavaStatistics:
+    reader = (
+        jvm.org.apache.iceberg.puffin.Puffin.read(io.newInputFile(entry.path()))
+        .withFileSize(entry.fileSizeInBytes())
+        .withFooterSize(entry.fileFooterSizeInBytes())
+        .build()
+    )
+    try:
+        metadata = reader.fileMetadata()
+        return JavaStatistics(
+            path=entry.path(),
+            listed={tuple(blob.fields()): dict(blob.properties()) for blob in entry.blobMetadata()},
+            file_properties=dict(metadata.properties()),
+            blobs=tuple(
+                _java_blob(jvm, pair.first(), pair.second()) for pair in _elements(reader.readAll(metadata.blobs()))
+            ),
+        )
+    finally:
+        reader.close()
+
+
+def _java_blob(jvm: Any, metadata: Any, buffer: Any) -> JavaBlob:
+    start = buffer.arrayOffset() + buffer.position()
+    payload = bytes(buffer.array()[start : start + buffer.remaining()])
+    datasketches = jvm.org.apache.iceberg.shaded.org.apache.datasketches
+    memory = datasketches.memory.Memory.wrap(payload)
+    sketch = datasketches.theta.CompactSketch.wrap(memory)
+    return JavaBlob(
+        type=metadata.type(),
+        fields=tuple(metadata.inputFields()),
+        snapshot_id=metadata.snapshotId(),
+        sequence_number=metadata.sequenceNumber(),
+        offset=metadata.offset(),
+        length=metadata.length(),
+        codec=metadata.compressionCodec(),
+        properties=dict(metadata.properties()),
+        payload=payload,
+        sketch=JavaSketch(
+            estimate=sketch.getEstimate(),
+            retained=sketch.getRetainedEntries(True),
+            ordered=sketch.isOrdered(),
+            # From the heap: a wrapped sketch would hand back the bytes it was given.
+            image=bytes(datasketches.theta.CompactSketch.heapify(memory).toByteArray()),
+        ),
+    )
+
+
+def _elements(iterable: Any) -> Iterator[Any]:
+    """The elements of a Java ``Iterable`` or a Scala collection, neither of which py4j iterates itself."""
+    iterator = iterable.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
 
 
 def _serve(jvm, directory: Path, warehouse: Path) -> str:

@@ -63,7 +63,8 @@ class SparkTable:
             for live in reader.read(task):
                 rows += live.count
                 for column in batch.columns:
-                    builders[column.name].update(live.columns[column.field_id], column.type)
+                    if column.field_id in live.columns:
+                        builders[column.name].update(live.columns[column.field_id], column.type)
         return {name: builder.compact() for name, builder in builders.items()}, rows
 
     def check(self, where: str = "", renamed: dict[str, str | None] | None = None, **selector) -> None:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import struct
+import sys
+from array import array
+from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptSketchError, UnsupportedError
 from puffin.theta import MAX_THETA, SketchImage
+from puffin.theta.image import ascend
 
 THETA = 1000
 HASHES = [3, 70, 999]
 
 
 def write(theta: int, hashes: list[int]) -> bytes:
-    return SketchImage(theta, np.array(hashes, np.uint64)).to_bytes()
+    return SketchImage(theta, memoryview(array("Q", hashes))).to_bytes()
 
 
 EMPTY = write(MAX_THETA, [])
@@ -72,7 +75,7 @@ def test_sound_image_is_read(name: str, theta: int, hashes: list[int]) -> None:
     for image in (EVERY_FORM[name], bytearray(EVERY_FORM[name]), memoryview(EVERY_FORM[name])):
         parsed = SketchImage.parse(image)
         assert (parsed.theta, parsed.hashes.tolist()) == (theta, hashes)
-        assert not parsed.hashes.flags.writeable
+        assert parsed.hashes.readonly
 
 
 def test_accepted_variations() -> None:
@@ -199,6 +202,38 @@ def test_damage_is_refused_or_harmless(name: str, data: st.DataObject) -> None:
     assert all(0 < h < parsed.theta <= MAX_THETA for h in hashes)
     again = SketchImage.parse(parsed.to_bytes())
     assert (again.theta, again.hashes.tolist()) == (parsed.theta, hashes)
+
+
+@pytest.mark.parametrize("name", EVERY_FORM)
+def test_every_cut_and_flip_gives_the_same_without_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small sketches are checked in plain Python where numpy is not loaded: the outcome is that of numpy."""
+    image = EVERY_FORM[name]
+    flipped = [patch(image, offset, image[offset] ^ bit) for offset in range(len(image)) for bit in (1, 4, 0x80)]
+    with_numpy = [outcome(each) for each in (image, *flipped)]
+    monkeypatch.setattr("puffin.theta.image.sys", SimpleNamespace(modules={}, byteorder=sys.byteorder))
+    assert [outcome(each) for each in (image, *flipped)] == with_numpy
+
+
+def outcome(image: bytes) -> object:
+    try:
+        parsed = SketchImage.parse(image)
+    except (CorruptSketchError, UnsupportedError) as exc:
+        return str(exc)
+    return parsed.theta, parsed.hashes.tolist()
+
+
+@given(st.integers(1, 12), st.lists(st.integers(0, 12), max_size=5))
+def test_ascending_is_ascending_from_zero_to_theta(theta: int, hashes: list[int]) -> None:
+    """Each is below the next, 0 comes before them and theta after."""
+    assert ascend(hashes, theta) == (sorted({0, *hashes, theta}) == [0, *hashes, theta])
+
+
+def test_words_are_swapped_on_a_big_endian_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The image is little-endian whatever the machine is."""
+    monkeypatch.setattr("sys.byteorder", "big" if sys.byteorder == "little" else "little")
+    parsed = SketchImage.parse(SINGLE)
+    assert parsed.hashes.tolist() == [7 << 56]
+    assert parsed.to_bytes() == SINGLE
 
 
 @settings(max_examples=200, deadline=None)

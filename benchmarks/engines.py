@@ -1,0 +1,275 @@
+"""
+The engines that count distinct values: ours, and what is used today.
+
+All of them are warm: one Spark session for ours and for Spark's own, one DuckDB connection, decoders that are kept.
+What ``run`` does is timed, what ``prepare`` and ``counts`` do is not.
+
+Spark's ``theta_sketch_agg`` takes no decimals, dates or timestamps. They are given to it in the cheapest form that has
+as many distinct values: as a string, as days and as microseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from benchmarks.data import Dataset
+from benchmarks.decode import balanced, decode
+from benchmarks.processes import warm_processes
+from benchmarks.session import CATALOG
+from puffin.tables.base import SnapshotSelector
+from puffin.tables.iceberg_metadata import name_mapping, partition_specs
+from puffin.tables.iceberg_plan import plan_snapshot
+from puffin.tables.load import load_table
+from puffin.tables.scan_task import encode_batch
+from puffin.theta import DEFAULT_LG_K
+from stats_jobs.analyze import Options, Report, analyze
+from stats_jobs.execute import merge_partials, sketch_batch
+from stats_jobs.plan import plan_batches
+from stats_jobs.session import SparkStarter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructField
+
+CORES = 2  # of every engine; the bars are for such a machine
+
+OURS, OURS_COMMIT, OURS_UNSCHEDULED = "ours", "ours, with commit", "ours without Spark"
+COMPUTE_TABLE_STATS = "compute_table_stats"
+THETA_SKETCH_AGG = "theta_sketch_agg"
+SPARK_APPROX, DUCKDB_APPROX = "Spark approx_count_distinct", "DuckDB approx_count_distinct"
+DECODE = "pyarrow decode"
+
+_THETA_ERROR = 1 / 64  # one standard deviation, relative: 1 / sqrt(k) with k = 4096
+_SPARK_RSD = 0.0163
+_DUCKDB_ERROR = 1.04 / 8  # its HyperLogLog has 64 registers
+_SIGMAS, _OUR_SIGMAS = 4, 3
+_EXACT_UP_TO = 4096  # distinct values, which a theta sketch keeps all
+
+
+class Engine(ABC):
+    """
+    One way to count the distinct values of columns.
+
+    Attributes:
+        tolerance: How far off a count may be, relative to the exact one.
+        exact_up_to: Up to this many distinct values a count has to be exact.
+    """
+
+    tolerance: float = 0.0
+    exact_up_to: int = 0
+
+    def __init__(self, name: str, table: Dataset, columns: Sequence[str]) -> None:
+        self.name = name
+        self.table = table
+        self.columns = columns
+
+    def prepare(self) -> None:  # noqa: B027
+        """Be warm again, after other engines have run for minutes."""
+
+    @abstractmethod
+    def run(self) -> None:
+        """Do the work."""
+
+    @abstractmethod
+    def counts(self) -> Mapping[str, int]:
+        """What the last run found, by column; empty for an engine that does not count."""
+
+
+class WarmEngines:
+    """What engines need, started once."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._cleanup = contextlib.ExitStack()
+
+    def __enter__(self) -> WarmEngines:
+        self._starter = self._cleanup.enter_context(SparkStarter(session=self._spark))
+        self._starter.start()
+        self._duckdb = self._cleanup.enter_context(duckdb.connect(config={"threads": CORES}))
+        self._workers = self._cleanup.enter_context(warm_processes(CORES))
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._cleanup.close()
+
+    def engine(self, name: str, table: Dataset, columns: Sequence[str]) -> Engine:
+        """The engine of this name, for these columns of a table."""
+        if name in (OURS, OURS_COMMIT):
+            return Ours(name, table, columns, self._starter)
+        if name == OURS_UNSCHEDULED:
+            return OursUnscheduled(name, table, columns, self._workers)
+        if name == COMPUTE_TABLE_STATS:
+            return ComputeTableStats(name, table, columns, self._spark)
+        if name in (THETA_SKETCH_AGG, SPARK_APPROX):
+            return SparkQuery(name, table, columns, self._spark)
+        if name == DUCKDB_APPROX:
+            return DuckDbQuery(name, table, columns, self._duckdb)
+        return DecodeFloor(name, table, columns, self._workers, CORES)
+
+
+class Ours(Engine):
+    """The statistics job, from plan to sketches; by the name of ``OURS_COMMIT`` to the commit."""
+
+    tolerance = _OUR_SIGMAS * _THETA_ERROR
+    exact_up_to = _EXACT_UP_TO
+
+    def __init__(self, name: str, table: Dataset, columns: Sequence[str], starter: SparkStarter) -> None:
+        super().__init__(name, table, columns)
+        self._starter = starter
+        self._report: Report | None = None
+
+    def prepare(self) -> None:
+        # Spark ends a Python worker that has been idle for a minute; what it imported goes with it.
+        cores = self._starter.context.defaultParallelism
+        modules = self._starter.context.parallelize(["stats_jobs.execute"] * cores, cores)
+        modules.foreach(importlib.import_module)  # type: ignore[arg-type]  # what it returns is dropped
+
+    def run(self) -> None:
+        options = Options(columns=tuple(self.columns), mode="full", dry_run=self.name == OURS)
+        self._report = analyze(load_table(self.table.directory), options, self._starter)
+
+    def counts(self) -> Mapping[str, int]:
+        return {} if self._report is None else {a.column.name: a.ndv or 0 for a in self._report.columns}
+
+
+class OursUnscheduled(Engine):
+    """The same plan and the same sketches, in the processes that decode: what is left of `Ours` without Spark."""
+
+    tolerance = Ours.tolerance
+    exact_up_to = Ours.exact_up_to
+
+    def __init__(self, name: str, table: Dataset, columns: Sequence[str], workers: ProcessPoolExecutor) -> None:
+        super().__init__(name, table, columns)
+        self._workers = workers
+        self._found: Mapping[str, int] = {}
+
+    def run(self) -> None:
+        table = load_table(self.table.directory)
+        state = table.load()
+        columns = state.select_columns(tuple(self.columns))
+        snapshot = state.select_snapshot(SnapshotSelector())
+        if snapshot is None:
+            raise SystemExit(f"{self.table.name}: expected a snapshot, found none")
+        batches = plan_batches(
+            plan_snapshot(state, snapshot, table.io_properties),
+            columns,
+            parallelism=CORES,
+            specs=partition_specs(state.document),
+            name_mapping=name_mapping(state),
+            io_properties=table.io_properties,
+        )
+        sketch = functools.partial(sketch_batch, lg_k=DEFAULT_LG_K)
+        partials = self._workers.map(sketch, [encode_batch(batch) for batch in batches])
+        merged = functools.reduce(functools.partial(merge_partials, lg_k=DEFAULT_LG_K), partials)
+        if merged.failure is not None:
+            raise merged.failure
+        self._found = {column.name: merged.sketches[column.field_id].ndv for column in columns}
+
+    def counts(self) -> Mapping[str, int]:
+        return self._found
+
+
+class ComputeTableStats(Engine):
+    """Iceberg's own procedure, which commits."""
+
+    tolerance = _SIGMAS * _THETA_ERROR
+
+    def __init__(self, name: str, table: Dataset, columns: Sequence[str], spark: SparkSession) -> None:
+        super().__init__(name, table, columns)
+        self._spark = spark
+
+    def run(self) -> None:
+        columns = ", ".join(f"'{column}'" for column in self.columns)
+        asked = f"table => '{self.table.identifier}', columns => array({columns})"
+        self._spark.sql(f"CALL {CATALOG}.system.compute_table_stats({asked})").collect()
+
+    def counts(self) -> Mapping[str, int]:
+        state = load_table(self.table.directory).load()
+        names = {column.field_id: column.name for column in state.columns}
+        entry = state.statistics[state.document["current-snapshot-id"]]
+        return {names[blob.fields[0]]: int(blob.properties["ndv"]) for blob in entry.blobs}
+
+
+class SparkQuery(Engine):
+    """One of Spark's aggregate functions, over all columns in one query."""
+
+    def __init__(self, name: str, table: Dataset, columns: Sequence[str], spark: SparkSession) -> None:
+        super().__init__(name, table, columns)
+        self.tolerance = _SIGMAS * (_THETA_ERROR if name == THETA_SKETCH_AGG else _SPARK_RSD)
+        fields = spark.table(table.full_name).schema
+        aggregates = ", ".join(f"{_aggregate(name, fields[column])} AS {column}" for column in columns)
+        self._spark = spark
+        self._query = f"SELECT {aggregates} FROM {table.full_name}"
+        self._found: Mapping[str, int] = {}
+
+    def run(self) -> None:
+        (row,) = self._spark.sql(self._query).collect()
+        self._found = {column: round(row[column]) for column in self.columns}
+
+    def counts(self) -> Mapping[str, int]:
+        return self._found
+
+
+class DuckDbQuery(Engine):
+    """DuckDB's aggregate function over the table's files, all columns in one query."""
+
+    tolerance = _SIGMAS * _DUCKDB_ERROR
+
+    def __init__(
+        self, name: str, table: Dataset, columns: Sequence[str], connection: duckdb.DuckDBPyConnection
+    ) -> None:
+        super().__init__(name, table, columns)
+        self._connection = connection
+        self._found: Mapping[str, int] = {}
+
+    def run(self) -> None:
+        aggregates = ", ".join(f"approx_count_distinct({column})" for column in self.columns)
+        rows = self._connection.execute(
+            f"SELECT {aggregates} FROM read_parquet(?)", [list(self.table.files)]
+        ).fetchall()
+        self._found = dict(zip(self.columns, rows[0], strict=True))
+
+    def counts(self) -> Mapping[str, int]:
+        return self._found
+
+
+class DecodeFloor(Engine):
+    """Decoding alone; counts nothing but the rows."""
+
+    def __init__(
+        self, name: str, table: Dataset, columns: Sequence[str], workers: ProcessPoolExecutor, processes: int
+    ) -> None:
+        super().__init__(name, table, columns)
+        self._workers = workers
+        self._processes = processes
+
+    def run(self) -> None:
+        shares = balanced(self.table.files, self.columns, self._processes)
+        rows = sum(self._workers.map(functools.partial(decode, columns=self.columns), shares))
+        if rows != self.table.rows:
+            raise SystemExit(f"{self.table.name}: expected {self.table.rows} rows, decoded {rows}")
+
+    def counts(self) -> Mapping[str, int]:
+        return {}
+
+
+def _aggregate(name: str, field: StructField) -> str:
+    if name == SPARK_APPROX:
+        return f"approx_count_distinct({field.name}, {_SPARK_RSD})"
+    cast = _CASTS.get(field.dataType.typeName(), "{}")
+    return f"theta_sketch_estimate(theta_sketch_agg({cast.format(field.name)}, 12))"
+
+
+_CASTS = {
+    "decimal": "CAST({} AS STRING)",
+    "date": "unix_date({})",
+    "timestamp": "unix_micros({})",
+}

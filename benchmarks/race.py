@@ -1,0 +1,56 @@
+"""Engines timed side by side: in rounds, each engine once in each, and every result held against the exact counts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from benchmarks.engines import Engine
+from benchmarks.results import Accuracy, Results, Sample
+from benchmarks.run import say
+
+
+def race(engines: Sequence[Engine], rounds: int, results: Results) -> dict[str, Sample]:
+    """
+    The seconds of each engine, by its name, after one round that is not timed.
+
+    The engine that begins is another one in every round. How accurate they were goes to ``results``.
+    """
+    seconds: dict[str, list[float]] = {engine.name: [] for engine in engines}
+    worst: dict[str, Accuracy] = {}
+    for number in range(rounds + 1):
+        first = number % len(engines)
+        for engine in [*engines[first:], *engines[:first]]:
+            engine.prepare()
+            started = time.perf_counter()
+            engine.run()
+            taken = time.perf_counter() - started
+            said = "to warm up" if number == 0 else f"round {number} of {rounds}"
+            say(f"{engine.table.name}, {len(engine.columns)} columns: {engine.name}: {taken:.2f} s ({said})")
+            if number > 0:
+                seconds[engine.name].append(taken)
+            for check in checked(engine):
+                if engine.name not in worst or _badness(check) > _badness(worst[engine.name]):
+                    worst[engine.name] = check
+    results.accuracy.extend(worst.values())
+    return {name: Sample(name, "s", tuple(values)) for name, values in seconds.items()}
+
+
+def checked(engine: Engine) -> list[Accuracy]:
+    """How far off each count of an engine's last run is."""
+    found = engine.counts()
+    if found and set(found) != set(engine.columns):
+        raise SystemExit(
+            f"{engine.table.name}: {engine.name}: expected counts of {engine.columns}, found {list(found)}"
+        )
+    checks = []
+    for column, count in found.items():
+        exact = engine.table.exact[column]
+        error = abs(count - exact) / max(1, exact)
+        allowed = 0.0 if exact <= engine.exact_up_to else engine.tolerance
+        checks.append(Accuracy(engine.table.name, engine.name, column, error, allowed))
+    return checks
+
+
+def _badness(check: Accuracy) -> tuple[bool, float]:
+    return not check.right, check.error

@@ -1,0 +1,95 @@
+"""
+The whole loop on tables that Spark wrote, deletes applied: analyze, commit, look up, plan with it.
+
+Every format version in the file-system catalog and those that a REST catalog has by now; Spark counts the truth.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from puffin.lookup.ndv import lookup
+from puffin.tables.base import SnapshotSelector
+
+FLAT = ["id", "k", "s", "day"]
+NESTED = ["st.x", "st.deep.y"]
+TABLES = {
+    "hadoop.loop.v1": (1, "copy-on-write", set()),
+    "hadoop.loop.v2": (2, "merge-on-read", {"PARQUET"}),
+    "hadoop.loop.v3": (3, "merge-on-read", {"PUFFIN"}),
+    "rest.loop.v2": (2, "merge-on-read", {"PARQUET"}),
+    "rest.loop.v3": (3, "merge-on-read", {"PUFFIN"}),
+}
+
+
+@pytest.fixture(scope="module")
+def namespace(spark_rest):
+    spark_rest.sql("CREATE NAMESPACE rest.loop")
+
+
+@pytest.fixture(scope="module", params=TABLES)
+def table(spark_rest, namespace, request):
+    """Partitioned, appended to twice, deleted from; v2 has position deletes and v3 deletion vectors."""
+    spark, name = spark_rest, request.param
+    version, deletes, formats = TABLES[name]
+    spark.sql(
+        f"""CREATE TABLE {name} (id bigint, k int, s string, day date, st struct<x: int, deep: struct<y: string>>)
+            USING iceberg PARTITIONED BY (bucket(2, day))
+            TBLPROPERTIES ('format-version' = '{version}', 'write.delete.mode' = '{deletes}')"""
+    )
+    for first in (0, 1500):
+        spark.sql(
+            f"""INSERT INTO {name} SELECT id, CAST(id % 17 AS int), nullif(concat('s', id % 400), 's7'),
+                date_add(DATE'2024-01-01', CAST(id % 5 AS int)),
+                IF(id % 10 = 0, NULL, named_struct('x', CAST(id % 90 AS int), 'deep', named_struct('y', left(id, 2))))
+                FROM range({first}, {first + 1500})"""
+        )
+    spark.sql(f"DELETE FROM {name} WHERE id % 7 = 0 OR k = 3 OR s = 's20'")
+    assert {row.file_format for row in spark.table(f"{name}.delete_files").collect()} == formats
+    return name
+
+
+def test_a_table_is_analyzed_committed_looked_up_and_planned_with(
+    spark, table, open_table, analyze_table, count_distinct, planner_ndv, java_statistics
+):
+    truth = count_distinct(spark.table(table), [*FLAT, *NESTED])
+    assert 0 < truth["id"] < 3000
+    report = analyze_table(table)
+    assert report.committed
+    assert report.rows_read == spark.table(table).count()
+
+    answer = lookup(open_table(table), None, SnapshotSelector())
+    assert {column.column.name: column.ndv for column in answer.columns} == truth
+    assert {column.source for column in answer.columns} == {"snapshot"}
+    assert planner_ndv(spark.table(table)) == {name: truth[name] for name in FLAT}
+    names = {column.column.field_id: column.column.name for column in answer.columns}
+    java = java_statistics(table)[answer.snapshot_id]
+    assert {names[blob.fields[0]]: blob.sketch.retained for blob in java.blobs} == truth
+
+
+def test_columns_that_have_no_bytes_to_hash_are_left_out(spark, analyze_table, planner_ndv):
+    """A variant of version 3 stands in the same files; lists and maps have elements, not values."""
+    name = "hadoop.loop.variant"
+    spark.sql(
+        f"""CREATE TABLE {name} (id bigint, v variant, li array<int>, m map<string, int>) USING iceberg
+            TBLPROPERTIES ('format-version' = '3')"""
+    )
+    spark.sql(f"INSERT INTO {name} SELECT id, parse_json('{{}}'), array(1, 2), map('a', 1) FROM range(9)")
+    assert [(column.column.name, column.ndv) for column in analyze_table(name).columns] == [("id", 9)]
+    assert planner_ndv(spark.table(name)) == {"id": 9}
+
+
+def test_a_column_added_with_a_default_has_it_in_the_rows_before(spark, analyze_table, count_distinct, planner_ndv):
+    """Version 3: the old files lack the column, and readers supply its ``initial-default``."""
+    name = "hadoop.loop.defaults"
+    spark.sql(f"CREATE TABLE {name} (id bigint) USING iceberg TBLPROPERTIES ('format-version' = '3')")
+    spark.sql(f"INSERT INTO {name} SELECT id FROM range(5)")
+    iceberg = spark._jvm.org.apache.iceberg
+    evolved = iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
+    string, default = iceberg.types.Types.StringType.get(), iceberg.expressions.Literal.of("early")
+    evolved.updateSchema().addColumn("era", string, None, default).commit()
+    spark.sql(f"INSERT INTO {name} VALUES (5, 'late'), (6, NULL)")
+    truth = count_distinct(spark.table(name), ["id", "era"])
+    assert truth["era"] == 2
+    analyze_table(name)
+    assert planner_ndv(spark.table(name)) == truth
