@@ -1,7 +1,7 @@
 # Everything is done in .venv, which the first target that needs it builds.
 #   make demo         the main job on real data
 #   make test         every test; make check first lints and type-checks
-#   make bench        the job beside what a user would run instead (results of record: benchmarks/RESULTS.md)
+#   make bench        the job beside what a user would run instead; see benchmarks/README.md
 #   make test-matrix  the job on the oldest and the newest pyspark, and on the lowest versions of everything
 
 PYTHON ?= python3

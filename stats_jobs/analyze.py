@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from puffin.errors import UsageError
 from puffin.format import LZ4, ZSTD
@@ -22,13 +22,16 @@ from puffin.tables.blob_properties import Distinct, lg_k_of
 from puffin.tables.commit import commit_statistics
 from puffin.tables.iceberg_metadata import name_mapping, partition_specs
 from puffin.tables.iceberg_plan import plan_snapshot
-from puffin.tables.load import Table
+from puffin.tables.load import Table, load_table
 from puffin.tables.scan_task import FileScanTask, encode_batch
 from puffin.theta import DEFAULT_LG_K, ThetaSketch, ThetaSketchBuilder, check_lg_k
 from stats_jobs.draft import StatisticsDraft
 from stats_jobs.execute import Partial, merge_partials, sketch_batch
 from stats_jobs.plan import plan_batches
 from stats_jobs.session import Progress, SparkStarter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 AUTO, FULL, INCREMENTAL = "auto", "full", "incremental"
 CARRIED = "carried"
@@ -119,20 +122,42 @@ class Report:
         }
 
 
-def analyze(table: Table, options: Options, spark: SparkStarter, progress: Progress | None = None) -> Report:
+def analyze(
+    table: str | Table,
+    options: Options | None = None,
+    spark: SparkSession | SparkStarter | None = None,
+    progress: Progress | None = None,
+    *,
+    catalog: str | None = None,
+    catalog_properties: Mapping[str, str] | None = None,
+) -> Report:
     """
     Compute the statistics of a table's snapshot and commit them.
 
     Args:
+        table: A table at hand, or its name as for `puffin.load_table`, which takes the catalog too.
+        options: By default all of those that `Options` has.
+        spark: A session to use, which is left running, or a starter that several tables share; by default a session
+            on every core of this machine, for this call.
         progress: Called with the number of finished Spark tasks and of all of them.
 
     Raises:
-        NotFoundError: There is no such snapshot or column.
+        NotFoundError: There is no such table, snapshot or column.
         UnsupportedError: The table has something that cannot be honoured; nothing was computed.
         CorruptError: A data file, a delete file or metadata cannot be read.
         ConflictError, CommitUnknownError: As `puffin.tables.commit.commit_statistics`.
         StorageError: The storage, the catalog or Spark failed.
+        SetupError: This machine lacks what Spark or the catalog needs.
     """
+    if isinstance(table, str):
+        table = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
+    if isinstance(spark, SparkStarter):
+        return _analyze(table, options or Options(), spark, progress)
+    with SparkStarter(spark) as starter:
+        return _analyze(table, options or Options(), starter, progress)
+
+
+def _analyze(table: Table, options: Options, spark: SparkStarter, progress: Progress | None) -> Report:
     started = time.monotonic()
     state = table.load()
     snapshot = state.select_snapshot(options.selector)

@@ -1,8 +1,9 @@
 """
 From files to Spark tasks of about equal work.
 
-Large files are split at row groups; the pieces go, largest first, each to the batch that has least so far. There
-are a few batches per core, so that a slow one can be made up for, and none so large that losing it hurts.
+Large files are split at row groups; the pieces go, largest first, each to the batch that has least so far. Small work
+is one batch for each core, since every Spark task in Python costs about a tenth of a second by itself. Of larger work
+each core gets a few, so that a slow one can be made up for, and none is so large that losing it hurts.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from puffin.tables.base import Column
 from puffin.tables.iceberg_plan import split_task
 from puffin.tables.scan_task import FileScanTask, ScanBatch
 
-BATCHES_PER_CORE = 3
+BATCHES_PER_CORE = 3  # at most, unless they would be larger than the largest
+SMALL_BATCH = 128 * 1024 * 1024  # bytes; work of fewer for each core is not divided further
 SMALLEST_SPLIT = 8 * 1024 * 1024  # bytes; opening a file once more costs about as much as decoding this
 LARGEST_BATCH = 1024 * 1024 * 1024  # bytes
 MOST_BATCHES = 100_000  # what a driver can schedule, should sizes in the metadata be absurd
@@ -37,8 +39,10 @@ def plan_batches(
         parallelism: How many tasks can run at once.
     """
     total = sum(task.length for task in tasks)
-    batches = max(parallelism * BATCHES_PER_CORE, min(-(-total // LARGEST_BATCH), MOST_BATCHES))
-    target = max(SMALLEST_SPLIT, total // batches)
+    rounds = min(max(1, total // (parallelism * SMALL_BATCH)), BATCHES_PER_CORE)
+    batches = max(parallelism * rounds, min(-(-total // LARGEST_BATCH), MOST_BATCHES))
+    # Pieces are smaller than batches, or the batches would not come out even.
+    target = max(SMALLEST_SPLIT, total // max(batches, parallelism * BATCHES_PER_CORE))
     splits = [split for task in tasks for split in split_task(task, target)]
     return [
         ScanBatch(
