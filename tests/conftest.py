@@ -29,6 +29,13 @@ GOLDEN_TABLES = ROOT / "fixtures" / "tables-spark-3.5-iceberg-1.10" / "iceberg-s
 GOLDEN_WAREHOUSE = Path("/tmp/golden-wh")  # written into the tables' metadata and manifests
 
 
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """A skipped test proves nothing: a run with one has failed."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if exitstatus == 0 and reporter is not None and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 @pytest.fixture(scope="session")
 def java_home() -> Iterator[Path]:
     """The Java that Spark runs on, which is the session's JAVA_HOME."""
