@@ -1,0 +1,119 @@
+"""``puffin ndv`` and the calls of ``puffin analyze`` that need no Spark: documents, exit codes, one line on errors."""
+
+from pathlib import Path
+
+import pytest
+
+COLUMN_KEYS = [
+    *("column", "field-id", "type", "ndv", "lower", "upper", "exact", "stats-snapshot-id", "source"),
+]
+
+
+@pytest.fixture
+def table(golden_tables: Path) -> str:
+    return str(golden_tables / "t_types")
+
+
+def test_the_document_has_the_contracted_keys(puffin, table):
+    """Statistics that Spark wrote are foreign: never exact, with nominal bounds; a column without any is missing."""
+    document = puffin("ndv", table, "i", "st.x", "--json").document
+    assert list(document) == ["table", "format", "snapshot-id", "columns"]
+    assert (document["table"], document["format"]) == (table, "iceberg")
+    known, missing = document["columns"]
+    assert list(known) == list(missing) == COLUMN_KEYS
+    assert (known["ndv"], known["exact"], known["source"]) == (4957, False, "snapshot")
+    assert known["lower"] < 4957 < known["upper"]
+    assert known["stats-snapshot-id"] == document["snapshot-id"]
+    assert [missing[key] for key in ("ndv", "lower", "upper", "stats-snapshot-id", "source")] == [
+        *[None] * 4,
+        "missing",
+    ]
+
+
+def test_every_kind_of_name_finds_the_table(puffin, table):
+    """By its path, its URI and one of its metadata files."""
+    for name in (table, f"file://{table}", f"{table}/metadata/v5.metadata.json"):
+        assert puffin("ndv", name, "b", "--json").document["columns"][0]["ndv"] == 2
+
+
+def test_a_table_without_a_snapshot_has_no_statistics(puffin, golden_tables):
+    document = puffin("ndv", str(golden_tables / "t_nosnap"), "--json").document
+    assert document["snapshot-id"] is None
+    assert [c["source"] for c in document["columns"]] == ["missing"]
+
+
+def test_a_person_gets_a_table(puffin, table):
+    run = puffin("ndv", table, "i", "st.x")
+    assert run.code == 0
+    assert "4,957" in run.text
+    assert "no statistics" in run.text
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (("{table}", "absent"), 1, "no primitive column 'absent'"),
+        (("{table}", "li"), 1, "no primitive column 'li'"),
+        (("{table}", "--snapshot-id", "5"), 1, "no snapshot 5"),
+        (("{table}", "--ref", "absent"), 1, "no branch or tag 'absent'; it has main"),
+        (("{table}", "--as-of", "2001-01-01T00:00:00Z"), 1, "no snapshot as old as 2001-01-01T00:00:00+00:00"),
+        (("{table}/absent",), 1, "no such file or directory"),
+        (("{table}/data",), 1, "expected a metadata directory"),
+        (("db.t", "--catalog", "absent"), 1, "catalog 'absent' cannot be used"),
+        (("{table}", "--catalog-property", "a=b"), 2, "name it with --catalog"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_a_failure_is_one_line(puffin, table, args, code, says):
+    run = puffin("ndv", *(arg.format(table=table) for arg in args))
+    assert run.code == code
+    assert run.stdout == b""
+    assert len(run.stderr.splitlines()) == 1
+    assert says in run.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("ndv", "{table}", "--as-of", "yesterday"),
+        ("ndv", "{table}", "--as-of", "2024-01-01T00:00:00"),
+        ("ndv", "{table}", "--snapshot-id", "1", "--ref", "main"),
+        ("ndv", "{table}", "--where", "a > 1"),
+        ("analyze",),
+        ("analyze", "{table}", "--namespace", "db"),
+        ("analyze", "--namespace", "db"),
+        ("analyze", "{table}", "--mode", "incremental"),
+        ("analyze", "{table}", "--partitions"),
+        ("analyze", "{table}", "--lg-k", "3"),
+        ("analyze", "{table}", "--conf", "novalue"),
+        ("analyze", "{table}/metadata/v5.metadata.json", "--mode", "full"),
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_call_exits_with_2(puffin, table, args):
+    run = puffin(*(arg.format(table=table) for arg in args))
+    assert run.code == 2
+    assert run.stdout == b""
+    assert run.stderr
+
+
+def test_statistics_that_are_current_are_left_alone(puffin, golden_tables):
+    """Spark analyzed every column of this table's snapshot: nothing is read, started or committed."""
+    table = golden_tables / "t_dv_v3"
+    report = puffin("analyze", str(table), "--json").document
+    assert (report["committed"], report["files-read"], report["mode"]) == (False, 0, "incremental")
+    assert {c["basis"] for c in report["columns"]} == {"carried"}
+    assert Path(report["statistics-file"]["path"].removeprefix("file:")).exists()
+    assert (table / "metadata" / "version-hint.text").read_text() == "6"
+
+
+def test_one_failing_table_does_not_stop_the_others(puffin, golden_tables):
+    """Each has its place in the document; the exit code tells that one failed."""
+    good, bad = str(golden_tables / "t_dv_v3"), str(golden_tables / "absent")
+    run = puffin("analyze", bad, good, "--json")
+    assert run.code == 1
+    failed, done = run.document["tables"]
+    assert failed["table"] == bad
+    assert "no such file" in failed["error"]
+    assert done["statistics-file"] is not None
+    assert run.stderr.splitlines() == ["puffin: 1 of 2 tables failed"]
