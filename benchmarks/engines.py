@@ -71,7 +71,7 @@ class Engine(ABC):
         self.table = table
         self.columns = columns
 
-    def prepare(self) -> None:  # noqa: B027
+    def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
         """Be warm again, after other engines have run for minutes."""
 
     @abstractmethod

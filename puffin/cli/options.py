@@ -65,7 +65,7 @@ def of_snapshot(command: _Command) -> _Command:
             help="The snapshot that was current then: ISO 8601 with a zone, e.g. 2024-01-02T03:04:05Z.",
         ),
     )
-    return decorated  # type: ignore[no-any-return]
+    return decorated  # type: ignore[no-any-return]  # wraps() hides that it is the command still
 
 
 def stored_files(_: click.Context, __: click.Parameter, files: _Files) -> _Files:

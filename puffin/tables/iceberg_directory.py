@@ -19,6 +19,7 @@ from puffin.tables.base import StatisticsEntry, TableState
 from puffin.tables.iceberg_file import read_current_state
 from puffin.tables.iceberg_metadata import encode_document
 from puffin.tables.iceberg_patch import with_statistics
+from puffin.tables.stores import delete_quietly
 
 HINT = "version-hint.text"
 _HINT_CHECKSUM = f".{HINT}.crc"
@@ -89,7 +90,7 @@ class IcebergDirectory:
         self._files.put_if_absent(join(self._metadata, f"v{version}{extension}"), data)
         self._write_hint(version)
         for location in following.superseded:
-            _delete_quietly(location)
+            delete_quietly(location, store_for)
         return base
 
     def _current(self) -> str:
@@ -129,7 +130,7 @@ class IcebergDirectory:
 
     def _write_hint(self, version: int) -> None:
         # The commit is done: a stale hint costs later readers a look, a wrong checksum beside it fails Hadoop's.
-        _delete_quietly(join(self._metadata, _HINT_CHECKSUM))
+        delete_quietly(join(self._metadata, _HINT_CHECKSUM), store_for)
         try:
             self._files.replace(join(self._metadata, HINT), str(version).encode())
         except PuffinError:
@@ -144,10 +145,3 @@ def _own_version(state: TableState) -> re.Match[str]:
             "name the table with --catalog, or use --no-commit"
         )
     return own
-
-
-def _delete_quietly(uri: str) -> None:
-    try:
-        store_for(uri).delete(uri)
-    except PuffinError:
-        return

@@ -38,11 +38,11 @@ class IcebergMetadataFile:
         """The store that holds one of the table's files."""
         return store_for(uri)
 
-    def check_committable(self, state: TableState) -> NoReturn:  # noqa: ARG002
+    def check_committable(self, state: TableState) -> NoReturn:  # noqa: ARG002 - refused whatever it is
         """Refuse, with UsageError: a metadata file is one version, and a table has to be named to get a next one."""
         raise UsageError(f"{self.name}: a metadata file cannot be committed to: name the table, or use --no-commit")
 
-    def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:  # noqa: ARG002
+    def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:  # noqa: ARG002 - as above
         """Refuse, as `check_committable`."""
         self.check_committable(base)
 

@@ -14,7 +14,7 @@ from typing import Any
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.storage import Store
 from puffin.tables.avro import read_records
-from puffin.tables.scan_task import DATA, EQUALITY_DELETES, POSITION_DELETES
+from puffin.tables.scan_task import DATA, DELETE_FILE_PATH, EQUALITY_DELETES, POSITION_DELETES
 
 # Field ids of manifest_file, in manifest lists.
 _MANIFEST_PATH, _PARTITION_SPEC_ID, _MANIFEST_CONTENT = 500, 502, 517
@@ -41,7 +41,6 @@ _DELETE_ENTRY = {_STATUS: None, _SEQUENCE_NUMBER: None, _DATA_FILE: dict.fromkey
 
 _ADDED, _DELETED = 1, 2
 _CONTENTS = (DATA, POSITION_DELETES, EQUALITY_DELETES)
-_DELETE_FILE_PATH = 2147483546  # field id of file_path in position delete files (spec, "Reserved Field IDs")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,5 +131,5 @@ def _only_path(file: Mapping[int, Any]) -> str | None:
     # A position delete file whose lowest and highest path agree is about that one data file.
     lower = {bound[_LOWER_KEY]: bound[_LOWER_VALUE] for bound in file.get(_LOWER_BOUNDS) or ()}
     upper = {bound[_UPPER_KEY]: bound[_UPPER_VALUE] for bound in file.get(_UPPER_BOUNDS) or ()}
-    path = lower.get(_DELETE_FILE_PATH)
-    return str(path, "utf-8") if path is not None and path == upper.get(_DELETE_FILE_PATH) else None
+    path = lower.get(DELETE_FILE_PATH)
+    return str(path, "utf-8") if path is not None and path == upper.get(DELETE_FILE_PATH) else None

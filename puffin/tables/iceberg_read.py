@@ -21,10 +21,10 @@ from puffin.errors import CorruptDataFileError, CorruptDeletionVectorError, Stor
 from puffin.storage import Store
 from puffin.tables.parquet_columns import FileColumn, field_id_of, locate_columns, partition_constants
 from puffin.tables.parquet_rows import ParquetRows, Rows, open_parquet
-from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch
+from puffin.tables.scan_task import DELETE_FILE_PATH, DELETE_FILE_POS, ContentFile, FileScanTask, ScanBatch
 
-# The columns of a position delete file by id (spec, "Reserved Field IDs") and name.
-_FILE_PATH, _POS = (2147483546, "file_path"), (2147483545, "pos")
+# The columns of a position delete file by id and name.
+_FILE_PATH, _POS = (DELETE_FILE_PATH, "file_path"), (DELETE_FILE_POS, "pos")
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, CorruptDeletionVectorError, UsageError)
 
 

@@ -37,8 +37,7 @@ class IcebergRestTable:
     def __init__(self, catalog: Catalog, identifier: str) -> None:
         self.name = identifier
         self._catalog = catalog
-        self._table = load_catalog_table(catalog, identifier)
-        self.io_properties: Mapping[str, str] = io_properties(self._table.io.properties)
+        self._load_table()
 
     def load(self) -> TableState:
         """
@@ -49,13 +48,12 @@ class IcebergRestTable:
             StorageError: The catalog does not answer.
             CorruptMetadataError, UnsupportedTableError: It is not metadata that this version understands.
         """
-        self._table = load_catalog_table(self._catalog, self.name)
-        self.io_properties = io_properties(self._table.io.properties)
+        self._load_table()
         return parse_state(self._table.metadata.model_dump(mode="json", by_alias=True), self._table.metadata_location)
 
     def store(self, uri: str) -> Store:
         """The store that holds one of the table's files, with the credentials the server gave."""
-        return store_for(uri, filesystem_for(self.io_properties))
+        return store_for(uri, self._filesystem_for)
 
     def check_committable(self, state: TableState) -> None:
         """What can be committed is up to the server, which is asked by committing."""
@@ -93,6 +91,12 @@ class IcebergRestTable:
                 f"{self.name}: snapshot {snapshot_id} expired while its statistics were committed, "
                 f"and their entry cannot be removed: {exc}"
             ) from exc
+
+    def _load_table(self) -> None:
+        # The credentials are as fresh as the metadata, and what they open serves every file until the next load.
+        self._table = load_catalog_table(self._catalog, self.name)
+        self.io_properties: Mapping[str, str] = io_properties(self._table.io.properties)
+        self._filesystem_for = filesystem_for(self.io_properties)
 
     def _state_before(self, answer: Mapping[str, Any], base: TableState) -> TableState:
         log = answer.get("metadata-log") or ()

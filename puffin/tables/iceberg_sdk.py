@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 try:
-    import pyiceberg  # noqa: F401
+    import pyiceberg  # noqa: F401 - only to learn whether it is there
 except ImportError as exc:
     raise MissingDependencyError("pyiceberg", "iceberg") from exc
 

@@ -23,6 +23,7 @@ from puffin.tables.iceberg_file import read_current_state
 from puffin.tables.iceberg_metadata import encode_document
 from puffin.tables.iceberg_patch import next_metadata_location, with_statistics
 from puffin.tables.iceberg_sdk import filesystem_for, io_properties, one_line
+from puffin.tables.stores import delete_quietly
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog
@@ -99,10 +100,10 @@ class IcebergSqlTable:
         except CommitUnknownError:
             raise
         except PuffinError:
-            self._delete_quietly(location)
+            delete_quietly(location, self.store)
             raise
         for superseded in following.superseded:
-            self._delete_quietly(superseded)
+            delete_quietly(superseded, self.store)
         return base
 
     def _location(self) -> str:
@@ -132,12 +133,6 @@ class IcebergSqlTable:
             lost = _lost_a_race(exc)
             message = f"{self.name}: the catalog's database failed while committing: {one_line(exc)}"
             raise (ConflictError if lost else failure)(message) from exc
-
-    def _delete_quietly(self, location: str) -> None:
-        try:
-            self.store(location).delete(location)
-        except PuffinError:
-            return
 
 
 def _commit(connection: Connection) -> None:

@@ -17,6 +17,9 @@ from puffin.tables.base import Column
 
 DATA, POSITION_DELETES, EQUALITY_DELETES = "DATA", "POSITION_DELETES", "EQUALITY_DELETES"
 
+# The columns of a position delete file (spec, "Reserved Field IDs").
+DELETE_FILE_PATH, DELETE_FILE_POS = 2147483546, 2147483545
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ContentFile:

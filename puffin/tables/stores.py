@@ -1,10 +1,12 @@
-"""How the files of a table are opened, on the driver and on the executors alike."""
+"""How the files of a table are opened, on the driver and on the executors alike, and dropped."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping
 
+from puffin.errors import PuffinError
 from puffin.storage import Store, store_for
 
 
@@ -16,3 +18,9 @@ def stores(io_properties: Mapping[str, str]) -> Callable[[str], Store]:
     from puffin.tables.iceberg_sdk import filesystem_for
 
     return functools.partial(store_for, filesystem_for=filesystem_for(io_properties))
+
+
+def delete_quietly(uri: str, store_for: Callable[[str], Store]) -> None:
+    """Delete what nothing refers to any more; that it cannot be deleted fails nothing that is done already."""
+    with contextlib.suppress(PuffinError):
+        store_for(uri).delete(uri)
