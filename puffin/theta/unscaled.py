@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from puffin.kernels import kernels_ready
 from puffin.theta.serialized import WordArray, Words
 
 
@@ -33,13 +34,20 @@ def minimal_bytes(words: npt.NDArray[np.int64]) -> Iterator[Words]:
         return
     high = words[:, 1]
     is_short = high == low >> 63
+    if is_short.all():
+        yield _up_to_eight(low)
+        return
     if is_short.any():
         yield _up_to_eight(low[is_short])
-    if not is_short.all():
-        yield from _nine_to_sixteen(low[~is_short], high[~is_short])
+    yield from _nine_to_sixteen(low[~is_short], high[~is_short])
 
 
 def _up_to_eight(low: npt.NDArray[np.int64]) -> Words:
+    if kernels_ready():
+        from puffin.kernels.decimals import minimal_words
+
+        words, lengths = minimal_words(np.require(low, np.int64, ["C", "A"]))
+        return Words(words, None, lengths)
     length = _byte_length(low)
     return Words(low.view(np.uint64).byteswap() >> (64 - 8 * length), None, length)
 

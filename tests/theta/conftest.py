@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+
+from puffin import kernels
 
 JAVA = Path(__file__).parents[2] / "fixtures" / "theta-java"
 GOLDEN_RATIO = 0x9E3779B97F4A7C15
@@ -60,6 +62,15 @@ VALUES: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "decimal(18, 4)": (pa.decimal128(18, 4), lambda i: decimal((i - 1000) * 104_729_104_729, 4)),
     "decimal(38, 10)": (pa.decimal128(38, 10), lambda i: decimal(power(i), 10)),
 }
+
+
+@pytest.fixture(scope="module", autouse=True, params=[False, True], ids=["numpy", "compiled"])
+def hashed_by(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every test of this folder holds for both ways to a hash."""
+    assert kernels.load_kernels(), "the compiled kernels are tested too: install numba"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "_is_ready", request.param)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,138 @@
+"""
+MurmurHash3 x64 128 with seed 9001, first 64 bits shifted right by one: the hash of a theta sketch, value by value.
+
+``puffin.theta.hashing`` is the same in numpy, pass by pass, and says what goes in. Words and lengths are ``uint64``
+throughout: one signed number in a sum would make numba compute it in floating point.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from puffin.kernels.compiler import (
+    BYTES,
+    INT64S,
+    NEW_UINT64S,
+    STRIDED_UINT64S,
+    UINT64,
+    UINT64S,
+    WORDS_AT_EVERY_BYTE,
+    compiled,
+    inlined,
+)
+
+_U = np.uint64
+_SEED = _U(9001)
+_C1, _C2 = _U(0x87C37B91114253D5), _U(0x4CF5AD432745937F)
+_FMIX_1, _FMIX_2 = _U(0xFF51AFD7ED558CCD), _U(0xC4CEB9FE1A85EC53)
+_ADD_1, _ADD_2 = _U(0x52DCE729), _U(0x38495AB5)
+_ONE, _FIVE, _EIGHT = _U(1), _U(5), _U(8)
+
+
+@inlined
+def _rotate(word: np.uint64, bits: int) -> np.uint64:
+    return (word << _U(bits)) | (word >> _U(64 - bits))
+
+
+@inlined
+def _mix_low(word: np.uint64) -> np.uint64:
+    return _rotate(word * _C1, 31) * _C2
+
+
+@inlined
+def _mix_high(word: np.uint64) -> np.uint64:
+    return _rotate(word * _C2, 33) * _C1
+
+
+@inlined
+def _avalanche(word: np.uint64) -> np.uint64:
+    word ^= word >> _U(33)
+    word *= _FMIX_1
+    word ^= word >> _U(33)
+    word *= _FMIX_2
+    return word ^ (word >> _U(33))
+
+
+@inlined
+def _finish(h1: np.uint64, h2: np.uint64, length: np.uint64) -> np.uint64:
+    h1 ^= length
+    h2 ^= length
+    h1 += h2
+    h2 += h1
+    return (_avalanche(h1) + _avalanche(h2)) >> _ONE
+
+
+@compiled(NEW_UINT64S, UINT64S, UINT64)
+def hash_words(low: npt.NDArray[np.uint64], length: np.uint64) -> npt.NDArray[np.uint64]:
+    """Hash values of one length, up to eight bytes."""
+    hashes = np.empty(len(low), np.uint64)
+    for i in range(len(low)):
+        hashes[i] = _finish(_SEED ^ _mix_low(low[i]), _SEED, length)
+    return hashes
+
+
+@compiled(NEW_UINT64S, UINT64S, UINT64S)
+def hash_words_of_lengths(low: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Hash values of up to eight bytes, each with its length."""
+    hashes = np.empty(len(low), np.uint64)
+    for i in range(len(low)):
+        hashes[i] = _finish(_SEED ^ _mix_low(low[i]), _SEED, lengths[i])
+    return hashes
+
+
+@compiled(NEW_UINT64S, STRIDED_UINT64S, STRIDED_UINT64S)
+def hash_blocks(low: npt.NDArray[np.uint64], high: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Hash values of sixteen bytes."""
+    hashes = np.empty(len(low), np.uint64)
+    for i in range(len(low)):
+        h1 = (_rotate(_SEED ^ _mix_low(low[i]), 27) + _SEED) * _FIVE + _ADD_1
+        h2 = (_rotate(_SEED ^ _mix_high(high[i]), 31) + h1) * _FIVE + _ADD_2
+        hashes[i] = _finish(h1, h2, _U(16))
+    return hashes
+
+
+@compiled(NEW_UINT64S, BYTES, WORDS_AT_EVERY_BYTE, INT64S)
+def hash_strings(
+    data: npt.NDArray[np.uint8], words_at: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64]
+) -> npt.NDArray[np.uint64]:
+    """
+    Hash strings of bytes; those of none are left out.
+
+    Args:
+        words_at: The little-endian word that begins at each byte of ``data``, where there are eight bytes left.
+        offsets: String ``i`` is ``data[offsets[i]:offsets[i + 1]]``.
+    """
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    found = 0
+    for i in range(len(offsets) - 1):
+        at = offsets[i]
+        length = offsets[i + 1] - at
+        if length == 0:
+            continue
+        h1 = h2 = _SEED
+        for _ in range(length >> 4):
+            h1 = (_rotate(h1 ^ _mix_low(words_at[at]), 27) + h2) * _FIVE + _ADD_1
+            h2 = (_rotate(h2 ^ _mix_high(words_at[at + 8]), 31) + h1) * _FIVE + _ADD_2
+            at += 16
+        left = length & 15
+        if left > 0:
+            low = high = _U(0)
+            if at + 16 <= len(data):
+                # Two loads at once; what they find beyond the string is cut off again.
+                low = words_at[at]
+                if left > 8:
+                    high = words_at[at + 8] & ((_ONE << _EIGHT * _U(left - 8)) - _ONE)
+                elif left < 8:
+                    low &= (_ONE << _EIGHT * _U(left)) - _ONE
+            else:
+                for j in range(left):
+                    if j < 8:
+                        low |= _U(data[at + j]) << _EIGHT * _U(j)
+                    else:
+                        high |= _U(data[at + j]) << _EIGHT * _U(j - 8)
+            h1 ^= _mix_low(low)
+            h2 ^= _mix_high(high)
+        hashes[found] = _finish(h1, h2, _U(length))
+        found += 1
+    return hashes[:found]
