@@ -1,22 +1,26 @@
 """
 The live values of a Parquet file's columns, each column chunk read the cheapest way that counts every value.
 
-A chunk whose dictionary page alone will do is never decoded; of a string chunk that is all indices, the dictionary
-and the indices are read; anything else is read as it is (``parquet_plan`` says which). Rows come in batches of
-bounded bytes, and a column chunk is streamed rather than held, so that memory does not grow with the file.
+Chunks whose values can be had without their rows come first (`puffin.parquet.plan` says which). The rest is read row by
+row, in batches of bounded bytes, and a column chunk is streamed rather than held, so that memory does not grow with
+the file.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from puffin.deletion_vector import DeletionVector
+from puffin.parquet.plan import ChunkPlanner, Values
+from puffin.parquet.writers import Path
 from puffin.tables.parquet_columns import FileColumn
-from puffin.tables.parquet_plan import ChunkPlanner, Path, Route
 
 BATCH_BYTES = 32 * 1024 * 1024  # what a batch of rows should take in memory, by the file's own uncompressed sizes
 MAX_BATCH_ROWS = 128 * 1024
@@ -32,14 +36,26 @@ class Rows:
 
     Attributes:
         count: How many.
-        columns: Values by field id, null where a row has none. A column may be left out, if its values have come
-            before, or hold each of its values once instead of one for each row.
+        columns: Values by field id. A column may be left out, if its values have come before.
         bytes_read: Compressed bytes of the column chunks, or pages of them, that were opened for these.
     """
 
     count: int
-    columns: Mapping[int, pa.Array]
+    columns: Mapping[int, Values]
     bytes_read: int
+
+
+class RowFilter(Protocol):
+    """Tells by their values which rows of a file to leave out."""
+
+    @property
+    def columns(self) -> Sequence[FileColumn]:
+        """What it has to see, whether asked for or not."""
+        ...
+
+    def live(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """For each of these rows, whether it is kept."""
+        ...
 
 
 def open_parquet(source: pa.NativeFile) -> pq.ParquetFile:
@@ -54,6 +70,9 @@ class ParquetRows:
     Args:
         parquet: What `open_parquet` made of ``source``.
         deleted: Positions of rows to leave out.
+        filters: What leaves out others; a row is kept that all of them keep.
+        chosen: Positions of the only rows to read; by default all.
+        each_row: Whether it matters how many rows have a value, and not only whether one has.
     """
 
     def __init__(
@@ -62,10 +81,18 @@ class ParquetRows:
         parquet: pq.ParquetFile,
         columns: Sequence[FileColumn],
         deleted: DeletionVector | None,
+        filters: Sequence[RowFilter] = (),
+        *,
+        chosen: DeletionVector | None = None,
+        each_row: bool,
     ) -> None:
         self._source = source
+        self._each_row = each_row
         self._columns = columns
         self._deleted = deleted
+        self._filters = filters
+        self._chosen = chosen
+        self._all_live = deleted is None and chosen is None and not filters
         self._metadata = parquet.metadata
         self._planner = ChunkPlanner(parquet.metadata, parquet.schema_arrow)
         self._leaf_paths = [parquet.schema.column(i).path for i in range(len(parquet.schema))]
@@ -76,30 +103,28 @@ class ParquetRows:
         first_row = 0
         for index in range(self._metadata.num_row_groups):
             group = self._metadata.row_group(index)
-            if start <= _begin(group) < stop:
+            if start <= _begin(group) < stop and self._has_chosen(first_row, first_row + group.num_rows):
                 yield from self._read_group(index, group, first_row)
             first_row += group.num_rows
 
     def _read_group(self, index: int, group: pq.RowGroupMetaData, first_row: int) -> Iterator[Rows]:
         paths = [column.names for column in self._columns if column.names and column.constant is None]
-        plans = self._planner.plan(index, paths, every_row=self._deleted is None)
+        plans = self._planner.plan(index, paths, all_live=self._all_live, each_row=self._each_row)
         rest: list[FileColumn] = []
-        values: dict[int, pa.Array] = {}
-        bytes_read = 0
         for column in self._columns:
             plan = plans.get(column.names) if column.constant is None else None
-            found = None if plan is None else plan.dictionary_values(self._source)
-            if plan is None or plan.chunk is None or found is None:
+            found = None if plan is None else plan.read(self._source)
+            if plan is None or found is None:
                 rest.append(column)
-            else:
-                values[column.column.field_id] = found
-                bytes_read += plan.chunk.dictionary_page_size
-        if not rest:
-            yield Rows(group.num_rows, values, bytes_read)
+                continue
+            bytes_read = plan.bytes_read
+            for values in found:
+                yield Rows(0, {column.column.field_id: values}, bytes_read)
+                bytes_read = 0
+        if self._all_live and not rest:
+            yield Rows(group.num_rows, {}, 0)
             return
-        if values:
-            yield Rows(0, values, bytes_read)
-        as_dictionary = {path for path, plan in plans.items() if plan.route is Route.READ_AS_DICTIONARY}
+        as_dictionary = {column.names for column in rest if column.names in plans and plans[column.names].as_dictionary}
         yield from self._read_rows(index, group, rest, as_dictionary, first_row)
 
     def _read_rows(
@@ -110,7 +135,8 @@ class ParquetRows:
         as_dictionary: set[Path],
         first_row: int,
     ) -> Iterator[Rows]:
-        paths = [".".join(column.names) for column in columns if column.names]
+        seen = [*columns, *(column for filter_ in self._filters for column in filter_.columns)]
+        paths = list(dict.fromkeys(".".join(column.names) for column in seen if column.names))
         chunks = [group.column(leaf) for leaf in self._leaves(paths)]
         bytes_read = sum(chunk.total_compressed_size for chunk in chunks)
         uncompressed = sum(chunk.total_uncompressed_size for chunk in chunks)
@@ -118,9 +144,25 @@ class ParquetRows:
         at = first_row
         parquet = self._reading_as_dictionary(tuple(sorted(".".join(path) for path in as_dictionary)))
         for batch in _row_batches(parquet, index, group, paths, rows):
-            yield _live(batch, columns, self._deleted, at, bytes_read)
+            yield self._live(batch, columns, at, bytes_read)
             at += batch.num_rows
             bytes_read = 0
+
+    def _live(self, batch: pa.RecordBatch, columns: Sequence[FileColumn], at: int, bytes_read: int) -> Rows:
+        arrays = {column.column.field_id: column.read(batch) for column in columns}
+        if self._all_live:
+            return Rows(batch.num_rows, {key: Values(array) for key, array in arrays.items()}, bytes_read)
+        stop = at + batch.num_rows
+        live = np.ones(batch.num_rows, np.bool_) if self._deleted is None else self._deleted.live_mask(at, stop)
+        if self._chosen is not None:
+            live &= ~self._chosen.live_mask(at, stop)
+        for filter_ in self._filters:
+            live &= filter_.live(batch)
+        mask = pa.array(live)
+        return Rows(int(live.sum()), {key: Values(array.filter(mask)) for key, array in arrays.items()}, bytes_read)
+
+    def _has_chosen(self, start: int, stop: int) -> bool:
+        return self._chosen is None or not self._chosen.live_mask(start, stop).all()
 
     def _leaves(self, paths: list[str]) -> list[int]:
         """The places of the file's leaf columns that reading these dotted paths opens."""
@@ -155,17 +197,6 @@ def _row_batches(
         for start in range(0, group.num_rows, rows):
             length = min(rows, group.num_rows - start)
             yield pa.RecordBatch.from_struct_array(pa.nulls(length, pa.struct([])))
-
-
-def _live(
-    batch: pa.RecordBatch, columns: Sequence[FileColumn], deleted: DeletionVector | None, at: int, bytes_read: int
-) -> Rows:
-    arrays = {column.column.field_id: column.read(batch) for column in columns}
-    if deleted is None:
-        return Rows(batch.num_rows, arrays, bytes_read)
-    live = deleted.live_mask(at, at + batch.num_rows)
-    mask = pa.array(live)
-    return Rows(int(live.sum()), {key: array.filter(mask) for key, array in arrays.items()}, bytes_read)
 
 
 def _begin(group: pq.RowGroupMetaData) -> int:

@@ -46,8 +46,8 @@ def read_struct(data: bytes, at: int, shape: Shape, depth: int = MAX_DEPTH) -> t
     Read the wanted fields of the struct at an offset.
 
     Returns:
-        The fields by id, those that are there, and the offset after the struct. Integers are int, binaries bytes,
-        lists list.
+        The fields by id, those that are there, and the offset after the struct. Integers are int, booleans bool,
+        binaries bytes, lists list.
 
     Raises:
         ValueError, IndexError: The bytes are not such a struct (``MALFORMED``).
@@ -60,10 +60,13 @@ def read_struct(data: bytes, at: int, shape: Shape, depth: int = MAX_DEPTH) -> t
             field_id += header >> 4
         else:
             field_id, at = _zigzag(data, at)
-        if field_id in shape:
-            fields[field_id], at = _read(data, at, header & 0x0F, shape[field_id], depth - 1)
+        kind = header & 0x0F
+        if field_id not in shape:
+            at = _skip(data, at, kind, depth - 1)
+        elif kind in _BOOLEANS:
+            fields[field_id] = kind == _TRUE
         else:
-            at = _skip(data, at, header & 0x0F, depth - 1)
+            fields[field_id], at = _read(data, at, kind, shape[field_id], depth - 1)
     return fields, at + 1
 
 

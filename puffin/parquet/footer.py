@@ -1,0 +1,188 @@
+"""
+What a Parquet footer says of its column chunks beyond what pyarrow tells: ``encoding_stats`` and the schema elements.
+
+``encodings`` lists PLAIN and RLE_DICTIONARY both for a chunk that is dictionary-encoded throughout (PLAIN being the
+dictionary page's) and for one that fell back half way; only ``encoding_stats`` tells them apart. pyarrow keeps them
+and gives the footer back as bytes, so the file is not read a second time, and its own check of the footer comes first.
+
+Names are those of ``parquet.thrift``; fields stand by their id, as in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from puffin.errors import CorruptDataFileError
+from puffin.parquet.thrift import MALFORMED, Shape, read_struct
+
+BYTE_ARRAY = 6
+"""The physical type of strings and binaries."""
+
+PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED, RLE_DICTIONARY = 0, 2, 3, 4, 8
+"""Encodings."""
+
+DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
+"""Page types."""
+
+REQUIRED, OPTIONAL, REPEATED = 0, 1, 2
+"""Repetition types."""
+
+_MAGIC = b"PAR1"
+_SIZE_AND_MAGIC = 4 + len(_MAGIC)
+
+_SCHEMA_ELEMENT: Shape = {1: None, 3: None, 5: None}  # type, repetition_type, num_children
+_PAGE_ENCODING_STATS: Shape = {1: None, 2: None, 3: None}  # page_type, encoding, count
+_COLUMN_META_DATA: Shape = {
+    1: None,  # type
+    2: None,  # encodings
+    3: None,  # path_in_schema
+    4: None,  # codec
+    5: None,  # num_values
+    6: None,  # total_uncompressed_size
+    7: None,  # total_compressed_size
+    9: None,  # data_page_offset
+    11: None,  # dictionary_page_offset
+    13: _PAGE_ENCODING_STATS,
+}
+_COLUMN_CHUNK: Shape = {1: None, 3: _COLUMN_META_DATA, 8: None}  # file_path, meta_data, crypto_metadata
+_FILE_META_DATA: Shape = {2: None, 4: {1: _COLUMN_CHUNK}}  # schema, row_groups: columns
+
+
+@dataclass(frozen=True, slots=True)
+class PageEncoding:
+    """How many pages of a type a chunk has in an encoding (``PageEncodingStats``)."""
+
+    page_type: int
+    encoding: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnChunk:
+    """
+    A column chunk (``ColumnMetaData``).
+
+    Attributes:
+        path: ``path_in_schema``, from the root to the leaf.
+        physical_type: ``type``.
+        repetition_type: The leaf's own; what is above it does not show.
+        max_definition_level: How many of the path's fields need not be there, the leaf counted.
+        max_repetition_level: How many of them are repeated.
+        schema_element: The leaf's ``SchemaElement``, as it stands in the footer.
+        encoding_stats: Empty if the writer left them out.
+        dictionary_page_offset: None if the writer names no dictionary page.
+    """
+
+    path: tuple[str, ...]
+    physical_type: int
+    repetition_type: int
+    max_definition_level: int
+    max_repetition_level: int
+    schema_element: bytes
+    codec: int
+    encodings: frozenset[int]
+    num_values: int
+    total_uncompressed_size: int
+    total_compressed_size: int
+    data_page_offset: int
+    dictionary_page_offset: int | None
+    encoding_stats: tuple[PageEncoding, ...]
+
+    @property
+    def dictionary_page_size(self) -> int:
+        """Header and bytes of the dictionary page, in the file; 0 if there is none in front of the data pages."""
+        begin = self.dictionary_page_offset
+        if begin is None or not 0 < begin < self.data_page_offset < begin + self.total_compressed_size:
+            return 0
+        return self.data_page_offset - begin
+
+
+RowGroup = tuple[ColumnChunk | None, ...]
+"""The chunks of a row group, None for one that is encrypted or in another file."""
+
+
+def read_footer(metadata: pq.FileMetaData) -> tuple[RowGroup, ...]:
+    """
+    The column chunks of a file, by row group.
+
+    Raises:
+        CorruptDataFileError: The footer cannot be understood.
+    """
+    with pa.BufferOutputStream() as sink:
+        try:
+            metadata.write_metadata_file(sink)  # a file of nothing but the footer
+        except (pa.ArrowException, OSError) as exc:
+            raise CorruptDataFileError(f"a Parquet footer cannot be written again: {exc}") from exc
+        file = sink.getvalue().to_pybytes()
+    return parse_footer(file[len(_MAGIC) : -_SIZE_AND_MAGIC])
+
+
+def parse_footer(data: bytes) -> tuple[RowGroup, ...]:
+    """
+    The column chunks in a ``FileMetaData``, by row group.
+
+    Raises:
+        CorruptDataFileError: The bytes are not a ``FileMetaData``.
+    """
+    try:
+        fields, _ = read_struct(data, 0, _FILE_META_DATA)
+        leaves = list(_leaves(fields[2]))
+        return tuple(
+            tuple(_chunk(column, leaf) for column, leaf in zip(group[1], leaves, strict=True))
+            for group in fields.get(4, ())
+        )
+    except (*MALFORMED, KeyError, TypeError, AttributeError) as exc:
+        raise CorruptDataFileError(f"expected a Parquet footer: {exc!r}") from exc
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    schema_element: bytes
+    repetition_type: int
+    max_definition_level: int
+    max_repetition_level: int
+
+
+def _leaves(schema: list[bytes]) -> Iterator[_Leaf]:
+    # The schema is a tree in depth-first order; only leaves have a type, and chunks come in the order of leaves.
+    groups: list[tuple[int, int, int]] = []  # the children that a group still has to get, and its levels
+    for element in schema:
+        fields, _ = read_struct(element, 0, _SCHEMA_ELEMENT)
+        repetition = definition = 0
+        if groups:  # the root's repetition counts for nothing
+            children, definition, repetition = groups.pop()
+            if children > 1:
+                groups.append((children - 1, definition, repetition))
+            definition += fields[3] != REQUIRED
+            repetition += fields[3] == REPEATED
+        if 1 in fields:
+            yield _Leaf(element, fields[3], definition, repetition)
+        elif fields.get(5, 0) > 0:
+            groups.append((fields[5], definition, repetition))
+
+
+def _chunk(column: dict[int, Any], leaf: _Leaf) -> ColumnChunk | None:
+    if 1 in column or 8 in column or 3 not in column:
+        return None
+    meta_data = column[3]
+    return ColumnChunk(
+        path=tuple([name.decode() for name in meta_data[3]]),
+        physical_type=meta_data[1],
+        repetition_type=leaf.repetition_type,
+        max_definition_level=leaf.max_definition_level,
+        max_repetition_level=leaf.max_repetition_level,
+        schema_element=leaf.schema_element,
+        codec=meta_data[4],
+        encodings=frozenset(meta_data[2]),
+        num_values=meta_data[5],
+        total_uncompressed_size=meta_data[6],
+        total_compressed_size=meta_data[7],
+        data_page_offset=meta_data[9],
+        dictionary_page_offset=meta_data.get(11),
+        encoding_stats=tuple([PageEncoding(stats[1], stats[2], stats[3]) for stats in meta_data.get(13, ())]),
+    )

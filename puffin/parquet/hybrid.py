@@ -1,0 +1,105 @@
+"""
+How often each number occurs in RLE / bit-packing hybrid data, which is what levels and dictionary indices are.
+
+Nothing is unpacked into an array of all the values: the compiled kernel adds to counters as it goes. Without it numpy
+does the same run by run, which is far slower where runs are short.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from puffin.kernels import kernels_ready
+
+MAX_BIT_WIDTH = 32
+
+_LANES = 8  # counters for one number: see the kernel
+_FEW_NUMBERS = 1 << 12  # up to here the counters of all lanes stay in a processor's cache
+_SLICE = 1 << 14  # bit-packed values that numpy unpacks at a time
+_MAX_HEADER_BYTES = 5
+
+
+class HybridCounts:
+    """
+    Counters for the numbers from 0 up to a limit.
+
+    Args:
+        limit: The first number that must not occur.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lanes = _LANES if limit <= _FEW_NUMBERS else 1
+        self._counts = np.zeros(limit * self._lanes, np.int64)
+
+    def add(self, data: bytes | memoryview, num_values: int, bit_width: int) -> None:
+        """
+        Count the values that encoded data begins with; what is behind them is not looked at.
+
+        Raises:
+            ValueError: The data does not begin with so many values below the limit.
+        """
+        if bit_width > MAX_BIT_WIDTH:
+            raise ValueError(f"expected at most {MAX_BIT_WIDTH} bits a value, found {bit_width}")
+        if kernels_ready():
+            self._add_compiled(data, num_values, bit_width)
+        else:
+            self._add_run_by_run(data, num_values, bit_width)
+
+    def totals(self) -> npt.NDArray[np.int64]:
+        """How often each number has occurred."""
+        totals: npt.NDArray[np.int64] = self._counts.reshape(self._limit, self._lanes).sum(axis=1)
+        return totals
+
+    def _add_compiled(self, data: bytes | memoryview, num_values: int, bit_width: int) -> None:
+        from puffin.kernels.parquet import count_hybrid
+
+        if count_hybrid(words_at_every_byte(data), num_values, bit_width, self._lanes, self._counts) < 0:
+            raise ValueError(f"expected {num_values} values of {bit_width} bits below {self._limit}")
+
+    def _add_run_by_run(self, data: bytes | memoryview, num_values: int, bit_width: int) -> None:
+        at, left = 0, num_values
+        while left > 0:
+            header, at = _header(data, at)
+            run = header >> 1
+            is_packed = bool(header & 1)
+            stop = at + (run * bit_width if is_packed else (bit_width + 7) // 8)
+            if run == 0 or stop > len(data) or (run > left and not is_packed):
+                raise ValueError(f"expected {left} values in the run before offset {at}, found another number of them")
+            if is_packed:
+                run = min(8 * run, left)
+                self._add_packed(data[at:stop], run, bit_width)
+            else:
+                number = int.from_bytes(data[at:stop], "little")
+                self._add_numbers(np.array([number]), run, bit_width)
+            at, left = stop, left - run
+
+    def _add_packed(self, packed: bytes | memoryview, num_values: int, bit_width: int) -> None:
+        places = 1 << np.arange(bit_width)
+        for first in range(0, num_values, _SLICE):
+            values = min(_SLICE, num_values - first)
+            groups = packed[first // 8 * bit_width : -(-(first + values) // 8) * bit_width]
+            bits = np.unpackbits(np.frombuffer(groups, np.uint8), count=values * bit_width, bitorder="little")
+            self._add_numbers(bits.reshape(values, bit_width) @ places, 1, bit_width)
+
+    def _add_numbers(self, numbers: npt.NDArray[np.int64], times: int, bit_width: int) -> None:
+        largest = int(numbers.max())
+        if largest >= min(self._limit, 1 << bit_width):
+            raise ValueError(f"expected numbers of {bit_width} bits below {self._limit}, found {largest}")
+        np.add.at(self._counts, numbers * self._lanes, times)
+
+
+def words_at_every_byte(data: bytes | memoryview) -> npt.NDArray[np.uint64]:
+    """The little-endian word that begins at each byte and at the end, zeros being behind it: what kernels read."""
+    padded = np.frombuffer(b"".join((data, bytes(8))), np.uint8)
+    return np.ndarray((len(data) + 1,), np.uint64, padded, strides=(1,))
+
+
+def _header(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    value = 0
+    for place, byte in enumerate(data[at : at + _MAX_HEADER_BYTES]):
+        value |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return value, at + place + 1
+    raise ValueError(f"expected the header of a run at offset {at}")
