@@ -18,6 +18,9 @@ from puffin.errors import UsageError
 # Blob types of the spec. The set is open: any other string is a valid type too.
 THETA_V1 = "apache-datasketches-theta-v1"
 DELETION_VECTOR_V1 = "deletion-vector-v1"
+# Some of our own, in footers only: some readers of table metadata know no other types than those of the spec.
+ROW_COUNTS_V1 = "puffin-sidecar-row-counts-v1"
+PARTITION_SKETCHES_V1 = "puffin-sidecar-partition-sketches-v1"
 
 # The codecs of the spec.
 LZ4 = "lz4"

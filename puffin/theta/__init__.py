@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from puffin.theta.hashing import hash_array
     from puffin.theta.image import MAX_THETA, SEED_HASH, SketchImage
+    from puffin.theta.row_counts import RowCounts, RowCountsBuilder, row_counts_limit
     from puffin.theta.sketch import (
         DEFAULT_LG_K,
         MAX_LG_K,
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
     )
     from puffin.theta.value_type import is_hashable
 
-__all__ = [
+__all__ = [  # noqa: RUF022 - in the order of `sorted`
     "DEFAULT_LG_K",
     "MAX_LG_K",
     "MAX_THETA",
     "MIN_LG_K",
+    "RowCounts",
+    "RowCountsBuilder",
     "SEED_HASH",
     "SketchImage",
     "ThetaSketch",
@@ -37,6 +40,7 @@ __all__ = [
     "hash_array",
     "is_hashable",
     "merge",
+    "row_counts_limit",
 ]
 
 _HOMES = {
@@ -44,6 +48,8 @@ _HOMES = {
     "MAX_LG_K": "sketch",
     "MAX_THETA": "image",
     "MIN_LG_K": "sketch",
+    "RowCounts": "row_counts",
+    "RowCountsBuilder": "row_counts",
     "SEED_HASH": "image",
     "SketchImage": "image",
     "ThetaSketch": "sketch",
@@ -52,6 +58,7 @@ _HOMES = {
     "hash_array": "hashing",
     "is_hashable": "value_type",
     "merge": "sketch",
+    "row_counts_limit": "row_counts",
 }
 
 

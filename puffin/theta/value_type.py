@@ -65,3 +65,14 @@ def is_hashable(type_string: str) -> bool:
     except UnsupportedTypeError:
         return False
     return True
+
+
+def hashes_alike(one: str, other: str) -> bool:
+    """
+    Whether equal values of two column types have equal hashes: of decimals, the precision does not count.
+
+    Raises:
+        UnsupportedTypeError: One of them has no single-value bytes.
+    """
+    first, second = ValueType.parse(one), ValueType.parse(other)
+    return (first.name, first.length, first.scale) == (second.name, second.length, second.scale)
