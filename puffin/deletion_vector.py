@@ -164,6 +164,14 @@ class DeletionVector:
                 mask[_low_bits(bitmap & window) + (base - start)] = False
         return mask
 
+    def difference(self, other: DeletionVector) -> DeletionVector:
+        """The positions that are in this vector and not in the other."""
+        left = {
+            key: _run_optimized(bitmap - other.bitmaps[key]) if key in other.bitmaps else bitmap
+            for key, bitmap in self.bitmaps.items()
+        }
+        return DeletionVector({key: bitmap for key, bitmap in left.items() if bitmap})
+
     def union(self, other: DeletionVector) -> DeletionVector:
         """The rows deleted by either vector."""
         merged = dict(self.bitmaps)

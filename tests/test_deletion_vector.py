@@ -106,6 +106,8 @@ def test_round_trip_of_bitset_containers_and_offset_headers(start: int, count: i
 def test_union_is_the_set_union(left: list[int], right: list[int]) -> None:
     union = DeletionVector.from_positions(left).union(DeletionVector.from_positions(right))
     assert union.positions().tolist() == sorted({*left, *right})
+    left_alone = DeletionVector.from_positions(left).difference(DeletionVector.from_positions(right))
+    assert left_alone == DeletionVector.from_positions({*left} - {*right})
 
 
 @given(positions_lists, st.sampled_from([0, 2**16, 2**32, 2**40]), st.integers(0, 30), st.integers(0, 60))

@@ -1,5 +1,5 @@
 """
-The live files of a snapshot, from its manifest list and manifests (spec, "Manifests" and "Manifest Lists").
+The live files of a snapshot, from its manifests (spec, "Manifests").
 
 Read here and not with pyiceberg 0.12, which takes a manifest that is cut short for one that ends, cuts partition
 values of type ``double`` down to floats and cannot read those in nanoseconds.
@@ -8,39 +8,55 @@ values of type ``double`` down to floats and cannot read those in nanoseconds.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.storage import Store
 from puffin.tables.avro import read_records
+from puffin.tables.iceberg_manifest_lists import ManifestFile, manifest_files
 from puffin.tables.scan_task import DATA, DELETE_FILE_PATH, EQUALITY_DELETES, POSITION_DELETES
-
-# Field ids of manifest_file, in manifest lists.
-_MANIFEST_PATH, _PARTITION_SPEC_ID, _MANIFEST_CONTENT = 500, 502, 517
-_MANIFEST_SEQUENCE_NUMBER, _MANIFEST_KEY_METADATA = 515, 519
-_FILES_COUNTS = _ADDED_FILES, _EXISTING_FILES, _DELETED_FILES = 504, 505, 506
-_MANIFEST_FILE = dict.fromkeys(
-    (
-        *(_MANIFEST_PATH, _PARTITION_SPEC_ID, _MANIFEST_CONTENT),
-        *(_MANIFEST_SEQUENCE_NUMBER, _MANIFEST_KEY_METADATA, *_FILES_COUNTS),
-    )
-)
 
 # Field ids of data_file, and of manifest_entry around it, in manifests.
 _CONTENT, _FILE_PATH, _FILE_FORMAT, _PARTITION, _RECORD_COUNT, _FILE_SIZE = 134, 100, 101, 102, 103, 104
-_LOWER_BOUNDS, _LOWER_KEY, _LOWER_VALUE = 125, 126, 127
-_UPPER_BOUNDS, _UPPER_KEY, _UPPER_VALUE = 128, 129, 130
-_KEY_METADATA, _SPLIT_OFFSETS = 131, 132
+_KEY_METADATA, _SPLIT_OFFSETS, _EQUALITY_IDS = 131, 132, 135
 _REFERENCED_DATA_FILE, _CONTENT_OFFSET, _CONTENT_SIZE = 143, 144, 145
 _STATUS, _SEQUENCE_NUMBER, _DATA_FILE = 0, 3, 2
+# Maps by column, each with the ids of its keys and values.
+_METRICS = _VALUE_COUNTS, _NULL_VALUE_COUNTS, _LOWER_BOUNDS, _UPPER_BOUNDS = 109, 110, 125, 128
+_KEY_AND_VALUE = {
+    _VALUE_COUNTS: (119, 120),
+    _NULL_VALUE_COUNTS: (121, 122),
+    _LOWER_BOUNDS: (126, 127),
+    _UPPER_BOUNDS: (129, 130),
+}
 _BASIC = (_CONTENT, _FILE_PATH, _FILE_FORMAT, _PARTITION, _RECORD_COUNT, _FILE_SIZE, _KEY_METADATA, _SPLIT_OFFSETS)
-_OF_DELETES = (_LOWER_BOUNDS, _UPPER_BOUNDS, _REFERENCED_DATA_FILE, _CONTENT_OFFSET, _CONTENT_SIZE)
-_DATA_ENTRY = {_STATUS: None, _SEQUENCE_NUMBER: None, _DATA_FILE: dict.fromkeys(_BASIC)}
-_DELETE_ENTRY = {_STATUS: None, _SEQUENCE_NUMBER: None, _DATA_FILE: dict.fromkeys((*_BASIC, *_OF_DELETES))}
+_OF_DELETES = (_EQUALITY_IDS, _REFERENCED_DATA_FILE, _CONTENT_OFFSET, _CONTENT_SIZE)
+_ENTRY = {_STATUS: None, _SEQUENCE_NUMBER: None}
+_DATA_ENTRY = {**_ENTRY, _DATA_FILE: dict.fromkeys(_BASIC)}
+_DATA_ENTRY_WITH_METRICS = {**_ENTRY, _DATA_FILE: dict.fromkeys((*_BASIC, *_METRICS))}
+_DELETE_ENTRY = {**_ENTRY, _DATA_FILE: dict.fromkeys((*_BASIC, *_METRICS, *_OF_DELETES))}
 
 _ADDED, _DELETED = 1, 2
 _CONTENTS = (DATA, POSITION_DELETES, EQUALITY_DELETES)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ColumnMetrics:
+    """
+    What a manifest says of one column of a file; None is unknown.
+
+    Attributes:
+        value_count: Of all values, nulls included.
+        lower_bound: In the binary form of appendix D, under the type that the column had then.
+        upper_bound: Likewise.
+    """
+
+    value_count: int | None
+    null_value_count: int | None
+    lower_bound: bytes | None
+    upper_bound: bytes | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +70,9 @@ class LiveFile:
         partition: The partition tuple by partition field id, in the physical form of Avro: a decimal is its bytes.
         referenced_data_file: The one data file that a delete file is about, if that is known.
         encrypted: Whether the file has key metadata.
+        equality_ids: The columns that an equality delete file compares by.
+        metrics: By field id, of those columns; of a data file, of the columns that any equality delete file compares
+            by, as far as they were asked for.
     """
 
     content: str
@@ -69,67 +88,103 @@ class LiveFile:
     content_offset: int | None
     content_size_in_bytes: int | None
     encrypted: bool
+    equality_ids: tuple[int, ...]
+    metrics: Mapping[int, ColumnMetrics]
 
 
 def live_files(manifest_list: str, store_for: Callable[[str], Store]) -> Iterator[LiveFile]:
     """
-    The live files of a snapshot, in manifest order.
+    The live files of a snapshot: the delete files and then the data files, each in manifest order.
 
     Raises:
         CorruptMetadataError: The manifest list or a manifest cannot be understood, or does not list all it should.
         UnsupportedTableError: A manifest is encrypted, or compressed in a way that this version does not know.
         FileNotFound, StorageError: One of them is not there, or the storage failed.
     """
-    for manifest in read_records(store_for(manifest_list).read(manifest_list), _MANIFEST_FILE, manifest_list):
-        path = _manifest_path(manifest, manifest_list)
-        if manifest.get(_MANIFEST_KEY_METADATA) is not None:
-            raise UnsupportedTableError(f"{path}: expected an unencrypted manifest, found key metadata")
-        wanted = _DELETE_ENTRY if manifest.get(_MANIFEST_CONTENT, 0) else _DATA_ENTRY
-        entries = 0
-        for entry in read_records(store_for(path).read(path), wanted, path):
-            entries += 1
-            try:
-                if entry[_STATUS] != _DELETED:
-                    yield _live_file(entry, manifest)
-            except (KeyError, TypeError, ValueError, IndexError, AttributeError) as exc:
-                raise CorruptMetadataError(f"{path}: not an Iceberg manifest: entry {entries}: {exc!r}") from exc
-        counts = [count for field_id in _FILES_COUNTS if (count := manifest.get(field_id)) is not None]
-        if len(counts) == len(_FILES_COUNTS) and sum(counts) != entries:
-            raise CorruptMetadataError(f"{path}: expected {sum(counts)} entries, found {entries}")
+    delete_columns: set[int] = set()
+    for manifest in sorted(manifest_files(manifest_list, store_for), key=lambda manifest: not manifest.of_deletes):
+        for file in live_files_of(manifest, store_for, delete_columns):
+            delete_columns.update(file.equality_ids)
+            yield file
 
 
-def _manifest_path(manifest: Mapping[int, Any], manifest_list: str) -> str:
-    path = manifest.get(_MANIFEST_PATH)
-    if not isinstance(path, str):
-        raise CorruptMetadataError(f"{manifest_list}: not an Iceberg manifest list: a manifest has no path")
-    return path
+def live_files_of(
+    manifest: ManifestFile, store_for: Callable[[str], Store], delete_columns: Collection[int] = ()
+) -> Iterator[LiveFile]:
+    """
+    The live files of one manifest, in its order; the errors are those of `live_files`.
+
+    Args:
+        delete_columns: Of which columns data files are to have metrics, by field id.
+    """
+    path = manifest.manifest_path
+    if manifest.encrypted:
+        raise UnsupportedTableError(f"{path}: expected an unencrypted manifest, found key metadata")
+    # Metrics cost more than all else of a manifest: they are read only if somebody asks for some.
+    of_data = _DATA_ENTRY_WITH_METRICS if delete_columns else _DATA_ENTRY
+    entries = 0
+    for entry in read_records(store_for(path).read(path), _DELETE_ENTRY if manifest.of_deletes else of_data, path):
+        entries += 1
+        try:
+            if entry[_STATUS] != _DELETED:
+                yield _live_file(entry, manifest, delete_columns)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as exc:
+            raise CorruptMetadataError(f"{path}: not an Iceberg manifest: entry {entries}: {exc!r}") from exc
+    if manifest.entries not in (None, entries):
+        raise CorruptMetadataError(f"{path}: expected {manifest.entries} entries, found {entries}")
 
 
-def _live_file(entry: Mapping[int, Any], manifest: Mapping[int, Any]) -> LiveFile:
+def _live_file(entry: Mapping[int, Any], manifest: ManifestFile, delete_columns: Collection[int]) -> LiveFile:
     file = entry[_DATA_FILE]
-    sequence_number = entry.get(_SEQUENCE_NUMBER)
+    sequence_number = _optional(entry, _SEQUENCE_NUMBER, int)
     if sequence_number is None:  # inherited by added files; version 1 has none at all
-        sequence_number = manifest.get(_MANIFEST_SEQUENCE_NUMBER, 0) if entry[_STATUS] == _ADDED else 0
+        sequence_number = manifest.sequence_number if entry[_STATUS] == _ADDED else 0
+    equality_ids = _integers(file, _EQUALITY_IDS)
     return LiveFile(
         content=_CONTENTS[file.get(_CONTENT, 0)],
         sequence_number=sequence_number,
-        file_path=file[_FILE_PATH],
-        file_format=file[_FILE_FORMAT].upper(),
-        spec_id=manifest[_PARTITION_SPEC_ID],
-        partition=file[_PARTITION],
-        record_count=file[_RECORD_COUNT],
-        file_size_in_bytes=file[_FILE_SIZE],
-        split_offsets=tuple(file.get(_SPLIT_OFFSETS) or ()),
-        referenced_data_file=file.get(_REFERENCED_DATA_FILE) or _only_path(file),
-        content_offset=file.get(_CONTENT_OFFSET),
-        content_size_in_bytes=file.get(_CONTENT_SIZE),
+        file_path=_typed(file, _FILE_PATH, str),
+        file_format=_typed(file, _FILE_FORMAT, str).upper(),
+        spec_id=manifest.partition_spec_id,
+        partition=_typed(file, _PARTITION, dict),
+        record_count=_typed(file, _RECORD_COUNT, int),
+        file_size_in_bytes=_typed(file, _FILE_SIZE, int),
+        split_offsets=_integers(file, _SPLIT_OFFSETS),
+        referenced_data_file=_optional(file, _REFERENCED_DATA_FILE, str) or _only_path(file),
+        content_offset=_optional(file, _CONTENT_OFFSET, int),
+        content_size_in_bytes=_optional(file, _CONTENT_SIZE, int),
         encrypted=file.get(_KEY_METADATA) is not None,
+        equality_ids=equality_ids,
+        metrics=_metrics(file, equality_ids or delete_columns),
     )
+
+
+def _metrics(file: Mapping[int, Any], field_ids: Collection[int]) -> dict[int, ColumnMetrics]:
+    columns = [_by_column(file, metric) for metric in _METRICS] if field_ids else []
+    return {field_id: ColumnMetrics(*(values.get(field_id) for values in columns)) for field_id in field_ids}
 
 
 def _only_path(file: Mapping[int, Any]) -> str | None:
     # A position delete file whose lowest and highest path agree is about that one data file.
-    lower = {bound[_LOWER_KEY]: bound[_LOWER_VALUE] for bound in file.get(_LOWER_BOUNDS) or ()}
-    upper = {bound[_UPPER_KEY]: bound[_UPPER_VALUE] for bound in file.get(_UPPER_BOUNDS) or ()}
-    path = lower.get(DELETE_FILE_PATH)
-    return str(path, "utf-8") if path is not None and path == upper.get(DELETE_FILE_PATH) else None
+    lower, upper = (_by_column(file, bounds).get(DELETE_FILE_PATH) for bounds in (_LOWER_BOUNDS, _UPPER_BOUNDS))
+    return str(lower, "utf-8") if lower is not None and lower == upper else None
+
+
+def _by_column(file: Mapping[int, Any], metric: int) -> dict[int, Any]:
+    key, value = _KEY_AND_VALUE[metric]
+    return {entry[key]: entry[value] for entry in file.get(metric) or ()}
+
+
+def _integers(record: Mapping[int, Any], field_id: int) -> tuple[int, ...]:
+    return tuple(map(operator.index, record.get(field_id) or ()))
+
+
+def _optional(record: Mapping[int, Any], field_id: int, kind: type[Any]) -> Any:
+    return None if record.get(field_id) is None else _typed(record, field_id, kind)
+
+
+def _typed(record: Mapping[int, Any], field_id: int, kind: type[Any]) -> Any:
+    value = record[field_id]
+    if not isinstance(value, kind):
+        raise TypeError(f"field {field_id}: expected {kind.__name__}, found {type(value).__name__}")
+    return value

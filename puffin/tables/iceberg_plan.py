@@ -8,20 +8,20 @@ that a delete file has removed would be wrong in silence.
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
-from puffin.tables.base import Snapshot, TableState
+from puffin.tables.base import Column, Snapshot, TableState
+from puffin.tables.iceberg_deletes import PUFFIN, DeleteIndex, delete_columns
+from puffin.tables.iceberg_manifest_lists import manifest_list_of
 from puffin.tables.iceberg_manifests import LiveFile, live_files
-from puffin.tables.iceberg_metadata import partition_specs
+from puffin.tables.iceberg_metadata import current_schema, partition_specs
 from puffin.tables.iceberg_schema import primitive_columns
 from puffin.tables.iceberg_values import to_json
-from puffin.tables.scan_task import DATA, EQUALITY_DELETES, ContentFile, FileScanTask
+from puffin.tables.scan_task import DATA, EQUALITY_DELETES, POSITION_DELETES, ContentFile, FileScanTask
 from puffin.tables.stores import stores
 
-_PUFFIN = "PUFFIN"
 _PARQUET = "PARQUET"
 _FIRST_ROW_GROUP = 4  # the first row group of a Parquet file begins after its magic
 
@@ -35,24 +35,31 @@ def plan_snapshot(state: TableState, snapshot: Snapshot, io_properties: Mapping[
         CorruptMetadataError: The manifest list or a manifest cannot be understood, or contradicts itself.
         FileNotFound, StorageError: One of them is not there, or the storage failed.
     """
-    if snapshot.manifest_list is None:
-        raise UnsupportedTableError(
-            f"{state.location}: snapshot {snapshot.snapshot_id} lists its manifests in the metadata itself "
-            "(format version 1 without manifest lists), which is not supported"
-        )
     data: list[LiveFile] = []
-    deletes = _DeleteIndex()
-    for file in live_files(snapshot.manifest_list, stores(io_properties)):
-        _refuse_unreadable(file)
-        if file.content == DATA:
-            data.append(file)
-        else:
-            deletes.add(file)
-    to_content_file = _PartitionEncoder(state.document)
+    deletes: list[LiveFile] = []
+    for file in live_files(manifest_list_of(state, snapshot), stores(io_properties)):
+        refuse_unreadable(file)
+        (data if file.content == DATA else deletes).append(file)
+    return scan_tasks(state, data, deletes)
+
+
+def scan_tasks(state: TableState, data: Iterable[LiveFile], deletes: Iterable[LiveFile]) -> tuple[FileScanTask, ...]:
+    """
+    One task for each of these whole data files, with those of the delete files that apply to it.
+
+    Raises:
+        UnsupportedTableError: Equality deletes compare by a column whose values this version cannot compare.
+        CorruptMetadataError: The delete files contradict each other, or refer to what the table's metadata lacks.
+    """
+    specs, columns = partition_specs(state.document), _columns_ever(state.document)
+    index = DeleteIndex(specs, columns)
+    for file in deletes:
+        index.add(file)
+    content_files = _ContentFiles(specs, columns)
     return tuple(
         FileScanTask(
-            to_content_file(file),
-            tuple(to_content_file(delete) for delete in deletes.applying_to(file)),
+            content_files.of_data(file),
+            tuple(map(content_files.of_deletes, index.applying_to(file))),
             start=0,
             length=file.file_size_in_bytes,
         )
@@ -82,57 +89,38 @@ def split_task(task: FileScanTask, target_bytes: int) -> list[FileScanTask]:
     ]
 
 
-class _DeleteIndex:
-    """Delete files by what they can apply to: one data file, or a partition of a spec."""
-
-    def __init__(self) -> None:
-        self._vectors: dict[str, LiveFile] = {}
-        self._by_path: dict[str, list[LiveFile]] = defaultdict(list)
-        self._by_partition: dict[tuple[int, str], list[LiveFile]] = defaultdict(list)
-
-    def add(self, file: LiveFile) -> None:
-        path = file.referenced_data_file
-        if path is None:
-            self._by_partition[_partition_key(file)].append(file)
-        elif file.file_format != _PUFFIN:
-            self._by_path[path].append(file)
-        elif path in self._vectors:
-            raise CorruptMetadataError(f"{path}: expected one deletion vector at most, found two, in {file.file_path}")
-        else:
-            self._vectors[path] = file
-
-    def applying_to(self, data_file: LiveFile) -> Sequence[LiveFile]:
-        # A deletion vector holds every deleted position of its file: older position delete files are superseded.
-        vector = self._vectors.get(data_file.file_path)
-        if vector is not None and vector.sequence_number >= data_file.sequence_number:
-            return [vector]
-        candidates = [
-            *self._by_path.get(data_file.file_path, ()),
-            *self._by_partition.get(_partition_key(data_file), ()),
-        ]
-        return [delete for delete in candidates if delete.sequence_number >= data_file.sequence_number]
+def refuse_unreadable(file: LiveFile) -> None:
+    """
+    Raises:
+        UnsupportedTableError: The file is encrypted, or of a format that this version does not read.
+        CorruptMetadataError: It is a deletion vector, and the manifest does not say where it is or what it is about.
+    """
+    if file.encrypted:
+        raise UnsupportedTableError(f"{file.file_path}: expected an unencrypted file, found key metadata")
+    if file.content == POSITION_DELETES and file.file_format == PUFFIN:
+        if file.referenced_data_file is None or file.content_offset is None or file.content_size_in_bytes is None:
+            raise CorruptMetadataError(f"{file.file_path}: a deletion vector without its data file, offset and size")
+    elif file.file_format != _PARQUET:
+        kind = "data" if file.content == DATA else "delete"
+        raise UnsupportedTableError(f"{file.file_path}: {kind} files of format {file.file_format} are not supported")
 
 
-def _partition_key(file: LiveFile) -> tuple[int, str]:
-    # As text: one NaN equals another there, as in Iceberg.
-    return file.spec_id, repr(sorted(file.partition.items()))
-
-
-class _PartitionEncoder:
+class _ContentFiles:
     """Content files as they travel: of the partition tuple, the identity values, which can stand in for a column."""
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        types = _types_by_field_id(document)
+    def __init__(self, specs: Mapping[int, Sequence[Mapping[str, Any]]], columns: Mapping[int, Column]) -> None:
+        self._columns = columns
         self._identity: dict[int, list[tuple[int, str]]] = {
             spec_id: [
-                (field["field-id"], types[field["source-id"]])
+                (field["field-id"], columns[field["source-id"]].type)
                 for field in fields
-                if field.get("transform") == "identity" and field["source-id"] in types
+                if field.get("transform") == "identity" and field["source-id"] in columns
             ]
-            for spec_id, fields in partition_specs(document).items()
+            for spec_id, fields in specs.items()
         }
+        self._deletes: dict[tuple[str, int | None], ContentFile] = {}
 
-    def __call__(self, file: LiveFile) -> ContentFile:
+    def of_data(self, file: LiveFile) -> ContentFile:
         return ContentFile(
             content=file.content,
             file_path=file.file_path,
@@ -147,6 +135,14 @@ class _PartitionEncoder:
             content_size_in_bytes=file.content_size_in_bytes,
         )
 
+    def of_deletes(self, file: LiveFile) -> ContentFile:
+        """Made once for all of the data files it applies to."""
+        place = file.file_path, file.content_offset
+        if place not in self._deletes:
+            columns = delete_columns(file, self._columns) if file.content == EQUALITY_DELETES else ()
+            self._deletes[place] = dataclasses.replace(self.of_data(file), equality_columns=columns)
+        return self._deletes[place]
+
     def _values(self, file: LiveFile) -> dict[str, Any]:
         try:
             return {
@@ -158,20 +154,7 @@ class _PartitionEncoder:
             raise CorruptMetadataError(f"{file.file_path}: {exc}") from exc
 
 
-def _types_by_field_id(document: Mapping[str, Any]) -> dict[int, str]:
-    # Every schema the table ever had: a partition column may be gone from the current one.
-    schemas: Iterable[Mapping[str, Any]] = document.get("schemas") or (document["schema"],)
-    return {column.field_id: column.type for schema in schemas for column in primitive_columns(schema)}
-
-
-def _refuse_unreadable(file: LiveFile) -> None:
-    if file.encrypted:
-        raise UnsupportedTableError(f"{file.file_path}: expected an unencrypted file, found key metadata")
-    if file.content == EQUALITY_DELETES:
-        raise UnsupportedTableError(f"{file.file_path}: equality delete files are not supported")
-    if file.content != DATA and file.file_format == _PUFFIN:
-        if file.referenced_data_file is None or file.content_offset is None or file.content_size_in_bytes is None:
-            raise CorruptMetadataError(f"{file.file_path}: a deletion vector without its data file, offset and size")
-    elif file.file_format != _PARQUET:
-        kind = "data" if file.content == DATA else "delete"
-        raise UnsupportedTableError(f"{file.file_path}: {kind} files of format {file.file_format} are not supported")
+def _columns_ever(document: Mapping[str, Any]) -> dict[int, Column]:
+    """By field id the columns of every schema the table ever had; one that it still has is as it is now."""
+    schemas = (*(document.get("schemas") or ()), current_schema(document))
+    return {column.field_id: column for schema in schemas for column in primitive_columns(schema)}

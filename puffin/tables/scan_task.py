@@ -2,8 +2,9 @@
 Scan tasks, and how they travel: as the JSON of appendix C, so that a task can be read, logged and replayed.
 
 A batch says once what all of its tasks share. Keys of our own stand beside those of the spec: ``start``
-and ``length`` (the byte range of a split, as Iceberg's Java writes them), the three fields that place a
-deletion vector, and in the batch the columns asked for, the name mapping and the file system's properties.
+and ``length`` (the byte range of a split, as Iceberg's Java writes them), ``deleted-by``, the three fields that place a
+deletion vector, and in the batch the columns asked for, those that equality deletes compare by (of which a delete
+file has the ids), the name mapping and the file system's properties.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class ContentFile:
     Attributes:
         partition: The partition tuple by partition field id, in JSON single-value form.
         content_offset: Where a deletion vector stands in its Puffin file, in bytes; None for other files.
+        equality_columns: What an equality delete file compares rows by, in the order of field ids; as the table has
+            the columns now, or had them when they were dropped.
     """
 
     content: str
@@ -42,16 +45,23 @@ class ContentFile:
     referenced_data_file: str | None = None
     content_offset: int | None = None
     content_size_in_bytes: int | None = None
+    equality_columns: tuple[Column, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FileScanTask:
-    """The row groups of a data file that begin in ``[start, start + length)``, less the rows its delete files name."""
+    """
+    The row groups of a data file that begin in ``[start, start + length)``, less the rows its delete files name.
+
+    Attributes:
+        deleted_by: Other position deletes and deletion vectors: only rows that these name are meant. None for all.
+    """
 
     data_file: ContentFile
     delete_files: tuple[ContentFile, ...]
     start: int
     length: int
+    deleted_by: tuple[ContentFile, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +84,12 @@ class ScanBatch:
 
 def encode_batch(batch: ScanBatch) -> str:
     """The batch as one JSON document."""
+    delete_files = (file for task in batch.tasks for file in task.delete_files)
+    delete_columns = {column.field_id: column for file in delete_files for column in file.equality_columns}
     return json.dumps(
         {
             "columns": [_to_json(column) for column in batch.columns],
+            **({"delete-columns": [_to_json(column) for column in delete_columns.values()]} if delete_columns else {}),
             "specs": [{"spec-id": spec_id, "fields": fields} for spec_id, fields in batch.specs.items()],
             "name-mapping": batch.name_mapping,
             "io-properties": dict(batch.io_properties),
@@ -89,12 +102,13 @@ def encode_batch(batch: ScanBatch) -> str:
 def decode_batch(document: str) -> ScanBatch:
     """The batch that `encode_batch` wrote."""
     batch = json.loads(document)
+    delete_columns = {column["field-id"]: _column_from_json(column) for column in batch.get("delete-columns", ())}
     return ScanBatch(
         columns=tuple(_column_from_json(column) for column in batch["columns"]),
         specs={spec["spec-id"]: spec["fields"] for spec in batch["specs"]},
         name_mapping=batch["name-mapping"],
         io_properties=batch["io-properties"],
-        tasks=tuple(_task_from_json(task) for task in batch["tasks"]),
+        tasks=tuple(_task_from_json(task, delete_columns) for task in batch["tasks"]),
     )
 
 
@@ -109,29 +123,38 @@ def _task_to_json(task: FileScanTask) -> dict[str, Any]:
         "delete-files": [_file_to_json(file) for file in task.delete_files],
         "start": task.start,
         "length": task.length,
+        **({} if task.deleted_by is None else {"deleted-by": [_file_to_json(file) for file in task.deleted_by]}),
     }
 
 
-def _task_from_json(task: Mapping[str, Any]) -> FileScanTask:
+def _task_from_json(task: Mapping[str, Any], delete_columns: Mapping[int, Column]) -> FileScanTask:
     return FileScanTask(
-        data_file=_file_from_json(task["data-file"]),
-        delete_files=tuple(_file_from_json(file) for file in task["delete-files"]),
+        data_file=_file_from_json(task["data-file"], delete_columns),
+        delete_files=tuple(_file_from_json(file, delete_columns) for file in task["delete-files"]),
         start=task["start"],
         length=task["length"],
+        deleted_by=None
+        if "deleted-by" not in task
+        else tuple(_file_from_json(file, delete_columns) for file in task["deleted-by"]),
     )
 
 
 def _file_to_json(file: ContentFile) -> dict[str, Any]:
-    return {key: value for key, value in _to_json(file).items() if value not in (None, ())}
+    fields = _to_json(file)
+    fields["equality-ids"] = tuple(column.field_id for column in fields.pop("equality-columns"))
+    return {key: value for key, value in fields.items() if value not in (None, ())}
 
 
-def _file_from_json(file: Mapping[str, Any]) -> ContentFile:
+def _file_from_json(file: Mapping[str, Any], delete_columns: Mapping[int, Column]) -> ContentFile:
     fields = _from_json(file)
-    return ContentFile(**{**fields, "split_offsets": tuple(fields.get("split_offsets", ()))})
+    columns = tuple(delete_columns[field_id] for field_id in fields.pop("equality_ids", ()))
+    return ContentFile(
+        **{**fields, "split_offsets": tuple(fields.get("split_offsets", ())), "equality_columns": columns}
+    )
 
 
 def _to_json(value: Column | ContentFile) -> dict[str, Any]:
-    return {name.replace("_", "-"): field for name, field in dataclasses.asdict(value).items()}
+    return {field.name.replace("_", "-"): getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def _from_json(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from puffin.tables.iceberg_metadata import name_mapping, parse_state, partition_
 from puffin.tables.iceberg_plan import plan_snapshot, split_task
 from puffin.tables.iceberg_read import TaskReader
 from puffin.tables.scan_task import FileScanTask, ScanBatch, decode_batch, encode_batch
-from puffin.theta import ThetaSketch, ThetaSketchBuilder
+from puffin.theta import DEFAULT_LG_K, RowCountsBuilder, ThetaSketch, ThetaSketchBuilder, row_counts_limit
 
 ADDED = 1
 PATH_FIELD, POS_FIELD = 2147483546, 2147483545
@@ -180,8 +180,14 @@ class HandMadeTable:
         state = self.state()
         return plan_snapshot(state, state.snapshot(snapshot_id or self.document["current-snapshot-id"]), {})
 
-    def read(self, *columns: str, snapshot_id: int | None = None, target_bytes: int = 2**40) -> Answer:
-        """Plan, split, travel as JSON and read, as the statistics job does; all hashable columns unless named."""
+    def read(
+        self, *columns: str, snapshot_id: int | None = None, target_bytes: int = 2**40, is_sound: bool = True
+    ) -> Answer:
+        """
+        Plan, split, travel as JSON and read, as the statistics job does; all hashable columns unless named.
+
+        Of files that are not sound different ways of reading may find different values.
+        """
         state = self.state()
         chosen = state.select_columns(columns or None)
         batch = ScanBatch(
@@ -191,7 +197,7 @@ class HandMadeTable:
             name_mapping=name_mapping(state),
             io_properties={},
         )
-        return read_batch(decode_batch(encode_batch(batch)))
+        return read_batch(decode_batch(encode_batch(batch)), is_sound)
 
     def _manifest(self, snapshot_id: int, spec_id: int, of_deletes: bool, entries: list[Mapping[str, Any]]) -> Any:
         from pyiceberg.manifest import (
@@ -267,19 +273,30 @@ class HandMadeTable:
         return StructType(*map(NestedField.model_validate, fields))
 
 
-def read_batch(batch: ScanBatch) -> Answer:
+def read_batch(batch: ScanBatch, is_sound: bool) -> Answer:
+    """The batch's sketches, read with and without counting rows, which has to come to the same."""
     builders = {column.field_id: ThetaSketchBuilder() for column in batch.columns}
-    rows = bytes_read = 0
-    reader = TaskReader(batch, store_for)
-    for task in batch.tasks:
-        for live in reader.read(task):
-            rows += live.count
-            bytes_read += live.bytes_read
-            for column in batch.columns:
-                if column.field_id in live.columns:
-                    builders[column.field_id].update(live.columns[column.field_id], column.type)
+    counts = {column.field_id: RowCountsBuilder(row_counts_limit(DEFAULT_LG_K)) for column in batch.columns}
+    types = {column.field_id: column.type for column in batch.columns}
+    rows = {False: 0, True: 0}
+    bytes_read = 0
+    for each_row in (False, True):
+        reader = TaskReader(batch, store_for, each_row=each_row)
+        for live in (live for task in batch.tasks for live in reader.read(task)):
+            rows[each_row] += live.count
+            bytes_read += 0 if each_row else live.bytes_read
+            for field_id, values in live.columns.items():
+                if not each_row:
+                    builders[field_id].update(values.array, types[field_id])
+                elif values.rows is None:
+                    counts[field_id].update(values.array, types[field_id])
+                else:
+                    counts[field_id].update_counted(values.array, values.rows, types[field_id])
+    assert rows[True] == rows[False]
     sketches = {column.name: builders[column.field_id].compact() for column in batch.columns}
-    return Answer(sketches, rows, bytes_read, len(batch.tasks))
+    for column in batch.columns:
+        assert counts[column.field_id].compact().sketch(DEFAULT_LG_K) == sketches[column.name] or not is_sound
+    return Answer(sketches, rows[False], bytes_read, len(batch.tasks))
 
 
 def schema(fields: Sequence[tuple[Any, ...]]) -> dict[str, Any]:

@@ -13,8 +13,6 @@ from puffin.tables.iceberg_manifests import live_files
 from puffin.tables.iceberg_plan import split_task
 from puffin.tables.scan_task import ContentFile, FileScanTask
 
-EQUALITY = 2
-
 
 @pytest.fixture(params=[1, 2, 3], ids="v{}".format)
 def table(request, make_table):
@@ -97,12 +95,6 @@ def test_data_files_of_other_formats_are_refused_by_name(table, file_format):
 def test_delete_files_of_other_formats_are_refused_by_name(make_table):
     table = make_table([(1, "id", "long"), (2, "p", "string")], spec=[(2, "identity")])
     assert "d.avro: delete files of format AVRO" in refusal(table, data(table, "d.avro", file_format="AVRO", content=1))
-
-
-def test_equality_deletes_are_refused_by_name(make_table):
-    table = make_table([(1, "id", "long"), (2, "p", "string")], spec=[(2, "identity")])
-    message = refusal(table, data(table, "eq.parquet", content=EQUALITY, equality_ids=[1]))
-    assert message == f"{table.root}/eq.parquet: equality delete files are not supported"
 
 
 def test_encrypted_files_are_refused_by_name(table):

@@ -58,13 +58,13 @@ class SparkTable:
         )
         builders, rows = {column.name: ThetaSketchBuilder() for column in columns}, 0
         batch = decode_batch(encode_batch(batch))
-        reader = TaskReader(batch, store_for)
+        reader = TaskReader(batch, store_for, each_row=False)
         for task in batch.tasks:
             for live in reader.read(task):
                 rows += live.count
                 for column in batch.columns:
                     if column.field_id in live.columns:
-                        builders[column.name].update(live.columns[column.field_id], column.type)
+                        builders[column.name].update(live.columns[column.field_id].array, column.type)
         return {name: builder.compact() for name, builder in builders.items()}, rows
 
     def check(self, where: str = "", renamed: dict[str, str | None] | None = None, **selector) -> None:

@@ -1,0 +1,176 @@
+"""
+How the live rows of two snapshots differ: in data files, each with the deletes that apply to it.
+
+The cost follows the difference. Manifests that both snapshots list are not opened as long as both have the same
+deletes: then only a data file that one of them lacks can tell them apart. Deletes that one of them lacks say which data
+files they are about, and these alone are looked for in the manifests of both, until all are found: a snapshot lists a
+data file once. An equality delete says nothing of the kind; then both snapshots are planned in full.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from puffin.storage import Store
+from puffin.tables.base import Snapshot, TableState
+from puffin.tables.data_file_errors import told_of
+from puffin.tables.iceberg_manifest_lists import ManifestFile, manifest_files, manifest_list_of
+from puffin.tables.iceberg_manifests import LiveFile, live_files_of
+from puffin.tables.iceberg_plan import plan_snapshot, refuse_unreadable, scan_tasks
+from puffin.tables.position_deletes import read_data_files
+from puffin.tables.scan_task import EQUALITY_DELETES, FileScanTask
+from puffin.tables.stores import stores
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference(Generic[_Item]):
+    """What the earlier side alone has, what both have, and what the later side alone has."""
+
+    before: list[_Item]
+    both: list[_Item]
+    after: list[_Item]
+
+    def where(self, condition: Callable[[_Item], bool]) -> Difference[_Item]:
+        """What of it meets a condition."""
+        return Difference(*(list(filter(condition, side)) for side in (self.before, self.both, self.after)))
+
+
+def compare(before: Iterable[_Item], after: Iterable[_Item], key: Callable[[_Item], Hashable]) -> Difference[_Item]:
+    """The difference of two multisets, whose items are the same if their keys are."""
+    before = list(before)
+    unmatched = Counter(map(key, before))
+    both: list[_Item] = []
+    only_after: list[_Item] = []
+    for item in after:
+        (both if _take(unmatched, key(item)) else only_after).append(item)
+    return Difference([item for item in before if _take(unmatched, key(item))], both, only_after)
+
+
+def difference_of_tasks(before: Iterable[FileScanTask], after: Iterable[FileScanTask]) -> Difference[FileScanTask]:
+    """The difference of two sets of whole files to read; tasks for the same rows are the same."""
+    return compare(before, after, _rows)
+
+
+def difference_of_snapshots(
+    state: TableState, before: Snapshot, after: Snapshot, io_properties: Mapping[str, str]
+) -> Difference[FileScanTask]:
+    """
+    The data files, each with the deletes that apply to it, that only one of two snapshots has.
+
+    What both have is there only where it had to be looked at.
+
+    Raises:
+        UnsupportedTableError: A file that had to be looked at is of a kind or format that this version does not read.
+        CorruptMetadataError, CorruptDataFileError: A manifest list, a manifest or a delete file cannot be understood.
+        FileNotFound, StorageError: One of them is not there, or the storage failed.
+    """
+    store_for = stores(io_properties)
+    earlier, later = (manifest_files(manifest_list_of(state, snapshot), store_for) for snapshot in (before, after))
+    manifests = compare(earlier, later, lambda manifest: manifest.manifest_path)
+    data_manifests = manifests.where(lambda manifest: not manifest.of_deletes)
+    delete_manifests = manifests.where(lambda manifest: manifest.of_deletes)
+
+    deletes = _difference_of_files(delete_manifests, store_for)
+    changed_deletes = deletes.before + deletes.after
+    if _any_by_equality(changed_deletes):
+        return _difference_of_plans(state, before, after, io_properties)
+    data = _difference_of_files(data_manifests, store_for)
+    data_of_both = _concerned(changed_deletes, data, data_manifests.both, store_for)
+
+    oldest = min((file.sequence_number for file in data.before + data_of_both + data.after), default=None)
+    if oldest is None:
+        return Difference([], [], [])
+    # No file is younger than its manifest, and no delete applies to a data file that is younger than it.
+    applicable = (manifest for manifest in delete_manifests.both if manifest.sequence_number >= oldest)
+    deletes_of_both = deletes.both + _files(applicable, store_for)
+    if _any_by_equality(deletes_of_both):
+        return _difference_of_plans(state, before, after, io_properties)
+    return difference_of_tasks(
+        scan_tasks(state, data.before + data_of_both, deletes.before + deletes_of_both),
+        scan_tasks(state, data.after + data_of_both, deletes.after + deletes_of_both),
+    )
+
+
+def _difference_of_plans(
+    state: TableState, before: Snapshot, after: Snapshot, io_properties: Mapping[str, str]
+) -> Difference[FileScanTask]:
+    earlier, later = (plan_snapshot(state, snapshot, io_properties) for snapshot in (before, after))
+    return difference_of_tasks(earlier, later)
+
+
+def _any_by_equality(deletes: Iterable[LiveFile]) -> bool:
+    return any(delete.content == EQUALITY_DELETES for delete in deletes)
+
+
+def _concerned(
+    deletes: Sequence[LiveFile],
+    data: Difference[LiveFile],
+    manifests_of_both: Iterable[ManifestFile],
+    store_for: Callable[[str], Store],
+) -> list[LiveFile]:
+    """The data files of both snapshots that these position deletes are about."""
+    named = _named_by(deletes, store_for)
+    found = [file for file in data.both if file.file_path in named]
+    missing = named.keys() - {file.file_path for file in data.before + data.both + data.after}
+    # A writer gives deletes the partition spec of their data files.
+    specs = {delete.spec_id for delete in deletes}
+    for manifest in sorted(manifests_of_both, key=lambda manifest: manifest.partition_spec_id not in specs):
+        if any(named[path] >= manifest.min_sequence_number for path in missing):
+            here = [file for file in _files([manifest], store_for) if file.file_path in missing]
+            missing -= {file.file_path for file in here}
+            found += here
+    return found
+
+
+def _named_by(deletes: Iterable[LiveFile], store_for: Callable[[str], Store]) -> dict[str, int]:
+    """The data files that position deletes are about, and how young each may be for one of them to apply."""
+    named: dict[str, int] = {}
+    for delete in deletes:
+        for path in _data_files_of(delete, store_for):
+            named[path] = max(named.get(path, 0), delete.sequence_number)
+    return named
+
+
+def _data_files_of(delete: LiveFile, store_for: Callable[[str], Store]) -> Iterable[str]:
+    if delete.referenced_data_file is not None:
+        return (delete.referenced_data_file,)
+    # It applies to every older file of its partition, and has positions of few.
+    path = delete.file_path
+    with told_of(path, "delete file"), store_for(path).open_input(path) as source:
+        return read_data_files(source)
+
+
+def _difference_of_files(
+    manifests: Difference[ManifestFile], store_for: Callable[[str], Store]
+) -> Difference[LiveFile]:
+    return compare(_files(manifests.before, store_for), _files(manifests.after, store_for), _identity)
+
+
+def _files(manifests: Iterable[ManifestFile], store_for: Callable[[str], Store]) -> list[LiveFile]:
+    files = [file for manifest in manifests for file in live_files_of(manifest, store_for)]
+    for file in files:
+        refuse_unreadable(file)
+    return files
+
+
+def _identity(file: LiveFile) -> Hashable:
+    # A path may come back with another sequence number, and then other deletes apply to it.
+    return file.file_path, file.content_offset, file.sequence_number, file.file_size_in_bytes, file.record_count
+
+
+def _rows(task: FileScanTask) -> Hashable:
+    file = task.data_file
+    deletes = frozenset((delete.file_path, delete.content_offset) for delete in task.delete_files)
+    return file.file_path, file.file_size_in_bytes, file.record_count, deletes
+
+
+def _take(counter: Counter[Hashable], key: Hashable) -> bool:
+    """Take one of a key, if there is one left."""
+    found = counter[key] > 0
+    counter[key] -= found
+    return found

@@ -1,0 +1,99 @@
+"""Equality deletes that Iceberg's Java library wrote leave the rows that Iceberg's Spark reader leaves."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from puffin.format import THETA_V1, PuffinReader
+from puffin.theta import ThetaSketch
+
+
+class JavaDeletes:
+    """Commits equality deletes with Iceberg's own writer to the table of this name."""
+
+    def __init__(self, spark: Any, name: str) -> None:
+        self._jvm = spark._jvm
+        self._new_array = spark.sparkContext._gateway.new_array
+        self._table = self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
+
+    def commit(self, columns: list[str], *rows: tuple[Any, ...], partition: int | None = None) -> None:
+        """Delete the rows that equal one of these in these columns: in a partition, or without one in the table."""
+        iceberg = self._jvm.org.apache.iceberg
+        schema = self._table.schema().select(columns)
+        ids = self._new_array(self._jvm.int, len(columns))
+        for i, field in enumerate(schema.columns()):
+            ids[i] = field.fieldId()
+        spec = next(spec for spec in self._table.specs().values() if spec.isUnpartitioned() == (partition is None))
+        writer = (
+            iceberg.data.GenericFileWriterFactory.Builder(self._table)
+            .deleteFileFormat(iceberg.FileFormat.PARQUET)
+            .equalityFieldIds(ids)
+            .equalityDeleteRowSchema(schema)
+            .build()
+            .newEqualityDeleteWriter(
+                self._new_file(), spec, None if partition is None else self._record(spec.partitionType(), (partition,))
+            )
+        )
+        for row in rows:
+            writer.write(self._record(schema, row))
+        writer.close()
+        self._table.newRowDelta().addDeletes(writer.toDeleteFile()).commit()
+
+    def _new_file(self) -> Any:
+        path = f"{self._table.location()}/data/{self._jvm.java.util.UUID.randomUUID()}.parquet"
+        encryption = self._jvm.org.apache.iceberg.encryption
+        no_key = encryption.EncryptionKeyMetadata.EMPTY
+        return encryption.EncryptedFiles.encryptedOutput(self._table.io().newOutputFile(path), no_key)
+
+    def _record(self, schema: Any, values: tuple[Any, ...]) -> Any:
+        record = self._jvm.org.apache.iceberg.data.GenericRecord.create(schema)
+        for i, value in enumerate(values):
+            record.set(i, value)
+        return record
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_spark_and_we_leave_the_same_rows(spark, open_table, analyze_table, version):
+    """By one column and by two, with nulls, NaN and zeros, of a partition and of all, beside position deletes."""
+    name = f"hadoop.equality.v{version}"
+    spark.sql(
+        f"""CREATE TABLE {name} (row bigint, k int, s string, d double, p int) USING iceberg
+            TBLPROPERTIES ('format-version' = '{version}', 'write.delete.mode' = 'merge-on-read')"""
+    )
+
+    def insert(start: int, stop: int) -> None:
+        spark.sql(
+            f"""INSERT INTO {name} SELECT id, CAST(id % 50 AS int), IF(id % 7 = 0, NULL, concat('s', id % 11)),
+                CASE id % 4 WHEN 0 THEN double('NaN') WHEN 1 THEN 0.0D WHEN 2 THEN -double('0.0') END,
+                CAST(id % 3 AS int) FROM range({start}, {stop})"""
+        )
+
+    insert(0, 300)
+    spark.sql(f"ALTER TABLE {name} ADD PARTITION FIELD p")
+    insert(300, 600)
+    deletes = JavaDeletes(spark, name)
+    deletes.commit(["k"], (7,), (8,), (49,))
+    deletes.commit(["s", "d"], (None, None), (None, math.nan), ("s3", 0.0), ("s4", -0.0))
+    deletes.commit(["k"], (20,), (21,), partition=1)
+    # Before Spark reads the deletes: its executors' cache would go on comparing them as integers.
+    spark.sql(f"ALTER TABLE {name} ALTER COLUMN k TYPE bigint")
+    spark.sql(f"DELETE FROM {name} WHERE row IN (1, 2, 301, 599)")
+    insert(600, 620)
+
+    live = [row.row for row in spark.table(name).select("row").collect()]
+    assert set(range(600, 620)) <= set(live)
+    assert 300 < len(live) < 600
+    report = analyze_table(name)
+    assert report.rows_read == len(live)
+    table = open_table(name)
+    with table.store(report.entry.statistics_path).open_source(report.entry.statistics_path) as source:
+        reader = PuffinReader(source)
+        payloads = {
+            (b.type, b.fields): payload
+            for b, payload in zip(reader.file_metadata.blobs, reader.read_all(), strict=True)
+        }
+    assert payloads[THETA_V1, (1,)] == ThetaSketch.from_arrow(pa.array(live), "long").to_bytes()

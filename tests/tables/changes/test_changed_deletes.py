@@ -1,0 +1,238 @@
+"""Data files of which rows were deleted: on both sides, and found without opening more than need be."""
+
+import struct
+
+import pyarrow as pa
+import pytest
+
+from puffin.errors import CorruptDataFileError, FileNotFound
+
+
+def opened_manifests(history):
+    return [name for name in history.opened if name.startswith("manifest-")]
+
+
+def bounds(lowest, highest):
+    lower, upper = ({1: struct.pack("<q", id_)} for id_ in (lowest, highest))
+    return {"lower_bounds": lower, "upper_bounds": upper, "value_counts": {1: 10}, "null_value_counts": {1: 0}}
+
+
+def test_a_file_with_other_deletes_is_on_both_sides_with_those_of_each(history):
+    a = history.data("a")
+    old = history.vector("old", a, [1])
+    history.commit("append", [a, history.data("b")])
+    history.commit("delete", [old])
+    history.commit("delete", [history.vector("new", a, [1, 2])], remove=[old])
+    assert history.changed(1, 2) == (["a[old]"], ["a"])
+    assert history.changed(2, 3) == (["a[new]"], ["a[old]"])
+    assert history.changed(1, 3) == (["a[new]"], ["a"])
+
+
+def test_a_file_named_by_other_deletes_keeps_those_that_did_not_change(history):
+    a = history.data("a")
+    history.commit("append", [a, history.position_deletes("0", (a, [0]))])
+    history.commit("delete", [history.position_deletes("1", (a, [1]))])
+    history.commit("delete", [history.position_deletes("2", (a, [2]))], rewrite=True)
+    history.commit("delete", [history.vector("v", a, [0, 1, 2, 3])])
+    assert history.changed(1, 2) == (["a[0 1]"], ["a[0]"])
+    assert history.changed(2, 3) == (["a[0 1 2]"], ["a[0 1]"])
+    assert history.changed(3, 4) == (["a[v]"], ["a[0 1 2]"])
+
+
+def test_deletes_of_the_same_commit_as_their_file_apply_and_may_go(history):
+    a = history.data("a")
+    delete = history.position_deletes("d", (a, [0]))
+    history.commit("append", [history.data("b")])
+    history.commit("append", [a, delete])
+    history.commit("overwrite", remove=[delete])
+    assert history.changed(1, 2) == (["a[d]"], [])
+    assert history.changed(2, 3) == (["a"], ["a[d]"])
+
+
+def test_a_removed_file_has_the_deletes_of_then(history):
+    a = history.data("a")
+    delete = history.vector("d", a, [1])
+    history.commit("append", [a, history.data("b")])
+    history.commit("delete", [delete])
+    history.commit("overwrite", [history.data("c")], remove=[a, delete])
+    history.commit("append", [history.data("e")])
+    assert history.changed(2, 3) == (["c"], ["a[d]"])
+    assert history.changed(2, 4) == (["c", "e"], ["a[d]"])
+
+
+def test_deletes_of_a_partition_concern_only_the_files_that_they_name(history):
+    files = [history.data(name) for name in "0123"]
+    history.commit("append", files)
+    history.commit("delete", [history.position_deletes("d", (files[0], [1]), (files[2], [3, 4]))])
+    assert history.changed(1, 2) == (["0[d]", "2[d]"], ["0", "2"])
+    assert history.opened.count("d") == 1
+    assert [len(task.delete_files) for task in history.table.plan()] == [1, 1, 1, 1]
+
+
+def test_deletion_vectors_in_one_puffin_file_are_told_apart(history):
+    files = [history.data(name) for name in "ab"]
+    of_a, of_b = (history.vector("v", file, [1]) | {"content_offset": i} for i, file in enumerate(files))
+    history.commit("append", files)
+    history.commit("delete", [of_a, of_b])
+    history.commit("overwrite", remove=[of_b])
+    assert history.changed(2, 3) == (["b"], ["b[v]"])
+
+
+# --- equality deletes ---------------------------------------------------------------------------------------------
+
+
+def test_equality_deletes_concern_every_older_file_of_their_partition(history):
+    a, b = history.data("a", p=0), history.data("b", p=1)
+    history.commit("append", [a, b])
+    history.commit("overwrite", [history.data("c", p=0), history.equality_deletes("e", a, [3])])
+    assert history.changed(1, 2) == (["a[e]", "c"], ["a"])
+
+
+def test_equality_deletes_without_a_partition_concern_every_older_file(history):
+    history.commit("append", [history.data("a", p=0), history.data("b", p=1), history.data("c", spec_id=1)])
+    history.commit("delete", [history.equality_deletes("e", history.data("c", spec_id=1), [3])])
+    assert history.changed(1, 2) == (["a[e]", "b[e]", "c[e]"], ["a", "b", "c"])
+
+
+def test_a_file_with_old_equality_deletes_has_them_on_both_sides_of_others(history):
+    a = history.data("a")
+    history.commit("append", [a, history.data("b")])
+    history.commit("delete", [history.equality_deletes("e", a, [3])])
+    history.commit("delete", [history.vector("v", a, [1])])
+    assert history.changed(2, 3) == (["a[e v]"], ["a[e]"])
+
+
+def test_equality_deletes_of_values_that_a_file_cannot_have_are_not_its(history):
+    a = history.data("a", **bounds(0, 9))
+    history.commit("append", [a])
+    history.commit("delete", [history.equality_deletes("e", a, [100]) | bounds(100, 100)])
+    history.commit("delete", [history.vector("v", a, [1])])
+    assert history.changed(1, 2) == ([], [])
+    assert history.changed(2, 3) == (["a[v]"], ["a"])
+
+
+def test_an_append_to_a_table_with_equality_deletes_opens_its_own_manifest(history):
+    a = history.data("a")
+    history.commit("append", [a])
+    history.commit("delete", [history.equality_deletes("e", a, [3])])
+    history.commit("append", [history.data("b")])
+    assert history.changed(2, 3) == (["b"], [])
+    assert opened_manifests(history) == ["manifest-2-0-False.avro"]
+
+
+# --- what is opened -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["vector", "bounds", "reference"])
+def test_manifests_are_opened_until_the_data_files_named_are_found(history, kind):
+    files = [history.data(f"{i}") for i in range(9)]
+    for file in files:
+        history.commit("append", [file])
+    delete = history.vector("d", files[3], [0]) if kind == "vector" else history.position_deletes("d", (files[3], [0]))
+    if kind == "reference":
+        delete |= {"referenced_data_file": delete["lower_bounds"][2147483546].decode(), "lower_bounds": None}
+    history.commit("delete", [delete])
+    assert history.changed(9, 10) == (["3[d]"], ["3"])
+    expected = ["manifest-9-0-True.avro", *(f"manifest-{i}-0-False.avro" for i in range(4))]
+    assert history.opened == ["snap-9.avro", "snap-10.avro", *expected]
+
+
+def test_manifests_of_the_spec_of_the_deletes_are_opened_first(history):
+    a = history.data("a", spec_id=1)
+    history.commit("append", [history.data("b")])
+    history.commit("append", [a])
+    history.commit("delete", [history.vector("d", a, [0])])
+    assert history.changed(2, 3) == (["a[d]"], ["a"])
+    assert opened_manifests(history) == ["manifest-2-1-True.avro", "manifest-1-1-False.avro"]
+
+
+def test_files_that_come_or_go_with_their_deletes_are_not_looked_for(history):
+    a, c = history.data("a"), history.data("c")
+    delete = history.vector("d", a, [0])
+    history.commit("append", [history.data("b")])
+    history.commit("append", [a, delete])
+    history.commit("overwrite", [c, history.vector("e", c, [0])], remove=[a, delete])
+    assert history.changed(2, 3) == (["c[e]"], ["a[d]"])
+    assert "manifest-0-0-False.avro" not in history.opened
+
+
+def test_files_found_in_manifests_that_were_written_anew_are_not_looked_for(history):
+    a, b = history.data("a"), history.data("b")
+    history.commit("append", [history.data("c")])
+    history.commit("append", [a, b])
+    history.commit("overwrite", [history.vector("v", a, [0])], remove=[b])
+    assert history.changed(2, 3) == (["a[v]"], ["a", "b"])
+    assert "manifest-0-0-False.avro" not in history.opened
+
+
+def test_deletes_of_a_file_that_is_gone_are_not_looked_for_among_younger_ones(history):
+    """What writers do when they drop deletes: nothing that is left is as old as they are."""
+    a = history.data("a")
+    delete = history.position_deletes("d", (a, [1]))
+    history.commit("append", [a])
+    history.commit("delete", [delete])
+    history.commit("delete", remove=[a])
+    history.commit("append", [history.data("b")])
+    history.commit("append", [history.data("c")], remove=[delete])
+    assert history.changed(4, 5) == (["c"], [])
+    assert opened_manifests(history) == [f"manifest-{name}.avro" for name in ("1-0-True", "4-0-True", "5-0-False")]
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["oldest first", "youngest first"])
+def test_of_the_deletes_about_a_file_the_youngest_says_how_old_it_may_be(history, order):
+    a = history.data("a")
+    old, new = (history.position_deletes(name, (a, [1])) for name in ("old", "new"))
+    history.commit("append", [a])
+    history.commit("delete", [old])
+    history.commit("delete", remove=[a])
+    history.commit("append", [a])
+    history.commit("delete", [new])
+    history.manifests = history.manifests[::order]
+    history.commit("append")
+    history.commit("overwrite", remove=[old, new])
+    assert history.changed(6, 7) == (["a"], ["a[new]"])
+
+
+def test_deletes_older_than_the_files_that_were_added_are_not_opened(history):
+    a = history.data("a")
+    history.commit("append", [a, history.vector("d", a, [1])])
+    history.commit("append", [history.data("b")])
+    assert history.changed(1, 2) == (["b"], [])
+    assert opened_manifests(history) == ["manifest-2-0-False.avro"]
+
+
+def test_delete_manifests_written_anew_without_other_deletes_open_no_data_manifest(history):
+    a, b = history.data("a"), history.data("b")
+    history.commit("append", [a, b])
+    history.commit("delete", [history.vector("d", a, [1])])
+    history.commit("delete", [history.position_deletes("e", (b, [1]))])
+    history.rewrite_delete_manifests()
+    history.commit("append")
+    assert history.changed(3, 4) == ([], [])
+    assert [name[-10:] for name in opened_manifests(history)] == ["-True.avro"] * 4
+
+
+# --- delete files of a partition ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ids", [None, {"path": 2147483546, "position": 2147483545}], ids=["by name", "by id"])
+def test_the_paths_in_a_delete_file_are_found_by_id_or_else_by_name(history, ids):
+    a, b = history.data("a"), history.data("b")
+    history.commit("append", [a, b])
+    history.commit("delete", [history.position_deletes("d", (a, [1]), (b, [1]))])
+    paths = pa.array([a["file_path"]] * 3).dictionary_encode()
+    history.table.write("d", pa.table([paths, pa.array([4, 5, 6])], names=list(ids or ["file_path", "pos"])), ids)
+    assert history.changed(1, 2) == (["a[d]"], ["a"])
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1 not Parquet PAR1"], ids=["empty", "other"])
+def test_a_delete_file_that_is_missing_or_broken_is_named(history, content):
+    a, b = history.data("a"), history.data("b")
+    history.commit("append", [a, b])
+    history.commit("delete", [history.position_deletes("d", (a, [1]), (b, [1]))])
+    (history.table.root / "d").write_bytes(content)
+    with pytest.raises(CorruptDataFileError, match="/d: expected a readable delete file"):
+        history.changes(1, 2)
+    (history.table.root / "d").unlink()
+    with pytest.raises(FileNotFound, match="/d"):
+        history.changes(1, 2)

@@ -1,0 +1,87 @@
+"""Of a file of which rows were deleted these rows alone are read, and nothing for the side that gained none."""
+
+import dataclasses
+
+import pyarrow as pa
+import pytest
+
+from puffin.storage import store_for
+from puffin.tables import iceberg_read
+from puffin.tables.iceberg_changes import Changes, narrowed
+from puffin.tables.iceberg_metadata import name_mapping, partition_specs
+from puffin.tables.iceberg_read import TaskReader
+from puffin.tables.scan_task import ScanBatch, decode_batch, encode_batch
+
+
+@pytest.fixture
+def deleted_from(make_table):
+    """A file of the numbers to 1000 in ten row groups, with these positions deleted first, and those too then."""
+
+    def make(*positions):
+        table = make_table([(1, "n", "long")])
+        path = table.write("1.parquet", pa.table({"n": list(range(1000))}), {"n": 1}, row_group_size=100)
+        deletes = []
+        for number, at in enumerate(positions):
+            deletes.append(table.position_deletes(f"d{number}.parquet", [(path, i) for i in at]))
+            table.snapshot(table.data(path), *deletes)
+        before, after = (table.plan(snapshot["snapshot-id"]) for snapshot in table.document["snapshots"][-2:])
+        return table, Changes(added=after, removed=before)
+
+    return make
+
+
+def read(table, tasks):
+    """The values of the rows of these tasks, after their way through JSON, and how many batches they came in."""
+    state = table.state()
+    batch = ScanBatch(
+        columns=state.columns,
+        tasks=tasks,
+        specs=partition_specs(state.document),
+        name_mapping=name_mapping(state),
+        io_properties={},
+    )
+    batch = decode_batch(encode_batch(batch))
+    assert batch.tasks == tasks
+    found = [live for each_row in (True, False) for task in batch.tasks
+             for live in TaskReader(batch, store_for, each_row=each_row).read(task)]  # fmt: skip
+    values = [value for live in found for value in live.columns[1].array.to_pylist()]
+    assert sum(live.count for live in found) == len(values)
+    assert values[: len(values) // 2] == values[len(values) // 2 :]
+    return values[: len(values) // 2], len(found) // 2
+
+
+def test_only_the_deleted_rows_are_read_and_only_their_row_groups(deleted_from):
+    table, changes = deleted_from([5, 250], [5, 7, 250, 251])
+    fewer = narrowed(changes)
+    assert read(table, fewer.removed) == ([7, 251], 2)
+    assert read(table, changes.removed)[1] == 10
+
+
+def test_a_side_that_gained_no_rows_does_not_even_open_the_file(deleted_from, monkeypatch):
+    table, changes = deleted_from([5], [7])
+    opened = []
+    monkeypatch.setattr(iceberg_read, "open_parquet", opened.append)
+    assert read(table, narrowed(changes).added) == ([], 0)
+    assert opened == []
+
+
+def test_rows_that_came_back_are_read_on_the_other_side(deleted_from):
+    table, changes = deleted_from([5], [7])
+    fewer = narrowed(Changes(added=changes.removed, removed=changes.added))
+    assert (read(table, fewer.added)[0], read(table, fewer.removed)[0]) == ([7], [])
+
+
+def test_files_that_came_or_went_are_read_whole(deleted_from):
+    _, changes = deleted_from([5], [7])
+    for one_sided in (Changes(changes.added, ()), Changes((), changes.removed)):
+        assert narrowed(one_sided) == one_sided
+
+
+def test_what_is_there_twice_or_has_equality_deletes_is_left_as_it_is(deleted_from):
+    _, changes = deleted_from([5], [7])
+    twice = Changes(changes.added * 2, changes.removed)
+    assert narrowed(twice) == twice
+    (task,) = changes.added
+    file = dataclasses.replace(task.delete_files[0], content="EQUALITY_DELETES")
+    by_value = Changes((dataclasses.replace(task, delete_files=(file,)),), changes.removed)
+    assert narrowed(by_value) == by_value

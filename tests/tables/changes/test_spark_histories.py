@@ -1,0 +1,30 @@
+"""The histories of tables that Spark wrote, compared as whole plans compare them."""
+
+from collections import Counter
+
+import pytest
+
+from puffin.tables.iceberg_changes import changes_between
+from puffin.tables.iceberg_directory import IcebergDirectory
+from puffin.tables.iceberg_plan import plan_snapshot
+
+
+def by_rows(tasks):
+    return Counter((task.data_file.file_path, *sorted(map(str, task.delete_files))) for task in tasks)
+
+
+@pytest.mark.parametrize("name", ["t_mor_v2", "t_dv_v3", "t_evolved"])
+def test_changes_are_the_differences_of_whole_plans(golden_tables, name):
+    state = IcebergDirectory(str(golden_tables / name)).load()
+    target, *ancestors = state.ancestors(state.current_snapshot_id)
+    assert ancestors
+    later, expected = target, Counter()
+    for base in ancestors:
+        if later.operation != "replace":
+            expected.update(by_rows(plan_snapshot(state, later, {})))
+            expected.subtract(by_rows(plan_snapshot(state, base, {})))
+        changes = changes_between(state, base, target, {})
+        found = by_rows(changes.added)
+        found.subtract(by_rows(changes.removed))
+        assert (+found, -found) == (+expected, -expected)
+        later = base
