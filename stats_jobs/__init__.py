@@ -1,6 +1,9 @@
 """The Spark statistics job: a table's snapshot in, committed theta sketches out."""
 
-from stats_jobs.analyze import Options, Report, analyze
+from stats_jobs.analyze import analyze
+from stats_jobs.many import analyze_many
+from stats_jobs.options import Options
+from stats_jobs.report import Report
 from stats_jobs.session import SparkStarter
 
-__all__ = ["Options", "Report", "SparkStarter", "analyze"]
+__all__ = ["Options", "Report", "SparkStarter", "analyze", "analyze_many"]

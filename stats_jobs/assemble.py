@@ -2,7 +2,7 @@
 What goes into a statistics file, and in which order: pure, so that the file's layout can be tested without one.
 
 Theta blobs come first, sorted by field id, and are exactly those of the table's entry: pyiceberg cannot load a
-table whose entry names any other type. Whatever else is kept follows, in the footer only.
+table whose entry names any other type. Row counts follow, and whatever else is kept, in the footer only.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from puffin.format import THETA_V1, Blob, RawBlob
+from puffin.format import ROW_COUNTS_V1, THETA_V1, ZSTD, Blob, RawBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
 from puffin.tables.blob_properties import to_properties
-from puffin.theta import ThetaSketch
+from puffin.theta import RowCounts, ThetaSketch
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,6 +60,22 @@ def sketch_blobs(
     ]
 
 
+def row_counts_blobs(counts: Mapping[int, RowCounts], columns: Iterable[Column], snapshot: Snapshot) -> list[Blob]:
+    """One blob for each of the columns that has row counts; compressed, since nobody but us reads it."""
+    return [
+        Blob(
+            type=ROW_COUNTS_V1,
+            fields=(column.field_id,),
+            snapshot_id=snapshot.snapshot_id,
+            sequence_number=snapshot.sequence_number,
+            payload=counts[column.field_id].to_bytes(),
+            compression_codec=ZSTD,
+        )
+        for column in columns
+        if column.field_id in counts
+    ]
+
+
 def choose_retained(
     candidates: Iterable[RetainedBlob],
     *,
@@ -71,7 +87,7 @@ def choose_retained(
     Of the blobs that were there, those to keep: of other columns, of fields the current schema still has.
 
     A theta blob for a field that is gone makes Spark's planner fail, and two for one first field make Trino's fail:
-    of several the one of the newest rows is kept, and of equals the first.
+    of several the one of the newest rows is kept, and of equals the first. Row counts stay with their sketch.
 
     Args:
         snapshot_id: The snapshot whose statistics file they go into.
@@ -83,7 +99,8 @@ def choose_retained(
     for field_id, candidate in _newest_first(fitting, snapshot_id):
         if field_id not in computed:
             sketches.setdefault(field_id, candidate)
-    others = {_wherever(c.raw): c for c in reversed(fitting) if c.entry is None}
+    kept = {(entry.fields, entry.snapshot_id) for c in sketches.values() if (entry := c.entry) is not None}
+    others = {_wherever(c.raw): c for c in reversed(fitting) if c.entry is None and _stays(c.raw, kept)}
     return [*sketches.values(), *reversed(others.values())]
 
 
@@ -95,10 +112,14 @@ def with_entries(entry: StatisticsEntry, raws: Iterable[RawBlob]) -> list[Retain
 
 def assemble(computed: Sequence[Blob], retained: Sequence[RetainedBlob]) -> Contents:
     """The file's contents: computed and retained theta blobs by field id, then whatever else is retained."""
-    theta: list[tuple[tuple[int, ...], Blob | RawBlob, BlobEntry]] = [(b.fields, b, _entry(b)) for b in computed]
+    theta: list[tuple[tuple[int, ...], Blob | RawBlob, BlobEntry]]
+    theta = [(b.fields, b, _entry(b)) for b in computed if b.type == THETA_V1]
     theta += [(r.raw.metadata.fields, r.raw, r.entry) for r in retained if r.entry is not None]
     theta.sort(key=lambda item: item[0])
-    rest = [r.raw for r in retained if r.entry is None]
+    rest: list[Blob | RawBlob] = [
+        *(b for b in computed if b.type != THETA_V1),
+        *(r.raw for r in retained if r.entry is None),
+    ]
     return Contents((*(blob for _, blob, _ in theta), *rest), tuple(entry for _, _, entry in theta))
 
 
@@ -112,6 +133,10 @@ def _newest_first(candidates: Iterable[RetainedBlob], snapshot_id: int) -> Itera
     listed.sort(key=lambda e: (e[0].snapshot_id != snapshot_id, -e[0].sequence_number, len(e[0].fields)))
     for entry, candidate in listed:
         yield entry.fields[0], candidate
+
+
+def _stays(raw: RawBlob, sketches: Collection[tuple[tuple[int, ...], int]]) -> bool:
+    return raw.metadata.type != ROW_COUNTS_V1 or (raw.metadata.fields, raw.metadata.snapshot_id) in sketches
 
 
 def _wherever(raw: RawBlob) -> RawBlob:

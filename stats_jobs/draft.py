@@ -13,12 +13,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import puffin
 from puffin.errors import PuffinError
-from puffin.format import CREATED_BY, Blob, PuffinReader, PuffinWriter, RawBlob
+from puffin.format import CREATED_BY, ROW_COUNTS_V1, Blob, PuffinReader, PuffinWriter, RawBlob
+from puffin.lookup.resolve import Ancestry
 from puffin.storage import Store
 from puffin.tables.base import Column, Snapshot, StatisticsEntry, TableState
 from puffin.tables.iceberg_patch import statistics_path
-from puffin.theta import ThetaSketch
-from stats_jobs.assemble import Contents, RetainedBlob, assemble, choose_retained, sketch_blobs, with_entries
+from puffin.theta import RowCounts, ThetaSketch
+from stats_jobs.assemble import (
+    Contents,
+    RetainedBlob,
+    assemble,
+    choose_retained,
+    row_counts_blobs,
+    sketch_blobs,
+    with_entries,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -42,12 +51,14 @@ class StatisticsDraft:
         lg_k: int,
         codec: str | None,
         store_for: Callable[[str], Store],
+        row_counts: Mapping[int, RowCounts] | None = None,
     ) -> None:
         self.snapshot_id = snapshot.snapshot_id
         self.table_uuid = state.uuid
         self._snapshot = snapshot
         self._columns = tuple(columns)
         self._sketches = sketches
+        self._row_counts = row_counts or {}
         self._lg_k = lg_k
         self._codec = codec
         self._store_for = store_for
@@ -59,7 +70,8 @@ class StatisticsDraft:
 
         Args:
             state: The table as it is; a column that it no longer has gets no blob.
-            existing: Entries of this snapshot whose blobs for other columns are kept, the first first.
+            existing: Entries of this snapshot whose blobs for other columns are kept, the first first. Of columns
+                that they lack, the ancestors' newest are kept.
 
         Returns:
             The entry that refers to the file.
@@ -67,18 +79,24 @@ class StatisticsDraft:
         Raises:
             StorageError: The file cannot be written; nothing is left behind.
         """
-        basis = (state.field_ids, tuple(entry.statistics_path for entry in existing))
+        older = self._of_ancestors(state, existing)
+        basis = (state.field_ids, tuple(entry.statistics_path for entry in [*existing, *older]))
         if self._written is not None:
             written, its_basis = self._written
             if its_basis == basis:
                 return written
-            if written.statistics_path in basis[1]:
+            if any(entry.statistics_path == written.statistics_path for entry in existing):
                 self.keep()
         self.discard()
         columns = [column for column in self._columns if column.field_id in state.field_ids]
-        computed = sketch_blobs(self._sketches, columns, self._snapshot, lg_k=self._lg_k, codec=self._codec)
+        computed = [
+            *sketch_blobs(self._sketches, columns, self._snapshot, lg_k=self._lg_k, codec=self._codec),
+            *row_counts_blobs(self._row_counts, columns, self._snapshot),
+        ]
+        stored = [blob for entry in existing for blob in self._stored_blobs(entry)]
+        stored += [blob for entry in older for blob in self._stored_blobs(entry) if _is_ours_to_carry(blob)]
         retained = choose_retained(
-            (blob for entry in existing for blob in self._stored_blobs(entry)),
+            stored,
             snapshot_id=self.snapshot_id,
             computed={column.field_id for column in columns},
             current_fields=state.field_ids,
@@ -100,6 +118,15 @@ class StatisticsDraft:
             self._store_for(path).delete(path)
         except PuffinError as exc:
             _log.warning("left behind, since it cannot be deleted: %s (%s)", path, exc)
+
+    def _of_ancestors(self, state: TableState, existing: Sequence[StatisticsEntry]) -> list[StatisticsEntry]:
+        """What ancestors know of the columns that are neither computed nor in an entry of this snapshot."""
+        lacking = state.field_ids - {column.field_id for column in self._columns}
+        lacking -= {field_id for entry in existing for blob in entry.blobs for field_id in blob.fields}
+        ancestry = Ancestry(state, self._snapshot)
+        older = [entry for entry in ancestry.entries if entry.snapshot_id != self.snapshot_id]
+        nearest = [known[0].entry for field_id in lacking if (known := ancestry.blobs_of(field_id))]
+        return [entry for entry in older if entry in nearest]
 
     def _write_file(self, path: str, contents: Contents) -> StatisticsEntry:
         with self._store_for(path).create(path) as sink:
@@ -127,3 +154,8 @@ class StatisticsDraft:
             _log.warning("statistics of other columns are dropped, since their file cannot be read: %s", exc)
             return []
         return with_entries(entry, raws)
+
+
+def _is_ours_to_carry(blob: RetainedBlob) -> bool:
+    """Of an older snapshot, what another engine keeps in the footer alone may not hold for this one."""
+    return blob.entry is not None or blob.raw.metadata.type == ROW_COUNTS_V1

@@ -1,7 +1,7 @@
 """
-What runs on an executor: a batch of scan tasks in, one partial sketch per column out.
+What runs where the files are read: a batch of scan tasks in, what its rows amount to out, column by column.
 
-Everything is merged inside the task, so that what travels back does not grow with files or rows. An error that
+Everything is merged inside the batch, so that what travels back does not grow with files or rows. An error that
 another try would not cure travels back as a value: it is the user's one line, not Spark's to retry.
 """
 
@@ -11,16 +11,63 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TypeAlias
 
-import pyarrow as pa
-
 from puffin.errors import CorruptDataFileError, CorruptError, NotFoundError, UnsupportedError
+from puffin.kernels import load_kernels
+from puffin.parquet.plan import Values
 from puffin.tables.base import Column
 from puffin.tables.iceberg_read import TaskReader
-from puffin.tables.scan_task import FileScanTask, decode_batch
+from puffin.tables.scan_task import FileScanTask, ScanBatch, decode_batch
 from puffin.tables.stores import stores
-from puffin.theta import ThetaSketch, ThetaSketchBuilder, merge
+from puffin.theta import RowCounts, RowCountsBuilder, ThetaSketch, ThetaSketchBuilder, merge, row_counts_limit
 
 FinalError: TypeAlias = CorruptError | UnsupportedError | NotFoundError
+Tally: TypeAlias = RowCounts | ThetaSketch
+
+KERNELS_PAY = 64 * 1024 * 1024
+"""Bytes of files in a process from which on compiling, or finding what was compiled, costs less than it saves."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Measure:
+    """
+    What rows are to amount to.
+
+    Attributes:
+        lg_k: Base-2 logarithm of a sketch's nominal entries.
+        row_counts: Whether rows are counted, so that some can be subtracted later; else there are sketches alone.
+    """
+
+    lg_k: int
+    row_counts: bool
+
+    @property
+    def limit(self) -> int:
+        """The most hashes that row counts hold."""
+        return row_counts_limit(self.lg_k)
+
+    def start(self) -> RowCountsBuilder | ThetaSketchBuilder:
+        """Something that takes the values of a column."""
+        return RowCountsBuilder(self.limit) if self.row_counts else ThetaSketchBuilder(self.lg_k)
+
+    def nothing(self) -> Tally:
+        """What no rows amount to."""
+        return self.start().compact()
+
+    def merge(self, left: Tally, right: Tally) -> Tally:
+        """What two parts amount to together."""
+        if isinstance(left, RowCounts) and isinstance(right, RowCounts):
+            builder = RowCountsBuilder(self.limit)
+            builder.merge(left)
+            builder.merge(right)
+            return builder.compact()
+        return merge((self.sketch(left), self.sketch(right)), self.lg_k)
+
+    def sketch(self, tally: Tally) -> ThetaSketch:
+        """The sketch of rows of which none was subtracted."""
+        sketch = tally if isinstance(tally, ThetaSketch) else tally.sketch(self.lg_k)
+        if sketch is None:
+            raise CorruptDataFileError("row counts: expected a sketch of rows that were only added, found none")
+        return sketch
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,25 +76,38 @@ class Partial:
     What some of the rows amount to.
 
     Attributes:
-        sketches: By field id.
-        rows: Live rows.
+        added: By field id, of rows that are in the table.
+        removed: By field id, of rows that were.
+        rows: How many were read.
         bytes_read: Compressed bytes of the column chunks that were read.
         failure: Why there is no answer, if there is none.
     """
 
-    sketches: Mapping[int, ThetaSketch]
-    rows: int
-    bytes_read: int
+    added: Mapping[int, Tally] = dataclasses.field(default_factory=dict)
+    removed: Mapping[int, Tally] = dataclasses.field(default_factory=dict)
+    rows: int = 0
+    bytes_read: int = 0
     failure: FinalError | None = None
 
 
-def sketch_batch(document: str, lg_k: int) -> Partial:
-    """The partial sketches of a batch in its JSON form, one for each of its columns."""
-    batch = decode_batch(document)
+def read_document(document: str, removed: bool, measure: Measure) -> Partial:
+    """As `read_batch`, for a batch in its JSON form."""
+    return read_batch(decode_batch(document), removed, measure)
+
+
+def read_batch(batch: ScanBatch, removed: bool, measure: Measure) -> Partial:
+    """
+    What the rows of a batch amount to, for each of its columns.
+
+    Raises:
+        StorageError: The storage failed; another try may succeed.
+    """
+    if sum(task.length for task in batch.tasks) >= KERNELS_PAY:
+        load_kernels()
     columns = {column.field_id: column for column in batch.columns}
-    builders = {field_id: ThetaSketchBuilder(lg_k) for field_id in columns}
+    builders = {field_id: measure.start() for field_id in columns}
     rows = bytes_read = 0
-    reader = TaskReader(batch, stores(batch.io_properties))
+    reader = TaskReader(batch, stores(batch.io_properties), each_row=measure.row_counts)
     try:
         for task in batch.tasks:
             for live in reader.read(task):
@@ -56,20 +116,35 @@ def sketch_batch(document: str, lg_k: int) -> Partial:
                 for field_id, values in live.columns.items():
                     _update(builders[field_id], columns[field_id], values, task)
     except (CorruptError, UnsupportedError, NotFoundError) as exc:
-        return Partial({}, 0, 0, failure=exc)
-    return Partial({field_id: builder.compact() for field_id, builder in builders.items()}, rows, bytes_read)
+        return Partial(failure=exc)
+    found = {field_id: builder.compact() for field_id, builder in builders.items()}
+    return Partial({} if removed else found, found if removed else {}, rows, bytes_read)
 
 
-def merge_partials(left: Partial, right: Partial, lg_k: int) -> Partial:
+def merge_partials(left: Partial, right: Partial, measure: Measure) -> Partial:
     """What both amount to together; a failure of either is a failure of both."""
     if left.failure or right.failure:
         return left if left.failure else right
-    sketches = {field_id: merge((sketch, right.sketches[field_id]), lg_k) for field_id, sketch in left.sketches.items()}
-    return Partial(sketches, left.rows + right.rows, left.bytes_read + right.bytes_read)
+    return Partial(
+        _merged(left.added, right.added, measure),
+        _merged(left.removed, right.removed, measure),
+        left.rows + right.rows,
+        left.bytes_read + right.bytes_read,
+    )
 
 
-def _update(builder: ThetaSketchBuilder, column: Column, values: pa.Array, task: FileScanTask) -> None:
+def _merged(left: Mapping[int, Tally], right: Mapping[int, Tally], measure: Measure) -> dict[int, Tally]:
+    both = {field_id: measure.merge(tally, right[field_id]) for field_id, tally in left.items() if field_id in right}
+    return {**left, **right, **both}
+
+
+def _update(builder: RowCountsBuilder | ThetaSketchBuilder, column: Column, values: Values, task: FileScanTask) -> None:
     try:
-        builder.update(values, column.type)
+        if values.rows is None:
+            builder.update(values.array, column.type)
+        elif isinstance(builder, RowCountsBuilder):
+            builder.update_counted(values.array, values.rows, column.type)
+        else:
+            builder.update(values.array, column.type)
     except CorruptDataFileError as exc:
         raise CorruptDataFileError(f"{task.data_file.file_path}: column {column.name}: {exc}") from exc

@@ -1,5 +1,5 @@
 """
-From files to Spark tasks of about equal work.
+From files to batches of about equal work.
 
 Large files are split at row groups; the pieces go, largest first, each to the batch that has least so far. Small work
 is one batch for each core, since every Spark task in Python costs about a tenth of a second by itself. Of larger work
@@ -8,8 +8,9 @@ each core gets a few, so that a slow one can be made up for, and none is so larg
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from puffin.tables.base import Column
@@ -23,48 +24,85 @@ LARGEST_BATCH = 1024 * 1024 * 1024  # bytes
 MOST_BATCHES = 100_000  # what a driver can schedule, should sizes in the metadata be absurd
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Scan:
+    """
+    Columns to read, and the files to read them from.
+
+    Attributes:
+        removed: Whether these rows are gone, and are read to be subtracted.
+    """
+
+    columns: tuple[Column, ...]
+    tasks: tuple[FileScanTask, ...]
+    removed: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Batch:
+    """A part of a scan that one executor reads at a time."""
+
+    files: ScanBatch
+    removed: bool
+
+
 def plan_batches(
-    tasks: Sequence[FileScanTask],
-    columns: tuple[Column, ...],
+    scans: Iterable[Scan],
     *,
     parallelism: int,
     specs: Mapping[int, list[dict[str, Any]]],
     name_mapping: list[dict[str, Any]] | None,
     io_properties: Mapping[str, str],
-) -> list[ScanBatch]:
+) -> list[Batch]:
     """
     One batch for each Spark task to run; none if there is nothing to read.
 
     Args:
-        parallelism: How many tasks can run at once.
+        parallelism: How many batches can run at once.
     """
-    total = sum(task.length for task in tasks)
+    scans = [scan for scan in scans if scan.tasks and scan.columns]
+    total = sum(total_bytes(scan.tasks) for scan in scans)
     rounds = min(max(1, total // (parallelism * SMALL_BATCH)), BATCHES_PER_CORE)
     batches = max(parallelism * rounds, min(-(-total // LARGEST_BATCH), MOST_BATCHES))
     # Pieces are smaller than batches, or the batches would not come out even.
     target = max(SMALLEST_SPLIT, total // max(batches, parallelism * BATCHES_PER_CORE))
-    splits = [split for task in tasks for split in split_task(task, target)]
-    return [
-        ScanBatch(
-            columns=columns,
-            tasks=tuple(chosen),
-            specs=_used(specs, chosen),
-            name_mapping=name_mapping,
-            io_properties=io_properties,
-        )
-        for chosen in balance(splits, min(len(splits), batches))
-    ]
+    planned = []
+    for scan in scans:
+        splits = [split for task in scan.tasks for split in split_task(task, target)]
+        share = batches if len(scans) == 1 else -(-batches * total_bytes(scan.tasks) // max(1, total))
+        for chosen in balance(splits, max(1, min(len(splits), share))):
+            files = ScanBatch(
+                columns=scan.columns,
+                tasks=tuple(chosen),
+                specs=_used(specs, chosen),
+                name_mapping=name_mapping,
+                io_properties=io_properties,
+            )
+            planned.append(Batch(files, scan.removed))
+    return planned
 
 
 def balance(tasks: Sequence[FileScanTask], batches: int) -> list[list[FileScanTask]]:
     """The tasks in this many groups of about equal bytes, none of them empty if there are as many tasks."""
     heap: list[tuple[int, int]] = [(0, index) for index in range(batches)]
     groups: list[list[FileScanTask]] = [[] for _ in range(batches)]
-    for task in sorted(tasks, key=lambda task: -task.length):
+    for task in sorted(tasks, key=lambda task: -_weight(task)):
         weight, index = heapq.heappop(heap)
         groups[index].append(task)
-        heapq.heappush(heap, (weight + max(1, task.length), index))
+        heapq.heappush(heap, (weight + max(1, _weight(task)), index))
     return groups
+
+
+def total_bytes(tasks: Iterable[FileScanTask]) -> int:
+    """About how many bytes of their files these tasks mean, where none of their columns is left out."""
+    return sum(map(_weight, tasks))
+
+
+def _weight(task: FileScanTask) -> int:
+    if task.deleted_by is None:
+        return task.length
+    named = sum(file.record_count for file in task.deleted_by)
+    return min(task.length, task.length * named // max(1, task.data_file.record_count))
 
 
 def _used(specs: Mapping[int, list[dict[str, Any]]], tasks: Sequence[FileScanTask]) -> dict[int, list[dict[str, Any]]]:

@@ -3,17 +3,24 @@ The Spark session of a job: found, or started quietly, and made to know our pack
 
 Spark is a scheduler here. What it prints while it starts would bury the one line that a failing job owes its
 user, so the JVM's own output goes to a file, of which the last line is quoted if it does not come up.
+
+Tables in several threads share it. Whoever needs it first starts it, and the others wait. Each job runs in a group, so
+that it can be counted and ended by itself: Spark ties a group to a thread of the JVM, and PySpark each of those to one
+of Python's.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import shutil
 import sys
 import tempfile
 import threading
 import time
+import uuid
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -28,6 +35,9 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 
+SLOTS = 2
+"""How many tables compute on Spark at once: the first tasks of one fill the cores that the last of another leave."""
+
 _PACKAGES = ("puffin", "stats_jobs")
 _LOCAL_MASTERS = ("local", "local-cluster")
 _QUIET = {
@@ -37,11 +47,28 @@ _QUIET = {
 }
 _CHATTER = ("Using ", "Setting ", "To adjust")
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set for a program that spark-submit runs
+_GROUP, _RUNNING = "spark.jobGroup.id", "RUNNING"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Turn:
+    """
+    What a table spent before it could compute, in seconds.
+
+    Attributes:
+        session_seconds: Starting Spark; 0 for all tables but the one that did.
+        waited_seconds: Waiting for other tables.
+    """
+
+    session_seconds: float
+    waited_seconds: float
 
 
 class SparkStarter:
     """
-    A session that is started when it is first needed and stopped at the end of the block; several tables share it.
+    A session that is started when it is first needed and stopped at the end of the block.
+
+    Several tables share it, each in a thread of its own.
 
     Args:
         session: A session of the caller's to use instead; it is left running.
@@ -64,6 +91,11 @@ class SparkStarter:
         self._verbose = verbose
         self._context: SparkContext | None = None
         self._cleanup = contextlib.ExitStack()
+        self._starting = threading.Lock()
+        self._failure: Exception | None = None
+        self._slots = threading.Semaphore(SLOTS)
+        self._groups: list[str] = []
+        self._cancelled = False
 
     def __enter__(self) -> SparkStarter:
         return self
@@ -74,25 +106,43 @@ class SparkStarter:
 
     def start(self) -> float:
         """
-        Start Spark and its Python workers, unless they are there already.
+        Start Spark and its Python workers, unless they are there already; wait if another thread is at it.
 
         Returns:
-            The seconds it took.
+            The seconds it took; 0 unless it was this call that started them.
 
         Raises:
             MissingDependencyError: pyspark is not installed.
             SetupError: There is no Java, or Spark does not accept its configuration.
-            StorageError: The executors cannot run our code.
+            StorageError: The executors cannot run our code, or `cancel` was called.
         """
-        started = time.monotonic()
-        if self._context is None:
-            context = self._session.sparkContext if self._session is not None else self._start()
-            self._context = context
-            with self.job(0, None):
-                context.addPyFile(str(self._zipped_packages()))
-                # A worker's first task pays for importing Arrow and numpy.
-                context.parallelize(range(context.defaultParallelism), context.defaultParallelism).foreach(_import_all)
-        return time.monotonic() - started
+        with self._starting:
+            if self._failure is not None:
+                raise self._failure  # what failed for one table costs the others no second try
+            if self._context is not None:
+                return 0.0
+            self._check_not_cancelled()
+            started = time.monotonic()
+            try:
+                self._context = self._session.sparkContext if self._session is not None else self._start()
+                self._prepare_workers(self._context)
+            except Exception as exc:
+                self._failure = exc
+                raise
+            return time.monotonic() - started
+
+    @contextlib.contextmanager
+    def slot(self) -> Iterator[Turn]:
+        """
+        Compute in the block: Spark is started, and at most `SLOTS` tables are in one at once.
+
+        Raises:
+            As `start`.
+        """
+        asked = time.monotonic()
+        with self._slots:
+            session_seconds = self.start()
+            yield Turn(session_seconds, time.monotonic() - asked - session_seconds)
 
     @property
     def context(self) -> SparkContext:
@@ -107,21 +157,67 @@ class SparkStarter:
         Run a Spark job in the block; ``progress(done, tasks)`` is called about twice a second.
 
         Raises:
-            StorageError: The job failed, or Spark did.
+            StorageError: The job failed, or Spark did, or `cancel` was called.
         """
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
+        self._check_not_cancelled()
+        context = self.context
         try:
-            with contextlib.nullcontext() if progress is None else _reporting(self.context, tasks, progress):
+            with self._grouped(context) as group, _reporting(context, group, tasks, progress):
                 yield
-        except (Py4JError, PySparkException, ConnectionError) as exc:
+        except _spark_errors() as exc:
             raise StorageError(f"the Spark job failed: {_said_last(str(exc))}") from exc
+
+    def cancel(self) -> None:
+        """
+        End the jobs of every thread, and let no other begin: their blocks raise StorageError.
+
+        A job on its way to Spark at this very moment is missed, so whoever waits for the threads calls again.
+        """
+        self._cancelled = True
+        for group in tuple(self._groups):
+            with contextlib.suppress(*_spark_errors()):
+                self.context.cancelJobGroup(group)
+
+    def thread_setup(self, threads: int) -> Callable[[], None]:
+        """
+        What each of so many threads calls first, so that the jobs they run are run as this thread's would be.
+
+        A caller's session may have its scheduler pool and its job group set for the calling thread alone.
+        """
+        if self._session is None:
+            return _nothing
+        from pyspark import inheritable_thread_target
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the tags of a session's queries, of which a job of ours is none
+            # One for each: what is inherited is one object, and a thread that changes it changes it for all that share.
+            setups: list[Callable[[], None]] = [inheritable_thread_target(_nothing) for _ in range(threads)]
+        return lambda: setups.pop()()
+
+    def _check_not_cancelled(self) -> None:
+        if self._cancelled:
+            raise StorageError("the Spark job was cancelled")
+
+    @contextlib.contextmanager
+    def _grouped(self, context: SparkContext) -> Iterator[str]:
+        """The job group of this thread: the caller's, who may want to cancel by it, or one for this block."""
+        group = context.getLocalProperty(_GROUP)
+        own = group is None
+        if group is None:
+            group = f"puffin-{uuid.uuid4().hex}"
+            context.setLocalProperty(_GROUP, group)
+        self._groups.append(group)
+        try:
+            yield group
+        finally:
+            self._groups.remove(group)
+            if own:
+                with contextlib.suppress(*_spark_errors()):  # what ended the block says more
+                    context.setLocalProperty(_GROUP, None)  # type: ignore[arg-type]  # None removes it
 
     def _start(self) -> SparkContext:
         try:
             from pyspark import SparkContext
-            from pyspark.errors import PySparkException
             from pyspark.java_gateway import launch_gateway
         except ImportError as exc:
             raise MissingDependencyError("pyspark", "spark") from exc
@@ -136,10 +232,16 @@ class SparkStarter:
                 conf = self._settings(submitted)
                 gateway = launch_gateway(conf, popen_kwargs=options)  # type: ignore[no-untyped-call]
                 context = SparkContext(conf=conf, gateway=gateway)
-        except (PySparkException, _java_error(), OSError, ValueError) as exc:
+        except _spark_errors(OSError, ValueError) as exc:
             raise SetupError(f"Spark did not start: {_reason(exc, log)}") from exc
         self._cleanup.callback(_stop, context)
         return context
+
+    def _prepare_workers(self, context: SparkContext) -> None:
+        with self.job(0, None):
+            context.addPyFile(str(self._zipped_packages()))
+            # A worker's first task pays for importing Arrow and numpy, and for compiling the kernels.
+            context.parallelize(range(context.defaultParallelism), context.defaultParallelism).foreach(_import_all)
 
     def _settings(self, submitted: bool) -> Any:
         from pyspark import SparkConf
@@ -168,14 +270,20 @@ class SparkStarter:
 
 
 @contextlib.contextmanager
-def _reporting(context: SparkContext, tasks: int, progress: Progress) -> Iterator[None]:
+def _reporting(context: SparkContext, group: str, tasks: int, progress: Progress | None) -> Iterator[None]:
+    if progress is None:
+        yield
+        return
     done = threading.Event()
     tracker = context.statusTracker()
 
     def watch() -> None:
-        while not done.wait(0.5):
-            stages = (tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds())
-            progress(min(tasks, sum(stage.numCompletedTasks for stage in stages if stage)), tasks)
+        with contextlib.suppress(*_spark_errors()):  # the job itself tells what became of Spark
+            while not done.wait(0.5):
+                jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
+                running = (job for job in jobs if job and job.status == _RUNNING)
+                stages = (tracker.getStageInfo(stage) for job in running for stage in job.stageIds)
+                progress(min(tasks, sum(stage.numCompletedTasks for stage in stages if stage)), tasks)
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -189,6 +297,9 @@ def _reporting(context: SparkContext, tasks: int, progress: Progress) -> Iterato
 
 def _import_all(_: int) -> None:
     import stats_jobs.execute  # noqa: F401
+    from puffin.kernels import load_kernels
+
+    load_kernels()
 
 
 def _stop(context: SparkContext) -> None:
@@ -207,11 +318,15 @@ def _check_java() -> None:
         raise SetupError("Spark needs Java 17 or newer: install it (Debian: openjdk-17-jre-headless) or set JAVA_HOME")
 
 
-def _java_error() -> type[Exception]:
+def _spark_errors(*others: type[Exception]) -> tuple[type[Exception], ...]:
     from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
-    error: type[Exception] = Py4JError
-    return error
+    return Py4JError, PySparkException, ConnectionError, *others
+
+
+def _nothing() -> None:
+    pass
 
 
 def _reason(exc: Exception, log: Path) -> str:

@@ -13,12 +13,21 @@ SOURCES = sorted([*(ROOT / "puffin").rglob("*.py"), *(ROOT / "stats_jobs").rglob
 # A room may import itself and the rooms listed; nothing else of ours.
 ROOMS = {
     "puffin.errors": set(),
+    "puffin.kernels": set(),
+    "puffin.parquet": {"puffin.errors", "puffin.kernels"},
     "puffin.format": {"puffin.errors"},
     "puffin.storage": {"puffin.errors"},
-    "puffin.theta": {"puffin.errors", "puffin.format"},
+    "puffin.theta": {"puffin.errors", "puffin.format", "puffin.kernels"},
     "puffin.deletion_vector": {"puffin.errors", "puffin.format"},
     "puffin.inspection": {"puffin.errors", "puffin.format", "puffin.storage", "puffin.theta", "puffin.deletion_vector"},
-    "puffin.tables": {"puffin.errors", "puffin.format", "puffin.storage", "puffin.theta", "puffin.deletion_vector"},
+    "puffin.tables": {
+        "puffin.errors",
+        "puffin.format",
+        "puffin.storage",
+        "puffin.theta",
+        "puffin.deletion_vector",
+        "puffin.parquet",
+    },
     "puffin.lookup": {"puffin.errors", "puffin.format", "puffin.storage", "puffin.theta", "puffin.tables"},
     "puffin.cli": {
         "puffin",
@@ -35,10 +44,12 @@ ROOMS = {
     "stats_jobs": {
         "puffin",
         "puffin.errors",
+        "puffin.kernels",
         "puffin.format",
         "puffin.storage",
         "puffin.theta",
         "puffin.deletion_vector",
+        "puffin.parquet",
         "puffin.tables",
         "puffin.lookup",
         "puffin.cli",  # __main__ alone, see below
@@ -49,6 +60,7 @@ SDK_HOMES = {
     "pyiceberg": {"puffin.tables.iceberg_sdk"},
     "sqlalchemy": {"puffin.tables.iceberg_sql"},
     "datasketches": {"puffin.theta.estimate"},
+    "numba": {"puffin.kernels.compiler"},
     "pyroaring": {"puffin.deletion_vector"},
     "pyspark": {"stats_jobs.session"},
     "py4j": {"stats_jobs.session"},

@@ -1,9 +1,19 @@
-"""``puffin analyze``: the statistics job, for one table or for many in one Spark session."""
+"""
+``puffin analyze``: the statistics job, for one table or for many in one Spark session.
+
+A call that names one table is answered by that table's report, and fails as its analysis does. A call that picks from
+several is answered by a list, however many it picks, and fails if any of them did.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +23,8 @@ from puffin.cli.render import columns_table, console, human_bytes, print_json
 from puffin.errors import PuffinError
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from puffin.tables.base import SnapshotSelector
     from stats_jobs import Report
 
@@ -21,6 +33,20 @@ if TYPE_CHECKING:
 @click.argument("tables", nargs=-1, metavar="TABLE...")
 @of_catalog
 @click.option("--namespace", metavar="NS", help="Every table of this namespace of the catalog.")
+@click.option(
+    "--include",
+    multiple=True,
+    metavar="PATTERN",
+    help="Only tables whose name matches: * is any characters, ? one, [ab] one of these. The name is what follows the "
+    "namespace, or the last part of a path; case matters. May be repeated: one match is enough.",
+)
+@click.option(
+    "--exclude",
+    multiple=True,
+    metavar="PATTERN",
+    help="Not the tables whose name matches, even if --include does. May be repeated.",
+)
+@click.option("--only-stale", is_flag=True, help="Only tables with a column asked for that is not current.")
 @click.option("--columns", multiple=True, callback=column_names, metavar="a,b.c", help="Only these; may be repeated.")
 @of_snapshot
 @click.option(
@@ -28,7 +54,7 @@ if TYPE_CHECKING:
     type=click.Choice(["auto", "full", "incremental"]),
     default="auto",
     show_default=True,
-    help="auto computes nothing if the statistics are current; full computes always; incremental is refused so far.",
+    help="auto reads what changed since earlier statistics; incremental too, but never every row; full always does.",
 )
 @click.option("--partitions", is_flag=True, help="Statistics by partition; refused so far.")
 @click.option("--lg-k", type=int, default=12, show_default=True, help="Log2 of a sketch's nominal entries, 5 to 26.")
@@ -38,6 +64,13 @@ if TYPE_CHECKING:
     default="none",
     show_default=True,
     help="Blob compression; sketches hardly shrink, and not every reader knows a codec.",
+)
+@click.option("--no-row-counts", is_flag=True, help="Keep nothing to subtract deleted rows with.")
+@click.option(
+    "--driver-bytes",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Read up to N bytes of files without starting Spark; 256 MiB by default.",
 )
 @click.option("--master", metavar="URL", help="Spark master; every core of this machine by default.")
 @click.option("--conf", multiple=True, callback=key_values, metavar="K=V", help="Spark configuration; may be repeated.")
@@ -53,12 +86,17 @@ def command(
     catalog: str | None,
     catalog_properties: dict[str, str],
     namespace: str | None,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    only_stale: bool,
     columns: tuple[str, ...] | None,
     selector: SnapshotSelector,
     mode: str,
     partitions: bool,
     lg_k: int,
     codec: str,
+    no_row_counts: bool,
+    driver_bytes: int | None,
     master: str | None,
     conf: dict[str, str],
     dry_run: bool,
@@ -71,103 +109,158 @@ def command(
     TABLE is the path or URI of a table directory; with --catalog, namespace.table. Several tables share one Spark
     session, and one that fails does not stop the others.
     """
-    from puffin.tables.load import load_table
     from stats_jobs import Options, SparkStarter, analyze
+    from stats_jobs.many import analyze_many
+    from stats_jobs.options import DRIVER_BYTES
 
-    if mode == "incremental" or partitions:
-        raise click.UsageError("--mode incremental and --partitions are not supported by this version")
-    names = _names(tables, namespace, catalog, catalog_properties)
+    if partitions:
+        raise click.UsageError("--partitions is not supported by this version")
+    found = _names(tables, namespace, catalog, catalog_properties)
+    names = [name for name in found if _is_wanted(name, catalog, include, exclude)]
     options = Options(
         columns=columns,
         selector=selector,
         mode=mode,
         lg_k=lg_k,
         codec=codec,
+        row_counts=not no_row_counts,
         commit=not no_commit,
         dry_run=dry_run,
+        driver_bytes=DRIVER_BYTES if driver_bytes is None else driver_bytes,
     )
-    with SparkStarter(master=master, conf=conf, verbose=bool(ctx.find_root().obj.get("verbose"))) as spark:
-
-        def run(name: str) -> Report:
-            table = load_table(name, catalog=catalog, catalog_properties=catalog_properties)
-            with _progress_bar(name) as progress:
-                return analyze(table, options, spark, progress)
-
-        if len(names) == 1 and namespace is None:
-            _show(run(names[0]), json_output)
+    settings = ctx.find_root().obj
+    table_in: dict[str, Any] = {"catalog": catalog, "catalog_properties": catalog_properties}
+    with SparkStarter(master=master, conf=conf, verbose=bool(settings.get("verbose"))) as spark:
+        if len(tables) == 1 and not (include or exclude or only_stale):
+            with _screen() as screen, screen.bar(tables[0]) as progress:
+                report = analyze(tables[0], options, spark, progress, **table_in)
+            print_json(report.to_json()) if json_output else click.echo(_text(tables[0], report))
+            return
+        started = time.monotonic()
+        answers = {}
+        with _screen() as screen:
+            outcomes = analyze_many(names, options, spark, only_stale=only_stale, watch=screen.bar, **table_in)
+            with contextlib.closing(outcomes):
+                for name, answer in outcomes:
+                    answers[name] = answer
+                    if not json_output:
+                        screen.say(_text(name, answer))
+                    if settings.get("debug") and isinstance(answer, PuffinError):
+                        traceback.print_exception(answer)
+        if json_output:
+            print_json({"tables": [_document(name, answer) for name, answer in answers.items()]})
         else:
-            _run_each(ctx, names, run, json_output)
-
-
-def _names(
-    tables: tuple[str, ...], namespace: str | None, catalog: str | None, catalog_properties: dict[str, str]
-) -> tuple[str, ...]:
-    if bool(tables) == (namespace is not None):
-        raise click.UsageError("expected either TABLE... or --namespace")
-    if namespace is None:
-        return tables
-    if catalog is None:
-        raise click.UsageError("--namespace needs --catalog")
-    from puffin.tables.load import namespace_tables
-
-    return tuple(namespace_tables(namespace, catalog=catalog, catalog_properties=catalog_properties))
-
-
-def _run_each(ctx: click.Context, names: tuple[str, ...], run: Callable[[str], Report], json_output: bool) -> None:
-    documents: list[dict[str, Any]] = []
-    failed = 0
-    for name in names:
-        try:
-            report = run(name)
-        except PuffinError as exc:
-            failed += 1
-            documents.append({"table": name, "error": str(exc)})
-            if not json_output:
-                click.echo(f"{name}: {exc}")
-            continue
-        documents.append(report.to_json())
-        if not json_output:
-            _show(report, json_output)
-    if json_output:
-        print_json({"tables": documents})
+            click.echo(_summary(answers, asked=len(names), seconds=time.monotonic() - started))
+    failed = sum(isinstance(answer, PuffinError) for answer in answers.values())
     if failed:
         click.echo(f"puffin: {failed} of {len(names)} tables failed", err=True)
         ctx.exit(1)
 
 
-def _show(report: Report, json_output: bool) -> None:
-    if json_output:
-        print_json(report.to_json())
-        return
-    if report.snapshot is None:
-        click.echo(f"{report.table}: no snapshot yet, nothing to analyze")
-        return
-    click.echo(f"{report.table} ({report.format}, snapshot {report.snapshot.snapshot_id})")
-    click.echo(columns_table(report.columns, report.snapshot.snapshot_id))
-    if not report.attempts and report.entry is not None and report.mode != "full":
-        click.echo(f"statistics are current, nothing was read: {report.entry.statistics_path}")
-        return
-    click.echo(
-        f"{report.files_read:,} files, {report.rows_read:,} rows, {human_bytes(report.bytes_read)} read in "
-        f"{report.elapsed_seconds:.1f} s (and {report.session_seconds:.1f} s to start Spark)"
+def _names(
+    tables: tuple[str, ...], namespace: str | None, catalog: str | None, catalog_properties: dict[str, str]
+) -> Iterable[str]:
+    if bool(tables) == (namespace is not None):
+        raise click.UsageError("expected either TABLE... or --namespace")
+    if namespace is None:
+        return dict.fromkeys(tables)  # a table named twice is meant once
+    if catalog is None:
+        raise click.UsageError("--namespace needs --catalog")
+    from puffin.tables.load import namespace_tables
+
+    return namespace_tables(namespace, catalog=catalog, catalog_properties=catalog_properties)
+
+
+def _is_wanted(table: str, catalog: str | None, include: tuple[str, ...], exclude: tuple[str, ...]) -> bool:
+    name = table.rpartition(".")[2] if catalog is not None else table.rstrip("/").rpartition("/")[2]
+    included = not include or any(fnmatchcase(name, pattern) for pattern in include)
+    return included and not any(fnmatchcase(name, pattern) for pattern in exclude)
+
+
+def _document(name: str, answer: Report | PuffinError) -> dict[str, Any]:
+    return {"table": name, "error": str(answer)} if isinstance(answer, PuffinError) else answer.to_json()
+
+
+def _summary(answers: Mapping[str, Report | PuffinError], *, asked: int, seconds: float) -> str:
+    endings = Counter(map(_ending, answers.values()))
+    endings["left out as current"] = asked - len(answers)
+    counts = ", ".join(f"{count} {ending}" for ending, count in endings.items() if count)
+    return f"{asked} {'table' if asked == 1 else 'tables'} in {seconds:.1f} s: {counts or 'nothing to do'}"
+
+
+def _ending(answer: Report | PuffinError) -> str:
+    if isinstance(answer, PuffinError):
+        return "failed"
+    if answer.snapshot is None:
+        return "without a snapshot"
+    if answer.current:
+        return "current"
+    if answer.entry is None:
+        return "computed only"
+    return "committed" if answer.committed else "written only"
+
+
+def _text(name: str, answer: Report | PuffinError) -> str:
+    if isinstance(answer, PuffinError):
+        return f"{name}: {answer}"
+    if answer.snapshot is None:
+        return f"{name}: no snapshot yet, nothing to analyze"
+    lines = [
+        f"{name} ({answer.format}, snapshot {answer.snapshot.snapshot_id})",
+        columns_table(answer.columns, answer.snapshot.snapshot_id),
+    ]
+    path = "" if answer.entry is None else answer.entry.statistics_path
+    spark = answer.session_seconds
+    if answer.current:
+        return "\n".join([*lines, f"statistics are current, nothing was read: {path}"])
+    lines.append(
+        f"{answer.files_read:,} files, {answer.rows_read:,} rows, {human_bytes(answer.bytes_read)} read in "
+        f"{answer.elapsed_seconds:.1f} s" + (f" (and {spark:.1f} s to start Spark)" if spark else "")
     )
-    if report.entry is None:
-        click.echo("dry run: nothing was written")
-    elif report.committed:
-        attempts = "1 attempt" if report.attempts == 1 else f"{report.attempts} attempts"
-        click.echo(f"committed in {attempts}: {report.entry.statistics_path}")
+    if answer.entry is None:
+        lines.append("dry run: nothing was written")
+    elif answer.committed:
+        attempts = "1 attempt" if answer.attempts == 1 else f"{answer.attempts} attempts"
+        lines.append(f"committed in {attempts}: {path}")
     else:
-        click.echo(f"written, not committed: {report.entry.statistics_path}")
+        lines.append(f"written, not committed: {path}")
+    return "\n".join(lines)
+
+
+class _Screen:
+    """Where a person follows the work; without ``bars`` there is none to see."""
+
+    def __init__(self, bars: Progress | None) -> None:
+        self._bars = bars
+
+    @contextlib.contextmanager
+    def bar(self, table: str) -> Iterator[Callable[[int, int], None] | None]:
+        """A bar during the block, for any thread; gives what moves it."""
+        bars = self._bars
+        if bars is None:
+            yield None
+            return
+        task = bars.add_task(table, total=None)
+        try:
+            yield lambda done, total: bars.update(task, completed=done, total=total)
+        finally:
+            bars.remove_task(task)
+
+    def say(self, text: str) -> None:
+        """Text on stdout; on a terminal it goes above the bars, which would tear it apart otherwise."""
+        if self._bars is not None and sys.stdout.isatty():
+            self._bars.console.print(text, emoji=False)
+        else:
+            click.echo(text)
 
 
 @contextlib.contextmanager
-def _progress_bar(table: str) -> Iterator[Callable[[int, int], None] | None]:
+def _screen() -> Iterator[_Screen]:
     err = console(stderr=True)
     if not err.is_terminal:
-        yield None
+        yield _Screen(None)
         return
     from rich.progress import Progress
 
-    with Progress(console=err, transient=True) as bar:
-        task = bar.add_task(table, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    with Progress(console=err, transient=True, redirect_stdout=False) as bars:
+        yield _Screen(bars)

@@ -8,6 +8,7 @@ computed from an older snapshot than its own, so it is the blob's snapshot that 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 from puffin.lookup.answer import ANCESTOR, SNAPSHOT, ColumnAnswer
@@ -19,6 +20,44 @@ _REPLACE = "replace"  # the operation of a snapshot that holds the same rows in 
 SketchReader = Callable[[StatisticsEntry, BlobEntry], Distinct | None]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class KnownBlob:
+    """
+    A sketch of a column that table metadata knows.
+
+    Attributes:
+        snapshot: Whose rows were counted; None if the table no longer has it.
+        age: How many snapshots lie between those rows and the ones asked for.
+    """
+
+    entry: StatisticsEntry
+    blob: BlobEntry
+    snapshot: Snapshot | None
+    age: int
+
+
+class Ancestry:
+    """What is known of a snapshot's columns from its own statistics and those of its ancestors."""
+
+    def __init__(self, state: TableState, snapshot: Snapshot) -> None:
+        ancestors = tuple(state.ancestors(snapshot.snapshot_id))
+        self._by_id = {ancestor.snapshot_id: (age, ancestor) for age, ancestor in enumerate(ancestors)}
+        # A blob from a snapshot that is no longer known is older than every ancestor that is.
+        self._unknown = len(ancestors), None
+        self.entries = tuple(state.statistics[a.snapshot_id] for a in ancestors if a.snapshot_id in state.statistics)
+        """Statistics entries, the nearest first."""
+
+    def blobs_of(self, field_id: int) -> list[KnownBlob]:
+        """The theta blobs of a column, those of the nearest rows first, and of equals the nearest entry's."""
+        known = []
+        for entry in self.entries:
+            blob = entry.sketch_of(field_id)
+            if blob is not None:
+                age, snapshot = self._by_id.get(blob.snapshot_id, self._unknown)
+                known.append(KnownBlob(entry, blob, snapshot, age))
+        return sorted(known, key=lambda k: k.age)
+
+
 def resolve(
     state: TableState, snapshot: Snapshot, columns: Sequence[Column], read_sketch: SketchReader
 ) -> tuple[ColumnAnswer, ...]:
@@ -28,9 +67,8 @@ def resolve(
     Args:
         read_sketch: Asked for a blob whose properties have no ``ndv``; None means that the file cannot tell either.
     """
-    ancestry = tuple(state.ancestors(snapshot.snapshot_id))
-    distance = {ancestor.snapshot_id: steps for steps, ancestor in enumerate(ancestry)}
-    return tuple(_resolve(state, ancestry, distance, column, read_sketch) for column in columns)
+    ancestry = Ancestry(state, snapshot)
+    return tuple(_resolve(ancestry.blobs_of(column.field_id), column, read_sketch) for column in columns)
 
 
 def staleness(state: TableState, snapshot: Snapshot, stats_snapshot_id: int) -> int | None:
@@ -48,27 +86,10 @@ def staleness(state: TableState, snapshot: Snapshot, stats_snapshot_id: int) -> 
     return None
 
 
-def _resolve(
-    state: TableState,
-    ancestry: Sequence[Snapshot],
-    distance: dict[int, int],
-    column: Column,
-    read_sketch: SketchReader,
-) -> ColumnAnswer:
-    best, best_distance = ColumnAnswer.missing(column), len(ancestry) + 1
-    for steps, ancestor in enumerate(ancestry):
-        if best_distance <= steps:
-            break
-        entry = state.statistics.get(ancestor.snapshot_id)
-        blob = None if entry is None else entry.sketch_of(column.field_id)
-        if entry is None or blob is None:
-            continue
-        # A blob from a snapshot that is no longer known is older than every ancestor that is.
-        age = distance.get(blob.snapshot_id, len(ancestry))
-        if age >= best_distance:
-            continue
-        distinct = from_properties(blob.properties) or read_sketch(entry, blob)
+def _resolve(known: Sequence[KnownBlob], column: Column, read_sketch: SketchReader) -> ColumnAnswer:
+    for candidate in known:
+        distinct = from_properties(candidate.blob.properties) or read_sketch(candidate.entry, candidate.blob)
         if distinct is not None:
-            source = SNAPSHOT if age == 0 else ANCESTOR
-            best, best_distance = ColumnAnswer(column, distinct, blob.snapshot_id, source), age
-    return best
+            source = SNAPSHOT if candidate.age == 0 else ANCESTOR
+            return ColumnAnswer(column, distinct, candidate.blob.snapshot_id, source)
+    return ColumnAnswer.missing(column)

@@ -18,6 +18,7 @@ NDV = "ndv"
 _BOUNDS = "puffin-sidecar.bounds"
 _TYPE = "puffin-sidecar.type"
 _LG_K = "puffin-sidecar.lg-k"
+_PARTITIONS = "puffin-sidecar.partitions"
 
 # Two standard deviations of a sketch with 4096 nominal entries, the size that every engine uses.
 _NOMINAL_ERROR = 2 / math.sqrt(1 << DEFAULT_LG_K)
@@ -55,11 +56,22 @@ class Distinct:
         return cls(ndv, math.floor(ndv * (1 - _NOMINAL_ERROR)), math.ceil(ndv * (1 + _NOMINAL_ERROR)), exact=False)
 
 
-def to_properties(sketch: ThetaSketch, type_: str, lg_k: int) -> dict[str, str]:
-    """The properties of a blob of ours; ``type_`` is the type its values were hashed as."""
+def to_properties(sketch: ThetaSketch, type_: str, lg_k: int, partitions: int | None = None) -> dict[str, str]:
+    """
+    The properties of a blob of ours.
+
+    Args:
+        type_: The type its values were hashed as.
+        partitions: How many partitions have sketches in a blob beside it; None if there is no such blob.
+    """
     distinct = Distinct.of(sketch)
-    properties = {NDV: str(distinct.ndv), _BOUNDS: f"{distinct.lower},{distinct.upper}", _TYPE: type_}
-    return properties if lg_k == DEFAULT_LG_K else {**properties, _LG_K: str(lg_k)}
+    return {
+        NDV: str(distinct.ndv),
+        _BOUNDS: f"{distinct.lower},{distinct.upper}",
+        _TYPE: type_,
+        **({} if lg_k == DEFAULT_LG_K else {_LG_K: str(lg_k)}),
+        **({} if partitions is None else {_PARTITIONS: str(partitions)}),
+    }
 
 
 def from_properties(properties: Mapping[str, str]) -> Distinct | None:
@@ -78,9 +90,19 @@ def is_ours(properties: Mapping[str, str]) -> bool:
     return _TYPE in properties
 
 
+def type_of(properties: Mapping[str, str]) -> str | None:
+    """The type that a blob's values were hashed as; None if another engine wrote it, which does not say."""
+    return properties.get(_TYPE)
+
+
 def lg_k_of(properties: Mapping[str, str]) -> int:
     """The size of the sketch; other engines all use the default one."""
     return _digits(properties.get(_LG_K, "")) or DEFAULT_LG_K
+
+
+def partitions_of(properties: Mapping[str, str]) -> int | None:
+    """How many partitions of the same rows have sketches in the blob's file; None if that has none of them."""
+    return _digits(properties.get(_PARTITIONS, ""))
 
 
 def _digits(text: str) -> int | None:

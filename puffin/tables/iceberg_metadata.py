@@ -102,6 +102,18 @@ def current_schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return only
 
 
+def column_type_at(state: TableState, snapshot: Snapshot, field_id: int) -> str | None:
+    """The type that a column had when a snapshot was made; None if it was not there, or if that is not known."""
+    document = state.document
+    ids = (s.get("schema-id") for s in document["snapshots"] if s["snapshot-id"] == snapshot.snapshot_id)
+    schema_id = next(ids, None)  # version 1 need not have it
+    schemas: list[Mapping[str, Any]] = document.get("schemas") or [current_schema(document)]
+    if schema_id is not None:
+        schemas = [schema for schema in schemas if schema.get("schema-id") == schema_id]
+    types = {column.type for schema in schemas for column in primitive_columns(schema) if column.field_id == field_id}
+    return types.pop() if len(types) == 1 else None
+
+
 def partition_specs(document: Mapping[str, Any]) -> dict[int, list[dict[str, Any]]]:
     """
     The fields of every partition spec by spec id, each with a ``source-id`` and a ``field-id`` in any format version.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from puffin.lookup.ndv import lookup
+from puffin.lookup.planner import lookup
 from puffin.tables.base import SnapshotSelector
 
 FLAT = ["id", "k", "s", "day"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from puffin.lookup.ndv import lookup
+from puffin.lookup.planner import lookup
 from puffin.tables.base import SnapshotSelector
 
 FOUR_DAYS = 4 * 24 * 3600  # remove_orphan_files leaves files of the last three alone

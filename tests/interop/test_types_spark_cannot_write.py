@@ -21,7 +21,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import FixedType, NestedField, TimeType, UUIDType
 
-from puffin.lookup.ndv import lookup
+from puffin.lookup.planner import lookup
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.load import load_table
 

@@ -1,9 +1,13 @@
 """The job as a Python call, in a session of the caller's."""
 
+from pathlib import Path
+
 import pytest
 
 from puffin import ndv
-from puffin.errors import ColumnNotFound, TableNotFound, UsageError
+from puffin.errors import ColumnNotFound, TableNotFound, UnsupportedError, UsageError
+from puffin.format import ROW_COUNTS_V1, PuffinReader
+from puffin.storage import LocalStore
 from puffin.tables.load import load_table
 from stats_jobs import Options, SparkStarter, analyze
 
@@ -27,13 +31,29 @@ def test_a_table_by_its_name_in_the_callers_session(spark, table):
 
 def test_tables_share_a_starter(spark, table):
     """Starting is paid once, and our packages are shipped to the executors."""
+    options = Options(mode="full", driver_bytes=0)
     with SparkStarter(spark) as starter:
-        first = analyze(load_table(table), Options(mode="full"), starter)
-        again = analyze(table, Options(mode="full"), starter)
+        first = analyze(load_table(table), options, starter)
+        again = analyze(table, options, starter)
         (shipped,) = starter.context.parallelize([0], 1).map(_shipped_packages).collect()
     assert first.session_seconds > again.session_seconds
     assert again.columns == first.columns
     assert {"puffin/__init__.py", "puffin/tables/iceberg_read.py", "stats_jobs/execute.py"} <= set(shipped)
+
+
+def test_small_work_needs_no_spark_and_comes_to_the_same(spark, table):
+    def sketches(report):
+        with LocalStore().open_source(report.entry.statistics_path) as source:
+            reader = PuffinReader(source)
+            return [(blob.type, blob.fields) for blob in reader.file_metadata.blobs], reader.read_all()
+
+    with SparkStarter() as never_started:
+        here = analyze(table, Options(mode="full", commit=False), never_started)
+        with pytest.raises(UsageError, match="expected it to be started"):
+            _ = never_started.context
+    there = analyze(table, Options(mode="full", commit=False, driver_bytes=0), spark)
+    assert (here.session_seconds, there.session_seconds > 0) == (0, True)
+    assert sketches(here) == sketches(there)
 
 
 def test_a_dry_run_writes_nothing(spark, table, warehouse):
@@ -51,13 +71,107 @@ def test_a_file_without_a_commit_leaves_the_metadata_as_it_is(spark, table):
     assert load_table(table).load().metadata_location == before
 
 
+@pytest.fixture
+def growing(spark, warehouse, request):
+    """A table of one file of three values, its path, and what inserts into it."""
+    name = f"hadoop.jobs.{request.node.name[:40]}"
+    spark.sql(f"CREATE TABLE {name} (id bigint, s string) USING iceberg")
+    spark.sql(f"INSERT INTO {name} VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    return str(warehouse / "jobs" / name.rpartition(".")[2]), lambda sql: spark.sql(sql.format(t=name))
+
+
+def bases(report):
+    return {c.column.name: (c.ndv, c.basis) for c in report.columns}
+
+
+def test_after_the_first_run_only_what_changed_is_read(growing):
+    table, sql = growing
+    first = analyze(table)
+    assert (first.mode, bases(first)) == ("full", {"id": (3, "full"), "s": (3, "full")})
+    assert {c.reason for c in first.columns} == {"no earlier statistics of the column"}
+    sql("INSERT INTO {t} VALUES (3, 'd'), (4, NULL)")
+    added = analyze(table)
+    assert (added.mode, bases(added)) == ("incremental", {"id": (4, "added-files"), "s": (4, "added-files")})
+    assert (added.rows_read, added.columns[0].reason) == (2, None)
+    sql("DELETE FROM {t} WHERE id = 4")
+    less = analyze(table)
+    assert (less.mode, bases(less)) == ("incremental", {"id": (3, "changed-files"), "s": (4, "changed-files")})
+    again = analyze(table)
+    assert (again.current, again.committed, again.files_read) == (True, False, 0)
+    assert bases(again) == {"id": (3, "carried"), "s": (4, "carried")}
+
+
+def test_columns_that_were_not_asked_for_are_carried_along(growing):
+    """With the snapshot they are of, and their row counts: they can be built on later."""
+    table, sql = growing
+    first = analyze(table)
+    sql("INSERT INTO {t} VALUES (4, 'd')")
+    report = analyze(table, Options(columns=("id",)))
+    assert [(b.fields, b.snapshot_id) for b in report.entry.blobs] == [
+        ((1,), report.snapshot.snapshot_id),
+        ((2,), first.snapshot.snapshot_id),
+    ]
+    with LocalStore().open_source(report.entry.statistics_path) as source:
+        kept = [(b.fields, b.snapshot_id) for b in PuffinReader(source).file_metadata.blobs if b.type == ROW_COUNTS_V1]
+    assert kept == [(b.fields, b.snapshot_id) for b in report.entry.blobs]
+    sql("DELETE FROM {t} WHERE id = 1")
+    assert bases(analyze(table)) == {"id": (3, "changed-files"), "s": (3, "changed-files")}
+
+
+def test_without_row_counts_a_delete_means_a_full_run(growing):
+    table, sql = growing
+    analyze(table, Options(row_counts=False))
+    sql("INSERT INTO {t} VALUES (4, 'd')")
+    assert bases(analyze(table, Options(row_counts=False)))["id"] == (4, "added-files")
+    sql("DELETE FROM {t} WHERE id = 1")
+    report = analyze(table)
+    assert bases(report)["id"] == (3, "full")
+    assert "no row counts" in report.columns[0].reason
+
+
+def test_incremental_fails_rather_than_to_read_everything(growing):
+    table, sql = growing
+    with pytest.raises(UnsupportedError, match="column id: expected earlier statistics to build on"):
+        analyze(table, Options(mode="incremental"))
+    assert load_table(table).load().statistics == {}
+    analyze(table)
+    sql("INSERT INTO {t} VALUES (4, 'd')")
+    assert analyze(table, Options(mode="incremental")).committed
+
+
+def test_a_broken_statistics_file_is_computed_anew(growing, caplog):
+    table, sql = growing
+    path = Path(analyze(table).entry.statistics_path.removeprefix("file:"))
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    sql("INSERT INTO {t} VALUES (4, 'd')")
+    report = analyze(table)
+    assert (report.committed, bases(report)["id"]) == (True, (4, "full"))
+    assert str(path) in report.columns[0].reason
+    assert str(path) in caplog.text
+
+
+def test_a_promoted_column_is_computed_in_full_the_others_are_not(growing):
+    table, sql = growing
+    sql("ALTER TABLE {t} ADD COLUMN k int")
+    sql("INSERT INTO {t} VALUES (4, 'd', 7)")
+    analyze(table)
+    sql("ALTER TABLE {t} ALTER COLUMN k TYPE bigint")
+    sql("INSERT INTO {t} VALUES (5, 'e', 8)")
+    report = analyze(table)
+    assert (report.mode, bases(report)) == (
+        "full",
+        {"id": (5, "added-files"), "s": (5, "added-files"), "k": (2, "full")},
+    )
+    assert "of type int" in report.columns[2].reason
+
+
 def test_what_cannot_be_done_starts_no_spark(table, tmp_path):
     """A wrong name or option is told before anything is started."""
     with pytest.raises(TableNotFound):
         analyze(str(tmp_path / "absent"))
     with pytest.raises(ColumnNotFound):
         analyze(table, Options(columns=("absent",)))
-    with pytest.raises(UsageError, match="mode: expected one of auto, full, found 'fast'"):
+    with pytest.raises(UsageError, match="mode: expected one of auto, full, incremental, found 'fast'"):
         Options(mode="fast")
     with pytest.raises(UsageError, match="a metadata file cannot be committed to"):
         analyze(load_table(table).load().metadata_location, Options(mode="full"))

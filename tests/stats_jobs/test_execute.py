@@ -1,4 +1,4 @@
-"""What runs on an executor: a batch in its JSON form in, sketches or the reason why there are none out."""
+"""What runs where the files are: a batch in, what its rows amount to out, or the reason why that is not known."""
 
 import functools
 import pickle
@@ -12,9 +12,9 @@ from puffin.tables.base import Column
 from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch, encode_batch
 from puffin.theta import ThetaSketch
 from stats_jobs import execute
-from stats_jobs.execute import Partial, merge_partials, sketch_batch
+from stats_jobs.execute import Measure, Partial, merge_partials, read_batch, read_document
 
-LG_K = 12
+SKETCHES, COUNTS = Measure(12, row_counts=False), Measure(12, row_counts=True)
 
 
 def with_id(name, type_, field_id):
@@ -52,13 +52,17 @@ def task_of(path):
 
 
 def batch_of(*tasks, columns=(A, B)):
-    return encode_batch(ScanBatch(columns=columns, tasks=tasks, specs={}, name_mapping=None, io_properties={}))
+    return ScanBatch(columns=columns, tasks=tasks, specs={}, name_mapping=None, io_properties={})
+
+
+def read(*tasks, measure=SKETCHES, removed=False):
+    return read_batch(batch_of(*tasks), removed, measure)
 
 
 def test_a_batch_gives_one_sketch_for_each_column_over_all_its_files(file_of):
     tasks = [file_of(f"{i}.parquet", range(i, i + 5000), [str(j % 7) for j in range(5000)]) for i in (0, 4000)]
-    partial = sketch_batch(batch_of(*tasks), LG_K)
-    assert partial.sketches == {
+    partial = read(*tasks)
+    assert partial.added == {
         1: ThetaSketch.from_arrow(pa.array(range(9000)), "long"),
         2: ThetaSketch.from_arrow(pa.array([str(j) for j in range(7)]), "string"),
     }
@@ -67,17 +71,41 @@ def test_a_batch_gives_one_sketch_for_each_column_over_all_its_files(file_of):
     assert partial.failure is None
 
 
-def test_batches_merged_are_the_whole(file_of):
+@pytest.mark.parametrize("measure", [SKETCHES, COUNTS], ids=["sketches", "row counts"])
+def test_batches_merged_are_the_whole(file_of, measure):
     tasks = [file_of(f"{i}.parquet", range(i, i + 9000), ["x"] * 9000) for i in (0, 5000, 20_000)]
-    partials = [sketch_batch(batch_of(task), LG_K) for task in tasks]
-    whole = sketch_batch(batch_of(*tasks), LG_K)
-    assert functools.reduce(functools.partial(merge_partials, lg_k=LG_K), partials) == whole
-    assert functools.reduce(functools.partial(merge_partials, lg_k=LG_K), partials[::-1]) == whole
-    assert whole.sketches[1].estimating
+    partials = [read(task, measure=measure) for task in tasks]
+    whole = read(*tasks, measure=measure)
+    assert functools.reduce(functools.partial(merge_partials, measure=measure), partials) == whole
+    assert functools.reduce(functools.partial(merge_partials, measure=measure), partials[::-1]) == whole
+    assert measure.sketch(whole.added[1]).estimating
+
+
+def test_every_row_is_counted_also_where_values_are_stored_once(file_of):
+    """Column b is a dictionary in the file; a sketch needs that alone, row counts need the indices too."""
+    tasks = [file_of(f"{i}.parquet", range(2500), [str(j % 5) for j in range(2500)]) for i in range(2)]
+    counts = read(*tasks, measure=COUNTS).added
+    assert counts[1].rows.tolist() == [2] * 2500
+    assert counts[2].rows.tolist() == [1000] * 5
+    sketches = read(*tasks).added
+    assert {field_id: tally.sketch(12) for field_id, tally in counts.items()} == sketches
+
+
+def test_rows_that_went_are_kept_apart(file_of):
+    came, went = file_of("1.parquet", [1, 2], ["x", "y"]), file_of("2.parquet", [2], ["y"])
+    merged = merge_partials(read(came, measure=COUNTS), read(went, measure=COUNTS, removed=True), COUNTS)
+    assert merged.added == read(came, measure=COUNTS).added
+    assert merged.removed == read(went, measure=COUNTS).added
+    assert merged.rows == 3
+
+
+def test_a_batch_travels_as_json(file_of):
+    batch = batch_of(file_of("1.parquet", [1, 2], ["x", "y"]))
+    assert read_document(encode_batch(batch), False, COUNTS) == read_batch(batch, False, COUNTS)
 
 
 def test_a_partial_survives_the_way_to_the_driver(file_of):
-    partial = sketch_batch(batch_of(file_of("1.parquet", range(10_000), ["x"] * 10_000)), LG_K)
+    partial = read(file_of("1.parquet", range(10_000), ["x"] * 10_000))
     assert pickle.loads(pickle.dumps(partial)) == partial
 
 
@@ -88,8 +116,8 @@ def test_what_another_try_would_not_cure_comes_back_as_a_value(file_of, tmp_path
     (tmp_path / "broken.parquet").write_bytes(b"PAR1")
     pq.write_table(pa.table({"a": [1]}), tmp_path / "foreign.parquet")
     for task, kind in ((gone, FileNotFound), (broken, CorruptDataFileError), (foreign, UnsupportedTableError)):
-        partial = sketch_batch(batch_of(sound, task), LG_K)
-        assert (type(partial.failure), partial.sketches) == (kind, {})
+        partial = read(sound, task)
+        assert (type(partial.failure), partial.added) == (kind, {})
         assert task.data_file.file_path in str(partial.failure)
         arrived = pickle.loads(pickle.dumps(partial)).failure
         assert (type(arrived), str(arrived)) == (kind, str(partial.failure))
@@ -97,7 +125,7 @@ def test_what_another_try_would_not_cure_comes_back_as_a_value(file_of, tmp_path
 
 def test_a_column_of_another_type_names_its_file_and_column(file_of):
     schema = pa.schema([with_id("a", pa.string(), 1), with_id("b", pa.string(), 2)])
-    failure = sketch_batch(batch_of(file_of("1.parquet", ["x"], ["x"], schema)), LG_K).failure
+    failure = read(file_of("1.parquet", ["x"], ["x"], schema)).failure
     assert isinstance(failure, CorruptDataFileError)
     assert "1.parquet: column a: a column of type long cannot be read from Arrow" in str(failure)
 
@@ -111,7 +139,7 @@ def test_what_another_try_may_cure_is_raised_for_spark_to_try_again(file_of, mon
 
     monkeypatch.setattr(execute, "stores", lambda _: lambda _: FailingStore())
     with pytest.raises(StorageError, match="no answer"):
-        sketch_batch(batch_of(task), LG_K)
+        read(task)
 
 
 def test_a_read_that_the_system_fails_is_the_storages_fault_not_the_files(file_of, monkeypatch):
@@ -131,11 +159,11 @@ def test_a_read_that_the_system_fails_is_the_storages_fault_not_the_files(file_o
 
     monkeypatch.setattr(execute, "stores", lambda _: lambda _: Store())
     with pytest.raises(StorageError, match=r"1\.parquet: .*Input/output error"):
-        sketch_batch(batch_of(task), LG_K)
+        read(task)
 
 
 def test_a_failure_of_either_is_a_failure_of_both():
     sketch = ThetaSketch.from_arrow(pa.array([1]), "long")
-    fine, failed = Partial({1: sketch}, 1, 1), Partial({}, 0, 0, failure=CorruptDataFileError("x"))
+    fine, failed = Partial({1: sketch}, {}, 1, 1), Partial(failure=CorruptDataFileError("x"))
     for pair in ((fine, failed), (failed, fine)):
-        assert merge_partials(*pair, lg_k=LG_K) is failed
+        assert merge_partials(*pair, measure=SKETCHES) is failed

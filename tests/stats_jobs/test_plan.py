@@ -1,11 +1,14 @@
 """Files become batches of about equal work, and every row group is in exactly one of them."""
 
+import dataclasses
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from puffin.tables.base import Column
 from puffin.tables.scan_task import ContentFile, FileScanTask
 from stats_jobs import plan
-from stats_jobs.plan import MOST_BATCHES, balance, plan_batches
+from stats_jobs.plan import MOST_BATCHES, Scan, balance, plan_batches, total_bytes
 
 MIB = 1024 * 1024
 
@@ -24,8 +27,15 @@ def task(size, name="f", offsets=(), spec_id=0):
     return FileScanTask(file, (), 0, size)
 
 
+A, B = (Column(i, name, "long", (i,), (None,)) for i, name in ((1, "a"), (2, "b")))
+
+
 def batches_of(tasks, parallelism=2, specs=None):
-    return plan_batches(tasks, (), parallelism=parallelism, specs=specs or {}, name_mapping=None, io_properties={})
+    return [batch.files for batch in planned([Scan((A,), tuple(tasks))], parallelism, specs)]
+
+
+def planned(scans, parallelism=2, specs=None):
+    return plan_batches(scans, parallelism=parallelism, specs=specs or {}, name_mapping=None, io_properties={})
 
 
 @settings(max_examples=150)
@@ -104,3 +114,25 @@ def test_a_batch_carries_the_specs_of_its_own_files_only():
 def test_an_absurd_size_in_the_metadata_plans_no_absurd_number_of_batches():
     """A manifest can claim any size; the driver schedules no billions of tasks for it."""
     assert len(batches_of([task(2**62)])) <= MOST_BATCHES + 1
+
+
+def test_scans_share_the_cores_by_their_bytes_and_are_never_mixed():
+    """Each batch is of one scan; a small scan takes one batch from a large one, not half of them."""
+    files = [task(32 * MIB, str(i)) for i in range(8)]
+    scans = [Scan((A,), tuple(files)), Scan((A, B), (task(1, "x"),)), Scan((B,), (task(1, "y"),), removed=True)]
+    batches = planned(scans, parallelism=4)
+    assert [len([b for b in batches if b.files.columns == columns]) for columns in ((A,), (A, B), (B,))] == [4, 1, 1]
+    assert [b.files.tasks[0].data_file.file_path for b in batches if b.removed] == ["y"]
+
+
+def test_a_scan_of_no_columns_or_no_files_is_not_planned():
+    assert planned([Scan((), (task(1),)), Scan((A,), ())]) == []
+
+
+def test_of_deleted_rows_no_more_is_reckoned_than_there_are():
+    """A task that is after a hundredth of a file's rows weighs as much."""
+    deletes = dataclasses.replace(task(1).data_file, content="POSITION_DELETES", record_count=10)
+    rows = dataclasses.replace(task(1000).data_file, record_count=1000)
+    whole = FileScanTask(rows, (), 0, 1000)
+    some, none = (dataclasses.replace(whole, deleted_by=named) for named in ((deletes,), ()))
+    assert [total_bytes([each]) for each in (whole, some, none)] == [1000, 10, 0]

@@ -1,0 +1,142 @@
+"""
+What the statistics of each column can be built on: decided column by column, from metadata and stored sketches.
+
+The nearest rows of the snapshot's ancestry that were counted are the base. If nothing lies between them and the
+snapshot but compactions, they are carried; else the rows that came and the rows that went are read, in the files that
+changed. Where there is no base, or none that fits, the column is computed in full, and the reason is kept: a sketch is
+worth having only if it is right.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Sequence
+
+from puffin.errors import PuffinError
+from puffin.lookup.resolve import Ancestry, KnownBlob
+from puffin.tables.base import BlobEntry, Column, Snapshot, TableState
+from puffin.tables.blob_properties import is_ours, lg_k_of, type_of
+from puffin.tables.iceberg_changes import Changes
+from puffin.tables.iceberg_metadata import column_type_at
+from puffin.theta.value_type import hashes_alike
+from stats_jobs.stored import StoredSketch, StoredSketches
+
+_log = logging.getLogger(__name__)
+
+FULL, ADDED, CHANGED, CARRIED = "full", "added-files", "changed-files", "carried"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """
+    How the statistics of a column come about.
+
+    Attributes:
+        basis: ``"full"``, ``"added-files"``, ``"changed-files"`` or ``"carried"``.
+        base: What it is built on, unless in full.
+        base_id: The snapshot whose rows that is.
+        changes: The files to read for it, unless in full.
+        reason: Why it is computed in full.
+    """
+
+    column: Column
+    basis: str
+    base: StoredSketch | None = None
+    base_id: int | None = None
+    changes: Changes | None = None
+    reason: str | None = None
+
+    @classmethod
+    def in_full(cls, column: Column, reason: str) -> ColumnPlan:
+        """Every row is read."""
+        return cls(column, FULL, reason=reason)
+
+
+def plan_columns(
+    state: TableState,
+    snapshot: Snapshot,
+    columns: Sequence[Column],
+    *,
+    lg_k: int,
+    stored: StoredSketches,
+    changes_since: Callable[[Snapshot], Changes],
+) -> list[ColumnPlan]:
+    """
+    The plan of each column, in the order asked.
+
+    Args:
+        lg_k: Base-2 logarithm of the nominal entries asked for.
+        changes_since: The changes between an ancestor and the snapshot; asked once for each ancestor.
+    """
+    planner = _Planner(state, Ancestry(state, snapshot), lg_k, stored, changes_since)
+    return [planner.plan(column) for column in columns]
+
+
+def misfit(state: TableState, snapshot: Snapshot, column: Column, blob: BlobEntry, lg_k: int) -> str | None:
+    """Why a sketch of a snapshot's rows is not one of the column as it is now; None if it is."""
+    if lg_k_of(blob.properties) != lg_k:
+        return f"the earlier sketch has lg-k {lg_k_of(blob.properties)}, asked for is {lg_k}"
+    is_known = is_ours(blob.properties)
+    hashed = type_of(blob.properties) if is_known else column_type_at(state, snapshot, column.field_id)
+    if hashed is None or not hashes_alike(hashed, column.type):
+        return f"the earlier sketch is of type {hashed}, the column of type {column.type}"
+    return None
+
+
+class _Planner:
+    def __init__(
+        self,
+        state: TableState,
+        ancestry: Ancestry,
+        lg_k: int,
+        stored: StoredSketches,
+        changes_since: Callable[[Snapshot], Changes],
+    ) -> None:
+        self._state = state
+        self._ancestry = ancestry
+        self._lg_k = lg_k
+        self._stored = stored
+        self._changes_since = changes_since
+        self._changes: dict[int, Changes | PuffinError] = {}
+
+    def plan(self, column: Column) -> ColumnPlan:
+        reasons = []
+        for known in self._ancestry.blobs_of(column.field_id):
+            try:
+                return self._plan_on(column, known)
+            except _Unfit as unfit:
+                reasons.append(str(unfit))
+            except PuffinError as exc:
+                _log.warning("column %s: earlier statistics cannot be built on: %s", column.name, exc)
+                reasons.append(str(exc))
+        return ColumnPlan.in_full(column, reasons[0] if reasons else "no earlier statistics of the column")
+
+    def _plan_on(self, column: Column, known: KnownBlob) -> ColumnPlan:
+        if known.snapshot is None:
+            raise _Unfit("the snapshot of its earlier statistics has expired, or is of another branch")
+        if (reason := misfit(self._state, known.snapshot, column, known.blob, self._lg_k)) is not None:
+            raise _Unfit(reason)
+        changes = self._changes_to(known.snapshot)
+        base = self._stored.read(known.entry, known.blob)
+        basis = CHANGED if changes.removed else ADDED if changes.added else CARRIED
+        if basis == CHANGED and base.counts is None:
+            raise _Unfit("rows were deleted, and the earlier statistics have no row counts to subtract them from")
+        if basis != CARRIED and column.type == "uuid" and not is_ours(known.blob.properties):
+            raise _Unfit("another engine made the earlier sketch, and engines hash uuids in different ways")
+        return ColumnPlan(column, basis, base, known.snapshot.snapshot_id, changes)
+
+    def _changes_to(self, base: Snapshot) -> Changes:
+        if base.snapshot_id not in self._changes:
+            try:
+                self._changes[base.snapshot_id] = self._changes_since(base)
+            except PuffinError as exc:
+                self._changes[base.snapshot_id] = exc
+        found = self._changes[base.snapshot_id]
+        if isinstance(found, PuffinError):
+            raise found
+        return found
+
+
+class _Unfit(Exception):
+    """Earlier statistics are there and cannot be built on; the message is the reason the user gets."""

@@ -1,0 +1,54 @@
+"""How a table is analyzed: everything a caller may choose, checked before anything is done."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from puffin.errors import UsageError
+from puffin.format import LZ4, ZSTD
+from puffin.tables.base import SnapshotSelector
+from puffin.theta import DEFAULT_LG_K, check_lg_k
+
+AUTO, FULL, INCREMENTAL = "auto", "full", "incremental"
+MODES = (AUTO, FULL, INCREMENTAL)
+CODECS = ("none", ZSTD, LZ4)
+
+DRIVER_BYTES = 256 * 1024 * 1024
+"""How much is read without Spark by default: about a second's work for two cores."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """
+    How a table is analyzed.
+
+    Attributes:
+        columns: Names or dotted paths; None for every primitive column outside lists and maps.
+        mode: ``"auto"`` reads what changed since earlier statistics, and all rows of columns that have none to build
+            on; ``"incremental"`` fails rather than to read all rows; ``"full"`` reads all rows, and commits always.
+        lg_k: Base-2 logarithm of a sketch's nominal entries.
+        codec: What sketches are compressed with: ``"none"``, ``"zstd"`` or ``"lz4"``.
+        row_counts: Whether row counts are kept in the file, to subtract deleted rows later.
+        commit: Whether the table's metadata is made to refer to the file.
+        dry_run: Compute only; write nothing at all.
+        driver_bytes: Work of at most so many bytes is done in this process, and Spark is not started for it.
+
+    Raises:
+        UsageError: A value is not one of those that can be chosen.
+    """
+
+    columns: tuple[str, ...] | None = None
+    selector: SnapshotSelector = dataclasses.field(default_factory=SnapshotSelector)
+    mode: str = AUTO
+    lg_k: int = DEFAULT_LG_K
+    codec: str = "none"
+    row_counts: bool = True
+    commit: bool = True
+    dry_run: bool = False
+    driver_bytes: int = DRIVER_BYTES
+
+    def __post_init__(self) -> None:
+        check_lg_k(self.lg_k)
+        for what, value, known in (("mode", self.mode, MODES), ("codec", self.codec, CODECS)):
+            if value not in known:
+                raise UsageError(f"{what}: expected one of {', '.join(known)}, found {value!r}")

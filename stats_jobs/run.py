@@ -1,0 +1,108 @@
+"""
+Where batches are read: on Spark's executors, or by threads of this process while there is little to read.
+
+Starting Spark costs five to fifteen seconds and every one of its tasks in Python about a tenth of one; a hundred
+megabytes are read in less. What a batch amounts to is the same wherever it is read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+from puffin.kernels import load_kernels
+from puffin.tables.scan_task import encode_batch
+from stats_jobs.execute import KERNELS_PAY, Measure, Partial, merge_partials, read_batch, read_document
+from stats_jobs.plan import Scan, plan_batches, total_bytes
+from stats_jobs.session import Progress, SparkStarter
+
+_FLAT_MERGE = 32  # up to this many partials the driver merges them itself; more are merged on the executors first
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Run:
+    """
+    What the rows amount to, and what that took besides reading them.
+
+    Attributes:
+        session_seconds: Starting Spark; 0 if it was not started for this.
+        waited_seconds: Waiting for other tables that computed on Spark.
+    """
+
+    partial: Partial
+    session_seconds: float = 0.0
+    waited_seconds: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Runner:
+    """
+    Reads scans of one table.
+
+    Attributes:
+        shared: What all batches share: the arguments of `plan_batches` for the table.
+        column_count: Of the whole table, to judge how much of its files a scan reads.
+        driver_bytes: Work of at most so many bytes is done here.
+    """
+
+    shared: Mapping[str, Any]
+    column_count: int
+    spark: SparkStarter
+    driver_bytes: int
+    progress: Progress | None
+
+    def read(self, scans: Sequence[Scan], measure: Measure) -> Run:
+        """
+        Read all of the scans.
+
+        Raises:
+            CorruptError, UnsupportedError, NotFoundError: A file cannot be read, and another try would not help.
+            StorageError: The storage or Spark failed.
+            SetupError: Spark is needed and cannot be started.
+        """
+        share = [total_bytes(s.tasks) * len(s.columns) // max(1, self.column_count) for s in scans]
+        if sum(share) <= self.driver_bytes:
+            run = Run(self._read_here(scans, measure))
+        else:
+            with self.spark.slot() as turn:
+                partial = self._read_on_executors(scans, measure)
+            run = Run(partial, turn.session_seconds, turn.waited_seconds)
+        if run.partial.failure is not None:
+            raise run.partial.failure
+        return run
+
+    def _read_here(self, scans: Sequence[Scan], measure: Measure) -> Partial:
+        cores = len(os.sched_getaffinity(0))
+        batches = plan_batches(scans, parallelism=cores, **self.shared)
+        if sum(total_bytes(batch.files.tasks) for batch in batches) >= KERNELS_PAY:
+            load_kernels()
+        merged = Partial()
+        with ThreadPoolExecutor(cores, thread_name_prefix="puffin-reader") as pool:
+            readers = [pool.submit(read_batch, batch.files, batch.removed, measure) for batch in batches]
+            try:
+                for done, reader in enumerate(as_completed(readers), 1):
+                    merged = merge_partials(merged, reader.result(), measure)
+                    if self.progress is not None:
+                        self.progress(done, len(readers))
+            finally:
+                for reader in readers:
+                    reader.cancel()
+        return merged
+
+    def _read_on_executors(self, scans: Sequence[Scan], measure: Measure) -> Partial:
+        context = self.spark.context
+        batches = plan_batches(scans, parallelism=context.defaultParallelism, **self.shared)
+        documents = [(encode_batch(batch.files), batch.removed) for batch in batches]
+        partials = context.parallelize(documents, len(documents)).map(functools.partial(_read, measure=measure))
+        with self.spark.job(len(documents), self.progress):
+            depth = 1 if len(documents) <= _FLAT_MERGE else 2
+            merged: Partial = partials.treeReduce(functools.partial(merge_partials, measure=measure), depth)
+        return merged
+
+
+def _read(batch: tuple[str, bool], measure: Measure) -> Partial:
+    return read_document(*batch, measure)

@@ -1,0 +1,98 @@
+"""
+What earlier runs, of whatever engine, have stored: sketches of columns, and the row counts beside those that are ours.
+
+The blobs of all columns that are asked for are read from a file at once. A file or blob that cannot be read is no
+failure of the job: the reason is kept, and the column is computed anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from puffin.errors import CorruptError, PuffinError, UnsupportedError
+from puffin.format import ROW_COUNTS_V1, THETA_V1, BlobMetadata, PuffinReader
+from puffin.storage import Store
+from puffin.tables.base import BlobEntry, StatisticsEntry
+from puffin.theta import RowCounts, ThetaSketch
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StoredSketch:
+    """A sketch as it was stored; ``counts`` is None where the file has no row counts of the same rows."""
+
+    sketch: ThetaSketch
+    counts: RowCounts | None
+
+
+class StoredSketches:
+    """
+    Reads sketches of some columns from the files of statistics entries, each file once.
+
+    Args:
+        field_ids: Of the columns that will be asked for.
+    """
+
+    def __init__(self, store_for: Callable[[str], Store], field_ids: Collection[int]) -> None:
+        self._store_for = store_for
+        self._fields = {(field_id,) for field_id in field_ids}
+        self._known: dict[str, Mapping[BlobKey, bytes | PuffinError] | PuffinError] = {}
+
+    def read(self, entry: StatisticsEntry, blob: BlobEntry) -> StoredSketch:
+        """
+        The sketch that an entry's blob describes.
+
+        Raises:
+            PuffinError: The file or the blob cannot be read, or is not what the entry says.
+        """
+        path = entry.statistics_path
+        if path not in self._known:
+            self._known[path] = self._read_file(entry)
+        payloads = self._known[path]
+        if isinstance(payloads, PuffinError):
+            raise payloads
+        sketch = payloads.get((THETA_V1, blob.fields, blob.snapshot_id))
+        if sketch is None:
+            raise CorruptError(f"{path}: expected a sketch of field {blob.fields[0]}, found none")
+        counts = payloads.get((ROW_COUNTS_V1, blob.fields, blob.snapshot_id))
+        try:
+            if isinstance(sketch, PuffinError):
+                raise sketch
+            return StoredSketch(
+                ThetaSketch.from_bytes(sketch), RowCounts.from_bytes(counts) if isinstance(counts, bytes) else None
+            )
+        except (CorruptError, UnsupportedError) as exc:
+            raise CorruptError(f"{path}: field {blob.fields[0]}: {exc}") from exc
+
+    def _read_file(self, entry: StatisticsEntry) -> Mapping[BlobKey, bytes | PuffinError] | PuffinError:
+        path = entry.statistics_path
+        try:
+            with self._store_for(path).open_source(path) as source:
+                reader = PuffinReader(
+                    source, file_size=entry.file_size_in_bytes, footer_size=entry.file_footer_size_in_bytes
+                )
+                wanted = [b for b in reader.file_metadata.blobs if b.type in _TYPES and b.fields in self._fields]
+                return {(b.type, b.fields, b.snapshot_id): found for b, found in _payloads(reader, wanted)}
+        except (CorruptError, UnsupportedError) as exc:
+            return CorruptError(f"{path}: {exc}")  # a reader of bytes does not know what they are called
+        except PuffinError as exc:
+            return exc
+
+
+BlobKey = tuple[str, tuple[int, ...], int]
+"""The type, fields and snapshot id of a blob."""
+
+_TYPES = (THETA_V1, ROW_COUNTS_V1)
+
+
+def _payloads(
+    reader: PuffinReader, blobs: Sequence[BlobMetadata]
+) -> Iterator[tuple[BlobMetadata, bytes | PuffinError]]:
+    try:
+        yield from zip(blobs, reader.read_all(blobs), strict=True)
+    except PuffinError as exc:
+        if len(blobs) == 1:
+            yield blobs[0], exc
+            return
+        for blob in blobs:  # one broken blob does not speak for its neighbours
+            yield from _payloads(reader, [blob])

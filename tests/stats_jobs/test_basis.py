@@ -1,0 +1,198 @@
+"""What each column's statistics are built on, and why one is computed in full."""
+
+from __future__ import annotations
+
+import logging
+
+import pyarrow as pa
+import pytest
+
+from puffin.errors import CorruptSketchError, FileNotFound
+from puffin.tables.blob_properties import to_properties
+from puffin.tables.iceberg_changes import Changes
+from puffin.tables.iceberg_metadata import parse_state
+from puffin.tables.scan_task import ContentFile, FileScanTask
+from puffin.theta import RowCountsBuilder, ThetaSketch, row_counts_limit
+from stats_jobs.basis import plan_columns
+from stats_jobs.stored import StoredSketch
+
+NOTHING = Changes((), ())
+SKETCH = ThetaSketch.from_arrow(pa.array([1, 2, 3]), "long")
+COUNTS = RowCountsBuilder(row_counts_limit(12)).compact()
+OURS, COUNTED = StoredSketch(SKETCH, None), StoredSketch(SKETCH, COUNTS)
+
+
+def file(path: str) -> FileScanTask:
+    data = ContentFile(
+        content="DATA", file_path=path, file_format="PARQUET", spec_id=0, partition={}, record_count=1,
+        file_size_in_bytes=10,
+    )  # fmt: skip
+    return FileScanTask(data, (), 0, 10)
+
+
+ADDED, REMOVED = Changes((file("new"),), ()), Changes((), (file("old"),))
+
+
+class Stored:
+    """Hands out what is stored for the entry of each snapshot, or fails."""
+
+    def __init__(self, found) -> None:
+        self._found = found
+
+    def read(self, entry, _blob):
+        found = self._found[entry.snapshot_id] if isinstance(self._found, dict) else self._found
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+@pytest.fixture
+def plan(table_document):
+    """Plans column a (field 1, long) of snapshot 30; ``blobs`` are (entry's snapshot, blob's snapshot, properties)."""
+
+    def run(*blobs, changes=ADDED, stored=OURS, snapshots=(10, 20, 30), lg_k=12, edit=lambda _: None):
+        entries = [
+            {
+                "snapshot-id": entry,
+                "statistics-path": f"{entry}.stats",
+                "file-size-in-bytes": 100,
+                "file-footer-size-in-bytes": 50,
+                "blob-metadata": [
+                    {
+                        "type": "apache-datasketches-theta-v1",
+                        "snapshot-id": snapshot,
+                        "sequence-number": 1,
+                        "fields": [1],
+                        "properties": properties,
+                    }
+                ],
+            }
+            for entry, snapshot, properties in blobs
+        ]
+        document = table_document("t", snapshots=snapshots, statistics=entries)
+        edit(document)
+        state = parse_state(document, "m.json")
+        asked = []
+
+        def changes_since(base):
+            asked.append(base.snapshot_id)
+            if isinstance(changes, Exception):
+                raise changes
+            return NOTHING if base.snapshot_id == 30 else changes
+
+        column = state.select_columns(("a",))
+        (planned,) = plan_columns(
+            state, state.snapshot(30), column, lg_k=lg_k, stored=Stored(stored), changes_since=changes_since
+        )
+        return planned.basis, planned.base_id, planned.reason
+
+    return run
+
+
+def ours(type_="long", lg_k=12):
+    return to_properties(SKETCH, type_, lg_k)
+
+
+JAVAS = {"ndv": "3"}
+
+
+def test_a_table_without_statistics_is_read_in_full(plan):
+    assert plan() == ("full", None, "no earlier statistics of the column")
+
+
+@pytest.mark.parametrize("properties", [ours(), JAVAS], ids=["ours", "another engine's"])
+def test_added_files_are_added_to_the_nearest_ancestors_sketch(plan, properties):
+    assert plan((10, 10, properties), (20, 20, properties)) == ("added-files", 20, None)
+    assert plan((10, 10, properties), (20, 10, properties)) == ("added-files", 10, None)
+
+
+def test_where_no_rows_changed_the_sketch_is_carried(plan):
+    assert plan((20, 20, ours()), changes=NOTHING) == ("carried", 20, None)
+    assert plan((30, 30, ours())) == ("carried", 30, None)
+
+
+def test_removed_rows_need_row_counts(plan):
+    assert plan((20, 20, ours()), changes=REMOVED, stored=COUNTED) == ("changed-files", 20, None)
+    basis, _, reason = plan((20, 20, ours()), changes=REMOVED)
+    assert (basis, "no row counts" in reason) == ("full", True)
+
+
+def test_row_counts_further_back_are_better_than_none(plan):
+    """Statistics of 20 are another engine's; those of 10 are ours, and can forget."""
+
+    blobs = (20, 20, JAVAS), (10, 10, ours())
+    stored = {20: OURS, 10: COUNTED}
+    assert plan(*blobs, changes=REMOVED, stored=stored) == ("changed-files", 10, None)
+    assert plan(*blobs, changes=ADDED, stored=stored) == ("added-files", 20, None)
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        (ours(lg_k=10), "lg-k 10, asked for is 12"),
+        (ours("int"), "of type int, the column of type long"),
+        (ours("int96"), "int96"),
+    ],
+)
+def test_a_sketch_that_does_not_fit_is_not_built_on(plan, properties, said):
+    basis, base, reason = plan((20, 20, properties))
+    assert (basis, base) == ("full", None)
+    assert said in reason
+
+
+def test_another_engines_sketch_is_of_the_type_that_the_column_had_then(plan):
+    """Promotion of int to long changes every hash."""
+
+    def promoted(document):
+        now = document["schemas"][0]
+        fields = [{**field, "type": "int"} for field in now["fields"]]
+        document["schemas"].append({**now, "schema-id": 7, "fields": fields})
+        document["snapshots"][1]["schema-id"] = 7
+
+    basis, _, reason = plan((20, 20, JAVAS), edit=promoted)
+    assert (basis, "of type int" in reason) == ("full", True)
+    assert plan((10, 10, JAVAS), edit=promoted)[:2] == ("added-files", 10)
+
+
+def test_the_precision_of_a_decimal_changes_no_hash(plan):
+    def decimals(document):
+        document["schemas"][0]["fields"][0]["type"] = "decimal(18, 2)"
+
+    assert plan((20, 20, ours("decimal(9, 2)")), edit=decimals)[0] == "added-files"
+    assert plan((20, 20, ours("decimal(9, 3)")), edit=decimals)[0] == "full"
+
+
+def test_a_uuid_sketch_is_built_on_only_if_it_is_ours(plan):
+    def uuids(document):
+        document["schemas"][0]["fields"][0]["type"] = "uuid"
+
+    assert plan((20, 20, ours("uuid")), edit=uuids)[0] == "added-files"
+    basis, _, reason = plan((20, 20, JAVAS), edit=uuids)
+    assert (basis, "uuid" in reason) == ("full", True)
+    assert plan((20, 20, JAVAS), edit=uuids, changes=NOTHING)[0] == "carried"
+
+
+def test_ancestry_decides_not_time(plan):
+    """Snapshot 20 was rolled back: 30 descends from 10."""
+
+    def rolled_back(document):
+        document["snapshots"][2]["parent-snapshot-id"] = 10
+
+    assert plan((20, 20, ours()), edit=rolled_back)[0] == "full"
+    assert plan((20, 20, ours()), (10, 10, ours()), edit=rolled_back)[:2] == ("added-files", 10)
+
+
+def test_statistics_of_an_expired_snapshot_are_not_built_on(plan):
+    basis, _, reason = plan((30, 5, ours()))
+    assert (basis, "expired" in reason) == ("full", True)
+
+
+@pytest.mark.parametrize("error", [CorruptSketchError("x.stats: broken"), FileNotFound("x.stats: gone")])
+def test_a_statistics_file_that_cannot_be_read_is_a_warning(plan, caplog, error):
+    with caplog.at_level(logging.WARNING):
+        assert plan((20, 20, ours()), stored=error) == ("full", None, str(error))
+    assert str(error) in caplog.text
+
+
+def test_changes_that_cannot_be_known_are_a_reason(plan):
+    assert plan((20, 20, ours()), changes=FileNotFound("m.avro: gone")) == ("full", None, "m.avro: gone")

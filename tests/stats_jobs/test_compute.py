@@ -1,0 +1,154 @@
+"""What is read adds up to sketches, or the column is computed in full: nothing uncertain gets through."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from puffin.errors import CorruptDataFileError, FileNotFound, StorageError
+from puffin.tables.base import Column
+from puffin.tables.iceberg_changes import Changes
+from puffin.tables.scan_task import ContentFile, FileScanTask
+from puffin.theta import RowCountsBuilder, ThetaSketch
+from stats_jobs.basis import ADDED, CARRIED, CHANGED, FULL, ColumnPlan
+from stats_jobs.compute import compute
+from stats_jobs.execute import Measure, Partial
+from stats_jobs.run import Run
+from stats_jobs.stored import StoredSketch
+
+LG_K = 5
+COUNTS, SKETCHES = Measure(LG_K, row_counts=True), Measure(LG_K, row_counts=False)
+A, B = (Column(i, name, "long", (i,), (None,)) for i, name in ((1, "a"), (2, "b")))
+
+
+def counts(values):
+    builder = RowCountsBuilder(COUNTS.limit)
+    builder.update(pa.array(values, pa.int64()), "long")
+    return builder.compact()
+
+
+def sketch(values):
+    return ThetaSketch.from_arrow(pa.array(values, pa.int64()), "long", LG_K)
+
+
+def task(name):
+    file = ContentFile(
+        content="DATA", file_path=name, file_format="PARQUET", spec_id=0, partition={}, record_count=1,
+        file_size_in_bytes=10,
+    )  # fmt: skip
+    return FileScanTask(file, (), 0, 10)
+
+
+class Files:
+    """Reads scans from values in memory; a file is its values, or the error that reading it gives."""
+
+    def __init__(self, **files) -> None:
+        self.files = files
+        self.runs = []
+
+    def read(self, scans, measure):
+        self.runs.append([([c.name for c in s.columns], [t.data_file.file_path for t in s.tasks], s.removed)
+                          for s in scans])  # fmt: skip
+        found = {False: {}, True: {}}
+        rows = 0
+        for scan in scans:
+            values = []
+            for each in scan.tasks:
+                content = self.files[each.data_file.file_path]
+                if isinstance(content, Exception):
+                    raise content
+                values += content
+            rows += len(values)
+            tally = counts(values) if measure.row_counts else sketch(values)
+            found[scan.removed] |= {column.field_id: tally for column in scan.columns}
+        return Run(Partial(found[False], found[True], rows, 7), 0.5)
+
+
+def plan(column, basis, base=None, added=(), removed=()):
+    if basis == FULL:
+        return ColumnPlan.in_full(column, "asked for")
+    changes = Changes(tuple(map(task, added)), tuple(map(task, removed)))
+    return ColumnPlan(column, basis, base, 10, changes)
+
+
+def counted(values):
+    return StoredSketch(sketch(values), counts(values))
+
+
+def run(plans, files, measure=COUNTS, all_files=("all",)):
+    return compute(plans, files, lambda: tuple(map(task, all_files)), measure)
+
+
+def test_what_came_is_added_and_what_went_is_subtracted():
+    files = Files(new=[7, 8], old=[1, 2])
+    done = run([plan(A, CHANGED, counted([1, 2, 2, 3]), ["new"], ["old"])], files)
+    (column,) = done.columns
+    assert (column.sketch, column.counts) == (sketch([2, 3, 7, 8]), counts([2, 3, 7, 8]))
+    assert (column.basis, column.reason) == (CHANGED, None)
+    assert (done.files_read, done.rows_read, done.bytes_read, done.session_seconds) == (2, 4, 7, 0.5)
+
+
+def test_columns_that_need_the_same_files_are_read_together():
+    files = Files(new=[1], all=[5])
+    run([plan(A, ADDED, counted([2]), ["new"]), plan(B, ADDED, counted([3]), ["new"])], files)
+    run([plan(A, FULL), plan(B, ADDED, counted([3]), ["new"])], files)
+    assert files.runs == [[(["a", "b"], ["new"], False)], [(["a"], ["all"], False), (["b"], ["new"], False)]]
+
+
+def test_what_is_carried_is_not_read():
+    files = Files()
+    done = run([plan(A, CARRIED, counted([1]))], files)
+    assert (done.columns[0].sketch, done.files_read, files.runs) == (sketch([1]), 0, [[]])
+
+
+@pytest.mark.parametrize("measure", [COUNTS, SKETCHES], ids=["row counts", "sketches"])
+def test_another_engines_sketch_is_joined_and_has_no_row_counts(measure):
+    base = StoredSketch(sketch(range(500)), None)
+    done = run([plan(A, ADDED, base, ["new"])], Files(new=list(range(400, 900))), measure)
+    assert (done.columns[0].sketch, done.columns[0].counts) == (sketch(range(900)), None)
+
+
+def test_row_counts_that_contradict_the_files_are_not_used():
+    """Statistics that someone else wrote under our name, or of files that were written over."""
+    files = Files(old=[9], all=[1, 2])
+    done = run([plan(A, CHANGED, counted([1, 2]), [], ["old"]), plan(B, CARRIED, counted([5]))], files)
+    assert [c.basis for c in done.columns] == [FULL, CARRIED]
+    assert done.columns[0].sketch == sketch([1, 2])
+    assert "contradict" in done.columns[0].reason
+    assert files.runs[1] == [(["a"], ["all"], False)]
+    assert done.files_read == 2
+
+
+def test_spent_headroom_is_noticed():
+    files = Files(old=list(range(2400)), all=list(range(2400, 3000)))
+    done = run([plan(A, CHANGED, counted(range(3000)), [], ["old"])], files)
+    assert (done.columns[0].basis, "headroom" in done.columns[0].reason) == (FULL, True)
+    assert done.columns[0].sketch == sketch(range(2400, 3000))
+
+
+def test_while_the_headroom_lasts_the_sketch_is_that_of_a_full_run():
+    files = Files(old=list(range(1000)))
+    done = run([plan(A, CHANGED, counted(range(3000)), [], ["old"])], files)
+    assert (done.columns[0].basis, done.columns[0].sketch) == (CHANGED, sketch(range(1000, 3000)))
+
+
+@pytest.mark.parametrize("error", [FileNotFound("old: gone"), CorruptDataFileError("old: broken")])
+def test_a_file_that_is_no_longer_the_tables_may_be_unreadable(error):
+    files = Files(old=error, new=[1], all=[1, 2])
+    done = run([plan(A, CHANGED, counted([1, 2]), ["new"], ["old"]), plan(B, FULL)], files)
+    assert [(c.basis, c.reason) for c in done.columns] == [(FULL, str(error)), (FULL, "asked for")]
+    assert [c.sketch for c in done.columns] == [sketch([1, 2])] * 2
+
+
+def test_a_file_that_the_table_has_may_not():
+    with pytest.raises(FileNotFound, match="all: gone"):
+        run([plan(A, FULL)], Files(all=FileNotFound("all: gone")))
+    with pytest.raises(CorruptDataFileError, match="all: broken"):
+        run([plan(A, ADDED, counted([1]), ["all"])], Files(all=CorruptDataFileError("all: broken")))
+
+
+def test_a_storage_that_fails_is_no_reason_to_read_more():
+    files = Files(new=StorageError("new: no answer"))
+    with pytest.raises(StorageError, match="no answer"):
+        run([plan(A, ADDED, counted([1]), ["new"])], files)
+    assert len(files.runs) == 1

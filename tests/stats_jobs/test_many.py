@@ -1,0 +1,399 @@
+"""Many tables in one session: what runs at once, what is told in which order, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import signal
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from puffin.errors import PuffinError, SetupError, StorageError, TableNotFound
+from puffin.storage import LocalStore
+from puffin.tables.load import load_table
+from stats_jobs import Options, SparkStarter
+from stats_jobs.many import TABLES_AT_ONCE, analyze_many, in_order, is_stale
+from stats_jobs.session import SLOTS
+
+SOON = 10  # seconds in which whatever ought to happen has happened
+
+
+# --- the order, and what overlaps ---------------------------------------------------------------------------------
+
+
+def test_tables_are_told_in_the_order_asked():
+    """The last may be done first."""
+    done = {name: threading.Event() for name in "abc"}
+
+    def analyze_one(name):
+        following = chr(ord(name) + 1)
+        if following in done:
+            assert done[following].wait(SOON)
+        done[name].set()
+        return name.upper()
+
+    assert list(in_order(analyze_one, "abc", at_once=3)) == [("a", "A"), ("b", "B"), ("c", "C")]
+
+
+def test_a_table_is_told_as_soon_as_it_is_there():
+    """And not when the last one is."""
+    told = threading.Event()
+    outcomes = in_order(lambda name: name == "first" or told.wait(SOON), ["first", "second"])
+    assert next(outcomes) == ("first", True)
+    told.set()
+    assert list(outcomes) == [("second", True)]
+
+
+def test_as_many_tables_as_allowed_are_under_way_at_once():
+    """All of them meet, and no other is there."""
+    meeting = threading.Barrier(3)
+    lock, under_way, most = threading.Lock(), set(), 0
+
+    def analyze_one(name):
+        nonlocal most
+        with lock:
+            under_way.add(name)
+            most = max(most, len(under_way))
+        meeting.wait(SOON)
+        with lock:
+            under_way.remove(name)
+
+    assert [name for name, _ in in_order(analyze_one, range(9), at_once=3)] == list(range(9))
+    assert most == 3
+
+
+def test_a_table_commits_while_others_compute(starter):
+    """Even if those take every slot there is."""
+    left, committed, all_slots_taken = threading.Event(), threading.Event(), threading.Barrier(SLOTS + 1)
+
+    def analyze_one(name):
+        if name == "commits":
+            with starter.slot():
+                pass
+            left.set()
+            all_slots_taken.wait(SOON)
+            committed.set()
+        else:
+            assert left.wait(SOON)
+            with starter.slot():
+                all_slots_taken.wait(SOON)
+                assert committed.wait(SOON)
+
+    tables = ["commits", *range(SLOTS)]
+    assert [name for name, _ in in_order(analyze_one, tables, at_once=SLOTS + 1)] == tables
+
+
+# --- failures and interrupts --------------------------------------------------------------------------------------
+
+
+def test_a_table_that_fails_stops_no_other():
+    def analyze_one(name):
+        if name == "bad":
+            raise TableNotFound("bad: not there")
+        return name
+
+    (first, failed, last) = in_order(analyze_one, ["good", "bad", "better"], at_once=1)
+    assert (first, last) == (("good", "good"), ("better", "better"))
+    assert (failed[0], type(failed[1])) == ("bad", TableNotFound)
+
+
+def test_an_error_that_is_not_ours_is_raised_when_all_others_are_told():
+    """A fault of the program is not a table's answer; the first one is raised as it is."""
+
+    def analyze_one(name):
+        if name.startswith("bad"):
+            raise BrokenPipeError(name)
+        return name
+
+    told = []
+    with pytest.raises(BrokenPipeError, match="bad1"):
+        told.extend(in_order(analyze_one, ["a", "bad1", "b", "bad2", "c"], at_once=1))
+    assert [name for name, _ in told] == ["a", "b", "c"]
+
+
+def test_who_stops_listening_stops_the_work():
+    """What waits never begins, what is under way is told to end, again and again, and has ended when close returns."""
+    begun, ended, cancels = [], [], []
+    stop = threading.Event()
+
+    def cancel():
+        cancels.append(None)
+        if len(cancels) == 2:  # the first one came too early
+            stop.set()
+
+    def analyze_one(name):
+        begun.append(name)
+        if name:
+            assert stop.wait(SOON)
+        ended.append(name)
+
+    outcomes = in_order(analyze_one, range(50), at_once=2, cancel=cancel)
+    assert next(outcomes) == (0, None)
+    outcomes.close()
+    assert sorted(begun) == sorted(ended)
+    assert len(begun) <= 4
+
+
+def test_an_interrupt_lets_each_table_clear_up(tmp_path):
+    """No file is left half written by those under way, and the interrupt arrives when they are done."""
+    stop, meeting = threading.Event(), threading.Barrier(2)
+
+    def analyze_one(name):
+        with LocalStore().create(str(tmp_path / name)) as sink:
+            sink.write(b"half")
+            if meeting.wait(SOON) == 0:
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            assert stop.wait(SOON)
+            raise StorageError("the Spark job was cancelled")
+
+    with pytest.raises(KeyboardInterrupt):
+        list(in_order(analyze_one, ["a", "b", "c", "d"], at_once=2, cancel=stop.set))
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- the session that they share ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def context():
+    """As much of a Spark context as starting and grouping take; properties are each thread's own, as PySpark's are."""
+    local, cancelled = threading.local(), []
+    return SimpleNamespace(
+        defaultParallelism=2,
+        addPyFile=lambda _: None,
+        parallelize=lambda *_: SimpleNamespace(foreach=lambda _: None),
+        getLocalProperty=lambda key: getattr(local, key, None),
+        setLocalProperty=functools.partial(setattr, local),
+        cancelJobGroup=cancelled.append,
+        cancelled=cancelled,
+    )
+
+
+@pytest.fixture
+def starter(context, monkeypatch):
+    """A starter that starts nothing real, which takes a moment; ``starts`` counts how often."""
+    starter = SparkStarter()
+    starter.starts = 0
+
+    def start():
+        starter.starts += 1
+        time.sleep(0.1)
+        return context
+
+    monkeypatch.setattr(starter, "_start", start)
+    with starter:
+        yield starter
+
+
+def test_the_session_starts_once_whoever_needs_it_first(starter):
+    """That table has the seconds; the others have waited for it."""
+
+    def analyze_one(_):
+        with starter.slot() as turn:
+            return turn
+
+    turns = [turn for _, turn in in_order(analyze_one, range(4), at_once=4)]
+    assert starter.starts == 1
+    (payer,) = (turn for turn in turns if turn.session_seconds)
+    assert payer.session_seconds >= 0.1 > payer.waited_seconds
+    assert sum(turn.waited_seconds for turn in turns if turn is not payer) > 0.1
+
+
+def test_few_tables_compute_at_once(starter):
+    lock, computing, most = threading.Lock(), 0, 0
+
+    def analyze_one(_):
+        nonlocal computing, most
+        with starter.slot():
+            with lock:
+                computing += 1
+                most = max(most, computing)
+            time.sleep(0.02)
+            with lock:
+                computing -= 1
+
+    list(in_order(analyze_one, range(8), at_once=4))
+    assert most == SLOTS
+
+
+def test_a_session_that_does_not_start_is_tried_once(starter, monkeypatch):
+    """Every table that needs it fails alike, and at once."""
+    tries = []
+
+    def fail():
+        tries.append(None)
+        raise SetupError("Spark did not start")
+
+    monkeypatch.setattr(starter, "_start", fail)
+    outcomes = [outcome for _, outcome in in_order(lambda _: starter.start(), range(3))]
+    assert [type(outcome) for outcome in outcomes] == [SetupError] * 3
+    assert len(tries) == 1
+
+
+def test_each_job_has_a_group_of_its_own_and_cancelling_ends_them_all(starter, context):
+    """So that one table's progress is not another's; no further job begins."""
+    meeting = threading.Barrier(3)
+
+    def analyze_one(_):
+        with starter.slot(), starter.job(1, None):
+            group = context.getLocalProperty("spark.jobGroup.id")
+            meeting.wait(SOON)
+            meeting.wait(SOON)
+        return group, context.getLocalProperty("spark.jobGroup.id")
+
+    def cancel_while_they_run():
+        meeting.wait(SOON)
+        starter.cancel()
+        meeting.wait(SOON)
+
+    canceller = threading.Thread(target=cancel_while_they_run)
+    canceller.start()
+    groups = [outcome for _, outcome in in_order(analyze_one, range(2))]
+    canceller.join()
+    assert {group for group, _ in groups} == set(context.cancelled)
+    assert [after for _, after in groups] == [None, None]
+    assert len(set(context.cancelled)) == 2
+    with pytest.raises(StorageError, match="cancelled"), starter.job(1, None):
+        pytest.fail("a job began")
+
+
+def test_a_cancelled_starter_starts_nothing(starter):
+    starter.cancel()
+    with pytest.raises(StorageError, match="cancelled"), starter.slot():
+        pytest.fail("got a slot")
+    assert starter.starts == 0
+
+
+def test_a_callers_job_group_is_kept(starter, context):
+    """It is how a notebook cancels its cell."""
+    starter.start()
+    context.setLocalProperty("spark.jobGroup.id", "cell-7")
+    with starter.job(1, None):
+        starter.cancel()
+    assert context.cancelled == ["cell-7"]
+    assert context.getLocalProperty("spark.jobGroup.id") == "cell-7"
+
+
+def test_threads_share_a_callers_real_session(spark):
+    """Their jobs run in the caller's scheduler pool, each in a group of its own, and end when nobody listens."""
+    meeting, working = threading.Barrier(2), threading.Event()
+    seen = {"a": [], "b": []}
+
+    def property_of(name):
+        return spark.sparkContext.getLocalProperty(f"spark.{name}")
+
+    with SparkStarter(spark) as starter:
+
+        def analyze_one(name):
+            with starter.slot(), starter.job(2, lambda done, total: seen[name].append((done, total))):
+                meeting.wait(SOON)
+                pool, group = property_of("scheduler.pool"), property_of("jobGroup.id")
+                meeting.wait(SOON)
+                return starter.context.parallelize(range(8), 2).map(sleep_for(1)).count(), pool, group
+
+        def work_for_minutes(name):
+            if name == "quick":
+                return working.wait(SOON)
+            with starter.slot(), starter.job(1, None):
+                working.set()
+                return starter.context.parallelize([0], 1).map(sleep_for(120)).count()
+
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", "nightly")
+        try:
+            outcomes = dict(in_order(analyze_one, "ab", thread_setup=starter.thread_setup(TABLES_AT_ONCE)))
+        finally:
+            spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)
+        with contextlib.closing(in_order(work_for_minutes, ["quick", "slow"], cancel=starter.cancel)) as running:
+            assert next(running) == ("quick", True)
+            stopped = time.monotonic()
+        assert time.monotonic() - stopped < SOON
+
+    assert [outcome[:2] for outcome in outcomes.values()] == [(8, "nightly")] * 2
+    assert len({group for _, _, group in outcomes.values()}) == 2
+    assert [progress[-1] for progress in seen.values()] == [(2, 2)] * 2
+    assert property_of("jobGroup.id") is None
+    assert spark.sparkContext.parallelize([1], 1).count() == 1
+
+
+# --- which tables -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def table_with(tmp_path, table_document):
+    """Makes a table with snapshots 10 and 11, and statistics of some columns as (field id, snapshot they are of)."""
+
+    def make(name, *computed):
+        blobs = [
+            {
+                "type": "apache-datasketches-theta-v1",
+                "snapshot-id": snapshot_id,
+                "sequence-number": 1,
+                "fields": [field_id],
+                "properties": {"ndv": "3"},
+            }
+            for field_id, snapshot_id in computed
+        ]
+        entry = {
+            "snapshot-id": 11,
+            "statistics-path": str(tmp_path / "gone.stats"),
+            "file-size-in-bytes": 200,
+            "file-footer-size-in-bytes": 100,
+            "blob-metadata": blobs,
+        }
+        root = tmp_path / name
+        (root / "metadata").mkdir(parents=True)
+        document = table_document(root, snapshots=(10, 11), columns=("a", "b"), statistics=[entry])
+        (root / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
+        return load_table(str(root))
+
+    return make
+
+
+def test_a_table_is_stale_if_a_column_asked_for_is_not_of_the_snapshot(table_with):
+    """Other columns do not make it stale."""
+    assert not is_stale(table_with("current", (1, 11), (2, 11)), Options())
+    assert is_stale(table_with("missing", (1, 11)), Options())
+    older = table_with("older", (1, 11), (2, 10))
+    assert [is_stale(older, Options(columns=columns)) for columns in (None, ("a",), ("b",))] == [True, False, True]
+
+
+def test_only_stale_tables_are_taken(table_with, tmp_path):
+    """Names and tables alike; one that cannot be judged has failed."""
+    current, half = table_with("current", (1, 11), (2, 11)), table_with("half", (1, 11))
+    tables = [current, str(tmp_path / "absent"), current.name]
+    assert [(name, type(o)) for name, o in analyze_many(tables, only_stale=True)] == [(tables[1], TableNotFound)]
+    ((name, outcome),) = analyze_many([half], Options(columns=("b",)), only_stale=True)
+    assert name == half.name
+    assert isinstance(outcome, PuffinError)  # it was taken, and has no data
+
+
+def test_without_it_all_are_taken_and_their_bars_are_shown(table_with):
+    """A report for each, and the block around each analysis is left before that."""
+    shown = []
+
+    @contextlib.contextmanager
+    def watch(name):
+        yield None
+        shown.append(name)
+
+    tables = [table_with(name, (1, 11), (2, 11)) for name in "xyz"]
+    reports = list(analyze_many(tables, watch=watch))
+    assert [name for name, _ in reports] == [report.table for _, report in reports] == [t.name for t in tables]
+    assert sorted(shown) == [table.name for table in tables]
+    assert not any(report.committed for _, report in reports)
+
+
+def sleep_for(seconds):
+    """What a task does to each of its rows."""
+
+    def sleep(row):
+        import time
+
+        time.sleep(seconds if row == 0 else 0)
+        return row
+
+    return sleep
