@@ -16,12 +16,13 @@ import sys
 
 from benchmarks import report
 from benchmarks.machine import machine, versions
-from benchmarks.measures import cores, memory, planning, speed, startup
+from benchmarks.measures import cores, incremental, many, memory, planning, speed, startup, state
 from benchmarks.results import Results
 from benchmarks.run import ROOT, Run, Sizes
 
-_MEASURES = (speed, cores, memory, planning, startup)
+_MEASURES = (speed, cores, memory, planning, startup, incremental, state, many)
 _NAMES = [name for part in _MEASURES for name in part.NAMES]
+_HEAVY = "memory", "incremental"  # a flag for each, and the measures whose names begin so
 _RECORD = ROOT / "benchmarks" / "RESULTS.md"
 
 
@@ -29,12 +30,14 @@ def main() -> int:
     """Measure what the command line asks for; returns the exit code."""
     parser = _parser()
     args = parser.parse_args()
-    run = Run(Sizes(args.scale, args.rows), args.rounds, tuple(args.only), heavy=args.memory)
+    heavy = tuple(f"{kind}-*" for kind in _HEAVY if getattr(args, kind))
+    run = Run(Sizes(args.scale, args.rows), args.rounds, tuple(args.only), heavy)
     for pattern in run.only:
         if not fnmatch.filter(_NAMES, pattern):
             parser.error(f"--only {pattern}: expected one of {', '.join(_NAMES)}")
-    if args.record and (run.only or not run.heavy or not run.sizes.full):
-        parser.error("results of record are of every measure at full size: --record needs --memory, and no --only")
+    if args.record and (run.only or len(run.heavy) < len(_HEAVY) or not run.sizes.full):
+        flags = " and ".join(f"--{kind}" for kind in _HEAVY)
+        parser.error(f"results of record are of every measure at full size: --record needs {flags}, and no --only")
     results = Results()
     about: report.About = {
         "date": f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC",
@@ -69,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         "--only", action="append", default=[], metavar="NAME", help="a measure or a pattern; repeatable"
     )
     parser.add_argument("--memory", action="store_true", help="also the measures that need a file of 4 GiB")
+    parser.add_argument("--incremental", action="store_true", help="also the measures of a table of 500 million rows")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--record", action="store_true", help=f"write {_RECORD.relative_to(ROOT)}")
     return parser

@@ -11,6 +11,7 @@ as many distinct values: as a string, as days and as microseconds.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import importlib
 from abc import ABC, abstractmethod
@@ -24,16 +25,9 @@ from benchmarks.data import Dataset
 from benchmarks.decode import balanced, decode
 from benchmarks.processes import warm_processes
 from benchmarks.session import CATALOG
-from puffin.tables.base import SnapshotSelector
-from puffin.tables.iceberg_metadata import name_mapping, partition_specs
-from puffin.tables.iceberg_plan import plan_snapshot
+from puffin.kernels import load_kernels
 from puffin.tables.load import load_table
-from puffin.tables.scan_task import encode_batch
-from puffin.theta import DEFAULT_LG_K
-from stats_jobs.analyze import Options, Report, analyze
-from stats_jobs.execute import merge_partials, sketch_batch
-from stats_jobs.plan import plan_batches
-from stats_jobs.session import SparkStarter
+from stats_jobs import Options, Report, SparkStarter, analyze
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +35,7 @@ if TYPE_CHECKING:
 
 CORES = 2  # of every engine; the bars are for such a machine
 
-OURS, OURS_COMMIT, OURS_UNSCHEDULED = "ours", "ours, with commit", "ours without Spark"
+OURS, OURS_COMMIT, OURS_ON_EXECUTORS = "ours", "ours, with commit", "ours, on executors"
 COMPUTE_TABLE_STATS = "compute_table_stats"
 THETA_SKETCH_AGG = "theta_sketch_agg"
 SPARK_APPROX, DUCKDB_APPROX = "Spark approx_count_distinct", "DuckDB approx_count_distinct"
@@ -102,10 +96,8 @@ class WarmEngines:
 
     def engine(self, name: str, table: Dataset, columns: Sequence[str]) -> Engine:
         """The engine of this name, for these columns of a table."""
-        if name in (OURS, OURS_COMMIT):
+        if name in (OURS, OURS_COMMIT, OURS_ON_EXECUTORS):
             return Ours(name, table, columns, self._starter)
-        if name == OURS_UNSCHEDULED:
-            return OursUnscheduled(name, table, columns, self._workers)
         if name == COMPUTE_TABLE_STATS:
             return ComputeTableStats(name, table, columns, self._spark)
         if name in (THETA_SKETCH_AGG, SPARK_APPROX):
@@ -116,7 +108,12 @@ class WarmEngines:
 
 
 class Ours(Engine):
-    """The statistics job, from plan to sketches; by the name of ``OURS_COMMIT`` to the commit."""
+    """
+    The statistics job, from plan to sketches, where it does its work by itself: small work in this process.
+
+    By the name of ``OURS_COMMIT`` it goes on to the commit, and so it counts rows, which it keeps in the file. By that
+    of ``OURS_ON_EXECUTORS`` Spark schedules it, however small it is.
+    """
 
     tolerance = _OUR_SIGMAS * _THETA_ERROR
     exact_up_to = _EXACT_UP_TO
@@ -130,51 +127,16 @@ class Ours(Engine):
         # Spark ends a Python worker that has been idle for a minute; what it imported goes with it.
         cores = self._starter.context.defaultParallelism
         modules = self._starter.context.parallelize(["stats_jobs.execute"] * cores, cores)
-        modules.foreach(importlib.import_module)  # type: ignore[arg-type]  # what it returns is dropped
+        modules.foreach(lambda module: importlib.import_module(module) and load_kernels())  # type: ignore[arg-type]
 
     def run(self) -> None:
-        options = Options(columns=tuple(self.columns), mode="full", dry_run=self.name == OURS)
+        options = Options(columns=tuple(self.columns), mode="full", dry_run=self.name != OURS_COMMIT)
+        if self.name == OURS_ON_EXECUTORS:
+            options = dataclasses.replace(options, driver_bytes=0)
         self._report = analyze(load_table(self.table.directory), options, self._starter)
 
     def counts(self) -> Mapping[str, int]:
         return {} if self._report is None else {a.column.name: a.ndv or 0 for a in self._report.columns}
-
-
-class OursUnscheduled(Engine):
-    """The same plan and the same sketches, in the processes that decode: what is left of `Ours` without Spark."""
-
-    tolerance = Ours.tolerance
-    exact_up_to = Ours.exact_up_to
-
-    def __init__(self, name: str, table: Dataset, columns: Sequence[str], workers: ProcessPoolExecutor) -> None:
-        super().__init__(name, table, columns)
-        self._workers = workers
-        self._found: Mapping[str, int] = {}
-
-    def run(self) -> None:
-        table = load_table(self.table.directory)
-        state = table.load()
-        columns = state.select_columns(tuple(self.columns))
-        snapshot = state.select_snapshot(SnapshotSelector())
-        if snapshot is None:
-            raise SystemExit(f"{self.table.name}: expected a snapshot, found none")
-        batches = plan_batches(
-            plan_snapshot(state, snapshot, table.io_properties),
-            columns,
-            parallelism=CORES,
-            specs=partition_specs(state.document),
-            name_mapping=name_mapping(state),
-            io_properties=table.io_properties,
-        )
-        sketch = functools.partial(sketch_batch, lg_k=DEFAULT_LG_K)
-        partials = self._workers.map(sketch, [encode_batch(batch) for batch in batches])
-        merged = functools.reduce(functools.partial(merge_partials, lg_k=DEFAULT_LG_K), partials)
-        if merged.failure is not None:
-            raise merged.failure
-        self._found = {column.name: merged.sketches[column.field_id].ndv for column in columns}
-
-    def counts(self) -> Mapping[str, int]:
-        return self._found
 
 
 class ComputeTableStats(Engine):

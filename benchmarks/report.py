@@ -10,7 +10,7 @@ from benchmarks.run import Run
 
 About: TypeAlias = Mapping[str, str | Mapping[str, str]]
 
-_DIGITS = {"s": 3, "MiB": 0}
+_DIGITS = {"s": 3, "MiB": 0, "B": 0, "files": 0}
 
 
 def to_json(run: Run, results: Results, about: About) -> dict[str, Any]:
@@ -59,11 +59,15 @@ _ACCURACY = ("table", "engine", "worst column", "off by", "allowed", "")
 
 def _measure(row: Row, *, held: bool) -> Sequence[str]:
     low, high = row.spread
-    ratio = "" if row.other is None else f"{row.figure:.2f} [{low:.2f} .. {high:.2f}]"
+    ratio = "" if row.other is None else f"{_ratio(row.figure)} [{_ratio(low)} .. {_ratio(high)}]"
     sign = "≥" if row.bar.better == HIGHER else "≤"
     bar, moonshot = ("" if bound is None else f"{sign} {bound:g}" for bound in (row.bar.limit, row.bar.moonshot))
     verdict = (row.verdict or "") if held else ""
     return row.title, _sample(row.ours), "" if row.other is None else _sample(row.other), ratio, bar, moonshot, verdict
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 
 
 def _sample(sample: Sample) -> str:

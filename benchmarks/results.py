@@ -16,7 +16,14 @@ HIGHER, LOWER = "other / ours", "ours / other"  # which ratio is better so
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sample:
-    """The values of one quantity, in the order of the rounds; ``what`` says of what, ``unit`` is ``s`` or ``MiB``."""
+    """
+    The values of one quantity.
+
+    Attributes:
+        what: Of what.
+        unit: ``s``, ``MiB``, ``B`` or ``files``.
+        values: In the order of the rounds; or of a table's columns, where every round would find the same.
+    """
 
     what: str
     unit: str

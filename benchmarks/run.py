@@ -44,6 +44,11 @@ class Sizes:
         return self._share(2_000, at_least=40)
 
     @property
+    def small_tables(self) -> int:
+        """The number of tables of a few thousand rows."""
+        return self._share(50, at_least=5)
+
+    @property
     def manifest_entries(self) -> int:
         """The number of data files that one manifest of the planned snapshots lists."""
         return self._share(10_000, at_least=100)
@@ -60,19 +65,19 @@ class Run:
     Attributes:
         rounds: How often every engine is timed, after one round that is not.
         only: Patterns of the measures wanted; empty for all but the heavy ones.
-        heavy: Whether those that need gigabytes of disk are wanted too.
+        heavy: Patterns of those of the heavy ones, which need gigabytes of disk or many minutes, that are wanted too.
     """
 
     sizes: Sizes
     rounds: int
     only: tuple[str, ...] = ()
-    heavy: bool = False
+    heavy: tuple[str, ...] = ()
 
     def wants(self, name: str, *, heavy: bool = False) -> bool:
         """Whether this measure is to be taken."""
-        if self.only:
-            return any(fnmatch.fnmatch(name, pattern) for pattern in self.only)
-        return self.heavy or not heavy
+        if not self.only and not heavy:
+            return True
+        return any(fnmatch.fnmatch(name, pattern) for pattern in self.only or self.heavy)
 
 
 def say(text: str) -> None:

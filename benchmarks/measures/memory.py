@@ -55,8 +55,8 @@ def measure(run: Run, results: Results) -> None:
 
 def _peak(path: str) -> tuple[float, int]:
     from puffin.tables.base import Column
-    from puffin.tables.scan_task import DATA, ContentFile, FileScanTask, ScanBatch, encode_batch
-    from stats_jobs.execute import sketch_batch
+    from puffin.tables.scan_task import DATA, ContentFile, FileScanTask, ScanBatch
+    from stats_jobs.execute import Measure, read_batch
 
     size = Path(path).stat().st_size
     file = ContentFile(
@@ -73,7 +73,7 @@ def _peak(path: str) -> tuple[float, int]:
         name_mapping=None,
         io_properties={},
     )
-    partial = sketch_batch(encode_batch(batch), lg_k=12)
+    partial = read_batch(batch, False, Measure(12, row_counts=True))
     if partial.failure is not None:
         raise partial.failure
     return peak_mib(), partial.rows

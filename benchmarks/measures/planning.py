@@ -58,7 +58,7 @@ def _plan(directory: str, snapshot_id: int) -> tuple[float, int, float]:
     from puffin.tables.iceberg_plan import plan_snapshot
     from puffin.tables.load import load_table
     from puffin.tables.scan_task import encode_batch
-    from stats_jobs.plan import plan_batches
+    from stats_jobs.plan import Scan, plan_batches
 
     started = time.perf_counter()
     table = load_table(directory)
@@ -68,13 +68,12 @@ def _plan(directory: str, snapshot_id: int) -> tuple[float, int, float]:
         raise SystemExit(f"{directory}: no snapshot {snapshot_id}")
     files = plan_snapshot(state, snapshot, table.io_properties)
     planned = plan_batches(
-        files,
-        state.columns,
+        [Scan(state.columns, files)],
         parallelism=2,
         specs=partition_specs(state.document),
         name_mapping=name_mapping(state),
         io_properties=table.io_properties,
     )
-    documents = [encode_batch(batch) for batch in planned]
+    documents = [encode_batch(batch.files) for batch in planned]
     taken = time.perf_counter() - started
     return taken, sum(document.count('"data-file"') for document in documents), peak_mib()
