@@ -2,9 +2,10 @@
 ``make demo``: the main job on real data, by the commands a user would type.
 
 Three tables are built, the statistics job is run on them, and what it committed is looked up again and held
-against exact counts. TPC-H lives in a catalog (SQLite); the flights live in a directory without a catalog, were
-written by Spark with Iceberg's own runtime, and lost some of their rows to a row-level delete. In the end the
-statistics file is dumped, and Spark's optimizer is asked what it makes of it.
+against exact counts. TPC-H lives in a catalog (SQLite); the flights live in a directory without a catalog and were
+written by Spark with Iceberg's own runtime. When they have lost some of their rows to a row-level delete, their
+statistics are brought up to date from the deleted rows alone. In the end the statistics file is dumped, and Spark's
+optimizer is asked what it makes of it.
 """
 
 from __future__ import annotations
@@ -47,30 +48,33 @@ def main() -> None:
     catalog = open_catalog("demo", properties)
     for name, path in files.items():
         build_catalog_table(catalog, f"tpch.{name}", path, snapshots=SNAPSHOTS)
-    say(f"flights of 2013 into a directory, by Spark: {SNAPSHOTS} snapshots, then DELETE WHERE {CANCELLED}")
+    say("the statistics job: every primitive column, on Spark's executors as if there were more, committed")
+    puffin("analyze", "tpch.lineitem", "tpch.orders", "--catalog", "demo", "--driver-bytes", "0")
+    say("looked up again from table metadata, beside the exact counts")
+    for name, path in files.items():
+        compare(["--catalog", "demo", f"tpch.{name}"], f"read_parquet('{path}')", {})
+
+    say(
+        f"flights of 2013 into a directory, by Spark, in {SNAPSHOTS} snapshots; so little is read without the executors"
+    )
     flown = flights()
     directory = warehouse / "nyc" / "flights"
     spark = spark_session(warehouse)
     try:
-        build_flights(spark, flown, HOME / "data", SNAPSHOTS, CANCELLED)
-    finally:
-        spark.stop()
+        build_flights(spark, flown, HOME / "data", SNAPSHOTS)
+        puffin("analyze", str(directory))
+        compare([str(directory)], "flown", {"flown": flown})
 
-    say("the statistics job: one Spark session, every primitive column, committed to the catalog")
-    puffin("analyze", "tpch.lineitem", "tpch.orders", "--catalog", "demo")
-    puffin("analyze", str(directory))
+        say(f"DELETE WHERE {CANCELLED}, by Spark: only what went is read and subtracted")
+        spark.sql(f"DELETE FROM demo.nyc.flights WHERE {CANCELLED}")
+        puffin("analyze", str(directory), "--mode", "incremental")
+        compare([str(directory)], f"(SELECT * FROM flown WHERE NOT {CANCELLED})", {"flown": flown})
 
-    say("looked up again from table metadata, beside the exact counts")
-    for name, path in files.items():
-        compare(["--catalog", "demo", f"tpch.{name}"], f"read_parquet('{path}')", {})
-    compare([str(directory)], f"(SELECT * FROM flown WHERE NOT {CANCELLED})", {"flown": flown})
+        say("the statistics file of the flights")
+        newest = max((directory / "metadata").glob("*.stats"), key=lambda path: path.stat().st_mtime)
+        puffin("dump", str(newest))
 
-    say("the statistics file of the flights")
-    puffin("dump", str(next((directory / "metadata").glob("*.stats"))))
-
-    say("what Spark's optimizer reads from the table metadata (cost-based optimization on)")
-    spark = spark_session(warehouse)
-    try:
+        say("what Spark's optimizer reads from the table metadata (cost-based optimization on)")
         for column, count in optimizer_counts(spark, "demo.nyc.flights").items():
             print(f"  {column:<16} distinctCount={count}")
     finally:

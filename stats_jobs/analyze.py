@@ -13,23 +13,28 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from puffin.errors import UnsupportedError
 from puffin.lookup.answer import SNAPSHOT, ColumnAnswer
+from puffin.lookup.partitions import StoredPartitionSketches
 from puffin.lookup.planner import answer_columns
 from puffin.tables.base import Column, Snapshot, StatisticsEntry, TableState
-from puffin.tables.blob_properties import Distinct
+from puffin.tables.blob_properties import Distinct, is_ours
 from puffin.tables.commit import commit_statistics
-from puffin.tables.iceberg_changes import changes_between, narrowed
+from puffin.tables.iceberg_changes import narrowed
 from puffin.tables.iceberg_metadata import name_mapping, partition_specs
-from puffin.tables.iceberg_plan import plan_snapshot
+from puffin.tables.iceberg_partition_stats import partition_statistics, unified_partition_type
 from puffin.tables.load import Table, load_table
 from stats_jobs import basis
 from stats_jobs.basis import ColumnPlan, plan_columns
 from stats_jobs.compute import Computation, Computed, compute
 from stats_jobs.draft import StatisticsDraft
 from stats_jobs.execute import Measure
+from stats_jobs.files import SnapshotFiles
 from stats_jobs.options import FULL, INCREMENTAL, Options
-from stats_jobs.report import Report
+from stats_jobs.partitions import PartitionPlans, partitions_kept, plan_partitions
+from stats_jobs.report import PartitionReport, Report
 from stats_jobs.run import Runner
 from stats_jobs.session import Progress, SparkStarter
 from stats_jobs.stored import StoredSketches
@@ -82,8 +87,10 @@ def _analyze(table: Table, options: Options, spark: SparkStarter, progress: Prog
     if snapshot is None:
         missing = tuple(ColumnAnswer.missing(column) for column in columns)
         return Report(table=table.name, format=state.format, snapshot=None, columns=missing, mode=FULL)
+    files = SnapshotFiles(state, snapshot, table.io_properties)
     current = _current(table, state, snapshot, columns, options)
-    if current is not None:
+    partition_plans = _plan_partitions(table, files, columns, options, is_current=current is not None)
+    if current is not None and not partition_plans.by_field:
         return Report(
             table=table.name,
             format=state.format,
@@ -92,13 +99,15 @@ def _analyze(table: Table, options: Options, spark: SparkStarter, progress: Prog
             entry=state.statistics[snapshot.snapshot_id],
             current=True,
             elapsed_seconds=time.monotonic() - started,
+            partitions=_partition_report(options, partition_plans.kept, partition_plans.reason),
         )
 
     if options.commit and not options.dry_run:
         table.check_committable(state)
-    plans = _plan(table, state, snapshot, columns, options)
-    computation = _compute(table, state, snapshot, plans, options, spark, progress)
-    entry, attempts = _publish(table, state, snapshot, computation.columns, plans, options)
+    plans = _plan(table, files, columns, options, partition_plans)
+    computation = _compute(table, files, plans, options, partition_plans, spark, progress)
+    entry, attempts = _publish(table, state, snapshot, computation, plans, options)
+    counts = [len(sketches.keys) for sketches in computation.partitions.values()]
     return Report(
         table=table.name,
         format=state.format,
@@ -113,6 +122,7 @@ def _analyze(table: Table, options: Options, spark: SparkStarter, progress: Prog
         elapsed_seconds=time.monotonic() - started - computation.session_seconds - computation.waited_seconds,
         session_seconds=computation.session_seconds,
         attempts=attempts,
+        partitions=_partition_report(options, max(counts, default=None), partition_plans.reason),
     )
 
 
@@ -125,6 +135,8 @@ def _current(
         return None
     if not all(state.field_ids.issuperset(blob.fields) for blob in entry.blobs):
         return None  # a blob for a field that is gone makes Spark's planner fail: only a new entry takes it out
+    if options.partitions and snapshot.snapshot_id not in state.partition_statistics and _is_partitioned(state):
+        return None
     answers = answer_columns(table, state, snapshot, columns)
     for answer in answers:
         blob = entry.sketch_of(answer.column.field_id)
@@ -135,43 +147,81 @@ def _current(
     return tuple(dataclasses.replace(answer, basis=basis.CARRIED) for answer in answers)
 
 
+def _plan_partitions(
+    table: Table, files: SnapshotFiles, columns: Sequence[Column], options: Options, *, is_current: bool
+) -> PartitionPlans:
+    """The plans of sketches by partition; none if they are not asked for, or there already for all of the columns."""
+    if not options.partitions:
+        return PartitionPlans({})
+    kept = partitions_kept(files.state, files.snapshot, columns) if is_current else None
+    if kept is not None:
+        return PartitionPlans({}, kept=kept)
+    fields = [column.field_id for column in columns]
+    plans = plan_partitions(
+        files, columns, None if options.mode == FULL else StoredPartitionSketches(table.store, fields)
+    )
+    for column in columns:
+        if options.mode == INCREMENTAL and plans.by_field and plans.by_field[column.field_id].base is None:
+            raise _not_incremental(table, column, "there are no sketches by partition that fit")
+    return plans
+
+
 def _plan(
-    table: Table, state: TableState, snapshot: Snapshot, columns: Sequence[Column], options: Options
+    table: Table,
+    files: SnapshotFiles,
+    columns: Sequence[Column],
+    options: Options,
+    partition_plans: PartitionPlans,
 ) -> list[ColumnPlan]:
     if options.mode == FULL:
         return [ColumnPlan.in_full(column, "asked for") for column in columns]
     plans = plan_columns(
-        state,
-        snapshot,
+        files.state,
+        files.snapshot,
         columns,
         lg_k=options.lg_k,
         stored=StoredSketches(table.store, [column.field_id for column in columns]),
-        changes_since=lambda base: narrowed(changes_between(state, base, snapshot, table.io_properties)),
+        changes_since=lambda base: narrowed(files.changes_since(base)),
     )
+    if partition_plans.by_field:
+        plans = [_beside_partitions(plan, files.state, files.snapshot) for plan in plans]
     for plan in plans:
         if options.mode == INCREMENTAL and plan.basis == basis.FULL:
             raise _not_incremental(table, plan.column, plan.reason)
     return plans
 
 
+def _beside_partitions(plan: ColumnPlan, state: TableState, snapshot: Snapshot) -> ColumnPlan:
+    """The plan of a column whose sketch tells of sketches by partition, which another engine's does not."""
+    entry = state.statistics.get(snapshot.snapshot_id)
+    blob = None if entry is None else entry.sketch_of(plan.column.field_id)
+    if plan.base_id == snapshot.snapshot_id and blob is not None and not is_ours(blob.properties):
+        return ColumnPlan.in_full(plan.column, "another engine made its sketch, which cannot tell of partitions")
+    return plan
+
+
 def _compute(
     table: Table,
-    state: TableState,
-    snapshot: Snapshot,
+    files: SnapshotFiles,
     plans: Sequence[ColumnPlan],
     options: Options,
+    partition_plans: PartitionPlans,
     spark: SparkStarter,
     progress: Progress | None,
 ) -> Computation:
     shared = {
-        "specs": partition_specs(state.document),
-        "name_mapping": name_mapping(state),
+        "specs": partition_specs(files.state.document),
+        "name_mapping": name_mapping(files.state),
         "io_properties": table.io_properties,
     }
-    runner = Runner(shared, len(state.columns), spark, options.driver_bytes, progress)
+    runner = Runner(shared, len(files.state.columns), spark, options.driver_bytes, progress)
     keeps_counts = options.row_counts and not options.dry_run
-    measure = Measure(options.lg_k, keeps_counts or any(plan.basis == basis.CHANGED for plan in plans))
-    computation = compute(plans, runner, lambda: plan_snapshot(state, snapshot, table.io_properties), measure)
+    measure = Measure(
+        options.lg_k,
+        row_counts=keeps_counts or any(plan.basis == basis.CHANGED for plan in plans),
+        partition_lg_k=max((plan.lg_k for plan in partition_plans.by_field.values()), default=None),
+    )
+    computation = compute(plans, runner, lambda: files.tasks, measure, partition_plans.by_field)
     for computed in computation.columns:
         if options.mode == INCREMENTAL and computed.basis == basis.FULL:
             raise _not_incremental(table, computed.column, computed.reason)
@@ -182,7 +232,7 @@ def _publish(
     table: Table,
     state: TableState,
     snapshot: Snapshot,
-    computed: Sequence[Computed],
+    computation: Computation,
     plans: Sequence[ColumnPlan],
     options: Options,
 ) -> tuple[StatisticsEntry | None, int]:
@@ -191,7 +241,8 @@ def _publish(
         return None, 0
     # What is of this snapshot already stays as it is stored, like the blobs of columns that nobody asked for.
     stored = {plan.column.field_id for plan in plans if plan.base_id == snapshot.snapshot_id}
-    made = [c for c in computed if c.column.field_id not in stored or c.basis == basis.FULL]
+    stored -= computation.partitions.keys()
+    made = [c for c in computation.columns if c.column.field_id not in stored or c.basis == basis.FULL]
     draft = StatisticsDraft(
         state,
         snapshot,
@@ -200,13 +251,28 @@ def _publish(
         lg_k=options.lg_k,
         codec=None if options.codec == "none" else options.codec,
         store_for=table.store,
+        partition_statistics=_partition_statistics(table, state, snapshot) if options.partitions else None,
         row_counts={c.column.field_id: c.counts for c in made if c.counts is not None and options.row_counts},
+        partition_sketches=computation.partitions,
     )
     if options.commit:
         committed = commit_statistics(table, draft)
         return committed.entry, committed.attempts
     existing = state.statistics.get(snapshot.snapshot_id)
     return draft.write(state, [] if existing is None else [existing]), 0
+
+
+def _partition_statistics(table: Table, state: TableState, snapshot: Snapshot) -> pa.Table | None:
+    """What manifests say of the snapshot's partitions; None of a table that was never partitioned."""
+    return partition_statistics(state, snapshot, table.io_properties) if _is_partitioned(state) else None
+
+
+def _is_partitioned(state: TableState) -> bool:
+    return bool(unified_partition_type(state.document))
+
+
+def _partition_report(options: Options, count: int | None, reason: str | None) -> PartitionReport | None:
+    return PartitionReport(count, reason) if options.partitions else None
 
 
 def _answer(computed: Computed, snapshot: Snapshot) -> ColumnAnswer:

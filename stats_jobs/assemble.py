@@ -2,7 +2,7 @@
 What goes into a statistics file, and in which order: pure, so that the file's layout can be tested without one.
 
 Theta blobs come first, sorted by field id, and are exactly those of the table's entry: pyiceberg cannot load a
-table whose entry names any other type. Row counts follow, and whatever else is kept, in the footer only.
+table whose entry names any other type. What is ours besides follows, and whatever else is kept, in the footer only.
 """
 
 from __future__ import annotations
@@ -10,10 +10,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from puffin.format import ROW_COUNTS_V1, THETA_V1, ZSTD, Blob, RawBlob
+from puffin.format import PARTITION_SKETCHES_V1, ROW_COUNTS_V1, THETA_V1, ZSTD, Blob, RawBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
 from puffin.tables.blob_properties import to_properties
+from puffin.tables.partition_sketches import PartitionSketches
 from puffin.theta import RowCounts, ThetaSketch
+
+COMPANIONS = (ROW_COUNTS_V1, PARTITION_SKETCHES_V1)
+"""The types of ours, of blobs that stand beside the sketch of the same field and snapshot, in the footer alone."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,8 +48,10 @@ def sketch_blobs(
     *,
     lg_k: int,
     codec: str | None,
+    partitions: Mapping[int, PartitionSketches] | None = None,
 ) -> list[Blob]:
-    """One theta blob of this snapshot for each of the columns."""
+    """One theta blob of this snapshot for each of the columns; its properties say how many partitions have sketches."""
+    counts = {field_id: len(sketches.keys) for field_id, sketches in (partitions or {}).items()}
     return [
         Blob(
             type=THETA_V1,
@@ -54,25 +60,32 @@ def sketch_blobs(
             sequence_number=snapshot.sequence_number,
             payload=sketches[column.field_id].to_bytes(),
             compression_codec=codec,
-            properties=to_properties(sketches[column.field_id], column.type, lg_k),
+            properties=to_properties(
+                sketches[column.field_id], column.type, lg_k, partitions=counts.get(column.field_id)
+            ),
         )
         for column in columns
     ]
 
 
-def row_counts_blobs(counts: Mapping[int, RowCounts], columns: Iterable[Column], snapshot: Snapshot) -> list[Blob]:
-    """One blob for each of the columns that has row counts; compressed, since nobody but us reads it."""
+def companion_blobs(
+    type_: str,
+    companions: Mapping[int, RowCounts] | Mapping[int, PartitionSketches],
+    columns: Iterable[Column],
+    snapshot: Snapshot,
+) -> list[Blob]:
+    """One blob of a type of ours for each of the columns that has one; compressed, since nobody but us reads it."""
     return [
         Blob(
-            type=ROW_COUNTS_V1,
+            type=type_,
             fields=(column.field_id,),
             snapshot_id=snapshot.snapshot_id,
             sequence_number=snapshot.sequence_number,
-            payload=counts[column.field_id].to_bytes(),
+            payload=companions[column.field_id].to_bytes(),
             compression_codec=ZSTD,
         )
         for column in columns
-        if column.field_id in counts
+        if column.field_id in companions
     ]
 
 
@@ -87,7 +100,7 @@ def choose_retained(
     Of the blobs that were there, those to keep: of other columns, of fields the current schema still has.
 
     A theta blob for a field that is gone makes Spark's planner fail, and two for one first field make Trino's fail:
-    of several the one of the newest rows is kept, and of equals the first. Row counts stay with their sketch.
+    of several the one of the newest rows is kept, and of equals the first. What is ours beside a sketch stays with it.
 
     Args:
         snapshot_id: The snapshot whose statistics file they go into.
@@ -136,7 +149,7 @@ def _newest_first(candidates: Iterable[RetainedBlob], snapshot_id: int) -> Itera
 
 
 def _stays(raw: RawBlob, sketches: Collection[tuple[tuple[int, ...], int]]) -> bool:
-    return raw.metadata.type != ROW_COUNTS_V1 or (raw.metadata.fields, raw.metadata.snapshot_id) in sketches
+    return raw.metadata.type not in COMPANIONS or (raw.metadata.fields, raw.metadata.snapshot_id) in sketches
 
 
 def _wherever(raw: RawBlob) -> RawBlob:

@@ -122,7 +122,7 @@ class _Planner:
         basis = CHANGED if changes.removed else ADDED if changes.added else CARRIED
         if basis == CHANGED and base.counts is None:
             raise _Unfit("rows were deleted, and the earlier statistics have no row counts to subtract them from")
-        if basis != CARRIED and column.type == "uuid" and not is_ours(known.blob.properties):
+        if known.age > 0 and column.type == "uuid" and not is_ours(known.blob.properties):
             raise _Unfit("another engine made the earlier sketch, and engines hash uuids in different ways")
         return ColumnPlan(column, basis, base, known.snapshot.snapshot_id, changes)
 

@@ -4,19 +4,25 @@ From the plans of columns to their statistics: what has to be read is read in on
 What is read for a column is added to its base, or subtracted from it. If that does not come out (the files a base was
 made of are gone, the row counts contradict them, or too much was deleted for the headroom that is kept) the column is
 computed in full in a second run: nothing that is not certain is written.
+
+Sketches by partition have plans of their own. A file that both need is read once for both.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from puffin.errors import CorruptError, NotFoundError, PuffinError
 from puffin.tables.base import Column
+from puffin.tables.iceberg_changes import Changes
+from puffin.tables.iceberg_difference import compare
+from puffin.tables.partition_sketches import PartitionSketches
 from puffin.tables.scan_task import FileScanTask
 from puffin.theta import RowCounts, ThetaSketch, merge
 from stats_jobs.basis import CARRIED, FULL, ColumnPlan
 from stats_jobs.execute import Measure, Partial
+from stats_jobs.partitions import PartitionPlan
 from stats_jobs.plan import Scan
 from stats_jobs.run import Runner
 
@@ -45,6 +51,7 @@ class Computation:
     What was computed, and what that took.
 
     Attributes:
+        partitions: Sketches by partition, by field id, of columns that were to have them.
         files_read: Distinct data files.
         rows_read: Live rows, once for each time they were read.
         session_seconds: Starting Spark.
@@ -52,6 +59,7 @@ class Computation:
     """
 
     columns: tuple[Computed, ...]
+    partitions: Mapping[int, PartitionSketches]
     files_read: int
     rows_read: int
     bytes_read: int
@@ -64,12 +72,14 @@ def compute(
     runner: Runner,
     all_files: Callable[[], tuple[FileScanTask, ...]],
     measure: Measure,
+    partition_plans: Mapping[int, PartitionPlan] | None = None,
 ) -> Computation:
     """
     Carry out the plans.
 
     Args:
         all_files: The whole snapshot's, for columns that are computed in full.
+        partition_plans: By field id, of columns that are to have sketches by partition.
 
     Raises:
         PuffinError: As `Runner.read`, of files that the snapshot has.
@@ -77,8 +87,11 @@ def compute(
     total = _Total(runner, measure)
     done: dict[int, Computed] = {}
     failed: dict[int, ColumnPlan] = {}
+    unread = partition_plans or {}
+    partitions: dict[int, PartitionSketches] = {}
     try:
-        partial = total.read(_scans(plans, all_files))
+        partial = total.read(_scans(plans, unread, all_files))
+        partitions, unread = _by_partition(unread, partial), {}
         for plan in plans:
             try:
                 done[plan.column.field_id] = _added_up(plan, partial, measure)
@@ -89,11 +102,14 @@ def compute(
             raise
         # Perhaps a file that is no longer the table's: whether it is, the second run tells.
         failed = {p.column.field_id: p if p.basis == FULL else ColumnPlan.in_full(p.column, str(exc)) for p in plans}
+        unread = {field_id: plan.in_full(all_files()) for field_id, plan in unread.items()}
     if failed:
-        partial = total.read(_scans(failed.values(), all_files))
+        partial = total.read(_scans(failed.values(), unread, all_files))
+        partitions |= _by_partition(unread, partial)
         done |= {field_id: _added_up(plan, partial, measure) for field_id, plan in failed.items()}
     return Computation(
         tuple(done[plan.column.field_id] for plan in plans),
+        partitions,
         files_read=len(total.files),
         rows_read=total.rows,
         bytes_read=total.bytes,
@@ -122,21 +138,38 @@ class _Total:
         return run.partial
 
 
-def _scans(plans: Iterable[ColumnPlan], all_files: Callable[[], tuple[FileScanTask, ...]]) -> list[Scan]:
+def _scans(
+    plans: Iterable[ColumnPlan],
+    partition_plans: Mapping[int, PartitionPlan],
+    all_files: Callable[[], tuple[FileScanTask, ...]],
+) -> list[Scan]:
     """Columns that need the same files are read together."""
-    in_full: list[Column] = []
-    by_base: dict[int, list[ColumnPlan]] = {}
+    alike: dict[object, list[tuple[ColumnPlan, PartitionPlan | None]]] = {}
     for plan in plans:
-        if plan.base_id is None:
-            in_full.append(plan.column)
-        elif plan.basis != CARRIED:
-            by_base.setdefault(plan.base_id, []).append(plan)
-    scans = [Scan(tuple(in_full), all_files())] if in_full else []
-    for group in by_base.values():
-        columns, changes = tuple(plan.column for plan in group), group[0].changes
-        if changes is not None:
-            scans += [Scan(columns, changes.added), Scan(columns, changes.removed, removed=True)]
+        of_partitions = partition_plans.get(plan.column.field_id)
+        bases = plan.base_id, of_partitions is not None, None if of_partitions is None else of_partitions.base_id
+        alike.setdefault(bases, []).append((plan, of_partitions))
+    scans = []
+    for group in alike.values():
+        columns, (plan, of_partitions) = tuple(plan.column for plan, _ in group), group[0]
+        changes = Changes(all_files(), ()) if plan.changes is None else plan.changes
+        needed = compare(changes.added, () if of_partitions is None else of_partitions.tasks, _rows_of)
+        scans += [
+            Scan(columns, tuple(needed.before)),
+            Scan(columns, tuple(needed.both), by_partition=True),
+            Scan(columns, tuple(needed.after), whole=False, by_partition=True),
+            Scan(columns, changes.removed, removed=True),
+        ]
     return [scan for scan in scans if scan.tasks]
+
+
+def _rows_of(task: FileScanTask) -> Hashable:
+    deletes = frozenset((file.file_path, file.content_offset) for file in task.delete_files)
+    return task.data_file.file_path, deletes, task.deleted_by is None
+
+
+def _by_partition(plans: Mapping[int, PartitionPlan], partial: Partial) -> dict[int, PartitionSketches]:
+    return {field_id: plan.sketches(partial.partitions.get(field_id)) for field_id, plan in plans.items()}
 
 
 def _added_up(plan: ColumnPlan, partial: Partial, measure: Measure) -> Computed:

@@ -8,23 +8,29 @@ unless the table turns out to refer to it all the same.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import pyarrow as pa
+
 import puffin
 from puffin.errors import PuffinError
-from puffin.format import CREATED_BY, ROW_COUNTS_V1, Blob, PuffinReader, PuffinWriter, RawBlob
+from puffin.format import CREATED_BY, PARTITION_SKETCHES_V1, ROW_COUNTS_V1, Blob, PuffinReader, PuffinWriter, RawBlob
 from puffin.lookup.resolve import Ancestry
 from puffin.storage import Store
 from puffin.tables.base import Column, Snapshot, StatisticsEntry, TableState
+from puffin.tables.iceberg_partition_stats import write_partition_statistics
 from puffin.tables.iceberg_patch import statistics_path
+from puffin.tables.partition_sketches import PartitionSketches
 from puffin.theta import RowCounts, ThetaSketch
 from stats_jobs.assemble import (
+    COMPANIONS,
     Contents,
     RetainedBlob,
     assemble,
     choose_retained,
-    row_counts_blobs,
+    companion_blobs,
     sketch_blobs,
     with_entries,
 )
@@ -52,6 +58,8 @@ class StatisticsDraft:
         codec: str | None,
         store_for: Callable[[str], Store],
         row_counts: Mapping[int, RowCounts] | None = None,
+        partition_sketches: Mapping[int, PartitionSketches] | None = None,
+        partition_statistics: pa.Table | None = None,
     ) -> None:
         self.snapshot_id = snapshot.snapshot_id
         self.table_uuid = state.uuid
@@ -59,6 +67,8 @@ class StatisticsDraft:
         self._columns = tuple(columns)
         self._sketches = sketches
         self._row_counts = row_counts or {}
+        self._partition_sketches = partition_sketches or {}
+        self._partition_statistics = partition_statistics
         self._lg_k = lg_k
         self._codec = codec
         self._store_for = store_for
@@ -89,9 +99,13 @@ class StatisticsDraft:
                 self.keep()
         self.discard()
         columns = [column for column in self._columns if column.field_id in state.field_ids]
+        snapshot, by_partition = self._snapshot, self._partition_sketches
         computed = [
-            *sketch_blobs(self._sketches, columns, self._snapshot, lg_k=self._lg_k, codec=self._codec),
-            *row_counts_blobs(self._row_counts, columns, self._snapshot),
+            *sketch_blobs(
+                self._sketches, columns, snapshot, lg_k=self._lg_k, codec=self._codec, partitions=by_partition
+            ),
+            *companion_blobs(ROW_COUNTS_V1, self._row_counts, columns, snapshot),
+            *companion_blobs(PARTITION_SKETCHES_V1, by_partition, columns, snapshot),
         ]
         stored = [blob for entry in existing for blob in self._stored_blobs(entry)]
         stored += [blob for entry in older for blob in self._stored_blobs(entry) if _is_ours_to_carry(blob)]
@@ -103,6 +117,12 @@ class StatisticsDraft:
         )
         entry = self._write_file(statistics_path(state, self.snapshot_id), assemble(computed, retained))
         self._written = entry, basis
+        if self._partition_statistics is not None:
+            partitions = write_partition_statistics(
+                self._partition_statistics, state, self.snapshot_id, self._store_for
+            )
+            entry = dataclasses.replace(entry, partitions=partitions)
+            self._written = entry, basis
         return entry
 
     def keep(self) -> None:
@@ -110,14 +130,16 @@ class StatisticsDraft:
         self._written = None
 
     def discard(self) -> None:
-        """Delete the file, if one was written and not let go of: its commit has certainly failed."""
+        """Delete what was written and not let go of: its commit has certainly failed."""
         if self._written is None:
             return
-        path, self._written = self._written[0].statistics_path, None
-        try:
-            self._store_for(path).delete(path)
-        except PuffinError as exc:
-            _log.warning("left behind, since it cannot be deleted: %s (%s)", path, exc)
+        entry, self._written = self._written[0], None
+        partitions = () if entry.partitions is None else (entry.partitions.statistics_path,)
+        for path in (entry.statistics_path, *partitions):
+            try:
+                self._store_for(path).delete(path)
+            except PuffinError as exc:
+                _log.warning("left behind, since it cannot be deleted: %s (%s)", path, exc)
 
     def _of_ancestors(self, state: TableState, existing: Sequence[StatisticsEntry]) -> list[StatisticsEntry]:
         """What ancestors know of the columns that are neither computed nor in an entry of this snapshot."""
@@ -158,4 +180,4 @@ class StatisticsDraft:
 
 def _is_ours_to_carry(blob: RetainedBlob) -> bool:
     """Of an older snapshot, what another engine keeps in the footer alone may not hold for this one."""
-    return blob.entry is not None or blob.raw.metadata.type == ROW_COUNTS_V1
+    return blob.entry is not None or blob.raw.metadata.type in COMPANIONS

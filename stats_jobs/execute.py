@@ -8,20 +8,35 @@ another try would not cure travels back as a value: it is the user's one line, n
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias, TypeVar
 
 from puffin.errors import CorruptDataFileError, CorruptError, NotFoundError, UnsupportedError
 from puffin.kernels import load_kernels
 from puffin.parquet.plan import Values
 from puffin.tables.base import Column
 from puffin.tables.iceberg_read import TaskReader
+from puffin.tables.partition_sketches import PartitionSketches, PartitionSketchesBuilder
+from puffin.tables.partition_tuples import PartitionKey, partition_key
 from puffin.tables.scan_task import FileScanTask, ScanBatch, decode_batch
 from puffin.tables.stores import stores
-from puffin.theta import RowCounts, RowCountsBuilder, ThetaSketch, ThetaSketchBuilder, merge, row_counts_limit
+from puffin.theta import (
+    RowCounts,
+    RowCountsBuilder,
+    ThetaSketch,
+    ThetaSketchBuilder,
+    hash_array,
+    merge,
+    row_counts_limit,
+)
+from puffin.theta.counted_hashes import hash_counted, hash_rows
+from puffin.theta.row_tally import Hashes, Rows
+from puffin.theta.smallest import SmallestHashes
 
 FinalError: TypeAlias = CorruptError | UnsupportedError | NotFoundError
 Tally: TypeAlias = RowCounts | ThetaSketch
+
+_T = TypeVar("_T")
 
 KERNELS_PAY = 64 * 1024 * 1024
 """Bytes of files in a process from which on compiling, or finding what was compiled, costs less than it saves."""
@@ -35,15 +50,26 @@ class Measure:
     Attributes:
         lg_k: Base-2 logarithm of a sketch's nominal entries.
         row_counts: Whether rows are counted, so that some can be subtracted later; else there are sketches alone.
+        whole: Whether columns are measured as a whole.
+        partition_lg_k: As ``lg_k``, for the sketches of partitions; None if columns are not measured by partition.
     """
 
     lg_k: int
     row_counts: bool
+    whole: bool = True
+    partition_lg_k: int | None = None
 
     @property
     def limit(self) -> int:
         """The most hashes that row counts hold."""
         return row_counts_limit(self.lg_k)
+
+    def only(self, *, whole: bool, by_partition: bool) -> Measure:
+        """Some of it; rows are counted for columns as a whole."""
+        partition_lg_k = self.partition_lg_k if by_partition else None
+        return dataclasses.replace(
+            self, row_counts=self.row_counts and whole, whole=whole, partition_lg_k=partition_lg_k
+        )
 
     def start(self) -> RowCountsBuilder | ThetaSketchBuilder:
         """Something that takes the values of a column."""
@@ -80,6 +106,7 @@ class Partial:
         removed: By field id, of rows that were.
         rows: How many were read.
         bytes_read: Compressed bytes of the column chunks that were read.
+        partitions: By field id, of rows that are in the table, those that were asked for by partition.
         failure: Why there is no answer, if there is none.
     """
 
@@ -87,6 +114,7 @@ class Partial:
     removed: Mapping[int, Tally] = dataclasses.field(default_factory=dict)
     rows: int = 0
     bytes_read: int = 0
+    partitions: Mapping[int, PartitionSketches] = dataclasses.field(default_factory=dict)
     failure: FinalError | None = None
 
 
@@ -104,21 +132,26 @@ def read_batch(batch: ScanBatch, removed: bool, measure: Measure) -> Partial:
     """
     if sum(task.length for task in batch.tasks) >= KERNELS_PAY:
         load_kernels()
-    columns = {column.field_id: column for column in batch.columns}
-    builders = {field_id: measure.start() for field_id in columns}
+    columns = {column.field_id: _ColumnTally(column, measure) for column in batch.columns}
     rows = bytes_read = 0
     reader = TaskReader(batch, stores(batch.io_properties), each_row=measure.row_counts)
     try:
         for task in batch.tasks:
+            before = rows
             for live in reader.read(task):
                 rows += live.count
                 bytes_read += live.bytes_read
                 for field_id, values in live.columns.items():
-                    _update(builders[field_id], columns[field_id], values, task)
+                    columns[field_id].update(values, task)
+            if rows > before:
+                key = partition_key(task.data_file.spec_id, task.data_file.partition)
+                for column in columns.values():
+                    column.end_of_file(key)
     except (CorruptError, UnsupportedError, NotFoundError) as exc:
         return Partial(failure=exc)
-    found = {field_id: builder.compact() for field_id, builder in builders.items()}
-    return Partial({} if removed else found, found if removed else {}, rows, bytes_read)
+    found = {field_id: c.whole.compact() for field_id, c in columns.items() if c.whole is not None}
+    partitions = {field_id: c.partitions.compact() for field_id, c in columns.items() if c.partitions is not None}
+    return Partial({} if removed else found, found if removed else {}, rows, bytes_read, partitions)
 
 
 def merge_partials(left: Partial, right: Partial, measure: Measure) -> Partial:
@@ -126,25 +159,62 @@ def merge_partials(left: Partial, right: Partial, measure: Measure) -> Partial:
     if left.failure or right.failure:
         return left if left.failure else right
     return Partial(
-        _merged(left.added, right.added, measure),
-        _merged(left.removed, right.removed, measure),
+        _merged(left.added, right.added, measure.merge),
+        _merged(left.removed, right.removed, measure.merge),
         left.rows + right.rows,
         left.bytes_read + right.bytes_read,
+        _merged(left.partitions, right.partitions, merge_partitions),
     )
 
 
-def _merged(left: Mapping[int, Tally], right: Mapping[int, Tally], measure: Measure) -> dict[int, Tally]:
-    both = {field_id: measure.merge(tally, right[field_id]) for field_id, tally in left.items() if field_id in right}
+def merge_partitions(left: PartitionSketches, right: PartitionSketches) -> PartitionSketches:
+    """What two parts amount to together, partition by partition."""
+    builder = PartitionSketchesBuilder(min(left.lg_k, right.lg_k))
+    builder.merge(left)
+    builder.merge(right)
+    return builder.compact()
+
+
+def _merged(left: Mapping[int, _T], right: Mapping[int, _T], merge: Callable[[_T, _T], _T]) -> dict[int, _T]:
+    both = {field_id: merge(part, right[field_id]) for field_id, part in left.items() if field_id in right}
     return {**left, **right, **both}
 
 
-def _update(builder: RowCountsBuilder | ThetaSketchBuilder, column: Column, values: Values, task: FileScanTask) -> None:
-    try:
-        if values.rows is None:
-            builder.update(values.array, column.type)
-        elif isinstance(builder, RowCountsBuilder):
-            builder.update_counted(values.array, values.rows, column.type)
+class _ColumnTally:
+    """Takes the values of a column: hashed once, for the whole and for the partition of their file."""
+
+    def __init__(self, column: Column, measure: Measure) -> None:
+        self._column = column
+        self._each_row = measure.row_counts
+        self.whole = measure.start() if measure.whole else None
+        self.partitions: PartitionSketchesBuilder | None = None
+        self._of_file: SmallestHashes | None = None
+        if measure.partition_lg_k is not None:
+            self.partitions = PartitionSketchesBuilder(measure.partition_lg_k)
+            self._of_file = SmallestHashes(self.partitions.k)
+
+    def update(self, values: Values, task: FileScanTask) -> None:
+        try:
+            for hashes, rows in self._hash(values):
+                if isinstance(self.whole, RowCountsBuilder):
+                    self.whole.update_hashes(hashes, rows)
+                elif self.whole is not None:
+                    self.whole.update_hashes(hashes)
+                if self._of_file is not None:
+                    self._of_file.add(hashes)
+        except CorruptDataFileError as exc:
+            raise CorruptDataFileError(f"{task.data_file.file_path}: column {self._column.name}: {exc}") from exc
+
+    def end_of_file(self, key: PartitionKey) -> None:
+        """The values since the last file are of this partition."""
+        if self.partitions is not None and self._of_file is not None:
+            self.partitions.add(key, *self._of_file.state())
+            self._of_file = SmallestHashes(self.partitions.k)
+
+    def _hash(self, values: Values) -> Iterator[tuple[Hashes, Rows | None]]:
+        if values.rows is not None:
+            yield from hash_counted(values.array, values.rows, self._column.type)
+        elif self._each_row:
+            yield from hash_rows(values.array, self._column.type)
         else:
-            builder.update(values.array, column.type)
-    except CorruptDataFileError as exc:
-        raise CorruptDataFileError(f"{task.data_file.file_path}: column {column.name}: {exc}") from exc
+            yield from ((hashes, None) for hashes in hash_array(values.array, self._column.type))

@@ -28,6 +28,7 @@ class Options:
             on; ``"incremental"`` fails rather than to read all rows; ``"full"`` reads all rows, and commits always.
         lg_k: Base-2 logarithm of a sketch's nominal entries.
         codec: What sketches are compressed with: ``"none"``, ``"zstd"`` or ``"lz4"``.
+        partitions: Whether statistics are kept by partition too, and a partition statistics file is written.
         row_counts: Whether row counts are kept in the file, to subtract deleted rows later.
         commit: Whether the table's metadata is made to refer to the file.
         dry_run: Compute only; write nothing at all.
@@ -42,6 +43,7 @@ class Options:
     mode: str = AUTO
     lg_k: int = DEFAULT_LG_K
     codec: str = "none"
+    partitions: bool = False
     row_counts: bool = True
     commit: bool = True
     dry_run: bool = False

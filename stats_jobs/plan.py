@@ -18,7 +18,7 @@ from puffin.tables.iceberg_plan import split_task
 from puffin.tables.scan_task import FileScanTask, ScanBatch
 
 BATCHES_PER_CORE = 3  # at most, unless they would be larger than the largest
-SMALL_BATCH = 128 * 1024 * 1024  # bytes; work of fewer for each core is not divided further
+SMALL_BATCH = 512 * 1024 * 1024  # bytes; work of fewer for each core is not divided further
 SMALLEST_SPLIT = 8 * 1024 * 1024  # bytes; opening a file once more costs about as much as decoding this
 LARGEST_BATCH = 1024 * 1024 * 1024  # bytes
 MOST_BATCHES = 100_000  # what a driver can schedule, should sizes in the metadata be absurd
@@ -31,19 +31,25 @@ class Scan:
 
     Attributes:
         removed: Whether these rows are gone, and are read to be subtracted.
+        whole: Whether they count for the columns as a whole.
+        by_partition: Whether they count for their partitions.
     """
 
     columns: tuple[Column, ...]
     tasks: tuple[FileScanTask, ...]
     removed: bool = False
+    whole: bool = True
+    by_partition: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Batch:
-    """A part of a scan that one executor reads at a time."""
+    """A part of a scan that one executor reads at a time; the other attributes are the scan's."""
 
     files: ScanBatch
     removed: bool
+    whole: bool
+    by_partition: bool
 
 
 def plan_batches(
@@ -78,7 +84,7 @@ def plan_batches(
                 name_mapping=name_mapping,
                 io_properties=io_properties,
             )
-            planned.append(Batch(files, scan.removed))
+            planned.append(Batch(files, scan.removed, scan.whole, scan.by_partition))
     return planned
 
 

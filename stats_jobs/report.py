@@ -10,6 +10,18 @@ from puffin.tables.base import Snapshot, StatisticsEntry
 from stats_jobs.options import INCREMENTAL
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartitionReport:
+    """How many partitions have sketches in the file; None if there are none, and the reason."""
+
+    count: int | None
+    reason: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as programs get it."""
+        return {"kept": self.count is not None, "count": self.count, "reason": self.reason}
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """
@@ -23,6 +35,7 @@ class Report:
         elapsed_seconds: From planning to the commit, without ``session_seconds`` and the wait for other tables.
         session_seconds: Starting Spark and its Python workers.
         attempts: How often the commit was tried.
+        partitions: What came of sketches by partition, if they were asked for.
     """
 
     table: str
@@ -39,6 +52,7 @@ class Report:
     elapsed_seconds: float = 0.0
     session_seconds: float = 0.0
     attempts: int = 0
+    partitions: PartitionReport | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The report as programs get it."""
@@ -63,4 +77,5 @@ class Report:
             "elapsed-seconds": round(self.elapsed_seconds, 3),
             "session-seconds": round(self.session_seconds, 3),
             "attempts": self.attempts,
+            **({} if self.partitions is None else {"partitions": self.partitions.to_json()}),
         }

@@ -17,7 +17,7 @@ from typing import Any
 from puffin.kernels import load_kernels
 from puffin.tables.scan_task import encode_batch
 from stats_jobs.execute import KERNELS_PAY, Measure, Partial, merge_partials, read_batch, read_document
-from stats_jobs.plan import Scan, plan_batches, total_bytes
+from stats_jobs.plan import Batch, Scan, plan_batches, total_bytes
 from stats_jobs.session import Progress, SparkStarter
 
 _FLAT_MERGE = 32  # up to this many partials the driver merges them itself; more are merged on the executors first
@@ -82,7 +82,7 @@ class Runner:
             load_kernels()
         merged = Partial()
         with ThreadPoolExecutor(cores, thread_name_prefix="puffin-reader") as pool:
-            readers = [pool.submit(read_batch, batch.files, batch.removed, measure) for batch in batches]
+            readers = [pool.submit(read_batch, b.files, b.removed, _measure_of(b, measure)) for b in batches]
             try:
                 for done, reader in enumerate(as_completed(readers), 1):
                     merged = merge_partials(merged, reader.result(), measure)
@@ -96,13 +96,18 @@ class Runner:
     def _read_on_executors(self, scans: Sequence[Scan], measure: Measure) -> Partial:
         context = self.spark.context
         batches = plan_batches(scans, parallelism=context.defaultParallelism, **self.shared)
-        documents = [(encode_batch(batch.files), batch.removed) for batch in batches]
-        partials = context.parallelize(documents, len(documents)).map(functools.partial(_read, measure=measure))
+        documents = [(encode_batch(b.files), b.removed, _measure_of(b, measure)) for b in batches]
+        partials = context.parallelize(documents, len(documents)).map(_read)
         with self.spark.job(len(documents), self.progress):
             depth = 1 if len(documents) <= _FLAT_MERGE else 2
             merged: Partial = partials.treeReduce(functools.partial(merge_partials, measure=measure), depth)
         return merged
 
 
-def _read(batch: tuple[str, bool], measure: Measure) -> Partial:
-    return read_document(*batch, measure)
+def _read(batch: tuple[str, bool, Measure]) -> Partial:
+    return read_document(*batch)
+
+
+def _measure_of(batch: Batch, measure: Measure) -> Measure:
+    """What of the measure is asked of this batch."""
+    return measure.only(whole=batch.whole, by_partition=batch.by_partition)

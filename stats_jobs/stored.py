@@ -8,10 +8,11 @@ failure of the job: the reason is kept, and the column is computed anew.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
 from puffin.errors import CorruptError, PuffinError, UnsupportedError
-from puffin.format import ROW_COUNTS_V1, THETA_V1, BlobMetadata, PuffinReader
+from puffin.format import ROW_COUNTS_V1, THETA_V1
+from puffin.lookup.stored import read_blobs
 from puffin.storage import Store
 from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.theta import RowCounts, ThetaSketch
@@ -65,34 +66,18 @@ class StoredSketches:
             raise CorruptError(f"{path}: field {blob.fields[0]}: {exc}") from exc
 
     def _read_file(self, entry: StatisticsEntry) -> Mapping[BlobKey, bytes | PuffinError] | PuffinError:
-        path = entry.statistics_path
         try:
-            with self._store_for(path).open_source(path) as source:
-                reader = PuffinReader(
-                    source, file_size=entry.file_size_in_bytes, footer_size=entry.file_footer_size_in_bytes
-                )
-                wanted = [b for b in reader.file_metadata.blobs if b.type in _TYPES and b.fields in self._fields]
-                return {(b.type, b.fields, b.snapshot_id): found for b, found in _payloads(reader, wanted)}
+            blobs = read_blobs(self._store_for, entry, lambda b: b.type in _TYPES and b.fields in self._fields)
         except (CorruptError, UnsupportedError) as exc:
-            return CorruptError(f"{path}: {exc}")  # a reader of bytes does not know what they are called
+            return CorruptError(
+                f"{entry.statistics_path}: {exc}"
+            )  # a reader of bytes does not know what they are called
         except PuffinError as exc:
             return exc
+        return {(blob.type, blob.fields, blob.snapshot_id): found for blob, found in blobs}
 
 
 BlobKey = tuple[str, tuple[int, ...], int]
 """The type, fields and snapshot id of a blob."""
 
 _TYPES = (THETA_V1, ROW_COUNTS_V1)
-
-
-def _payloads(
-    reader: PuffinReader, blobs: Sequence[BlobMetadata]
-) -> Iterator[tuple[BlobMetadata, bytes | PuffinError]]:
-    try:
-        yield from zip(blobs, reader.read_all(blobs), strict=True)
-    except PuffinError as exc:
-        if len(blobs) == 1:
-            yield blobs[0], exc
-            return
-        for blob in blobs:  # one broken blob does not speak for its neighbours
-            yield from _payloads(reader, [blob])

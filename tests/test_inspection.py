@@ -7,9 +7,9 @@ import pytest
 
 from puffin.deletion_vector import DeletionVector
 from puffin.errors import CorruptSketchError, FileNotFound, MagicError, UnsupportedCodecError, UsageError
-from puffin.format import BlobMetadata, PuffinWriter, RawBlob
+from puffin.format import ROW_COUNTS_V1, Blob, BlobMetadata, PuffinWriter, RawBlob
 from puffin.inspection import DeletionVectorSummary, SketchSummary, Verdict, describe, read_payload, verify
-from puffin.theta import ThetaSketch
+from puffin.theta import RowCountsBuilder, ThetaSketch, row_counts_limit
 
 
 @pytest.fixture
@@ -65,6 +65,26 @@ def test_summary_of_a_deletion_vector(count):
     positions = [7 * row for row in range(count)]
     summary = DeletionVectorSummary.of(DeletionVector.from_positions(reversed(positions)).to_bytes())
     assert summary == DeletionVectorSummary(cardinality=count, first_positions=tuple(positions[:10]))
+
+
+def test_row_counts_are_summed_up_beside_an_absent_sketch(tmp_path):
+    """Also where they are broken: a dump says so, and the file is not valid."""
+    builder = RowCountsBuilder(row_counts_limit(5))
+    builder.update(pa.array([*range(500), 7]), "long")
+    payload = builder.compact().to_bytes()
+    sink = io.BytesIO()
+    writer = PuffinWriter(sink)
+    for content in (payload, payload[:-1]):
+        writer.add(Blob(type=ROW_COUNTS_V1, fields=(1,), snapshot_id=1, sequence_number=1, payload=content))
+    writer.finish()
+    path = tmp_path / "file.puffin"
+    path.write_bytes(sink.getvalue())
+    sound, broken = (blob.to_json() for blob in describe(str(path)).blobs)
+    assert (sound["sketch"], sound["row-counts"]["hashes"]) == (None, 128)
+    assert sound["row-counts"]["rows"] >= 128
+    assert 0 < sound["row-counts"]["theta"] < 1
+    assert (broken["sketch"], broken["row-counts"], "size" in broken["error"]) == (None, None, True)
+    assert len(verify(str(path)).errors) == 1
 
 
 def test_errors_of_describe(tmp_path, unknown_codec_file):

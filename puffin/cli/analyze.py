@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from puffin.tables.base import SnapshotSelector
     from stats_jobs import Report
+    from stats_jobs.report import PartitionReport
 
 
 @click.command(name="analyze")
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="auto reads what changed since earlier statistics; incremental too, but never every row; full always does.",
 )
-@click.option("--partitions", is_flag=True, help="Statistics by partition; refused so far.")
+@click.option("--partitions", is_flag=True, help="NDV by partition too, and a partition statistics file.")
 @click.option("--lg-k", type=int, default=12, show_default=True, help="Log2 of a sketch's nominal entries, 5 to 26.")
 @click.option(
     "--codec",
@@ -113,8 +114,6 @@ def command(
     from stats_jobs.many import analyze_many
     from stats_jobs.options import DRIVER_BYTES
 
-    if partitions:
-        raise click.UsageError("--partitions is not supported by this version")
     found = _names(tables, namespace, catalog, catalog_properties)
     names = [name for name in found if _is_wanted(name, catalog, include, exclude)]
     options = Options(
@@ -123,6 +122,7 @@ def command(
         mode=mode,
         lg_k=lg_k,
         codec=codec,
+        partitions=partitions,
         row_counts=not no_row_counts,
         commit=not no_commit,
         dry_run=dry_run,
@@ -209,6 +209,8 @@ def _text(name: str, answer: Report | PuffinError) -> str:
         f"{name} ({answer.format}, snapshot {answer.snapshot.snapshot_id})",
         columns_table(answer.columns, answer.snapshot.snapshot_id),
     ]
+    if answer.partitions is not None:
+        lines.append(_partitions_text(answer.partitions))
     path = "" if answer.entry is None else answer.entry.statistics_path
     spark = answer.session_seconds
     if answer.current:
@@ -225,6 +227,12 @@ def _text(name: str, answer: Report | PuffinError) -> str:
     else:
         lines.append(f"written, not committed: {path}")
     return "\n".join(lines)
+
+
+def _partitions_text(partitions: PartitionReport) -> str:
+    if partitions.count is None:
+        return f"no sketches by partition: {partitions.reason}"
+    return "sketches of 1 partition" if partitions.count == 1 else f"sketches of {partitions.count:,} partitions"
 
 
 class _Screen:

@@ -83,7 +83,7 @@ def _blob_lines(blob: BlobDescription) -> Iterator[str]:
 
 
 def _summary_lines(blob: BlobDescription) -> Iterator[str]:
-    from puffin.inspection import DeletionVectorSummary, SketchSummary
+    from puffin.inspection import DeletionVectorSummary, RowCountsSummary, SketchSummary
 
     if blob.error is not None:
         yield _line("NOT DECODED", blob.error)
@@ -91,6 +91,9 @@ def _summary_lines(blob: BlobDescription) -> Iterator[str]:
         yield from _sketch_lines(blob.summary)
     elif isinstance(blob.summary, DeletionVectorSummary):
         yield from _deletion_vector_lines(blob.summary)
+    elif isinstance(blob.summary, RowCountsSummary):
+        counts = blob.summary
+        yield _line("row counts", f"{counts.hashes:,} hashes in {counts.rows:,} rows, theta {counts.theta:.6g}")
     else:
         yield _line("content", "of a type not known here, not decoded")
 

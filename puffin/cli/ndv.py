@@ -25,8 +25,20 @@ if TYPE_CHECKING:
     metavar="N",
     help="Statistics older than N changes of the rows count as missing; compactions change none.",
 )
-@click.option("--partition", multiple=True, metavar="K=V", help="NDV of a partition; refused so far.")
-@click.option("--where", metavar="EXPR", help="NDV of the partitions that match; refused so far.")
+@click.option(
+    "--partition",
+    "partitions",
+    multiple=True,
+    metavar="K=V[/K=V]",
+    help="Only the rows of the partitions that agree with this in each field K; may be repeated: one match is enough. "
+    "Needs statistics by partition. %2F stands for a slash.",
+)
+@click.option(
+    "--where",
+    metavar="EXPR",
+    help="Only the rows of the partitions that may have rows which pass this filter, an Iceberg expression; together "
+    "with --partition both must hold.",
+)
 @as_json
 @diagnostics
 def command(
@@ -37,7 +49,7 @@ def command(
     catalog_properties: dict[str, str],
     selector: SnapshotSelector,
     max_staleness: int | None,
-    partition: tuple[str, ...],
+    partitions: tuple[str, ...],
     where: str | None,
     json_output: bool,
 ) -> None:
@@ -50,10 +62,8 @@ def command(
     from puffin.lookup import lookup
     from puffin.tables.load import load_table
 
-    if partition or where is not None:
-        raise click.UsageError("--partition and --where are not supported by this version")
     loaded = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
-    answer = lookup(loaded, columns or None, selector, max_staleness=max_staleness)
+    answer = lookup(loaded, columns or None, selector, max_staleness=max_staleness, partitions=partitions, where=where)
     if json_output:
         print_json(answer.to_json())
     else:
@@ -64,3 +74,6 @@ def _print(answer: TableAnswer) -> None:
     snapshot = "no snapshot yet" if answer.snapshot_id is None else f"snapshot {answer.snapshot_id}"
     click.echo(f"{answer.table} ({answer.format}, {snapshot})")
     click.echo(columns_table(answer.columns, answer.snapshot_id))
+    if answer.partitions is not None and answer.partitions.of is not None:
+        count = f"{answer.partitions.matched:,} of {answer.partitions.of:,} partitions"
+        click.echo(f"{count}, all rows of each: an upper view of the rows that a filter means")

@@ -8,7 +8,7 @@ A bad blob never hides the others: the error of a blob stands in the result, bes
 without a sound footer, or a store that fails, raises.
 """
 
-from puffin.inspection.contents import DeletionVectorSummary, SketchSummary
+from puffin.inspection.contents import DeletionVectorSummary, RowCountsSummary, SketchSummary
 from puffin.inspection.describe import BlobDescription, FileDescription, describe, read_payload
 from puffin.inspection.verify import Verdict, verify
 
@@ -16,6 +16,7 @@ __all__ = [
     "BlobDescription",
     "DeletionVectorSummary",
     "FileDescription",
+    "RowCountsSummary",
     "SketchSummary",
     "Verdict",
     "describe",

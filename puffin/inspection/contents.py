@@ -1,5 +1,5 @@
 """
-What the payload of a blob says, summed up: a theta sketch or a deletion vector.
+What the payload of a blob says, summed up: a theta sketch, the row counts beside one, or a deletion vector.
 
 Sketches are read from their byte image, since a report wants its serial version and seed hash too, which a
 ``ThetaSketch`` has no use for. Other blob types are nobody's business here: they have no summary.
@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from puffin.format import DELETION_VECTOR_V1, THETA_V1
+from puffin.format import DELETION_VECTOR_V1, ROW_COUNTS_V1, THETA_V1
 from puffin.theta import estimate
 from puffin.theta.image import MAX_THETA, SketchImage
 
@@ -110,10 +110,44 @@ class DeletionVectorSummary:
         return {"cardinality": self.cardinality, "first-positions": list(self.first_positions)}
 
 
-Summary: TypeAlias = SketchSummary | DeletionVectorSummary
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowCountsSummary:
+    """
+    What row counts say.
 
-SUMMARIES: dict[str, type[SketchSummary] | type[DeletionVectorSummary]] = {
+    Attributes:
+        hashes: How many there are.
+        rows: Those that have one of them, together.
+        theta: The share of all hashes that are kept: 1.0 while every value is.
+    """
+
+    hashes: int
+    rows: int
+    theta: float
+
+    @classmethod
+    def of(cls, payload: bytes) -> RowCountsSummary:
+        """
+        Sum up the payload of a ``puffin-sidecar-row-counts-v1`` blob.
+
+        Raises:
+            CorruptSketchError: It breaks a rule of the format.
+        """
+        from puffin.theta.row_counts import RowCounts  # with numpy
+
+        counts = RowCounts.from_bytes(payload)
+        return cls(hashes=len(counts.hashes), rows=int(counts.rows.sum()), theta=counts.theta / MAX_THETA)
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary as programs get it."""
+        return {"hashes": self.hashes, "rows": self.rows, "theta": self.theta}
+
+
+Summary: TypeAlias = SketchSummary | DeletionVectorSummary | RowCountsSummary
+
+SUMMARIES: dict[str, type[SketchSummary] | type[DeletionVectorSummary] | type[RowCountsSummary]] = {
     DELETION_VECTOR_V1: DeletionVectorSummary,
+    ROW_COUNTS_V1: RowCountsSummary,
     THETA_V1: SketchSummary,
 }
 """The blob types whose payloads can be summed up, and by what."""

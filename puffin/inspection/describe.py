@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from puffin.errors import CorruptError, UnsupportedError, UsageError
-from puffin.format import DELETION_VECTOR_V1, BlobMetadata, PuffinReader
+from puffin.format import DELETION_VECTOR_V1, ROW_COUNTS_V1, BlobMetadata, PuffinReader
 from puffin.inspection.contents import SUMMARIES, Summary
 from puffin.storage import open_source
 
@@ -38,6 +38,7 @@ class BlobDescription:
     def to_json(self) -> dict[str, Any]:
         """The blob as programs get it; ``error`` only where there is one."""
         metadata = self.metadata
+        summary = None if self.summary is None else self.summary.to_json()
         key = "deletion-vector" if metadata.type == DELETION_VECTOR_V1 else "sketch"
         document = {
             "index": self.index,
@@ -49,7 +50,7 @@ class BlobDescription:
             "length": metadata.length,
             "compression-codec": metadata.compression_codec,
             "properties": dict(metadata.properties),
-            key: None if self.summary is None else self.summary.to_json(),
+            **({"sketch": None, "row-counts": summary} if metadata.type == ROW_COUNTS_V1 else {key: summary}),
         }
         return document if self.error is None else {**document, "error": self.error}
 

@@ -1,6 +1,6 @@
 """The planner's lookup: NDV from metadata alone."""
 
-from puffin.lookup.answer import ColumnAnswer, TableAnswer
-from puffin.lookup.ndv import lookup, ndv
+from puffin.lookup.answer import ColumnAnswer, PartitionMatch, TableAnswer
+from puffin.lookup.planner import lookup, ndv
 
-__all__ = ["ColumnAnswer", "TableAnswer", "lookup", "ndv"]
+__all__ = ["ColumnAnswer", "PartitionMatch", "TableAnswer", "lookup", "ndv"]

@@ -21,6 +21,7 @@ class ColumnAnswer:
         stats_snapshot_id: The snapshot whose rows were counted; with None, ``distinct`` is None too.
         source: ``"snapshot"`` only if those are the rows of the snapshot asked for, else ``"ancestor"``.
         basis: How the statistics job came by it; None in a lookup.
+        reason: Why the job read every row for it, if it did.
     """
 
     column: Column
@@ -28,6 +29,7 @@ class ColumnAnswer:
     stats_snapshot_id: int | None
     source: str
     basis: str | None = None
+    reason: str | None = None
 
     @classmethod
     def missing(cls, column: Column) -> ColumnAnswer:
@@ -40,7 +42,7 @@ class ColumnAnswer:
         return None if self.distinct is None else self.distinct.ndv
 
     def to_json(self) -> dict[str, Any]:
-        """The answer as programs get it; ``basis`` only where there is one."""
+        """The answer as programs get it; ``basis`` and ``reason`` only from the statistics job."""
         distinct = self.distinct
         document = {
             "column": self.column.name,
@@ -53,23 +55,43 @@ class ColumnAnswer:
             "stats-snapshot-id": self.stats_snapshot_id,
             "source": self.source,
         }
-        return document if self.basis is None else {**document, "basis": self.basis}
+        return document if self.basis is None else {**document, "basis": self.basis, "reason": self.reason}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartitionMatch:
+    """How many partitions an answer is about, and of how many; None if no column has sketches by partition."""
+
+    matched: int | None
+    of: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers as programs get them, with what they count: whole partitions."""
+        return {"matched": self.matched, "of": self.of, "granularity": "partition"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TableAnswer:
-    """The answers for one snapshot of a table; ``snapshot_id`` is None while the table has none."""
+    """
+    The answers for one snapshot of a table.
+
+    Attributes:
+        snapshot_id: None while the table has none.
+        partitions: What the answers are about, if not all of the rows.
+    """
 
     table: str
     format: str
     snapshot_id: int | None
     columns: tuple[ColumnAnswer, ...]
+    partitions: PartitionMatch | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The answer as programs get it."""
+        """The answer as programs get it; ``partitions`` only if some were asked for."""
         return {
             "table": self.table,
             "format": self.format,
             "snapshot-id": self.snapshot_id,
+            **({} if self.partitions is None else {"partitions": self.partitions.to_json()}),
             "columns": [column.to_json() for column in self.columns],
         }

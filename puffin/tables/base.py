@@ -64,11 +64,24 @@ class BlobEntry:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class PartitionStatisticsEntry:
+    """The reference from table metadata to a partition statistics file; its size is in bytes."""
+
+    snapshot_id: int
+    statistics_path: str
+    file_size_in_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class StatisticsEntry:
     """
     The reference from table metadata to a statistics file.
 
     Sizes are in bytes; ``file_footer_size_in_bytes`` counts the whole footer, from magic to magic.
+
+    Attributes:
+        partitions: The partition statistics of the same snapshot that are committed with it, if there are any. Of an
+            entry that stands in metadata it is None.
     """
 
     snapshot_id: int
@@ -76,6 +89,7 @@ class StatisticsEntry:
     file_size_in_bytes: int
     file_footer_size_in_bytes: int
     blobs: tuple[BlobEntry, ...]
+    partitions: PartitionStatisticsEntry | None = None
 
     def sketch_of(self, field_id: int) -> BlobEntry | None:
         """The theta blob of exactly this one field, or None."""
@@ -111,6 +125,7 @@ class TableState:
         refs: Snapshot ids by branch and tag name.
         history: Milliseconds since the epoch and id of each change of the current snapshot, in order.
         statistics: Entries by snapshot id.
+        partition_statistics: Snapshots that have partition statistics.
     """
 
     format: str
@@ -126,6 +141,7 @@ class TableState:
     refs: Mapping[str, int]
     history: tuple[tuple[int, int], ...]
     statistics: Mapping[int, StatisticsEntry]
+    partition_statistics: frozenset[int] = frozenset()
 
     def select_snapshot(self, selector: SnapshotSelector) -> Snapshot | None:
         """

@@ -217,7 +217,8 @@ def _stands(table: Committer, base: TableState, entry: StatisticsEntry) -> bool:
             f"{state.location}: snapshot {entry.snapshot_id} expired while its statistics were committed"
         )
     found = state.statistics.get(entry.snapshot_id)
-    if found is None or found == base.statistics.get(entry.snapshot_id):
+    lacks_partitions = entry.partitions is not None and entry.snapshot_id not in state.partition_statistics
+    if found is None or found == base.statistics.get(entry.snapshot_id) or lacks_partitions:
         raise CommitUnknownError(
             f"{state.location}: the commit was reported as done, but {state.metadata_location} does not have it; "
             f"the statistics file is kept: {entry.statistics_path}"

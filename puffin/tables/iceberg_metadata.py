@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
-from puffin.tables.base import BlobEntry, Snapshot, StatisticsEntry, TableState
+from puffin.tables.base import BlobEntry, PartitionStatisticsEntry, Snapshot, StatisticsEntry, TableState
 from puffin.tables.iceberg_schema import field_ids, primitive_columns
 
 NEWEST_FORMAT_VERSION = 3
@@ -86,6 +86,9 @@ def parse_state(document: Mapping[str, Any], metadata_location: str) -> TableSta
                 for e in document.get("snapshot-log") or ()
             ),
             statistics=_statistics(document),
+            partition_statistics=frozenset(
+                _typed(entry, "snapshot-id", int) for entry in document.get("partition-statistics") or ()
+            ),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as exc:
         raise CorruptMetadataError(f"{metadata_location}: not Iceberg table metadata: {exc!r}") from exc
@@ -168,6 +171,15 @@ def entry_to_json(entry: StatisticsEntry) -> dict[str, Any]:
             }
             for blob in entry.blobs
         ],
+    }
+
+
+def partition_entry_to_json(entry: PartitionStatisticsEntry) -> dict[str, Any]:
+    """A partition statistics entry as table metadata writes it (spec, "Partition Statistics")."""
+    return {
+        "snapshot-id": entry.snapshot_id,
+        "statistics-path": entry.statistics_path,
+        "file-size-in-bytes": entry.file_size_in_bytes,
     }
 
 

@@ -1,5 +1,5 @@
 """
-The next version of a metadata document: the one before it, with one statistics entry replaced.
+The next version of a metadata document: the one before it, with an entry of (partition) statistics replaced.
 
 The document is patched, not rebuilt from a model, so that a field nobody here has heard of survives. What
 every commit changes is changed too: ``last-updated-ms`` and ``metadata-log`` (spec, "Table Metadata").
@@ -13,14 +13,15 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from puffin.tables.base import StatisticsEntry, TableState
-from puffin.tables.iceberg_metadata import entry_to_json
+from puffin.errors import CorruptMetadataError
+from puffin.tables.base import PartitionStatisticsEntry, StatisticsEntry, TableState
+from puffin.tables.iceberg_metadata import entry_to_json, partition_entry_to_json
 
 _LOG_LENGTH, _LOG_LENGTH_DEFAULT = "write.metadata.previous-versions-max", 100
 _DELETE_OLD = "write.metadata.delete-after-commit.enabled"
 _METADATA_PATH = "write.metadata.path"
 _VERSION = re.compile(r"(?:^|/)v?(\d+)[^/]*$")
-_STATISTICS = "statistics"
+_STATISTICS, _PARTITION_STATISTICS = "statistics", "partition-statistics"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,9 +38,11 @@ class NextVersion:
 
 
 def with_statistics(base: TableState, entry: StatisticsEntry, now_ms: int) -> NextVersion:
-    """The version after ``base`` in which ``entry`` is the one entry of its snapshot."""
+    """The version after ``base`` in which ``entry`` is the one entry of its snapshot, and its partitions' likewise."""
     document = dict(base.document)
-    document[_STATISTICS] = _replaced(document.get(_STATISTICS) or (), entry)
+    document[_STATISTICS] = _replaced(document.get(_STATISTICS), entry_to_json(entry))
+    if entry.partitions is not None:
+        document = with_partition_statistics(document, entry.partitions)
     log = [
         *(document.get("metadata-log") or ()),
         {"timestamp-ms": document.get("last-updated-ms", now_ms), "metadata-file": base.metadata_location},
@@ -54,6 +57,40 @@ def with_statistics(base: TableState, entry: StatisticsEntry, now_ms: int) -> Ne
     return NextVersion(document, tuple(location for location in trimmed if location not in still_listed))
 
 
+def with_partition_statistics(document: Mapping[str, Any], entry: PartitionStatisticsEntry) -> dict[str, Any]:
+    """The document in which ``entry`` is the one partition statistics entry of its snapshot; nothing else differs."""
+    return {
+        **document,
+        _PARTITION_STATISTICS: _replaced(document.get(_PARTITION_STATISTICS), partition_entry_to_json(entry)),
+    }
+
+
+def partition_statistics_update(entry: PartitionStatisticsEntry) -> dict[str, Any]:
+    """The same for the server of a REST catalog to do: an update of its protocol."""
+    return {"action": f"set-{_PARTITION_STATISTICS}", _PARTITION_STATISTICS: partition_entry_to_json(entry)}
+
+
+def partition_statistics_entry(document: Mapping[str, Any], snapshot_id: int) -> PartitionStatisticsEntry | None:
+    """
+    The partition statistics entry of a snapshot, or None; the first where, against the spec, it has several.
+
+    Raises:
+        CorruptMetadataError: An entry is not of the form of the spec.
+    """
+    try:
+        for entry in document.get(_PARTITION_STATISTICS) or ():
+            if entry["snapshot-id"] == snapshot_id:
+                path, size = entry["statistics-path"], entry["file-size-in-bytes"]
+                if not isinstance(path, str) or type(size) is not int:
+                    raise TypeError(f"path {path!r}, size {size!r}")
+                return PartitionStatisticsEntry(snapshot_id, path, size)
+    except (KeyError, TypeError) as exc:
+        raise CorruptMetadataError(
+            f"{document.get('location')}: not a list of partition statistics entries: {exc!r}"
+        ) from exc
+    return None
+
+
 def metadata_directory(state: TableState) -> str:
     """Where the table's metadata and statistics files go; ``write.metadata.path`` if it has that property."""
     return state.properties.get(_METADATA_PATH, f"{state.location}/metadata").rstrip("/")
@@ -62,6 +99,11 @@ def metadata_directory(state: TableState) -> str:
 def statistics_path(state: TableState, snapshot_id: int) -> str:
     """A new statistics file's place and name, as Iceberg's own writers choose them."""
     return f"{metadata_directory(state)}/{snapshot_id}-{uuid.uuid4()}.stats"
+
+
+def partition_statistics_path(state: TableState, snapshot_id: int) -> str:
+    """A new partition statistics file's place and name, as Iceberg's own writer chooses them."""
+    return f"{metadata_directory(state)}/partition-stats-{snapshot_id}-{uuid.uuid4()}.parquet"
 
 
 def next_metadata_location(state: TableState, *, compress: bool) -> str:
@@ -76,6 +118,6 @@ def version_of(metadata_location: str) -> int:
     return int(match[1]) if match else 0
 
 
-def _replaced(entries: Any, entry: StatisticsEntry) -> list[Mapping[str, Any]]:
-    others = [e for e in entries if e.get("snapshot-id") != entry.snapshot_id]
-    return [*others, entry_to_json(entry)]
+def _replaced(entries: Any, entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    others = [e for e in entries or () if e.get("snapshot-id") != entry["snapshot-id"]]
+    return [*others, entry]

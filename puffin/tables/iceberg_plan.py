@@ -19,6 +19,7 @@ from puffin.tables.iceberg_manifests import LiveFile, live_files
 from puffin.tables.iceberg_metadata import current_schema, partition_specs
 from puffin.tables.iceberg_schema import primitive_columns
 from puffin.tables.iceberg_values import to_json
+from puffin.tables.partition_tuples import tuple_types
 from puffin.tables.scan_task import DATA, EQUALITY_DELETES, POSITION_DELETES, ContentFile, FileScanTask
 from puffin.tables.stores import stores
 
@@ -106,18 +107,12 @@ def refuse_unreadable(file: LiveFile) -> None:
 
 
 class _ContentFiles:
-    """Content files as they travel: of the partition tuple, the identity values, which can stand in for a column."""
+    """Content files as they travel."""
 
     def __init__(self, specs: Mapping[int, Sequence[Mapping[str, Any]]], columns: Mapping[int, Column]) -> None:
         self._columns = columns
-        self._identity: dict[int, list[tuple[int, str]]] = {
-            spec_id: [
-                (field["field-id"], columns[field["source-id"]].type)
-                for field in fields
-                if field.get("transform") == "identity" and field["source-id"] in columns
-            ]
-            for spec_id, fields in specs.items()
-        }
+        source_types = {field_id: column.type for field_id, column in columns.items()}
+        self._tuples = {spec_id: tuple_types(fields, source_types) for spec_id, fields in specs.items()}
         self._deletes: dict[tuple[str, int | None], ContentFile] = {}
 
     def of_data(self, file: LiveFile) -> ContentFile:
@@ -147,7 +142,7 @@ class _ContentFiles:
         try:
             return {
                 str(field_id): to_json(type_, file.partition[field_id])
-                for field_id, type_ in self._identity.get(file.spec_id, ())
+                for field_id, type_ in self._tuples.get(file.spec_id, {}).items()
                 if field_id in file.partition
             }
         except CorruptMetadataError as exc:

@@ -17,6 +17,7 @@ from puffin.storage import Store, store_for
 from puffin.tables.base import StatisticsEntry, TableState
 from puffin.tables.iceberg_file import read_state
 from puffin.tables.iceberg_metadata import entry_to_json, parse_state
+from puffin.tables.iceberg_patch import partition_statistics_update
 from puffin.tables.iceberg_sdk import filesystem_for, io_properties, load_catalog_table, post_statistics
 
 if TYPE_CHECKING:
@@ -72,23 +73,26 @@ class IcebergRestTable:
             SnapshotNotFound: The snapshot expired in between; the entry has been removed again.
         """
         schema_id = base.document.get("current-schema-id")
-        update = {"action": "set-statistics", "snapshot-id": entry.snapshot_id, "statistics": entry_to_json(entry)}
-        answer = post_statistics(self._catalog, self._table, [update], schema_id)
+        updates = [{"action": "set-statistics", "snapshot-id": entry.snapshot_id, "statistics": entry_to_json(entry)}]
+        if entry.partitions is not None:
+            updates.append(partition_statistics_update(entry.partitions))
+        answer = post_statistics(self._catalog, self._table, updates, schema_id)
         if entry.snapshot_id not in {s["snapshot-id"] for s in answer.get("snapshots") or ()}:
-            self._remove(entry.snapshot_id)
+            self._remove(entry)
             raise SnapshotNotFound(
                 f"{self.name}: snapshot {entry.snapshot_id} expired while its statistics were committed"
             )
         return self._state_before(answer, base)
 
-    def _remove(self, snapshot_id: int) -> None:
+    def _remove(self, entry: StatisticsEntry) -> None:
         # Expiry removes the entries of the snapshots it removes: nobody else will ever remove this one.
-        removal = {"action": "remove-statistics", "snapshot-id": snapshot_id}
+        kinds = ["statistics"] if entry.partitions is None else ["statistics", "partition-statistics"]
+        removals = [{"action": f"remove-{kind}", "snapshot-id": entry.snapshot_id} for kind in kinds]
         try:
-            post_statistics(self._catalog, self._table, [removal], None)
+            post_statistics(self._catalog, self._table, removals, None)
         except PuffinError as exc:
             raise CommitUnknownError(
-                f"{self.name}: snapshot {snapshot_id} expired while its statistics were committed, "
+                f"{self.name}: snapshot {entry.snapshot_id} expired while its statistics were committed, "
                 f"and their entry cannot be removed: {exc}"
             ) from exc
 

@@ -4,17 +4,20 @@ Everything that is asked of pyiceberg, in one file: catalogs, and file systems w
 pyiceberg's own scan and commit are not used. Its planner refuses tables with equality deletes, its reader takes a
 manifest that is cut short for one that ends, its models drop what they do not know, and a statistics commit through
 it is neither retried nor possible on format version 3. What is used is what it does well: finding a catalog by name,
-and turning catalog properties into a file system.
+turning catalog properties into a file system, and reading a row filter and projecting it on partitions.
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from puffin.errors import (
+    ColumnNotFound,
     CommitUnknownError,
     ConflictError,
     CorruptMetadataError,
@@ -30,6 +33,7 @@ from puffin.errors import (
 if TYPE_CHECKING:
     import pyarrow.fs
     from pyiceberg.catalog import Catalog
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
 try:
@@ -152,6 +156,82 @@ def filesystem_for(properties: Mapping[str, str]) -> Callable[[str], pyarrow.fs.
         return io.fs_by_scheme(scheme, netloc)
 
     return resolve
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartitionTest:
+    """
+    What a row filter asks of the partitions of one spec.
+
+    Attributes:
+        field_ids: The partition fields that it looks at.
+        holds: Whether a partition may have rows that pass the filter, from the values of these fields in this order, as
+            `partition_tuples.value_from_json` has them.
+    """
+
+    field_ids: tuple[int, ...]
+    holds: Callable[[Sequence[Any]], bool]
+
+
+def partition_tests(
+    where: str, schema: Mapping[str, Any], specs: Mapping[int, Iterable[Mapping[str, Any]]]
+) -> dict[int, PartitionTest]:
+    """
+    A row filter projected on each partition spec, so that no partition fails that has a row which passes.
+
+    Args:
+        where: A filter in pyiceberg's grammar, over the columns of a schema.
+        schema: In the JSON form of appendix C.
+        specs: The fields of each spec by its id; those whose source column the schema lacks are not looked at.
+
+    Raises:
+        ColumnNotFound: The schema has no such column.
+        UsageError: The filter is none, or compares a column with what is not of its type.
+    """
+    from pyiceberg.expressions.parser import parse
+    from pyiceberg.expressions.visitors import bind
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import NestedField
+
+    fields = []
+    for field in schema["fields"]:
+        with contextlib.suppress(Exception):  # of a type that pyiceberg does not know, and has no literals of
+            fields.append(NestedField.model_validate(_optional(field)))
+    try:
+        expression, bound_to = parse(where), Schema(*fields)
+        bind(bound_to, expression, case_sensitive=True)
+        return {spec_id: _partition_test(expression, bound_to, spec) for spec_id, spec in specs.items()}
+    except Exception as exc:  # of pyparsing, or whatever it is that a literal is no value of its column
+        error = ColumnNotFound if str(exc).startswith("Could not find field") else UsageError
+        raise error(f"filter {where!r}: {one_line(exc)}") from exc
+
+
+def _partition_test(expression: Any, schema: Schema, spec: Iterable[Mapping[str, Any]]) -> PartitionTest:
+    from pyiceberg.expressions.visitors import bind, expression_evaluator, extract_field_ids, inclusive_projection
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.typedef import Record
+    from pyiceberg.types import NestedField
+
+    of_one_column = (field for field in spec if len(field.get("source-ids", ())) <= 1)
+    partition_spec = PartitionSpec(*(PartitionField(**f) for f in of_one_column if f["source-id"] in schema.field_ids))
+    projected = inclusive_projection(schema, partition_spec)(expression)
+    fields = [
+        NestedField(f.field_id, f.name, f.transform.result_type(schema.find_type(f.source_id)), required=False)
+        for f in partition_spec.fields
+    ]
+    wanted = extract_field_ids(bind(Schema(*fields), projected, case_sensitive=True))
+    looked_at = [field for field in fields if field.field_id in wanted]
+    evaluate = expression_evaluator(Schema(*looked_at), projected, case_sensitive=True)
+    return PartitionTest(tuple(field.field_id for field in looked_at), lambda values: evaluate(Record(*values)))
+
+
+def _optional(field: Mapping[str, Any]) -> dict[str, Any]:
+    """A field of a schema, and all in it, as one that may be null: as a required one in an optional struct may be."""
+    type_ = field["type"]
+    if isinstance(type_, Mapping) and type_.get("type") == "struct":
+        type_ = {**type_, "fields": [_optional(inner) for inner in type_["fields"]]}
+    return {**field, "required": False, "type": type_}
 
 
 def _http_status(exc: BaseException) -> int | None:

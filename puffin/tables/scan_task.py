@@ -28,7 +28,7 @@ class ContentFile:
     A data file or a delete file.
 
     Attributes:
-        partition: The partition tuple by partition field id, in JSON single-value form.
+        partition: The partition tuple by partition field id, in JSON single-value form; see `partition_tuples`.
         content_offset: Where a deletion vector stands in its Puffin file, in bytes; None for other files.
         equality_columns: What an equality delete file compares rows by, in the order of field ids; as the table has
             the columns now, or had them when they were dropped.

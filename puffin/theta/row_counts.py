@@ -176,7 +176,7 @@ class RowCountsBuilder:
             CorruptDataFileError: The array cannot hold values of the column type.
         """
         for hashes, rows in hash_rows(array, type_string):
-            self._tally.add(hashes, rows)
+            self.update_hashes(hashes, rows)
 
     def update_counted(self, values: pa.Array, rows: Rows, type_string: str) -> None:
         """
@@ -194,7 +194,11 @@ class RowCountsBuilder:
             UsageError: ``rows`` is not one number from 0 on for each value.
         """
         for hashes, counted in hash_counted(values, rows, type_string):
-            self._tally.add(hashes, counted)
+            self.update_hashes(hashes, counted)
+
+    def update_hashes(self, hashes: Hashes, rows: Rows | None = None) -> None:
+        """Count hashes as `hash_rows` and `hash_counted` give them: with the rows of each, or None for one each."""
+        self._tally.add(hashes, rows)
 
     def merge(self, row_counts: RowCounts) -> None:
         """Add the rows that others counted, with whatever limit."""

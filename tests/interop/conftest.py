@@ -53,7 +53,7 @@ class JavaBlob:
     codec: str | None
     properties: Mapping[str, str]
     payload: bytes
-    sketch: JavaSketch
+    sketch: JavaSketch | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,11 +63,16 @@ class JavaStatistics:
     path: str
     listed: Mapping[tuple[int, ...], Mapping[str, str]]
     file_properties: Mapping[str, str]
-    blobs: tuple[JavaBlob, ...]
+    every_blob: tuple[JavaBlob, ...]
+
+    @property
+    def blobs(self) -> tuple[JavaBlob, ...]:
+        """The sketches."""
+        return tuple(blob for blob in self.every_blob if blob.sketch is not None)
 
     @property
     def payloads(self) -> dict[int, bytes]:
-        """The uncompressed blobs by field id."""
+        """The uncompressed sketches by field id."""
         return {blob.fields[0]: blob.payload for blob in self.blobs}
 
 
@@ -99,8 +104,8 @@ def analyze_table(spark: SparkSession, open_table: Callable[[str], Table]) -> It
 
 @pytest.fixture(scope="session")
 def stored_payloads() -> Callable[..., dict[int, bytes]]:
-    """Reads with our own reader the uncompressed blobs, by field id, of an entry or of the only one a table has."""
-    from puffin.format import PuffinReader
+    """Reads with our own reader the uncompressed sketches, by field id, of an entry or of the only one a table has."""
+    from puffin.format import THETA_V1, PuffinReader
 
     def read(table: Table, entry: StatisticsEntry | None = None) -> dict[int, bytes]:
         if entry is None:
@@ -108,8 +113,8 @@ def stored_payloads() -> Callable[..., dict[int, bytes]]:
         sizes = {"file_size": entry.file_size_in_bytes, "footer_size": entry.file_footer_size_in_bytes}
         with table.store(entry.statistics_path).open_source(entry.statistics_path) as source:
             reader = PuffinReader(source, **sizes)
-            fields = [blob.fields[0] for blob in reader.file_metadata.blobs]
-            return dict(zip(fields, reader.read_all(), strict=True))
+            sketches = [blob for blob in reader.file_metadata.blobs if blob.type == THETA_V1]
+            return {b.fields[0]: payload for b, payload in zip(sketches, reader.read_all(sketches), strict=True)}
 
     return read
 
@@ -214,7 +219,7 @@ def _read_in_java(jvm: Any, io: Any, entry: Any) -> JavaStatistics:
             path=entry.path(),
             listed={tuple(blob.fields()): dict(blob.properties()) for blob in entry.blobMetadata()},
             file_properties=dict(metadata.properties()),
-            blobs=tuple(
+            every_blob=tuple(
                 _java_blob(jvm, pair.first(), pair.second()) for pair in _elements(reader.readAll(metadata.blobs()))
             ),
         )
@@ -225,9 +230,7 @@ def _read_in_java(jvm: Any, io: Any, entry: Any) -> JavaStatistics:
 def _java_blob(jvm: Any, metadata: Any, buffer: Any) -> JavaBlob:
     start = buffer.arrayOffset() + buffer.position()
     payload = bytes(buffer.array()[start : start + buffer.remaining()])
-    datasketches = jvm.org.apache.iceberg.shaded.org.apache.datasketches
-    memory = datasketches.memory.Memory.wrap(payload)
-    sketch = datasketches.theta.CompactSketch.wrap(memory)
+    is_sketch = metadata.type() == "apache-datasketches-theta-v1"
     return JavaBlob(
         type=metadata.type(),
         fields=tuple(metadata.inputFields()),
@@ -238,13 +241,20 @@ def _java_blob(jvm: Any, metadata: Any, buffer: Any) -> JavaBlob:
         codec=metadata.compressionCodec(),
         properties=dict(metadata.properties()),
         payload=payload,
-        sketch=JavaSketch(
-            estimate=sketch.getEstimate(),
-            retained=sketch.getRetainedEntries(True),
-            ordered=sketch.isOrdered(),
-            # From the heap: a wrapped sketch would hand back the bytes it was given.
-            image=bytes(datasketches.theta.CompactSketch.heapify(memory).toByteArray()),
-        ),
+        sketch=_java_sketch(jvm, payload) if is_sketch else None,
+    )
+
+
+def _java_sketch(jvm: Any, payload: bytes) -> JavaSketch:
+    datasketches = jvm.org.apache.iceberg.shaded.org.apache.datasketches
+    memory = datasketches.memory.Memory.wrap(payload)
+    sketch = datasketches.theta.CompactSketch.wrap(memory)
+    return JavaSketch(
+        estimate=sketch.getEstimate(),
+        retained=sketch.getRetainedEntries(True),
+        ordered=sketch.isOrdered(),
+        # From the heap: a wrapped sketch would hand back the bytes it was given.
+        image=bytes(datasketches.theta.CompactSketch.heapify(memory).toByteArray()),
     )
 
 

@@ -9,10 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from puffin.format import THETA_V1, Blob, PuffinWriter
+from puffin.format import PARTITION_SKETCHES_V1, THETA_V1, Blob, PuffinWriter
 from puffin.storage import FileSource, LocalStore
 from puffin.tables.base import TableState
+from puffin.tables.blob_properties import to_properties
 from puffin.tables.iceberg_metadata import parse_state
+from puffin.tables.partition_sketches import PartitionSketchesBuilder
+from puffin.tables.partition_tuples import PartitionKey
 from puffin.theta import ThetaSketch
 
 
@@ -115,6 +118,51 @@ def sketched(tmp_path: Path) -> Callable[..., dict[str, Any]]:
             "file-size-in-bytes": written.file_size,
             "file-footer-size-in-bytes": written.footer_size,
             "blob-metadata": [described(field_id, snapshot_id) for field_id in listed or sizes],
+        }
+
+    return make
+
+
+@pytest.fixture
+def by_partition(tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """
+    Makes the entry of a snapshot with a real file: by field id and partition key, the values of each partition.
+
+    Each field has its sketch and its partition sketches, of that snapshot or of another one that is given.
+    """
+
+    def make(
+        snapshot_id: int, values: Mapping[int, Mapping[PartitionKey, range]], *, of: int | None = None
+    ) -> dict[str, Any]:
+        path = tmp_path / f"{snapshot_id}.stats"
+        place = {"snapshot_id": snapshot_id if of is None else of, "sequence_number": 1}
+        listed = []
+        with path.open("wb") as file:
+            writer = PuffinWriter(file)
+            for field_id, partitions in values.items():
+                everything = pa.array([value for each in partitions.values() for value in each], pa.int64())
+                sketch = ThetaSketch.from_arrow(everything, "long")
+                properties = to_properties(sketch, "long", 12, partitions=len(partitions))
+                fields = (field_id,)
+                writer.add(
+                    Blob(type=THETA_V1, fields=fields, payload=sketch.to_bytes(), properties=properties, **place)
+                )
+                builder = PartitionSketchesBuilder(9)
+                for key, each in partitions.items():
+                    part = ThetaSketch.from_arrow(pa.array(each, pa.int64()), "long", 9)
+                    builder.add(key, part.theta, part.hashes)
+                payload = builder.compact().to_bytes()
+                writer.add(
+                    Blob(type=PARTITION_SKETCHES_V1, fields=fields, payload=payload, compression_codec="zstd", **place)
+                )
+                listed.append({**described(field_id, place["snapshot_id"]), "properties": properties})
+            written = writer.finish()
+        return {
+            "snapshot-id": snapshot_id,
+            "statistics-path": str(path),
+            "file-size-in-bytes": written.file_size,
+            "file-footer-size-in-bytes": written.footer_size,
+            "blob-metadata": listed,
         }
 
     return make

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from puffin.format import THETA_V1, BlobMetadata, RawBlob
+from puffin.format import PARTITION_SKETCHES_V1, ROW_COUNTS_V1, THETA_V1, BlobMetadata, RawBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
-from puffin.theta import ThetaSketch
-from stats_jobs.assemble import RetainedBlob, assemble, choose_retained, sketch_blobs, with_entries
+from puffin.tables.blob_properties import partitions_of
+from puffin.tables.partition_sketches import PartitionSketchesBuilder
+from puffin.theta import MAX_THETA, ThetaSketch
+from stats_jobs.assemble import RetainedBlob, assemble, choose_retained, companion_blobs, sketch_blobs, with_entries
 
 SNAPSHOT = Snapshot(10, None, 7, 0, "append", None)
 KLL = "presto-kll-sketch-bytes-v1"
@@ -65,6 +68,21 @@ def test_ndv_is_digits_and_the_properties_are_short(size):
     assert sum(len(key) + len(value) for key, value in blob.properties.items()) < 200
 
 
+def test_a_sketch_tells_of_sketches_by_partition_and_they_stand_in_the_footer_alone():
+    sketches = {i: ThetaSketch.from_arrow(pa.array(range(i), pa.int64()), "long") for i in (1, 2)}
+    builder = PartitionSketchesBuilder(9)
+    for i in range(3):
+        builder.add((0, str(i)), MAX_THETA, np.array([5], np.uint64))
+    partitions, columns = {2: builder.compact()}, [column(1), column(2)]
+    blobs = sketch_blobs(sketches, columns, SNAPSHOT, lg_k=12, codec=None, partitions=partitions)
+    blobs += companion_blobs(PARTITION_SKETCHES_V1, partitions, columns, SNAPSHOT)
+    assert [partitions_of(blob.properties) for blob in blobs] == [None, 3, None]
+    contents = assemble(blobs, [])
+    assert [(b.type, b.fields) for b in contents.blobs][2:] == [(PARTITION_SKETCHES_V1, (2,))]
+    assert [b.fields for b in contents.entries] == [(1,), (2,)]
+    assert contents.blobs[2].compression_codec == "zstd"
+
+
 # --- what stays ---------------------------------------------------------------------------------------------------
 
 
@@ -81,6 +99,15 @@ def test_fields_that_the_schema_lacks_go():
 def test_blobs_of_unknown_types_stay_beside_a_computed_one_of_the_same_field():
     unknown = raw(1, type_=KLL)
     assert kept(*retained(raw(1), unknown), computed=[1]) == [unknown]
+
+
+@pytest.mark.parametrize("type_", [ROW_COUNTS_V1, PARTITION_SKETCHES_V1])
+def test_what_is_ours_beside_a_sketch_stays_with_it(type_):
+    """Beside the sketch of other rows it would be taken for something of those."""
+    a, beside_a, b, beside_b, older = raw(1), raw(1, type_=type_), raw(2), raw(2, type_=type_), raw(2, snapshot_id=9)
+    of_older = raw(2, type_=type_, snapshot_id=9)
+    assert kept(*retained(a, beside_a, b, beside_b), computed=[1]) == [b, beside_b]
+    assert kept(*retained(b, beside_b), *retained(older, of_older)) == [b, beside_b]
 
 
 def test_blobs_about_no_field_stay_unless_they_are_sketches():

@@ -169,7 +169,8 @@ def test_a_uuid_sketch_is_built_on_only_if_it_is_ours(plan):
     assert plan((20, 20, ours("uuid")), edit=uuids)[0] == "added-files"
     basis, _, reason = plan((20, 20, JAVAS), edit=uuids)
     assert (basis, "uuid" in reason) == ("full", True)
-    assert plan((20, 20, JAVAS), edit=uuids, changes=NOTHING)[0] == "carried"
+    assert plan((20, 20, JAVAS), edit=uuids, changes=NOTHING)[0] == "full"  # it would be ours from then on
+    assert plan((30, 30, JAVAS), edit=uuids)[0] == "carried"
 
 
 def test_ancestry_decides_not_time(plan):

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pyarrow as pa
 import pytest
 
 from puffin.errors import CorruptDataFileError, FileNotFound, StorageError
 from puffin.tables.base import Column
 from puffin.tables.iceberg_changes import Changes
+from puffin.tables.partition_sketches import PartitionSketchesBuilder
 from puffin.tables.scan_task import ContentFile, FileScanTask
 from puffin.theta import RowCountsBuilder, ThetaSketch
 from stats_jobs.basis import ADDED, CARRIED, CHANGED, FULL, ColumnPlan
 from stats_jobs.compute import compute
-from stats_jobs.execute import Measure, Partial
+from stats_jobs.execute import Measure, Partial, merge_partitions
+from stats_jobs.partitions import PartitionPlan
 from stats_jobs.run import Run
 from stats_jobs.stored import StoredSketch
 
@@ -39,17 +43,28 @@ def task(name):
     return FileScanTask(file, (), 0, 10)
 
 
+def by_partition(*values):
+    """Of one partition."""
+    part = ThetaSketch.from_arrow(pa.array(values, pa.int64()), "long", 9)
+    builder = PartitionSketchesBuilder(9)
+    builder.add((0, "{}"), part.theta, part.hashes)
+    return builder.compact()
+
+
 class Files:
     """Reads scans from values in memory; a file is its values, or the error that reading it gives."""
 
     def __init__(self, **files) -> None:
         self.files = files
         self.runs = []
+        self.kinds = []
 
     def read(self, scans, measure):
         self.runs.append([([c.name for c in s.columns], [t.data_file.file_path for t in s.tasks], s.removed)
                           for s in scans])  # fmt: skip
+        self.kinds.append([([t.data_file.file_path for t in s.tasks], s.whole, s.by_partition) for s in scans])
         found = {False: {}, True: {}}
+        partitions = {}
         rows = 0
         for scan in scans:
             values = []
@@ -60,8 +75,15 @@ class Files:
                 values += content
             rows += len(values)
             tally = counts(values) if measure.row_counts else sketch(values)
-            found[scan.removed] |= {column.field_id: tally for column in scan.columns}
-        return Run(Partial(found[False], found[True], rows, 7), 0.5)
+            for column in scan.columns:
+                if scan.whole:
+                    known = found[scan.removed].get(column.field_id)
+                    found[scan.removed][column.field_id] = tally if known is None else measure.merge(known, tally)
+                if scan.by_partition:
+                    part = by_partition(*values)
+                    known = partitions.get(column.field_id)
+                    partitions[column.field_id] = part if known is None else merge_partitions(known, part)
+        return Run(Partial(found[False], found[True], rows, 7, partitions), 0.5)
 
 
 def plan(column, basis, base=None, added=(), removed=()):
@@ -75,8 +97,8 @@ def counted(values):
     return StoredSketch(sketch(values), counts(values))
 
 
-def run(plans, files, measure=COUNTS, all_files=("all",)):
-    return compute(plans, files, lambda: tuple(map(task, all_files)), measure)
+def run(plans, files, measure=COUNTS, all_files=("all",), partitions=None):
+    return compute(plans, files, lambda: tuple(map(task, all_files)), measure, partitions)
 
 
 def test_what_came_is_added_and_what_went_is_subtracted():
@@ -152,3 +174,60 @@ def test_a_storage_that_fails_is_no_reason_to_read_more():
     with pytest.raises(StorageError, match="no answer"):
         run([plan(A, ADDED, counted([1]), ["new"])], files)
     assert len(files.runs) == 1
+
+
+# --- by partition -------------------------------------------------------------------------------------------------
+
+
+def parts(*names, base=None, base_id=None):
+    return PartitionPlan(9, tuple(map(task, names)), base, base_id)
+
+
+def test_a_file_is_read_once_for_the_column_and_for_its_partition():
+    """Others are read for one of the two alone, and rows that are subtracted for no partition."""
+    files = Files(new=[7], both=[8], old=[1], left=[2])
+    base = by_partition(5)
+    done = run([plan(A, CHANGED, counted([1, 2]), ["new", "both"], ["old"])], files,
+               partitions={1: parts("both", "left", base=base, base_id=10)})  # fmt: skip
+    assert files.kinds == [
+        [(["new"], True, False), (["both"], True, True), (["left"], False, True), (["old"], True, False)]
+    ]
+    assert done.columns[0].sketch == sketch([2, 7, 8])
+    assert done.partitions == {1: by_partition(2, 5, 8)}
+    assert done.files_read == 4
+
+
+def test_of_a_file_of_which_few_rows_are_read_its_partition_takes_all():
+    few = dataclasses.replace(task("same"), deleted_by=())
+    files = Files(same=[3])
+    column_plan = ColumnPlan(A, CHANGED, counted([1]), 10, Changes((few,), ()))
+    run([column_plan], files, partitions={1: parts("same")})
+    assert files.kinds == [[(["same"], True, False), (["same"], False, True)]]
+
+
+def test_columns_without_sketches_by_partition_are_read_without():
+    files = Files(all=[1])
+    done = run([plan(A, FULL), plan(B, FULL)], files, partitions={2: parts("all")})
+    assert files.kinds == [[(["all"], True, False), (["all"], True, True)]]
+    assert done.partitions == {2: by_partition(1)}
+
+
+def test_what_is_carried_by_partition_is_not_read():
+    files = Files()
+    done = run([plan(A, CARRIED, counted([1]))], files, partitions={1: parts(base=by_partition(1), base_id=10)})
+    assert (done.partitions, files.kinds) == ({1: by_partition(1)}, [[]])
+
+
+def test_a_column_that_is_computed_anew_keeps_its_partitions():
+    files = Files(old=[9], live=[4], all=[1, 2])
+    done = run([plan(A, CHANGED, counted([1, 2]), [], ["old"])], files, partitions={1: parts("live")})
+    assert (done.columns[0].basis, done.partitions) == (FULL, {1: by_partition(4)})
+    assert files.kinds[1] == [(["all"], True, False)]
+
+
+def test_where_a_file_cannot_be_read_partitions_are_computed_anew_too():
+    files = Files(old=FileNotFound("old: gone"), all=[1, 2])
+    done = run([plan(A, CHANGED, counted([1, 2]), [], ["old"])], files,
+               partitions={1: parts(base=by_partition(5), base_id=10)})  # fmt: skip
+    assert done.partitions == {1: by_partition(1, 2)}
+    assert files.kinds[1] == [(["all"], True, True)]

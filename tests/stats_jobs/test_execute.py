@@ -37,14 +37,14 @@ def file_of(tmp_path):
     return write
 
 
-def task_of(path):
+def task_of(path, partition=None):
     size = path.stat().st_size
     file = ContentFile(
         content="DATA",
         file_path=str(path),
         file_format="PARQUET",
         spec_id=0,
-        partition={},
+        partition=partition or {},
         record_count=1,
         file_size_in_bytes=size,
     )
@@ -167,3 +167,65 @@ def test_a_failure_of_either_is_a_failure_of_both():
     fine, failed = Partial({1: sketch}, {}, 1, 1), Partial(failure=CorruptDataFileError("x"))
     for pair in ((fine, failed), (failed, fine)):
         assert merge_partials(*pair, measure=SKETCHES) is failed
+
+
+# --- by partition -------------------------------------------------------------------------------------------------
+
+BY_PARTITION = Measure(12, row_counts=True, partition_lg_k=9)
+
+
+@pytest.fixture
+def partitioned(file_of, tmp_path):
+    """Writes a file of a partition, with values of column a, and returns the task that reads it."""
+
+    def write(name, value, a):
+        file_of(name, a, ["x"] * len(a))
+        return task_of(tmp_path / name, {"1000": value})
+
+    return write
+
+
+def values_of(partial, value, field_id=1):
+    return partial.partitions[field_id].union(lambda key: key == (0, f'{{"1000":{value}}}'))
+
+
+@pytest.mark.parametrize("row_counts", [True, False])
+def test_each_partition_has_the_sketch_of_its_files(partitioned, row_counts):
+    measure = Measure(12, row_counts=row_counts, partition_lg_k=9)
+    tasks = [partitioned("1", 7, range(2000)), partitioned("2", 8, range(10)), partitioned("3", 7, range(1500, 3000))]
+    partial = read(*tasks, measure=measure)
+    assert values_of(partial, 7) == ThetaSketch.from_arrow(pa.array(range(3000)), "long", 9)
+    assert values_of(partial, 8) == ThetaSketch.from_arrow(pa.array(range(10)), "long", 9)
+    assert partial.partitions[2].keys == partial.partitions[1].keys
+    assert values_of(partial, 7, field_id=2).ndv == 1
+    assert partial.added == read(*tasks, measure=Measure(12, row_counts=row_counts)).added
+
+
+def test_partitions_merge_like_columns(partitioned):
+    tasks = [partitioned(str(i), i % 2, range(i * 400, i * 400 + 900)) for i in range(4)]
+    parts = [read(task, measure=BY_PARTITION) for task in tasks]
+    merged = functools.reduce(functools.partial(merge_partials, measure=BY_PARTITION), parts)
+    assert merged == read(*tasks, measure=BY_PARTITION)
+    assert pickle.loads(pickle.dumps(merged)) == merged
+
+
+def test_a_partition_whose_files_have_no_rows_is_none(partitioned):
+    partial = read(partitioned("1", 7, []), partitioned("2", 8, [1]), measure=BY_PARTITION)
+    assert partial.partitions[1].keys == ((0, '{"1000":8}'),)
+
+
+def test_a_column_that_is_null_everywhere_has_its_partitions(partitioned):
+    partial = read(partitioned("1", 7, [None, None]), measure=BY_PARTITION)
+    assert values_of(partial, 7).empty
+    assert len(partial.partitions[1].keys) == 1
+
+
+def test_partitions_alone_need_no_count_of_rows(partitioned):
+    """A dictionary page is enough for them, and the column as a whole has no part in it."""
+    alone = BY_PARTITION.only(whole=False, by_partition=True)
+    task = partitioned("1", 7, list(range(50)) * 100)
+    partial, everything = read(task, measure=alone), read(task, measure=BY_PARTITION)
+    assert partial.partitions == everything.partitions
+    assert (partial.added, partial.removed) == ({}, {})
+    assert partial.bytes_read < everything.bytes_read
+    assert read(task, measure=BY_PARTITION.only(whole=True, by_partition=False)).partitions == {}

@@ -88,9 +88,9 @@ def test_a_large_file_is_split_for_every_core():
 
 def test_larger_work_is_a_few_batches_for_each_core():
     """So that a slow one can be made up for; small work is one, since a task costs something by itself."""
-    sizes = {1: 4, 127: 4, 256: 8, 1_000: 12}
+    sizes = {1: 4, 511: 4, 1024: 8, 2_000: 12}
     for mib, expected in sizes.items():
-        files = [task(mib * MIB // 4, f"{i}", range(4, mib * MIB // 4, 4 * MIB)) for i in range(16)]
+        files = [task(mib * MIB // 4, f"{i}", range(4, mib * MIB // 4, 8 * MIB)) for i in range(16)]
         assert len(batches_of(files, parallelism=4)) == expected, mib
 
 

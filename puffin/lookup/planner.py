@@ -8,12 +8,15 @@ read fetches the footer, since both sizes are known, and one more the sketches, 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from puffin.errors import PuffinError
-from puffin.format import THETA_V1, BlobMetadata, PuffinReader
-from puffin.lookup.answer import ColumnAnswer, TableAnswer
+from puffin.format import THETA_V1
+from puffin.lookup.answer import ColumnAnswer, PartitionMatch, TableAnswer
+from puffin.lookup.partition_filter import PartitionFilter
+from puffin.lookup.partitions import answer_partitions
 from puffin.lookup.resolve import resolve, staleness
+from puffin.lookup.stored import read_blobs
 from puffin.tables.base import BlobEntry, Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.blob_properties import Distinct, from_properties
 from puffin.tables.load import Table, load_table
@@ -28,6 +31,8 @@ def ndv(
     ref: str | None = None,
     as_of_ms: int | None = None,
     max_staleness: int | None = None,
+    partitions: Sequence[str] = (),
+    where: str | None = None,
     catalog: str | None = None,
     catalog_properties: Mapping[str, str] | None = None,
 ) -> TableAnswer:
@@ -41,33 +46,50 @@ def ndv(
             ``as_of_ms`` milliseconds after the epoch. None of them: the current one.
         max_staleness: How many snapshots may have changed the rows since statistics were computed for them to
             count; by default any number.
+        partitions: Only the rows of these partitions, as `puffin.lookup.partition_filter.PartitionFilter` names them;
+            this and ``where`` take statistics that were computed by partition, from their file.
+        where: Only the rows of partitions that may have rows which pass this filter.
 
     Returns:
         An answer for each column; one without statistics is there, and says that they are missing.
 
     Raises:
-        NotFoundError: There is no such table, snapshot or column.
+        NotFoundError: There is no such table, snapshot, column or partition field.
+        UsageError: A partition or the filter cannot be understood.
         CorruptMetadataError: The table's metadata cannot be understood.
         StorageError: The storage or the catalog does not answer.
+        MissingDependencyError: There is a filter or a catalog, and pyiceberg is not installed.
     """
     loaded = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
     selector = SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
-    return lookup(loaded, columns, selector, max_staleness=max_staleness)
+    return lookup(loaded, columns, selector, max_staleness=max_staleness, partitions=partitions, where=where)
 
 
 def lookup(
-    table: Table, columns: Sequence[str] | None, selector: SnapshotSelector, *, max_staleness: int | None = None
+    table: Table,
+    columns: Sequence[str] | None,
+    selector: SnapshotSelector,
+    *,
+    max_staleness: int | None = None,
+    partitions: Sequence[str] = (),
+    where: str | None = None,
 ) -> TableAnswer:
     """As `ndv`, for a table that is at hand."""
     state = table.load()
     snapshot = state.select_snapshot(selector)
     chosen = state.select_columns(None if columns is None else tuple(columns))
+    is_meant = PartitionFilter(state, partitions, where) if partitions or where is not None else None
+    match = None if is_meant is None else PartitionMatch(None, None)
     if snapshot is None:
-        return TableAnswer(table.name, state.format, None, tuple(ColumnAnswer.missing(c) for c in chosen))
-    answers = answer_columns(table, state, snapshot, chosen)
+        missing = tuple(ColumnAnswer.missing(column) for column in chosen)
+        return TableAnswer(table.name, state.format, None, missing, match)
+    if is_meant is None:
+        answers = answer_columns(table, state, snapshot, chosen)
+    else:
+        answers, match = answer_partitions(table.store, state, snapshot, chosen, is_meant)
     if max_staleness is not None:
         answers = tuple(_fresh_or_missing(state, snapshot, answer, max_staleness) for answer in answers)
-    return TableAnswer(table.name, state.format, snapshot.snapshot_id, answers)
+    return TableAnswer(table.name, state.format, snapshot.snapshot_id, answers, match)
 
 
 def answer_columns(
@@ -105,26 +127,12 @@ class _StoredSketches:
 
     def _read(self, entry: StatisticsEntry) -> dict[tuple[int, ...], Distinct]:
         asked = {b.fields for b in entry.blobs if b.fields in self._fields and from_properties(b.properties) is None}
-        path = entry.statistics_path
-        try:
-            with self._table.store(path).open_source(path) as source:
-                reader = PuffinReader(
-                    source, file_size=entry.file_size_in_bytes, footer_size=entry.file_footer_size_in_bytes
-                )
-                stored = [b for b in reader.file_metadata.blobs if b.type == THETA_V1 and b.fields in asked]
-                return {blob.fields: distinct for blob, distinct in _read_sketches(reader, stored)}
-        except PuffinError:
-            return {}
-
-
-def _read_sketches(reader: PuffinReader, blobs: Sequence[BlobMetadata]) -> Iterator[tuple[BlobMetadata, Distinct]]:
-    try:
-        payloads = reader.read_all(blobs)
-    except PuffinError:
-        if len(blobs) > 1:  # one broken blob does not speak for its neighbours
-            for blob in blobs:
-                yield from _read_sketches(reader, [blob])
-        return
-    for blob, payload in zip(blobs, payloads, strict=True):
+        found = {}
         with contextlib.suppress(PuffinError):
-            yield blob, Distinct.nominal(ThetaSketch.from_bytes(payload).ndv)
+            for blob, payload in read_blobs(
+                self._table.store, entry, lambda b: b.type == THETA_V1 and b.fields in asked
+            ):
+                if isinstance(payload, bytes):
+                    with contextlib.suppress(PuffinError):
+                        found[blob.fields] = Distinct.nominal(ThetaSketch.from_bytes(payload).ndv)
+        return found

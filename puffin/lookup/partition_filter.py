@@ -1,0 +1,135 @@
+"""
+Which partitions are meant: by their names, by a row filter, or by both.
+
+A name is compared with partition tuples. A filter is projected on each partition spec, so that partitions are left out
+only if none of their rows can pass: what is left is an upper view of the rows that the filter means.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import unquote
+
+from puffin.errors import NotFoundError, UsageError
+from puffin.tables.base import TableState
+from puffin.tables.iceberg_metadata import current_schema, partition_specs
+from puffin.tables.iceberg_transforms import result_type, source_types, to_partition_value
+from puffin.tables.partition_tuples import PartitionKey, tuple_types, value_from_json, value_to_json
+
+if TYPE_CHECKING:
+    from puffin.tables.iceberg_sdk import PartitionTest
+
+_Spec: TypeAlias = Sequence[Mapping[str, Any]]
+_Wanted: TypeAlias = Mapping[int, Mapping[str, str]]  # by spec id, the JSON that fields have to have, by field id
+
+
+class PartitionFilter:
+    """
+    Tells which partitions are meant.
+
+    Args:
+        partitions: Names such as ``"day=2024-01-02"`` or ``"a=1/b=2"``: a partition is meant that agrees with one of
+            them in all fields that it has. Fields are those of any partition spec of the table; values are written as
+            in the paths of data files, ``%2F`` for a slash. None names all partitions.
+        where: A row filter, in pyiceberg's grammar; a partition is meant that may have a row which passes.
+
+    Raises:
+        NotFoundError: No partition spec has the fields of a name, or the current schema a column of the filter.
+        UsageError: A name or the filter cannot be understood.
+        MissingDependencyError: There is a filter, and pyiceberg is not installed.
+    """
+
+    def __init__(self, state: TableState, partitions: Sequence[str] = (), where: str | None = None) -> None:
+        types = source_types(state.document)
+        specs = partition_specs(state.document)
+        self._types = {spec_id: tuple_types(spec, types) for spec_id, spec in specs.items()}
+        known = {
+            spec_id: [field for field in spec if field["field-id"] in self._types[spec_id]]
+            for spec_id, spec in specs.items()
+        }
+        self._named = [_named(text, known, types) for text in partitions]
+        self._tests: Mapping[int, PartitionTest] = {}
+        if where is not None:
+            from puffin.tables.iceberg_sdk import partition_tests
+
+            self._tests = partition_tests(where, current_schema(state.document), known)
+        self._passes: dict[tuple[Any, ...], bool] = {}
+        self._known: dict[PartitionKey, bool] = {}
+
+    def __call__(self, key: PartitionKey) -> bool:
+        """
+        Whether a partition is meant; asked again and again it is told without thinking.
+
+        Raises:
+            CorruptMetadataError: The partition tuple has a value of another type than its field.
+        """
+        if key not in self._known:
+            spec_id, text = key
+            partition = json.loads(text)
+            self._known[key] = self._is_named(spec_id, partition) and self._may_pass(spec_id, partition)
+        return self._known[key]
+
+    def _is_named(self, spec_id: int, partition: Mapping[str, Any]) -> bool:
+        return not self._named or any(
+            spec_id in named
+            and all(f in partition and json.dumps(partition[f]) == value for f, value in named[spec_id].items())
+            for named in self._named
+        )
+
+    def _may_pass(self, spec_id: int, partition: Mapping[str, Any]) -> bool:
+        test = self._tests.get(spec_id)
+        if test is None or any(str(field_id) not in partition for field_id in test.field_ids):
+            return True  # no filter, or nothing to tell by
+        values = tuple(partition[str(field_id)] for field_id in test.field_ids)
+        if (spec_id, values) not in self._passes:
+            types = self._types[spec_id]
+            typed = [value_from_json(types[f], value) for f, value in zip(test.field_ids, values, strict=True)]
+            self._passes[spec_id, values] = test.holds(typed)
+        return self._passes[spec_id, values]
+
+
+def _named(name: str, specs: Mapping[int, _Spec], types: Mapping[int, str]) -> _Wanted:
+    """What a name asks of the partitions of each spec that has all of its fields."""
+    asked = dict(_assignments(name))
+    found: dict[int, dict[str, str]] = {}
+    wrong: UsageError | None = None
+    for spec_id, spec in specs.items():
+        fields = {field["name"]: field for field in spec}
+        if asked.keys() <= fields.keys():
+            try:
+                found[spec_id] = {
+                    str(fields[field]["field-id"]): _json_of(fields[field], types, text)
+                    for field, text in asked.items()
+                }
+            except UsageError as exc:
+                wrong = exc  # in another spec a field of this name may be of another type
+    if found:
+        return found
+    if wrong is not None:
+        raise UsageError(f"partition {name!r}: {wrong}") from wrong
+    known = sorted({field["name"] for spec in specs.values() for field in spec})
+    together = " together" if set(known) >= asked.keys() else ""
+    raise NotFoundError(
+        f"partition {name!r}: no partition spec has {', '.join(asked)}{together}; "
+        f"the partition fields are {', '.join(known) or 'none'}"
+    )
+
+
+def _assignments(name: str) -> list[tuple[str, str]]:
+    assignments = []
+    for part in name.split("/"):
+        field, equals, text = part.partition("=")
+        if not field or not equals:
+            raise UsageError(f"partition {name!r}: expected FIELD=VALUE, or several with / between, found {part!r}")
+        assignments.append((unquote(field), unquote(text)))
+    if len({field for field, _ in assignments}) < len(assignments):
+        raise UsageError(f"partition {name!r}: expected each field once")
+    return assignments
+
+
+def _json_of(field: Mapping[str, Any], types: Mapping[int, str], text: str) -> str:
+    transform, source_type = field["transform"], types[field["source-id"]]
+    value = to_partition_value(transform, source_type, text)
+    return json.dumps(value_to_json(result_type(transform, source_type), value))

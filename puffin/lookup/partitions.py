@@ -1,0 +1,115 @@
+"""
+The NDV of some partitions: the union of their sketches.
+
+The columns of a table have the sketches of its partitions beside theirs, in the statistics file alone. A property of
+the sketch that table metadata lists says that they are there, so that no file is opened in vain. A file or blob that
+cannot be read leaves the question to an older one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from puffin.errors import CorruptError, PuffinError
+from puffin.format import PARTITION_SKETCHES_V1, BlobMetadata
+from puffin.lookup.answer import ANCESTOR, SNAPSHOT, ColumnAnswer, PartitionMatch
+from puffin.lookup.resolve import Ancestry, KnownBlob
+from puffin.lookup.stored import read_blobs
+from puffin.storage import Store
+from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry, TableState
+from puffin.tables.blob_properties import Distinct, partitions_of
+from puffin.tables.partition_sketches import PartitionSketches
+from puffin.tables.partition_tuples import PartitionKey
+
+_Payloads: TypeAlias = Mapping[tuple[tuple[int, ...], int], bytes | PuffinError]  # by the fields and snapshot of blobs
+
+
+def answer_partitions(
+    store_for: Callable[[str], Store],
+    state: TableState,
+    snapshot: Snapshot,
+    columns: Sequence[Column],
+    is_meant: Callable[[PartitionKey], bool],
+) -> tuple[tuple[ColumnAnswer, ...], PartitionMatch]:
+    """
+    The answer for each column, in the order asked, and how many partitions it is about.
+
+    These are counted where the sketches of the nearest rows are, if columns have them of different snapshots.
+    """
+    ancestry = Ancestry(state, snapshot)
+    stored = StoredPartitionSketches(store_for, [column.field_id for column in columns])
+    answers = []
+    match, nearest = PartitionMatch(None, None), None
+    for column in columns:
+        found = _nearest(ancestry, column, stored)
+        if found is None:
+            answers.append(ColumnAnswer.missing(column))
+            continue
+        known, sketches = found
+        source = SNAPSHOT if known.age == 0 else ANCESTOR
+        distinct = Distinct.of(sketches.union(is_meant))
+        answers.append(ColumnAnswer(column, distinct, known.blob.snapshot_id, source))
+        if nearest is None or known.age < nearest:
+            nearest, match = known.age, PartitionMatch(sum(map(is_meant, sketches.keys)), len(sketches.keys))
+    return tuple(answers), match
+
+
+class StoredPartitionSketches:
+    """
+    Reads the partition sketches of some columns from the files of statistics entries, each file once.
+
+    Args:
+        field_ids: Of the columns that will be asked for.
+    """
+
+    def __init__(self, store_for: Callable[[str], Store], field_ids: Sequence[int]) -> None:
+        self._store_for = store_for
+        self._fields = {(field_id,) for field_id in field_ids}
+        self._known: dict[str, _Payloads | PuffinError] = {}
+
+    def read(self, entry: StatisticsEntry, blob: BlobEntry) -> PartitionSketches:
+        """
+        The partition sketches beside the sketch that an entry's blob describes, of the same rows.
+
+        Raises:
+            PuffinError: The file or the blob cannot be read, or is not what the entry says.
+        """
+        path = entry.statistics_path
+        if path not in self._known:
+            self._known[path] = self._read_file(entry)
+        payloads = self._known[path]
+        if isinstance(payloads, PuffinError):
+            raise payloads
+        payload = payloads.get((blob.fields, blob.snapshot_id))
+        if payload is None:
+            raise CorruptError(f"{path}: expected partition sketches of field {blob.fields[0]}, found none")
+        try:
+            if isinstance(payload, PuffinError):
+                raise payload
+            return PartitionSketches.from_bytes(payload)
+        except CorruptError as exc:
+            raise CorruptError(f"{path}: field {blob.fields[0]}: {exc}") from exc
+
+    def _read_file(self, entry: StatisticsEntry) -> _Payloads | PuffinError:
+        def is_wanted(blob: BlobMetadata) -> bool:
+            return blob.type == PARTITION_SKETCHES_V1 and blob.fields in self._fields
+
+        try:
+            return {(b.fields, b.snapshot_id): found for b, found in read_blobs(self._store_for, entry, is_wanted)}
+        except CorruptError as exc:
+            return CorruptError(f"{entry.statistics_path}: {exc}")
+        except PuffinError as exc:
+            return exc
+
+
+def _nearest(
+    ancestry: Ancestry, column: Column, stored: StoredPartitionSketches
+) -> tuple[KnownBlob, PartitionSketches] | None:
+    for known in ancestry.blobs_of(column.field_id):
+        if partitions_of(known.blob.properties) is not None:
+            try:
+                return known, stored.read(known.entry, known.blob)
+            except PuffinError:
+                continue
+    return None

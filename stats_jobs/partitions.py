@@ -1,0 +1,200 @@
+"""
+Sketches by partition: what those of each column can be built on, and which files have to be read for them.
+
+Sketches cannot forget, but a partition is small: one that lost rows is read again, its live files and no others. One
+that only got rows is joined with them, and one that is as it was stays. A compaction changes no rows; but where the
+partition spec has changed it may write them into other partitions, and then all that it touched is read again.
+
+Their size follows from the number of partitions. When that grows, larger sketches are cut to what smaller ones would
+have been. When it shrinks a little they stay as they are, so that a table whose partitions come and go is not read anew
+each time it passes a boundary.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import logging
+from collections.abc import Mapping, Sequence
+
+from puffin.errors import PuffinError, UsageError
+from puffin.lookup.partitions import StoredPartitionSketches
+from puffin.lookup.resolve import Ancestry, KnownBlob
+from puffin.tables.base import Column, Snapshot, TableState
+from puffin.tables.blob_properties import partitions_of, type_of
+from puffin.tables.iceberg_difference import difference_of_snapshots
+from puffin.tables.iceberg_metadata import partition_specs
+from puffin.tables.iceberg_transforms import source_types
+from puffin.tables.partition_sketches import PartitionSketches, PartitionSketchesBuilder, lg_k_for
+from puffin.tables.partition_tuples import PartitionKey, partition_key, tuple_types
+from puffin.tables.scan_task import FileScanTask
+from puffin.theta.value_type import hashes_alike
+from stats_jobs.files import SnapshotFiles
+
+_log = logging.getLogger(__name__)
+
+_REPLACE = "replace"
+_TOLERANCE = 1  # of lg_k, by which sketches may be smaller than they should be
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartitionPlan:
+    """
+    How the sketches of a column's partitions come about.
+
+    Attributes:
+        lg_k: Base-2 logarithm of the nominal entries of each.
+        tasks: The files to read for them, all of which the snapshot has.
+        base: The sketches to join with what is read; None if all are computed.
+        base_id: The snapshot that these are of.
+        stale: Partitions of which the base no longer holds.
+    """
+
+    lg_k: int
+    tasks: tuple[FileScanTask, ...]
+    base: PartitionSketches | None = None
+    base_id: int | None = None
+    stale: frozenset[PartitionKey] = frozenset()
+
+    def in_full(self, all_files: tuple[FileScanTask, ...]) -> PartitionPlan:
+        """The same sketches, computed from every file of the snapshot."""
+        return PartitionPlan(self.lg_k, all_files)
+
+    def sketches(self, read: PartitionSketches | None) -> PartitionSketches:
+        """What the plan comes to, with what its files amount to."""
+        builder = PartitionSketchesBuilder(self.lg_k)
+        if self.base is not None:
+            builder.merge(self.base, without=self.stale)
+        if read is not None:
+            builder.merge(read)
+        return builder.compact()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartitionPlans:
+    """
+    The plan of each column, by field id.
+
+    Attributes:
+        kept: Where there are no plans, how many partitions have sketches of this snapshot already; None if none has.
+        reason: Why there are no plans, if none can be made.
+    """
+
+    by_field: Mapping[int, PartitionPlan]
+    kept: int | None = None
+    reason: str | None = None
+
+
+def plan_partitions(
+    files: SnapshotFiles, columns: Sequence[Column], stored: StoredPartitionSketches | None
+) -> PartitionPlans:
+    """
+    The plans of columns that are to have sketches by partition.
+
+    Args:
+        stored: What earlier runs have stored; None to build on nothing.
+
+    Returns:
+        No plans for a table that was never partitioned, and for one that has too many partitions.
+
+    Raises:
+        PuffinError: The files of the snapshot cannot be told.
+    """
+    types = source_types(files.state.document)
+    if not any(tuple_types(spec, types) for spec in partition_specs(files.state.document).values()):
+        return PartitionPlans({}, reason="the table is not partitioned")
+    planner = _Planner(files, stored)
+    try:
+        return PartitionPlans({column.field_id: planner.plan(column) for column in columns})
+    except UsageError as exc:
+        _log.warning("no sketches by partition: %s", exc)
+        return PartitionPlans({}, reason=str(exc))
+
+
+def partitions_kept(state: TableState, snapshot: Snapshot, columns: Sequence[Column]) -> int | None:
+    """How many partitions of this snapshot have sketches already; None if a column lacks them."""
+    entry = state.statistics.get(snapshot.snapshot_id)
+    blobs = [None if entry is None else entry.sketch_of(column.field_id) for column in columns]
+    kept = [None if b is None or b.snapshot_id != snapshot.snapshot_id else partitions_of(b.properties) for b in blobs]
+    counts = [count for count in kept if count is not None]
+    return max(counts, default=0) if len(counts) == len(kept) else None
+
+
+class _Planner:
+    def __init__(self, files: SnapshotFiles, stored: StoredPartitionSketches | None) -> None:
+        self._files = files
+        self._stored = stored
+        self._ancestry = Ancestry(files.state, files.snapshot)
+        self._read_since = functools.cache(self._plan_reading)
+        self._in_full = functools.cache(self._plan_in_full)
+
+    def plan(self, column: Column) -> PartitionPlan:
+        for known in self._ancestry.blobs_of(column.field_id):
+            if self._stored is not None and partitions_of(known.blob.properties) is not None:
+                try:
+                    return self._plan_on(column, known, self._stored)
+                except _Unfit as unfit:
+                    _log.info("column %s: partitions are read in full: %s", column.name, unfit)
+                except UsageError:
+                    raise  # there are too many partitions, whatever they are built on
+                except PuffinError as exc:
+                    _log.warning("column %s: earlier sketches by partition cannot be built on: %s", column.name, exc)
+        return self._in_full()
+
+    def _plan_on(self, column: Column, known: KnownBlob, stored: StoredPartitionSketches) -> PartitionPlan:
+        if known.snapshot is None:
+            raise _Unfit("the snapshot of its earlier sketches by partition has expired, or is of another branch")
+        hashed = type_of(known.blob.properties)
+        if hashed is None or not hashes_alike(hashed, column.type):
+            raise _Unfit(f"the earlier sketches by partition are of type {hashed}, the column of type {column.type}")
+        reading = self._read_since(known.snapshot)
+        base = stored.read(known.entry, known.blob)
+        wanted = lg_k_for((set(base.keys) - reading.stale) | reading.partitions)
+        if base.lg_k < wanted - _TOLERANCE:
+            raise _Unfit(f"the earlier sketches by partition have lg-k {base.lg_k}, so many partitions have {wanted}")
+        return PartitionPlan(min(base.lg_k, wanted), reading.tasks, base, known.snapshot.snapshot_id, reading.stale)
+
+    def _plan_in_full(self) -> PartitionPlan:
+        return PartitionPlan(lg_k_for({_partition_of(task) for task in self._files.tasks}), self._files.tasks)
+
+    def _plan_reading(self, base: Snapshot) -> _Reading:
+        changes = self._files.changes_since(base)
+        stale = frozenset(map(_partition_of, changes.removed)) | self._moved_since(base)
+        tasks = [task for task in changes.added if _partition_of(task) not in stale]
+        if stale:
+            tasks += [task for task in self._files.tasks if _partition_of(task) in stale]
+        return _Reading(tuple(tasks), frozenset(map(_partition_of, tasks)), stale)
+
+    def _moved_since(self, base: Snapshot) -> frozenset[PartitionKey]:
+        """The partitions that rows have left or entered without changing, by compactions across partition specs."""
+        state = self._files.state
+        if len(partition_specs(state.document)) < 2:
+            return frozenset()
+        ancestors = state.ancestors(self._files.snapshot.snapshot_id)
+        since = list(itertools.takewhile(lambda snapshot: snapshot != base, ancestors))
+        moved: set[PartitionKey] = set()
+        for later, earlier in itertools.pairwise([*since, base]):
+            if later.operation == _REPLACE:
+                difference = difference_of_snapshots(state, earlier, later, self._files.io_properties)
+                rewritten = difference.before + difference.after
+                if len({task.data_file.spec_id for task in rewritten}) > 1:
+                    moved.update(map(_partition_of, rewritten))
+        return frozenset(moved)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Reading:
+    """What has to be read on top of sketches of an ancestor, the partitions it is of, and those that do not hold."""
+
+    tasks: tuple[FileScanTask, ...]
+    partitions: frozenset[PartitionKey]
+    stale: frozenset[PartitionKey]
+
+
+def _partition_of(task: FileScanTask) -> PartitionKey:
+    return partition_key(task.data_file.spec_id, task.data_file.partition)
+
+
+class _Unfit(Exception):
+    """Earlier sketches are there and cannot be built on; the message is the reason that is logged."""

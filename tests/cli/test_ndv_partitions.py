@@ -1,0 +1,90 @@
+"""``puffin ndv`` of some partitions: what it prints, and what a wrong call is told."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+import puffin as library
+from puffin.tables.commit import commit_statistics
+from puffin.tables.load import load_table
+from puffin.tables.partition_sketches import PartitionSketchesBuilder
+from puffin.tables.partition_tuples import partition_key
+from puffin.theta import ThetaSketch
+from stats_jobs.draft import StatisticsDraft
+
+FIELD = {"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}
+
+
+@pytest.fixture
+def table(tmp_path, table_document):
+    """The path of a table with partitions b = 0 to 3 and a hundred values of a in each, and sketches of these."""
+    document = table_document(tmp_path, **{"partition-specs": [{"spec-id": 0, "fields": [FIELD]}]})
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
+    loaded = load_table(str(tmp_path))
+    state = loaded.load()
+    builder = PartitionSketchesBuilder(9)
+    for value in range(4):
+        part = ThetaSketch.from_arrow(pa.array(range(value * 100, value * 100 + 100)), "long")
+        builder.add(partition_key(0, {"1000": value}), part.theta, part.hashes)
+    draft = StatisticsDraft(
+        state,
+        state.snapshot(10),
+        state.select_columns(("a",)),
+        {1: ThetaSketch.from_arrow(pa.array(range(400)), "long")},
+        lg_k=12,
+        codec=None,
+        store_for=loaded.store,
+        partition_sketches={1: builder.compact()},
+    )
+    commit_statistics(loaded, draft)
+    return tmp_path
+
+
+def test_for_a_program(puffin, table):
+    """As a call from Python has it."""
+    run = puffin("ndv", table, "a", "--partition", "b=1", "--partition", "b=3", "--where", "b > 1", "--json")
+    assert run.document == library.ndv(str(table), ["a"], partitions=["b=1", "b=3"], where="b > 1").to_json()
+    assert run.document["partitions"] == {"matched": 1, "of": 4, "granularity": "partition"}
+    assert run.document["columns"][0]["ndv"] == 100
+    assert run.stderr == ""
+
+
+def test_for_a_person(puffin, table):
+    lines = puffin("ndv", table, "--where", "b >= 2").text.splitlines()
+    assert lines[2].split() == ["a", "long", "200", "exact"]
+    assert lines[3].split() == ["b", "long", "-", "no", "statistics"]
+    assert lines[-1] == "2 of 4 partitions, all rows of each: an upper view of the rows that a filter means"
+
+
+def test_a_column_without_sketches_by_partition_is_missing(puffin, table):
+    run = puffin("ndv", table, "c", "--partition", "b=1")
+    assert run.code == 0
+    assert "no statistics" in run.text
+    assert "partitions" not in run.text
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (("--partition", "x=1"), 1, "no partition spec has x; the partition fields are b"),
+        (("--partition", "b=one"), 2, "expected a value of identity of type long, found 'one'"),
+        (("--where", "x = 1"), 1, "Could not find field with name x"),
+        (("--where", "b = 'one'"), 2, "filter \"b = 'one'\""),
+    ],
+)
+def test_a_wrong_name_or_value_is_one_line(puffin, table, args, code, says):
+    run = puffin("ndv", table, *args)
+    assert (run.code, run.stdout, len(run.stderr.splitlines())) == (code, b"", 1)
+    assert says in run.stderr
+
+
+def test_what_table_metadata_lists_is_only_the_sketch(table):
+    """Other readers know no other types; a property of it says that there is more in the file."""
+    (entry,) = json.loads((table / "metadata" / "v2.metadata.json").read_text())["statistics"]
+    (blob,) = entry["blob-metadata"]
+    assert blob["type"] == "apache-datasketches-theta-v1"
+    assert blob["properties"]["puffin-sidecar.partitions"] == "4"

@@ -1,0 +1,239 @@
+"""What sketches by partition are built on, which files are read for them, and what they come to."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+
+from puffin.errors import CorruptSketchError, FileNotFound
+from puffin.tables.iceberg_changes import Changes
+from puffin.tables.iceberg_difference import Difference
+from puffin.tables.iceberg_metadata import parse_state
+from puffin.tables.partition_sketches import PartitionSketchesBuilder
+from puffin.tables.partition_tuples import partition_key
+from puffin.tables.scan_task import ContentFile, FileScanTask
+from puffin.theta import MAX_THETA
+from stats_jobs import partitions
+from stats_jobs.partitions import PartitionPlan, partitions_kept, plan_partitions
+
+FIELD = {"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}
+SPEC = {"spec-id": 0, "fields": [FIELD]}
+NOTHING = Changes((), ())
+
+
+def file(path: str, value: int, spec_id: int = 0) -> FileScanTask:
+    data = ContentFile(
+        content="DATA", file_path=path, file_format="PARQUET", spec_id=spec_id, partition={"1000": value},
+        record_count=1, file_size_in_bytes=10,
+    )  # fmt: skip
+    return FileScanTask(data, (), 0, 10)
+
+
+def key(value: int, spec_id: int = 0):
+    return partition_key(spec_id, {"1000": value})
+
+
+def sketches(*values: int, lg_k: int = 9, hashes=(5,)):
+    builder = PartitionSketchesBuilder(lg_k)
+    for value in values:
+        builder.add(key(value), MAX_THETA, np.array(hashes, np.uint64))
+    return builder.compact()
+
+
+LIVE = [file("one", 1), file("one more", 1), file("two", 2), file("three", 3)]
+
+
+class Files:
+    """The files of snapshot 30, with changes since any ancestor."""
+
+    def __init__(self, state, live, changes) -> None:
+        self.io_properties = {}
+        self.state = state
+        self.snapshot = state.snapshot(30)
+        self._live = live
+        self._changes = changes
+        self.planned = 0
+
+    @property
+    def tasks(self):
+        self.planned += 1
+        return tuple(self._live)
+
+    def changes_since(self, base):
+        if isinstance(self._changes, Exception):
+            raise self._changes
+        return NOTHING if base.snapshot_id == 30 else self._changes
+
+
+class Stored:
+    def __init__(self, found) -> None:
+        self._found = found
+
+    def read(self, entry, _blob):
+        found = self._found[entry.snapshot_id]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def entry(snapshot, of, properties):
+    blob = {
+        "type": "apache-datasketches-theta-v1", "snapshot-id": of, "sequence-number": 1, "fields": [1],
+        "properties": properties,
+    }  # fmt: skip
+    return {
+        "snapshot-id": snapshot, "statistics-path": f"{snapshot}.stats", "file-size-in-bytes": 100,
+        "file-footer-size-in-bytes": 50, "blob-metadata": [blob],
+    }  # fmt: skip
+
+
+OURS = {"ndv": "3", "puffin-sidecar.type": "long", "puffin-sidecar.partitions": "3"}
+
+
+@pytest.fixture
+def planned(table_document):
+    """Plans column a (field 1, long) of snapshot 30; ``stored`` are sketches by partition by the entry's snapshot."""
+
+    def run(stored, *, changes=NOTHING, live=LIVE, of=None, properties=OURS, specs=(SPEC,), edit=lambda _: None):
+        entries = [entry(s, of or s, properties) for s in stored or ()]
+        document = table_document("t", snapshots=(10, 20, 30), statistics=entries)
+        document["partition-specs"] = list(specs)
+        edit(document)
+        state = parse_state(document, "m.json")
+        files = Files(state, live, changes)
+        plans = plan_partitions(files, state.select_columns(("a",)), None if stored is None else Stored(stored))
+        return plans.by_field.get(1, plans.reason), files
+
+    return run
+
+
+def paths(plan):
+    return [task.data_file.file_path for task in plan.tasks]
+
+
+def test_without_earlier_ones_every_file_is_read(planned):
+    for stored in (None, {}):
+        plan, _ = planned(stored)
+        assert (plan, paths(plan)) == (PartitionPlan(9, tuple(LIVE)), ["one", "one more", "two", "three"])
+
+
+def test_a_partition_that_only_got_rows_is_joined_with_them(planned):
+    """Nothing has to be known of the other files."""
+    plan, files = planned({20: sketches(1, 2)}, changes=Changes((file("new", 2), file("newer", 9)), ()))
+    assert (paths(plan), plan.base_id, plan.stale) == (["new", "newer"], 20, frozenset())
+    assert files.planned == 0
+
+
+def test_of_a_partition_that_lost_rows_the_live_files_are_read_again(planned):
+    changes = Changes((file("one", 1), file("new", 2)), (file("one", 1), file("gone", 7)))
+    plan, _ = planned({20: sketches(1, 2, 3, 7)}, changes=changes)
+    assert paths(plan) == ["new", "one", "one more"]
+    assert plan.stale == {key(1), key(7)}
+
+
+def test_where_nothing_changed_they_are_carried(planned):
+    base = sketches(1, 2, 3)
+    plan, files = planned({20: base})
+    assert (plan.tasks, plan.sketches(None), files.planned) == ((), base, 0)
+
+
+def test_the_nearest_ancestor_that_has_them_counts(planned):
+    assert planned({10: sketches(1), 20: sketches(2)})[0].base_id == 20
+    assert planned({10: sketches(1), 20: sketches(2)}, of=10)[0].base_id == 10
+
+
+def test_one_that_cannot_be_read_leaves_it_to_the_next_and_a_warning(planned, caplog):
+    plan, _ = planned({10: sketches(1), 20: CorruptSketchError("cut short")})
+    assert plan.base_id == 10
+    assert [r.levelno for r in caplog.records if "cut short" in r.message] == [logging.WARNING]
+
+
+@pytest.mark.parametrize(
+    ("case", "says"),
+    [
+        ({"properties": {**OURS, "puffin-sidecar.type": "int"}}, "of type int, the column of type string"),
+        ({"of": 5}, "has expired"),
+        ({"changes": FileNotFound("m.avro: gone")}, "m.avro: gone"),
+    ],
+)
+def test_what_cannot_be_built_on_is_computed_in_full_and_the_log_says_why(planned, caplog, case, says):
+    def to_string(document):
+        if "properties" in case:
+            document["schemas"][0]["fields"][0]["type"] = "string"
+
+    with caplog.at_level(logging.INFO):
+        plan, _ = planned({20: sketches(1)}, edit=to_string, **case)
+    assert (plan.base, paths(plan)) == (None, ["one", "one more", "two", "three"])
+    assert says in caplog.text
+
+
+def test_without_the_mark_of_sketches_by_partition_no_file_is_opened(planned):
+    plan, _ = planned({20: AssertionError("opened")}, properties={"ndv": "3", "puffin-sidecar.type": "long"})
+    assert plan.base is None
+
+
+@pytest.mark.parametrize(
+    ("lg_k", "wanted", "used"), [(9, 9, 9), (9, 8, 8), (8, 9, 8), (7, 9, None), (4, 6, None), (4, 4, 4)]
+)
+def test_a_size_that_is_about_right_is_kept(planned, lg_k, wanted, used):
+    """Larger ones are cut; smaller ones are computed anew only if much larger ones are due."""
+    partitions = range((1 << 18) >> wanted)
+    plan, _ = planned({20: sketches(*partitions, lg_k=lg_k)}, live=[file(f"{i}", i) for i in partitions])
+    assert plan.lg_k == (wanted if used is None else used)
+    assert (plan.base is None) is (used is None)
+
+
+def test_a_table_that_has_too_many_partitions_keeps_none_and_says_so(planned, caplog, monkeypatch):
+    monkeypatch.setattr("puffin.tables.partition_sketches.MAX_PARTITIONS", 2)
+    for stored in ({}, {20: sketches(1, 2, 3)}):
+        reason, _ = planned(stored)
+        assert reason == "sketches by partition are kept of at most 2 partitions, found 3"
+        assert reason in caplog.text
+
+
+@pytest.mark.parametrize("specs", [[], [{**FIELD, "transform": "void"}], [{**FIELD, "source-id": 99}]])
+def test_a_table_that_is_not_partitioned_keeps_none(planned, specs):
+    assert planned({}, specs=[{"spec-id": 0, "fields": specs}])[0] == "the table is not partitioned"
+
+
+@pytest.mark.parametrize("across_specs", [True, False])
+def test_rows_that_a_compaction_moved_are_read_where_they_are(planned, monkeypatch, across_specs):
+    """Under another spec: every partition that it took files from, or gave files to."""
+    new_spec = 1 if across_specs else 0
+    rewritten = Difference([file("old", 1)], [], [file("compacted", 3, new_spec)])
+    asked = []
+
+    def difference(_state, before, after, _io_properties):
+        asked.append((before.snapshot_id, after.snapshot_id))
+        return rewritten
+
+    def compacted(document):
+        document["snapshots"][2]["summary"]["operation"] = "replace"
+
+    monkeypatch.setattr(partitions, "difference_of_snapshots", difference)
+    live = [file("left", 1), file("compacted", 3, new_spec), file("three", 3)]
+    plan, _ = planned({10: sketches(1, 3)}, live=live, specs=(SPEC, {**SPEC, "spec-id": 1}), edit=compacted)
+    assert asked == [(20, 30)]
+    assert paths(plan) == (["left", "compacted"] if across_specs else [])
+    assert plan.stale == ({key(1), key(3, 1)} if across_specs else set())
+
+
+def test_the_plan_comes_to_the_base_without_what_is_stale_and_what_was_read():
+    plan = PartitionPlan(9, (), sketches(1, 2, 3), 20, frozenset({key(1), key(2)}))
+    assert plan.sketches(sketches(1, 4)) == sketches(1, 3, 4)
+    assert plan.in_full(tuple(LIVE)).sketches(sketches(1)) == sketches(1)
+    assert plan.in_full(()).sketches(None) == sketches()
+
+
+@pytest.mark.parametrize(
+    ("of", "properties", "kept"),
+    [(30, OURS, 3), (20, OURS, None), (30, {"ndv": "3", "puffin-sidecar.type": "long"}, None)],
+)
+def test_they_are_there_if_every_column_says_so_of_this_snapshot(table_document, of, properties, kept):
+    document = table_document("t", snapshots=(10, 20, 30), statistics=[entry(30, of, properties)])
+    state = parse_state(document, "m.json")
+    assert partitions_kept(state, state.snapshot(30), state.select_columns(("a",))) == kept
+    assert partitions_kept(state, state.snapshot(30), state.select_columns(("a", "b"))) is None
+    assert partitions_kept(state, state.snapshot(20), state.select_columns(("a",))) is None
