@@ -35,9 +35,8 @@ def main() -> int:
     for pattern in run.only:
         if not fnmatch.filter(_NAMES, pattern):
             parser.error(f"--only {pattern}: expected one of {', '.join(_NAMES)}")
-    if args.record and (run.only or len(run.heavy) < len(_HEAVY) or not run.sizes.full):
-        flags = " and ".join(f"--{kind}" for kind in _HEAVY)
-        parser.error(f"results of record are of every measure at full size: --record needs {flags}, and no --only")
+    if args.record and (run.only or not run.sizes.full):
+        parser.error("results of record are of whole runs at full size: --record allows no --only and no other sizes")
     results = Results()
     about: report.About = {
         "date": f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC",
