@@ -34,7 +34,6 @@ from stats_jobs.files import SnapshotFiles
 
 _log = logging.getLogger(__name__)
 
-_REPLACE = "replace"
 _TOLERANCE = 1  # of lg_k, by which sketches may be smaller than they should be
 
 
@@ -175,7 +174,7 @@ class _Planner:
         since = list(itertools.takewhile(lambda snapshot: snapshot != base, ancestors))
         moved: set[PartitionKey] = set()
         for later, earlier in itertools.pairwise([*since, base]):
-            if later.operation == _REPLACE:
+            if later.is_replace:
                 difference = difference_of_snapshots(state, earlier, later, self._files.io_properties)
                 rewritten = difference.before + difference.after
                 if len({task.data_file.spec_id for task in rewritten}) > 1:

@@ -15,8 +15,6 @@ from puffin.lookup.answer import ANCESTOR, SNAPSHOT, ColumnAnswer
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry, TableState
 from puffin.tables.blob_properties import Distinct, from_properties
 
-_REPLACE = "replace"  # the operation of a snapshot that holds the same rows in other files
-
 SketchReader = Callable[[StatisticsEntry, BlobEntry], Distinct | None]
 
 
@@ -82,7 +80,7 @@ def staleness(state: TableState, snapshot: Snapshot, stats_snapshot_id: int) -> 
     for ancestor in state.ancestors(snapshot.snapshot_id):
         if ancestor.snapshot_id == stats_snapshot_id:
             return changes
-        changes += ancestor.operation != _REPLACE
+        changes += not ancestor.is_replace
     return None
 
 

@@ -51,6 +51,11 @@ class Snapshot:
     operation: str | None
     manifest_list: str | None
 
+    @property
+    def is_replace(self) -> bool:
+        """Whether it holds the rows of its parent, in other files (spec, "Snapshots")."""
+        return self.operation == "replace"
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BlobEntry:

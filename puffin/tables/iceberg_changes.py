@@ -18,8 +18,6 @@ from puffin.tables.base import Snapshot, TableState
 from puffin.tables.iceberg_difference import Difference, difference_of_snapshots, difference_of_tasks
 from puffin.tables.scan_task import POSITION_DELETES, FileScanTask
 
-_REPLACE = "replace"
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Changes:
@@ -89,7 +87,7 @@ def _less(task: FileScanTask, others: Mapping[str, FileScanTask]) -> FileScanTas
 def _runs(state: TableState, base: Snapshot, target: Snapshot) -> Iterator[tuple[Snapshot, Snapshot]]:
     """For each run of snapshots that may change rows, oldest first: the snapshot before it, and its last."""
     start = base
-    for is_replace, run in itertools.groupby(_path(state, base, target), lambda s: s.operation == _REPLACE):
+    for is_replace, run in itertools.groupby(_path(state, base, target), lambda s: s.is_replace):
         *_, end = run
         if not is_replace:
             yield start, end
