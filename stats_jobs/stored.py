@@ -8,11 +8,11 @@ failure of the job: the reason is kept, and the column is computed anew.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 
 from puffin.errors import CorruptError, PuffinError, UnsupportedError
 from puffin.format import ROW_COUNTS_V1, THETA_V1
-from puffin.lookup.stored import read_blobs
+from puffin.lookup.stored import StoredBlobs
 from puffin.storage import Store
 from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.theta import RowCounts, ThetaSketch
@@ -35,9 +35,7 @@ class StoredSketches:
     """
 
     def __init__(self, store_for: Callable[[str], Store], field_ids: Collection[int]) -> None:
-        self._store_for = store_for
-        self._fields = {(field_id,) for field_id in field_ids}
-        self._known: dict[str, Mapping[BlobKey, bytes | PuffinError] | PuffinError] = {}
+        self._blobs = StoredBlobs(store_for, (THETA_V1, ROW_COUNTS_V1), field_ids)
 
     def read(self, entry: StatisticsEntry, blob: BlobEntry) -> StoredSketch:
         """
@@ -47,15 +45,10 @@ class StoredSketches:
             PuffinError: The file or the blob cannot be read, or is not what the entry says.
         """
         path = entry.statistics_path
-        if path not in self._known:
-            self._known[path] = self._read_file(entry)
-        payloads = self._known[path]
-        if isinstance(payloads, PuffinError):
-            raise payloads
-        sketch = payloads.get((THETA_V1, blob.fields, blob.snapshot_id))
+        sketch = self._blobs.find(entry, blob, THETA_V1)
         if sketch is None:
             raise CorruptError(f"{path}: expected a sketch of field {blob.fields[0]}, found none")
-        counts = payloads.get((ROW_COUNTS_V1, blob.fields, blob.snapshot_id))
+        counts = self._blobs.find(entry, blob, ROW_COUNTS_V1)
         try:
             if isinstance(sketch, PuffinError):
                 raise sketch
@@ -64,20 +57,3 @@ class StoredSketches:
             )
         except (CorruptError, UnsupportedError) as exc:
             raise CorruptError(f"{path}: field {blob.fields[0]}: {exc}") from exc
-
-    def _read_file(self, entry: StatisticsEntry) -> Mapping[BlobKey, bytes | PuffinError] | PuffinError:
-        try:
-            blobs = read_blobs(self._store_for, entry, lambda b: b.type in _TYPES and b.fields in self._fields)
-        except (CorruptError, UnsupportedError) as exc:
-            return CorruptError(
-                f"{entry.statistics_path}: {exc}"
-            )  # a reader of bytes does not know what they are called
-        except PuffinError as exc:
-            return exc
-        return {(blob.type, blob.fields, blob.snapshot_id): found for blob, found in blobs}
-
-
-BlobKey = tuple[str, tuple[int, ...], int]
-"""The type, fields and snapshot id of a blob."""
-
-_TYPES = (THETA_V1, ROW_COUNTS_V1)

@@ -8,21 +8,18 @@ cannot be read leaves the question to an older one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
 
 from puffin.errors import CorruptError, PuffinError
-from puffin.format import PARTITION_SKETCHES_V1, BlobMetadata
+from puffin.format import PARTITION_SKETCHES_V1
 from puffin.lookup.answer import ANCESTOR, SNAPSHOT, ColumnAnswer, PartitionMatch
 from puffin.lookup.resolve import Ancestry, KnownBlob
-from puffin.lookup.stored import read_blobs
+from puffin.lookup.stored import StoredBlobs
 from puffin.storage import Store
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry, TableState
 from puffin.tables.blob_properties import Distinct, partitions_of
 from puffin.tables.partition_sketches import PartitionSketches
 from puffin.tables.partition_tuples import PartitionKey
-
-_Payloads: TypeAlias = Mapping[tuple[tuple[int, ...], int], bytes | PuffinError]  # by the fields and snapshot of blobs
 
 
 def answer_partitions(
@@ -64,9 +61,7 @@ class StoredPartitionSketches:
     """
 
     def __init__(self, store_for: Callable[[str], Store], field_ids: Sequence[int]) -> None:
-        self._store_for = store_for
-        self._fields = {(field_id,) for field_id in field_ids}
-        self._known: dict[str, _Payloads | PuffinError] = {}
+        self._blobs = StoredBlobs(store_for, (PARTITION_SKETCHES_V1,), field_ids)
 
     def read(self, entry: StatisticsEntry, blob: BlobEntry) -> PartitionSketches:
         """
@@ -76,12 +71,7 @@ class StoredPartitionSketches:
             PuffinError: The file or the blob cannot be read, or is not what the entry says.
         """
         path = entry.statistics_path
-        if path not in self._known:
-            self._known[path] = self._read_file(entry)
-        payloads = self._known[path]
-        if isinstance(payloads, PuffinError):
-            raise payloads
-        payload = payloads.get((blob.fields, blob.snapshot_id))
+        payload = self._blobs.find(entry, blob, PARTITION_SKETCHES_V1)
         if payload is None:
             raise CorruptError(f"{path}: expected partition sketches of field {blob.fields[0]}, found none")
         try:
@@ -90,17 +80,6 @@ class StoredPartitionSketches:
             return PartitionSketches.from_bytes(payload)
         except CorruptError as exc:
             raise CorruptError(f"{path}: field {blob.fields[0]}: {exc}") from exc
-
-    def _read_file(self, entry: StatisticsEntry) -> _Payloads | PuffinError:
-        def is_wanted(blob: BlobMetadata) -> bool:
-            return blob.type == PARTITION_SKETCHES_V1 and blob.fields in self._fields
-
-        try:
-            return {(b.fields, b.snapshot_id): found for b, found in read_blobs(self._store_for, entry, is_wanted)}
-        except CorruptError as exc:
-            return CorruptError(f"{entry.statistics_path}: {exc}")
-        except PuffinError as exc:
-            return exc
 
 
 def _nearest(

@@ -2,12 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from puffin.errors import PuffinError
+from puffin.errors import CorruptError, PuffinError, UnsupportedError
 from puffin.format import BlobMetadata, PuffinReader
 from puffin.storage import Store
-from puffin.tables.base import StatisticsEntry
+from puffin.tables.base import BlobEntry, StatisticsEntry
+
+
+class StoredBlobs:
+    """
+    The blobs of some columns in the files of statistics entries, each file read once.
+
+    Args:
+        types: Of the blobs that will be asked for.
+        field_ids: Of the columns that will be asked for.
+    """
+
+    def __init__(self, store_for: Callable[[str], Store], types: Collection[str], field_ids: Collection[int]) -> None:
+        self._store_for = store_for
+        self._types = types
+        self._fields = {(field_id,) for field_id in field_ids}
+        self._known: dict[str, Mapping[_BlobKey, bytes | PuffinError] | PuffinError] = {}
+
+    def find(self, entry: StatisticsEntry, blob: BlobEntry, type_: str) -> bytes | PuffinError | None:
+        """
+        The payload of a type for the field and snapshot of an entry's blob.
+
+        Returns:
+            Or what is wrong with that blob; None if there is none.
+
+        Raises:
+            PuffinError: The file or its footer cannot be read.
+        """
+        path = entry.statistics_path
+        if path not in self._known:
+            self._known[path] = self._read_file(entry)
+        payloads = self._known[path]
+        if isinstance(payloads, PuffinError):
+            raise payloads
+        return payloads.get((type_, blob.fields, blob.snapshot_id))
+
+    def _read_file(self, entry: StatisticsEntry) -> Mapping[_BlobKey, bytes | PuffinError] | PuffinError:
+        try:
+            blobs = read_blobs(self._store_for, entry, lambda b: b.type in self._types and b.fields in self._fields)
+        except (CorruptError, UnsupportedError) as exc:
+            return CorruptError(
+                f"{entry.statistics_path}: {exc}"
+            )  # a reader of bytes does not know what they are called
+        except PuffinError as exc:
+            return exc
+        return {(blob.type, blob.fields, blob.snapshot_id): found for blob, found in blobs}
 
 
 def read_blobs(
@@ -26,6 +71,9 @@ def read_blobs(
     with store_for(path).open_source(path) as source:
         reader = PuffinReader(source, file_size=entry.file_size_in_bytes, footer_size=entry.file_footer_size_in_bytes)
         return list(_payloads(reader, list(filter(is_wanted, reader.file_metadata.blobs))))
+
+
+_BlobKey = tuple[str, tuple[int, ...], int]  # the type, fields and snapshot id of a blob
 
 
 def _payloads(
