@@ -13,19 +13,16 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from puffin.errors import UnsupportedError
 from puffin.lookup.answer import SNAPSHOT, ColumnAnswer
 from puffin.lookup.partitions import StoredPartitionSketches
 from puffin.lookup.planner import answer_columns
 from puffin.tables.base import Column, Snapshot, StatisticsEntry, TableState
 from puffin.tables.blob_properties import Distinct, is_ours
+from puffin.tables.changes import narrowed
 from puffin.tables.commit import commit_statistics
-from puffin.tables.iceberg_changes import narrowed
-from puffin.tables.iceberg_metadata import name_mapping, partition_specs
-from puffin.tables.iceberg_partition_stats import partition_statistics, unified_partition_type
-from puffin.tables.load import Table, load_table
+from puffin.tables.load import load_table
+from puffin.tables.table import PartitionStatisticsWriter, Table
 from stats_jobs import basis
 from stats_jobs.basis import ColumnPlan, plan_columns
 from stats_jobs.compute import Computation, Computed, compute
@@ -81,13 +78,13 @@ def analyze(
 
 def _analyze(table: Table, options: Options, spark: SparkStarter, progress: Progress | None) -> Report:
     started = time.monotonic()
-    state = table.load()
+    state = table.load(options.selector)
     snapshot = state.select_snapshot(options.selector)
     columns = state.select_columns(options.columns)
     if snapshot is None:
         missing = tuple(ColumnAnswer.missing(column) for column in columns)
         return Report(table=table.name, format=state.format, snapshot=None, columns=missing, mode=FULL)
-    files = SnapshotFiles(state, snapshot, table.io_properties)
+    files = SnapshotFiles(table, state, snapshot)
     current = _current(table, state, snapshot, columns, options)
     partition_plans = _plan_partitions(table, files, columns, options, is_current=current is not None)
     if current is not None and not partition_plans.by_field:
@@ -96,7 +93,7 @@ def _analyze(table: Table, options: Options, spark: SparkStarter, progress: Prog
             format=state.format,
             snapshot=snapshot,
             columns=current,
-            entry=state.statistics[snapshot.snapshot_id],
+            entry=state.statistics[state.settled(snapshot).snapshot_id],
             current=True,
             elapsed_seconds=time.monotonic() - started,
             partitions=_partition_report(options, partition_plans.kept, partition_plans.reason),
@@ -130,17 +127,18 @@ def _current(
     table: Table, state: TableState, snapshot: Snapshot, columns: Sequence[Column], options: Options
 ) -> tuple[ColumnAnswer, ...] | None:
     """The answers that stand already, if every column asked for has one of this snapshot, type and size."""
-    entry = state.statistics.get(snapshot.snapshot_id)
+    settled = state.settled(snapshot).snapshot_id
+    entry = state.statistics.get(settled)
     if options.mode == FULL or entry is None:
         return None
     if not all(state.field_ids.issuperset(blob.fields) for blob in entry.blobs):
         return None  # a blob for a field that is gone makes Spark's planner fail: only a new entry takes it out
-    if options.partitions and snapshot.snapshot_id not in state.partition_statistics and _is_partitioned(state):
+    if options.partitions and table.keeps_partition_statistics(state) and settled not in state.partition_statistics:
         return None
     answers = answer_columns(table, state, snapshot, columns)
     for answer in answers:
         blob = entry.sketch_of(answer.column.field_id)
-        if answer.source != SNAPSHOT or blob is None:
+        if answer.stats_snapshot_id != settled or blob is None:
             return None
         if basis.misfit(state, snapshot, answer.column, blob, options.lg_k) is not None:
             return None
@@ -209,12 +207,7 @@ def _compute(
     spark: SparkStarter,
     progress: Progress | None,
 ) -> Computation:
-    shared = {
-        "specs": partition_specs(files.state.document),
-        "name_mapping": name_mapping(files.state),
-        "io_properties": table.io_properties,
-    }
-    runner = Runner(shared, len(files.state.columns), spark, options.driver_bytes, progress)
+    runner = Runner(table.scan_context(files.state), len(files.state.columns), spark, options.driver_bytes, progress)
     keeps_counts = options.row_counts and not options.dry_run
     measure = Measure(
         options.lg_k,
@@ -250,7 +243,7 @@ def _publish(
         {c.column.field_id: c.sketch for c in made},
         lg_k=options.lg_k,
         codec=None if options.codec == "none" else options.codec,
-        store_for=table.store,
+        home=table,
         partition_statistics=_partition_statistics(table, state, snapshot) if options.partitions else None,
         row_counts={c.column.field_id: c.counts for c in made if c.counts is not None and options.row_counts},
         partition_sketches=computation.partitions,
@@ -262,13 +255,8 @@ def _publish(
     return draft.write(state, [] if existing is None else [existing]), 0
 
 
-def _partition_statistics(table: Table, state: TableState, snapshot: Snapshot) -> pa.Table | None:
-    """What manifests say of the snapshot's partitions; None of a table that was never partitioned."""
-    return partition_statistics(state, snapshot, table.io_properties) if _is_partitioned(state) else None
-
-
-def _is_partitioned(state: TableState) -> bool:
-    return bool(unified_partition_type(state.document))
+def _partition_statistics(table: Table, state: TableState, snapshot: Snapshot) -> PartitionStatisticsWriter | None:
+    return table.partition_statistics(state, snapshot) if table.keeps_partition_statistics(state) else None
 
 
 def _partition_report(options: Options, count: int | None, reason: str | None) -> PartitionReport | None:

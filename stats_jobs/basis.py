@@ -17,8 +17,8 @@ from puffin.errors import PuffinError
 from puffin.lookup.resolve import Ancestry, KnownBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot, TableState
 from puffin.tables.blob_properties import is_ours, lg_k_of, type_of
-from puffin.tables.iceberg_changes import Changes
-from puffin.tables.iceberg_metadata import column_type_at
+from puffin.tables.changes import Changes
+from puffin.tables.document import column_type_at
 from puffin.theta.value_type import hashes_alike
 from stats_jobs.stored import StoredSketch, StoredSketches
 

@@ -15,8 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from puffin.errors import CorruptError, NotFoundError, PuffinError
 from puffin.tables.base import Column
-from puffin.tables.iceberg_changes import Changes
-from puffin.tables.iceberg_difference import compare
+from puffin.tables.changes import Changes, compare
 from puffin.tables.partition_sketches import PartitionSketches
 from puffin.tables.scan_task import FileScanTask
 from puffin.theta import RowCounts, ThetaSketch, merge

@@ -10,19 +10,15 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-
-import pyarrow as pa
+from collections.abc import Iterable, Mapping, Sequence
 
 import puffin
 from puffin.errors import PuffinError
 from puffin.format import CREATED_BY, PARTITION_SKETCHES_V1, ROW_COUNTS_V1, Blob, PuffinReader, PuffinWriter, RawBlob
 from puffin.lookup.resolve import Ancestry
-from puffin.storage import Store
 from puffin.tables.base import Column, Snapshot, StatisticsEntry, TableState
-from puffin.tables.iceberg_partition_stats import write_partition_statistics
-from puffin.tables.iceberg_patch import statistics_path
 from puffin.tables.partition_sketches import PartitionSketches
+from puffin.tables.table import NewStatisticsFile, PartitionStatisticsWriter, StatisticsHome
 from puffin.theta import RowCounts, ThetaSketch
 from stats_jobs.assemble import (
     COMPANIONS,
@@ -56,10 +52,10 @@ class StatisticsDraft:
         *,
         lg_k: int,
         codec: str | None,
-        store_for: Callable[[str], Store],
+        home: StatisticsHome,
         row_counts: Mapping[int, RowCounts] | None = None,
         partition_sketches: Mapping[int, PartitionSketches] | None = None,
-        partition_statistics: pa.Table | None = None,
+        partition_statistics: PartitionStatisticsWriter | None = None,
     ) -> None:
         self.snapshot_id = snapshot.snapshot_id
         self.table_uuid = state.uuid
@@ -71,7 +67,7 @@ class StatisticsDraft:
         self._partition_statistics = partition_statistics
         self._lg_k = lg_k
         self._codec = codec
-        self._store_for = store_for
+        self._home = home
         self._written: tuple[StatisticsEntry, object] | None = None
 
     def write(self, state: TableState, existing: Sequence[StatisticsEntry]) -> StatisticsEntry:
@@ -115,13 +111,11 @@ class StatisticsDraft:
             computed={column.field_id for column in columns},
             current_fields=state.field_ids,
         )
-        entry = self._write_file(statistics_path(state, self.snapshot_id), assemble(computed, retained))
+        file = self._home.new_statistics_file(state, self.snapshot_id)
+        entry = self._write_file(file, assemble(computed, retained))
         self._written = entry, basis
         if self._partition_statistics is not None:
-            partitions = write_partition_statistics(
-                self._partition_statistics, state, self.snapshot_id, self._store_for
-            )
-            entry = dataclasses.replace(entry, partitions=partitions)
+            entry = dataclasses.replace(entry, partitions=self._partition_statistics(state))
             self._written = entry, basis
         return entry
 
@@ -137,7 +131,7 @@ class StatisticsDraft:
         partitions = () if entry.partitions is None else (entry.partitions.statistics_path,)
         for path in (entry.statistics_path, *partitions):
             try:
-                self._store_for(path).delete(path)
+                self._home.store(path).delete(path)
             except PuffinError as exc:
                 _log.warning("left behind, since it cannot be deleted: %s (%s)", path, exc)
 
@@ -150,15 +144,16 @@ class StatisticsDraft:
         nearest = [known[0].entry for field_id in lacking if (known := ancestry.blobs_of(field_id))]
         return [entry for entry in older if entry in nearest]
 
-    def _write_file(self, path: str, contents: Contents) -> StatisticsEntry:
-        with self._store_for(path).create(path) as sink:
-            writer = PuffinWriter(sink, properties={CREATED_BY: f"puffin-sidecar {puffin.__version__}"})
+    def _write_file(self, file: NewStatisticsFile, contents: Contents) -> StatisticsEntry:
+        properties = {CREATED_BY: f"puffin-sidecar {puffin.__version__}", **file.properties}
+        with self._home.store(file.path).create(file.path) as sink:
+            writer = PuffinWriter(sink, properties=properties)
             for blob in contents.blobs:
                 _ = writer.add(blob) if isinstance(blob, Blob) else writer.copy(blob)
             written = writer.finish()
         return StatisticsEntry(
             snapshot_id=self.snapshot_id,
-            statistics_path=path,
+            statistics_path=file.path,
             file_size_in_bytes=written.file_size,
             file_footer_size_in_bytes=written.footer_size,
             blobs=contents.entries,
@@ -167,7 +162,7 @@ class StatisticsDraft:
     def _stored_blobs(self, entry: StatisticsEntry) -> Iterable[RetainedBlob]:
         path = entry.statistics_path
         try:
-            with self._store_for(path).open_source(path) as source:
+            with self._home.store(path).open_source(path) as source:
                 reader = PuffinReader(
                     source, file_size=entry.file_size_in_bytes, footer_size=entry.file_footer_size_in_bytes
                 )

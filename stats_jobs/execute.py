@@ -15,7 +15,7 @@ from puffin.errors import CorruptDataFileError, CorruptError, NotFoundError, Uns
 from puffin.kernels import load_kernels
 from puffin.parquet.plan import Values
 from puffin.tables.base import Column
-from puffin.tables.iceberg_read import TaskReader
+from puffin.tables.files.task_reader import TaskReader
 from puffin.tables.partition_sketches import PartitionSketches, PartitionSketchesBuilder
 from puffin.tables.partition_tuples import PartitionKey, partition_key
 from puffin.tables.scan_task import FileScanTask, ScanBatch, decode_batch
@@ -134,7 +134,7 @@ def read_batch(batch: ScanBatch, removed: bool, measure: Measure) -> Partial:
         load_kernels()
     columns = {column.field_id: _ColumnTally(column, measure) for column in batch.columns}
     rows = bytes_read = 0
-    reader = TaskReader(batch, stores(batch.io_properties), each_row=measure.row_counts)
+    reader = TaskReader(batch, stores(batch.context.io_properties), each_row=measure.row_counts)
     try:
         for task in batch.tasks:
             before = rows

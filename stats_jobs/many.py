@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, TypeVar
 from puffin.errors import PuffinError
 from puffin.lookup import lookup
 from puffin.lookup.answer import SNAPSHOT
-from puffin.tables.load import Table, load_table
+from puffin.tables.load import load_table
+from puffin.tables.table import Table
 from stats_jobs.analyze import analyze
 from stats_jobs.options import Options
 from stats_jobs.report import Report

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import logging
 from collections.abc import Mapping, Sequence
 
@@ -23,9 +22,7 @@ from puffin.lookup.partitions import StoredPartitionSketches
 from puffin.lookup.resolve import Ancestry, KnownBlob
 from puffin.tables.base import Column, Snapshot, TableState
 from puffin.tables.blob_properties import partitions_of, type_of
-from puffin.tables.iceberg_difference import difference_of_snapshots
-from puffin.tables.iceberg_metadata import partition_specs
-from puffin.tables.iceberg_transforms import source_types
+from puffin.tables.document import partition_specs, source_types
 from puffin.tables.partition_sketches import PartitionSketches, PartitionSketchesBuilder, lg_k_for
 from puffin.tables.partition_tuples import PartitionKey, partition_key, tuple_types
 from puffin.tables.scan_task import FileScanTask
@@ -159,27 +156,11 @@ class _Planner:
 
     def _plan_reading(self, base: Snapshot) -> _Reading:
         changes = self._files.changes_since(base)
-        stale = frozenset(map(_partition_of, changes.removed)) | self._moved_since(base)
+        stale = frozenset(map(_partition_of, [*changes.removed, *self._files.moved_since(base)]))
         tasks = [task for task in changes.added if _partition_of(task) not in stale]
         if stale:
             tasks += [task for task in self._files.tasks if _partition_of(task) in stale]
         return _Reading(tuple(tasks), frozenset(map(_partition_of, tasks)), stale)
-
-    def _moved_since(self, base: Snapshot) -> frozenset[PartitionKey]:
-        """The partitions that rows have left or entered without changing, by compactions across partition specs."""
-        state = self._files.state
-        if len(partition_specs(state.document)) < 2:
-            return frozenset()
-        ancestors = state.ancestors(self._files.snapshot.snapshot_id)
-        since = list(itertools.takewhile(lambda snapshot: snapshot != base, ancestors))
-        moved: set[PartitionKey] = set()
-        for later, earlier in itertools.pairwise([*since, base]):
-            if later.is_replace:
-                difference = difference_of_snapshots(state, earlier, later, self._files.io_properties)
-                rewritten = difference.before + difference.after
-                if len({task.data_file.spec_id for task in rewritten}) > 1:
-                    moved.update(map(_partition_of, rewritten))
-        return frozenset(moved)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

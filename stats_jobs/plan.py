@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from puffin.tables.base import Column
-from puffin.tables.iceberg_plan import split_task
-from puffin.tables.scan_task import FileScanTask, ScanBatch
+from puffin.tables.scan_task import FileScanTask, ScanBatch, ScanContext
 
 BATCHES_PER_CORE = 3  # at most, unless they would be larger than the largest
 SMALL_BATCH = 512 * 1024 * 1024  # bytes; work of fewer for each core is not divided further
 SMALLEST_SPLIT = 8 * 1024 * 1024  # bytes; opening a file once more costs about as much as decoding this
 LARGEST_BATCH = 1024 * 1024 * 1024  # bytes
+_FIRST_ROW_GROUP = 4  # the first row group of a Parquet file begins after its magic
 MOST_BATCHES = 100_000  # what a driver can schedule, should sizes in the metadata be absurd
 
 
@@ -56,9 +56,7 @@ def plan_batches(
     scans: Iterable[Scan],
     *,
     parallelism: int,
-    specs: Mapping[int, list[dict[str, Any]]],
-    name_mapping: list[dict[str, Any]] | None,
-    io_properties: Mapping[str, str],
+    context: ScanContext,
 ) -> list[Batch]:
     """
     One batch for each Spark task to run; none if there is nothing to read.
@@ -77,15 +75,32 @@ def plan_batches(
         splits = [split for task in scan.tasks for split in split_task(task, target)]
         share = batches if len(scans) == 1 else -(-batches * total_bytes(scan.tasks) // max(1, total))
         for chosen in balance(splits, max(1, min(len(splits), share))):
-            files = ScanBatch(
-                columns=scan.columns,
-                tasks=tuple(chosen),
-                specs=_used(specs, chosen),
-                name_mapping=name_mapping,
-                io_properties=io_properties,
-            )
+            used = dataclasses.replace(context, specs=_used(context.specs, chosen))
+            files = ScanBatch(scan.columns, tuple(chosen), used)
             planned.append(Batch(files, scan.removed, scan.whole, scan.by_partition))
     return planned
+
+
+def split_task(task: FileScanTask, target_bytes: int) -> list[FileScanTask]:
+    """
+    The task cut at row group boundaries into pieces of about this size; row groups are never cut.
+
+    The boundaries are the file's split offsets. A file that lists none is cut by bytes: whoever reads a piece takes
+    the row groups that begin in it, so that each is read once wherever the cuts fall.
+    """
+    size = task.data_file.file_size_in_bytes
+    if size <= target_bytes:
+        return [task]
+    offsets = sorted(o for o in task.data_file.split_offsets if _FIRST_ROW_GROUP <= o < size)
+    candidates = offsets[1:] if offsets else range(target_bytes, size, target_bytes)
+    cuts = [0]
+    for offset in candidates:
+        if offset - cuts[-1] >= target_bytes:
+            cuts.append(offset)
+    return [
+        dataclasses.replace(task, start=start, length=end - start)
+        for start, end in zip(cuts, [*cuts[1:], size], strict=True)
+    ]
 
 
 def balance(tasks: Sequence[FileScanTask], batches: int) -> list[list[FileScanTask]]:

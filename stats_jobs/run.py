@@ -10,12 +10,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Any
 
 from puffin.kernels import load_kernels
-from puffin.tables.scan_task import encode_batch
+from puffin.tables.scan_task import ScanContext, encode_batch
 from stats_jobs.execute import KERNELS_PAY, Measure, Partial, merge_partials, read_batch, read_document
 from stats_jobs.plan import Batch, Scan, plan_batches, total_bytes
 from stats_jobs.session import Progress, SparkStarter
@@ -44,12 +43,12 @@ class Runner:
     Reads scans of one table.
 
     Attributes:
-        shared: What all batches share: the arguments of `plan_batches` for the table.
+        context: What all scans of the table share.
         column_count: Of the whole table, to judge how much of its files a scan reads.
         driver_bytes: Work of at most so many bytes is done here.
     """
 
-    shared: Mapping[str, Any]
+    context: ScanContext
     column_count: int
     spark: SparkStarter
     driver_bytes: int
@@ -77,7 +76,7 @@ class Runner:
 
     def _read_here(self, scans: Sequence[Scan], measure: Measure) -> Partial:
         cores = len(os.sched_getaffinity(0))
-        batches = plan_batches(scans, parallelism=cores, **self.shared)
+        batches = plan_batches(scans, parallelism=cores, context=self.context)
         if sum(total_bytes(batch.files.tasks) for batch in batches) >= KERNELS_PAY:
             load_kernels()
         merged = Partial()
@@ -94,10 +93,10 @@ class Runner:
         return merged
 
     def _read_on_executors(self, scans: Sequence[Scan], measure: Measure) -> Partial:
-        context = self.spark.context
-        batches = plan_batches(scans, parallelism=context.defaultParallelism, **self.shared)
+        spark = self.spark.context
+        batches = plan_batches(scans, parallelism=spark.defaultParallelism, context=self.context)
         documents = [(encode_batch(b.files), b.removed, _measure_of(b, measure)) for b in batches]
-        partials = context.parallelize(documents, len(documents)).map(_read)
+        partials = spark.parallelize(documents, len(documents)).map(_read)
         with self.spark.job(len(documents), self.progress):
             depth = 1 if len(documents) <= _FLAT_MERGE else 2
             merged: Partial = partials.treeReduce(functools.partial(merge_partials, measure=measure), depth)

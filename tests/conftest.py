@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN_TABLES = ROOT / "fixtures" / "tables-spark-3.5-iceberg-1.10" / "iceberg-spark.tar.gz"
 GOLDEN_WAREHOUSE = Path("/tmp/golden-wh")  # written into the tables' metadata and manifests
+ICEBERG_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+DELTA_SETTINGS = {
+    "spark.sql.extensions": f"{ICEBERG_EXTENSIONS},io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "2",  # of the log's replay, which has 50 tasks otherwise
+}
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
@@ -61,11 +67,18 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def spark(
     jars: Callable[[str], list[Path]], warehouse: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkSession]:
-    """A local Spark with Iceberg and a file-system catalog named ``hadoop``; its planner uses column statistics."""
+    """
+    A local Spark with Iceberg, a file-system catalog named ``hadoop``, and Delta tables by path (not on Spark 3.5).
+
+    Its planner uses column statistics.
+    """
     import pyspark
     from pyspark.sql import SparkSession
 
-    (iceberg,) = jars("iceberg-runtime-3.5" if pyspark.__version__.startswith("3.5.") else "iceberg-runtime")
+    if pyspark.__version__.startswith("3.5."):
+        formats, delta_settings = jars("iceberg-runtime-3.5"), {}
+    else:
+        formats, delta_settings = [*jars("iceberg-runtime"), *jars("delta")], DELTA_SETTINGS
     scratch = tmp_path_factory.mktemp("spark")
     settings = {
         "spark.ui.enabled": "false",
@@ -75,17 +88,18 @@ def spark(
         "spark.driver.memory": "2g",
         "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dderby.system.home={scratch}",
         "spark.local.dir": str(scratch),
-        "spark.jars": str(iceberg),
+        "spark.jars": ",".join(map(str, formats)),
         "spark.jars.ivy": str(scratch / "ivy"),
         "spark.sql.warehouse.dir": str(scratch / "spark-warehouse"),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.cbo.enabled": "true",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.extensions": ICEBERG_EXTENSIONS,
         "spark.sql.catalog.hadoop": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.hadoop.type": "hadoop",
         "spark.sql.catalog.hadoop.warehouse": str(warehouse),
         "spark.sql.catalog.hadoop.cache-enabled": "false",  # commits of others are seen at once
+        **delta_settings,
     }
     builder = SparkSession.builder.master("local[2]").appName("puffin-sidecar tests")
     for key, value in settings.items():
@@ -193,7 +207,7 @@ def draft_of() -> Callable[..., StatisticsDraft]:
             for column in columns
         }
         snapshot = state.select_snapshot(SnapshotSelector(snapshot_id=snapshot_id))
-        return StatisticsDraft(state, snapshot, columns, sketches, lg_k=lg_k, codec=codec, store_for=table.store)
+        return StatisticsDraft(state, snapshot, columns, sketches, lg_k=lg_k, codec=codec, home=table)
 
     return make
 

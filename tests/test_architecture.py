@@ -57,8 +57,8 @@ ROOMS = {
 }
 # Each SDK has one file that imports it.
 SDK_HOMES = {
-    "pyiceberg": {"puffin.tables.iceberg_sdk"},
-    "sqlalchemy": {"puffin.tables.iceberg_sql"},
+    "pyiceberg": {"puffin.tables.iceberg.sdk"},
+    "sqlalchemy": {"puffin.tables.iceberg.sql"},
     "datasketches": {"puffin.theta.estimate"},
     "numba": {"puffin.kernels.compiler"},
     "pyroaring": {"puffin.deletion_vector"},

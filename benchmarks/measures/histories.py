@@ -22,7 +22,7 @@ from benchmarks.data import Dataset
 from benchmarks.handmade import MAIN, HandmadeTable, uri
 from puffin.deletion_vector import DeletionVector
 from puffin.format import DELETION_VECTOR_V1, Blob, PuffinWriter
-from puffin.tables.iceberg_metadata import current_schema
+from puffin.tables.document import current_schema
 from puffin.tables.load import load_table
 
 if TYPE_CHECKING:

@@ -55,7 +55,7 @@ def measure(run: Run, results: Results) -> None:
 
 def _peak(path: str) -> tuple[float, int]:
     from puffin.tables.base import Column
-    from puffin.tables.scan_task import DATA, ContentFile, FileScanTask, ScanBatch
+    from puffin.tables.scan_task import DATA, ContentFile, FileScanTask, ScanBatch, ScanContext
     from stats_jobs.execute import Measure, read_batch
 
     size = Path(path).stat().st_size
@@ -69,9 +69,7 @@ def _peak(path: str) -> tuple[float, int]:
             for field_id, (name, type_) in enumerate(_TYPES.items(), start=1)
         ),
         tasks=(FileScanTask(file, (), 0, size),),
-        specs={},
-        name_mapping=None,
-        io_properties={},
+        context=ScanContext({}, None, {}),
     )
     partial = read_batch(batch, False, Measure(12, row_counts=True))
     if partial.failure is not None:

@@ -54,8 +54,6 @@ def measure(run: Run, results: Results) -> None:
 def _plan(directory: str, snapshot_id: int) -> tuple[float, int, float]:
     """The seconds it takes from the table to the documents of its batches, the files in them, and the peak memory."""
     from puffin.tables.base import SnapshotSelector
-    from puffin.tables.iceberg_metadata import name_mapping, partition_specs
-    from puffin.tables.iceberg_plan import plan_snapshot
     from puffin.tables.load import load_table
     from puffin.tables.scan_task import encode_batch
     from stats_jobs.plan import Scan, plan_batches
@@ -66,14 +64,8 @@ def _plan(directory: str, snapshot_id: int) -> tuple[float, int, float]:
     snapshot = state.select_snapshot(SnapshotSelector(snapshot_id=snapshot_id))
     if snapshot is None:
         raise SystemExit(f"{directory}: no snapshot {snapshot_id}")
-    files = plan_snapshot(state, snapshot, table.io_properties)
-    planned = plan_batches(
-        [Scan(state.columns, files)],
-        parallelism=2,
-        specs=partition_specs(state.document),
-        name_mapping=name_mapping(state),
-        io_properties=table.io_properties,
-    )
+    files = table.plan(state, snapshot)
+    planned = plan_batches([Scan(state.columns, files)], parallelism=2, context=table.scan_context(state))
     documents = [encode_batch(batch.files) for batch in planned]
     taken = time.perf_counter() - started
     return taken, sum(document.count('"data-file"') for document in documents), peak_mib()

@@ -12,7 +12,8 @@ from benchmarks.results import LOWER, Bar, Results, Row, Sample
 from benchmarks.run import Run, say
 from benchmarks.session import spark_session
 from puffin.format import ROW_COUNTS_V1, THETA_V1, PuffinReader
-from puffin.tables.load import Table, load_table
+from puffin.tables.load import load_table
+from puffin.tables.table import Table
 from stats_jobs import Options, Report, SparkStarter, analyze
 
 _TABLES = {f"incremental-state-{table}": table for table in (LINEITEM, EVENTS)}

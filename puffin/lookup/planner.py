@@ -19,7 +19,8 @@ from puffin.lookup.resolve import resolve, staleness
 from puffin.lookup.stored import read_blobs
 from puffin.tables.base import BlobEntry, Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.blob_properties import Distinct, from_properties
-from puffin.tables.load import Table, load_table
+from puffin.tables.load import load_table
+from puffin.tables.table import Table
 from puffin.theta import ThetaSketch
 
 
@@ -75,7 +76,7 @@ def lookup(
     where: str | None = None,
 ) -> TableAnswer:
     """As `ndv`, for a table that is at hand."""
-    state = table.load()
+    state = table.load(selector)
     snapshot = state.select_snapshot(selector)
     chosen = state.select_columns(None if columns is None else tuple(columns))
     is_meant = PartitionFilter(state, partitions, where) if partitions or where is not None else None

@@ -80,7 +80,7 @@ def staleness(state: TableState, snapshot: Snapshot, stats_snapshot_id: int) -> 
     for ancestor in state.ancestors(snapshot.snapshot_id):
         if ancestor.snapshot_id == stats_snapshot_id:
             return changes
-        changes += not ancestor.is_replace
+        changes += not ancestor.keeps_rows
     return None
 
 

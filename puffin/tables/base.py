@@ -1,8 +1,8 @@
 """
 What every table is made of, whatever its format: columns, snapshots, statistics entries.
 
-These values are all that the lookup and the statistics job know of a table. A table format is a module
-that makes them from its own metadata (``iceberg_metadata``) and takes a statistics entry back.
+These values are all that the lookup and the statistics job know of a table. A table format is a room that makes them
+from its own metadata and takes a statistics entry back.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any
 from puffin.errors import ColumnNotFound, SnapshotNotFound, UnsupportedTypeError
 from puffin.format import THETA_V1
 from puffin.theta.value_type import is_hashable
+
+REPLACE, NOTHING = "replace", "nothing"
 
 _LONGEST_NUMBER = 18  # digits, of which every one fits a long
 
@@ -42,19 +44,31 @@ class Column:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A state of the table's rows. ``timestamp_ms`` is milliseconds since the epoch, UTC."""
+    """
+    A state of the table's rows: a snapshot of an Iceberg table, a version of a Delta table.
+
+    Attributes:
+        timestamp_ms: Milliseconds since the epoch, UTC.
+        operation: What made it, as the Iceberg spec calls it; `NOTHING` if it only took notes; None if unknown.
+        manifest_list: Iceberg's.
+    """
 
     snapshot_id: int
     parent_id: int | None
     sequence_number: int
     timestamp_ms: int
     operation: str | None
-    manifest_list: str | None
+    manifest_list: str | None = None
 
     @property
-    def is_replace(self) -> bool:
-        """Whether it holds the rows of its parent, in other files (spec, "Snapshots")."""
-        return self.operation == "replace"
+    def keeps_rows(self) -> bool:
+        """Whether it holds the rows of its parent, be it in other files (spec, "Snapshots", on ``replace``)."""
+        return self.operation in (REPLACE, NOTHING)
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it is its parent but for notes in the table's log, which change neither rows nor schema."""
+        return self.operation == NOTHING
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -120,10 +134,11 @@ class TableState:
     A table at one version of its metadata.
 
     Attributes:
-        format: ``"iceberg"``.
+        format: ``"iceberg"`` or ``"delta"``.
         uuid: The table's identity, or None where the format version has none.
         metadata_location: Where ``document`` was read from.
-        document: The metadata as it stands, unknown fields included; never changed in place.
+        document: The metadata as it stands, unknown fields included; of a Delta table, a description in the same terms
+            (`puffin.tables.document`). Never changed in place.
         columns: The primitive leaves of the current schema, in schema order.
         field_ids: Of every field of the current schema, those inside of lists and maps included.
         snapshots: Every snapshot the table still has, by id.
@@ -175,6 +190,10 @@ class TableState:
             return self.snapshots[snapshot_id]
         except KeyError:
             raise SnapshotNotFound(f"{self.location}: no snapshot {snapshot_id} (never there, or expired)") from None
+
+    def settled(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot that this one is but for notes in the table's log; mostly itself."""
+        return next((older for older in self.ancestors(snapshot.snapshot_id) if not older.is_note), snapshot)
 
     def number_property(self, name: str, default: int) -> int:
         """The number that a table property holds; the default if it is not set, or to no natural number."""

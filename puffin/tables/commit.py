@@ -20,39 +20,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from puffin.errors import CommitUnknownError, ConflictError, PuffinError, SnapshotNotFound, TableNotFound
-from puffin.tables.base import StatisticsEntry, TableState
-
-
-class Committer(Protocol):
-    """Where a table's current metadata lives: it can be read, and swapped for a next version."""
-
-    def load(self) -> TableState:
-        """The table as it is now."""
-        ...
-
-    def check_committable(self, state: TableState) -> None:
-        """
-        Refuse now what no commit to this table can do, so that nothing is computed or written for it.
-
-        Raises:
-            UsageError, UnsupportedError: The reason.
-        """
-        ...
-
-    def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:
-        """
-        Make ``entry`` the entry of its snapshot.
-
-        Returns:
-            The state it was applied to. That is ``base`` where the swap is atomic; where the catalog has no
-            compare-and-set for statistics it may be a later one, whose entry has then been overwritten.
-
-        Raises:
-            ConflictError: Another writer was faster; nothing was changed.
-            CommitUnknownError: It may or may not have been applied.
-            PuffinError: It was not applied, for a reason that another attempt does not cure.
-        """
-        ...
+from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.table import Committer
 
 
 class Draft(Protocol):
@@ -177,7 +146,7 @@ def commit_statistics(table: Committer, draft: Draft, *, sleep: Callable[[float]
 def _write_against_current(
     table: Committer, draft: Draft, overwritten: StatisticsEntry | None
 ) -> tuple[StatisticsEntry, TableState]:
-    state = table.load()
+    state = _load(table, draft.snapshot_id)
     if draft.table_uuid not in (None, state.uuid):
         raise TableNotFound(
             f"{state.location}: expected table {draft.table_uuid}, found {state.uuid}: another has its place"
@@ -195,7 +164,7 @@ def _turns_up(table: Committer, base: TableState, entry: StatisticsEntry, sleep:
     for look in range(1, policy.num_retries + 2):
         # A catalog that did not answer the commit may not answer this either, or not have finished yet.
         with contextlib.suppress(PuffinError):
-            found = table.load().statistics.get(entry.snapshot_id)
+            found = _load(table, entry.snapshot_id).statistics.get(entry.snapshot_id)
             if found not in (None, before) and all(blob in found.blobs for blob in entry.blobs):
                 return True
         if look <= policy.num_retries:
@@ -206,7 +175,7 @@ def _turns_up(table: Committer, base: TableState, entry: StatisticsEntry, sleep:
 def _stands(table: Committer, base: TableState, entry: StatisticsEntry) -> bool:
     """Whether a commit reported as done is there; False if another job's entry has replaced it without its columns."""
     try:
-        state = table.load()
+        state = _load(table, entry.snapshot_id)
     except PuffinError as exc:
         raise CommitUnknownError(
             f"{base.location}: the commit was reported as done, but cannot be read back: {exc}; "
@@ -225,6 +194,10 @@ def _stands(table: Committer, base: TableState, entry: StatisticsEntry) -> bool:
         )
     # A job that came later has our columns too: carried along, or computed anew.
     return {blob.fields for blob in entry.blobs} <= {blob.fields for blob in found.blobs}
+
+
+def _load(table: Committer, snapshot_id: int) -> TableState:
+    return table.load(SnapshotSelector(snapshot_id=snapshot_id))
 
 
 @contextlib.contextmanager

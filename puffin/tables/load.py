@@ -3,40 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from puffin.errors import FileNotFound, TableNotFound, UnsupportedTableError, UsageError
 from puffin.storage import Store, join, local_path, store_for
-from puffin.tables.base import StatisticsEntry, TableState
-
-
-class Table(Protocol):
-    """
-    A table that can be read and given statistics.
-
-    Attributes:
-        name: What the user called it.
-        io_properties: What a file system needs to open its files, for whoever opens them elsewhere.
-    """
-
-    name: str
-    io_properties: Mapping[str, str]
-
-    def load(self) -> TableState:
-        """The table as it is now."""
-        ...
-
-    def store(self, uri: str) -> Store:
-        """The store that holds one of its files."""
-        ...
-
-    def check_committable(self, state: TableState) -> None:
-        """Refuse what no commit can do; see `puffin.tables.commit.Committer`."""
-        ...
-
-    def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:
-        """Make ``entry`` the entry of its snapshot; see `puffin.tables.commit.Committer`."""
-        ...
+from puffin.tables.table import Table
 
 
 def load_table(table: str, *, catalog: str | None = None, catalog_properties: Mapping[str, str] | None = None) -> Table:
@@ -64,14 +35,14 @@ def load_table(table: str, *, catalog: str | None = None, catalog_properties: Ma
 
 def namespace_tables(namespace: str, *, catalog: str, catalog_properties: Mapping[str, str]) -> list[str]:
     """The names of a namespace's tables, sorted; errors as for `load_table`."""
-    from puffin.tables.iceberg_sdk import list_tables, open_catalog
+    from puffin.tables.iceberg.sdk import list_tables, open_catalog
 
     return list_tables(open_catalog(catalog, catalog_properties), namespace)
 
 
 def _table_at(location: str) -> Table:
-    from puffin.tables.iceberg_directory import IcebergDirectory
-    from puffin.tables.iceberg_file import IcebergMetadataFile
+    from puffin.tables.iceberg.directory import IcebergDirectory
+    from puffin.tables.iceberg.file import IcebergMetadataFile
 
     store = store_for(location)
     if local_path(location) is not None and not store.exists(location):
@@ -96,9 +67,9 @@ def _is_file(store: Store, location: str) -> bool:
 def _catalog_table(identifier: str, name: str, properties: Mapping[str, str]) -> Table:
     if "." not in identifier:
         raise UsageError(f"{identifier}: expected namespace.table, since a catalog is named")
-    from puffin.tables.iceberg_rest import IcebergRestTable
-    from puffin.tables.iceberg_sdk import catalog_kind, open_catalog
-    from puffin.tables.iceberg_sql import IcebergSqlTable
+    from puffin.tables.iceberg.rest import IcebergRestTable
+    from puffin.tables.iceberg.sdk import catalog_kind, open_catalog
+    from puffin.tables.iceberg.sql import IcebergSqlTable
 
     catalog: Any = open_catalog(name, properties)
     kind = catalog_kind(catalog)

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from puffin.errors import UnsupportedTableError
-from puffin.tables.iceberg_transforms import result_type
-from puffin.tables.iceberg_values import to_json, to_scalar
+from puffin.tables.transforms import result_type
+from puffin.tables.values import to_json, to_scalar
 
 PartitionKey: TypeAlias = tuple[int, str]
 """A spec id, and a partition tuple under that spec as canonical JSON."""
@@ -33,8 +33,8 @@ def tuple_types(spec_fields: Iterable[Mapping[str, Any]], source_types: Mapping[
     The fields that the tuples of a spec hold, with the types of their values.
 
     Args:
-        spec_fields: As `iceberg_metadata.partition_specs` has them.
-        source_types: As `iceberg_transforms.source_types` has them.
+        spec_fields: As `puffin.tables.document.partition_specs` has them.
+        source_types: As `puffin.tables.document.source_types` has them.
     """
     types = {}
     for field in spec_fields:
@@ -52,7 +52,7 @@ def partition_key(spec_id: int, partition: Mapping[str, Any]) -> PartitionKey:
 
 
 def value_to_json(type_: str, value: Any) -> Any:
-    """The JSON form of a value as `iceberg_transforms` has it: as in a manifest, a decimal as a number."""
+    """The JSON form of a value as `puffin.tables.transforms` has it: as in a manifest, a decimal as a number."""
     return str(value) if isinstance(value, decimal.Decimal) else to_json(type_, value)
 
 

@@ -64,22 +64,31 @@ class FileScanTask:
     deleted_by: tuple[ContentFile, ...] | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ScanBatch:
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScanContext:
     """
-    What one executor task is asked to do.
+    What all scans of a table share.
 
     Attributes:
-        specs: The fields of each partition spec that a file of this batch was written with, by spec id.
-        name_mapping: The table's ``schema.name-mapping.default``, parsed, or None.
+        specs: The fields of each partition spec that a file was written with, by spec id.
+        name_mapping: Field ids by name, as in the property ``schema.name-mapping.default``, or None.
         io_properties: What the file system needs to open the files (end points, credentials).
+        by_name: Whether the names count even in a file that has field ids, which then are somebody else's.
     """
 
-    columns: tuple[Column, ...]
-    tasks: tuple[FileScanTask, ...]
     specs: Mapping[int, list[dict[str, Any]]]
     name_mapping: list[dict[str, Any]] | None
     io_properties: Mapping[str, str]
+    by_name: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScanBatch:
+    """What one executor task is asked to do; of the partition specs, those of its files will do."""
+
+    columns: tuple[Column, ...]
+    tasks: tuple[FileScanTask, ...]
+    context: ScanContext
 
 
 def encode_batch(batch: ScanBatch) -> str:
@@ -90,9 +99,10 @@ def encode_batch(batch: ScanBatch) -> str:
         {
             "columns": [_to_json(column) for column in batch.columns],
             **({"delete-columns": [_to_json(column) for column in delete_columns.values()]} if delete_columns else {}),
-            "specs": [{"spec-id": spec_id, "fields": fields} for spec_id, fields in batch.specs.items()],
-            "name-mapping": batch.name_mapping,
-            "io-properties": dict(batch.io_properties),
+            "specs": [{"spec-id": spec_id, "fields": fields} for spec_id, fields in batch.context.specs.items()],
+            "name-mapping": batch.context.name_mapping,
+            **({"by-name": True} if batch.context.by_name else {}),
+            "io-properties": dict(batch.context.io_properties),
             "tasks": [_task_to_json(task) for task in batch.tasks],
         },
         separators=(",", ":"),
@@ -105,10 +115,13 @@ def decode_batch(document: str) -> ScanBatch:
     delete_columns = {column["field-id"]: _column_from_json(column) for column in batch.get("delete-columns", ())}
     return ScanBatch(
         columns=tuple(_column_from_json(column) for column in batch["columns"]),
-        specs={spec["spec-id"]: spec["fields"] for spec in batch["specs"]},
-        name_mapping=batch["name-mapping"],
-        io_properties=batch["io-properties"],
         tasks=tuple(_task_from_json(task, delete_columns) for task in batch["tasks"]),
+        context=ScanContext(
+            specs={spec["spec-id"]: spec["fields"] for spec in batch["specs"]},
+            name_mapping=batch["name-mapping"],
+            io_properties=batch["io-properties"],
+            by_name=batch.get("by-name", False),
+        ),
     )
 
 

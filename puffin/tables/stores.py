@@ -15,7 +15,7 @@ def stores(io_properties: Mapping[str, str]) -> Callable[[str], Store]:
     # Without them the environment's own credentials do, and pyiceberg stays unloaded.
     if not io_properties:
         return store_for
-    from puffin.tables.iceberg_sdk import filesystem_for
+    from puffin.tables.iceberg.sdk import filesystem_for
 
     return functools.partial(store_for, filesystem_for=filesystem_for(io_properties))
 

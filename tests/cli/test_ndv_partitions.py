@@ -37,7 +37,7 @@ def table(tmp_path, table_document):
         {1: ThetaSketch.from_arrow(pa.array(range(400)), "long")},
         lg_k=12,
         codec=None,
-        store_for=loaded.store,
+        home=loaded,
         partition_sketches={1: builder.compact()},
     )
     commit_statistics(loaded, draft)

@@ -13,21 +13,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from puffin.tables.iceberg_manifests import live_files
-from puffin.tables.iceberg_metadata import encode_document, partition_specs
-from puffin.tables.iceberg_partition_stats import (
+from puffin.tables.document import partition_specs, source_types
+from puffin.tables.iceberg.manifests import live_files
+from puffin.tables.iceberg.metadata import encode_document
+from puffin.tables.iceberg.partition_stats import (
     partition_statistics,
     read_partition_statistics,
     write_partition_statistics,
 )
-from puffin.tables.iceberg_patch import (
+from puffin.tables.iceberg.patch import (
     PartitionStatisticsEntry,
     partition_statistics_entry,
     version_of,
     with_partition_statistics,
 )
-from puffin.tables.iceberg_transforms import partition_to_path, source_types
 from puffin.tables.load import load_table
+from puffin.tables.transforms import partition_to_path
 
 COUNTS = (
     *("specId", "dataRecordCount", "dataFileCount", "totalDataFileSizeInBytes", "positionDeleteRecordCount"),

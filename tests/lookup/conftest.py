@@ -11,9 +11,9 @@ import pytest
 
 from puffin.format import PARTITION_SKETCHES_V1, THETA_V1, Blob, PuffinWriter
 from puffin.storage import FileSource, LocalStore
-from puffin.tables.base import TableState
+from puffin.tables.base import SnapshotSelector, TableState
 from puffin.tables.blob_properties import to_properties
-from puffin.tables.iceberg_metadata import parse_state
+from puffin.tables.iceberg.metadata import parse_state
 from puffin.tables.partition_sketches import PartitionSketchesBuilder
 from puffin.tables.partition_tuples import PartitionKey
 from puffin.theta import ThetaSketch
@@ -49,7 +49,7 @@ class LookedUpTable:
         self.document = document
         self.files = CountingStore()
 
-    def load(self) -> TableState:
+    def load(self, selector: SnapshotSelector | None = None) -> TableState:  # noqa: ARG002
         return parse_state(self.document, "v1.metadata.json")
 
     def store(self, uri: str) -> CountingStore:  # noqa: ARG002

@@ -15,9 +15,9 @@ from pyiceberg.typedef import Record
 
 from puffin.errors import ColumnNotFound, NotFoundError, UsageError
 from puffin.lookup.partition_filter import PartitionFilter
-from puffin.tables.iceberg_metadata import parse_state
-from puffin.tables.iceberg_transforms import apply
+from puffin.tables.iceberg.metadata import parse_state
 from puffin.tables.partition_tuples import partition_key, tuple_types, value_to_json
+from puffin.tables.transforms import apply
 
 TYPES = {
     "i": "int", "l": "long", "f": "float", "d": "double", "s": "string", "t": "boolean", "day": "date",

@@ -9,8 +9,8 @@ import pytest
 
 from puffin.errors import CorruptSketchError, FileNotFound
 from puffin.tables.blob_properties import to_properties
-from puffin.tables.iceberg_changes import Changes
-from puffin.tables.iceberg_metadata import parse_state
+from puffin.tables.changes import Changes
+from puffin.tables.iceberg.metadata import parse_state
 from puffin.tables.scan_task import ContentFile, FileScanTask
 from puffin.theta import RowCountsBuilder, ThetaSketch, row_counts_limit
 from stats_jobs.basis import plan_columns

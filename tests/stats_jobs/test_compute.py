@@ -9,7 +9,7 @@ import pytest
 
 from puffin.errors import CorruptDataFileError, FileNotFound, StorageError
 from puffin.tables.base import Column
-from puffin.tables.iceberg_changes import Changes
+from puffin.tables.changes import Changes
 from puffin.tables.partition_sketches import PartitionSketchesBuilder
 from puffin.tables.scan_task import ContentFile, FileScanTask
 from puffin.theta import RowCountsBuilder, ThetaSketch

@@ -9,7 +9,7 @@ import pytest
 
 from puffin.errors import CorruptDataFileError, FileNotFound, StorageError, UnsupportedTableError
 from puffin.tables.base import Column
-from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch, encode_batch
+from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch, ScanContext, encode_batch
 from puffin.theta import ThetaSketch
 from stats_jobs import execute
 from stats_jobs.execute import Measure, Partial, merge_partials, read_batch, read_document
@@ -52,7 +52,7 @@ def task_of(path, partition=None):
 
 
 def batch_of(*tasks, columns=(A, B)):
-    return ScanBatch(columns=columns, tasks=tasks, specs={}, name_mapping=None, io_properties={})
+    return ScanBatch(columns=columns, tasks=tasks, context=ScanContext({}, None, {}))
 
 
 def read(*tasks, measure=SKETCHES, removed=False):

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from puffin.errors import CorruptSketchError, FileNotFound
-from puffin.tables.iceberg_changes import Changes
-from puffin.tables.iceberg_difference import Difference
-from puffin.tables.iceberg_metadata import parse_state
+from puffin.tables.changes import Changes, Difference
+from puffin.tables.iceberg import changes
+from puffin.tables.iceberg.changes import moved_between_specs
+from puffin.tables.iceberg.metadata import parse_state
 from puffin.tables.partition_sketches import PartitionSketchesBuilder
 from puffin.tables.partition_tuples import partition_key
 from puffin.tables.scan_task import ContentFile, FileScanTask
 from puffin.theta import MAX_THETA
-from stats_jobs import partitions
 from stats_jobs.partitions import PartitionPlan, partitions_kept, plan_partitions
 
 FIELD = {"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}
@@ -65,6 +65,9 @@ class Files:
         if isinstance(self._changes, Exception):
             raise self._changes
         return NOTHING if base.snapshot_id == 30 else self._changes
+
+    def moved_since(self, base):
+        return moved_between_specs(self.state, base, self.snapshot, self.io_properties)
 
 
 class Stored:
@@ -212,7 +215,7 @@ def test_rows_that_a_compaction_moved_are_read_where_they_are(planned, monkeypat
     def compacted(document):
         document["snapshots"][2]["summary"]["operation"] = "replace"
 
-    monkeypatch.setattr(partitions, "difference_of_snapshots", difference)
+    monkeypatch.setattr(changes, "difference_of_snapshots", difference)
     live = [file("left", 1), file("compacted", 3, new_spec), file("three", 3)]
     plan, _ = planned({10: sketches(1, 3)}, live=live, specs=(SPEC, {**SPEC, "spec-id": 1}), edit=compacted)
     assert asked == [(20, 30)]

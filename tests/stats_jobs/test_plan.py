@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.tables.base import Column
-from puffin.tables.scan_task import ContentFile, FileScanTask
+from puffin.tables.scan_task import ContentFile, FileScanTask, ScanContext
 from stats_jobs import plan
 from stats_jobs.plan import MOST_BATCHES, Scan, balance, plan_batches, total_bytes
 
@@ -35,7 +35,7 @@ def batches_of(tasks, parallelism=2, specs=None):
 
 
 def planned(scans, parallelism=2, specs=None):
-    return plan_batches(scans, parallelism=parallelism, specs=specs or {}, name_mapping=None, io_properties={})
+    return plan_batches(scans, parallelism=parallelism, context=ScanContext(specs or {}, None, {}))
 
 
 @settings(max_examples=150)
@@ -108,7 +108,7 @@ def test_no_batch_is_so_large_that_losing_it_hurts():
 def test_a_batch_carries_the_specs_of_its_own_files_only():
     specs = {0: [], 1: [{"field-id": 1000}], 2: []}
     (batch,) = batches_of([task(1, spec_id=1)], specs=specs)
-    assert batch.specs == {1: [{"field-id": 1000}]}
+    assert batch.context.specs == {1: [{"field-id": 1000}]}
 
 
 def test_an_absurd_size_in_the_metadata_plans_no_absurd_number_of_batches():

@@ -39,7 +39,7 @@ def main(name: str, catalog: str, what: str) -> None:
         {column.field_id: sketch},
         lg_k=DEFAULT_LG_K,
         codec=None,
-        store_for=table.store,
+        home=table,
     )
     wait()
     commit_statistics(table, draft)

@@ -20,11 +20,13 @@ from puffin.deletion_vector import DeletionVector
 from puffin.format import DELETION_VECTOR_V1, Blob, PuffinWriter
 from puffin.storage import store_for
 from puffin.tables.base import TableState
-from puffin.tables.iceberg_metadata import name_mapping, parse_state, partition_specs
-from puffin.tables.iceberg_plan import plan_snapshot, split_task
-from puffin.tables.iceberg_read import TaskReader
-from puffin.tables.scan_task import FileScanTask, ScanBatch, decode_batch, encode_batch
+from puffin.tables.document import name_mapping, partition_specs
+from puffin.tables.files.task_reader import TaskReader
+from puffin.tables.iceberg.metadata import parse_state
+from puffin.tables.iceberg.plan import plan_snapshot
+from puffin.tables.scan_task import FileScanTask, ScanBatch, ScanContext, decode_batch, encode_batch
 from puffin.theta import DEFAULT_LG_K, RowCountsBuilder, ThetaSketch, ThetaSketchBuilder, row_counts_limit
+from stats_jobs.plan import split_task
 
 ADDED = 1
 PATH_FIELD, POS_FIELD = 2147483546, 2147483545
@@ -193,9 +195,7 @@ class HandMadeTable:
         batch = ScanBatch(
             columns=chosen,
             tasks=tuple(piece for task in self.plan(snapshot_id) for piece in split_task(task, target_bytes)),
-            specs=partition_specs(state.document),
-            name_mapping=name_mapping(state),
-            io_properties={},
+            context=ScanContext(partition_specs(state.document), name_mapping(state), {}),
         )
         return read_batch(decode_batch(encode_batch(batch)), is_sound)
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
-from puffin.tables import avro_codecs
-from puffin.tables.avro import read_records
+from puffin.tables.iceberg import avro_codecs
+from puffin.tables.iceberg.avro import read_records
 
 SYNC = b"0123456789abcdef"
 PAIR = {

@@ -24,8 +24,9 @@ from puffin.format import PuffinReader
 from puffin.storage import store_for
 from puffin.tables.base import TableState
 from puffin.tables.commit import RetryPolicy, commit_statistics
-from puffin.tables.iceberg_metadata import entry_to_json, parse_state
-from puffin.tables.iceberg_patch import with_statistics
+from puffin.tables.iceberg.metadata import entry_to_json, parse_state
+from puffin.tables.iceberg.patch import statistics_path, with_statistics
+from puffin.tables.table import NewStatisticsFile
 
 SNAPSHOT = 10
 OTHER_UUID = "00000000-0000-0000-0000-000000000000"
@@ -55,12 +56,15 @@ class Catalog:
     def state(self) -> TableState:
         return parse_state(copy.deepcopy(self.document), f"v{self.version}")
 
-    def load(self) -> TableState:
+    def load(self, selector=None) -> TableState:  # noqa: ARG002
         self._call_next("on_load")
         return self.state()
 
     def store(self, uri):
         return store_for(uri)
+
+    def new_statistics_file(self, state, snapshot_id):
+        return NewStatisticsFile(statistics_path(state, snapshot_id), {})
 
     def check_committable(self, state):
         pass

@@ -12,7 +12,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
 
-from puffin.tables.iceberg_patch import version_of
+from puffin.tables.iceberg.patch import version_of
 from puffin.tables.load import load_table
 
 PROCESS = Path(__file__).parent / "committing_process.py"

@@ -8,8 +8,8 @@ import pytest
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.storage import store_for
 from puffin.tables.base import Column
-from puffin.tables.iceberg_deletes import DeleteIndex
-from puffin.tables.iceberg_manifests import LiveFile, live_files
+from puffin.tables.iceberg.deletes import DeleteIndex
+from puffin.tables.iceberg.manifests import LiveFile, live_files
 
 EQUALITY = 2
 

@@ -12,7 +12,7 @@ import pytest
 
 from puffin.errors import ConflictError, CorruptMetadataError, TableNotFound, UnsupportedError, UnsupportedTableError
 from puffin.tables.commit import commit_statistics
-from puffin.tables.iceberg_directory import IcebergDirectory
+from puffin.tables.iceberg.directory import IcebergDirectory
 from puffin.tables.load import load_table
 
 PLAIN, GZIP, OLD_GZIP = "metadata.json", "gz.metadata.json", "metadata.json.gz"

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptDataFileError, FileNotFound, UnsupportedTableError
-from puffin.tables import iceberg_read, parquet_rows
-from puffin.tables.scan_task import ScanBatch, decode_batch, encode_batch
+from puffin.tables.files import parquet_rows, task_reader
+from puffin.tables.scan_task import ScanBatch, ScanContext, decode_batch, encode_batch
 from puffin.theta import ThetaSketch
 
 ROW = 9  # the field id of the column that numbers the rows
@@ -270,8 +270,8 @@ def test_delete_files_that_tasks_share_are_opened_once(table, monkeypatch, targe
         *(deletes(table, f"d{n}", pa.table({"k": [n]}), {"k": 1}, sequence_number=2 * n) for n in (1, 2)),
     )
     opened = []
-    open_parquet = iceberg_read.open_parquet
-    monkeypatch.setattr(iceberg_read, "open_parquet", lambda source: opened.append(source) or open_parquet(source))
+    open_parquet = task_reader.open_parquet
+    monkeypatch.setattr(task_reader, "open_parquet", lambda source: opened.append(source) or open_parquet(source))
     assert live_rows(table, target_bytes=target_bytes) == rows(2, 10, 12, 20, 21, 22)
     assert len(opened) == 2 * (3 + 2)  # it is read with and without counting
 
@@ -279,7 +279,7 @@ def test_delete_files_that_tasks_share_are_opened_once(table, monkeypatch, targe
 def test_a_batch_says_in_its_json_once_what_rows_are_compared_by(table):
     path = table.write("a.parquet", *numbered([1]))
     table.snapshot(table.data(path), deletes(table, "d.parquet", pa.table({"k": [2]}), {"k": 1}))
-    batch = ScanBatch(columns=(), tasks=table.plan(), specs={}, name_mapping=None, io_properties={})
+    batch = ScanBatch(columns=(), tasks=table.plan(), context=ScanContext({}, None, {}))
     document = json.loads(encode_batch(batch))
     assert document["delete-columns"] == [{"field-id": 1, "name": "k", "type": "long", "path": [1], "defaults": [None]}]
     (delete,) = document["tasks"][0]["delete-files"]

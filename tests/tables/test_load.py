@@ -13,9 +13,9 @@ from pyiceberg.utils.config import Config
 import puffin
 from puffin.errors import CorruptMetadataError, SetupError, TableNotFound, UnsupportedTableError, UsageError
 from puffin.tables.commit import commit_statistics
-from puffin.tables.iceberg_directory import IcebergDirectory
-from puffin.tables.iceberg_file import IcebergMetadataFile
-from puffin.tables.iceberg_sql import IcebergSqlTable
+from puffin.tables.iceberg.directory import IcebergDirectory
+from puffin.tables.iceberg.file import IcebergMetadataFile
+from puffin.tables.iceberg.sql import IcebergSqlTable
 from puffin.tables.load import load_table, namespace_tables
 
 

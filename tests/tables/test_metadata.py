@@ -10,14 +10,8 @@ from hypothesis import strategies as st
 
 from puffin.errors import CorruptError, CorruptMetadataError, SnapshotNotFound, UnsupportedTableError
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.iceberg_metadata import (
-    current_schema,
-    decode_document,
-    encode_document,
-    name_mapping,
-    parse_state,
-    partition_specs,
-)
+from puffin.tables.document import current_schema, name_mapping, partition_specs
+from puffin.tables.iceberg.metadata import decode_document, encode_document, parse_state
 
 BLOB = {
     "type": "apache-datasketches-theta-v1",

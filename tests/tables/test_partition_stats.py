@@ -22,13 +22,13 @@ from puffin.errors import (
     UsageError,
 )
 from puffin.storage import store_for
-from puffin.tables.iceberg_partition_stats import (
+from puffin.tables.iceberg.partition_stats import (
     partition_statistics,
     read_partition_statistics,
     unified_partition_type,
     write_partition_statistics,
 )
-from puffin.tables.iceberg_patch import (
+from puffin.tables.iceberg.patch import (
     PartitionStatisticsEntry,
     partition_statistics_entry,
     partition_statistics_update,

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from puffin.errors import CorruptMetadataError, FileNotFound, PuffinError, UnsupportedTableError
 from puffin.storage import store_for
-from puffin.tables.iceberg_manifests import live_files
-from puffin.tables.iceberg_plan import split_task
+from puffin.tables.iceberg.manifests import live_files
 from puffin.tables.scan_task import ContentFile, FileScanTask
+from stats_jobs.plan import split_task
 
 
 @pytest.fixture(params=[1, 2, 3], ids="v{}".format)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptDataFileError, CorruptMetadataError, FileNotFound
-from puffin.tables import parquet_rows
+from puffin.tables.files import parquet_rows
 from puffin.theta import ThetaSketch
 
 IDS = {"id": 1}

@@ -8,13 +8,14 @@ import pytest
 
 from puffin.storage import store_for
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.iceberg_directory import IcebergDirectory
-from puffin.tables.iceberg_metadata import name_mapping, partition_specs
-from puffin.tables.iceberg_plan import plan_snapshot, split_task
-from puffin.tables.iceberg_read import TaskReader
-from puffin.tables.scan_task import ScanBatch, decode_batch, encode_batch
+from puffin.tables.document import name_mapping, partition_specs
+from puffin.tables.files.task_reader import TaskReader
+from puffin.tables.iceberg.directory import IcebergDirectory
+from puffin.tables.iceberg.plan import plan_snapshot
+from puffin.tables.scan_task import ScanBatch, ScanContext, decode_batch, encode_batch
 from puffin.theta import ThetaSketch, ThetaSketchBuilder
 from stats_jobs import Options, SparkStarter, analyze
+from stats_jobs.plan import split_task
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "tables-spark-3.5-iceberg-1.10" / "iceberg-spark-expected.json"
 
@@ -52,9 +53,7 @@ class SparkTable:
         batch = ScanBatch(
             columns=columns,
             tasks=tuple(piece for task in self.tasks(**selector) for piece in split_task(task, target_bytes)),
-            specs=partition_specs(state.document),
-            name_mapping=name_mapping(state),
-            io_properties={},
+            context=ScanContext(partition_specs(state.document), name_mapping(state), {}),
         )
         builders, rows = {column.name: ThetaSketchBuilder() for column in columns}, 0
         batch = decode_batch(encode_batch(batch))

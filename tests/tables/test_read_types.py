@@ -12,9 +12,9 @@ import pytest
 
 from puffin.errors import CorruptDataFileError, CorruptError, FileNotFound
 from puffin.storage import store_for
-from puffin.tables import parquet_rows
-from puffin.tables.iceberg_read import TaskReader
-from puffin.tables.scan_task import ScanBatch
+from puffin.tables.files import parquet_rows
+from puffin.tables.files.task_reader import TaskReader
+from puffin.tables.scan_task import ScanBatch, ScanContext
 from puffin.theta import ThetaSketch
 
 DECIMALS = [decimal.Decimal(text) for text in ("0.00", "-0.01", "99999.99", "1.27", "-1.28")]
@@ -168,13 +168,7 @@ def test_a_snapshot_without_files_has_empty_sketches(make_table):
 
 def largest_batch(table):
     state = table.state()
-    batch = ScanBatch(
-        columns=state.columns,
-        tasks=table.plan(),
-        specs={},
-        name_mapping=None,
-        io_properties={},
-    )
+    batch = ScanBatch(columns=state.columns, tasks=table.plan(), context=ScanContext({}, None, {}))
     reader = TaskReader(batch, store_for, each_row=False)
     return max(live.columns[1].array.nbytes for task in batch.tasks for live in reader.read(task) if live.columns)
 

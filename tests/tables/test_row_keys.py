@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptDataFileError
-from puffin.tables import equality_deletes
 from puffin.tables.base import Column
-from puffin.tables.equality_deletes import DeletedKeys
-from puffin.tables.row_keys import row_keys
+from puffin.tables.files import equality_deletes
+from puffin.tables.files.equality_deletes import DeletedKeys
+from puffin.tables.files.row_keys import row_keys
 
 
 def columns(*types):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.tables.base import Column
-from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch, decode_batch, encode_batch
+from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch, ScanContext, decode_batch, encode_batch
 
 TEXT = st.text(max_size=20)
 COUNT = st.integers(0, 2**62)
@@ -42,9 +42,13 @@ BATCHES = st.builds(
     ScanBatch,
     columns=st.lists(COLUMNS, max_size=3).map(tuple),
     tasks=st.lists(TASKS, max_size=3).map(tuple),
-    specs=st.dictionaries(st.integers(0, 9), FIELDS, max_size=2),
-    name_mapping=st.none() | st.just([{"field-id": 1, "names": ["a", "b"], "fields": [{"names": []}]}]),
-    io_properties=st.dictionaries(TEXT, TEXT, max_size=2),
+    context=st.builds(
+        ScanContext,
+        specs=st.dictionaries(st.integers(0, 9), FIELDS, max_size=2),
+        name_mapping=st.none() | st.just([{"field-id": 1, "names": ["a", "b"], "fields": [{"names": []}]}]),
+        io_properties=st.dictionaries(TEXT, TEXT, max_size=2),
+        by_name=st.booleans(),
+    ),
 )
 
 
@@ -86,9 +90,9 @@ BATCH = ScanBatch(
             508,
         ),
     ),
-    specs={1: [{"source-id": 3, "field-id": 1000, "name": "x", "transform": "identity"}]},
-    name_mapping=None,
-    io_properties={"s3.region": "r"},
+    context=ScanContext(
+        {1: [{"source-id": 3, "field-id": 1000, "name": "x", "transform": "identity"}]}, None, {"s3.region": "r"}
+    ),
 )
 
 

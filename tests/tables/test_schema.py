@@ -6,7 +6,7 @@ import pytest
 
 from puffin.errors import ColumnNotFound, CorruptMetadataError, UnsupportedTypeError
 from puffin.tables.base import Column
-from puffin.tables.iceberg_schema import primitive_columns
+from puffin.tables.schema import primitive_columns
 
 POINT = [(3, "x", "int"), (4, "deep", [(5, "z", "decimal(9, 2)", "1.00")])]
 UNHASHABLE = {"v": "variant", "u": "unknown", "g": "geometry(OGC:CRS84)", "e": "geography"}

@@ -25,15 +25,8 @@ from pyiceberg.types import (
 )
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError, UsageError
-from puffin.tables.iceberg_transforms import (
-    apply,
-    partition_to_path,
-    partition_value,
-    result_type,
-    source_types,
-    to_partition_value,
-    to_text,
-)
+from puffin.tables.document import source_types
+from puffin.tables.transforms import apply, partition_to_path, partition_value, result_type, to_partition_value, to_text
 
 EPOCH = datetime.datetime(1970, 1, 1)
 UUID_OF_THE_SPEC = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7").bytes

@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from puffin.storage import LocalStore, Store
-from puffin.tables.iceberg_changes import changes_between
+from puffin.tables.iceberg.changes import changes_between
 
 EXISTING, ADDED, DELETED = 0, 1, 2
 PARTITIONED, UNPARTITIONED = 0, 1

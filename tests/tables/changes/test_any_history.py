@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from puffin.tables.iceberg_changes import narrowed
+from puffin.tables.changes import narrowed
 
 
 class Commits:

@@ -3,7 +3,7 @@
 import pytest
 
 from puffin.errors import FileNotFound, SnapshotNotFound, UnsupportedTableError
-from puffin.tables.iceberg_changes import changes_between
+from puffin.tables.iceberg.changes import changes_between
 
 
 def test_an_append_is_added_alone_and_opens_its_own_manifest_and_two_lists(history):

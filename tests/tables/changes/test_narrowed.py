@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from puffin.storage import store_for
-from puffin.tables import iceberg_read
-from puffin.tables.iceberg_changes import Changes, narrowed
-from puffin.tables.iceberg_metadata import name_mapping, partition_specs
-from puffin.tables.iceberg_read import TaskReader
-from puffin.tables.scan_task import ScanBatch, decode_batch, encode_batch
+from puffin.tables.changes import Changes, narrowed
+from puffin.tables.document import name_mapping, partition_specs
+from puffin.tables.files import task_reader
+from puffin.tables.files.task_reader import TaskReader
+from puffin.tables.scan_task import ScanBatch, ScanContext, decode_batch, encode_batch
 
 
 @pytest.fixture
@@ -36,9 +36,7 @@ def read(table, tasks):
     batch = ScanBatch(
         columns=state.columns,
         tasks=tasks,
-        specs=partition_specs(state.document),
-        name_mapping=name_mapping(state),
-        io_properties={},
+        context=ScanContext(partition_specs(state.document), name_mapping(state), {}),
     )
     batch = decode_batch(encode_batch(batch))
     assert batch.tasks == tasks
@@ -60,7 +58,7 @@ def test_only_the_deleted_rows_are_read_and_only_their_row_groups(deleted_from):
 def test_a_side_that_gained_no_rows_does_not_even_open_the_file(deleted_from, monkeypatch):
     table, changes = deleted_from([5], [7])
     opened = []
-    monkeypatch.setattr(iceberg_read, "open_parquet", opened.append)
+    monkeypatch.setattr(task_reader, "open_parquet", opened.append)
     assert read(table, narrowed(changes).added) == ([], 0)
     assert opened == []
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
-from puffin.tables.avro_codecs import codec_named
+from puffin.tables.iceberg.avro_codecs import codec_named
 
 Wanted: TypeAlias = Mapping[int, Any]
 """Field ids to read, each with those wanted inside it, or None for all of them."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sqlalchemy import String, column, select, table, update
@@ -18,12 +17,14 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from puffin.errors import CommitUnknownError, ConflictError, PuffinError, StorageError, TableNotFound
 from puffin.storage import Store, store_for
-from puffin.tables.base import StatisticsEntry, TableState
-from puffin.tables.iceberg_file import read_current_state
-from puffin.tables.iceberg_metadata import encode_document
-from puffin.tables.iceberg_patch import next_metadata_location, with_statistics
-from puffin.tables.iceberg_sdk import filesystem_for, io_properties, one_line
+from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.iceberg.file import read_current_state
+from puffin.tables.iceberg.metadata import encode_document
+from puffin.tables.iceberg.patch import next_metadata_location, with_statistics
+from puffin.tables.iceberg.sdk import filesystem_for, io_properties, one_line
+from puffin.tables.iceberg.table import IcebergTable
 from puffin.tables.stores import delete_quietly
+from puffin.tables.table import CURRENT
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog
@@ -42,7 +43,7 @@ _TABLES = table(
 )
 
 
-class IcebergSqlTable:
+class IcebergSqlTable(IcebergTable):
     """
     An Iceberg table of a SQL catalog.
 
@@ -52,8 +53,7 @@ class IcebergSqlTable:
     """
 
     def __init__(self, catalog: SqlCatalog, identifier: str) -> None:
-        self.name = identifier
-        self.io_properties: Mapping[str, str] = io_properties(catalog.properties)
+        super().__init__(identifier, io_properties(catalog.properties))
         self._catalog = catalog
         namespace, _, self._table = identifier.rpartition(".")
         self._row = (
@@ -63,7 +63,7 @@ class IcebergSqlTable:
         )
         self._filesystem_for = filesystem_for(self.io_properties)
 
-    def load(self) -> TableState:
+    def load(self, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002 - the document has them all
         """
         The table as it is now.
 

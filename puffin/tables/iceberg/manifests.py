@@ -14,8 +14,8 @@ from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.storage import Store
-from puffin.tables.avro import read_records
-from puffin.tables.iceberg_manifest_lists import ManifestFile, manifest_files
+from puffin.tables.iceberg.avro import read_records
+from puffin.tables.iceberg.manifest_lists import ManifestFile, manifest_files
 from puffin.tables.scan_task import DATA, DELETE_FILE_PATH, EQUALITY_DELETES, POSITION_DELETES
 
 # Field ids of data_file, and of manifest_entry around it, in manifests.

@@ -11,17 +11,16 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.tables.base import BlobEntry, PartitionStatisticsEntry, Snapshot, StatisticsEntry, TableState
-from puffin.tables.iceberg_schema import field_ids, primitive_columns
+from puffin.tables.document import current_schema
+from puffin.tables.schema import field_ids, primitive_columns
 
 NEWEST_FORMAT_VERSION = 3
 _GZIP_MAGIC = b"\x1f\x8b"
-_NAME_MAPPING = "schema.name-mapping.default"
-_FIRST_PARTITION_FIELD_ID = 1000
 
 
 def decode_document(data: bytes, location: str) -> dict[str, Any]:
@@ -94,66 +93,6 @@ def parse_state(document: Mapping[str, Any], metadata_location: str) -> TableSta
         raise CorruptMetadataError(f"{metadata_location}: not Iceberg table metadata: {exc!r}") from exc
 
 
-def current_schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema that names and types are taken from; version 1 may have it under ``schema`` alone."""
-    wanted = document.get("current-schema-id")
-    schemas: list[Mapping[str, Any]] = document.get("schemas") or []
-    for schema in schemas:
-        if schema.get("schema-id") == wanted:
-            return schema
-    only: Mapping[str, Any] = _typed(document, "schema", dict)
-    return only
-
-
-def column_type_at(state: TableState, snapshot: Snapshot, field_id: int) -> str | None:
-    """The type that a column had when a snapshot was made; None if it was not there, or if that is not known."""
-    document = state.document
-    ids = (s.get("schema-id") for s in document["snapshots"] if s["snapshot-id"] == snapshot.snapshot_id)
-    schema_id = next(ids, None)  # version 1 need not have it
-    schemas: list[Mapping[str, Any]] = document.get("schemas") or [current_schema(document)]
-    if schema_id is not None:
-        schemas = [schema for schema in schemas if schema.get("schema-id") == schema_id]
-    types = {column.type for schema in schemas for column in primitive_columns(schema) if column.field_id == field_id}
-    return types.pop() if len(types) == 1 else None
-
-
-def partition_specs(document: Mapping[str, Any]) -> dict[int, list[dict[str, Any]]]:
-    """
-    The fields of every partition spec by spec id, each with a ``source-id`` and a ``field-id`` in any format version.
-
-    Version 1 may have its one spec under ``partition-spec`` alone and may leave field ids out, which then count from
-    1000; version 3 may have ``source-ids`` instead, of which the first counts.
-
-    Raises:
-        CorruptMetadataError: A spec is not of the form of appendix C.
-    """
-    try:
-        specs = document.get("partition-specs")
-        if specs is None:
-            return {0: _partition_fields(document.get("partition-spec") or [])}
-        return {spec["spec-id"]: _partition_fields(spec["fields"]) for spec in specs}
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as exc:
-        raise CorruptMetadataError(f"{document.get('location')}: not a partition spec: {exc!r}") from exc
-
-
-def name_mapping(state: TableState) -> list[dict[str, Any]] | None:
-    """
-    The table's field ids by name for files that have none (property ``schema.name-mapping.default``), or None.
-
-    Raises:
-        CorruptMetadataError: The property is not of the form of appendix C.
-    """
-    text = state.properties.get(_NAME_MAPPING)
-    if text is None:
-        return None
-    try:
-        mapping = json.loads(text)
-        _check_mapping(mapping)
-    except (ValueError, TypeError, RecursionError) as exc:
-        raise CorruptMetadataError(f"{state.location}: property {_NAME_MAPPING}: not a name mapping: {exc}") from exc
-    return list(mapping)
-
-
 def entry_to_json(entry: StatisticsEntry) -> dict[str, Any]:
     """A statistics entry as table metadata writes it (spec, "Table Statistics")."""
     return {
@@ -181,22 +120,6 @@ def partition_entry_to_json(entry: PartitionStatisticsEntry) -> dict[str, Any]:
         "statistics-path": entry.statistics_path,
         "file-size-in-bytes": entry.file_size_in_bytes,
     }
-
-
-def _partition_fields(fields: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {"field-id": field_id, "source-id": next(iter(field.get("source-ids", ())), None), **field}
-        for field_id, field in enumerate(fields, _FIRST_PARTITION_FIELD_ID)
-    ]
-
-
-def _check_mapping(mapping: Any) -> None:
-    if not isinstance(mapping, list):
-        raise TypeError(f"expected a JSON list, found {type(mapping).__name__}")
-    for entry in mapping:
-        if not isinstance(entry, dict) or not isinstance(entry.get("names"), list):
-            raise TypeError("expected objects with a list of names")
-        _check_mapping(entry.get("fields") or [])
 
 
 def _snapshot(snapshot: Mapping[str, Any]) -> Snapshot:

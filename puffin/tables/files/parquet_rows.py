@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from puffin.deletion_vector import DeletionVector
 from puffin.parquet.plan import ChunkPlanner, Values
 from puffin.parquet.writers import Path
-from puffin.tables.parquet_columns import FileColumn
+from puffin.tables.files.parquet_columns import FileColumn
 
 BATCH_BYTES = 32 * 1024 * 1024  # what a batch of rows should take in memory, by the file's own uncompressed sizes
 MAX_BATCH_ROWS = 128 * 1024

@@ -9,51 +9,21 @@ data file once. An equality delete says nothing of the kind; then both snapshots
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from puffin.storage import Store
 from puffin.tables.base import Snapshot, TableState
-from puffin.tables.data_file_errors import told_of
-from puffin.tables.iceberg_manifest_lists import ManifestFile, manifest_files, manifest_list_of
-from puffin.tables.iceberg_manifests import LiveFile, live_files_of
-from puffin.tables.iceberg_plan import plan_snapshot, refuse_unreadable, scan_tasks
-from puffin.tables.position_deletes import read_data_files
+from puffin.tables.changes import Difference, compare, difference_of_tasks
+from puffin.tables.files.data_file_errors import told_of
+from puffin.tables.files.position_deletes import read_data_files
+from puffin.tables.iceberg.manifest_lists import ManifestFile, manifest_files, manifest_list_of
+from puffin.tables.iceberg.manifests import LiveFile, live_files_of
+from puffin.tables.iceberg.plan import plan_snapshot, refuse_unreadable, scan_tasks
 from puffin.tables.scan_task import EQUALITY_DELETES, FileScanTask
 from puffin.tables.stores import stores
 
 _Item = TypeVar("_Item")
-
-
-@dataclass(frozen=True, slots=True)
-class Difference(Generic[_Item]):
-    """What the earlier side alone has, what both have, and what the later side alone has."""
-
-    before: list[_Item]
-    both: list[_Item]
-    after: list[_Item]
-
-    def where(self, condition: Callable[[_Item], bool]) -> Difference[_Item]:
-        """What of it meets a condition."""
-        return Difference(*(list(filter(condition, side)) for side in (self.before, self.both, self.after)))
-
-
-def compare(before: Iterable[_Item], after: Iterable[_Item], key: Callable[[_Item], Hashable]) -> Difference[_Item]:
-    """The difference of two multisets, whose items are the same if their keys are."""
-    before = list(before)
-    unmatched = Counter(map(key, before))
-    both: list[_Item] = []
-    only_after: list[_Item] = []
-    for item in after:
-        (both if _take(unmatched, key(item)) else only_after).append(item)
-    return Difference([item for item in before if _take(unmatched, key(item))], both, only_after)
-
-
-def difference_of_tasks(before: Iterable[FileScanTask], after: Iterable[FileScanTask]) -> Difference[FileScanTask]:
-    """The difference of two sets of whole files to read; tasks for the same rows are the same."""
-    return compare(before, after, _rows)
 
 
 def difference_of_snapshots(
@@ -161,16 +131,3 @@ def _files(manifests: Iterable[ManifestFile], store_for: Callable[[str], Store])
 def _identity(file: LiveFile) -> Hashable:
     # A path may come back with another sequence number, and then other deletes apply to it.
     return file.file_path, file.content_offset, file.sequence_number, file.file_size_in_bytes, file.record_count
-
-
-def _rows(task: FileScanTask) -> Hashable:
-    file = task.data_file
-    deletes = frozenset((delete.file_path, delete.content_offset) for delete in task.delete_files)
-    return file.file_path, file.file_size_in_bytes, file.record_count, deletes
-
-
-def _take(counter: Counter[Hashable], key: Hashable) -> bool:
-    """Take one of a key, if there is one left."""
-    found = counter[key] > 0
-    counter[key] -= found
-    return found

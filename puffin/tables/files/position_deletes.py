@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from puffin.deletion_vector import DeletionVector
-from puffin.tables.parquet_columns import field_id_of
+from puffin.tables.files.parquet_columns import field_id_of
 from puffin.tables.scan_task import DELETE_FILE_PATH, DELETE_FILE_POS
 
 # The columns by id and name.

@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 
 from puffin.errors import CorruptDataFileError
 from puffin.tables.base import Column
-from puffin.tables.parquet_columns import FileColumn, locate_columns
-from puffin.tables.row_keys import row_keys
+from puffin.tables.files.parquet_columns import FileColumn, locate_columns
+from puffin.tables.files.row_keys import row_keys
 from puffin.theta.hashing import hash_serialized
 from puffin.theta.serialized import ByteStrings, WordArray
 

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from puffin.errors import CommitUnknownError, PuffinError, SnapshotNotFound
 from puffin.storage import Store, store_for
-from puffin.tables.base import StatisticsEntry, TableState
-from puffin.tables.iceberg_file import read_state
-from puffin.tables.iceberg_metadata import entry_to_json, parse_state
-from puffin.tables.iceberg_patch import partition_statistics_update
-from puffin.tables.iceberg_sdk import filesystem_for, io_properties, load_catalog_table, post_statistics
+from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.iceberg.file import read_state
+from puffin.tables.iceberg.metadata import entry_to_json, parse_state
+from puffin.tables.iceberg.patch import partition_statistics_update
+from puffin.tables.iceberg.sdk import filesystem_for, io_properties, load_catalog_table, post_statistics
+from puffin.tables.iceberg.table import IcebergTable
+from puffin.tables.table import CURRENT
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class IcebergRestTable:
+class IcebergRestTable(IcebergTable):
     """
     An Iceberg table of a REST catalog.
 
@@ -36,11 +38,11 @@ class IcebergRestTable:
     """
 
     def __init__(self, catalog: Catalog, identifier: str) -> None:
-        self.name = identifier
+        super().__init__(identifier, {})
         self._catalog = catalog
         self._load_table()
 
-    def load(self) -> TableState:
+    def load(self, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002 - the document has them all
         """
         The table as it is now.
 
@@ -99,7 +101,7 @@ class IcebergRestTable:
     def _load_table(self) -> None:
         # The credentials are as fresh as the metadata, and what they open serves every file until the next load.
         self._table = load_catalog_table(self._catalog, self.name)
-        self.io_properties: Mapping[str, str] = io_properties(self._table.io.properties)
+        self.io_properties = io_properties(self._table.io.properties)
         self._filesystem_for = filesystem_for(self.io_properties)
 
     def _state_before(self, answer: Mapping[str, Any], base: TableState) -> TableState:

@@ -13,18 +13,17 @@ from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.tables.base import Column, Snapshot, TableState
-from puffin.tables.iceberg_deletes import PUFFIN, DeleteIndex, delete_columns
-from puffin.tables.iceberg_manifest_lists import manifest_list_of
-from puffin.tables.iceberg_manifests import LiveFile, live_files
-from puffin.tables.iceberg_metadata import current_schema, partition_specs
-from puffin.tables.iceberg_schema import primitive_columns
-from puffin.tables.iceberg_values import to_json
+from puffin.tables.document import current_schema, partition_specs
+from puffin.tables.iceberg.deletes import PUFFIN, DeleteIndex, delete_columns
+from puffin.tables.iceberg.manifest_lists import manifest_list_of
+from puffin.tables.iceberg.manifests import LiveFile, live_files
 from puffin.tables.partition_tuples import tuple_types
 from puffin.tables.scan_task import DATA, EQUALITY_DELETES, POSITION_DELETES, ContentFile, FileScanTask
+from puffin.tables.schema import primitive_columns
 from puffin.tables.stores import stores
+from puffin.tables.values import to_json
 
 _PARQUET = "PARQUET"
-_FIRST_ROW_GROUP = 4  # the first row group of a Parquet file begins after its magic
 
 
 def plan_snapshot(state: TableState, snapshot: Snapshot, io_properties: Mapping[str, str]) -> tuple[FileScanTask, ...]:
@@ -66,28 +65,6 @@ def scan_tasks(state: TableState, data: Iterable[LiveFile], deletes: Iterable[Li
         )
         for file in data
     )
-
-
-def split_task(task: FileScanTask, target_bytes: int) -> list[FileScanTask]:
-    """
-    The task cut at row group boundaries into pieces of about this size; row groups are never cut.
-
-    The boundaries are the file's split offsets. A file that lists none is cut by bytes: whoever reads a piece takes
-    the row groups that begin in it, so that each is read once wherever the cuts fall.
-    """
-    size = task.data_file.file_size_in_bytes
-    if size <= target_bytes:
-        return [task]
-    offsets = sorted(o for o in task.data_file.split_offsets if _FIRST_ROW_GROUP <= o < size)
-    candidates = offsets[1:] if offsets else range(target_bytes, size, target_bytes)
-    cuts = [0]
-    for offset in candidates:
-        if offset - cuts[-1] >= target_bytes:
-            cuts.append(offset)
-    return [
-        dataclasses.replace(task, start=start, length=end - start)
-        for start, end in zip(cuts, [*cuts[1:], size], strict=True)
-    ]
 
 
 def refuse_unreadable(file: LiveFile) -> None:

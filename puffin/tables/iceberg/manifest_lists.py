@@ -12,8 +12,8 @@ from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.storage import Store
-from puffin.tables.avro import read_records
 from puffin.tables.base import Snapshot, TableState
+from puffin.tables.iceberg.avro import read_records
 
 # Field ids of manifest_file.
 _MANIFEST_PATH, _PARTITION_SPEC_ID, _CONTENT, _KEY_METADATA = 500, 502, 517, 519

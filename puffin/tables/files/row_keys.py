@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from puffin.errors import CorruptDataFileError
 from puffin.tables.base import Column
-from puffin.tables.iceberg_values import arrow_type
+from puffin.tables.values import arrow_type
 from puffin.theta.encoders import choose_encoder
 from puffin.theta.value_type import ValueType
 

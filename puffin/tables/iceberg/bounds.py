@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from puffin.tables.iceberg_manifests import ColumnMetrics
+from puffin.tables.iceberg.manifests import ColumnMetrics
 from puffin.theta.value_type import ValueType
 
 _Flags: TypeAlias = npt.NDArray[np.bool_]

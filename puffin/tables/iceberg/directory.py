@@ -11,15 +11,16 @@ from __future__ import annotations
 import dataclasses
 import re
 import time
-from collections.abc import Mapping
 
 from puffin.errors import ConflictError, FileNotFound, PuffinError, TableNotFound, UnsupportedTableError
-from puffin.storage import Store, join, local_path, store_for
-from puffin.tables.base import StatisticsEntry, TableState
-from puffin.tables.iceberg_file import read_current_state
-from puffin.tables.iceberg_metadata import encode_document
-from puffin.tables.iceberg_patch import with_statistics
+from puffin.storage import join, local_path, store_for
+from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.iceberg.file import read_current_state
+from puffin.tables.iceberg.metadata import encode_document
+from puffin.tables.iceberg.patch import with_statistics
+from puffin.tables.iceberg.table import IcebergTable
 from puffin.tables.stores import delete_quietly
+from puffin.tables.table import CURRENT
 
 HINT = "version-hint.text"
 _HINT_CHECKSUM = f".{HINT}.crc"
@@ -32,7 +33,7 @@ _CATALOG_VERSION = re.compile(rf"([0-9]{{1,9}})-[^/]*?(?:{_ANY_EXTENSION})")
 _HINTED_VERSION = re.compile(rf"v?([0-9]{{1,9}})(?:{_ANY_EXTENSION})?")
 
 
-class IcebergDirectory:
+class IcebergDirectory(IcebergTable):
     """
     An Iceberg table by its directory.
 
@@ -42,12 +43,11 @@ class IcebergDirectory:
     """
 
     def __init__(self, directory: str) -> None:
-        self.name = directory
-        self.io_properties: Mapping[str, str] = {}
+        super().__init__(directory, {})
         self._metadata = join(directory.rstrip("/"), "metadata")
         self._files = store_for(directory)
 
-    def load(self) -> TableState:
+    def load(self, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002 - the document has them all
         """
         The table as it is now.
 
@@ -56,10 +56,6 @@ class IcebergDirectory:
             CorruptMetadataError, UnsupportedTableError: It is not metadata that this version understands.
         """
         return read_current_state(self._current, lambda _: self._files)
-
-    def store(self, uri: str) -> Store:
-        """The store that holds one of the table's files."""
-        return store_for(uri)
 
     def check_committable(self, state: TableState) -> None:
         """Refuse, with UnsupportedTableError, a table that belongs to a catalog, and the copy of a table."""

@@ -23,8 +23,7 @@ from urllib.parse import quote_plus
 import numpy as np
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError, UsageError
-from puffin.tables.iceberg_schema import primitive_columns
-from puffin.tables.iceberg_values import to_json, to_scalar
+from puffin.tables.values import to_json, to_scalar
 from puffin.theta.value_type import ValueType
 
 _NULL = "null"
@@ -54,13 +53,6 @@ _MICROS_AN_HOUR = 3_600_000_000
 _NANOS_A_MICRO = 1000
 _UNROUNDED = decimal.Context(prec=60)
 _MASK, _SIGN = 0xFFFF_FFFF, 0x8000_0000
-
-
-def source_types(document: Mapping[str, Any]) -> dict[int, str]:
-    """The type of every primitive column by field id: its newest, of whatever schema the table ever had."""
-    schemas = list(document.get("schemas") or (document["schema"],))
-    schemas.sort(key=lambda schema: schema.get("schema-id") == document.get("current-schema-id"))
-    return {column.field_id: column.type for schema in schemas for column in primitive_columns(schema)}
 
 
 def result_type(transform: str, source_type: str) -> str:
@@ -118,7 +110,7 @@ def partition_to_path(
     A partition as text: ``ts_day=2024-01-02/id_bucket=3``, each part as in a URL's query.
 
     Args:
-        spec_fields: The fields of the partition spec, as `iceberg_metadata.partition_specs` has them.
+        spec_fields: The fields of the partition spec, as `puffin.tables.document.partition_specs` has them.
         types: The types of the source columns by field id, as `source_types` has them.
         values: The partition tuple by partition field id, as a manifest holds it.
 

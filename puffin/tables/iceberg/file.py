@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NoReturn
 
 from puffin.errors import FileNotFound, UsageError
-from puffin.storage import Store, store_for
-from puffin.tables.base import StatisticsEntry, TableState
-from puffin.tables.iceberg_metadata import decode_document, parse_state
+from puffin.storage import Store
+from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.iceberg.metadata import decode_document, parse_state
+from puffin.tables.iceberg.table import IcebergTable
+from puffin.tables.table import CURRENT
 
 
-class IcebergMetadataFile:
+class IcebergMetadataFile(IcebergTable):
     """
     An Iceberg table as one metadata file has it.
 
@@ -21,10 +23,9 @@ class IcebergMetadataFile:
     """
 
     def __init__(self, location: str) -> None:
-        self.name = location
-        self.io_properties: Mapping[str, str] = {}
+        super().__init__(location, {})
 
-    def load(self) -> TableState:
+    def load(self, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002 - the document has them all
         """
         The table as of this file.
 
@@ -33,10 +34,6 @@ class IcebergMetadataFile:
             CorruptMetadataError, UnsupportedTableError: It is not metadata that this version understands.
         """
         return read_state(self.name, self.store(self.name))
-
-    def store(self, uri: str) -> Store:
-        """The store that holds one of the table's files."""
-        return store_for(uri)
 
     def check_committable(self, state: TableState) -> NoReturn:  # noqa: ARG002 - refused whatever it is
         """Refuse, with UsageError: a metadata file is one version, and a table has to be named to get a next one."""

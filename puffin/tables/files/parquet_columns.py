@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from puffin.errors import CorruptDataFileError, CorruptMetadataError, UnsupportedTableError
 from puffin.tables.base import Column
-from puffin.tables.iceberg_values import to_scalar
+from puffin.tables.values import to_scalar
 
 _FIELD_ID = b"PARQUET:field_id"
 _NameMapping = Sequence[Mapping[str, Any]]
@@ -56,6 +56,7 @@ def locate_columns(
     constants: Mapping[int, Any],
     name_mapping: _NameMapping | None,
     where: str,
+    by_name: bool = False,
 ) -> tuple[FileColumn, ...]:
     """
     Find each column in a file.
@@ -63,6 +64,7 @@ def locate_columns(
     Args:
         constants: The file's identity partition values in JSON form, by field id of their column.
         name_mapping: Used where the file has no field ids.
+        by_name: Whether it is used wherever there is one.
         where: The file's path, for errors.
 
     Raises:
@@ -72,7 +74,7 @@ def locate_columns(
     """
     fields = list(file_schema)
     mapping = None
-    if fields and not any(_has_id(field) for field in fields):
+    if fields and (by_name or not any(_has_id(field) for field in fields)):
         mapping = name_mapping
         if mapping is None:
             raise UnsupportedTableError(f"{where}: the file has no field ids, the table no schema.name-mapping.default")

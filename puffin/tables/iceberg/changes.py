@@ -9,26 +9,15 @@ reads, and rows that were compacted between two runs come in their old file and 
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from puffin.errors import FileNotFound, SnapshotNotFound
 from puffin.tables.base import Snapshot, TableState
-from puffin.tables.iceberg_difference import Difference, difference_of_snapshots, difference_of_tasks
-from puffin.tables.scan_task import POSITION_DELETES, FileScanTask
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Changes:
-    """
-    The rows of the later snapshot are those of the earlier one, and ``added``, less ``removed``.
-
-    A data file of which rows were deleted is in both, each time with the deletes of that time; see `narrowed`.
-    """
-
-    added: tuple[FileScanTask, ...]
-    removed: tuple[FileScanTask, ...]
+from puffin.tables.changes import Changes, Difference, difference_of_tasks
+from puffin.tables.document import partition_specs
+from puffin.tables.iceberg.difference import difference_of_snapshots
+from puffin.tables.scan_task import FileScanTask
 
 
 def changes_between(state: TableState, base: Snapshot, target: Snapshot, io_properties: Mapping[str, str]) -> Changes:
@@ -53,43 +42,33 @@ def changes_between(state: TableState, base: Snapshot, target: Snapshot, io_prop
     return Changes(added=tuple(total.after), removed=tuple(total.before))
 
 
-def narrowed(changes: Changes) -> Changes:
+def moved_between_specs(
+    state: TableState, base: Snapshot, target: Snapshot, io_properties: Mapping[str, str]
+) -> tuple[FileScanTask, ...]:
     """
-    The same changes, with fewer rows to read: of a file of which rows were deleted, these rows alone.
+    The files, before and after, of compactions since an ancestor that have moved rows between partition specs.
 
-    Equality deletes name no rows, so a file that has any is left as it is.
+    Raises:
+        PuffinError: As `changes_between`.
     """
-    added, removed = _by_path(changes.added), _by_path(changes.removed)
-    both = {p for p in added.keys() & removed.keys() if _is_by_position(added[p]) and _is_by_position(removed[p])}
-    return Changes(
-        added=tuple(_less(task, removed) if task.data_file.file_path in both else task for task in changes.added),
-        removed=tuple(_less(task, added) if task.data_file.file_path in both else task for task in changes.removed),
-    )
-
-
-def _by_path(tasks: Iterable[FileScanTask]) -> dict[str, FileScanTask]:
-    """The tasks by the path of their data file; not those of a file that has two."""
-    found: dict[str, list[FileScanTask]] = {}
-    for task in tasks:
-        found.setdefault(task.data_file.file_path, []).append(task)
-    return {path: of_path[0] for path, of_path in found.items() if len(of_path) == 1}
-
-
-def _is_by_position(task: FileScanTask) -> bool:
-    return all(file.content == POSITION_DELETES for file in task.delete_files)
-
-
-def _less(task: FileScanTask, others: Mapping[str, FileScanTask]) -> FileScanTask:
-    """Of the task's rows those that are not in the other task of its file."""
-    return dataclasses.replace(task, deleted_by=others[task.data_file.file_path].delete_files)
+    if len(partition_specs(state.document)) < 2:
+        return ()
+    moved: list[FileScanTask] = []
+    for earlier, later in itertools.pairwise([base, *_path(state, base, target)]):
+        if later.keeps_rows:
+            difference = difference_of_snapshots(state, earlier, later, io_properties)
+            rewritten = difference.before + difference.after
+            if len({task.data_file.spec_id for task in rewritten}) > 1:
+                moved += rewritten
+    return tuple(moved)
 
 
 def _runs(state: TableState, base: Snapshot, target: Snapshot) -> Iterator[tuple[Snapshot, Snapshot]]:
     """For each run of snapshots that may change rows, oldest first: the snapshot before it, and its last."""
     start = base
-    for is_replace, run in itertools.groupby(_path(state, base, target), lambda s: s.is_replace):
+    for keeps_rows, run in itertools.groupby(_path(state, base, target), lambda s: s.keeps_rows):
         *_, end = run
-        if not is_replace:
+        if not keeps_rows:
             yield start, end
         start = end
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.tables.base import Column
-from puffin.tables.iceberg_bounds import ColumnRanges
-from puffin.tables.iceberg_manifests import LiveFile
+from puffin.tables.iceberg.bounds import ColumnRanges
+from puffin.tables.iceberg.manifests import LiveFile
 from puffin.tables.scan_task import EQUALITY_DELETES
 from puffin.theta.value_type import is_hashable
 

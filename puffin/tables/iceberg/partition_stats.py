@@ -22,15 +22,15 @@ import pyarrow.parquet as pq
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError, UsageError
 from puffin.storage import Store
-from puffin.tables.avro import read_records
 from puffin.tables.base import PartitionStatisticsEntry, Snapshot, TableState
-from puffin.tables.iceberg_manifest_lists import ManifestFile, manifest_files, manifest_list_of
-from puffin.tables.iceberg_metadata import partition_specs
-from puffin.tables.iceberg_patch import partition_statistics_path
-from puffin.tables.iceberg_transforms import partition_value, result_type, source_types
-from puffin.tables.iceberg_values import arrow_type
-from puffin.tables.parquet_columns import field_id_of
+from puffin.tables.document import partition_specs, source_types
+from puffin.tables.files.parquet_columns import field_id_of
+from puffin.tables.iceberg.avro import read_records
+from puffin.tables.iceberg.manifest_lists import ManifestFile, manifest_files, manifest_list_of
+from puffin.tables.iceberg.patch import partition_statistics_path
 from puffin.tables.stores import stores
+from puffin.tables.transforms import partition_value, result_type
+from puffin.tables.values import arrow_type
 
 _PARQUET_NAME = ".parquet"
 _FIELD_ID = "PARQUET:field_id"

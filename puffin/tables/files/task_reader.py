@@ -15,11 +15,11 @@ import pyarrow as pa
 from puffin.deletion_vector import DeletionVector
 from puffin.storage import Store
 from puffin.tables.base import Column
-from puffin.tables.data_file_errors import told_of
-from puffin.tables.equality_deletes import DeletedKeys, EqualityFilter, KeyReader, read_deleted_keys
-from puffin.tables.parquet_columns import FileColumn, locate_columns, partition_constants
-from puffin.tables.parquet_rows import ParquetRows, Rows, open_parquet
-from puffin.tables.position_deletes import read_positions
+from puffin.tables.files.data_file_errors import told_of
+from puffin.tables.files.equality_deletes import DeletedKeys, EqualityFilter, KeyReader, read_deleted_keys
+from puffin.tables.files.parquet_columns import FileColumn, locate_columns, partition_constants
+from puffin.tables.files.parquet_rows import ParquetRows, Rows, open_parquet
+from puffin.tables.files.position_deletes import read_positions
 from puffin.tables.scan_task import EQUALITY_DELETES, POSITION_DELETES, ContentFile, FileScanTask, ScanBatch
 
 
@@ -66,8 +66,9 @@ class TaskReader:
         return locate_columns(
             schema,
             columns,
-            constants=partition_constants(self._batch.specs, file.spec_id, file.partition),
-            name_mapping=self._batch.name_mapping,
+            constants=partition_constants(self._batch.context.specs, file.spec_id, file.partition),
+            name_mapping=self._batch.context.name_mapping,
+            by_name=self._batch.context.by_name,
             where=file.file_path,
         )
 
@@ -103,7 +104,7 @@ class TaskReader:
 
     def _read_keys(self, path: str, columns: Sequence[Column]) -> list[pa.LargeBinaryArray]:
         with told_of(path, "delete file"), self._store_for(path).open_input(path) as source:
-            return list(read_deleted_keys(open_parquet(source), columns, self._batch.name_mapping, path))
+            return list(read_deleted_keys(open_parquet(source), columns, self._batch.context.name_mapping, path))
 
 
 def _equality_deletes(tasks: Iterable[FileScanTask]) -> dict[tuple[int, ...], dict[str, ContentFile]]:

@@ -1,0 +1,104 @@
+"""
+What a table's metadata document says of schemas and partitions, in the terms of Iceberg's appendix C.
+
+An Iceberg table's document is its metadata file. A table of another format is described by one in the same terms, so
+that whoever plans, reads or filters knows one language.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from puffin.errors import CorruptMetadataError
+from puffin.tables.base import Snapshot, TableState
+from puffin.tables.schema import primitive_columns
+
+NAME_MAPPING = "schema.name-mapping.default"
+FIRST_PARTITION_FIELD_ID = 1000
+
+
+def current_schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema that names and types are taken from; version 1 may have it under ``schema`` alone."""
+    wanted = document.get("current-schema-id")
+    schemas: list[Mapping[str, Any]] = document.get("schemas") or []
+    for schema in schemas:
+        if schema.get("schema-id") == wanted:
+            return schema
+    only = document.get("schema")
+    if not isinstance(only, Mapping):
+        raise TypeError(f"schema: expected a JSON object, found {type(only).__name__}")
+    return only
+
+
+def source_types(document: Mapping[str, Any]) -> dict[int, str]:
+    """The type of every primitive column by field id: its newest, of whatever schema the table ever had."""
+    schemas = list(document.get("schemas") or (document["schema"],))
+    schemas.sort(key=lambda schema: schema.get("schema-id") == document.get("current-schema-id"))
+    return {column.field_id: column.type for schema in schemas for column in primitive_columns(schema)}
+
+
+def column_type_at(state: TableState, snapshot: Snapshot, field_id: int) -> str | None:
+    """The type that a column had when a snapshot was made; None if it was not there, or if that is not known."""
+    document = state.document
+    ids = (s.get("schema-id") for s in document["snapshots"] if s["snapshot-id"] == snapshot.snapshot_id)
+    schema_id = next(ids, None)  # version 1 need not have it
+    schemas: list[Mapping[str, Any]] = document.get("schemas") or [current_schema(document)]
+    if schema_id is not None:
+        schemas = [schema for schema in schemas if schema.get("schema-id") == schema_id]
+    types = {column.type for schema in schemas for column in primitive_columns(schema) if column.field_id == field_id}
+    return types.pop() if len(types) == 1 else None
+
+
+def partition_specs(document: Mapping[str, Any]) -> dict[int, list[dict[str, Any]]]:
+    """
+    The fields of every partition spec by spec id, each with a ``source-id`` and a ``field-id`` in any format version.
+
+    Version 1 may have its one spec under ``partition-spec`` alone and may leave field ids out, which then count from
+    1000; version 3 may have ``source-ids`` instead, of which the first counts.
+
+    Raises:
+        CorruptMetadataError: A spec is not of the form of appendix C.
+    """
+    try:
+        specs = document.get("partition-specs")
+        if specs is None:
+            return {0: _partition_fields(document.get("partition-spec") or [])}
+        return {spec["spec-id"]: _partition_fields(spec["fields"]) for spec in specs}
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as exc:
+        raise CorruptMetadataError(f"{document.get('location')}: not a partition spec: {exc!r}") from exc
+
+
+def name_mapping(state: TableState) -> list[dict[str, Any]] | None:
+    """
+    The table's field ids by name for files that have none (property ``schema.name-mapping.default``), or None.
+
+    Raises:
+        CorruptMetadataError: The property is not of the form of appendix C.
+    """
+    text = state.properties.get(NAME_MAPPING)
+    if text is None:
+        return None
+    try:
+        mapping = json.loads(text)
+        _check_mapping(mapping)
+    except (ValueError, TypeError, RecursionError) as exc:
+        raise CorruptMetadataError(f"{state.location}: property {NAME_MAPPING}: not a name mapping: {exc}") from exc
+    return list(mapping)
+
+
+def _partition_fields(fields: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {"field-id": field_id, "source-id": next(iter(field.get("source-ids", ())), None), **field}
+        for field_id, field in enumerate(fields, FIRST_PARTITION_FIELD_ID)
+    ]
+
+
+def _check_mapping(mapping: Any) -> None:
+    if not isinstance(mapping, list):
+        raise TypeError(f"expected a JSON list, found {type(mapping).__name__}")
+    for entry in mapping:
+        if not isinstance(entry, dict) or not isinstance(entry.get("names"), list):
+            raise TypeError("expected objects with a list of names")
+        _check_mapping(entry.get("fields") or [])

@@ -1,0 +1,74 @@
+"""
+What all Iceberg tables have in common, wherever their metadata lives: their files, and where statistics go.
+
+A lookup asks none of it, so what knows data files is imported when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from puffin.storage import Store, store_for
+from puffin.tables.base import Snapshot, TableState
+from puffin.tables.changes import Changes
+from puffin.tables.document import name_mapping, partition_specs
+from puffin.tables.iceberg.patch import statistics_path
+from puffin.tables.scan_task import FileScanTask, ScanContext
+from puffin.tables.table import NewStatisticsFile, PartitionStatisticsWriter
+
+
+class IcebergTable:
+    """
+    An Iceberg table, but for how its metadata is found and swapped; the methods are those of `puffin.tables.table`.
+
+    Attributes:
+        name: What the user called it.
+        io_properties: What a file system needs to open its files; empty if the environment's credentials do.
+    """
+
+    def __init__(self, name: str, io_properties: Mapping[str, str]) -> None:
+        self.name = name
+        self.io_properties = io_properties
+
+    def store(self, uri: str) -> Store:
+        """The store that holds one of the table's files."""
+        return store_for(uri)
+
+    def new_statistics_file(self, state: TableState, snapshot_id: int) -> NewStatisticsFile:
+        """A place beside the table's metadata, as Iceberg's own writers choose it."""
+        return NewStatisticsFile(statistics_path(state, snapshot_id), {})
+
+    def scan_context(self, state: TableState) -> ScanContext:
+        """The partition specs, the name mapping and what opens the files."""
+        return ScanContext(partition_specs(state.document), name_mapping(state), self.io_properties)
+
+    def plan(self, state: TableState, snapshot: Snapshot) -> tuple[FileScanTask, ...]:
+        """One task for each whole data file of the snapshot, in manifest order."""
+        from puffin.tables.iceberg.plan import plan_snapshot
+
+        return plan_snapshot(state, snapshot, self.io_properties)
+
+    def changes(self, state: TableState, base: Snapshot, target: Snapshot) -> Changes:
+        """The whole data files to read for the rows that came after ``base`` and those that are gone in ``target``."""
+        from puffin.tables.iceberg.changes import changes_between
+
+        return changes_between(state, base, target, self.io_properties)
+
+    def moved(self, state: TableState, base: Snapshot, target: Snapshot) -> tuple[FileScanTask, ...]:
+        """Files between which compactions since ``base`` have moved rows from one partition spec to another."""
+        from puffin.tables.iceberg.changes import moved_between_specs
+
+        return moved_between_specs(state, base, target, self.io_properties)
+
+    def keeps_partition_statistics(self, state: TableState) -> bool:
+        """Whether the table was ever partitioned."""
+        from puffin.tables.iceberg.partition_stats import unified_partition_type
+
+        return bool(unified_partition_type(state.document))
+
+    def partition_statistics(self, state: TableState, snapshot: Snapshot) -> PartitionStatisticsWriter:
+        """What writes the partition statistics of a snapshot, which its manifests tell."""
+        from puffin.tables.iceberg.partition_stats import partition_statistics, write_partition_statistics
+
+        rows = partition_statistics(state, snapshot, self.io_properties)
+        return lambda current: write_partition_statistics(rows, current, snapshot.snapshot_id, self.store)
