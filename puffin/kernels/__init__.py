@@ -8,6 +8,7 @@ enough. A kernel sees arrays only: what they mean is its caller's to know.
 
 * ``hashing``: the hash of a theta sketch
 * ``decimals``: the bytes of a decimal
+* ``selection``: the hashes below theta
 * ``counting``: how many rows have each hash
 * ``parquet``: levels and dictionary indices counted, Snappy's blocks found
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 import functools
 import importlib
 
-_MODULES = ("hashing", "decimals", "counting", "parquet")
+_MODULES = ("hashing", "decimals", "selection", "counting", "parquet")
 _is_ready = False
 
 

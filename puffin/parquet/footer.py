@@ -10,7 +10,9 @@ Names are those of ``parquet.thrift``; fields stand by their id, as in the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +22,8 @@ import pyarrow.parquet as pq
 from puffin.errors import CorruptDataFileError
 from puffin.parquet.thrift import MALFORMED, Shape, read_struct
 
-BYTE_ARRAY = 6
-"""The physical type of strings and binaries."""
+INT32, INT64, FLOAT, DOUBLE, BYTE_ARRAY, FIXED_LEN_BYTE_ARRAY = 1, 2, 4, 5, 6, 7
+"""Physical types."""
 
 PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED, RLE_DICTIONARY = 0, 2, 3, 4, 8
 """Encodings."""
@@ -35,12 +37,11 @@ REQUIRED, OPTIONAL, REPEATED = 0, 1, 2
 _MAGIC = b"PAR1"
 _SIZE_AND_MAGIC = 4 + len(_MAGIC)
 
-_SCHEMA_ELEMENT: Shape = {1: None, 3: None, 5: None}  # type, repetition_type, num_children
+_SCHEMA_ELEMENT: Shape = {1: None, 3: None, 4: None, 5: None}  # type, repetition_type, name, num_children
 _PAGE_ENCODING_STATS: Shape = {1: None, 2: None, 3: None}  # page_type, encoding, count
 _COLUMN_META_DATA: Shape = {
     1: None,  # type
     2: None,  # encodings
-    3: None,  # path_in_schema
     4: None,  # codec
     5: None,  # num_values
     6: None,  # total_uncompressed_size
@@ -68,7 +69,7 @@ class ColumnChunk:
     A column chunk (``ColumnMetaData``).
 
     Attributes:
-        path: ``path_in_schema``, from the root to the leaf.
+        path: The names from the root to the leaf.
         physical_type: ``type``.
         repetition_type: The leaf's own; what is above it does not show.
         max_definition_level: How many of the path's fields need not be there, the leaf counted.
@@ -102,8 +103,31 @@ class ColumnChunk:
         return self.data_page_offset - begin
 
 
-RowGroup = tuple[ColumnChunk | None, ...]
-"""The chunks of a row group, None for one that is encrypted or in another file."""
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """
+    The chunks of a row group, in the order of the schema's leaves; None for one that is encrypted or in another file.
+
+    A chunk that cannot be understood is a CorruptDataFileError when it is asked for.
+    """
+
+    _columns: Sequence[dict[int, Any]]
+    _schema: _Schema
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __iter__(self) -> Iterator[ColumnChunk | None]:
+        return (self[place] for place in range(len(self)))
+
+    def __getitem__(self, place: int) -> ColumnChunk | None:
+        with _understood():
+            return _chunk(self._columns[place], self._schema.leaves[place])
+
+    def find(self, path: tuple[str, ...]) -> ColumnChunk | None:
+        """The chunk of the leaf with these names, from the root; None also if there is no such leaf."""
+        place = self._schema.places.get(path)
+        return None if place is None else self[place]
 
 
 def read_footer(metadata: pq.FileMetaData) -> tuple[RowGroup, ...]:
@@ -129,41 +153,64 @@ def parse_footer(data: bytes) -> tuple[RowGroup, ...]:
     Raises:
         CorruptDataFileError: The bytes are not a ``FileMetaData``.
     """
-    try:
+    with _understood():
         fields, _ = read_struct(data, 0, _FILE_META_DATA)
-        leaves = list(_leaves(fields[2]))
-        return tuple(
-            tuple(_chunk(column, leaf) for column, leaf in zip(group[1], leaves, strict=True))
-            for group in fields.get(4, ())
-        )
+        schema = _schema(tuple(fields[2]))
+        row_groups = tuple([RowGroup(group[1], schema) for group in fields.get(4, ())])
+        for group in row_groups:
+            if len(group) != len(schema.leaves):
+                raise ValueError(f"expected {len(schema.leaves)} columns in a row group, found {len(group)}")
+        return row_groups
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    try:
+        yield
     except (*MALFORMED, KeyError, TypeError, AttributeError) as exc:
         raise CorruptDataFileError(f"expected a Parquet footer: {exc!r}") from exc
 
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
+    path: tuple[str, ...]
     schema_element: bytes
     repetition_type: int
     max_definition_level: int
     max_repetition_level: int
 
 
-def _leaves(schema: list[bytes]) -> Iterator[_Leaf]:
+@dataclass(frozen=True, slots=True)
+class _Schema:
+    leaves: tuple[_Leaf, ...]
+    places: Mapping[tuple[str, ...], int]
+
+
+@functools.lru_cache(maxsize=16)
+def _schema(elements: tuple[bytes, ...]) -> _Schema:
+    """The leaves of a schema; most files of a table have the same."""
+    leaves = tuple(_leaves(elements))
+    return _Schema(leaves, {leaf.path: place for place, leaf in enumerate(leaves)})
+
+
+def _leaves(elements: Iterable[bytes]) -> Iterator[_Leaf]:
     # The schema is a tree in depth-first order; only leaves have a type, and chunks come in the order of leaves.
-    groups: list[tuple[int, int, int]] = []  # the children that a group still has to get, and its levels
-    for element in schema:
+    groups: list[tuple[int, tuple[str, ...], int, int]] = []  # the children still to come, and what each inherits
+    for element in elements:
         fields, _ = read_struct(element, 0, _SCHEMA_ELEMENT)
+        path: tuple[str, ...] = ()
         repetition = definition = 0
-        if groups:  # the root's repetition counts for nothing
-            children, definition, repetition = groups.pop()
+        if groups:  # the root's name and repetition count for nothing
+            children, path, definition, repetition = groups.pop()
             if children > 1:
-                groups.append((children - 1, definition, repetition))
+                groups.append((children - 1, path, definition, repetition))
+            path = (*path, fields[4].decode())
             definition += fields[3] != REQUIRED
             repetition += fields[3] == REPEATED
         if 1 in fields:
-            yield _Leaf(element, fields[3], definition, repetition)
+            yield _Leaf(path, element, fields[3], definition, repetition)
         elif fields.get(5, 0) > 0:
-            groups.append((fields[5], definition, repetition))
+            groups.append((fields[5], path, definition, repetition))
 
 
 def _chunk(column: dict[int, Any], leaf: _Leaf) -> ColumnChunk | None:
@@ -171,7 +218,7 @@ def _chunk(column: dict[int, Any], leaf: _Leaf) -> ColumnChunk | None:
         return None
     meta_data = column[3]
     return ColumnChunk(
-        path=tuple([name.decode() for name in meta_data[3]]),
+        path=leaf.path,
         physical_type=meta_data[1],
         repetition_type=leaf.repetition_type,
         max_definition_level=leaf.max_definition_level,

@@ -133,10 +133,9 @@ class ChunkPlanner:
         self._schema = schema
         self._writer = Writer.of(metadata)
         try:
-            row_groups = read_footer(metadata)
+            self._row_groups = read_footer(metadata)
         except CorruptDataFileError:
-            row_groups = ()
-        self._row_groups = [{chunk.path: chunk for chunk in group if chunk is not None} for group in row_groups]
+            self._row_groups = ()
 
     def plan(self, row_group: int, paths: Iterable[Path], *, all_live: bool, each_row: bool) -> dict[Path, ChunkPlan]:
         """
@@ -146,10 +145,9 @@ class ChunkPlanner:
             all_live: Whether every row of the group counts: none is deleted, none is filtered out.
             each_row: Whether it matters how many rows have a value, and not only whether one has.
         """
-        chunks = self._row_groups[row_group] if row_group < len(self._row_groups) else {}
         plans = {}
         for path in paths:
-            chunk, arrow_type = chunks.get(path), leaf_type(self._schema, path)
+            chunk, arrow_type = self._chunk(row_group, path), leaf_type(self._schema, path)
             if chunk is None or arrow_type is None:
                 plans[path] = ChunkPlan(Route.ROWS, None, arrow_type, as_dictionary=False)
             else:
@@ -157,6 +155,12 @@ class ChunkPlanner:
                 route = self._route(chunk, is_encoded, each_row) if all_live else Route.ROWS
                 plans[path] = ChunkPlan(route, chunk, arrow_type, is_encoded and _pays_as_dictionary(chunk, arrow_type))
         return plans
+
+    def _chunk(self, row_group: int, path: Path) -> ColumnChunk | None:
+        try:
+            return self._row_groups[row_group].find(path) if row_group < len(self._row_groups) else None
+        except CorruptDataFileError:
+            return None
 
     def _route(self, chunk: ColumnChunk, is_dictionary_encoded: bool, each_row: bool) -> Route:
         if is_dictionary_encoded and has_readable_dictionary(chunk):

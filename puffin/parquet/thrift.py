@@ -52,17 +52,21 @@ def read_struct(data: bytes, at: int, shape: Shape, depth: int = MAX_DEPTH) -> t
     Raises:
         ValueError, IndexError: The bytes are not such a struct (``MALFORMED``).
     """
+    if depth <= 0:
+        raise ValueError(f"more than {MAX_DEPTH} levels at offset {at}")
     fields: dict[int, Any] = {}
     field_id = 0
     while header := data[at]:
         at += 1
-        if header >> 4:
+        if header > 0x0F:
             field_id += header >> 4
         else:
             field_id, at = _zigzag(data, at)
         kind = header & 0x0F
         if field_id not in shape:
             at = _skip(data, at, kind, depth - 1)
+        elif kind in _INTEGERS:
+            fields[field_id], at = _zigzag(data, at)
         elif kind in _BOOLEANS:
             fields[field_id] = kind == _TRUE
         else:
@@ -76,7 +80,7 @@ def _read(data: bytes, at: int, kind: int, shape: Shape | None, depth: int) -> t
     if kind == _BINARY:
         size, at = _varint(data, at)
         return data[at : _end(data, at, size)], at + size
-    if kind == _STRUCT and shape is not None and depth > 0:
+    if kind == _STRUCT and shape is not None:
         return read_struct(data, at, shape, depth)
     if kind == _STRUCT:
         end = _skip(data, at, kind, depth)
@@ -106,7 +110,7 @@ def _skip(data: bytes, at: int, kind: int, depth: int) -> int:
     if depth <= 0:
         raise ValueError(f"more than {MAX_DEPTH} levels at offset {at}")
     if kind == _STRUCT:
-        return read_struct(data, at, {}, depth)[1]
+        return _skip_fields(data, at, depth)
     if kind in _SEQUENCES:
         count, kind, at = _list_header(data, at)
         for _ in range(count):
@@ -114,6 +118,24 @@ def _skip(data: bytes, at: int, kind: int, depth: int) -> int:
             at = _skip(data, at, _BYTE if kind in _BOOLEANS else kind, depth - 1)
         return at
     raise ValueError(f"unknown type {kind} before offset {at}")
+
+
+def _skip_fields(data: bytes, at: int, depth: int) -> int:
+    # Most of a footer is stepped over in this loop, so that integers and short binaries are so without a call.
+    while header := data[at]:
+        at += 1
+        kind = header & 0x0F
+        if header <= 0x0F:
+            at = _skip(data, at, _I16, depth)  # the field's id
+        if kind in _INTEGERS:
+            while data[at] >= 0x80:
+                at += 1
+            at += 1
+        elif kind == _BINARY and data[at] < min(0x80, len(data) - at):
+            at += 1 + data[at]
+        elif kind not in _BOOLEANS:
+            at = _skip(data, at, kind, depth - 1)
+    return at + 1
 
 
 def _list_header(data: bytes, at: int) -> tuple[int, int, int]:
@@ -148,7 +170,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _zigzag(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _varint(data, at)
+    value, at = _varint(data, at) if data[at] >= 0x80 else (data[at], at + 1)
     return (value >> 1) ^ -(value & 1), at
 
 

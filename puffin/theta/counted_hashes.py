@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from puffin.errors import UsageError
 from puffin.theta.hashing import hash_array
 from puffin.theta.row_tally import Hashes, Rows
-from puffin.theta.serialized import SLICE_ROWS
+from puffin.theta.serialized import slice_rows
 
 _MAY_BE_EMPTY = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
@@ -75,8 +75,9 @@ def hash_counted(values: pa.Array, rows: Rows, type_string: str) -> Iterator[tup
         values, rows = _entries(values.dictionary_encode(), rows)
     values, rows = _with_hash(values, rows)
     # Also where there is nothing: the types are checked before the values.
-    for start in range(0, max(len(values), 1), SLICE_ROWS):
-        yield from _hash_slice(values.slice(start, SLICE_ROWS), rows[start : start + SLICE_ROWS], type_string)
+    step = slice_rows()
+    for start in range(0, max(len(values), 1), step):
+        yield from _hash_slice(values.slice(start, step), rows[start : start + step], type_string)
 
 
 def _hash_slice(values: pa.Array, rows: Rows, type_string: str) -> Iterator[tuple[Hashes, Rows]]:

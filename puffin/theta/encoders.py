@@ -2,8 +2,10 @@
 What the bytes of each column type are, and which Arrow types they can be taken from.
 
 The bytes follow the type of the *table*, not of the file: an older file's ``int`` under a ``long`` column gives eight
-bytes. A family of types is one section: a function that looks at the Arrow type and picks the encoder, or None if the
-array cannot be of the column type, and the encoder below it. Encoders are given non-empty arrays without nulls.
+bytes. What a column may have been before is what Iceberg promotes ("Schema Evolution") and Delta widens ("Type
+Widening"), and always holds fewer values. A family of types is one section: a function that looks at the Arrow type and
+picks the encoder, or None if the array cannot be of the column type, and the encoder below it. Encoders are given
+non-empty arrays without nulls.
 
 Times are brought to the unit of the column. Where the file is finer the value is rounded down, also before 1970, as
 Iceberg's Java reader does for INT96 timestamps. A time zone in the Arrow type changes nothing: the stored count is
@@ -12,6 +14,7 @@ of UTC either way.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, TypeAlias
@@ -70,7 +73,7 @@ _NUMBERS: dict[str, tuple[pa.DataType, tuple[pa.DataType, ...]]] = {
     "int": (pa.int32(), _UP_TO_INT),
     "long": (pa.int64(), (*_UP_TO_INT, pa.uint32(), pa.int64())),
     "float": (pa.float32(), (pa.float32(),)),
-    "double": (pa.float64(), (pa.float32(), pa.float64())),
+    "double": (pa.float64(), (*_UP_TO_INT, pa.float32(), pa.float64())),
 }
 
 
@@ -81,7 +84,8 @@ def _number(column: ValueType, arrow_type: pa.DataType) -> Encoder | None:
 
 def _encode_numbers(array: pa.Array, target: pa.DataType) -> Iterator[Words]:
     bits = pa.uint32() if target.bit_width == 32 else pa.uint64()
-    yield _fixed_words(array.cast(target).view(bits).to_numpy())
+    numbers = array if array.type == target else array.cast(target)
+    yield _fixed_words(numbers.view(bits).to_numpy())
 
 
 # --- date, time, timestamps ---------------------------------------------------------------------------------------
@@ -134,10 +138,27 @@ def _unit_of(arrow_type: pa.DataType) -> str:
 # --- decimal ------------------------------------------------------------------------------------------------------
 
 
+_INTEGER_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
+
+
 def _decimal(column: ValueType, arrow_type: pa.DataType) -> Encoder | None:
     """The scale is part of the value; the precision is not, since the bytes are the fewest that hold it."""
-    is_same_scale = arrow_types.is_decimal(arrow_type) and arrow_type.scale == column.scale
-    return partial(_encode_decimals, column=column) if is_same_scale else None
+    if arrow_types.is_decimal(arrow_type) and arrow_type.scale == column.scale:
+        return partial(_encode_decimals, column=column)
+    before, after = _digits(arrow_type)
+    has_room = before <= column.precision - column.scale and after <= column.scale
+    return partial(_encode_as_decimals, column=column) if has_room else None
+
+
+def _digits(arrow_type: pa.DataType) -> tuple[float, float]:
+    """The most digits that a value may have before the point and after it."""
+    if arrow_types.is_decimal(arrow_type):
+        return arrow_type.precision - arrow_type.scale, arrow_type.scale
+    return _INTEGER_DIGITS.get(arrow_type, math.inf), 0
+
+
+def _encode_as_decimals(array: pa.Array, column: ValueType) -> Iterator[Words]:
+    return _encode_decimals(array.cast(pa.decimal128(column.precision, column.scale)), column)
 
 
 def _encode_decimals(array: pa.Array, column: ValueType) -> Iterator[Words]:

@@ -1,5 +1,5 @@
 """
-The numbers of a sketch, and set operations; what takes more than a formula is left to Apache DataSketches.
+The numbers of a sketch, and what two have in common; what takes more than a formula is left to Apache DataSketches.
 
 Images and numbers in, images or numbers out: nothing of ours is an object of that library, and no other file imports
 it. It is imported at the call, since the import takes longer than all else that looking into a sketch does: its
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable
 from typing import Any
 
 from puffin.theta.image import MAX_THETA, SketchImage
@@ -43,16 +42,6 @@ def upper_bound(theta: int, retained: int, std_devs: int) -> float:
         return float(_sketch_of(theta, retained).get_upper_bound(std_devs))
     bound = _normal_bound(retained + 0.5, share, std_devs) + 0.5
     return max(retained / share, bound)
-
-
-def union(images: Iterable[bytes], lg_k: int) -> bytes:
-    """The image of all values of any of the sketches, of at most 2^lg_k hashes."""
-    from datasketches import theta_union
-
-    operation = theta_union(lg_k)
-    for image in images:
-        operation.update(_deserialize(image))
-    return bytes(operation.get_result().serialize())
 
 
 def intersection(left: bytes, right: bytes) -> bytes:

@@ -13,9 +13,21 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from puffin.kernels import kernels_ready
+
 WordArray: TypeAlias = npt.NDArray[np.uint64]
 
-SLICE_ROWS = 1 << 14  # rows worked on at a time: the few arrays of that many words fit a processor cache
+SLICE_ROWS = 1 << 14
+COMPILED_SLICE_ROWS = 1 << 16
+
+
+def slice_rows() -> int:
+    """
+    Rows worked on at a time, so that the arrays of that many words fit a processor's cache.
+
+    Kernels make fewer of these than numpy, and between them threads wait for each other: Python runs one at a time.
+    """
+    return COMPILED_SLICE_ROWS if kernels_ready() else SLICE_ROWS
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from puffin.theta.encoders import Encoder, choose_encoder
-from puffin.theta.serialized import SLICE_ROWS, SerializedValues
+from puffin.theta.serialized import SerializedValues, slice_rows
 from puffin.theta.value_type import ValueType
 
 
@@ -42,8 +42,11 @@ def single_values(array: pa.Array | pa.ChunkedArray, type_string: str) -> Iterat
 
 def _encode_chunk(chunk: pa.Array, encode: Encoder) -> Iterator[SerializedValues]:
     plain = _plain_array(chunk)
-    for start in range(0, len(plain), SLICE_ROWS):
-        present = _without_views(plain.slice(start, SLICE_ROWS)).drop_null()
+    rows = slice_rows()
+    for start in range(0, len(plain), rows):
+        present = _without_views(plain.slice(start, rows))
+        if present.null_count > 0:
+            present = present.drop_null()
         if len(present) > 0:
             yield from encode(present)
 

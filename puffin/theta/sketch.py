@@ -201,8 +201,10 @@ def merge(parts: Iterable[ThetaSketch], lg_k: int = DEFAULT_LG_K) -> ThetaSketch
     Raises:
         UsageError: ``lg_k`` is not an integer from 5 to 26.
     """
-    check_lg_k(lg_k)
-    return ThetaSketch.from_bytes(estimate.union((part.to_bytes() for part in parts), lg_k))
+    builder = ThetaSketchBuilder(lg_k)
+    for part in parts:
+        builder.merge(part)
+    return builder.compact()
 
 
 def check_lg_k(lg_k: int) -> None:

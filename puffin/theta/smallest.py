@@ -11,9 +11,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from puffin.kernels import kernels_ready
 from puffin.theta.image import MAX_THETA
 
-_LEAST_WORTH_SORTING = 1 << 15
+_LEAST_WORTH_SORTING = 1 << 14
 
 
 class SmallestHashes:
@@ -30,8 +31,7 @@ class SmallestHashes:
     def add(self, hashes: npt.NDArray[np.uint64]) -> None:
         """Take hashes in; 0 is ignored, as in other implementations."""
         for start in range(0, len(hashes), self._pending_limit):
-            piece = hashes[start : start + self._pending_limit]
-            below = piece[piece < np.uint64(self._theta)]
+            below = self._below_theta(hashes[start : start + self._pending_limit])
             if len(below) > 0:
                 self._pending.append(below)
                 self._pending_count += len(below)
@@ -47,10 +47,19 @@ class SmallestHashes:
         self._settle()
         return self._theta, self._kept
 
+    def _below_theta(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        if kernels_ready():
+            from puffin.kernels.selection import hashes_below
+
+            return hashes_below(np.require(hashes, np.uint64, ["C", "A"]), np.uint64(self._theta))
+        below: npt.NDArray[np.uint64] = hashes[hashes < np.uint64(self._theta)]
+        return below
+
     def _settle(self) -> None:
         merged = np.concatenate((self._kept, *self._pending))
-        merged = merged[(merged > 0) & (merged < np.uint64(self._theta))]
         merged.sort()
+        # Theta may have come down since a hash was taken.
+        merged = merged[slice(*np.searchsorted(merged, np.array([1, self._theta], np.uint64)))]
         is_first = np.ones(len(merged), bool)
         np.not_equal(merged[1:], merged[:-1], out=is_first[1:])
         merged = merged[is_first]

@@ -30,12 +30,14 @@ class ValueType:
         type_string: As table metadata has it: ``"decimal(9, 2)"``.
         name: The type without its parameters: ``"decimal"``.
         length: Bytes per value of ``fixed[L]``, else 0.
+        precision: Digits of ``decimal(P, S)``, else 0.
         scale: Digits after the point of ``decimal(P, S)``, else 0.
     """
 
     type_string: str
     name: str
     length: int = 0
+    precision: int = 0
     scale: int = 0
 
     @classmethod
@@ -51,7 +53,8 @@ class ValueType:
         if fixed := _FIXED.fullmatch(type_string):
             return cls(type_string=type_string, name="fixed", length=int(fixed[1]))
         if (decimal := _DECIMAL.fullmatch(type_string)) and 1 <= int(decimal[1]) <= _MAX_PRECISION:
-            return cls(type_string=type_string, name="decimal", scale=int(decimal[2]))
+            precision, scale = map(int, decimal.groups())
+            return cls(type_string=type_string, name="decimal", precision=precision, scale=scale)
         raise UnsupportedTypeError(f"type {type_string!r} has no single-value bytes to hash")
 
     def __str__(self) -> str:

@@ -115,6 +115,47 @@ def test_leaves_in_structs_have_their_whole_path_and_their_own_repetition(nested
     assert [chunk.repetition_type for chunk in (few, x)] == [REQUIRED, OPTIONAL]
 
 
+def test_a_chunk_is_found_by_the_names_of_its_leaf(nested_file):
+    group, _ = footer(nested_file)
+    assert [group.find(chunk.path) for chunk in group] == list(group)
+    assert group.find(("st",)) is None
+    assert group.find(("deep", "y")) is None
+
+
+def test_files_of_the_same_columns_in_another_order_or_under_other_rules_have_their_own_leaves():
+    a, b = pa.field("a", pa.int64()), pa.field("b", pa.int64())
+    schemas = [[a, b], [b, a], [a.with_nullable(False), b], [a, b]]
+    groups = [footer(written(pa.table([[1], [2]], pa.schema(fields))))[0] for fields in schemas]
+    assert [[chunk.path for chunk in group] for group in groups] == [
+        [(field.name,) for field in fields] for fields in schemas
+    ]
+    assert [group.find(("a",)).repetition_type for group in groups] == [OPTIONAL, OPTIONAL, REQUIRED, OPTIONAL]
+
+
+def test_a_chunk_that_cannot_be_understood_is_refused_by_itself():
+    """The first chunk tells nothing but its type and its encodings."""
+    data = body(written(pa.table({"a": [1], "b": [2]}), compression="none"))
+    whole, _ = thrift.read_struct(data, 0, {2: None, 4: {1: None}})
+    _, sound = whole[4][0][1]
+    broken = thrift.struct({2: thrift.i64(4), 3: thrift.struct({1: thrift.i32(2), 2: thrift.items([thrift.i32(0)])})})
+    columns = thrift.items([broken, thrift.struct_bytes(sound)])
+    schema = thrift.items([thrift.struct_bytes(element) for element in whole[2]])
+    groups = thrift.items([thrift.struct({1: columns})])
+    (group,) = parse_footer(thrift.struct({2: schema, 4: groups})[1])
+    assert group[1].path == ("b",)
+    with pytest.raises(CorruptDataFileError, match="expected a Parquet footer"):
+        group[0]
+
+
+def test_a_row_group_of_another_number_of_columns_is_refused():
+    data = body(written(pa.table({"a": [1], "b": [2]})))
+    whole, _ = thrift.read_struct(data, 0, {2: None, 4: {1: None}})
+    schema = thrift.items([thrift.struct_bytes(element) for element in whole[2]])
+    groups = thrift.items([thrift.struct({1: thrift.items([thrift.struct_bytes(whole[4][0][1][0])])})])
+    with pytest.raises(CorruptDataFileError, match="expected 2 columns in a row group, found 1"):
+        parse_footer(thrift.struct({2: schema, 4: groups})[1])
+
+
 def test_a_chunk_without_a_dictionary_has_no_dictionary_page():
     ((chunk,),) = footer(written(pa.table({"a": [1, 1]}), use_dictionary=False))
     assert chunk.dictionary_page_offset is None
@@ -157,7 +198,7 @@ def test_statistics_are_stepped_over_quickly_whatever_their_size():
 
 def parsed_or_refused(data):
     try:
-        return parse_footer(data)
+        return [list(group) for group in parse_footer(data)]
     except CorruptDataFileError:
         return None
 

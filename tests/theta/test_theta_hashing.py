@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.theta import hash_array
-from puffin.theta.hashing import SLICE_ROWS
+from puffin.theta.serialized import slice_rows
 
 MASK = (1 << 64) - 1
 
@@ -101,10 +101,11 @@ def test_values_of_no_bytes_have_no_hash() -> None:
 
 def test_slices_join_without_loss() -> None:
     """A column longer than one slice gives one hash per value, in order."""
-    n = 2 * SLICE_ROWS + 3
+    rows = slice_rows()
+    n = 2 * rows + 3
     hashes = hashes_of(pa.array([str(i) for i in range(n)]), "string")
     assert len(hashes) == n
-    for at in (0, SLICE_ROWS - 1, SLICE_ROWS, 2 * SLICE_ROWS, n - 1):
+    for at in (0, rows - 1, rows, 2 * rows, n - 1):
         assert hashes[at] == murmur(str(at).encode())
 
 

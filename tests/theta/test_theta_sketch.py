@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
+from datasketches import compact_theta_sketch, theta_union
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -153,13 +154,13 @@ class TestMerge:
         assert merge(overlapping, LG_K).to_bytes() == whole
 
     @settings(max_examples=60, deadline=None)
-    @given(st.lists(HASHES, max_size=4))
-    def test_in_a_builder_is_the_same(self, batches: list[list[int]]) -> None:
-        """A builder that takes sketches in arrives where `merge` does."""
-        builder = ThetaSketchBuilder(LG_K)
-        for batch in batches:
-            builder.merge(build(batch))
-        assert builder.compact() == merge((build(batch) for batch in batches), LG_K)
+    @given(st.lists(SKETCHES, max_size=4))
+    def test_is_the_union_of_datasketches(self, parts: list[ThetaSketch]) -> None:
+        """The library arrives at the same theta and the same hashes."""
+        union = theta_union(LG_K)
+        for part in parts:
+            union.update(compact_theta_sketch.deserialize(part.to_bytes()))
+        assert merge(parts, LG_K) == ThetaSketch.from_bytes(union.get_result().serialize())
 
     def test_in_a_larger_builder_keeps_theta(self) -> None:
         """What a smaller sketch left out stays left out: theta comes along."""
