@@ -21,7 +21,7 @@ def load_table(table: str, *, catalog: str | None = None, catalog_properties: Ma
 
     Raises:
         TableNotFound: There is no table there.
-        UnsupportedTableError: It is a Delta table, or of a catalog that this version cannot commit to.
+        UnsupportedTableError: It is of a catalog that this version cannot commit to.
         SetupError: The catalog is not configured.
         UsageError: The name fits no catalog.
         StorageError: The storage does not answer.
@@ -50,9 +50,11 @@ def _table_at(location: str) -> Table:
     if _is_file(store, location):
         return IcebergMetadataFile(location)
     if store.exists(join(location, "_delta_log")):
-        raise UnsupportedTableError(f"{location}: Delta tables are not supported by this version")
+        from puffin.tables.delta.directory import DeltaDirectory
+
+        return DeltaDirectory(location)
     if not store.list(join(location, "metadata")):
-        raise TableNotFound(f"{location}: expected a metadata directory with Iceberg metadata in it, found none")
+        raise TableNotFound(f"{location}: expected a table: _delta_log or metadata in it, found neither")
     return IcebergDirectory(location)
 
 

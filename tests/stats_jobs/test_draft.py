@@ -13,8 +13,9 @@ from puffin.errors import StorageError
 from puffin.format import THETA_V1, Blob, PuffinReader, PuffinWriter
 from puffin.storage import LocalStore
 from puffin.tables.base import BlobEntry, StatisticsEntry
-from puffin.tables.iceberg.metadata import entry_to_json, parse_state
+from puffin.tables.iceberg.metadata import parse_state
 from puffin.tables.load import load_table
+from puffin.tables.statistics_json import entry_to_json
 from puffin.theta import ThetaSketch
 
 KLL = "presto-kll-sketch-bytes-v1"

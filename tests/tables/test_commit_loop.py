@@ -24,8 +24,9 @@ from puffin.format import PuffinReader
 from puffin.storage import store_for
 from puffin.tables.base import TableState
 from puffin.tables.commit import RetryPolicy, commit_statistics
-from puffin.tables.iceberg.metadata import entry_to_json, parse_state
+from puffin.tables.iceberg.metadata import parse_state
 from puffin.tables.iceberg.patch import statistics_path, with_statistics
+from puffin.tables.statistics_json import entry_to_json
 from puffin.tables.table import NewStatisticsFile
 
 SNAPSHOT = 10

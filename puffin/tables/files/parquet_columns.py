@@ -1,13 +1,15 @@
 """
-Where a table's columns stand in one Parquet file: by field id, never by name (spec, "Column Projection").
+Where a table's columns stand in one Parquet file: by field id, not by name (spec, "Column Projection").
 
 A column the file lacks is a constant: its identity partition value, else its initial default, else null.
-A file without field ids gets them from the table's name mapping.
+A file without field ids gets them from the table's name mapping. A table of another format may go by names alone; then
+their case matters only where names differ in nothing else, as it does to Spark.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -78,10 +80,11 @@ def locate_columns(
         mapping = name_mapping
         if mapping is None:
             raise UnsupportedTableError(f"{where}: the file has no field ids, the table no schema.name-mapping.default")
+    root = _Fields(fields, mapping, any_case=by_name)
     located = []
     for column in columns:
         try:
-            located.append(_locate(fields, column, constants, mapping))
+            located.append(_locate(root, column, constants))
         except (CorruptDataFileError, CorruptMetadataError) as exc:
             raise type(exc)(f"{where}: column {column.name}: {exc}") from exc
     return tuple(located)
@@ -104,21 +107,49 @@ def partition_constants(
     }
 
 
-def _locate(
-    fields: list[pa.Field], column: Column, constants: Mapping[int, Any], mapping: _NameMapping | None
-) -> FileColumn:
+class _Fields:
+    """The fields that a file has at its root, or in a struct, by field id."""
+
+    def __init__(self, fields: Sequence[pa.Field], mapping: _NameMapping | None, *, any_case: bool) -> None:
+        self._any_case = any_case
+        self._inside: dict[int, _Fields] = {}
+        self._mapping = None if mapping is None else {entry.get("field-id"): entry for entry in reversed(mapping)}
+        if mapping is None:
+            ids = [(field_id_of(field), field.name) for field in fields]
+        else:
+            ids = _ids_by_name([field.name for field in fields], mapping, any_case=any_case)
+        self._by_id = {field_id: field for field, (field_id, _) in reversed(list(zip(fields, ids, strict=True)))}
+        fields_of = Counter(name for _, name in ids)
+        self._several = {field_id for field_id, name in ids if fields_of[name] > 1}
+
+    def of(self, field_id: int) -> pa.Field | None:
+        """The field of this id, None if there is none; CorruptDataFileError if there are several of its name."""
+        found = self._by_id.get(field_id)
+        if found is not None and field_id in self._several:
+            raise CorruptDataFileError(f"expected one field named {found.name!r}, found several")
+        return found
+
+    def inside(self, field_id: int) -> _Fields:
+        """The fields of the struct that has this id."""
+        if field_id not in self._inside:
+            struct = self._by_id[field_id]
+            if not pa.types.is_struct(struct.type):
+                raise CorruptDataFileError(f"expected a struct named {struct.name!r}, found {struct.type}")
+            mapping = None if self._mapping is None else self._mapping[field_id].get("fields") or ()
+            self._inside[field_id] = _Fields(list(struct.type), mapping, any_case=self._any_case)
+        return self._inside[field_id]
+
+
+def _locate(root: _Fields, column: Column, constants: Mapping[int, Any]) -> FileColumn:
     names: list[str] = []
+    fields = root
     for depth, field_id in enumerate(column.path):
-        found = next((field for field in fields if _id_of(field, mapping) == field_id), None)
+        if depth > 0:
+            fields = fields.inside(column.path[depth - 1])
+        found = fields.of(field_id)
         if found is None:
             return _absent(column, depth, tuple(names), constants)
-        if sum(field.name == found.name for field in fields) > 1:
-            raise CorruptDataFileError(f"expected one field named {found.name!r}, found several")
         names.append(found.name)
-        if depth < len(column.path) - 1:
-            if not pa.types.is_struct(found.type):
-                raise CorruptDataFileError(f"expected a struct named {found.name!r}, found {found.type}")
-            fields, mapping = list(found.type), _nested(mapping, field_id)
     return FileColumn(column, tuple(names), None)
 
 
@@ -138,16 +169,18 @@ def _has_id(field: pa.Field) -> bool:
     return pa.types.is_nested(field.type) and any(_has_id(field.type.field(i)) for i in range(field.type.num_fields))
 
 
-def _id_of(field: pa.Field, mapping: _NameMapping | None) -> int | None:
-    if mapping is None:
-        return field_id_of(field)
-    return next((entry.get("field-id") for entry in mapping if field.name in entry.get("names", ())), None)
-
-
-def _nested(mapping: _NameMapping | None, field_id: int) -> _NameMapping | None:
-    if mapping is None:
-        return None
-    return next((entry.get("fields") or () for entry in mapping if entry.get("field-id") == field_id), ())
+def _ids_by_name(names: Sequence[str], mapping: _NameMapping, *, any_case: bool) -> list[tuple[int | None, str]]:
+    """The field id that each name of a file means, if any, and the name that it was found by."""
+    ids = {name: entry.get("field-id") for entry in reversed(mapping) for name in entry.get("names", ())}
+    found = [(ids.get(name), name) for name in names]
+    if any_case:
+        exact = {field_id for field_id, _ in found}
+        others = {name.lower(): field_id for name, field_id in ids.items() if field_id not in exact}
+        found = [
+            (others[name.lower()], name.lower()) if field_id is None and name.lower() in others else (field_id, name)
+            for field_id, name in found
+        ]
+    return found
 
 
 def _sound(array: pa.Array) -> pa.Array:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from puffin.deletion_vector import DeletionVector
 from puffin.storage import Store
+from puffin.storage.data_uri import content_of
 from puffin.tables.base import Column
 from puffin.tables.files.data_file_errors import told_of
 from puffin.tables.files.equality_deletes import DeletedKeys, EqualityFilter, KeyReader, read_deleted_keys
@@ -81,10 +82,16 @@ class TaskReader:
         return deleted
 
     def _deleted_by(self, file: ContentFile, data_path: str) -> DeletionVector | None:
+        inline = content_of(file.file_path)
+        if inline is not None:
+            with told_of(data_path, "deletion vector in the table's log"):
+                return DeletionVector.from_bytes(inline, expected_cardinality=file.record_count)
         with told_of(file.file_path, "delete file"):
-            if file.content_offset is not None and file.content_size_in_bytes is not None:
+            if (offset := file.content_offset) is not None and (size := file.content_size_in_bytes) is not None:
                 with self._store_for(file.file_path).open_source(file.file_path) as source:
-                    payload = source.read_at(file.content_offset, file.content_size_in_bytes)
+                    payload = source.read_at(offset, size)
+                if len(payload) < size:
+                    raise ValueError(f"expected {size} bytes at offset {offset}, found {len(payload)}")
                 return DeletionVector.from_bytes(payload, expected_cardinality=file.record_count)
             if file.file_path not in self._positions:
                 data_files = {task.data_file.file_path for task in self._batch.tasks}

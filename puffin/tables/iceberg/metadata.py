@@ -15,9 +15,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
-from puffin.tables.base import BlobEntry, PartitionStatisticsEntry, Snapshot, StatisticsEntry, TableState
+from puffin.tables.base import PartitionStatisticsEntry, Snapshot, StatisticsEntry, TableState
 from puffin.tables.document import current_schema
 from puffin.tables.schema import field_ids, primitive_columns
+from puffin.tables.statistics_json import entry_from_json, strings, typed
 
 NEWEST_FORMAT_VERSION = 3
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -73,44 +74,24 @@ def parse_state(document: Mapping[str, Any], metadata_location: str) -> TableSta
             uuid=_optional(document, "table-uuid", str),
             metadata_location=metadata_location,
             document=document,
-            location=_typed(document, "location", str).rstrip("/"),
-            properties=_strings(document, "properties"),
+            location=typed(document, "location", str).rstrip("/"),
+            properties=strings(document, "properties"),
             columns=primitive_columns(schema),
             field_ids=field_ids(schema),
             snapshots={s.snapshot_id: s for s in map(_snapshot, document.get("snapshots") or ())},
             current_snapshot_id=None if current == -1 else current,
             refs=_refs(document, current),
             history=tuple(
-                (_typed(e, "timestamp-ms", int), _typed(e, "snapshot-id", int))
+                (typed(e, "timestamp-ms", int), typed(e, "snapshot-id", int))
                 for e in document.get("snapshot-log") or ()
             ),
             statistics=_statistics(document),
             partition_statistics=frozenset(
-                _typed(entry, "snapshot-id", int) for entry in document.get("partition-statistics") or ()
+                typed(entry, "snapshot-id", int) for entry in document.get("partition-statistics") or ()
             ),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as exc:
         raise CorruptMetadataError(f"{metadata_location}: not Iceberg table metadata: {exc!r}") from exc
-
-
-def entry_to_json(entry: StatisticsEntry) -> dict[str, Any]:
-    """A statistics entry as table metadata writes it (spec, "Table Statistics")."""
-    return {
-        "snapshot-id": entry.snapshot_id,
-        "statistics-path": entry.statistics_path,
-        "file-size-in-bytes": entry.file_size_in_bytes,
-        "file-footer-size-in-bytes": entry.file_footer_size_in_bytes,
-        "blob-metadata": [
-            {
-                "type": blob.type,
-                "snapshot-id": blob.snapshot_id,
-                "sequence-number": blob.sequence_number,
-                "fields": list(blob.fields),
-                "properties": dict(blob.properties),
-            }
-            for blob in entry.blobs
-        ],
-    }
 
 
 def partition_entry_to_json(entry: PartitionStatisticsEntry) -> dict[str, Any]:
@@ -124,17 +105,17 @@ def partition_entry_to_json(entry: PartitionStatisticsEntry) -> dict[str, Any]:
 
 def _snapshot(snapshot: Mapping[str, Any]) -> Snapshot:
     return Snapshot(
-        snapshot_id=_typed(snapshot, "snapshot-id", int),
+        snapshot_id=typed(snapshot, "snapshot-id", int),
         parent_id=_optional(snapshot, "parent-snapshot-id", int),
         sequence_number=_optional(snapshot, "sequence-number", int) or 0,
-        timestamp_ms=_typed(snapshot, "timestamp-ms", int),
+        timestamp_ms=typed(snapshot, "timestamp-ms", int),
         operation=_optional(snapshot.get("summary") or {}, "operation", str),
         manifest_list=_optional(snapshot, "manifest-list", str),
     )
 
 
 def _refs(document: Mapping[str, Any], current: int | None) -> dict[str, int]:
-    refs = {name: _typed(ref, "snapshot-id", int) for name, ref in (document.get("refs") or {}).items()}
+    refs = {name: typed(ref, "snapshot-id", int) for name, ref in (document.get("refs") or {}).items()}
     if current is not None and current != -1:
         refs.setdefault("main", current)
     return refs
@@ -144,44 +125,10 @@ def _statistics(document: Mapping[str, Any]) -> dict[int, StatisticsEntry]:
     # The first of several entries for one snapshot counts, as in Iceberg's Spark reader.
     entries: dict[int, StatisticsEntry] = {}
     for entry in document.get("statistics") or ():
-        parsed = _entry(entry)
+        parsed = entry_from_json(entry)
         entries.setdefault(parsed.snapshot_id, parsed)
     return entries
 
 
-def _entry(entry: Mapping[str, Any]) -> StatisticsEntry:
-    return StatisticsEntry(
-        snapshot_id=_typed(entry, "snapshot-id", int),
-        statistics_path=_typed(entry, "statistics-path", str),
-        file_size_in_bytes=_typed(entry, "file-size-in-bytes", int),
-        file_footer_size_in_bytes=_typed(entry, "file-footer-size-in-bytes", int),
-        blobs=tuple(
-            BlobEntry(
-                type=_typed(blob, "type", str),
-                snapshot_id=_typed(blob, "snapshot-id", int),
-                sequence_number=_typed(blob, "sequence-number", int),
-                fields=tuple(map(int, blob["fields"])),
-                properties=_strings(blob, "properties"),
-            )
-            for blob in entry["blob-metadata"]
-        ),
-    )
-
-
-def _strings(document: Mapping[str, Any], key: str) -> Mapping[str, str]:
-    values: dict[str, Any] = document.get(key) or {}
-    for name, value in values.items():
-        if not isinstance(value, str):
-            raise TypeError(f"{key}: expected a string for {name}, found {type(value).__name__}")
-    return values
-
-
 def _optional(document: Mapping[str, Any], key: str, kind: type[Any]) -> Any:
-    return None if document.get(key) is None else _typed(document, key, kind)
-
-
-def _typed(document: Mapping[str, Any], key: str, kind: type[Any]) -> Any:
-    value = document.get(key)
-    if not isinstance(value, kind):
-        raise TypeError(f"{key}: expected {kind.__name__}, found {type(value).__name__}")
-    return value
+    return None if document.get(key) is None else typed(document, key, kind)

@@ -15,7 +15,8 @@ from typing import Any
 
 from puffin.errors import CorruptMetadataError
 from puffin.tables.base import PartitionStatisticsEntry, StatisticsEntry, TableState
-from puffin.tables.iceberg.metadata import entry_to_json, partition_entry_to_json
+from puffin.tables.iceberg.metadata import partition_entry_to_json
+from puffin.tables.statistics_json import entry_to_json
 
 _LOG_LENGTH, _LOG_LENGTH_DEFAULT = "write.metadata.previous-versions-max", 100
 _DELETE_OLD = "write.metadata.delete-after-commit.enabled"

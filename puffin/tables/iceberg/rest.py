@@ -16,10 +16,11 @@ from puffin.errors import CommitUnknownError, PuffinError, SnapshotNotFound
 from puffin.storage import Store, store_for
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.iceberg.file import read_state
-from puffin.tables.iceberg.metadata import entry_to_json, parse_state
+from puffin.tables.iceberg.metadata import parse_state
 from puffin.tables.iceberg.patch import partition_statistics_update
 from puffin.tables.iceberg.sdk import filesystem_for, io_properties, load_catalog_table, post_statistics
 from puffin.tables.iceberg.table import IcebergTable
+from puffin.tables.statistics_json import entry_to_json
 from puffin.tables.table import CURRENT
 
 if TYPE_CHECKING:

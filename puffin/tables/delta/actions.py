@@ -1,0 +1,365 @@
+"""
+The actions of a Delta log, and one log entry as a value (protocol, "Actions").
+
+A log entry is lines of JSON, an action on each; so is a checkpoint in JSON. Only what planning needs is looked at, so
+actions and fields of newer protocols pass by, and only what is looked at can be found corrupt. A checkpoint in Parquet
+has the same fields, and its few actions other than files come through the same functions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from puffin.errors import CorruptMetadataError, UnsupportedTableError
+
+NUM_RECORDS = r'^\s*\{\s*"numRecords"\s*:\s*(?P<count>[0-9]{1,18})\s*[,}]'
+"""Finds the row count in statistics that begin with it, as those of every known writer do."""
+
+_PARQUET = "parquet"
+_END_OF_LONG = 1 << 63
+_COUNT_FIRST = re.compile(NUM_RECORDS, re.ASCII)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeletionVectorDescriptor:
+    """
+    Where the deletion vector of a file is (protocol, "Deletion Vector Descriptor Schema").
+
+    Attributes:
+        storage_type: ``"u"`` beside the table's files, ``"p"`` at an absolute path, ``"i"`` in the descriptor itself.
+        offset: In bytes, in the file that holds it.
+        cardinality: How many rows it deletes.
+    """
+
+    storage_type: str
+    path_or_inline_dv: str
+    offset: int | None
+    size_in_bytes: int
+    cardinality: int
+
+    @property
+    def unique_id(self) -> str:
+        """What tells this deletion vector from any other (protocol, "Derived Fields")."""
+        file_id = self.storage_type + self.path_or_inline_dv
+        return file_id if self.offset is None else f"{file_id}@{self.offset}"
+
+
+FileKey = tuple[str, str | None]
+"""What tells one logical file from another: the path as the log has it, and the id of its deletion vector."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AddFile:
+    """
+    A data file that becomes part of the table.
+
+    Attributes:
+        path: As the log has it: percent-encoded, and relative to the table or absolute.
+        partition_values: The text of each value by physical column name.
+        size: In bytes.
+        data_change: False if its rows were in the table before, in other files.
+        num_records: The rows in the file, those deleted by its deletion vector included; None if unknown.
+    """
+
+    path: str
+    partition_values: Mapping[str, str | None]
+    size: int
+    data_change: bool
+    num_records: int | None
+    deletion_vector: DeletionVectorDescriptor | None
+
+    @property
+    def key(self) -> FileKey:
+        """The path and the id of the deletion vector."""
+        return _key(self.path, self.deletion_vector)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RemoveFile:
+    """A data file that ceases to be part of the table; as `AddFile`, but what is not needed for that may be None."""
+
+    path: str
+    partition_values: Mapping[str, str | None] | None
+    size: int | None
+    data_change: bool
+    num_records: int | None
+    deletion_vector: DeletionVectorDescriptor | None
+
+    @property
+    def key(self) -> FileKey:
+        """The path and the id of the deletion vector."""
+        return _key(self.path, self.deletion_vector)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Metadata:
+    """What the table is from some version on; ``id`` is its identity, ``schema_string`` its schema in JSON."""
+
+    id: str
+    schema_string: str
+    partition_columns: tuple[str, ...]
+    configuration: Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Protocol:
+    """What reading and writing the table takes; the features are None for versions that do not list them."""
+
+    min_reader_version: int
+    min_writer_version: int
+    reader_features: frozenset[str] | None
+    writer_features: frozenset[str] | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CommitInfo:
+    """Where a log entry came from; of it only the time that the table itself keeps, in milliseconds UTC."""
+
+    in_commit_timestamp_ms: int | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sidecar:
+    """A file that holds a part of a checkpoint; ``path`` is percent-encoded."""
+
+    path: str
+
+
+Action = AddFile | RemoveFile | Metadata | Protocol | CommitInfo | Sidecar
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Commit:
+    """What one version changed; ``metadata`` and ``protocol`` are None where it left them as they were."""
+
+    version: int
+    adds: tuple[AddFile, ...]
+    removes: tuple[RemoveFile, ...]
+    metadata: Metadata | None
+    protocol: Protocol | None
+    in_commit_timestamp_ms: int | None
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it changes neither rows nor schema: it has commitInfo, txn, domainMetadata and the like at most."""
+        return not (self.adds or self.removes or self.metadata or self.protocol)
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether the table has the same rows after it, be it in other files."""
+        return not (any(file.data_change for file in self.adds) or any(file.data_change for file in self.removes))
+
+
+def parse_commit(data: bytes, version: int, where: str) -> Commit:
+    """
+    The log entry of a version; one that is empty changes nothing.
+
+    Args:
+        where: The path of the file, for messages.
+
+    Raises:
+        CorruptMetadataError: A line is not a JSON object, or lacks what the protocol requires.
+        UnsupportedTableError: The table's files are not Parquet.
+    """
+    actions = list(read_actions(data, where))
+    return Commit(
+        version=version,
+        adds=tuple(action for action in actions if isinstance(action, AddFile)),
+        removes=tuple(action for action in actions if isinstance(action, RemoveFile)),
+        metadata=next((action for action in actions if isinstance(action, Metadata)), None),
+        protocol=next((action for action in actions if isinstance(action, Protocol)), None),
+        in_commit_timestamp_ms=next(
+            (action.in_commit_timestamp_ms for action in actions if isinstance(action, CommitInfo)), None
+        ),
+    )
+
+
+def read_actions(data: bytes, where: str) -> Iterator[Action]:
+    """The known actions in lines of JSON, in their order; the arguments and errors are those of `parse_commit`."""
+    for number, line in enumerate(io.BytesIO(data), 1):
+        if not line.strip():
+            continue
+        try:
+            for name, fields in _json_object(line).items():
+                if name in _READERS and isinstance(fields, dict):
+                    yield _READERS[name](fields)
+                elif name in _READERS and name != _COMMIT_INFO and fields is not None:
+                    raise TypeError(f"{name}: expected a JSON object, found {type(fields).__name__}")
+        except (TypeError, ValueError) as exc:
+            raise CorruptMetadataError(f"{where}: line {number}: {exc}") from exc
+        except UnsupportedTableError as exc:
+            raise UnsupportedTableError(f"{where}: line {number}: {exc}") from exc
+
+
+def metadata_action(fields: Mapping[str, Any]) -> Metadata:
+    """
+    A ``metaData`` action.
+
+    Raises:
+        TypeError: It is not what the protocol requires.
+        UnsupportedTableError: The table's files are not Parquet.
+    """
+    file_format = _optional(fields, "metaData", "format", dict) or {}
+    provider = _optional(file_format, "metaData.format", "provider", str) or _PARQUET
+    if provider != _PARQUET:
+        raise UnsupportedTableError(f"metaData.format: expected provider {_PARQUET}, found {provider[:40]!r}")
+    configuration = _strings(fields, "metaData", "configuration") or {}
+    return Metadata(
+        id=_typed(fields, "metaData", "id", str),
+        schema_string=_typed(fields, "metaData", "schemaString", str),
+        partition_columns=tuple(_list_of_strings(fields, "metaData", "partitionColumns") or ()),
+        configuration={name: value for name, value in configuration.items() if value is not None},
+    )
+
+
+def protocol_action(fields: Mapping[str, Any]) -> Protocol:
+    """A ``protocol`` action; TypeError if it is not what the protocol requires."""
+    return Protocol(
+        min_reader_version=_long(fields, "protocol", "minReaderVersion"),
+        min_writer_version=_long(fields, "protocol", "minWriterVersion"),
+        reader_features=_features(fields, "readerFeatures"),
+        writer_features=_features(fields, "writerFeatures"),
+    )
+
+
+def sidecar_action(fields: Mapping[str, Any]) -> Sidecar:
+    """A ``sidecar`` action; TypeError if it is not what the protocol requires."""
+    return Sidecar(_typed(fields, "sidecar", "path", str))
+
+
+def num_records(stats: Any) -> int | None:
+    """The row count in a file's statistics, which are JSON in a string; None if they do not tell it."""
+    if not isinstance(stats, str):
+        return None
+    if match := _COUNT_FIRST.match(stats):
+        return int(match["count"])
+    try:
+        count = _json_object(stats.encode("utf-8", "surrogatepass")).get("numRecords")
+    except (TypeError, ValueError):  # nobody has to be able to read statistics
+        return None
+    return count if type(count) is int and 0 <= count < _END_OF_LONG else None
+
+
+def _add(fields: Mapping[str, Any]) -> AddFile:
+    return AddFile(
+        path=_typed(fields, "add", "path", str),
+        partition_values=_strings(fields, "add", "partitionValues") or {},
+        size=_long(fields, "add", "size"),
+        data_change=_data_change(fields, "add"),
+        num_records=num_records(fields.get("stats")),
+        deletion_vector=_deletion_vector(fields, "add"),
+    )
+
+
+def _remove(fields: Mapping[str, Any]) -> RemoveFile:
+    return RemoveFile(
+        path=_typed(fields, "remove", "path", str),
+        partition_values=_strings(fields, "remove", "partitionValues"),
+        size=_optional_long(fields, "remove", "size"),
+        data_change=_data_change(fields, "remove"),
+        num_records=num_records(fields.get("stats")),
+        deletion_vector=_deletion_vector(fields, "remove"),
+    )
+
+
+def _commit_info(fields: Mapping[str, Any]) -> CommitInfo:
+    at = fields.get("inCommitTimestamp")
+    return CommitInfo(at if type(at) is int and 0 <= at < _END_OF_LONG else None)
+
+
+_COMMIT_INFO = "commitInfo"  # the one action that may be any JSON
+_READERS: Mapping[str, Callable[[Mapping[str, Any]], Action]] = {
+    "add": _add,
+    "remove": _remove,
+    "metaData": metadata_action,
+    "protocol": protocol_action,
+    _COMMIT_INFO: _commit_info,
+    "sidecar": sidecar_action,
+}
+
+
+def _features(fields: Mapping[str, Any], key: str) -> frozenset[str] | None:
+    features = _list_of_strings(fields, "protocol", key)
+    return None if features is None else frozenset(features)
+
+
+def _key(path: str, vector: DeletionVectorDescriptor | None) -> FileKey:
+    return path, None if vector is None else vector.unique_id
+
+
+def _data_change(fields: Mapping[str, Any], action: str) -> bool:
+    # Where it is left out, rows may have changed.
+    return _optional(fields, action, "dataChange", bool) is not False
+
+
+def _deletion_vector(fields: Mapping[str, Any], action: str) -> DeletionVectorDescriptor | None:
+    vector = _optional(fields, action, "deletionVector", dict)
+    if vector is None:
+        return None
+    where = f"{action}.deletionVector"
+    return DeletionVectorDescriptor(
+        storage_type=_typed(vector, where, "storageType", str),
+        path_or_inline_dv=_typed(vector, where, "pathOrInlineDv", str),
+        offset=_optional_long(vector, where, "offset"),
+        size_in_bytes=_long(vector, where, "sizeInBytes"),
+        cardinality=_long(vector, where, "cardinality"),
+    )
+
+
+def _json_object(line: bytes) -> dict[str, Any]:
+    """The JSON object in a line; ValueError or TypeError if there is none."""
+    try:
+        value = json.loads(line.decode())
+    except json.JSONDecodeError as exc:
+        raise ValueError(f"expected a JSON object: {exc.msg} (column {exc.colno})") from exc
+    except RecursionError as exc:
+        raise ValueError("expected a JSON object, found one that is nested too deeply") from exc
+    except ValueError as exc:  # not UTF-8, or a number of thousands of digits
+        raise ValueError(f"expected a JSON object: {exc}") from exc
+    if not isinstance(value, dict):
+        raise TypeError(f"expected a JSON object, found {type(value).__name__}")
+    return value
+
+
+def _strings(fields: Mapping[str, Any], action: str, key: str) -> dict[str, str | None] | None:
+    values: dict[str, Any] | None = _optional(fields, action, key, dict)
+    for value in (values or {}).values():
+        if not isinstance(value, str | None):
+            raise TypeError(f"{action}.{key}: expected strings, found {type(value).__name__}")
+    return values
+
+
+def _list_of_strings(fields: Mapping[str, Any], action: str, key: str) -> list[str] | None:
+    values: list[Any] | None = _optional(fields, action, key, list)
+    for value in values or ():
+        if not isinstance(value, str):
+            raise TypeError(f"{action}.{key}: expected strings, found {type(value).__name__}")
+    return values
+
+
+def _optional_long(fields: Mapping[str, Any], action: str, key: str) -> int | None:
+    return None if fields.get(key) is None else _long(fields, action, key)
+
+
+def _long(fields: Mapping[str, Any], action: str, key: str) -> int:
+    value: int = _typed(fields, action, key, int)
+    if isinstance(value, bool) or not 0 <= value < _END_OF_LONG:
+        raise TypeError(f"{action}.{key}: expected a number from 0 to 2^63 - 1, found another")
+    return value
+
+
+def _optional(fields: Mapping[str, Any], action: str, key: str, kind: type[Any]) -> Any:
+    return None if fields.get(key) is None else _typed(fields, action, key, kind)
+
+
+def _typed(fields: Mapping[str, Any], action: str, key: str, kind: type[Any]) -> Any:
+    value = fields.get(key)
+    if not isinstance(value, kind):
+        found = "nothing" if value is None else type(value).__name__
+        raise TypeError(f"{action}.{key}: expected {kind.__name__}, found {found}")
+    return value

@@ -1,0 +1,124 @@
+"""
+The files of a Delta log by their names, and which of them make up a version (protocol, "File Types").
+
+The listing alone says which checkpoints are complete, so ``_last_checkpoint`` is not read: right, stale, broken or
+missing, it makes no difference. What is not needed to read a table is passed over: checksums, log compactions, staged
+commits, and whatever else lies about.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+
+from puffin.errors import CorruptMetadataError, SnapshotNotFound, TableNotFound
+from puffin.storage import FileInfo, Store, join
+
+LOG = "_delta_log"
+
+_COMMIT = re.compile(r"([0-9]{20})\.json")
+_CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint(?:\.[0-9A-Fa-f-]{36}\.json|(?:\.[0-9A-Fa-f-]{36})?\.parquet)")
+_CHECKPOINT_PART = re.compile(r"([0-9]{20})\.checkpoint\.([0-9]{10})\.([0-9]{10})\.parquet")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A version written down as a whole: in one file, or in all the parts of a multi-part checkpoint."""
+
+    version: int
+    parts: tuple[FileInfo, ...]
+
+
+BEFORE_ANY_COMMIT = Checkpoint(-1, ())
+"""The checkpoint that a replay of all commits begins with: no files, no metadata."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LogFiles:
+    """
+    What one listing of a log found.
+
+    Attributes:
+        directory: The URI of the log.
+        commits: The log entry of each version that has one.
+        checkpoints: Those that are complete, the newest first.
+    """
+
+    directory: str
+    commits: Mapping[int, FileInfo]
+    checkpoints: tuple[Checkpoint, ...]
+
+    @property
+    def newest(self) -> int:
+        """The newest version that there is anything of."""
+        return max((*self.commits, *(checkpoint.version for checkpoint in self.checkpoints)))
+
+    def starts(self, version: int) -> tuple[Checkpoint, ...]:
+        """
+        Each checkpoint that makes the version together with the commits after it, the newest first.
+
+        All versions since the last of them can be made.
+
+        Raises:
+            SnapshotNotFound: There is no such version yet, or no longer.
+            CorruptMetadataError: A log entry is missing without which no newer version can be made either.
+        """
+        if not 0 <= version <= self.newest:
+            raise SnapshotNotFound(f"{self.directory}: no version {version}; the newest is {self.newest}")
+        if starts := self._starts(version):
+            return starts
+        if left := self._starts(self.newest):
+            raise SnapshotNotFound(
+                f"{self.directory}: version {version} can no longer be made: its log entries have been cleaned up; "
+                f"the oldest that can is {max(left[-1].version, 0)}"
+            )
+        missing = f"{self._first_in_a_row(version) - 1:020d}.json"
+        raise CorruptMetadataError(
+            f"{join(self.directory, missing)}: expected this log entry, or a complete checkpoint between it and "
+            f"version {version}, found neither"
+        )
+
+    def _starts(self, version: int) -> tuple[Checkpoint, ...]:
+        first = self._first_in_a_row(version)
+        found = (*self.checkpoints, BEFORE_ANY_COMMIT)
+        return tuple(checkpoint for checkpoint in found if first - 1 <= checkpoint.version <= version)
+
+    def _first_in_a_row(self, version: int) -> int:
+        """The first of the commits without a gap that end with the version's; the next version if it has none."""
+        while version in self.commits:
+            version -= 1
+        return version + 1
+
+
+def list_log(location: str, store: Store) -> LogFiles:
+    """
+    The log of the table at a location.
+
+    Raises:
+        TableNotFound: There is no log, or nothing in it.
+        StorageError: The storage failed.
+    """
+    directory = join(location, LOG)
+    files = store.list(directory)
+    commits = {int(match[1]): file for file in files if (match := _COMMIT.fullmatch(file.name))}
+    checkpoints = _checkpoints(files)
+    if not commits and not checkpoints:
+        raise TableNotFound(f"{directory}: expected a Delta log, found no log entry and no complete checkpoint")
+    return LogFiles(directory, commits, checkpoints)
+
+
+def _checkpoints(files: Iterable[FileInfo]) -> tuple[Checkpoint, ...]:
+    whole: list[Checkpoint] = []
+    in_parts: dict[tuple[int, int], dict[int, FileInfo]] = {}
+    for file in files:
+        if match := _CHECKPOINT.fullmatch(file.name):
+            whole.append(Checkpoint(int(match[1]), (file,)))
+        elif match := _CHECKPOINT_PART.fullmatch(file.name):
+            version, part, parts = map(int, match.groups())
+            if 1 <= part <= parts:
+                in_parts.setdefault((version, parts), {})[part] = file
+    for (version, parts), found in in_parts.items():
+        if len(found) == parts:
+            whole.append(Checkpoint(version, tuple(found.values())))
+    return tuple(sorted(whole, key=lambda checkpoint: checkpoint.version, reverse=True))

@@ -1,0 +1,34 @@
+"""
+Putting a file that nobody else may have put, when the store's answer need not be the outcome.
+
+A store that answers with an error may have written the file, and one that tries again by itself finds its own file in
+its way. Every file put here holds something no other writer would write, so what stands there afterwards tells.
+"""
+
+from __future__ import annotations
+
+from puffin.errors import CommitUnknownError, ConflictError, FileNotFound, PuffinError, StorageError
+from puffin.storage import Store
+
+
+def put_once(store: Store, uri: str, data: bytes) -> None:
+    """
+    Write a new file, of several writers at most one.
+
+    Raises:
+        ConflictError: There is a file already, of another writer.
+        StorageError: It cannot be written, and is not there.
+        CommitUnknownError: It may or may not have been written.
+        UnsupportedError: The store cannot promise that there is one writer at most.
+    """
+    try:
+        store.put_if_absent(uri, data)
+    except (ConflictError, StorageError) as failure:
+        try:
+            found = store.read(uri)
+        except FileNotFound:
+            raise failure from None
+        except PuffinError as exc:
+            raise CommitUnknownError(f"{failure}; whether it was written cannot be read: {exc}") from failure
+        if found != data:
+            raise ConflictError(f"{uri}: another writer was faster") from failure

@@ -1,0 +1,75 @@
+"""
+A statistics entry as JSON, in the form of Iceberg's table metadata (spec, "Table Statistics").
+
+Whoever keeps entries keeps them in this form: Iceberg's own metadata, a REST catalog's updates, and the entry files of
+formats that have no place for statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from puffin.tables.base import BlobEntry, StatisticsEntry
+
+
+def entry_to_json(entry: StatisticsEntry) -> dict[str, Any]:
+    """A statistics entry as table metadata writes it."""
+    return {
+        "snapshot-id": entry.snapshot_id,
+        "statistics-path": entry.statistics_path,
+        "file-size-in-bytes": entry.file_size_in_bytes,
+        "file-footer-size-in-bytes": entry.file_footer_size_in_bytes,
+        "blob-metadata": [
+            {
+                "type": blob.type,
+                "snapshot-id": blob.snapshot_id,
+                "sequence-number": blob.sequence_number,
+                "fields": list(blob.fields),
+                "properties": dict(blob.properties),
+            }
+            for blob in entry.blobs
+        ],
+    }
+
+
+def entry_from_json(document: Mapping[str, Any]) -> StatisticsEntry:
+    """
+    The statistics entry that a JSON object is; unknown fields are ignored.
+
+    Raises:
+        KeyError, TypeError, AttributeError, ValueError: It is none; whoever read the object can say where it stood.
+    """
+    return StatisticsEntry(
+        snapshot_id=typed(document, "snapshot-id", int),
+        statistics_path=typed(document, "statistics-path", str),
+        file_size_in_bytes=typed(document, "file-size-in-bytes", int),
+        file_footer_size_in_bytes=typed(document, "file-footer-size-in-bytes", int),
+        blobs=tuple(
+            BlobEntry(
+                type=typed(blob, "type", str),
+                snapshot_id=typed(blob, "snapshot-id", int),
+                sequence_number=typed(blob, "sequence-number", int),
+                fields=tuple(map(int, blob["fields"])),
+                properties=strings(blob, "properties"),
+            )
+            for blob in document["blob-metadata"]
+        ),
+    )
+
+
+def strings(document: Mapping[str, Any], key: str) -> Mapping[str, str]:
+    """A field that is an object of strings, empty if it is absent or null; TypeError if it is anything else."""
+    values: dict[str, Any] = document.get(key) or {}
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{key}: expected a string for {name}, found {type(value).__name__}")
+    return values
+
+
+def typed(document: Mapping[str, Any], key: str, kind: type[Any]) -> Any:
+    """A field that must be there and of this type; TypeError if it is not."""
+    value = document.get(key)
+    if not isinstance(value, kind):
+        raise TypeError(f"{key}: expected {kind.__name__}, found {type(value).__name__}")
+    return value

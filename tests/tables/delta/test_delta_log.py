@@ -1,0 +1,544 @@
+"""The log replayed: which versions there are, what they hold, and when they were made."""
+
+import datetime
+import json
+import os
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from puffin.errors import (
+    CorruptMetadataError,
+    FileNotFound,
+    SnapshotNotFound,
+    StorageError,
+    TableNotFound,
+    UnsupportedError,
+)
+from puffin.storage import FileInfo, LocalStore
+from puffin.tables.delta import log as log_module
+from puffin.tables.delta.log import DeltaLog
+
+METADATA = {"metaData": {"id": "t", "schemaString": "{}", "partitionColumns": [], "configuration": {}}}
+PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
+UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
+
+
+class CountingStore(LocalStore):
+    """A store that remembers the names of the files it read."""
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+
+    def read(self, uri: str) -> bytes:
+        self.opened.append(uri.rpartition("/")[2])
+        return super().read(uri)
+
+
+class TimelessStore(LocalStore):
+    """A store that does not say when files were written."""
+
+    def list(self, directory_uri: str) -> list[FileInfo]:
+        found = super().list(directory_uri)
+        return [FileInfo(uri=file.uri, name=file.name, size=file.size, mtime=None) for file in found]
+
+
+class FailingStore(LocalStore):
+    """A store that fails when a checkpoint is read."""
+
+    def read(self, uri: str) -> bytes:
+        if "checkpoint" in uri:
+            raise StorageError(f"{uri}: no answer")
+        return super().read(uri)
+
+
+class Log:
+    """The log of a table in a directory, written line by line."""
+
+    def __init__(self, table: Path) -> None:
+        self.table = table
+        self.directory = table / "_delta_log"
+        self.directory.mkdir(parents=True)
+
+    def put(self, version: int, *actions: dict, at_ms: int | None = None) -> None:
+        """Write a log entry; version 0 has protocol and metadata without being told."""
+        path = self.entry(version)
+        path.write_text("\n".join(map(json.dumps, actions or ([PROTOCOL, METADATA] if version == 0 else []))))
+        if at_ms is not None:
+            os.utime(path, ns=(0, at_ms * 1_000_000))
+
+    def checkpoint(self, version: int, *actions: dict, described: tuple = (PROTOCOL, METADATA)) -> Path:
+        path = self.directory / f"{version:020d}.checkpoint.{UUID}.json"
+        path.write_text("\n".join(map(json.dumps, [*described, *actions])))
+        return path
+
+    def entry(self, version: int) -> Path:
+        return self.directory / f"{version:020d}.json"
+
+    def segment(self, version: int | None = None, store: LocalStore | None = None):
+        return DeltaLog(str(self.table), store or LocalStore()).segment(version)
+
+    def paths(self, version: int | None = None) -> list[str]:
+        return [file.path for file in self.segment(version).files()]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path / "table")
+
+
+def add(path: str, vector: int | None = None, **fields) -> dict:
+    return {"add": {"path": path, "partitionValues": {}, "size": 1, "deletionVector": _vector(vector), **fields}}
+
+
+def remove(path: str, vector: int | None = None, **fields) -> dict:
+    return {"remove": {"path": path, "deletionVector": _vector(vector), **fields}}
+
+
+def settings(**configuration: str) -> dict:
+    return {"metaData": {**METADATA["metaData"], "configuration": configuration}}
+
+
+def _vector(number: int | None) -> dict | None:
+    fields = {"storageType": "u", "pathOrInlineDv": "x", "offset": number, "sizeInBytes": 1, "cardinality": 1}
+    return None if number is None else fields
+
+
+# --- which versions there are -----------------------------------------------------------------------------------------
+
+
+def test_a_log_from_its_beginning(log: Log) -> None:
+    """By default the segment is that of the newest version, and every version can be made."""
+    for version in range(3):
+        log.put(version)
+    segment = log.segment()
+    assert (segment.version, segment.newest_version, segment.oldest_version) == (2, 2, 0)
+    assert segment.checkpoint_version is None
+    older = log.segment(1)
+    assert (older.version, older.newest_version, older.oldest_version) == (1, 2, 0)
+
+
+def test_there_is_no_table_without_a_log(tmp_path: Path) -> None:
+    """A log is at least one log entry, or one complete checkpoint."""
+    with pytest.raises(TableNotFound, match="expected a Delta log"):
+        DeltaLog(str(tmp_path), LocalStore()).segment()
+    log = Log(tmp_path / "table")
+    (log.directory / f"{1:020d}.checkpoint.0000000001.0000000002.parquet").touch()
+    with pytest.raises(TableNotFound, match="expected a Delta log"):
+        log.segment()
+
+
+@pytest.mark.parametrize("version", [-1, 3])
+def test_versions_that_never_were(log: Log, version: int) -> None:
+    """Neither what comes after the newest version nor a negative number is one."""
+    for each in range(3):
+        log.put(each)
+    with pytest.raises(SnapshotNotFound, match=rf"no version {version}; the newest is 2"):
+        log.segment(version)
+
+
+def test_other_files_in_the_log_are_passed_over(log: Log) -> None:
+    """Checksums, compactions, staged commits, temporary files: none is a log entry."""
+    log.put(0)
+    log.put(1, add("a"))
+    for name in (
+        f"{1:020d}.crc",
+        f"{0:020d}.{1:020d}.compacted.json",
+        f"{2:020d}.json.tmp",
+        f".{2:020d}.json.crc",
+        f"{2:020d}.{UUID}.json",
+        "2.json",
+        f"{3:021d}.json",
+        f"_{2:020d}.json",
+        f"{2:020d}.checkpoint.parquet.tmp",
+        f"{2:020d}.checkpoint.{UUID}.parquet.crc",
+        "_last_checkpoint",
+    ):
+        (log.directory / name).write_text("not JSON")
+    for directory in ("_staged_commits", "_commits", "_sidecars", "_puffin_sidecar"):
+        (log.directory / directory).mkdir()
+        (log.directory / directory / f"{2:020d}.json").write_text("not JSON")
+    assert log.segment().version == 1
+    assert log.paths() == ["a"]
+
+
+def test_a_gap_names_the_version_that_is_missing(log: Log) -> None:
+    """The newest version cannot be made, and neither can one after the gap; one before it can."""
+    for version in (0, 1, 2, 4, 5):
+        log.put(version)
+    for version in (None, 4):
+        with pytest.raises(CorruptMetadataError, match=r"/0{19}3\.json: expected this log entry, or a complete checkp"):
+            log.segment(version)
+    assert log.segment(2).version == 2
+
+
+def test_a_log_that_lost_its_beginning(log: Log) -> None:
+    """Without a checkpoint, the first version there is of no use."""
+    log.put(7)
+    log.put(8)
+    with pytest.raises(CorruptMetadataError, match=r"/0{19}6\.json: expected this log entry"):
+        log.segment()
+
+
+@pytest.mark.parametrize("checkpoint", [3, 4])
+def test_a_checkpoint_makes_up_for_a_gap_before_it(log: Log, checkpoint: int) -> None:
+    """It takes the place of its own version's log entry too."""
+    for version in (0, 1, 4, 5):
+        log.put(version, *([] if version == 0 else [add(str(version))]))
+    log.checkpoint(checkpoint, add("c"))
+    assert log.segment().checkpoint_version == checkpoint
+    assert log.paths() == [["c", "4", "5"], ["c", "5"]][checkpoint - 3]
+    assert log.segment(1).oldest_version == 0
+
+
+def test_a_checkpoint_alone_is_a_table(log: Log) -> None:
+    """All log entries may have been cleaned up, and the version has no time then."""
+    log.checkpoint(9, add("a"))
+    segment = log.segment()
+    assert (segment.version, segment.oldest_version, segment.checkpoint_version) == (9, 9, 9)
+    assert [file.path for file in segment.files()] == ["a"]
+    for ask in (segment.timestamp_ms, segment.commit, segment.version_at):
+        with pytest.raises(SnapshotNotFound):
+            ask(9)
+
+
+def test_versions_that_have_been_cleaned_up(log: Log) -> None:
+    """What has neither a checkpoint nor all its log entries is no version any longer; the oldest left is told."""
+    for version in (3, 4, 5, 6, 7):
+        log.put(version, add(str(version)))
+    log.checkpoint(5, add("c"))
+    segment = log.segment()
+    assert segment.oldest_version == 5
+    assert [log.segment(version).version for version in (5, 6, 7)] == [5, 6, 7]
+    for version in (0, 4):
+        with pytest.raises(SnapshotNotFound, match=rf"version {version} can no longer be made.*the oldest.* is 5"):
+            log.segment(version)
+        with pytest.raises(SnapshotNotFound):
+            segment.at(version)
+    assert [commit.version for commit in segment.commits(2)] == [3, 4, 5, 6, 7]
+    with pytest.raises(SnapshotNotFound, match="no log entry of version 2"):
+        segment.commits(1)
+
+
+def test_the_newest_checkpoint_up_to_the_version_counts(log: Log) -> None:
+    """An older version is made from an older checkpoint, and all of them from one listing."""
+    for version in range(8):
+        log.put(version)
+    log.checkpoint(2, add("two"))
+    log.checkpoint(5, add("five"))
+    segment = log.segment()
+    assert [segment.at(version).checkpoint_version for version in (1, 2, 4, 5, 7)] == [None, 2, 2, 5, 5]
+    assert [[file.path for file in segment.at(version).files()] for version in (1, 4, 7)] == [[], ["two"], ["five"]]
+
+
+# --- what a version holds ---------------------------------------------------------------------------------------------
+
+
+def test_the_newest_action_of_a_file_counts(log: Log) -> None:
+    """A removal takes away, an addition brings back or replaces, statistics included."""
+    log.put(0, PROTOCOL, METADATA, add("a"), add("b"))
+    log.put(1, remove("a"), add("c"))
+    log.put(2, add("a", size=7), add("b", stats='{"numRecords":3}'))
+    assert set(log.paths(0)) == {"a", "b"}
+    assert set(log.paths(1)) == {"b", "c"}
+    newest = {file.path: file for file in log.segment().files()}
+    assert (newest["a"].size, newest["b"].num_records, len(newest)) == (7, 3, 3)
+
+
+def test_files_are_told_apart_by_their_deletion_vectors(log: Log) -> None:
+    """One commit removes a file with its old deletion vector and adds it with the new, in whatever order."""
+    log.put(0, PROTOCOL, METADATA, add("a"), add("b"))
+    log.put(1, add("a", 1), remove("a"))
+    log.put(2, remove("a", 1), add("a", 2))
+    log.put(3, remove("b", 1))
+    keys = [{file.key for file in log.segment(version).files()} for version in range(4)]
+    assert keys[1] == {("a", "ux@1"), ("b", None)}
+    assert keys[2] == keys[3] == {("a", "ux@2"), ("b", None)}
+
+
+def test_a_path_is_compared_as_it_stands(log: Log) -> None:
+    """Nothing is decoded: two ways to write a path are two files."""
+    log.put(0, PROTOCOL, METADATA, add("a%20b"))
+    log.put(1, remove("a b"))
+    assert log.paths() == ["a%20b"]
+
+
+def test_the_newest_protocol_and_metadata_count(log: Log) -> None:
+    """Each on its own, in commits after a checkpoint too."""
+    log.put(0)
+    log.put(1, settings(a="1"))
+    log.put(2, {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}})
+    log.put(3, settings(a="3"))
+    log.checkpoint(2)
+
+    def told(version: int) -> tuple:
+        protocol, metadata = log.segment(version).protocol_and_metadata()
+        return protocol.min_reader_version, dict(metadata.configuration)
+
+    assert [told(0), told(1)] == [(1, {}), (1, {"a": "1"})]
+    assert told(3) == (1, {"a": "3"})
+    log.checkpoint(2).unlink()
+    assert [told(2), told(3)] == [(2, {"a": "1"}), (2, {"a": "3"})]
+
+
+@pytest.mark.parametrize(("action", "missing"), [(METADATA, "protocol"), (PROTOCOL, "metaData")])
+def test_a_table_has_a_protocol_and_metadata(log: Log, action: dict, missing: str) -> None:
+    """A log without one of them is not that of a table."""
+    log.put(0, action)
+    with pytest.raises(CorruptMetadataError, match=f"up to version 0, found no {missing}"):
+        log.segment().protocol_and_metadata()
+
+
+def test_commits_in_order(log: Log) -> None:
+    """The oldest first, however many are read at the same time."""
+    log.put(0)
+    for version in range(1, 40):
+        log.put(version, add(str(version)))
+    segment = log.segment(35)
+    assert [(c.version, c.adds[0].path) for c in segment.commits(4)] == [(v, str(v)) for v in range(5, 36)]
+    assert segment.commits(35) == []
+    assert segment.commit(38).adds[0].path == "38"
+
+
+def test_a_corrupt_commit_is_named_wherever_it_is_needed(log: Log) -> None:
+    """Of many commits that are read at the same time, too."""
+    log.put(0)
+    for version in range(1, 20):
+        log.put(version)
+    log.entry(13).write_text('{"commitInfo":{}}\n{"add":{"path":"cut')
+    for ask in (lambda: log.segment().files(), lambda: log.segment().protocol_and_metadata()):
+        with pytest.raises(CorruptMetadataError, match=r"/0{18}13\.json: line 2: expected a JSON object"):
+            ask()
+    assert log.segment(12).files() == []
+
+
+def test_a_commit_that_vanishes_meanwhile(log: Log) -> None:
+    """Log cleanup may come between listing and reading."""
+    log.put(0)
+    segment = log.segment()
+    log.entry(0).unlink()
+    with pytest.raises(FileNotFound, match=r"0\.json"):
+        segment.files()
+
+
+def test_a_store_that_fails_is_no_reason_to_read_everything_else(log: Log) -> None:
+    """Only a checkpoint that is broken or gone is passed over."""
+    log.put(0)
+    log.checkpoint(0)
+    with pytest.raises(StorageError, match="no answer"):
+        log.segment(store=FailingStore()).files()
+
+
+# --- what is read -----------------------------------------------------------------------------------------------------
+
+
+def test_commits_are_read_once(log: Log) -> None:
+    """Log entries never change, so a log that has read one keeps it."""
+    for version in range(4):
+        log.put(version)
+    store = CountingStore()
+    delta = DeltaLog(str(log.table), store)
+    delta.segment(2).files()
+    delta.segment().files()
+    delta.segment().protocol_and_metadata()
+    assert sorted(store.opened) == [f"{version:020d}.json" for version in range(4)]
+
+
+def test_a_table_made_anew_is_read_anew(log: Log) -> None:
+    """Log entries of the same names are others then."""
+    log.put(0, PROTOCOL, METADATA, add("old"), at_ms=1000)
+    delta = DeltaLog(str(log.table), LocalStore())
+    assert [file.path for file in delta.segment().files()] == ["old"]
+    log.put(0, PROTOCOL, METADATA, add("new"), at_ms=2000)
+    assert [file.path for file in delta.segment().files()] == ["new"]
+
+
+def test_what_is_kept_is_bounded(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first log entries that were read go first."""
+    monkeypatch.setattr(log_module, "_KEPT_ACTIONS", 4)
+    log.put(0)
+    for version in range(1, 4):
+        log.put(version, add(str(version)))
+    store = CountingStore()
+    segment = log.segment(store=store)
+    segment.files()
+    store.opened.clear()
+    segment.files()
+    assert sorted(store.opened) == [f"{version:020d}.json" for version in range(2)]
+
+
+def test_commits_before_a_checkpoint_are_not_read(log: Log) -> None:
+    """That is what it is for."""
+    for version in range(4):
+        log.put(version)
+    checkpoint = log.checkpoint(2)
+    store = CountingStore()
+    segment = log.segment(store=store)
+    segment.protocol_and_metadata()
+    segment.protocol_and_metadata()
+    assert sorted(store.opened) == [checkpoint.name, log.entry(3).name]
+
+
+# --- when versions were made ------------------------------------------------------------------------------------------
+
+
+def test_times_of_files_are_made_to_increase(log: Log) -> None:
+    """A version is later than the one before it by a millisecond at least."""
+    for version, at_ms in enumerate((5000, 4000, 5001, 9000)):
+        log.put(version, at_ms=at_ms)
+    segment = log.segment()
+    assert [segment.timestamp_ms(version) for version in range(4)] == [5000, 5001, 5002, 9000]
+    with pytest.raises(SnapshotNotFound, match="no log entry of version 4"):
+        segment.timestamp_ms(4)
+
+
+def test_times_are_exact_to_the_millisecond(log: Log) -> None:
+    """As Java tells them: without the microseconds, and without a float's error."""
+    log.put(0)
+    os.utime(log.entry(0), ns=(0, 1_795_256_006_290_999_000))
+    assert log.segment().timestamp_ms(0) == 1_795_256_006_290
+
+
+def test_the_version_of_a_time(log: Log) -> None:
+    """The newest that is not newer; the last one from then on, and none before the first."""
+    for version, at_ms in enumerate((1000, 2000, 3000)):
+        log.put(version, at_ms=at_ms)
+    segment = log.segment()
+    assert [segment.version_at(at_ms) for at_ms in (1000, 1999, 2000, 3000, 10**15)] == [0, 0, 1, 2, 2]
+    assert log.segment(1).version_at(3000) == 1
+    with pytest.raises(SnapshotNotFound, match="no version is that old; the oldest left is 0"):
+        segment.version_at(999)
+
+
+def test_only_versions_that_can_be_made_are_found_by_time(log: Log) -> None:
+    """Log entries from before the oldest checkpoint tell a time, but make no version."""
+    for version in range(3, 8):
+        log.put(version, at_ms=1000 * version)
+    log.checkpoint(5)
+    segment = log.segment()
+    assert segment.timestamp_ms(3) == 3000
+    assert [segment.version_at(at_ms) for at_ms in (5000, 6500)] == [5, 6]
+    with pytest.raises(SnapshotNotFound, match="the oldest left is 5"):
+        segment.version_at(4999)
+
+
+def test_a_checkpoint_without_its_log_entry_has_no_time(log: Log) -> None:
+    """The versions after it have."""
+    log.checkpoint(5)
+    log.put(6, at_ms=6000)
+    segment = log.segment()
+    assert segment.oldest_version == 5
+    assert segment.version_at(6000) == 6
+    with pytest.raises(SnapshotNotFound, match="the oldest left is 6"):
+        segment.version_at(5999)
+
+
+def test_a_store_that_tells_no_times(log: Log) -> None:
+    """No version is found by time then, and what is told of each only keeps the order."""
+    for version in range(3):
+        log.put(version)
+    segment = log.segment(store=TimelessStore())
+    assert [segment.timestamp_ms(version) for version in range(3)] == [0, 1, 2]
+    with pytest.raises(UnsupportedError, match="the store does not say when files were written"):
+        segment.version_at(5)
+
+
+STATED = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["inCommitTimestamp"]}}
+ENABLED = {"delta.enableInCommitTimestamps": "true"}
+
+
+def stated(at_ms: int) -> dict:
+    return {"commitInfo": {"inCommitTimestamp": at_ms}}
+
+
+def test_in_commit_timestamps_from_the_beginning(log: Log) -> None:
+    """Files may have been copied since, and the store need not tell times."""
+    log.put(0, stated(100), STATED, settings(**ENABLED))
+    log.put(1, stated(200))
+    log.put(2, stated(300))
+    for store in (LocalStore(), TimelessStore()):
+        segment = log.segment(store=store)
+        assert [segment.timestamp_ms(version) for version in range(3)] == [100, 200, 300]
+        assert [segment.version_at(at_ms) for at_ms in (100, 299, 300, 10**15)] == [0, 1, 2, 2]
+        with pytest.raises(SnapshotNotFound, match="the oldest left is 0"):
+            segment.version_at(99)
+
+
+def test_in_commit_timestamps_from_some_version_on(log: Log) -> None:
+    """Versions before it have the time of their file, and are found only by times before it was switched on."""
+    log.put(0, PROTOCOL, METADATA, at_ms=100)
+    log.put(1, at_ms=50_000)  # copied
+    log.put(2, stated(300), STATED, settings(**ENABLED, **{"delta.inCommitTimestampEnablementVersion": "2"}))
+    log.put(3, stated(400))
+    segment = log.segment()
+    assert [segment.timestamp_ms(version) for version in range(4)] == [100, 50_000, 300, 400]
+    assert [segment.version_at(at_ms) for at_ms in (100, 299, 300, 399, 400, 60_000)] == [0, 0, 2, 2, 3, 3]
+    with pytest.raises(SnapshotNotFound):
+        segment.version_at(99)
+    assert log.segment(1).version_at(50_000) == 1
+
+
+def test_in_commit_timestamps_of_a_log_cleaned_up_since(log: Log) -> None:
+    """All versions that are left state their times then."""
+    since = settings(**ENABLED, **{"delta.inCommitTimestampEnablementVersion": "2"})
+    log.checkpoint(5, described=(STATED, since))
+    for version in (5, 6):
+        log.put(version, stated(100 * version))
+    segment = log.segment(store=TimelessStore())
+    assert [segment.version_at(at_ms) for at_ms in (500, 600)] == [5, 6]
+    with pytest.raises(SnapshotNotFound, match="the oldest left is 5"):
+        segment.version_at(499)
+
+
+def test_a_commit_that_does_not_state_its_time(log: Log) -> None:
+    """Where the table has in-commit timestamps, every commit has to."""
+    log.put(0, STATED, settings(**ENABLED))
+    with pytest.raises(CorruptMetadataError, match=r"0\.json: expected commitInfo\.inCommitTimestamp, found none"):
+        log.segment().timestamp_ms(0)
+
+
+def test_stated_times_count_only_where_they_are_switched_on(log: Log) -> None:
+    """A writer may state times that the table does not promise."""
+    log.put(0, stated(7), PROTOCOL, settings(**{"delta.enableInCommitTimestamps": "false"}), at_ms=1000)
+    assert log.segment().timestamp_ms(0) == 1000
+
+
+@pytest.mark.parametrize("since", ["", "-1", "two", "9" * 5000])
+def test_the_version_they_were_switched_on_at_is_a_number(log: Log, since: str) -> None:
+    """And a bounded one."""
+    log.put(0, STATED, settings(**ENABLED, **{"delta.inCommitTimestampEnablementVersion": since}))
+    with pytest.raises(CorruptMetadataError, match="EnablementVersion: expected a version, found"):
+        log.segment().timestamp_ms(0)
+
+
+# --- another writer's log ---------------------------------------------------------------------------------------------
+
+
+def test_every_version_of_a_table_by_deltalake(tmp_path: Path) -> None:
+    """The files and rows that deltalake finds at each version, before and after its checkpoint."""
+    import pyarrow as pa
+    from deltalake import DeltaTable, write_deltalake
+
+    location = str(tmp_path / "table")
+    for start in range(0, 40, 10):
+        rows = pa.table({"id": range(start, start + 10), "p": ["a b", "x%y"] * 5})
+        write_deltalake(location, rows, mode="append", partition_by=["p"])
+    DeltaTable(location).delete("id = 13")
+    DeltaTable(location).create_checkpoint()
+    DeltaTable(location).optimize.compact()
+    delta = DeltaLog(location, LocalStore())
+    segment = delta.segment()
+    assert (segment.version, segment.checkpoint_version) == (DeltaTable(location).version(), 4)
+    for version in range(segment.version + 1):
+        theirs = DeltaTable(location, version=version)
+        files = segment.at(version).files()
+        assert sorted(f"{location}/{unquote(file.path)}" for file in files) == sorted(theirs.file_uris())
+        assert sum(file.num_records or 0 for file in files) == theirs.to_pyarrow_table().num_rows
+        assert {file.partition_values["p"] for file in files} == {"a b", "x%y"}
+    protocol, metadata = segment.protocol_and_metadata()
+    assert (metadata.id, metadata.partition_columns) == (str(DeltaTable(location).metadata().id), ("p",))
+    assert protocol.min_reader_version == DeltaTable(location).protocol().min_reader_version
+    assert [commit.keeps_rows for commit in segment.commits(3)] == [False, True]
+    now_ms = datetime.datetime.now(datetime.timezone.utc).timestamp() * 1000
+    assert now_ms - 600_000 < segment.timestamp_ms(0) < segment.timestamp_ms(5) < now_ms + 1000

@@ -1,0 +1,331 @@
+"""Notes in a table's log: what they say, how they get between other writers' commits, and what engines make of them."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import re
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound, UnsupportedTableError
+from puffin.format import THETA_V1
+from puffin.storage import LocalStore
+from puffin.tables.base import BlobEntry, StatisticsEntry
+from puffin.tables.delta.actions import parse_commit
+from puffin.tables.delta.log import DeltaLog
+from puffin.tables.delta.log_entry import append_note
+from puffin.tables.delta.statistics import StatisticsDirectory
+
+TABLE_ID = "f8e13838-33ca-4f53-83df-c36289047bd5"
+PLAIN = {"minReaderVersion": 1, "minWriterVersion": 2}
+ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64())})
+FOREIGN = {"commitInfo": {"timestamp": 1, "operation": "WRITE"}}
+
+
+def log_file(root: Path, version: int) -> Path:
+    return root / "_delta_log" / f"{version:020d}.json"
+
+
+def write_commit(root: Path, version: int, *actions: dict) -> None:
+    path = log_file(root, version)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+
+
+def read_commit(root: Path, version: int) -> list[dict]:
+    return [json.loads(line) for line in log_file(root, version).read_text().splitlines()]
+
+
+def metadata(table_id: str = TABLE_ID, **configuration: str) -> dict:
+    return {
+        "metaData": {
+            "id": table_id,
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": '{"type":"struct","fields":[]}',
+            "partitionColumns": [],
+            "configuration": configuration,
+        }
+    }
+
+
+def writer_features(*names: str) -> dict:
+    return {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": list(names)}
+
+
+def entry_of(root: Path, version: int = 0) -> StatisticsEntry:
+    path = f"{root}/_delta_log/_puffin_sidecar/{version}-x.stats"
+    return StatisticsEntry(version, path, 400, 100, (BlobEntry(THETA_V1, version, version, (1,), {"ndv": "3"}),))
+
+
+def note(root: Path, version: int = 0, *, store=None, table_id=TABLE_ID, sleep=time.sleep) -> int:
+    store = store or LocalStore()
+    log = DeltaLog(str(root), store)
+    return append_note(log, store, str(root), table_id, entry_of(root, version), sleep=sleep)
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A table of one version, of which the log is all there is."""
+    write_commit(tmp_path / "t", 0, {"protocol": PLAIN}, metadata())
+    return tmp_path / "t"
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table that deltalake wrote, with two versions: its directory and its id."""
+    root = tmp_path / "dl"
+    write_deltalake(str(root), ROWS, configuration={"delta.logRetentionDuration": "interval 1 days"})
+    write_deltalake(str(root), ROWS, mode="append")
+    return root, DeltaTable(str(root)).metadata().id
+
+
+def test_a_note_says_which_statistics_a_version_has(root):
+    before = time.time_ns() // 1_000_000
+    assert note(root, 7) == 1
+    commit_info, txn = read_commit(root, 1)
+    information = commit_info["commitInfo"]
+    said = {"version": 7, "statisticsFile": "_delta_log/_puffin_sidecar/7-x.stats"}
+    assert information["puffinSidecar"] == said
+    assert information["operation"] == "PUFFIN SIDECAR STATISTICS"
+    assert information["operationParameters"] == {name: str(value) for name, value in said.items()}
+    assert (information["readVersion"], information["isBlindAppend"]) == (0, True)
+    assert re.fullmatch(r"puffin-sidecar/\d.*", information["engineInfo"])
+    assert before <= information["timestamp"] <= time.time_ns() // 1_000_000
+    assert txn == {"txn": {"appId": "puffin-sidecar", "version": 7, "lastUpdated": information["timestamp"]}}
+
+
+def test_a_note_changes_neither_rows_nor_schema(root):
+    note(root)
+    assert parse_commit(log_file(root, 1).read_bytes(), 1, "1").is_note
+
+
+def test_every_note_has_a_transaction_id_of_its_own(root):
+    note(root)
+    note(root)
+    assert len({read_commit(root, version)[0]["commitInfo"]["txnId"] for version in (1, 2)}) == 2
+
+
+def test_a_table_with_domain_metadata_gets_some(root):
+    write_commit(root, 1, {"protocol": writer_features("domainMetadata")})
+    note(root, 7)
+    domain = read_commit(root, 2)[2]["domainMetadata"]
+    configuration = json.loads(domain.pop("configuration"))
+    assert domain == {"domain": "io.github.puffin-sidecar", "removed": False}
+    assert configuration == {"version": 7, "statisticsFile": "_delta_log/_puffin_sidecar/7-x.stats"}
+
+
+@pytest.mark.parametrize("ahead_ms", [-5000, 5000])
+def test_in_commit_timestamps_come_first_and_increase(root, ahead_ms):
+    """Also after a version that a clock ahead of ours wrote."""
+    start = time.time_ns() // 1_000_000
+    last = start + ahead_ms
+    write_commit(
+        root,
+        1,
+        {"commitInfo": {"inCommitTimestamp": last}},
+        {"protocol": writer_features("inCommitTimestamp")},
+        metadata(
+            **{
+                "delta.enableInCommitTimestamps": "true",
+                "delta.inCommitTimestampEnablementVersion": "1",
+                "delta.inCommitTimestampEnablementTimestamp": str(last),
+            }
+        ),
+    )
+    note(root)
+    note(root)
+    first, second = (read_commit(root, version)[0]["commitInfo"] for version in (2, 3))
+    assert next(iter(first)) == "inCommitTimestamp"
+    assert first["inCommitTimestamp"] == first["timestamp"] >= max(start, last + 1)
+    assert first["inCommitTimestamp"] < second["inCommitTimestamp"]
+    assert ahead_ms < 0 or second["inCommitTimestamp"] == last + 2
+
+
+def test_a_table_without_in_commit_timestamps_gets_none(root):
+    write_commit(root, 1, {"protocol": writer_features("inCommitTimestamp")})
+    note(root)
+    assert "inCommitTimestamp" not in read_commit(root, 2)[0]["commitInfo"]
+
+
+class Overtaken(LocalStore):
+    """A store in which others commit just before we do."""
+
+    def __init__(self, root: Path, *commits: list[dict]) -> None:
+        self._root = root
+        self._commits = list(commits)
+
+    def put_if_absent(self, uri, data):
+        if self._commits:
+            write_commit(self._root, int(Path(uri).stem), *self._commits.pop(0))
+        super().put_if_absent(uri, data)
+
+
+def test_a_version_that_another_writer_took_is_left_and_the_next_one_tried(root):
+    waits = []
+    store = Overtaken(root, [FOREIGN], [FOREIGN])
+    assert note(root, store=store, sleep=waits.append) == 3
+    assert read_commit(root, 1) == read_commit(root, 2) == [FOREIGN]
+    assert read_commit(root, 3)[0]["commitInfo"]["readVersion"] == 2
+    assert len(waits) == 2
+
+
+def test_a_protocol_that_another_writer_changed_is_obeyed(root):
+    """Our entry would have been legal when we began."""
+    store = Overtaken(root, [{"protocol": writer_features("somethingNew")}])
+    with pytest.raises(UnsupportedTableError, match="somethingNew"):
+        note(root, store=store, sleep=lambda _: None)
+    assert not log_file(root, 2).exists()
+    store = Overtaken(root, [{"protocol": writer_features("domainMetadata")}])
+    log_file(root, 1).unlink()
+    assert note(root, store=store, sleep=lambda _: None) == 2
+    assert "domainMetadata" in read_commit(root, 2)[-1]
+
+
+def test_another_table_in_the_place_gets_no_note(root):
+    with pytest.raises(TableNotFound, match=f"expected table other, found {TABLE_ID}"):
+        note(root, table_id="other")
+    store = Overtaken(root, [metadata("other")])
+    with pytest.raises(TableNotFound, match=f"expected table {TABLE_ID}, found other"):
+        note(root, store=store, sleep=lambda _: None)
+    assert not log_file(root, 2).exists()
+
+
+def test_whoever_always_loses_gives_up_and_waits_longer_each_time(root):
+    waits = []
+    with pytest.raises(ConflictError, match="other writers were faster in each of 21 attempts"):
+        note(root, store=Overtaken(root, *[[FOREIGN]] * 99), sleep=waits.append)
+    assert len(waits) == 20
+    assert all(0.01 * 2**i <= wait <= 0.02 * 2**i for i, wait in enumerate(waits[:6]))
+    assert max(waits) <= 2
+
+
+class Unclear(LocalStore):
+    """A store that writes the first log entry and then fails to say so."""
+
+    def __init__(self, *, readable: bool) -> None:
+        self._readable = readable
+        self._failed: set[str] = set()
+
+    def put_if_absent(self, uri, data):
+        super().put_if_absent(uri, data)
+        if not self._failed:
+            self._failed.add(uri)
+            raise StorageError(f"{uri}: timeout")
+
+    def read(self, uri):
+        if uri in self._failed and not self._readable:
+            raise StorageError(f"{uri}: no answer")
+        return super().read(uri)
+
+
+def test_a_note_that_is_there_after_an_unclear_outcome_is_not_written_twice(root):
+    assert note(root, store=Unclear(readable=True)) == 1
+    assert not log_file(root, 2).exists()
+
+
+def test_an_outcome_that_cannot_be_looked_at_is_unknown(root):
+    with pytest.raises(CommitUnknownError, match="timeout; whether it was written cannot be read"):
+        note(root, store=Unclear(readable=False))
+
+
+def test_notes_of_many_jobs_and_rows_of_another_writer_all_get_in(table):
+    """Nothing that was in the log before has changed."""
+    root, table_id = table
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    barrier = threading.Barrier(6)
+
+    def job(index):
+        barrier.wait()
+        if index == 0:
+            for _ in range(3):
+                write_deltalake(str(root), ROWS, mode="append")
+            return []
+        return [note(root, 10 * index + i, table_id=table_id) for i in range(3)]
+
+    with ThreadPoolExecutor(6) as pool:
+        versions = [version for noted in pool.map(job, range(6)) for version in noted]
+    entries = sorted(path for path in (root / "_delta_log").iterdir() if re.fullmatch(r"\d{20}\.json", path.name))
+    assert [int(path.stem) for path in entries] == list(range(2 + 3 + 15))
+    said = {version: read_commit(root, version)[0]["commitInfo"].get("puffinSidecar") for version in range(20)}
+    assert sorted(version for version in said if said[version]) == sorted(versions)
+    assert sorted(each["version"] for each in said.values() if each) == sorted(
+        10 * index + i for index in range(1, 6) for i in range(3)
+    )
+    assert {path: path.read_bytes() for path in before} == before
+    assert list((root / "_delta_log").glob(".*")) == []
+    assert DeltaTable(str(root)).to_pyarrow_table().num_rows == 5 * 3
+
+
+@pytest.fixture
+def noted(table):
+    """The table with statistics and a note of version 1, a handle from before it, and the files of the statistics."""
+    root, table_id = table
+    stale = DeltaTable(str(root))
+    directory = StatisticsDirectory(str(root), LocalStore())
+    path = Path(directory.new_path(1))
+    path.parent.mkdir()
+    path.write_bytes(b"PFA1")
+    entry = StatisticsEntry(1, str(path), 4, 4, (BlobEntry(THETA_V1, 1, 1, (1,), {"ndv": "3"}),))
+    directory.put_field_ids({("a",): 1}, 0)
+    directory.put(entry, table_id, {1: ("a",)}, 0)
+    store = LocalStore()
+    append_note(DeltaLog(str(root), store), store, str(root), table_id, entry)
+    return root, stale, {file: file.read_bytes() for file in path.parent.iterdir()}
+
+
+def test_deltalake_shows_the_note_and_reads_on(noted):
+    root, _, _ = noted
+    latest = DeltaTable(str(root))
+    assert latest.version() == 2
+    assert latest.to_pyarrow_table().num_rows == 6
+    assert latest.history(1)[0]["operation"] == "PUFFIN SIDECAR STATISTICS"
+    assert latest.transaction_version("puffin-sidecar") == 1
+
+
+@pytest.mark.parametrize("write", ["append", "overwrite", "delete", "compact", "alter"])
+def test_a_handle_from_before_the_note_writes_after_it(noted, write):
+    root, stale, _ = noted
+    if write == "delete":
+        stale.delete("a = 1")
+    elif write == "compact":
+        stale.optimize.compact()
+    elif write == "alter":
+        stale.alter.set_table_properties({"delta.appendOnly": "false"})
+    else:
+        write_deltalake(stale, ROWS, mode=write)
+    latest = DeltaTable(str(root))
+    assert latest.version() == 3
+    rows = {"append": 9, "overwrite": 3, "delete": 4, "compact": 6, "alter": 6}
+    assert latest.to_pyarrow_table().num_rows == rows[write]
+
+
+def test_statistics_survive_what_deltalake_does_to_the_log_and_the_files(noted):
+    """Checkpoints, log cleanup and VACUUM at no retention; the note in the log goes, its transaction stays."""
+    root, _, files = noted
+    write_deltalake(str(root), ROWS, mode="overwrite")
+    write_deltalake(str(root), ROWS, mode="append")
+    DeltaTable(str(root)).create_checkpoint()
+    padded = root / "_delta_log" / "_puffin_sidecar" / f"field-ids-{0:020d}.json"
+    padded.write_text("{}")  # what no file of ours is called
+    long_ago = (datetime.datetime.now() - datetime.timedelta(days=90)).timestamp()
+    for path in root.rglob("*"):
+        os.utime(path, (long_ago, long_ago))
+    latest = DeltaTable(str(root))
+    latest.cleanup_metadata()
+    assert not log_file(root, 2).exists()
+    assert not padded.exists()
+    removed = latest.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+    assert len(removed) == 2
+    assert {path: path.read_bytes() for path in files} == files
+    latest = DeltaTable(str(root))
+    assert latest.to_pyarrow_table().num_rows == 6
+    assert latest.transaction_version("puffin-sidecar") == 1
+    assert note(root, table_id=latest.metadata().id) == latest.version() + 1

@@ -1,0 +1,107 @@
+"""Which tables can be read, and to which logs an entry of ours may be appended."""
+
+import pytest
+
+from puffin.errors import UnsupportedTableError
+from puffin.tables.delta.actions import Protocol
+from puffin.tables.delta.protocol import (
+    CATALOG_MANAGED,
+    READER_FEATURES,
+    WRITER_FEATURES,
+    check_readable,
+    check_writable,
+    has_feature,
+    in_commit_timestamps_enabled,
+)
+
+
+def protocol(reader=3, writer=7, reader_features=(), writer_features=()):
+    """A protocol with features where its versions list them."""
+    return Protocol(
+        reader,
+        writer,
+        frozenset(reader_features) if reader >= 3 else None,
+        frozenset(writer_features) | frozenset(reader_features) if writer >= 7 else None,
+    )
+
+
+@pytest.mark.parametrize(("reader", "writer"), [(1, 1), (1, 2), (1, 6), (2, 5), (1, 7), (2, 7), (3, 7)])
+def test_every_version_so_far_can_be_read_and_written(reader, writer):
+    check_readable(protocol(reader, writer), "t")
+    check_writable(protocol(reader, writer), {}, "t")
+
+
+@pytest.mark.parametrize("feature", sorted(READER_FEATURES))
+def test_a_known_reader_feature_can_be_read(feature):
+    check_readable(protocol(reader_features=[feature]), "t")
+
+
+@pytest.mark.parametrize("feature", sorted(WRITER_FEATURES))
+def test_a_known_writer_feature_lets_us_append(feature):
+    check_writable(protocol(writer_features=[feature]), {}, "t")
+
+
+def test_features_that_readers_need_not_know_do_not_hinder_reading():
+    check_readable(protocol(writer_features=["whatever", "rowTracking"]), "t")
+
+
+def test_an_unknown_reader_feature_is_refused_by_name():
+    with pytest.raises(UnsupportedTableError) as caught:
+        check_readable(protocol(reader_features=["zorderV9", "columnMapping", "adaptiveMetadata-preview"]), "s3://b/t")
+    assert str(caught.value) == (
+        "s3://b/t: Delta reader features that are not supported: adaptiveMetadata-preview, zorderV9"
+    )
+
+
+def test_a_later_reader_version_is_refused():
+    with pytest.raises(UnsupportedTableError, match=r"^t: expected a Delta reader version up to 3, found 4$"):
+        check_readable(protocol(4), "t")
+
+
+@pytest.mark.parametrize(
+    ("table", "configuration", "reason"),
+    [
+        (protocol(writer=8), {}, "expected a Delta writer version up to 7, found 8"),
+        (protocol(writer_features=["b", "appendOnly", "a"]), {}, "Delta writer features that are not supported: a, b"),
+        (protocol(reader_features=["new"]), {}, "Delta writer features that are not supported: new"),
+        (
+            protocol(writer_features=["coordinatedCommits-preview"]),
+            {},
+            "Delta writer features that are not supported: coordinatedCommits-preview",
+        ),
+        (
+            protocol(writer_features=["inCommitTimestamp"]),
+            {"delta.coordinatedCommits.commitCoordinator-preview": "dynamodb"},
+            "a coordinator alone commits to the table (property delta.coordinatedCommits.commitCoordinator-preview)",
+        ),
+        *[
+            (protocol(reader_features=[name]), {}, f"the table's catalog alone commits to it (Delta feature {name})")
+            for name in sorted(CATALOG_MANAGED)
+        ],
+    ],
+)  # fmt: skip
+def test_a_log_that_is_not_ours_to_append_to_is_refused_with_a_way_out(table, configuration, reason):
+    with pytest.raises(UnsupportedTableError) as caught:
+        check_writable(table, configuration, "t")
+    assert str(caught.value) == f"t: {reason}: leave commits to its own writers, or use --no-commit"
+
+
+def test_a_table_of_a_catalog_can_still_be_read():
+    check_readable(protocol(reader_features=["catalogManaged"]), "t")
+
+
+def test_a_feature_is_one_of_readers_or_of_writers():
+    both = protocol(reader_features=["deletionVectors"], writer_features=["domainMetadata"])
+    assert has_feature(both, "deletionVectors")
+    assert has_feature(both, "domainMetadata")
+    assert not has_feature(both, "rowTracking")
+    assert not has_feature(protocol(1, 2), "domainMetadata")
+
+
+def test_in_commit_timestamps_take_the_feature_and_the_property():
+    feature = protocol(writer_features=["inCommitTimestamp"])
+    on = {"delta.enableInCommitTimestamps": "true"}
+    assert in_commit_timestamps_enabled(feature, on)
+    assert not in_commit_timestamps_enabled(feature, {})
+    assert not in_commit_timestamps_enabled(feature, {"delta.enableInCommitTimestamps": "false"})
+    assert not in_commit_timestamps_enabled(protocol(1, 2), on)

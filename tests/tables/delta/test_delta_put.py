@@ -1,0 +1,66 @@
+"""Putting a file once, whatever the store says of how it went."""
+
+import pytest
+
+from puffin.errors import CommitUnknownError, ConflictError, StorageError, UnsupportedError
+from puffin.storage import ArrowStore, LocalStore
+from puffin.tables.delta.put import put_once
+
+
+class Unreliable(LocalStore):
+    """A store that writes or not, and then says something else."""
+
+    def __init__(self, written: bytes | None, said: Exception, *, readable: bool = True) -> None:
+        self._written, self._said, self._readable = written, said, readable
+
+    def put_if_absent(self, uri, data):  # noqa: ARG002 - what is written was told before
+        if self._written is not None:
+            super().put_if_absent(uri, self._written)
+        raise self._said
+
+    def read(self, uri):
+        if not self._readable:
+            raise StorageError(f"{uri}: no answer")
+        return super().read(uri)
+
+
+def test_a_new_file_is_written(tmp_path):
+    put_once(LocalStore(), str(tmp_path / "f"), b"ours")
+    assert (tmp_path / "f").read_bytes() == b"ours"
+
+
+def test_the_file_of_another_writer_is_left_alone(tmp_path):
+    (tmp_path / "f").write_bytes(b"theirs")
+    with pytest.raises(ConflictError, match="another writer was faster"):
+        put_once(LocalStore(), str(tmp_path / "f"), b"ours")
+    assert (tmp_path / "f").read_bytes() == b"theirs"
+
+
+@pytest.mark.parametrize("said", [StorageError("timeout"), ConflictError("in its own way")])
+def test_our_own_file_there_is_success_whatever_the_store_said(tmp_path, said):
+    put_once(Unreliable(b"ours", said), str(tmp_path / "f"), b"ours")
+
+
+@pytest.mark.parametrize("said", [StorageError("timeout"), ConflictError("exists")])
+def test_the_file_of_another_there_is_a_conflict_whatever_the_store_said(tmp_path, said):
+    with pytest.raises(ConflictError):
+        put_once(Unreliable(b"theirs", said), str(tmp_path / "f"), b"ours")
+
+
+@pytest.mark.parametrize("said", [StorageError("disk full"), ConflictError("gone again")])
+def test_no_file_there_is_what_the_store_said(tmp_path, said):
+    with pytest.raises(type(said), match=str(said)):
+        put_once(Unreliable(None, said), str(tmp_path / "f"), b"ours")
+
+
+@pytest.mark.parametrize("said", [StorageError("timeout"), ConflictError("exists")])
+def test_what_cannot_be_looked_at_is_unknown(tmp_path, said):
+    with pytest.raises(CommitUnknownError, match=f"{said}; whether it was written cannot be read: .*no answer"):
+        put_once(Unreliable(b"ours", said, readable=False), str(tmp_path / "f"), b"ours")
+
+
+def test_a_store_without_the_promise_is_refused():
+    from pyarrow.fs import LocalFileSystem
+
+    with pytest.raises(UnsupportedError, match="only if there is none"):
+        put_once(ArrowStore(LocalFileSystem()), "s3://bucket/f", b"ours")

@@ -1,0 +1,482 @@
+"""The statistics directory of a Delta table: what is read from it, how jobs share it, and what is removed."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import os
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from puffin.errors import (
+    ConflictError,
+    CorruptMetadataError,
+    StorageError,
+    UnsupportedTableError,
+    UsageError,
+)
+from puffin.format import THETA_V1
+from puffin.storage import LocalStore
+from puffin.tables.base import BlobEntry, StatisticsEntry
+from puffin.tables.delta.statistics import SAFETY_AGE, StatisticsDirectory
+from puffin.tables.delta.statistics_documents import decode_entry, decode_field_ids, encode_field_ids
+from puffin.tables.delta.statistics_files import Listing, entry_name, field_ids_name
+
+TABLE_ID = "f8e13838-33ca-4f53-83df-c36289047bd5"
+COLUMNS = {1: ("a",), 2: ("b",), 3: ("s", "c")}
+NOW = datetime.datetime(2024, 6, 1, tzinfo=datetime.timezone.utc)
+HOUR = datetime.timedelta(hours=1)
+
+
+class WatchedStore(LocalStore):
+    """A store that remembers what it was asked for, and fails to delete what it is told not to."""
+
+    def __init__(self) -> None:
+        self.lists: list[str] = []
+        self.reads: list[str] = []
+        self.deletes: list[str] = []
+        self.stuck: set[str] = set()
+
+    def list(self, directory_uri):
+        self.lists.append(directory_uri)
+        return super().list(directory_uri)
+
+    def read(self, uri):
+        self.reads.append(Path(uri).name)
+        return super().read(uri)
+
+    def delete(self, uri):
+        if Path(uri).name in self.stuck:
+            raise StorageError(f"{uri}: stuck")
+        self.deletes.append(Path(uri).name)
+        super().delete(uri)
+
+
+@pytest.fixture
+def store():
+    return WatchedStore()
+
+
+@pytest.fixture
+def directory(tmp_path, store):
+    return StatisticsDirectory(str(tmp_path / "t"), store)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Where the files of `directory` are."""
+    return tmp_path / "t" / "_delta_log" / "_puffin_sidecar"
+
+
+def entry_of(directory, version, *fields):
+    """An entry with a new statistics file, which is there, and a sketch of each field."""
+    path = Path(directory.new_path(version))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"PFA1")
+    blobs = tuple(BlobEntry(THETA_V1, version, version, (field,), {"ndv": str(field)}) for field in fields)
+    return StatisticsEntry(version, str(path), 400, 100, blobs)
+
+
+def put(directory, version, *fields, generation=0, table_id=TABLE_ID):
+    entry = entry_of(directory, version, *fields)
+    directory.put(entry, table_id, COLUMNS, generation)
+    return entry
+
+
+def entries(directory, version, listing=None):
+    return directory.entries(listing or directory.listing(), version, TABLE_ID, lambda i, path: COLUMNS.get(i) == path)
+
+
+def age(path: Path, age: datetime.timedelta) -> None:
+    """Make a file this old at `NOW`."""
+    when = (NOW - age).timestamp()
+    os.utime(path, (when, when))
+
+
+def test_a_table_without_the_directory_has_nothing(directory):
+    listing = directory.listing()
+    assert listing == Listing({}, {}, {})
+    assert list(entries(directory, 5, listing)) == []
+    assert directory.field_ids(listing) == {}
+    assert (listing.next_generation(5), listing.next_field_ids_generation()) == (0, 0)
+
+
+def test_an_entry_comes_back_as_it_was_put(directory):
+    entry = put(directory, 7, 1, 3)
+    assert list(entries(directory, 7)) == [entry]
+    assert directory.listing().next_generation(7) == 1
+
+
+def test_a_version_sees_its_own_entry_and_older_ones_the_nearest_first(directory):
+    """Versions are numbers: 10 comes after 9."""
+    for version in (2, 9, 10, 11):
+        put(directory, version, 1)
+    assert [entry.snapshot_id for entry in entries(directory, 10)] == [10, 9, 2]
+
+
+def test_of_a_version_the_newest_generation_counts(directory):
+    put(directory, 3, 1)
+    for generation in range(1, 11):
+        newest = put(directory, 3, 1, 2, generation=generation)
+    assert list(entries(directory, 3)) == [newest]
+
+
+def test_entries_are_read_when_they_are_asked_for_and_the_directory_is_listed_once(directory, store):
+    for version in range(20):
+        put(directory, version, 1)
+    store.reads.clear()
+    listing = directory.listing()
+    assert next(entries(directory, 12, listing)).snapshot_id == 12
+    directory.field_ids(listing)
+    assert (store.reads, len(store.lists)) == (["12-0.json"], 1)
+
+
+def test_files_of_others_are_passed_over(directory, files):
+    """Also names of ours but for a padded number, and temporary files of a writer that died."""
+    entry = put(directory, 3, 1)
+    for name in ("03-0.json", "4-00.json", "4.json", "x-1.json", ".puffin-sidecar-1.tmp", "field-ids-.json", "a.stats"):
+        (files / name).write_text("{}")
+    assert list(entries(directory, 9)) == [entry]
+    assert directory.field_ids(directory.listing()) == {}
+
+
+def broken_entries(good: dict) -> dict[str, bytes]:
+    """What may stand in an entry file that cannot be used, by what is wrong with it."""
+
+    def changed(**fields) -> bytes:
+        return json.dumps({**good, **fields}).encode()
+
+    def statistics(**fields) -> bytes:
+        return changed(statistics={**good["statistics"], **fields})
+
+    return {
+        "empty": b"",
+        "cut short": json.dumps(good).encode()[:-9],
+        "not an object": b"[]",
+        "nested too deep": b"[" * 100_000,
+        "a number of too many digits": b'{"format-version":' + b"9" * 5000 + b"}",
+        "no format version": changed(**{"format-version": None}),
+        "a format version that is no number": changed(**{"format-version": True}),
+        "a later format version": changed(**{"format-version": 2}),
+        "another version": changed(version=4),
+        "another generation": changed(generation=7),
+        "no table": changed(**{"table-id": None}),
+        "no statistics": changed(statistics=None),
+        "another snapshot": statistics(**{"snapshot-id": 4}),
+        "a path that leads elsewhere": statistics(**{"statistics-path": "../3-x.stats"}),
+        "an absolute path": statistics(**{"statistics-path": "/tmp/3-x.stats"}),
+        "the file of another version": statistics(**{"statistics-path": "4-x.stats"}),
+        "no blobs": statistics(**{"blob-metadata": None}),
+        "a field id out of any range": statistics(
+            **{"blob-metadata": [{**good["statistics"]["blob-metadata"][0], "fields": [float("inf")]}]}
+        ),
+        "no columns": changed(columns=None),
+        "a path of a number": changed(columns=[{"id": 1, "path": [1]}]),
+        "an id twice": changed(columns=[{"id": 1, "path": ["a"]}, {"id": 1, "path": ["b"]}]),
+        "a path twice": changed(columns=[{"id": 1, "path": ["a"]}, {"id": 2, "path": ["a"]}]),
+    }
+
+
+GOOD = {
+    "format-version": 1,
+    "table-id": TABLE_ID,
+    "version": 3,
+    "generation": 1,
+    "statistics": {
+        "snapshot-id": 3,
+        "statistics-path": "3-x.stats",
+        "file-size-in-bytes": 400,
+        "file-footer-size-in-bytes": 100,
+        "blob-metadata": [
+            {"type": THETA_V1, "snapshot-id": 3, "sequence-number": 3, "fields": [1], "properties": {"ndv": "1"}}
+        ],
+    },
+    "columns": [{"id": 1, "path": ["a"]}],
+}
+
+
+def test_fields_that_are_not_known_are_ignored(directory, files):
+    files.mkdir(parents=True)
+    statistics = {**GOOD["statistics"], "key-metadata": None, "new": {}}
+    document = {**GOOD, "statistics": statistics, "comment": [1], "columns": [{"id": 1, "path": ["a"], "x": 1}]}
+    (files / "3-1.json").write_text(json.dumps(document))
+    (found,) = entries(directory, 3)
+    assert found.statistics_path == str(files / "3-x.stats")
+    assert found.sketch_of(1).properties == {"ndv": "1"}
+
+
+@pytest.mark.parametrize("content", broken_entries(GOOD).values(), ids=broken_entries(GOOD).keys())
+def test_an_entry_that_cannot_be_used_is_passed_over_with_a_warning(directory, files, caplog, content):
+    """The generation before speaks for the version, and the version before if there is none."""
+    older, oldest = put(directory, 3, 1), put(directory, 2, 1)
+    (files / "3-1.json").write_bytes(content)
+    assert list(entries(directory, 3)) == [older, oldest]
+    assert str(files / "3-1.json") in caplog.text
+    (files / "3-0.json").unlink()
+    assert list(entries(directory, 3)) == [oldest]
+
+
+@pytest.mark.parametrize("content", broken_entries(GOOD).values(), ids=broken_entries(GOOD).keys())
+def test_what_is_wrong_with_an_entry_names_the_file(content):
+    with pytest.raises((CorruptMetadataError, UnsupportedTableError), match=r"^t/3-1\.json: "):
+        decode_entry(content, "t/3-1.json", 3, 1)
+
+
+def test_an_entry_that_was_removed_since_the_listing_is_passed_over(directory, files):
+    put(directory, 3, 1)
+    older = put(directory, 2, 1)
+    listing = directory.listing()
+    (files / "3-0.json").unlink()
+    assert list(entries(directory, 3, listing)) == [older]
+
+
+def test_a_store_that_fails_is_no_missing_entry(directory, store, monkeypatch):
+    put(directory, 3, 1)
+
+    def fail(uri):
+        raise StorageError(f"{uri}: no answer")
+
+    monkeypatch.setattr(store, "read", fail)
+    with pytest.raises(StorageError, match="no answer"):
+        list(entries(directory, 3))
+
+
+def test_entries_of_another_table_that_was_here_are_passed_over(directory):
+    ours = put(directory, 2, 1)
+    put(directory, 2, 1, generation=1, table_id="another")
+    put(directory, 3, 1, table_id="another")
+    assert list(entries(directory, 3)) == [ours]
+
+
+def test_a_field_id_that_has_come_to_mean_another_column_loses_its_blobs(directory):
+    """Each blob is judged by the path that was written with it, and one about several fields by all of them."""
+    entry = entry_of(directory, 3, 1, 2, 3)
+    both = BlobEntry("two", 3, 3, (1, 2), {})
+    directory.put(dataclasses.replace(entry, blobs=(*entry.blobs, both)), TABLE_ID, COLUMNS, 0)
+    now = {1: ("a",), 2: ("renamed",), 3: ("s", "c")}
+    (found,) = directory.entries(directory.listing(), 3, TABLE_ID, lambda i, path: now.get(i) == path)
+    assert [blob.fields for blob in found.blobs] == [(1,), (3,)]
+
+
+def test_a_table_can_be_moved(directory, tmp_path):
+    entry = put(directory, 3, 1)
+    (tmp_path / "t").rename(tmp_path / "elsewhere")
+    moved = StatisticsDirectory(str(tmp_path / "elsewhere"), LocalStore())
+    (found,) = entries(moved, 3)
+    assert found.statistics_path == entry.statistics_path.replace("/t/", "/elsewhere/")
+    assert Path(found.statistics_path).exists()
+
+
+def test_no_name_looks_like_a_log_entry(directory):
+    """deltalake's log cleanup deletes, in directories below the log too, what ends in twenty digits and ``.json``."""
+    longest = (1 << 63) - 1
+    names = [entry_name(longest, 10**9 - 1), field_ids_name(10**9 - 1), Path(directory.new_path(longest)).name]
+    assert not [name for name in names if re.search(r"[0-9]{20}\.", name)]
+
+
+def test_a_generation_that_is_there_is_a_conflict(directory):
+    first = put(directory, 3, 1)
+    with pytest.raises(ConflictError):
+        put(directory, 3, 2)
+    assert list(entries(directory, 3)) == [first]
+
+
+def test_what_a_later_version_wrote_is_not_replaced(directory, files):
+    """It may hold statistics that would be lost; what is broken holds none."""
+    put(directory, 3, 1)
+    (files / "3-1.json").write_text(json.dumps({**GOOD, "format-version": 2}))
+    with pytest.raises(UnsupportedTableError, match=r"3-1\.json: expected format-version 1, found 2"):
+        put(directory, 3, 1, generation=2)
+    (files / "3-1.json").write_text("{")
+    newest = put(directory, 3, 1, generation=2)
+    assert list(entries(directory, 3)) == [newest]
+
+
+@pytest.mark.parametrize("path", ["/elsewhere/3-x.stats", "4-x.stats", "3-x.puffin", "sub/3-x.stats"])
+def test_a_statistics_file_of_another_place_or_version_is_refused(directory, files, path):
+    entry = dataclasses.replace(entry_of(directory, 3, 1), statistics_path=os.path.join(files, path))  # noqa: PTH118
+    with pytest.raises(UsageError, match="expected a statistics file of this version"):
+        directory.put(entry, TABLE_ID, COLUMNS, 0)
+
+
+def test_a_blob_about_a_field_id_of_no_column_is_refused(directory):
+    with pytest.raises(UsageError, match=r"no column has the field ids \[8, 9\]"):
+        directory.put(entry_of(directory, 3, 1, 9, 8), TABLE_ID, COLUMNS, 0)
+
+
+def at_once(number, work):
+    """What several threads get that begin at the same moment."""
+    barrier = threading.Barrier(number)
+
+    def run(index):
+        barrier.wait()
+        return work(index)
+
+    with ThreadPoolExecutor(number) as pool:
+        return list(pool.map(run, range(number)))
+
+
+def test_of_jobs_that_put_one_generation_at_once_one_wins(directory, tmp_path):
+    for version in range(20):
+
+        def race(index, version=version):
+            own = StatisticsDirectory(str(tmp_path / "t"), LocalStore())
+            try:
+                return put(own, version, 1 + index % 3)
+            except ConflictError:
+                return None
+
+        (winner,) = (entry for entry in at_once(6, race) if entry is not None)
+        assert next(entries(directory, version)) == winner
+
+
+def test_jobs_that_add_to_what_the_others_wrote_lose_nothing(directory, tmp_path):
+    columns = {field: (str(field),) for field in range(6)}
+
+    def job(index):
+        own = StatisticsDirectory(str(tmp_path / "t"), LocalStore())
+        while True:
+            listing = own.listing()
+            before = next(own.entries(listing, 3, TABLE_ID, lambda *_: True), None)
+            entry = entry_of(own, 3, index)
+            merged = dataclasses.replace(entry, blobs=(*(before.blobs if before else ()), *entry.blobs))
+            try:
+                return own.put(merged, TABLE_ID, columns, listing.next_generation(3))
+            except ConflictError:
+                continue
+
+    at_once(6, job)
+    assert list(directory.listing().entries[3]) == [5, 4, 3, 2, 1, 0]
+    (found,) = directory.entries(directory.listing(), 3, TABLE_ID, lambda *_: True)
+    assert sorted(blob.fields for blob in found.blobs) == [(field,) for field in range(6)]
+
+
+def test_field_ids_come_back_the_newest_readable_ones(directory, files, caplog):
+    first, second = {("a",): 1}, {("a",): 1, ("s", "ü\ud800"): 2}
+    directory.put_field_ids(first, 0)
+    directory.put_field_ids(second, 1)
+    listing = directory.listing()
+    assert directory.field_ids(listing) == second
+    assert listing.next_field_ids_generation() == 2
+    (files / "field-ids-1.json").write_text("{")
+    assert directory.field_ids(directory.listing()) == first
+    assert "field-ids-1.json" in caplog.text
+
+
+def test_two_jobs_cannot_give_ids_in_one_generation_unless_they_agree(directory):
+    directory.put_field_ids({("a",): 1}, 0)
+    directory.put_field_ids({("a",): 1}, 0)
+    with pytest.raises(ConflictError):
+        directory.put_field_ids({("b",): 1}, 0)
+
+
+def test_field_ids_of_a_later_version_are_not_replaced(directory, files):
+    files.mkdir(parents=True)
+    (files / "field-ids-0.json").write_text('{"format-version": 2, "columns": []}')
+    assert directory.field_ids(directory.listing()) == {}
+    with pytest.raises(UnsupportedTableError, match=r"field-ids-0\.json"):
+        directory.put_field_ids({("a",): 1}, 1)
+
+
+@pytest.mark.parametrize("columns", ["null", '[{"id": 1}]', '[{"id": "1", "path": ["a"]}]', "[[]]"])
+def test_broken_field_ids_name_the_file(columns):
+    with pytest.raises(CorruptMetadataError, match=r"^t/f\.json: not a list of field ids"):
+        decode_field_ids(b'{"format-version": 1, "columns": %s}' % columns.encode(), "t/f.json")
+    assert decode_field_ids(encode_field_ids({("a", "b"): 3}), "f") == {("a", "b"): 3}
+
+
+def names(found):
+    return [file.name for file in found]
+
+
+@pytest.fixture
+def history(directory, files):
+    """Three generations of version 3: the first was superseded ten days before `NOW`, the second two days before."""
+    generations = [put(directory, 3, 1, generation=generation) for generation in range(3)]
+    put(directory, 2, 1)
+    running = entry_of(directory, 3, 1)
+    for path in files.iterdir():
+        age(path, datetime.timedelta(days=30))
+    age(files / "3-1.json", datetime.timedelta(days=10))
+    age(files / "3-2.json", datetime.timedelta(days=2))
+    return [Path(entry.statistics_path).name for entry in (*generations, running)]
+
+
+def test_an_entry_is_removed_when_the_next_one_is_older_than_the_safety_age(directory, files, history):
+    """It may be old itself: who listed the directory before the next one came may be about to read it."""
+    assert names(directory.superseded(directory.listing(), NOW)) == ["3-0.json", history[0]]
+    directory.remove_superseded(directory.listing(), NOW)
+    left = {"2-0.json", "3-1.json", "3-2.json", *history[1:]}
+    assert left < {path.name for path in files.iterdir()}
+    assert not (files / "3-0.json").exists()
+    assert not (files / history[0]).exists()
+
+
+@pytest.mark.parametrize(
+    ("days", "removed"),
+    [(9, ["3-0.json", 0]), (11, []), (1, ["3-1.json", "3-0.json", 0, 1]), (0, ["3-1.json", "3-0.json", 0, 1])],
+)
+def test_the_safety_age_can_be_chosen(directory, history, days, removed):
+    """The newest generation stays at any age, and so does the file of a job that runs."""
+    found = names(directory.superseded(directory.listing(), NOW, datetime.timedelta(days=days)))
+    expected = [history[name] if isinstance(name, int) else name for name in removed]
+    assert sorted(found) == sorted(expected)
+    assert [name.endswith(".json") for name in found] == sorted(
+        (name.endswith(".json") for name in found), reverse=True
+    )
+
+
+def test_nothing_is_removed_whose_age_the_store_does_not_tell(directory, history):
+    listing = directory.listing()
+    timeless = {
+        version: {generation: dataclasses.replace(file, mtime=None) for generation, file in generations.items()}
+        for version, generations in listing.entries.items()
+    }
+    assert directory.superseded(dataclasses.replace(listing, entries=timeless), NOW) == ()
+
+
+def test_nothing_is_removed_that_readers_fall_back_on(directory, files, history):
+    (files / "3-2.json").write_text("{")
+    age(files / "3-2.json", SAFETY_AGE + HOUR)
+    assert directory.superseded(directory.listing(), NOW) == ()
+
+
+def test_an_entry_of_another_table_supersedes_none(directory, files, history):
+    document = json.loads((files / "3-2.json").read_text())
+    (files / "3-2.json").write_text(json.dumps({**document, "table-id": "another"}))
+    age(files / "3-2.json", SAFETY_AGE + HOUR)
+    assert directory.superseded(directory.listing(), NOW) == ()
+
+
+def test_a_broken_entry_stays_since_it_cannot_tell_its_statistics_file(directory, files, history):
+    (files / "3-0.json").write_text("{")
+    assert directory.superseded(directory.listing(), NOW) == ()
+
+
+def test_a_statistics_file_that_a_newer_entry_names_too_stays(directory, files, history):
+    document = json.loads((files / "3-2.json").read_text())
+    document["statistics"]["statistics-path"] = history[0]
+    (files / "3-2.json").write_text(json.dumps(document))
+    age(files / "3-2.json", HOUR)
+    assert names(directory.superseded(directory.listing(), NOW)) == ["3-0.json"]
+
+
+def test_a_removal_that_fails_keeps_the_statistics_file_and_fails_nothing(directory, files, store, history, caplog):
+    """An entry never names a file that is gone."""
+    store.stuck.add("3-0.json")
+    directory.remove_superseded(directory.listing(), NOW)
+    assert (files / history[0]).exists()
+    assert "superseded statistics are left behind: " in caplog.text
+    store.stuck = {history[0]}
+    directory.remove_superseded(directory.listing(), NOW)
+    assert store.deletes == ["3-0.json"]
+
+
+def test_the_age_is_that_of_now_unless_told(directory, history):
+    directory.remove_superseded(directory.listing())
+    assert names(directory.superseded(directory.listing(), NOW)) == []
