@@ -1,5 +1,5 @@
 """
-The tables that engines are timed on: Iceberg tables in ``.bench/``, made once and found again.
+The tables that engines are timed on: Iceberg and Delta tables in ``.bench/``, made once and found again.
 
 What is known of a table stands in a JSON file beside it, the exact counts among it. That file is written last: where
 it is, the table is whole, and where it is not, the table is made anew.
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LINEITEM, EVENTS = "lineitem", "events"
+ICEBERG, DELTA = "iceberg", "delta"
 
 _INPUT_SPLIT = 32 * 1024 * 1024  # bytes of TPC-H's Parquet that become one file of lineitem
 
@@ -52,6 +53,7 @@ class Dataset:
     rows: int
     exact: dict[str, int]
     dictionary_columns: tuple[str, ...]
+    format: str = ICEBERG
 
     @property
     def identifier(self) -> str:
@@ -60,8 +62,8 @@ class Dataset:
 
     @property
     def full_name(self) -> str:
-        """The table's name with its catalog."""
-        return f"{CATALOG}.{self.identifier}"
+        """The table's name with its catalog; a Delta table has none, and is called by its path."""
+        return f"{CATALOG}.{self.identifier}" if self.format == ICEBERG else f"delta.`{self.directory}`"
 
 
 def dataset(spark: SparkSession, run: Run, table: str) -> Dataset:
@@ -75,6 +77,12 @@ def dataset(spark: SparkSession, run: Run, table: str) -> Dataset:
 def rewritten(spark: SparkSession, original: Dataset) -> Dataset:
     """The same rows in files that Arrow wrote."""
     return _found_or_made(spark, f"{original.name}_arrow", functools.partial(_make_rewritten, original))
+
+
+def as_delta(spark: SparkSession, original: Dataset) -> Dataset:
+    """The same rows in a Delta table that Spark wrote."""
+    make = functools.partial(_make_delta, original)
+    return dataclasses.replace(_found_or_made(spark, f"{original.name}_delta", make), format=DELTA)
 
 
 def _found_or_made(spark: SparkSession, name: str, make: Callable[[SparkSession, str], list[Path] | None]) -> Dataset:
@@ -120,6 +128,12 @@ def _make_rewritten(original: Dataset, spark: SparkSession, full_name: str) -> l
     spark.table(original.full_name).limit(0).writeTo(full_name).using("iceberg").create()
     table = full_name.removeprefix(f"{CATALOG}.")
     spark.sql(f"CALL {CATALOG}.system.add_files(table => '{table}', source_table => '`parquet`.`{directory}`')")
+    return sorted(directory.glob("*.parquet"))
+
+
+def _make_delta(original: Dataset, spark: SparkSession, full_name: str) -> list[Path]:
+    directory = WAREHOUSE / NAMESPACE / full_name.rpartition(".")[2]
+    spark.table(original.full_name).write.format("delta").save(str(directory))
     return sorted(directory.glob("*.parquet"))
 
 

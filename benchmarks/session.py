@@ -1,4 +1,4 @@
-"""The Spark session that Spark's own engines and ours share, with Iceberg and a catalog in ``.bench/``."""
+"""The Spark session that Spark's own engines and ours share, with Delta, Iceberg and a catalog in ``.bench/``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def iceberg_jar() -> Path:
 
 def _settings() -> dict[str, str]:
     return {
-        "spark.jars": str(iceberg_jar()),
+        "spark.jars": ",".join(map(str, [iceberg_jar(), *jars("delta")])),
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -55,7 +55,9 @@ def _settings() -> dict[str, str]:
         "spark.sql.warehouse.dir": str(HOME / "spark-warehouse"),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions,"
+        "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         f"spark.sql.catalog.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
         f"spark.sql.catalog.{CATALOG}.type": "hadoop",
         f"spark.sql.catalog.{CATALOG}.warehouse": f"file://{WAREHOUSE}",

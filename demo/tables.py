@@ -1,13 +1,15 @@
-"""The demo's tables: loaded through pyiceberg into a catalog, and through Spark into a directory."""
+"""The demo's tables: made by pyiceberg in a catalog, by Spark in a directory, and by deltalake in another."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import write_deltalake
 from pyiceberg.catalog import Catalog, load_catalog
 
 from tools.jars import jars
@@ -25,13 +27,10 @@ def open_catalog(name: str, properties: dict[str, str]) -> Catalog:
 
 def build_catalog_table(catalog: Catalog, identifier: str, parquet: Path, *, snapshots: int) -> None:
     """Create the table from a Parquet file, appended in this many snapshots."""
-    file = pq.ParquetFile(parquet)
-    schema = pa.schema([pa.field(f.name, _plain(f.type)) for f in file.schema_arrow])
-    table = catalog.create_table(identifier, schema)
-    groups = list(range(file.metadata.num_row_groups))
-    for part in range(snapshots):
-        if chosen := groups[part::snapshots]:
-            table.append(file.read_row_groups(chosen).cast(schema))
+    parts = list(_parts(parquet, snapshots))
+    table = catalog.create_table(identifier, parts[0].schema)
+    for part in parts:
+        table.append(part)
 
 
 def build_flights(spark: SparkSession, flown: pa.Table, staging: Path, snapshots: int) -> None:
@@ -46,6 +45,12 @@ def build_flights(spark: SparkSession, flown: pa.Table, staging: Path, snapshots
             writer.tableProperty("format-version", "2").tableProperty("write.delete.mode", "merge-on-read").create()
         else:
             frame.writeTo("demo.nyc.flights").append()
+
+
+def build_delta(directory: Path, parquet: Path, *, versions: int) -> None:
+    """Create a Delta table from a Parquet file, appended in this many versions."""
+    for part in _parts(parquet, versions):
+        write_deltalake(directory, part, mode="append")
 
 
 def optimizer_counts(spark: SparkSession, table: str) -> dict[str, int]:
@@ -88,6 +93,16 @@ def spark_session(warehouse: Path) -> SparkSession:
         .config("spark.sql.catalog.demo.warehouse", f"file://{warehouse}")
         .getOrCreate()
     )
+
+
+def _parts(parquet: Path, count: int) -> Iterator[pa.Table]:
+    """The rows of a Parquet file in this many tables, or fewer if it has not as many row groups."""
+    file = pq.ParquetFile(parquet)
+    schema = pa.schema([pa.field(f.name, _plain(f.type)) for f in file.schema_arrow])
+    groups = list(range(file.metadata.num_row_groups))
+    for part in range(count):
+        if chosen := groups[part::count]:
+            yield file.read_row_groups(chosen).cast(schema)
 
 
 def _plain(type_: pa.DataType) -> pa.DataType:

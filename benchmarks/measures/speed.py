@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
-from benchmarks.data import EVENTS, LINEITEM, Dataset, dataset, rewritten
+from benchmarks.data import EVENTS, LINEITEM, Dataset, as_delta, dataset, rewritten
 from benchmarks.engines import (
     COMPUTE_TABLE_STATS,
     CORES,
@@ -22,7 +23,11 @@ from benchmarks.results import HIGHER, LOWER, Bar, Results, Row
 from benchmarks.run import Run, say
 from benchmarks.session import spark_session
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 _ALL = "all columns"
+_ALL_DELTA = "all columns, as a Delta table"
 _DICTIONARY, _DICTIONARY_ARROW = "dictionary-encoded columns", "the same columns in Arrow's files"
 
 
@@ -49,6 +54,7 @@ _DUELS = (
     _Duel("events-spark-approx", EVENTS, _ALL, OURS, SPARK_APPROX, Bar(HIGHER)),
     _Duel("events-duckdb", EVENTS, _ALL, OURS, DUCKDB_APPROX, Bar(LOWER)),
     _Duel("events-decode", EVENTS, _ALL, OURS, DECODE, Bar(LOWER, 1.5, 0.5)),
+    _Duel("lineitem-delta-spark-approx", LINEITEM, _ALL_DELTA, OURS_COMMIT, SPARK_APPROX, Bar(HIGHER)),
     _Duel("lineitem-theta-sketch-agg-on-executors", LINEITEM, _ALL, OURS_ON_EXECUTORS, THETA_SKETCH_AGG, Bar(HIGHER)),
     _Duel("events-decode-on-executors", EVENTS, _ALL, OURS_ON_EXECUTORS, DECODE, Bar(LOWER)),
     _Duel("lineitem-dictionary", LINEITEM, _DICTIONARY, OURS, DECODE, Bar(HIGHER, 10, 50)),
@@ -71,12 +77,12 @@ def measure(run: Run, results: Results) -> None:
         for table, columns in dict.fromkeys((duel.table, duel.columns) for duel in wanted):
             duels = [duel for duel in wanted if (duel.table, duel.columns) == (table, columns)]
             original = dataset(spark, run, table)
-            names = tuple(original.exact) if columns == _ALL else original.dictionary_columns
-            if columns != _ALL:
+            names = tuple(original.exact) if columns in (_ALL, _ALL_DELTA) else original.dictionary_columns
+            if columns in (_DICTIONARY, _DICTIONARY_ARROW):
                 results.dictionary_columns[original.name] = names
             if not names:
                 continue
-            chosen = rewritten(spark, original) if columns == _DICTIONARY_ARROW else original
+            chosen = _chosen(spark, original, columns)
             engines = dict.fromkeys(engine for duel in duels for engine in (duel.ours, duel.other))
             seconds = race([warm.engine(name, chosen, names) for name in engines], run.rounds, results)
             for duel in duels:
@@ -85,6 +91,13 @@ def measure(run: Run, results: Results) -> None:
                 )
 
 
+def _chosen(spark: SparkSession, original: Dataset, columns: str) -> Dataset:
+    if columns == _ALL_DELTA:
+        return as_delta(spark, original)
+    return rewritten(spark, original) if columns == _DICTIONARY_ARROW else original
+
+
 def _title(duel: _Duel, chosen: Dataset) -> str:
     ratio = (duel.other, duel.ours) if duel.bar.better == HIGHER else (duel.ours, duel.other)
-    return f"{' / '.join(ratio)}; {chosen.name}, {_ALL if duel.columns == _ALL else _DICTIONARY}"
+    columns = _DICTIONARY if duel.columns == _DICTIONARY_ARROW else duel.columns
+    return f"{' / '.join(ratio)}; {chosen.name}, {columns}"
