@@ -130,6 +130,17 @@ def test_only_the_analyze_command_imports_the_job_and_lazily() -> None:
     assert not [n for n in top_level if isinstance(n, ast.ImportFrom) and str(n.module).startswith("stats_jobs")]
 
 
+def test_table_formats_do_not_know_each_other() -> None:
+    """Nor does anybody know them but who finds tables, opens files with a catalog's credentials or parses a filter."""
+    formats = ("puffin.tables.iceberg", "puffin.tables.delta")
+    importers = {
+        name: {module_name(p) for p in SOURCES if any(i.startswith(f"{name}.") for i in imports(p))} for name in formats
+    }
+    for name, inside in importers.items():
+        outside = {module for module in inside if not module.startswith(f"{name}.")}
+        assert outside <= {"puffin.tables.load", "puffin.tables.stores", "puffin.lookup.partition_filter"}
+
+
 def test_reader_and_writer_are_siblings() -> None:
     """Neither imports the other."""
     for one, other in (("reader", "writer"), ("writer", "reader")):
