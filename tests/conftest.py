@@ -9,6 +9,7 @@ to run. What Spark, Derby and Iceberg leave behind goes into the session's tempo
 from __future__ import annotations
 
 import fcntl
+import json
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 
@@ -208,6 +210,118 @@ def draft_of() -> Callable[..., StatisticsDraft]:
         }
         snapshot = state.select_snapshot(SnapshotSelector(snapshot_id=snapshot_id))
         return StatisticsDraft(state, snapshot, columns, sketches, lg_k=lg_k, codec=codec, home=table)
+
+    return make
+
+
+class DeltaTableWriter:
+    """A small Delta table, written action by action: data files in Parquet, log entries as they are told."""
+
+    def __init__(self, path: Path, types: Mapping[str, str], *, partitioned_by: Sequence[str] = ()) -> None:
+        self.path = path
+        self.log = path / "_delta_log"
+        self.log.mkdir(parents=True)
+        self._types = types
+        self._partitioned_by = list(partitioned_by)
+        self._files = 0
+
+    @property
+    def version(self) -> int:
+        """The newest version, whoever made it; -1 before the first."""
+        return max((int(path.stem) for path in self.log.glob("*[0-9].json")), default=-1)
+
+    def protocol(self, reader: int = 1, writer: int = 2, **features: Sequence[str]) -> dict[str, Any]:
+        """A ``protocol`` action; lists of features by ``readerFeatures`` and ``writerFeatures``."""
+        return {"protocol": {"minReaderVersion": reader, "minWriterVersion": writer, **features}}
+
+    def metadata(self, types: Mapping[str, str] | None = None, **others: Any) -> dict[str, Any]:
+        """A ``metaData`` action."""
+        fields = [
+            {"name": name, "type": type_, "nullable": True, "metadata": {}}
+            for name, type_ in (self._types if types is None else types).items()
+        ]
+        return {
+            "metaData": {
+                "id": "6e3dd8b0-0000-4000-8000-000000000001",
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": json.dumps({"type": "struct", "fields": fields}),
+                "partitionColumns": self._partitioned_by,
+                "configuration": {},
+                **others,
+            }
+        }
+
+    def commit(self, *actions: Mapping[str, Any]) -> int:
+        """Write the next log entry; the first one has a protocol and metadata if it is given none."""
+        version = self.version + 1
+        if version == 0 and not any("metaData" in action for action in actions):
+            actions = (self.protocol(), self.metadata(), *actions)
+        self.entry(version).write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+        return version
+
+    def note(self) -> int:
+        """Write a log entry that changes nothing."""
+        return self.commit({"commitInfo": {"operation": "NOTE"}})
+
+    def entry(self, version: int) -> Path:
+        """Where the log entry of a version is."""
+        return self.log / f"{version:020d}.json"
+
+    def add(self, values: Mapping[str, Sequence[Any]], path: str | None = None, **others: Any) -> dict[str, Any]:
+        """Write a data file; returns the ``add`` action of it, whose path is percent-encoded."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self._files += 1
+        path = path or f"part-{self._files}.parquet"
+        file = self.path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        table = pa.table(dict(values))
+        pq.write_table(table, file)
+        return {
+            "add": {
+                "path": quote(path),
+                "partitionValues": {},
+                "size": file.stat().st_size,
+                "modificationTime": 0,
+                "dataChange": True,
+                "stats": json.dumps({"numRecords": table.num_rows}),
+                **others,
+            }
+        }
+
+    @staticmethod
+    def remove(added: Mapping[str, Any], **others: Any) -> dict[str, Any]:
+        """The ``remove`` action of what was added."""
+        add = added["add"]
+        fields = {name: add[name] for name in ("path", "partitionValues", "size", "deletionVector") if name in add}
+        return {"remove": {**fields, "dataChange": True, "extendedFileMetadata": True, "deletionTimestamp": 0, **others}}
+
+    def delete_rows(self, added: Mapping[str, Any], rows: Iterable[int]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The actions that delete rows of a file by a deletion vector: those that it deletes then in all."""
+        from puffin.deletion_vector import DeletionVector
+
+        self._files += 1
+        vector = DeletionVector.from_positions(rows)
+        record = vector.to_bytes()
+        # A UUID whose Z85 is easy to tell: all zeros but for its last bytes.
+        (self.path / f"deletion_vector_00000000-0000-0000-0000-{self._files:012x}.bin").write_bytes(b"\1" + record)
+        descriptor = {
+            "storageType": "u",
+            "pathOrInlineDv": f"{'0' * 19}{'0123456789abcdefghijklmnopqrstuvwxyz'[self._files]}",
+            "offset": 1,
+            "sizeInBytes": len(record) - 8,
+            "cardinality": vector.cardinality,
+        }
+        return self.remove(added), {"add": {**added["add"], "deletionVector": descriptor}}
+
+
+@pytest.fixture
+def delta_table(tmp_path: Path) -> Callable[..., DeltaTableWriter]:
+    """Makes a Delta table without versions: in a directory of this name, of columns ``a`` and ``b`` of type long."""
+
+    def make(name: str = "t", types: Mapping[str, str] | None = None, **others: Any) -> DeltaTableWriter:
+        return DeltaTableWriter(tmp_path / name, types or {"a": "long", "b": "long"}, **others)
 
     return make
 

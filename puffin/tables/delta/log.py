@@ -56,6 +56,13 @@ class DeltaLog:
             CorruptMetadataError: A log entry is missing, and no complete checkpoint makes up for it.
             StorageError: The storage failed.
         """
+        try:
+            return self._listed(version)
+        except CorruptMetadataError:
+            # A listing is not of one moment: it may see what came while it was under way, and miss what came before.
+            return self._listed(version)
+
+    def _listed(self, version: int | None) -> LogSegment:
         files = list_log(self._location, self._store)
         return LogSegment(files, files.newest if version is None else version, self._store, self._entries)
 
@@ -109,6 +116,11 @@ class LogSegment:
     def commits(self, after: int) -> list[Commit]:
         """The log entries after a version up to this one, the oldest first; errors as `commit`."""
         return self._commits_of(range(after + 1, self.version + 1))
+
+    def commits_left(self, versions: Iterable[int]) -> dict[int, Commit]:
+        """Of some versions, the log entries that have not been cleaned up."""
+        left = [version for version in versions if version in self._files.commits]
+        return dict(zip(left, self._commits_of(left), strict=True))
 
     def timestamp_ms(self, version: int) -> int:
         """

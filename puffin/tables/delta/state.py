@@ -12,7 +12,6 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from puffin.errors import SnapshotNotFound
 from puffin.tables.base import NOTHING, REPLACE, Column, Snapshot, StatisticsEntry, TableState
 from puffin.tables.delta.actions import Commit, Metadata, Protocol
 from puffin.tables.delta.log import LogSegment
@@ -136,11 +135,11 @@ def _versions(segment: LogSegment, statistics: Mapping[int, StatisticsEntry]) ->
     """The versions from the segment's down to the oldest that statistics are about, or that its notes are on."""
     about = [blob.snapshot_id for entry in statistics.values() for blob in entry.blobs]
     oldest = min([*statistics, *about], default=segment.version)
+    commits = segment.commits_left(range(oldest, segment.version + 1))
     for version in range(segment.version, -1, -1):
-        try:
-            commit = segment.commit(version)
-        except SnapshotNotFound:  # its log entry has been cleaned up, so what it did is not known
-            commit = None
+        if version < oldest:
+            commits |= segment.commits_left([version])
+        commit = commits.get(version)  # if it has been cleaned up, what it did is not known
         is_last = version <= oldest and not (commit is not None and commit.is_note)
         yield Snapshot(
             snapshot_id=version,
