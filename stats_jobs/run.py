@@ -7,11 +7,13 @@ megabytes are read in less. What a batch amounts to is the same wherever it is r
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
+from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, wait
 
 from puffin.kernels import load_kernels
 from puffin.tables.scan_task import ScanContext, encode_batch
@@ -19,6 +21,7 @@ from stats_jobs.execute import KERNELS_PAY, Measure, Partial, merge_partials, re
 from stats_jobs.plan import Batch, Scan, plan_batches, total_bytes
 from stats_jobs.session import Progress, SparkStarter
 
+_ALONE = 0.05  # seconds that one thread reads alone: several get in each other's way where most of the work is Python's
 _FLAT_MERGE = 32  # up to this many partials the driver merges them itself; more are merged on the executors first
 
 
@@ -79,18 +82,8 @@ class Runner:
         batches = plan_batches(scans, parallelism=cores, context=self.context)
         if sum(total_bytes(batch.files.tasks) for batch in batches) >= KERNELS_PAY:
             load_kernels()
-        merged = Partial()
-        with ThreadPoolExecutor(cores, thread_name_prefix="puffin-reader") as pool:
-            readers = [pool.submit(read_batch, b.files, b.removed, _measure_of(b, measure)) for b in batches]
-            try:
-                for done, reader in enumerate(as_completed(readers), 1):
-                    merged = merge_partials(merged, reader.result(), measure)
-                    if self.progress is not None:
-                        self.progress(done, len(readers))
-            finally:
-                for reader in readers:
-                    reader.cancel()
-        return merged
+        readers = _Readers(batches, measure, self.progress)
+        return readers.read(cores)
 
     def _read_on_executors(self, scans: Sequence[Scan], measure: Measure) -> Partial:
         spark = self.spark.context
@@ -101,6 +94,45 @@ class Runner:
             depth = 1 if len(documents) <= _FLAT_MERGE else 2
             merged: Partial = partials.treeReduce(functools.partial(merge_partials, measure=measure), depth)
         return merged
+
+
+class _Readers:
+    """Threads of this process that read batches, each the next one that is left."""
+
+    def __init__(self, batches: Sequence[Batch], measure: Measure, progress: Progress | None) -> None:
+        self._left = deque(batches)
+        self._count = len(batches)
+        self._done = 0
+        self._measure = measure
+        self._progress = progress
+
+    def read(self, threads: int) -> Partial:
+        """What all batches amount to."""
+        with ThreadPoolExecutor(threads, thread_name_prefix="puffin-reader") as pool:
+            try:
+                readers = [pool.submit(self._read_some)]
+                if not wait(readers, timeout=_ALONE).done:
+                    readers += [pool.submit(self._read_some) for _ in range(threads - 1)]
+                return functools.reduce(
+                    functools.partial(merge_partials, measure=self._measure), [reader.result() for reader in readers]
+                )
+            finally:
+                self._left.clear()  # whatever ends this, an interrupt too, nothing more is begun
+
+    def _read_some(self) -> Partial:
+        merged = Partial()
+        while (batch := self._next()) is not None:
+            partial = read_batch(batch.files, batch.removed, _measure_of(batch, self._measure))
+            merged = merge_partials(merged, partial, self._measure)
+            self._done += 1
+            if self._progress is not None:
+                self._progress(self._done, self._count)
+        return merged
+
+    def _next(self) -> Batch | None:
+        with contextlib.suppress(IndexError):  # emptied by another thread meanwhile
+            return self._left.popleft()
+        return None
 
 
 def _read(batch: tuple[str, bool, Measure]) -> Partial:
