@@ -84,7 +84,9 @@ class StatisticsDraft:
 
         Raises:
             StorageError: The file cannot be written; nothing is left behind.
+            ConflictError: Another job gave the columns other field ids first.
         """
+        columns = [column for column in self._columns if state.still_has(column)]
         older = self._of_ancestors(state, existing)
         basis = (state.field_ids, tuple(entry.statistics_path for entry in [*existing, *older]))
         if self._written is not None:
@@ -94,7 +96,6 @@ class StatisticsDraft:
             if any(entry.statistics_path == written.statistics_path for entry in existing):
                 self.keep()
         self.discard()
-        columns = [column for column in self._columns if column.field_id in state.field_ids]
         snapshot, by_partition = self._snapshot, self._partition_sketches
         computed = [
             *sketch_blobs(

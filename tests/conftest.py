@@ -228,7 +228,7 @@ class DeltaTableWriter:
     @property
     def version(self) -> int:
         """The newest version, whoever made it; -1 before the first."""
-        return max((int(path.stem) for path in self.log.glob("*[0-9].json")), default=-1)
+        return max((int(path.stem) for path in self.log.glob(f"{'[0-9]' * 20}.json")), default=-1)
 
     def protocol(self, reader: int = 1, writer: int = 2, **features: Sequence[str]) -> dict[str, Any]:
         """A ``protocol`` action; lists of features by ``readerFeatures`` and ``writerFeatures``."""
@@ -295,7 +295,7 @@ class DeltaTableWriter:
         """The ``remove`` action of what was added."""
         add = added["add"]
         fields = {name: add[name] for name in ("path", "partitionValues", "size", "deletionVector") if name in add}
-        return {"remove": {**fields, "dataChange": True, "extendedFileMetadata": True, "deletionTimestamp": 0, **others}}
+        return {"remove": {**fields, "dataChange": True, "deletionTimestamp": 0, **others}}
 
     def delete_rows(self, added: Mapping[str, Any], rows: Iterable[int]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The actions that delete rows of a file by a deletion vector: those that it deletes then in all."""

@@ -200,6 +200,15 @@ class TableState:
         text = self.properties.get(name, "")
         return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER else default
 
+    def still_has(self, column: Column) -> bool:
+        """
+        Whether a column that an earlier state had is there, under its field id.
+
+        Raises:
+            ConflictError: Another job gave it another id first.
+        """
+        return column.field_id in self.field_ids
+
     def ancestors(self, snapshot_id: int) -> Iterator[Snapshot]:
         """The snapshot and its parents, nearest first, up to the oldest one the table still has."""
         seen: set[int] = set()

@@ -11,8 +11,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.utils.config import Config
 
 import puffin
-from puffin.errors import CorruptMetadataError, SetupError, TableNotFound, UnsupportedTableError, UsageError
+from puffin.errors import CorruptMetadataError, SetupError, TableNotFound, UsageError
 from puffin.tables.commit import commit_statistics
+from puffin.tables.delta.directory import DeltaDirectory
 from puffin.tables.iceberg.directory import IcebergDirectory
 from puffin.tables.iceberg.file import IcebergMetadataFile
 from puffin.tables.iceberg.sql import IcebergSqlTable
@@ -82,10 +83,11 @@ def test_a_directory_without_metadata_is_no_table(tmp_path, content):
         load_table(str(tmp_path / "t"))
 
 
-def test_a_delta_table_is_refused_by_name(tmp_path):
+def test_a_delta_table_is_told_by_its_log(tmp_path):
+    """Also where there is Iceberg metadata beside it, which another engine derives from the log."""
     (tmp_path / "_delta_log").mkdir()
-    with pytest.raises(UnsupportedTableError, match="Delta"):
-        load_table(str(tmp_path))
+    (tmp_path / "metadata").mkdir()
+    assert isinstance(load_table(str(tmp_path)), DeltaDirectory)
 
 
 @pytest.mark.parametrize(

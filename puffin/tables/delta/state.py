@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from puffin.errors import ConflictError
 from puffin.tables.base import NOTHING, REPLACE, Column, Snapshot, StatisticsEntry, TableState
 from puffin.tables.delta.actions import Commit, Metadata, Protocol
 from puffin.tables.delta.log import LogSegment
@@ -41,6 +42,15 @@ class DeltaState(TableState):
     delta_schema: TableSchema
     known_ids: Mapping[FieldPath, int]
     stored: Listing
+
+    def still_has(self, column: Column) -> bool:
+        """Always: the schema of a version stays what it is, and the ids in it do once they are kept."""
+        if column not in self.columns:
+            raise ConflictError(
+                f"{self.location}: column {column.name}: expected field id {column.field_id}; another job has "
+                "given the columns other field ids meanwhile: analyze again"
+            )
+        return True
 
 
 def describe(

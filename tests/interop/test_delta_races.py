@@ -1,0 +1,393 @@
+"""
+Everybody writes to one Delta table at once: two processes of deltalake, two threads of delta-spark, two of our jobs.
+
+Every writer of rows has a partition of its own, so that what another one commits is no reason for it to fail (deltalake
+takes it for one where files were removed), and keeps account of its rows. What is asked is whether we are such a
+reason, and whether what we say is right.
+
+The race takes 12 seconds, and as many as ``DELTA_RACE_SECONDS`` says where that is set: 60 were enough for everybody to
+meet everybody. ``-s`` shows who did how much.
+
+A log entry has to be put by whoever is first. deltalake and we do that with ``link``; delta-spark looks whether there
+is one and renames. On a local disk that is safe among the threads of one JVM only: in between another process may put
+its own, and that commit is lost. So here delta-spark gets a log store that links too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from puffin.format import PuffinReader
+from puffin.lookup import ndv
+from puffin.storage import LocalStore
+from puffin.tables.delta.statistics_documents import decode_entry
+from stats_jobs import Options, analyze
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PROCESS = Path(__file__).parent / "delta_racing_process.py"
+SECONDS = float(os.environ.get("DELTA_RACE_SECONDS", "12"))
+PIPES: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+EIGHT = tuple("abcdefgh")
+
+LINKING_LOG_STORE = """
+package puffin.tests;
+
+import java.nio.file.Files;
+import java.nio.file.OpenOption;
+import java.nio.file.Paths;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import java.util.UUID;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+
+public class LinkingLogStore extends io.delta.storage.HDFSLogStore {
+    public LinkingLogStore(Configuration conf) {
+        super(conf);
+    }
+
+    public void write(Path path, Iterator actions, Boolean overwrite, Configuration conf) throws java.io.IOException {
+        if (overwrite.booleanValue()) {
+            super.write(path, actions, overwrite, conf);
+            return;
+        }
+        List lines = new ArrayList();
+        while (actions.hasNext()) {
+            lines.add(actions.next());
+        }
+        java.nio.file.Path target = Paths.get(path.toUri().getPath(), new String[0]);
+        java.nio.file.Path staged = target.resolveSibling("." + UUID.randomUUID() + ".tmp");
+        Files.write(staged, lines, new OpenOption[0]);
+        try {
+            Files.createLink(target, staged);
+        } finally {
+            Files.delete(staged);
+        }
+    }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def delta_spark(spark: SparkSession) -> Iterator[SparkSession]:
+    """The Spark session, whose Delta log entries are linked into their place as long as the fixture lasts."""
+    jvm = spark._jvm
+    thread = jvm.Thread.currentThread()
+    before = thread.getContextClassLoader()
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()  # Spark's own compiler of generated code
+    compiler.setParentClassLoader(before)
+    compiler.cook(LINKING_LOG_STORE)
+    conf = spark.sparkContext._jsc.sc().conf()
+    conf.set("spark.delta.logStore.file.impl", "puffin.tests.LinkingLogStore")
+    thread.setContextClassLoader(compiler.getClassLoader())
+    yield spark
+    conf.remove("spark.delta.logStore.file.impl")
+    thread.setContextClassLoader(before)
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
+class SparkWriter(threading.Thread):
+    """A thread that writes to its own partition with delta-spark; what it counts is what the processes count."""
+
+    def __init__(self, spark: SparkSession, table: Path, name: str) -> None:
+        super().__init__(name=name)
+        self._spark = spark
+        self._table = table
+        self._next_id = 0
+        self.deadline = 0.0
+        self.rows: dict[int, int] = {}
+        self.commits = 0
+        self.failures: list[tuple[str, int, int, str]] = []
+
+    def run(self) -> None:
+        while time.monotonic() < self.deadline:
+            self.append() if self.name == "spark-append" or self.commits % 2 == 0 else self.delete()
+
+    def append(self) -> None:
+        new = {id_: id_ % 7 for id_ in range(self._next_id, self._next_id + 20)}
+        self._next_id += len(new)
+        columns = (f"'{self.name}' AS w", "id", "id % 7 AS k", f"concat('{self.name}-', id DIV 3) AS s")
+        frame = self._spark.range(min(new), max(new) + 1, 1, 1).selectExpr(*columns)
+        if self._try("append", lambda: frame.write.format("delta").mode("append").save(str(self._table))):
+            self.rows |= new
+
+    def delete(self) -> None:
+        k = self.commits // 2 % 7
+        statement = f"DELETE FROM delta.`{self._table}` WHERE w = '{self.name}' AND k = {k}"
+        if self._try("delete", lambda: self._spark.sql(statement)):
+            self.rows = {id_: value for id_, value in self.rows.items() if value != k}
+
+    def _try(self, operation: str, write: Callable[[], object]) -> bool:
+        before = versions(self._table)[-1]
+        try:
+            write()
+        except Exception as exc:  # noqa: BLE001 - whatever it is, it is told in the end
+            self.failures.append((operation, before, versions(self._table)[-1], repr(exc)))
+            return False
+        self.commits += 1
+        return True
+
+
+class StatisticsJob(threading.Thread):
+    """A thread that calls ``puffin analyze`` again and again, each time in a process of its own."""
+
+    def __init__(self, table: Path, *options: str) -> None:
+        super().__init__(name=f"analyze {' '.join(options)}")
+        self._command = [sys.executable, "-m", "puffin", "analyze", str(table), *options, "--json"]
+        self.deadline = 0.0
+        self.reports: list[dict[str, Any]] = []
+        self.failures: list[tuple[int, str]] = []
+
+    def run(self) -> None:
+        while time.monotonic() < self.deadline:
+            ran = subprocess.run(self._command, check=False, capture_output=True, text=True)
+            if ran.returncode == 0:
+                self.reports.append(json.loads(ran.stdout))
+            else:
+                self.failures.append((ran.returncode, ran.stderr))
+
+
+@contextlib.contextmanager
+def processes(table: Path, *whats: tuple[str, str]) -> Iterator[list[subprocess.Popen[str]]]:
+    """Writers of a table that are ready to start; none is left running."""
+    command = [sys.executable, str(PROCESS), str(table)]
+    started = [subprocess.Popen([*command, *what], **PIPES) for what in whats]
+    try:
+        assert [process.stdout.readline() for process in started] == ["ready\n"] * len(started)
+        yield started
+    finally:
+        for process in started:
+            process.kill()
+
+
+def go(started: list[subprocess.Popen[str]]) -> None:
+    for process in started:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+
+
+def said(started: list[subprocess.Popen[str]], seconds: float = 60) -> list[Any]:
+    """What each of the processes did; all of them have to end well."""
+    outputs = [process.communicate(timeout=seconds) for process in started]
+    assert [process.returncode for process in started] == [0] * len(started), outputs
+    return [json.loads(stdout) for stdout, _ in outputs]
+
+
+def versions(table: Path) -> list[int]:
+    """The versions that have a log entry, in order."""
+    return sorted(int(p.name[:20]) for p in (table / "_delta_log").iterdir() if re.fullmatch(r"\d{20}\.json", p.name))
+
+
+def operation(table: Path, version: int) -> str:
+    """What the log says made a version."""
+    lines = (table / "_delta_log" / f"{version:020d}.json").read_text().splitlines()
+    return next(json.loads(line)["commitInfo"]["operation"] for line in lines if line.startswith('{"commitInfo"'))
+
+
+def is_note(table: Path, version: int) -> bool:
+    return operation(table, version) == "PUFFIN SIDECAR STATISTICS"
+
+
+def removes_files(table: Path, version: int) -> bool:
+    """Whether a version is a reason for deltalake to give up: even on an append, and whatever its partition."""
+    return '{"remove":' in (table / "_delta_log" / f"{version:020d}.json").read_text()
+
+
+def check_entries(table: Path) -> None:
+    """Every entry names a whole statistics file that says what the entry says; nothing else lies about."""
+    directory = table / "_delta_log" / "_puffin_sidecar"
+    named = set()
+    for path in directory.glob("[0-9]*.json"):
+        version, generation = map(int, path.stem.split("-"))
+        entry = decode_entry(path.read_bytes(), str(path), version, generation).entry
+        named.add(entry.statistics_path)
+        file = directory / entry.statistics_path
+        with LocalStore().open_source(str(file)) as source:
+            reader = PuffinReader(source)
+            listed = [(b.fields, b.snapshot_id, dict(b.properties)) for b in reader.file_metadata.blobs]
+        assert [(b.fields, b.snapshot_id, dict(b.properties)) for b in entry.blobs] == listed[: len(entry.blobs)]
+        assert file.stat().st_size == entry.file_size_in_bytes
+    assert {path.name for path in directory.glob("*.stats")} == named
+    assert not list(table.rglob("*.tmp"))
+    verified = subprocess.run(
+        [sys.executable, "-m", "puffin", "verify", *sorted(map(str, directory.glob("*.stats")))],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert verified.returncode == 0, verified.stdout
+
+
+def payloads(path: str) -> dict[tuple[str | int, ...], bytes]:
+    """What is in a statistics file, by type and fields."""
+    with LocalStore().open_source(path) as source:
+        reader = PuffinReader(source)
+        blobs = reader.file_metadata.blobs
+        return {(b.type, *b.fields): payload for b, payload in zip(blobs, reader.read_all(blobs), strict=True)}
+
+
+@pytest.fixture
+def race_table(delta_spark: SparkSession, tmp_path: Path) -> Path:
+    """A table with deletion vectors and a checkpoint every ten versions."""
+    table = tmp_path / "race"
+    delta_spark.sql(
+        f"CREATE TABLE delta.`{table}` (w string, id bigint, k bigint, s string) USING delta PARTITIONED BY (w) "
+        "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', 'delta.checkpointInterval' = '10')"
+    )
+    return table
+
+
+def test_writers_and_statistics_jobs_do_not_disturb_each_other(
+    delta_spark: SparkSession, race_table: Path, count_distinct: Callable[..., dict[str, int]]
+) -> None:
+    spark_writers = [SparkWriter(delta_spark, race_table, name) for name in ("spark-append", "spark-rewrite")]
+    jobs = [
+        StatisticsJob(race_table, "--columns", "w,id"),
+        StatisticsJob(race_table, "--columns", "k,s", "--mode", "full"),
+    ]
+    names = ("append", "rewrite")
+    spark_writers[1].append()  # the JVM's first ones take as long as ten others
+    spark_writers[1].delete()
+    with processes(race_table, *((name, str(SECONDS)) for name in names)) as started:
+        deadline = time.monotonic() + SECONDS
+        go(started)
+        for thread in (*spark_writers, *jobs):
+            thread.deadline = deadline
+            thread.start()
+        accounts = dict(zip(names, said(started, SECONDS + 60), strict=True))
+        for thread in (*spark_writers, *jobs):
+            thread.join()
+    for writer in spark_writers:
+        accounts[writer.name] = {"commits": writer.commits, "failures": writer.failures, "rows": writer.rows}
+    made = versions(race_table)
+    tally(race_table, accounts, jobs)
+
+    # Nobody failed because of us, and nobody's work is lost.
+    for name, account in accounts.items():
+        for what, before, after, reason in account["failures"]:
+            others = [version for version in range(before + 1, after + 1) if removes_files(race_table, version)]
+            assert others, (name, what, reason)
+    assert made == list(range(len(made)))
+    rows = delta_spark.read.format("delta").load(str(race_table)).select("w", "id", "k").collect()
+    expected = [(name, int(id_), k) for name, account in accounts.items() for id_, k in account["rows"].items()]
+    assert sorted(map(tuple, rows)) == sorted(expected)
+
+    # The statistics jobs came through, and what they left is whole and right.
+    assert [job.failures for job in jobs] == [[], []]
+    assert all(job.reports for job in jobs)
+    check_entries(race_table)
+    check_entries_are_right(delta_spark, race_table, count_distinct)
+    last = analyze(str(race_table))
+    full = analyze(str(race_table), Options(mode="full", commit=False))
+    assert last.entry is not None
+    assert full.entry is not None
+    assert payloads(last.entry.statistics_path) == payloads(full.entry.statistics_path)
+    exact = count_distinct(delta_spark.read.format("delta").load(str(race_table)), ["w", "id", "k", "s"])
+    for answer in ndv(str(race_table)).columns:
+        assert answer.distinct is not None
+        assert answer.source == "snapshot"
+        assert answer.distinct.lower <= exact[answer.column.name] <= answer.distinct.upper
+        assert answer.ndv == exact[answer.column.name] or not answer.distinct.exact
+
+
+def test_blind_appends_never_fail(tmp_path: Path) -> None:
+    """Where only rows come, what we commit is the one thing that could be in a writer's way."""
+    import pyarrow as pa
+    from deltalake import write_deltalake
+
+    table = tmp_path / "appends"
+    columns = pa.table({"w": pa.array([""]), "id": pa.array([0]), "k": pa.array([0]), "s": pa.array([""])})
+    write_deltalake(table, columns)
+    names = ("one", "two", "three")
+    jobs = [StatisticsJob(table, "--columns", "id"), StatisticsJob(table, "--columns", "s", "--mode", "full")]
+    with processes(table, *((name, str(SECONDS / 3)) for name in names)) as started:
+        go(started)
+        for job in jobs:
+            job.deadline = time.monotonic() + SECONDS / 3
+            job.start()
+        accounts = dict(zip(names, said(started, SECONDS + 60), strict=True))
+        for job in jobs:
+            job.join()
+    tally(table, accounts, jobs)
+    assert [account["failures"] for account in accounts.values()] == [[]] * 3
+    assert [job.failures for job in jobs] == [[], []]
+    made = versions(table)
+    assert made == list(range(len(made)))
+    assert sum(is_note(table, version) for version in made) == sum(r["committed"] for job in jobs for r in job.reports)
+    answers = analyze(str(table)).columns
+    rows = 1 + sum(len(account["rows"]) for account in accounts.values())
+    assert {c.column.name: c.ndv for c in answers if c.column.name in ("w", "k")} == {"w": 3, "k": 7}
+    (ids,) = (c.distinct for c in answers if c.column.name == "id")
+    assert ids.exact
+    assert ids.ndv == max(len(account["rows"]) for account in accounts.values()) < rows
+    check_entries(table)
+
+
+def check_entries_are_right(spark: SparkSession, table: Path, count_distinct: Callable[..., dict[str, int]]) -> None:
+    """What was said while the race was on is so too: of a few versions, held against the version itself."""
+    directory = table / "_delta_log" / "_puffin_sidecar"
+    analyzed = sorted({int(path.stem.split("-")[0]) for path in directory.glob("[0-9]*.json")})
+    for version in analyzed[:: max(1, len(analyzed) // 3)]:
+        frame = spark.read.format("delta").option("versionAsOf", version).load(str(table))
+        answers = [
+            c for c in ndv(str(table), snapshot_id=version).columns if c.source == "snapshot" and c.distinct.exact
+        ]
+        exact = count_distinct(frame, [answer.column.name for answer in answers])
+        assert {answer.column.name: answer.ndv for answer in answers} == exact, version
+
+
+def tally(table: Path, accounts: dict[str, Any], jobs: list[StatisticsJob]) -> None:
+    """Print who did how much."""
+    made = versions(table)
+    lines = [f"\n{len(made)} versions, {sum(is_note(table, v) for v in made)} of them notes"]
+    for name, account in accounts.items():
+        failures = [f"{what} on version {before}: {reason}" for what, before, _, reason in account["failures"]]
+        lines.append(f"{name}: {account['commits']} commits, {len(account['rows'])} rows, {len(failures)} failures")
+        lines += failures
+    for job in jobs:
+        committed = [report for report in job.reports if report["committed"]]
+        attempts = sum(report["attempts"] for report in committed)
+        bases = Counter(column["basis"] for report in job.reports for column in report["columns"])
+        lines.append(
+            f"{job.name}: {len(job.reports)} runs, {len(committed)} commits in {attempts} attempts, "
+            f"{len(job.failures)} failures, {dict(bases)}"
+        )
+    sys.stdout.write("\n".join([*lines, ""]))
+
+
+def test_statistics_jobs_of_one_version_merge_what_they_found(tmp_path: Path) -> None:
+    """Eight at once, each of another column, of a table that had neither statistics nor field ids."""
+    import pyarrow as pa
+    from deltalake import write_deltalake
+
+    table = tmp_path / "eight"
+    write_deltalake(table, pa.table({c: [row % count for row in range(8)] for count, c in enumerate(EIGHT, 1)}))
+    with processes(table, *(("analyze", column) for column in EIGHT)) as started:
+        go(started)
+        reports = said(started)
+    assert [(r["snapshot-id"], r["committed"]) for r in reports] == [(0, True)] * 8
+    answers = ndv(str(table), snapshot_id=0).columns
+    assert [(a.column.name, a.ndv, a.source) for a in answers] == [(c, i, "snapshot") for i, c in enumerate(EIGHT, 1)]
+    generations = {path.name for path in (table / "_delta_log" / "_puffin_sidecar").glob("0-*.json")}
+    assert generations == {f"0-{generation}.json" for generation in range(8)}
+    assert sum(report["attempts"] for report in reports) > 8, "they did not meet"
+    made = versions(table)
+    assert made == list(range(9))
+    assert all(is_note(table, version) for version in made[1:])
+    check_entries(table)

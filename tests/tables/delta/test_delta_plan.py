@@ -1,0 +1,371 @@
+"""From the files in a Delta log to scan tasks, and the rows that came and went between two versions."""
+
+import json
+import shutil
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from puffin.errors import CorruptMetadataError, SnapshotNotFound
+from puffin.tables.base import SnapshotSelector
+from puffin.tables.delta.plan import file_uri
+from puffin.tables.load import load_table
+from stats_jobs import Options, analyze
+
+CHECKPOINT = "{:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
+
+
+@pytest.fixture
+def table(delta_table):
+    table = delta_table()
+    table.commit()
+    return table
+
+
+@pytest.fixture
+def row(table):
+    """Writes a data file of one row, or of as many values as it is given; returns the ``add`` action."""
+    return lambda *values, **others: table.add({"a": values, "b": values}, **others)
+
+
+def plan(table, version=None):
+    """The files of a version: their paths, and the ends of the paths of their deletion vectors."""
+    loaded = load_table(str(table.path))
+    state = loaded.load(SnapshotSelector(snapshot_id=version))
+    return loaded.plan(state, state.select_snapshot(SnapshotSelector(snapshot_id=version)))
+
+
+def changes(table, base):
+    """The files to read for what came and what went since a version: each one's path and its deletion vectors."""
+    loaded = load_table(str(table.path))
+    state = loaded.load()
+    older = loaded.load(SnapshotSelector(snapshot_id=base))
+    found = loaded.changes(state, older.snapshot(base), state.snapshot(state.current_snapshot_id))
+    return files(found.added), files(found.removed)
+
+
+def files(tasks):
+    return sorted(
+        (task.data_file.file_path.rpartition("/")[2], *(file.file_path[-5] for file in task.delete_files))
+        for task in tasks
+    )
+
+
+# --- tasks ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_task_is_a_whole_file_with_its_deletion_vector(table, row):
+    one = row(1, 2, 3)
+    table.commit(one, row(4))
+    table.commit(*table.delete_rows(one, [0, 2]))
+    first, second = sorted(plan(table), key=lambda task: task.data_file.file_path)
+    assert [t.data_file.file_path for t in (first, second)] == [str(table.path / f"part-{i}.parquet") for i in (1, 2)]
+    assert (first.start, first.length) == (0, (table.path / "part-1.parquet").stat().st_size)
+    assert (first.data_file.content, first.data_file.file_format) == ("DATA", "PARQUET")
+    assert (first.data_file.record_count, second.data_file.record_count) == (3, 1)
+    assert second.delete_files == ()
+    (vector,) = first.delete_files
+    assert (vector.content, vector.record_count, vector.content_offset) == ("POSITION_DELETES", 2, 1)
+
+
+def test_a_plan_is_of_the_version_asked_for(table, row):
+    one = row(1)
+    table.commit(one)
+    table.commit(table.remove(one), row(2))
+    table.note()
+    assert [files(plan(table, version)) for version in (0, 1, 2, 3, None)] == [
+        [],
+        [("part-1.parquet",)],
+        *[[("part-2.parquet",)]] * 3,
+    ]
+
+
+def test_statistics_of_a_file_need_not_say_how_many_rows_it_has(table, row):
+    table.commit(row(1, stats=None), row(2, stats="not JSON"))
+    assert [task.data_file.record_count for task in plan(table)] == [0, 0]
+    assert analyze(str(table.path), Options(commit=False)).columns[0].ndv == 2
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "value"),
+    [
+        ("long", "7", 7),
+        ("string", "a b%/ü", "a b%/ü"),
+        ("date", "2024-02-29", "2024-02-29"),
+        ("decimal(5,2)", "1.50", "1.50"),
+        ("boolean", "true", True),
+        ("long", None, None),
+        ("string", "", None),
+    ],
+)
+def test_partition_values_are_those_of_the_log(delta_table, type_, text, value):
+    """As text of the column's type; an empty one is null."""
+    table = delta_table(types={"a": "long", "p": type_}, partitioned_by=["p"])
+    table.commit(table.add({"a": [1]}, partitionValues={"p": text}))
+    (task,) = plan(table)
+    assert task.data_file.partition == {"1000": value}
+
+
+def test_partition_columns_keep_their_order(delta_table):
+    table = delta_table(types={"a": "long", "p": "long", "q": "string"}, partitioned_by=["q", "p"])
+    table.commit(table.add({"a": [1]}, partitionValues={"p": "1", "q": "x"}))
+    (task,) = plan(table)
+    assert task.data_file.partition == {"1000": "x", "1001": 1}
+
+
+def test_a_partition_value_of_another_type_names_the_file(delta_table):
+    table = delta_table(partitioned_by=["b"])
+    table.commit(table.add({"a": [1]}, partitionValues={"b": "one"}))
+    with pytest.raises(CorruptMetadataError, match=r"part-1\.parquet"):
+        plan(table)
+
+
+def with_ids(values, ids):
+    """An Arrow table whose Parquet file has field ids."""
+    fields = [pa.field(name, pa.int64(), metadata={"PARQUET:field_id": str(ids[name])}) for name in values]
+    return pa.table(list(values.values()), schema=pa.schema(fields))
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_the_log_has_the_value_of_a_partition_column_that_also_stands_in_the_file(delta_table, mode):
+    """Delta's own writer puts them there; where they differ, or the log has none, the log is right."""
+    table = delta_table(partitioned_by=["b"])
+    names, metadata = ("a", "b"), table.metadata()
+    if mode != "none":
+        names = ("col-a", "col-b")
+        fields = json.loads(metadata["metaData"]["schemaString"])["fields"]
+        for field_id, (field, name) in enumerate(zip(fields, names, strict=True), 1):
+            field["metadata"] = {"delta.columnMapping.id": field_id, "delta.columnMapping.physicalName": name}
+        schema = json.dumps({"type": "struct", "fields": fields})
+        metadata = table.metadata(schemaString=schema, configuration={"delta.columnMapping.mode": mode})
+    added = [table.add({names[0]: [1, 2]}, partitionValues={names[1]: value}) for value in ("7", "8", None)]
+    for number in range(3):
+        content = with_ids({names[0]: [1, 2], names[1]: [number, 50 + number]}, {names[0]: 1, names[1]: 2})
+        pq.write_table(content, table.path / f"part-{number + 1}.parquet")
+        added[number]["add"]["size"] = (table.path / f"part-{number + 1}.parquet").stat().st_size
+    table.commit(table.protocol(2, 5), metadata, *added)
+    report = analyze(str(table.path), Options(commit=False))
+    assert {c.column.name: c.ndv for c in report.columns} == {"a": 2, "b": 2}
+
+
+# --- where files are --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "uri"),
+    [
+        ("part-1.parquet", "/t/part-1.parquet"),
+        ("p=a%20b/x.parquet", "/t/p=a b/x.parquet"),
+        ("p=a%252Fb/x.parquet", "/t/p=a%2Fb/x.parquet"),
+        ("p=%25C3%25BC/x", "/t/p=%C3%BC/x"),
+        ("p=ü☃/x", "/t/p=ü☃/x"),
+        ("p=%C3%BC/x", "/t/p=ü/x"),
+        ("a+b&c=d?e#f", "/t/a+b&c=d?e#f"),
+        ("s3%3A//x", "/t/s3://x"),
+        ("/elsewhere/a%20b", "/elsewhere/a b"),
+        ("file:/elsewhere/a%20b", "file:/elsewhere/a b"),
+        ("file:///elsewhere/a%2520b", "file:///elsewhere/a%20b"),
+        ("s3://bucket/a%20b", "s3://bucket/a b"),
+    ],
+)
+def test_where_a_file_is(path, uri):
+    """Paths are percent-encoded once, and relative to the table unless they say where they are themselves."""
+    assert file_uri(path, "/t") == uri
+
+
+def test_a_path_is_relative_to_a_table_wherever_it_is():
+    assert file_uri("a%20b/c", "s3://bucket/t") == "s3://bucket/t/a b/c"
+    assert file_uri("a", "file:///t/") == "file:///t/a"
+
+
+NAMES = ["p=a b%2Fc%25d/x.parquet", "ü ☃/x?y#z.parquet", "a+b&c.parquet", "100%.parquet", "%41.parquet"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_of_any_name_are_read(delta_table, name):
+    """Also of a table in such a directory; and the table can be named by a URI."""
+    table = delta_table("tä%20 ble")
+    table.commit(table.add({"a": [1, 2], "b": [3, 3]}, name))
+    for location in (str(table.path), f"file://{table.path}", f"file:{table.path}/"):
+        assert [c.ndv for c in analyze(location, Options(commit=False)).columns] == [2, 1]
+
+
+def test_files_elsewhere_are_read(delta_table, tmp_path):
+    """As in a shallow clone, whose files are those of another table."""
+    source, clone = delta_table("the source"), delta_table("clone")
+    added = source.add({"a": [1, 2], "b": [3, 3]})
+    for uri in (f"file:{source.path}", f"file://{source.path}", str(source.path)):
+        encoded = uri.replace(" ", "%20")
+        clone.commit({"add": {**added["add"], "path": f"{encoded}/{added['add']['path']}"}})
+        assert [c.ndv for c in analyze(str(clone.path), Options(commit=False, mode="full")).columns] == [2, 1]
+
+
+# --- changes ----------------------------------------------------------------------------------------------------------
+
+
+def test_files_that_came_and_files_that_went(table, row):
+    one, two = row(1), row(2)
+    base = table.commit(one)
+    table.commit(two)
+    table.commit(table.remove(one), row(3))
+    assert changes(table, base) == ([("part-2.parquet",), ("part-3.parquet",)], [("part-1.parquet",)])
+
+
+def test_notes_and_metadata_change_nothing(table, row):
+    base = table.commit(row(1))
+    table.note()
+    table.commit(table.metadata())
+    assert changes(table, base) == ([], [])
+
+
+def test_what_only_moved_is_not_read(table, row):
+    """However much was rewritten; rows that came before the compaction are read where they were first."""
+    one, two = row(1), row(2)
+    base = table.commit(one)
+    table.commit(two)
+    table.commit(table.remove(one, dataChange=False), table.remove(two, dataChange=False), row(1, 2, dataChange=False))
+    assert changes(table, base) == ([("part-2.parquet",)], [])
+
+
+def test_rows_that_moved_before_they_went_are_read_where_they_were_last(table, row):
+    one, compacted = row(1), row(1, dataChange=False)
+    base = table.commit(one)
+    table.commit(table.remove(one, dataChange=False), compacted)
+    table.commit(table.remove(compacted))
+    assert changes(table, base) == ([], [("part-2.parquet",)])
+
+
+def test_what_came_and_went_in_between_is_read_by_nobody(table, row):
+    """Neither is what went and came back."""
+    one, two = row(1), row(2)
+    base = table.commit(one)
+    table.commit(two)
+    table.commit(table.remove(two))
+    table.commit(table.remove(one))
+    table.commit(one)
+    assert changes(table, base) == ([], [])
+
+
+def test_a_file_that_came_twice_and_went_once_has_come(table, row):
+    one = row(1)
+    base = table.version
+    table.commit(one)
+    table.commit(table.remove(one))
+    table.commit(one)
+    assert changes(table, base) == ([("part-1.parquet",)], [])
+
+
+def test_a_file_that_is_added_again_with_other_statistics_is_no_change(table, row):
+    one = row(1)
+    base = table.commit(one)
+    table.commit({"add": {**one["add"], "dataChange": False, "stats": None}})
+    assert changes(table, base) == ([], [])
+    assert files(plan(table)) == [("part-1.parquet",)]
+
+
+def test_rows_deleted_from_a_file_have_it_in_both_lists(table, row):
+    """Each time with the deletes of that time; what was there in between does not count."""
+    one = row(*range(10))
+    base = table.commit(one)
+    first = table.delete_rows(one, [0])  # number 2
+    table.commit(*first)
+    table.commit(*table.delete_rows(first[1], [0, 1]))  # number 3
+    assert changes(table, base) == ([("part-1.parquet", "3")], [("part-1.parquet",)])
+    assert changes(table, base + 1) == ([("part-1.parquet", "3")], [("part-1.parquet", "2")])
+
+
+def test_only_the_rows_that_were_deleted_are_read(table, row):
+    """And counted: the job reads two rows of a hundred."""
+    one = row(*range(100))
+    table.commit(one)
+    analyze(str(table.path))
+    first = table.delete_rows(one, [0])
+    table.commit(*first)
+    table.commit(*table.delete_rows(first[1], [0, 1]))
+    report = analyze(str(table.path))
+    assert [(c.basis, c.ndv) for c in report.columns] == [("changed-files", 98)] * 2
+    assert report.rows_read == 2
+
+
+def test_rows_that_a_restore_brings_back_are_those_that_were_deleted(table, row):
+    one = row(*range(100))
+    table.commit(one)
+    first = table.delete_rows(one, range(7))
+    table.commit(*first)
+    analyze(str(table.path))
+    table.commit(table.remove(first[1]), one)
+    report = analyze(str(table.path))
+    assert [(c.basis, c.ndv) for c in report.columns] == [("changed-files", 100)] * 2
+    assert report.rows_read == 7
+
+
+def test_a_removal_that_says_little_is_looked_up(delta_table):
+    """Partition values and size need not stand in it: the file is as it was added, before or after the base."""
+    table = delta_table(partitioned_by=["b"])
+    one = table.add({"a": [1]}, partitionValues={"b": "7"})
+    two = table.add({"a": [2]}, partitionValues={"b": "8"})
+    base = table.commit(one)
+    moved = table.add({"a": [2]}, partitionValues={"b": "8"}, dataChange=False)
+    table.commit(two)
+    table.commit(table.remove(two, dataChange=False), moved)
+    little = [{"remove": {"path": each["add"]["path"], "dataChange": True}} for each in (one, moved)]
+    table.commit(*little)
+    loaded = load_table(str(table.path))
+    state = loaded.load()
+    older = loaded.load(SnapshotSelector(snapshot_id=base))
+    found = loaded.changes(state, older.snapshot(base), state.snapshot(state.current_snapshot_id))
+    assert [task.data_file.partition for task in found.removed] == [{"1000": 7}, {"1000": 8}]
+    assert [task.length for task in found.removed] == [each["add"]["size"] for each in (one, moved)]
+
+
+def test_a_removal_of_what_was_never_added_cannot_be_read(table, row):
+    base = table.commit(row(1))
+    table.commit({"remove": {"path": "other.parquet", "dataChange": True}})
+    with pytest.raises(SnapshotNotFound, match=rf"other\.parquet: expected in the log .* removed after version {base}"):
+        changes(table, base)
+
+
+def test_changes_whose_log_entries_are_gone_are_not_known(table, row):
+    """The job then reads all rows, and says why."""
+    table.commit(row(1))
+    analyze(str(table.path))  # its note is version 2
+    table.commit(row(2))
+    (table.log / CHECKPOINT.format(3)).write_text(
+        "\n".join(
+            line for v in (0, 1, 3) for line in table.entry(v).read_text().splitlines() if "commitInfo" not in line
+        )
+    )
+    for version in range(3):
+        table.entry(version).unlink()
+    table.commit(row(3))
+    report = analyze(str(table.path))
+    assert [(c.basis, c.ndv) for c in report.columns] == [("full", 3)] * 2
+    assert "no log entry of version 2" in report.columns[0].reason
+
+
+def test_an_ancestor_is_not_a_version_that_came_later(table, row):
+    table.commit(row(1))
+    loaded = load_table(str(table.path))
+    older, state = loaded.load(SnapshotSelector(snapshot_id=0)), loaded.load()
+    with pytest.raises(SnapshotNotFound, match="expected a version before 0, found 1"):
+        loaded.changes(older, state.snapshot(1), older.snapshot(0))
+
+
+def test_a_file_that_vacuum_took_is_read_where_its_rows_are_now(table, row):
+    """What was added since the statistics and compacted then may be gone: the job reads all rows that are there."""
+    table.commit(row(1))
+    analyze(str(table.path))
+    two = row(2)
+    table.commit(two)
+    table.commit(table.remove(two, dataChange=False), row(2, dataChange=False))
+    (table.path / "part-2.parquet").unlink()
+    report = analyze(str(table.path))
+    assert [c.ndv for c in report.columns] == [2, 2]
+    assert {c.basis for c in report.columns} == {"full"}
+
+
+def test_a_moved_table_finds_its_files(table, row, tmp_path):
+    table.commit(row(1, 2))
+    shutil.move(table.path, tmp_path / "elsewhere")
+    assert [c.ndv for c in analyze(str(tmp_path / "elsewhere"), Options(commit=False)).columns] == [2, 2]

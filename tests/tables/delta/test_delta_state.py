@@ -1,0 +1,280 @@
+"""A version of a Delta table as a state: what it is a snapshot of, which versions it knows, whose statistics count."""
+
+import json
+import os
+
+import pytest
+
+from puffin.errors import SnapshotNotFound
+from puffin.lookup import ndv
+from puffin.storage import LocalStore
+from puffin.tables.base import NOTHING, REPLACE, SnapshotSelector
+from puffin.tables.commit import commit_statistics
+from puffin.tables.delta.directory import DeltaDirectory
+from puffin.tables.delta.log import DeltaLog
+from puffin.tables.load import load_table
+
+
+@pytest.fixture
+def table(delta_table):
+    """A table with one version, in which each column has three values."""
+    table = delta_table()
+    table.commit(table.add({"a": [1, 2, 3], "b": [4, 5, 6]}))
+    return table
+
+
+@pytest.fixture
+def analyze(draft_of):
+    """Commits statistics of a version by which each column has so many values; the note comes at the end of the log."""
+
+    def run(table, count, version=None, columns=("a", "b")):
+        loaded = load_table(str(table.path))
+        return commit_statistics(loaded, draft_of(loaded, {column: range(count) for column in columns}, version)).entry
+
+    return run
+
+
+def load(table, version=None, as_of_ms=None):
+    return load_table(str(table.path)).load(SnapshotSelector(snapshot_id=version, as_of_ms=as_of_ms))
+
+
+def append(table):
+    return table.commit(table.add({"a": [0], "b": [0]}))
+
+
+# --- what a state is of -----------------------------------------------------------------------------------------------
+
+
+def test_the_current_version_is_the_newest_but_for_notes_at_its_end(table):
+    for notes in range(3):
+        assert load(table).current_snapshot_id == 0
+        assert load(table).metadata_location == str(table.entry(notes))
+        table.note()
+    assert append(table) == 4
+    assert load(table).current_snapshot_id == 4
+
+
+def test_notes_alone_have_no_version_below_them(delta_table):
+    """The first version has a schema, so it is no note, however empty the table."""
+    table = delta_table()
+    table.commit()
+    table.note()
+    state = load(table)
+    assert (state.current_snapshot_id, state.snapshots[0].operation) == (0, REPLACE)
+
+
+def test_a_version_asked_for_is_itself_also_if_it_is_a_note(table):
+    append(table)
+    note = table.note()
+    append(table)
+    state = load(table, note)
+    assert state.current_snapshot_id == note
+    assert state.snapshot(note).is_note
+    assert state.settled(state.snapshot(note)).snapshot_id == note - 1
+    assert note + 1 not in state.snapshots
+
+
+@pytest.mark.parametrize("version", [-1, 1, 10**30])
+def test_a_version_that_never_was(table, version):
+    with pytest.raises(SnapshotNotFound, match=rf"no version {version}; the newest is 0"):
+        load(table, version)
+
+
+def test_a_version_by_time_is_that_of_the_moment_but_for_notes(table):
+    note = table.note()
+    append(table)
+    for version in range(3):
+        os.utime(table.entry(version), ns=(0, (1000 + 1000 * version) * 10**6))
+    assert [load(table, as_of_ms=at).current_snapshot_id for at in (1000, 1999, 2000, 2999, 3000, 9000)] == [
+        *[0] * 4,
+        *[2] * 2,
+    ]
+    state = load(table, as_of_ms=2500)
+    assert state.select_snapshot(SnapshotSelector(as_of_ms=2500)).snapshot_id == 0
+    assert state.metadata_location == str(table.entry(note))
+    with pytest.raises(SnapshotNotFound, match="no version is that old"):
+        load(table, as_of_ms=999)
+
+
+def test_a_table_has_no_branches(table):
+    state = load(table)
+    with pytest.raises(SnapshotNotFound, match="no branch or tag 'main'"):
+        state.select_snapshot(SnapshotSelector(ref="main"))
+
+
+def test_the_schema_is_that_of_the_version(table):
+    """Also its partition columns, names and types; the properties likewise."""
+    table.commit(table.metadata({"a": "string", "c": "date"}, partitionColumns=["c"], configuration={"x": "1"}))
+    old, new = load(table, 0), load(table)
+    assert [(c.name, c.type) for c in old.columns] == [("a", "long"), ("b", "long")]
+    assert [(c.name, c.type) for c in new.columns] == [("a", "string"), ("c", "date")]
+    assert (old.document["partition-specs"][0]["fields"], old.properties) == ([], {})
+    (field,) = new.document["partition-specs"][0]["fields"]
+    assert field == {"field-id": 1000, "source-id": new.columns[1].field_id, "name": "c", "transform": "identity"}
+    assert new.properties == {"x": "1"}
+    assert (new.uuid, new.location, new.format) == (old.uuid, str(table.path), "delta")
+
+
+# --- what versions do -------------------------------------------------------------------------------------------------
+
+
+def operations(table):
+    log = DeltaLog(str(table.path), LocalStore())
+    return {version: load(table, version).snapshots[version].operation for version in range(log.segment().version + 1)}
+
+
+def test_what_a_version_did_is_told_by_its_actions(table):
+    """What only moves rows, or changes no more than schema and properties, keeps them."""
+    one, two = table.add({"a": [1], "b": [1]}), table.add({"a": [2], "b": [2]})
+    moved = {"add": {**two["add"], "dataChange": False}}
+    expected = {
+        0: "append",
+        table.commit(one): "append",
+        table.commit(table.remove(one, dataChange=False), moved): REPLACE,
+        table.commit(moved): REPLACE,
+        table.commit(table.remove(two)): "delete",
+        table.commit(one): "append",
+        table.commit(*table.delete_rows(one, [0])): "overwrite",
+        table.commit(table.metadata()): REPLACE,
+        table.commit(table.protocol()): REPLACE,
+        table.commit({"txn": {"appId": "x", "version": 1}}): NOTHING,
+        table.commit({"domainMetadata": {"domain": "x", "configuration": "", "removed": False}}): NOTHING,
+        table.commit(): NOTHING,
+    }
+    assert operations(table) == expected
+
+
+def test_a_compaction_that_also_adds_rows_is_none(table):
+    table.commit(table.add({"a": [1], "b": [1]}, dataChange=False), table.add({"a": [2], "b": [2]}))
+    assert operations(table)[1] == "append"
+
+
+# --- which versions and statistics are known --------------------------------------------------------------------------
+
+
+def test_without_statistics_only_the_version_itself_is_known(table):
+    """Older ones tell nothing, and each would cost a read."""
+    for _ in range(5):
+        append(table)
+    assert list(load(table).snapshots) == [5]
+    table.note()
+    assert list(load(table).snapshots) == [6, 5]
+
+
+def test_versions_are_known_back_to_the_statistics(table, analyze):
+    append(table)
+    analyze(table, 4)  # of version 1, its note is version 2
+    for _ in range(3):
+        append(table)
+    state = load(table)
+    assert list(state.snapshots) == [5, 4, 3, 2, 1]
+    assert [s.parent_id for s in state.snapshots.values()] == [4, 3, 2, 1, None]
+    assert [s.sequence_number for s in state.snapshots.values()] == list(state.snapshots)
+    assert list(state.statistics) == [1]
+
+
+def test_versions_are_known_back_to_the_oldest_rows_that_were_counted(table, analyze):
+    """An entry keeps what an older one said of a column that it is not about."""
+    analyze(table, 3)
+    append(table)
+    entry = analyze(table, 4, columns=("a",))
+    assert sorted((blob.fields, blob.snapshot_id) for blob in entry.blobs) == [((1,), 2), ((2,), 0)]
+    append(table)
+    state = load(table)
+    assert list(state.snapshots) == [4, 3, 2, 1, 0]
+    assert list(state.statistics) == [2]
+
+
+def test_entries_are_read_until_every_column_has_been_met(table, analyze):
+    """Those before that say nothing new."""
+    analyze(table, 3)
+    append(table)
+    analyze(table, 4)
+    assert list(load(table).statistics) == [2]
+    table.commit(table.metadata({"a": "long", "b": "long", "c": "long"}))
+    assert list(load(table).statistics) == [2, 0]
+
+
+def test_statistics_of_later_versions_do_not_count(table, analyze):
+    append(table)
+    analyze(table, 4)
+    assert load(table, 0).statistics == {}
+    assert [c.source for c in ndv(str(table.path), snapshot_id=0).columns] == ["missing", "missing"]
+
+
+def test_what_a_version_did_whose_log_entry_is_gone_is_not_known(table, analyze):
+    """It counts as one that changed rows."""
+    analyze(table, 3)
+    append(table)
+    checkpoint = table.log / f"{2:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
+    checkpoint.write_text("\n".join(map(json.dumps, [table.protocol(), table.metadata()])))
+    for version in range(2):
+        table.entry(version).unlink()
+    append(table)
+    state = load(table)
+    assert {version: snapshot.operation for version, snapshot in state.snapshots.items()} == {
+        3: "append",
+        2: "append",
+        1: None,
+        0: None,
+    }
+    assert [c.ndv for c in ndv(str(table.path), max_staleness=2).columns] == [None, None]
+    assert [c.ndv for c in ndv(str(table.path), max_staleness=3).columns] == [3, 3]
+
+
+# --- what a lookup makes of it ----------------------------------------------------------------------------------------
+
+
+def test_statistics_stay_current_over_notes(table, analyze):
+    """The answer is of the version that the notes are about."""
+    analyze(table, 3)
+    table.note()
+    answer = ndv(str(table.path))
+    assert answer.snapshot_id == 0
+    assert [(c.ndv, c.stats_snapshot_id, c.source) for c in answer.columns] == [(3, 0, "snapshot")] * 2
+
+
+def test_a_note_that_is_asked_for_has_the_statistics_of_what_it_is_about(table, analyze):
+    """They are of its rows, but of another version, and not stale."""
+    analyze(table, 3)
+    note = table.note()
+    append(table)
+    answer = ndv(str(table.path), snapshot_id=note, max_staleness=0)
+    assert answer.snapshot_id == note
+    assert [(c.ndv, c.stats_snapshot_id, c.source) for c in answer.columns] == [(3, 0, "ancestor")] * 2
+
+
+@pytest.mark.parametrize(("staleness", "known"), [(None, True), (2, True), (1, False), (0, False)])
+def test_staleness_counts_the_versions_that_changed_rows(table, analyze, staleness, known):
+    """Neither notes nor compactions nor changes of the schema."""
+    analyze(table, 3)
+    one = table.add({"a": [1], "b": [1]})
+    table.commit(one)
+    table.note()
+    table.commit(table.remove(one, dataChange=False), table.add({"a": [1], "b": [1]}, dataChange=False))
+    table.commit(table.metadata())
+    table.commit(table.remove(one))
+    table.note()
+    answers = ndv(str(table.path), max_staleness=staleness).columns
+    assert [c.ndv for c in answers] == [3 if known else None] * 2
+
+
+def test_another_table_in_the_place_has_no_statistics(table, analyze):
+    analyze(table, 3)
+    table.commit(table.metadata(id="another"))
+    assert load(table).statistics == {}
+
+
+def test_the_state_is_made_of_one_listing_of_each_directory(table, analyze, monkeypatch):
+    """A lookup costs these, the log entries since the statistics, and the entry."""
+    analyze(table, 3)
+    append(table)
+    asked = []
+    for name in ("list", "read"):
+        original = getattr(LocalStore, name)
+        monkeypatch.setattr(LocalStore, name, lambda self, uri, f=original: asked.append(uri) or f(self, uri))
+    DeltaDirectory(str(table.path)).load()
+    ours = table.log / "_puffin_sidecar"
+    assert sorted(asked) == sorted(
+        map(str, [table.log, ours, *map(table.entry, range(3)), ours / "0-0.json", ours / "field-ids-0.json"])
+    )
