@@ -15,13 +15,14 @@ from puffin.errors import PuffinError
 if TYPE_CHECKING:
     from puffin.deletion_vector import DeletionVector
     from puffin.format import Blob, PuffinReader, PuffinWriter
-    from puffin.lookup import ndv
+    from puffin.lookup import Lookup, ndv
     from puffin.tables.load import load_table
     from puffin.theta import ThetaSketch
 
 __all__ = [
     "Blob",
     "DeletionVector",
+    "Lookup",
     "PuffinError",
     "PuffinReader",
     "PuffinWriter",
@@ -33,6 +34,7 @@ __all__ = [
 _HOMES = {
     "Blob": "puffin.format",
     "DeletionVector": "puffin.deletion_vector",
+    "Lookup": "puffin.lookup",
     "PuffinReader": "puffin.format",
     "PuffinWriter": "puffin.format",
     "ThetaSketch": "puffin.theta",

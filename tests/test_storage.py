@@ -416,3 +416,25 @@ def test_local_files_load_no_other_file_system(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# --- what is there --------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_told_as_its_directorys_listing_tells_it(store: Store, tmp_path: Path) -> None:
+    """So that the one can be compared with the other."""
+    (tmp_path / "a").write_bytes(b"abc")
+    (listed,) = store.list(str(tmp_path))
+    assert store.info(listed.uri) == listed
+    assert (listed.size, store.size(listed.uri)) == (3, 3)
+    for name in ("absent", ""):
+        with pytest.raises(FileNotFound):
+            store.info(str(tmp_path / name))
+
+
+def test_directories_are_listed_by_name(store: Store, tmp_path: Path) -> None:
+    for name in ("b", "a", "a/inside"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "file").write_bytes(b"")
+    assert store.directories(str(tmp_path)) == ["a", "b"]
+    assert store.directories(str(tmp_path / "absent")) == []

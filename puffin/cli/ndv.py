@@ -39,6 +39,12 @@ if TYPE_CHECKING:
     help="Only the rows of the partitions that may have rows which pass this filter, an Iceberg expression; together "
     "with --partition both must hold.",
 )
+@click.option(
+    "--manifests",
+    is_flag=True,
+    help="Read row counts and bounds from the snapshot's manifests, or a Delta table's log, for columns that "
+    "another engine analyzed or nobody.",
+)
 @as_json
 @diagnostics
 def command(
@@ -51,6 +57,7 @@ def command(
     max_staleness: int | None,
     partitions: tuple[str, ...],
     where: str | None,
+    manifests: bool,
     json_output: bool,
 ) -> None:
     """
@@ -63,7 +70,15 @@ def command(
     from puffin.tables.load import load_table
 
     loaded = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
-    answer = lookup(loaded, columns or None, selector, max_staleness=max_staleness, partitions=partitions, where=where)
+    answer = lookup(
+        loaded,
+        columns or None,
+        selector,
+        max_staleness=max_staleness,
+        partitions=partitions,
+        where=where,
+        manifests=manifests,
+    )
     if json_output:
         print_json(answer.to_json())
     else:

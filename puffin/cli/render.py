@@ -41,16 +41,35 @@ def console(*, stderr: bool = False) -> Console:
 
 def columns_table(columns: Iterable[ColumnAnswer], snapshot_id: int | None) -> str:
     """NDV and bounds, a row for each column; says so where the rows counted are not this snapshot's."""
-    rows = [("column", "type", "ndv", "95 % bounds", "")]
+    columns = list(columns)
+    summarized = any(answer.summary is not None for answer in columns)
+    head = ("rows", "nulls", "min", "max") if summarized else ()
+    rows = [("column", "type", "ndv", "95 % bounds", *head, "")]
     for answer in columns:
         distinct = answer.distinct
-        if distinct is None:
-            rows.append((answer.column.name, answer.column.type, "-", "", "no statistics"))
-            continue
-        bounds = "exact" if distinct.exact else f"{distinct.lower:,} to {distinct.upper:,}"
-        older = "" if answer.stats_snapshot_id == snapshot_id else f"of snapshot {answer.stats_snapshot_id}"
-        rows.append((answer.column.name, answer.column.type, f"{distinct.ndv:,}", bounds, older))
-    return aligned(rows, right=(2, 3))
+        ndv = "-" if distinct is None else f"{distinct.ndv:,}"
+        bounds = "" if distinct is None else "exact" if distinct.exact else f"{distinct.lower:,} to {distinct.upper:,}"
+        summary = _summary(answer) if summarized else ()
+        rows.append((answer.column.name, answer.column.type, ndv, bounds, *summary, _remark(answer, snapshot_id)))
+    return aligned(rows, right=range(2, len(head) + 4))
+
+
+def _summary(answer: ColumnAnswer) -> tuple[str, ...]:
+    summary = answer.summary
+    if summary is None:
+        return ("",) * 4
+    counts = ("-" if count is None else f"{count:,}" for count in (summary.row_count, summary.null_count))
+    bounds = ("-" if bound is None else _printable(str(bound)) for bound in (summary.min, summary.max))
+    return (*counts, *bounds)
+
+
+def _remark(answer: ColumnAnswer, snapshot_id: int | None) -> str:
+    if answer.distinct is None:
+        return "no statistics" if answer.reason is None else _printable(answer.reason)
+    if answer.stats_snapshot_id == snapshot_id:
+        return ""
+    behind = answer.freshness.snapshots_behind
+    return f"of snapshot {answer.stats_snapshot_id}" + ("" if behind is None else f", {behind:,} behind")
 
 
 def aligned(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> str:

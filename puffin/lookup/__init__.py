@@ -1,6 +1,22 @@
-"""The planner's lookup: NDV from metadata alone."""
+"""The planner's lookup: what planners need to know of columns, from metadata and sketches alone."""
 
-from puffin.lookup.answer import ColumnAnswer, PartitionMatch, TableAnswer
+from puffin.lookup.answer import ColumnAnswer, Freshness, PartitionMatch, TableAnswer
+from puffin.lookup.cached_lookup import Lookup
+from puffin.lookup.listing import AnalyzedTable
 from puffin.lookup.planner import lookup, ndv
+from puffin.lookup.sets import ColumnRef, JoinEstimate, JoinSide, UnionEstimate
 
-__all__ = ["ColumnAnswer", "PartitionMatch", "TableAnswer", "lookup", "ndv"]
+__all__ = [
+    "AnalyzedTable",
+    "ColumnAnswer",
+    "ColumnRef",
+    "Freshness",
+    "JoinEstimate",
+    "JoinSide",
+    "Lookup",
+    "PartitionMatch",
+    "TableAnswer",
+    "UnionEstimate",
+    "lookup",
+    "ndv",
+]

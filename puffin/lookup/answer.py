@@ -6,9 +6,28 @@ import dataclasses
 from typing import Any
 
 from puffin.tables.base import Column
-from puffin.tables.blob_properties import Distinct
+from puffin.tables.blob_properties import ColumnSummary, Distinct
 
 SNAPSHOT, ANCESTOR, MISSING = "snapshot", "ancestor", "missing"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Freshness:
+    """
+    What lies between the rows that statistics are of and those of the snapshot asked for; None is unknown.
+
+    Attributes:
+        snapshots_behind: How many snapshots have changed the rows since: compactions change none.
+        records_added: How many rows these have added.
+        records_deleted: How many rows they have deleted.
+    """
+
+    snapshots_behind: int | None = None
+    records_added: int | None = None
+    records_deleted: int | None = None
+
+
+UNKNOWN_FRESHNESS = Freshness()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,7 +40,11 @@ class ColumnAnswer:
         stats_snapshot_id: The snapshot whose rows were counted; with None, ``distinct`` is None too.
         source: ``"snapshot"`` only if those are the rows of the snapshot asked for, else ``"ancestor"``.
         basis: How the statistics job came by it; None in a lookup.
-        reason: Why the job read every row for it, if it did.
+        reason: Why the job read every row for it, if it did; in a lookup, why statistics that are there do not count.
+        summary: What else is known of the column's values.
+        freshness: How old the statistics are.
+        statistics_path: The statistics file that they are from.
+        is_provisional: Whether storage failed for nearer statistics, so that asking again may get another answer.
     """
 
     column: Column
@@ -30,11 +53,15 @@ class ColumnAnswer:
     source: str
     basis: str | None = None
     reason: str | None = None
+    summary: ColumnSummary | None = None
+    freshness: Freshness = UNKNOWN_FRESHNESS
+    statistics_path: str | None = None
+    is_provisional: bool = False
 
     @classmethod
-    def missing(cls, column: Column) -> ColumnAnswer:
-        """There are no statistics of the column."""
-        return cls(column, None, None, MISSING)
+    def missing(cls, column: Column, reason: str | None = None) -> ColumnAnswer:
+        """There are no statistics of the column, or none that count."""
+        return cls(column, None, None, MISSING, reason=reason)
 
     @property
     def ndv(self) -> int | None:
@@ -42,7 +69,7 @@ class ColumnAnswer:
         return None if self.distinct is None else self.distinct.ndv
 
     def to_json(self) -> dict[str, Any]:
-        """The answer as programs get it; ``basis`` and ``reason`` only from the statistics job."""
+        """The answer as programs get it, with what a planner asks for or, from the statistics job, what it did."""
         distinct = self.distinct
         document = {
             "column": self.column.name,
@@ -55,7 +82,22 @@ class ColumnAnswer:
             "stats-snapshot-id": self.stats_snapshot_id,
             "source": self.source,
         }
-        return document if self.basis is None else {**document, "basis": self.basis, "reason": self.reason}
+        if self.basis is not None:
+            return {**document, "basis": self.basis, "reason": self.reason}
+        summary = self.summary
+        return {
+            **document,
+            "row-count": None if summary is None else summary.row_count,
+            "null-count": None if summary is None else summary.null_count,
+            "nan-count": None if summary is None else summary.nan_count,
+            "min": None if summary is None else summary.min,
+            "max": None if summary is None else summary.max,
+            "avg-bytes": None if summary is None else summary.avg_bytes,
+            "snapshots-behind": self.freshness.snapshots_behind,
+            "records-added": self.freshness.records_added,
+            "records-deleted": self.freshness.records_deleted,
+            **({} if self.reason is None else {"reason": self.reason}),
+        }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,6 +127,11 @@ class TableAnswer:
     snapshot_id: int | None
     columns: tuple[ColumnAnswer, ...]
     partitions: PartitionMatch | None = None
+
+    @property
+    def is_provisional(self) -> bool:
+        """Whether storage failed for statistics of a column, so that asking again may get another answer."""
+        return any(column.is_provisional for column in self.columns)
 
     def to_json(self) -> dict[str, Any]:
         """The answer as programs get it; ``partitions`` only if some were asked for."""

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 from puffin.errors import CorruptError, PuffinError
 from puffin.format import PARTITION_SKETCHES_V1
-from puffin.lookup.answer import ANCESTOR, SNAPSHOT, ColumnAnswer, PartitionMatch
-from puffin.lookup.resolve import Ancestry, KnownBlob
+from puffin.lookup.answer import ColumnAnswer, PartitionMatch
+from puffin.lookup.resolve import Ancestry, KnownBlob, provisional_after
 from puffin.lookup.stored import StoredBlobs
 from puffin.storage import Store
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry, TableState
@@ -39,14 +39,13 @@ def answer_partitions(
     answers = []
     match, nearest = PartitionMatch(None, None), None
     for column in columns:
-        found = _nearest(ancestry, column, stored)
+        errors: list[PuffinError] = []
+        found = nearest_partition_sketches(ancestry, column, stored, errors)
         if found is None:
-            answers.append(ColumnAnswer.missing(column))
+            answers.append(provisional_after(errors, ColumnAnswer.missing(column, str(errors[0]) if errors else None)))
             continue
         known, sketches = found
-        source = SNAPSHOT if known.age == 0 else ANCESTOR
-        distinct = Distinct.of(sketches.union(is_meant))
-        answers.append(ColumnAnswer(column, distinct, known.blob.snapshot_id, source))
+        answers.append(provisional_after(errors, known.answer(column, Distinct.of(sketches.union(is_meant)))))
         if nearest is None or known.age < nearest:
             nearest, match = known.age, PartitionMatch(sum(map(is_meant, sketches.keys)), len(sketches.keys))
     return tuple(answers), match
@@ -82,13 +81,14 @@ class StoredPartitionSketches:
             raise CorruptError(f"{path}: field {blob.fields[0]}: {exc}") from exc
 
 
-def _nearest(
-    ancestry: Ancestry, column: Column, stored: StoredPartitionSketches
+def nearest_partition_sketches(
+    ancestry: Ancestry, column: Column, stored: StoredPartitionSketches, errors: list[PuffinError]
 ) -> tuple[KnownBlob, PartitionSketches] | None:
+    """The partition sketches of the nearest rows that can be read; ``errors`` gets what is wrong with nearer ones."""
     for known in ancestry.blobs_of(column.field_id):
         if partitions_of(known.blob.properties) is not None:
             try:
                 return known, stored.read(known.entry, known.blob)
-            except PuffinError:
-                continue
+            except PuffinError as exc:
+                errors.append(exc)
     return None

@@ -1,21 +1,21 @@
 """
 The planner's lookup: table metadata in, answers out.
 
-Nothing else is read while the metadata has an ``ndv`` for every column; where it has only sketches, one ranged
-read fetches the footer, since both sizes are known, and one more the sketches, if they lie together.
+Nothing else is read while the metadata has an ``ndv`` for every column; where it has only sketches, the statistics
+file is read, once if it is small.
 """
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 from collections.abc import Mapping, Sequence
 
-from puffin.errors import PuffinError
+from puffin.errors import CorruptError, PuffinError, UnsupportedError, UsageError
 from puffin.format import THETA_V1
 from puffin.lookup.answer import ColumnAnswer, PartitionMatch, TableAnswer
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.partitions import answer_partitions
-from puffin.lookup.resolve import resolve, staleness
+from puffin.lookup.resolve import resolve
 from puffin.lookup.stored import read_blobs
 from puffin.tables.base import BlobEntry, Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.blob_properties import Distinct, from_properties
@@ -34,6 +34,7 @@ def ndv(
     max_staleness: int | None = None,
     partitions: Sequence[str] = (),
     where: str | None = None,
+    manifests: bool = False,
     catalog: str | None = None,
     catalog_properties: Mapping[str, str] | None = None,
 ) -> TableAnswer:
@@ -50,20 +51,30 @@ def ndv(
         partitions: Only the rows of these partitions, as `puffin.lookup.partition_filter.PartitionFilter` names them;
             this and ``where`` take statistics that were computed by partition, from their file.
         where: Only the rows of partitions that may have rows which pass this filter.
+        manifests: Whether to read the snapshot's manifests, or a Delta table's file statistics, for the row counts and
+            bounds of columns whose statistics have none: another engine made them, or there are none at all.
 
     Returns:
         An answer for each column; one without statistics is there, and says that they are missing.
 
     Raises:
         NotFoundError: There is no such table, snapshot, column or partition field.
-        UsageError: A partition or the filter cannot be understood.
+        UsageError: A partition or the filter cannot be understood, or comes together with ``manifests``.
         CorruptMetadataError: The table's metadata cannot be understood.
         StorageError: The storage or the catalog does not answer.
         MissingDependencyError: There is a filter or a catalog, and pyiceberg is not installed.
     """
     loaded = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
     selector = SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
-    return lookup(loaded, columns, selector, max_staleness=max_staleness, partitions=partitions, where=where)
+    return lookup(
+        loaded,
+        columns,
+        selector,
+        max_staleness=max_staleness,
+        partitions=partitions,
+        where=where,
+        manifests=manifests,
+    )
 
 
 def lookup(
@@ -74,12 +85,40 @@ def lookup(
     max_staleness: int | None = None,
     partitions: Sequence[str] = (),
     where: str | None = None,
+    manifests: bool = False,
 ) -> TableAnswer:
     """As `ndv`, for a table that is at hand."""
     state = table.load(selector)
+    return answer_from(
+        table,
+        state,
+        columns,
+        selector,
+        max_staleness=max_staleness,
+        partitions=partitions,
+        where=where,
+        manifests=manifests,
+    )
+
+
+def answer_from(
+    table: Table,
+    state: TableState,
+    columns: Sequence[str] | None,
+    selector: SnapshotSelector,
+    *,
+    max_staleness: int | None = None,
+    partitions: Sequence[str] = (),
+    where: str | None = None,
+    manifests: bool = False,
+) -> TableAnswer:
+    """As `ndv`, for a state of a table that was loaded for the selector."""
+    is_of_partitions = bool(partitions) or where is not None
+    if manifests and is_of_partitions:
+        raise UsageError("manifests tell of whole snapshots: leave them out, or the partitions and the filter")
     snapshot = state.select_snapshot(selector)
     chosen = state.select_columns(None if columns is None else tuple(columns))
-    is_meant = PartitionFilter(state, partitions, where) if partitions or where is not None else None
+    is_meant = PartitionFilter(state, partitions, where) if is_of_partitions else None
     match = None if is_meant is None else PartitionMatch(None, None)
     if snapshot is None:
         missing = tuple(ColumnAnswer.missing(column) for column in chosen)
@@ -89,7 +128,9 @@ def lookup(
     else:
         answers, match = answer_partitions(table.store, state, snapshot, chosen, is_meant)
     if max_staleness is not None:
-        answers = tuple(_fresh_or_missing(state, snapshot, answer, max_staleness) for answer in answers)
+        answers = tuple(_fresh_or_missing(answer, max_staleness) for answer in answers)
+    if manifests:
+        answers = _with_summaries(table, state, snapshot, answers)
     return TableAnswer(table.name, state.format, snapshot.snapshot_id, answers, match)
 
 
@@ -100,11 +141,23 @@ def answer_columns(
     return resolve(state, snapshot, columns, _StoredSketches(table, columns))
 
 
-def _fresh_or_missing(state: TableState, snapshot: Snapshot, answer: ColumnAnswer, allowed: int) -> ColumnAnswer:
-    if answer.stats_snapshot_id is None:
+def _fresh_or_missing(answer: ColumnAnswer, allowed: int) -> ColumnAnswer:
+    behind = answer.freshness.snapshots_behind
+    if answer.distinct is None or (behind is not None and behind <= allowed):
         return answer
-    changes = staleness(state, snapshot, answer.stats_snapshot_id)
-    return answer if changes is not None and changes <= allowed else ColumnAnswer.missing(answer.column)
+    found = "an unknown number" if behind is None else f"{behind:,}"
+    reason = f"statistics: expected at most {allowed:,} snapshots behind, found {found}"
+    return ColumnAnswer.missing(answer.column, reason)
+
+
+def _with_summaries(
+    table: Table, state: TableState, snapshot: Snapshot, answers: Sequence[ColumnAnswer]
+) -> tuple[ColumnAnswer, ...]:
+    without = [answer.column for answer in answers if answer.summary is None]
+    found = table.column_summaries(state, snapshot, without) if without else {}
+    return tuple(
+        dataclasses.replace(answer, summary=answer.summary or found.get(answer.column.field_id)) for answer in answers
+    )
 
 
 class _StoredSketches:
@@ -118,22 +171,27 @@ class _StoredSketches:
     def __init__(self, table: Table, columns: Sequence[Column]) -> None:
         self._table = table
         self._fields = {(column.field_id,) for column in columns}
-        self._known: dict[str, Mapping[tuple[int, ...], Distinct]] = {}
+        self._known: dict[str, Mapping[tuple[int, ...], Distinct | PuffinError]] = {}
 
-    def __call__(self, entry: StatisticsEntry, blob: BlobEntry) -> Distinct | None:
+    def __call__(self, entry: StatisticsEntry, blob: BlobEntry) -> Distinct | PuffinError:
         path = entry.statistics_path
         if path not in self._known:
             self._known[path] = self._read(entry)
-        return self._known[path].get(blob.fields)
+        found = self._known[path].get(blob.fields, CorruptError("expected a sketch of the column, found none"))
+        is_of_bytes = isinstance(found, CorruptError | UnsupportedError)  # which do not know what they are called
+        return CorruptError(f"{path}: {found}") if is_of_bytes else found
 
-    def _read(self, entry: StatisticsEntry) -> dict[tuple[int, ...], Distinct]:
+    def _read(self, entry: StatisticsEntry) -> dict[tuple[int, ...], Distinct | PuffinError]:
         asked = {b.fields for b in entry.blobs if b.fields in self._fields and from_properties(b.properties) is None}
-        found = {}
-        with contextlib.suppress(PuffinError):
-            for blob, payload in read_blobs(
-                self._table.store, entry, lambda b: b.type == THETA_V1 and b.fields in asked
-            ):
-                if isinstance(payload, bytes):
-                    with contextlib.suppress(PuffinError):
-                        found[blob.fields] = Distinct.nominal(ThetaSketch.from_bytes(payload).ndv)
-        return found
+        try:
+            blobs = read_blobs(self._table.store, entry, lambda b: b.type == THETA_V1 and b.fields in asked)
+        except PuffinError as exc:
+            return dict.fromkeys(asked, exc)
+        return {blob.fields: _nominal(payload) for blob, payload in blobs}
+
+
+def _nominal(payload: bytes | PuffinError) -> Distinct | PuffinError:
+    try:
+        return payload if isinstance(payload, PuffinError) else Distinct.nominal(ThetaSketch.from_bytes(payload).ndv)
+    except PuffinError as exc:
+        return exc

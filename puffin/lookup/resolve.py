@@ -9,13 +9,14 @@ computed from an older snapshot than its own, so it is the blob's snapshot that 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from puffin.lookup.answer import ANCESTOR, SNAPSHOT, ColumnAnswer
+from puffin.errors import PuffinError, StorageError
+from puffin.lookup.answer import ANCESTOR, SNAPSHOT, UNKNOWN_FRESHNESS, ColumnAnswer, Freshness
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry, TableState
-from puffin.tables.blob_properties import Distinct, from_properties
+from puffin.tables.blob_properties import Distinct, from_properties, summary_of
 
-SketchReader = Callable[[StatisticsEntry, BlobEntry], Distinct | None]
+SketchReader = Callable[[StatisticsEntry, BlobEntry], Distinct | PuffinError]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,12 +27,25 @@ class KnownBlob:
     Attributes:
         snapshot: Whose rows were counted; None if the table no longer has it.
         age: How many snapshots lie between those rows and the ones asked for.
+        freshness: What these snapshots did, as far as it is known.
     """
 
     entry: StatisticsEntry
     blob: BlobEntry
     snapshot: Snapshot | None
     age: int
+    freshness: Freshness
+
+    def answer(self, column: Column, distinct: Distinct) -> ColumnAnswer:
+        """What the sketch says of its column."""
+        return ColumnAnswer(
+            column,
+            distinct,
+            self.blob.snapshot_id,
+            SNAPSHOT if self.age == 0 else ANCESTOR,
+            freshness=self.freshness,
+            statistics_path=self.entry.statistics_path,
+        )
 
 
 class Ancestry:
@@ -39,9 +53,12 @@ class Ancestry:
 
     def __init__(self, state: TableState, snapshot: Snapshot) -> None:
         ancestors = tuple(state.ancestors(snapshot.snapshot_id))
-        self._by_id = {ancestor.snapshot_id: (age, ancestor) for age, ancestor in enumerate(ancestors)}
+        self._by_id = {
+            ancestor.snapshot_id: (ancestor, age, freshness)
+            for age, (ancestor, freshness) in enumerate(zip(ancestors, _since_each(ancestors), strict=True))
+        }
         # A blob from a snapshot that is no longer known is older than every ancestor that is.
-        self._unknown = len(ancestors), None
+        self._unknown = None, len(ancestors), UNKNOWN_FRESHNESS
         self.entries = tuple(state.statistics[a.snapshot_id] for a in ancestors if a.snapshot_id in state.statistics)
         """Statistics entries, the nearest first."""
 
@@ -51,8 +68,7 @@ class Ancestry:
         for entry in self.entries:
             blob = entry.sketch_of(field_id)
             if blob is not None:
-                age, snapshot = self._by_id.get(blob.snapshot_id, self._unknown)
-                known.append(KnownBlob(entry, blob, snapshot, age))
+                known.append(KnownBlob(entry, blob, *self._by_id.get(blob.snapshot_id, self._unknown)))
         return sorted(known, key=lambda k: k.age)
 
 
@@ -63,31 +79,39 @@ def resolve(
     The answer for each column, in the order asked.
 
     Args:
-        read_sketch: Asked for a blob whose properties have no ``ndv``; None means that the file cannot tell either.
+        read_sketch: Asked for a blob whose properties have no ``ndv``; an error means that the file cannot tell either.
     """
     ancestry = Ancestry(state, snapshot)
     return tuple(_resolve(ancestry.blobs_of(column.field_id), column, read_sketch) for column in columns)
 
 
-def staleness(state: TableState, snapshot: Snapshot, stats_snapshot_id: int) -> int | None:
-    """
-    How many snapshots have changed the rows since statistics were computed: compactions change none.
-
-    Returns:
-        Their number; None if the statistics are of a snapshot that the table no longer has, or of another branch.
-    """
-    changes = 0
-    for ancestor in state.ancestors(snapshot.snapshot_id):
-        if ancestor.snapshot_id == stats_snapshot_id:
-            return changes
-        changes += not ancestor.keeps_rows
-    return None
+def provisional_after(errors: Iterable[PuffinError], answer: ColumnAnswer) -> ColumnAnswer:
+    """The answer that was found after these errors: what storage failed to give may be there the next time."""
+    failed = any(isinstance(error, StorageError) for error in errors)
+    return dataclasses.replace(answer, is_provisional=True) if failed else answer
 
 
 def _resolve(known: Sequence[KnownBlob], column: Column, read_sketch: SketchReader) -> ColumnAnswer:
+    errors: list[PuffinError] = []
     for candidate in known:
-        distinct = from_properties(candidate.blob.properties) or read_sketch(candidate.entry, candidate.blob)
-        if distinct is not None:
-            source = SNAPSHOT if candidate.age == 0 else ANCESTOR
-            return ColumnAnswer(column, distinct, candidate.blob.snapshot_id, source)
-    return ColumnAnswer.missing(column)
+        properties = candidate.blob.properties
+        distinct = from_properties(properties) or read_sketch(candidate.entry, candidate.blob)
+        if isinstance(distinct, Distinct):
+            answer = dataclasses.replace(candidate.answer(column, distinct), summary=summary_of(properties))
+            return provisional_after(errors, answer)
+        errors.append(distinct)
+    return provisional_after(errors, ColumnAnswer.missing(column, str(errors[0]) if errors else None))
+
+
+def _since_each(ancestors: Iterable[Snapshot]) -> Iterator[Freshness]:
+    """For each snapshot, the nearest first, what came after it."""
+    behind, added, deleted = 0, 0, 0
+    unknown_added, unknown_deleted = False, False
+    for ancestor in ancestors:
+        yield Freshness(behind, None if unknown_added else added, None if unknown_deleted else deleted)
+        if not ancestor.keeps_rows:
+            behind += 1
+            added += ancestor.added_records or 0
+            deleted += ancestor.deleted_records or 0
+            unknown_added |= ancestor.added_records is None
+            unknown_deleted |= ancestor.deleted_records is None

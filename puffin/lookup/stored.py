@@ -9,6 +9,8 @@ from puffin.format import BlobMetadata, PuffinReader
 from puffin.storage import Store
 from puffin.tables.base import BlobEntry, StatisticsEntry
 
+SMALL_FILE = 1024 * 1024  # bytes, which an object store sends in less time than it takes to answer once more
+
 
 class StoredBlobs:
     """
@@ -47,9 +49,8 @@ class StoredBlobs:
         try:
             blobs = read_blobs(self._store_for, entry, lambda b: b.type in self._types and b.fields in self._fields)
         except (CorruptError, UnsupportedError) as exc:
-            return CorruptError(
-                f"{entry.statistics_path}: {exc}"
-            )  # a reader of bytes does not know what they are called
+            # A reader of bytes does not know what they are called.
+            return CorruptError(f"{entry.statistics_path}: {exc}")
         except PuffinError as exc:
             return exc
         return {(blob.type, blob.fields, blob.snapshot_id): found for blob, found in blobs}
@@ -59,7 +60,10 @@ def read_blobs(
     store_for: Callable[[str], Store], entry: StatisticsEntry, is_wanted: Callable[[BlobMetadata], bool]
 ) -> list[tuple[BlobMetadata, bytes | PuffinError]]:
     """
-    The payloads of some blobs of an entry's file: a read for the footer, and one for those that lie together.
+    The payloads of some blobs of an entry's file.
+
+    A small file is read whole, since a second read takes longer than the bytes that nobody wants. Of another one the
+    footer is read, and then the blobs, those that lie together at once.
 
     Returns:
         Each wanted blob with its payload, or with what is wrong with it.
@@ -69,7 +73,10 @@ def read_blobs(
     """
     path = entry.statistics_path
     with store_for(path).open_source(path) as source:
-        reader = PuffinReader(source, file_size=entry.file_size_in_bytes, footer_size=entry.file_footer_size_in_bytes)
+        size = entry.file_size_in_bytes
+        is_small = 0 <= size <= SMALL_FILE
+        readable = source.read_at(0, size) if is_small else source
+        reader = PuffinReader(readable, file_size=size, footer_size=entry.file_footer_size_in_bytes)
         return list(_payloads(reader, list(filter(is_wanted, reader.file_metadata.blobs))))
 
 

@@ -28,6 +28,7 @@ from puffin.storage.uri import filesystem_path, join, split
 
 if TYPE_CHECKING:
     from pyarrow import NativeFile
+    from pyarrow.fs import FileInfo as ArrowFileInfo
     from pyarrow.fs import FileSystem
 
 MEMORY_LIMIT = 64 * 1024 * 1024
@@ -84,11 +85,11 @@ class ArrowStore(Store):
         with storage_errors(uri):
             return self._filesystem.open_input_file(self._path_of(uri))
 
-    def size(self, uri: str) -> int:
+    def info(self, uri: str) -> FileInfo:
         with storage_errors(uri):
             info = self._filesystem.get_file_info(self._path_of(uri))
         if info.is_file:
-            return int(info.size)
+            return _file_info(uri, info)
         raise is_a_directory(uri) if _found(info) else no_such_file(uri)
 
     def exists(self, uri: str) -> bool:
@@ -96,17 +97,12 @@ class ArrowStore(Store):
             return _found(self._filesystem.get_file_info(self._path_of(uri)))
 
     def list(self, directory_uri: str) -> Sequence[FileInfo]:
-        from pyarrow.fs import FileSelector
-
-        with storage_errors(directory_uri):
-            directory = self._path_of(directory_uri.rstrip("/"))
-            found = self._filesystem.get_file_info(FileSelector(directory, allow_not_found=True))
-        files = [
-            FileInfo(uri=join(directory_uri, info.base_name), name=info.base_name, size=info.size, mtime=info.mtime)
-            for info in found
-            if info.is_file
-        ]
+        found = self._listed(directory_uri)
+        files = [_file_info(join(directory_uri, info.base_name), info) for info in found if info.is_file]
         return sorted(files, key=lambda file: file.name)
+
+    def directories(self, directory_uri: str) -> Sequence[str]:
+        return sorted(info.base_name for info in self._listed(directory_uri) if info.type.name == "Directory")
 
     def delete(self, uri: str) -> None:
         with storage_errors(uri), suppress(FileNotFoundError):
@@ -142,6 +138,16 @@ class ArrowStore(Store):
         with storage_errors(uri), self._filesystem.open_output_stream(self._path_of(uri)) as stream:
             stream.write(data)
 
+    def _listed(self, directory_uri: str) -> Sequence[ArrowFileInfo]:
+        from pyarrow.fs import FileSelector
+
+        with storage_errors(directory_uri):
+            directory = self._path_of(directory_uri.rstrip("/"))
+            found: Sequence[ArrowFileInfo] = self._filesystem.get_file_info(
+                FileSelector(directory, allow_not_found=True)
+            )
+        return found
+
 
 class _ArrowSource(FileSource):
     def __init__(self, uri: str, file: Any) -> None:
@@ -163,7 +169,11 @@ class _ArrowSource(FileSource):
             self._file.close()
 
 
-def _found(info: Any) -> bool:
+def _file_info(uri: str, info: ArrowFileInfo) -> FileInfo:
+    return FileInfo(uri=uri, name=str(info.base_name), size=int(info.size), mtime=info.mtime)
+
+
+def _found(info: ArrowFileInfo) -> bool:
     return str(info.type.name) != "NotFound"
 
 

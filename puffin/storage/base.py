@@ -98,8 +98,12 @@ class Store(ABC):
             return source.read_at(0, source.size())
 
     @abstractmethod
+    def info(self, uri: str) -> FileInfo:
+        """What a listing of its directory would say of a file."""
+
     def size(self, uri: str) -> int:
         """The size of a file in bytes."""
+        return self.info(uri).size
 
     @abstractmethod
     def exists(self, uri: str) -> bool:
@@ -108,6 +112,10 @@ class Store(ABC):
     @abstractmethod
     def list(self, directory_uri: str) -> Sequence[FileInfo]:
         """The files directly in a directory, by name; none if it is missing: object stores have no directories."""
+
+    @abstractmethod
+    def directories(self, directory_uri: str) -> Sequence[str]:
+        """The names of the directories directly in a directory, sorted; links to elsewhere are not followed."""
 
     @abstractmethod
     def delete(self, uri: str) -> None:

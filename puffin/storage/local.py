@@ -44,12 +44,12 @@ class LocalStore(Store):
         with storage_errors(uri):
             return pa.OSFile(os.fspath(_path(uri)))
 
-    def size(self, uri: str) -> int:
+    def info(self, uri: str) -> FileInfo:
         with storage_errors(uri):
             status = _path(uri).stat()
         if stat.S_ISDIR(status.st_mode):
             raise is_a_directory(uri)
-        return status.st_size
+        return _file_info(uri, uri.rpartition("/")[2], status)
 
     def exists(self, uri: str) -> bool:
         with storage_errors(uri):
@@ -66,15 +66,16 @@ class LocalStore(Store):
                 with suppress(FileNotFoundError):  # deleted while we look
                     status = entry.stat()
                     if stat.S_ISREG(status.st_mode):
-                        files.append(
-                            FileInfo(
-                                uri=join(directory_uri, entry.name),
-                                name=entry.name,
-                                size=status.st_size,
-                                mtime=datetime.fromtimestamp(status.st_mtime, timezone.utc),
-                            )
-                        )
+                        files.append(_file_info(join(directory_uri, entry.name), entry.name, status))
         return sorted(files, key=lambda file: file.name)
+
+    def directories(self, directory_uri: str) -> Sequence[str]:
+        with storage_errors(directory_uri):
+            try:
+                with os.scandir(_path(directory_uri)) as entries:
+                    return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
 
     def delete(self, uri: str) -> None:
         with storage_errors(uri):
@@ -157,6 +158,12 @@ def _staged(uri: str, *, overwrite: bool) -> Iterator[Sink]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _file_info(uri: str, name: str, status: os.stat_result) -> FileInfo:
+    return FileInfo(
+        uri=uri, name=name, size=status.st_size, mtime=datetime.fromtimestamp(status.st_mtime, timezone.utc)
+    )
 
 
 def _name(uri: str) -> str:

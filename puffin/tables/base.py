@@ -15,6 +15,7 @@ from typing import Any
 
 from puffin.errors import ColumnNotFound, SnapshotNotFound, UnsupportedTypeError
 from puffin.format import THETA_V1
+from puffin.storage import FileInfo
 from puffin.theta.value_type import is_hashable
 
 REPLACE, NOTHING = "replace", "nothing"
@@ -51,6 +52,10 @@ class Snapshot:
         timestamp_ms: Milliseconds since the epoch, UTC.
         operation: What made it, as the Iceberg spec calls it; `NOTHING` if it only took notes; None if unknown.
         manifest_list: Iceberg's.
+        schema_id: Of the schema that was current then; None if unknown.
+        added_records: The rows that it added to those of its parent; None if unknown.
+        deleted_records: The rows of its parent that it has no longer; None if unknown.
+        total_records: Its rows; None if unknown.
     """
 
     snapshot_id: int
@@ -59,6 +64,10 @@ class Snapshot:
     timestamp_ms: int
     operation: str | None
     manifest_list: str | None = None
+    schema_id: int | None = None
+    added_records: int | None = None
+    deleted_records: int | None = None
+    total_records: int | None = None
 
     @property
     def keeps_rows(self) -> bool:
@@ -146,6 +155,8 @@ class TableState:
         history: Milliseconds since the epoch and id of each change of the current snapshot, in order.
         statistics: Entries by snapshot id.
         partition_statistics: Snapshots that have partition statistics.
+        metadata_file: The file at ``metadata_location`` as it was when it was read, where its name does not tell one
+            table's from that of a table made anew in its place; else None.
     """
 
     format: str
@@ -162,6 +173,7 @@ class TableState:
     history: tuple[tuple[int, int], ...]
     statistics: Mapping[int, StatisticsEntry]
     partition_statistics: frozenset[int] = frozenset()
+    metadata_file: FileInfo | None = None
 
     def select_snapshot(self, selector: SnapshotSelector) -> Snapshot | None:
         """

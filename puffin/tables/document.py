@@ -7,6 +7,7 @@ that whoever plans, reads or filters knows one language.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -17,6 +18,17 @@ from puffin.tables.schema import primitive_columns
 
 NAME_MAPPING = "schema.name-mapping.default"
 FIRST_PARTITION_FIELD_ID = 1000
+
+_ABOUT_SCHEMAS_AND_PARTITIONS = (
+    *("format-version", "location", "schemas", "schema", "current-schema-id"),
+    *("partition-specs", "partition-spec", "default-spec-id"),
+)
+
+
+def without_history(state: TableState) -> TableState:
+    """The same state for who asks its document about schemas and partitions alone, at a fraction of its memory."""
+    kept = {key: state.document[key] for key in _ABOUT_SCHEMAS_AND_PARTITIONS if key in state.document}
+    return dataclasses.replace(state, document=kept)
 
 
 def current_schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -39,14 +51,16 @@ def source_types(document: Mapping[str, Any]) -> dict[int, str]:
     return {column.field_id: column.type for schema in schemas for column in primitive_columns(schema)}
 
 
-def column_type_at(state: TableState, snapshot: Snapshot, field_id: int) -> str | None:
-    """The type that a column had when a snapshot was made; None if it was not there, or if that is not known."""
-    document = state.document
-    ids = (s.get("schema-id") for s in document["snapshots"] if s["snapshot-id"] == snapshot.snapshot_id)
-    schema_id = next(ids, None)  # version 1 need not have it
-    schemas: list[Mapping[str, Any]] = document.get("schemas") or [current_schema(document)]
-    if schema_id is not None:
-        schemas = [schema for schema in schemas if schema.get("schema-id") == schema_id]
+def column_type_at(state: TableState, snapshot: Snapshot | None, field_id: int) -> str | None:
+    """
+    The type that a column had when a snapshot was made; None if it was not there, or if that is not known.
+
+    Args:
+        snapshot: None for one that the table no longer has.
+    """
+    schemas: list[Mapping[str, Any]] = state.document.get("schemas") or [current_schema(state.document)]
+    if snapshot is not None and snapshot.schema_id is not None:  # version 1 need not have it
+        schemas = [schema for schema in schemas if schema.get("schema-id") == snapshot.schema_id]
     types = {column.type for schema in schemas for column in primitive_columns(schema) if column.field_id == field_id}
     return types.pop() if len(types) == 1 else None
 

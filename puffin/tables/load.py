@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import functools
+import threading
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from puffin.errors import FileNotFound, TableNotFound, UnsupportedTableError, UsageError
 from puffin.storage import Store, join, local_path, store_for
 from puffin.tables.table import Table
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+_METADATA, _DELTA_LOG = "metadata", "_delta_log"
+_MOST_DIRECTORIES = 10_000  # looked into below one root
 
 
 def load_table(table: str, *, catalog: str | None = None, catalog_properties: Mapping[str, str] | None = None) -> Table:
@@ -26,18 +34,93 @@ def load_table(table: str, *, catalog: str | None = None, catalog_properties: Ma
         UsageError: The name fits no catalog.
         StorageError: The storage does not answer.
     """
-    if catalog is not None:
-        return _catalog_table(table, catalog, catalog_properties or {})
-    if catalog_properties:
-        raise UsageError("catalog properties need a catalog: name it with --catalog")
-    return _table_at(table)
+    return Tables(catalog, catalog_properties).load(table)
 
 
 def namespace_tables(namespace: str, *, catalog: str, catalog_properties: Mapping[str, str]) -> list[str]:
     """The names of a namespace's tables, sorted; errors as for `load_table`."""
-    from puffin.tables.iceberg.sdk import list_tables, open_catalog
+    return Tables(catalog, catalog_properties).of_namespace(namespace)
 
-    return list_tables(open_catalog(catalog, catalog_properties), namespace)
+
+def tables_below(root: str) -> Iterator[str]:
+    """
+    The directories below a root that look like tables, or the root itself; found one by one as they are asked for.
+
+    Links are not followed, nor directories whose names begin with a dot or an underscore, and of a very large tree
+    only a part is looked at, near directories first.
+
+    Raises:
+        UsageError, UnsupportedError, StorageError: The storage cannot be used, or does not answer.
+    """
+    store = store_for(root)
+    waiting = [root.rstrip("/") or root]
+    for looked_into in range(_MOST_DIRECTORIES):
+        if looked_into == len(waiting):
+            return
+        directory = waiting[looked_into]
+        inside = store.directories(directory)
+        if _DELTA_LOG in inside or (_METADATA in inside and _holds_metadata(store, join(directory, _METADATA))):
+            yield directory
+        else:
+            room = _MOST_DIRECTORIES - len(waiting)
+            waiting += [join(directory, name) for name in inside if not name.startswith((".", "_"))][:room]
+
+
+class Tables:
+    """
+    The tables of one catalog, which is opened when the first of them is asked for; or of none, by their locations.
+
+    Args:
+        catalog: A catalog of pyiceberg's configuration, or None.
+        catalog_properties: Properties that override that configuration.
+        locations: Whether, with a catalog, a name with a slash in it is the location of a table all the same.
+    """
+
+    def __init__(
+        self,
+        catalog: str | None = None,
+        catalog_properties: Mapping[str, str] | None = None,
+        *,
+        locations: bool = False,
+    ) -> None:
+        if catalog is None and catalog_properties:
+            raise UsageError("catalog properties need a catalog: name it with --catalog")
+        self._name = catalog
+        self._properties = dict(catalog_properties or {})
+        self._locations = locations
+        self._opening = threading.Lock()
+
+    def load(self, name: str) -> Table:
+        """The table of this name; errors as for `load_table`."""
+        if self._name is None or (self._locations and "/" in name):
+            return _table_at(name)
+        if "." not in name:
+            raise UsageError(f"{name}: expected namespace.table, since a catalog is named")
+        return _catalog_table(name, self._name, self._opened())
+
+    def namespaces(self) -> list[str]:
+        """The dotted names of the catalog's namespaces, sorted; errors as for `load_table`."""
+        from puffin.tables.iceberg.sdk import list_namespaces
+
+        return list_namespaces(self._opened())
+
+    def of_namespace(self, namespace: str) -> list[str]:
+        """The names of a namespace's tables, sorted; errors as for `load_table`."""
+        from puffin.tables.iceberg.sdk import list_tables
+
+        return list_tables(self._opened(), namespace)
+
+    def _opened(self) -> Catalog:
+        with self._opening:
+            return self._catalog
+
+    @functools.cached_property
+    def _catalog(self) -> Catalog:
+        if self._name is None:
+            raise UsageError("namespaces need a catalog: name it with --catalog")
+        from puffin.tables.iceberg.sdk import open_catalog
+
+        return open_catalog(self._name, self._properties)
 
 
 def _table_at(location: str) -> Table:
@@ -49,11 +132,11 @@ def _table_at(location: str) -> Table:
         raise TableNotFound(f"{location}: no such file or directory")
     if _is_file(store, location):
         return IcebergMetadataFile(location)
-    if store.exists(join(location, "_delta_log")):
+    if store.exists(join(location, _DELTA_LOG)):
         from puffin.tables.delta.directory import DeltaDirectory
 
         return DeltaDirectory(location)
-    if not store.list(join(location, "metadata")):
+    if not store.list(join(location, _METADATA)):
         raise TableNotFound(f"{location}: expected a table: _delta_log or metadata in it, found neither")
     return IcebergDirectory(location)
 
@@ -66,14 +149,15 @@ def _is_file(store: Store, location: str) -> bool:
     return True
 
 
-def _catalog_table(identifier: str, name: str, properties: Mapping[str, str]) -> Table:
-    if "." not in identifier:
-        raise UsageError(f"{identifier}: expected namespace.table, since a catalog is named")
+def _holds_metadata(store: Store, directory: str) -> bool:
+    return any(".metadata.json" in file.name for file in store.list(directory))
+
+
+def _catalog_table(identifier: str, name: str, catalog: Any) -> Table:
     from puffin.tables.iceberg.rest import IcebergRestTable
-    from puffin.tables.iceberg.sdk import catalog_kind, open_catalog
+    from puffin.tables.iceberg.sdk import catalog_kind
     from puffin.tables.iceberg.sql import IcebergSqlTable
 
-    catalog: Any = open_catalog(name, properties)
     kind = catalog_kind(catalog)
     if kind == "sql":
         return IcebergSqlTable(catalog, identifier)

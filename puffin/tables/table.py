@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from puffin.storage import Store
 from puffin.tables.base import (
+    Column,
     PartitionStatisticsEntry,
     Snapshot,
     SnapshotSelector,
     StatisticsEntry,
     TableState,
 )
+from puffin.tables.blob_properties import ColumnSummary
 from puffin.tables.changes import Changes
 from puffin.tables.scan_task import FileScanTask, ScanContext
 
@@ -43,6 +45,18 @@ class Committer(Protocol):
 
         Raises:
             SnapshotNotFound: There is no such snapshot, which other formats find out when the state is asked.
+        """
+        ...
+
+    def refresh(self, state: TableState, selector: SnapshotSelector = CURRENT) -> TableState:
+        """
+        The table as it is now, for less than loading it where nothing was committed since.
+
+        Returns:
+            ``state`` itself, if it is that and can be asked about the snapshot.
+
+        Raises:
+            PuffinError: As for `load`.
         """
         ...
 
@@ -98,6 +112,19 @@ class FileSource(Protocol):
             UnsupportedTableError: A file is of a kind or format that this version does not read; names the file.
             CorruptMetadataError: The metadata cannot be understood, or contradicts itself.
             FileNotFound, StorageError: A metadata file is not there, or the storage failed.
+        """
+        ...
+
+    def column_summaries(
+        self, state: TableState, snapshot: Snapshot, columns: Sequence[Column]
+    ) -> Mapping[int, ColumnSummary]:
+        """
+        What the metadata of the snapshot's data files tells of columns, by field id: counts and bounds, no sizes.
+
+        What is not known of every row is None; with a delete file that applies, little is.
+
+        Raises:
+            PuffinError: As for `plan`.
         """
         ...
 

@@ -6,6 +6,8 @@ import pytest
 
 COLUMN_KEYS = [
     *("column", "field-id", "type", "ndv", "lower", "upper", "exact", "stats-snapshot-id", "source"),
+    *("row-count", "null-count", "nan-count", "min", "max", "avg-bytes"),
+    *("snapshots-behind", "records-added", "records-deleted"),
 ]
 
 
@@ -49,6 +51,13 @@ def test_a_person_gets_a_table(puffin, table):
     assert "no statistics" in run.text
 
 
+def test_a_person_is_shown_what_manifests_tell_and_how_old_statistics_are(puffin, golden_tables):
+    run = puffin("ndv", golden_tables / "t_dv_v3", "id", "--manifests")
+    _, head, row = run.text.splitlines()
+    assert head.split()[-4:] == ["rows", "nulls", "min", "max"]
+    assert ["8,228", "-", "0", "11999"] in [row.split()[at : at + 4] for at in range(len(row.split()))]
+
+
 @pytest.mark.parametrize(
     ("args", "code", "says"),
     [
@@ -58,7 +67,7 @@ def test_a_person_gets_a_table(puffin, table):
         (("{table}", "--ref", "absent"), 1, "no branch or tag 'absent'; it has main"),
         (("{table}", "--as-of", "2001-01-01T00:00:00Z"), 1, "no snapshot as old as 2001-01-01T00:00:00+00:00"),
         (("{table}/absent",), 1, "no such file or directory"),
-        (("{table}/data",), 1, "expected a metadata directory"),
+        (("{table}/data",), 1, "expected a table: _delta_log or metadata in it"),
         (("db.t", "--catalog", "absent"), 1, "catalog 'absent' cannot be used"),
         (("{table}", "--catalog-property", "a=b"), 2, "name it with --catalog"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,9 @@ class LookedUpTable:
 
     def load(self, selector: SnapshotSelector | None = None) -> TableState:  # noqa: ARG002
         return parse_state(self.document, "v1.metadata.json")
+
+    def refresh(self, state: TableState, selector: SnapshotSelector | None = None) -> TableState:  # noqa: ARG002
+        return state
 
     def store(self, uri: str) -> CountingStore:  # noqa: ARG002
         return self.files
@@ -178,3 +182,52 @@ def table_of_document() -> Callable[[Mapping[str, Any]], LookedUpTable]:
 def table_of(table_document: Callable[..., dict[str, Any]]) -> Callable[..., LookedUpTable]:
     """Makes a table with these statistics; other keywords are those of ``table_document``."""
     return lambda *entries, **options: LookedUpTable(table_document("s3://b/t", statistics=entries, **options))
+
+
+class TableDirectory:
+    """A file-system table whose versions are written as told."""
+
+    def __init__(self, root: Path, document: Callable[..., dict[str, Any]]) -> None:
+        self.root = root
+        self._document = document
+        self.version = 0
+        (root / "metadata").mkdir(parents=True)
+
+    def __str__(self) -> str:
+        return str(self.root)
+
+    def commit(self, *entries: Mapping[str, Any], **options: Any) -> None:
+        """The next version, with these statistics; keywords are those of ``table_document``."""
+        self.version += 1
+        data = json.dumps(self._document(self.root, statistics=entries, **options))
+        hint, new = self.root / "metadata" / "version-hint.text", self.root / "metadata" / "new"
+        new.write_text(data)
+        new.replace(self.root / "metadata" / f"v{self.version}.metadata.json")
+        new.write_text(str(self.version))
+        new.replace(hint)
+
+
+@pytest.fixture
+def directory(tmp_path: Path, table_document: Callable[..., dict[str, Any]]) -> Callable[..., TableDirectory]:
+    """Makes a file-system table by its name, with these statistics; keywords are those of ``table_document``."""
+
+    def make(name: str, *entries: Mapping[str, Any], **options: Any) -> TableDirectory:
+        table = TableDirectory(tmp_path / name, table_document)
+        table.commit(*entries, **options)
+        return table
+
+    return make
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the local files that are opened to be read, as they are opened."""
+    names: list[str] = []
+    open_source = LocalStore.open_source
+
+    def counted(store: LocalStore, uri: str) -> FileSource:
+        names.append(uri.rpartition("/")[2])
+        return open_source(store, uri)
+
+    monkeypatch.setattr(LocalStore, "open_source", counted)
+    return names

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import puffin
 from puffin.errors import PuffinError
 from puffin.format import PuffinReader
-from puffin.lookup import lookup
+from puffin.lookup import lookup, stored
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.blob_properties import from_properties
 from puffin.tables.commit import commit_statistics
@@ -78,6 +78,10 @@ def test_our_own_statistics_have_the_sketchs_bounds(tmp_path, table_document, dr
         "exact": column["exact"],
         "stats-snapshot-id": 10,
         "source": "snapshot",
+        **dict.fromkeys(("row-count", "null-count", "nan-count", "min", "max", "avg-bytes")),
+        "snapshots-behind": 0,
+        "records-added": 0,
+        "records-deleted": 0,
     }
 
 
@@ -123,6 +127,27 @@ def test_tables_that_spark_analyzed_are_looked_up(golden_tables):
 # --- from the file ------------------------------------------------------------------------------------------------
 
 
+def test_a_sketch_without_an_ndv_costs_one_read_of_a_small_file(table_of, sketched):
+    table = table_of(sketched(10, {1: 3000, 2: 3000, 3: 3000}))
+    assert ndvs(table, "a", "b") == [3000, 3000]
+    assert len(table.files.reads) == len(table.files.opened) == 1
+
+
+@pytest.mark.parametrize("size", [-1, 0, 20, 2**20, 2**62])
+def test_a_file_of_another_size_than_the_metadata_says_is_missing_with_a_reason(table_of, sketched, size):
+    entry = {**sketched(10, {1: 5}), "file-size-in-bytes": size}
+    answer = one(table_of(entry))
+    assert answer.source == "missing"
+    assert entry["statistics-path"] in answer.to_json()["reason"]
+
+
+@pytest.fixture
+def no_small_files(monkeypatch):
+    """Makes every statistics file one that is too large to be read whole."""
+    monkeypatch.setattr(stored, "SMALL_FILE", -1)
+
+
+@pytest.mark.usefixtures("no_small_files")
 def test_a_sketch_without_an_ndv_costs_one_read_for_the_footer_and_one_for_itself(table_of, sketched):
     table = table_of(sketched(10, {1: 3000, 2: 3000, 3: 3000}))
     assert one(table, "b").ndv == 3000
@@ -133,6 +158,7 @@ def test_a_sketch_without_an_ndv_costs_one_read_for_the_footer_and_one_for_itsel
     assert len(table.files.opened) == 1
 
 
+@pytest.mark.usefixtures("no_small_files")
 def test_sketches_that_lie_together_are_read_together(table_of, sketched):
     table = table_of(sketched(10, {1: 3000, 2: 2000, 3: 1000}))
     assert ndvs(table) == [3000, 2000, 1000]
@@ -140,12 +166,13 @@ def test_sketches_that_lie_together_are_read_together(table_of, sketched):
     assert len(table.files.opened) == 1
 
 
+@pytest.mark.usefixtures("no_small_files")
 def test_sketches_of_columns_that_were_not_asked_for_are_not_read(table_of, sketched):
     table = table_of(sketched(10, {1: 3000, 2: 3000, 3: 3000}))
     assert ndvs(table, "a") == [3000]
     (_, (offset, length)) = table.files.reads
-    stored = PuffinReader(Path(table.document["statistics"][0]["statistics-path"]).read_bytes()).file_metadata.blobs[0]
-    assert (offset, length) == (stored.offset, stored.length)
+    blob = PuffinReader(Path(table.document["statistics"][0]["statistics-path"]).read_bytes()).file_metadata.blobs[0]
+    assert (offset, length) == (blob.offset, blob.length)
 
 
 def test_a_sketch_that_was_read_has_nominal_bounds(table_of, sketched):

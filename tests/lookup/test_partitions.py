@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from puffin.format import PARTITION_SKETCHES_V1, PuffinReader
-from puffin.lookup import PartitionMatch, lookup
+from puffin.lookup import PartitionMatch, lookup, stored
 from puffin.tables.base import SnapshotSelector
 
 CURRENT = SnapshotSelector()
@@ -44,6 +44,10 @@ def test_one_partition(table, by_partition):
                 "exact": True,
                 "stats-snapshot-id": 10,
                 "source": "snapshot",
+                **dict.fromkeys(("row-count", "null-count", "nan-count", "min", "max", "avg-bytes")),
+                "snapshots-behind": 0,
+                "records-added": 0,
+                "records-deleted": 0,
             }
         ],
     }
@@ -133,7 +137,8 @@ def test_old_statistics_can_be_refused(table, by_partition):
     assert asked(looked_up, partitions=["b=1"], max_staleness=1).columns[0].source == "missing"
 
 
-def test_several_columns_cost_one_read_for_the_footer_and_one_for_all_of_them(table, by_partition):
+def test_several_columns_cost_one_read_for_the_footer_and_one_for_all_of_them(table, by_partition, monkeypatch):
+    monkeypatch.setattr(stored, "SMALL_FILE", -1)
     looked_up = table(by_partition(10, {1: VALUES, 2: VALUES, 3: VALUES}))
     assert [c.ndv for c in asked(looked_up, "a", "c", partitions=["b=1"]).columns] == [10, 10]
     assert (len(looked_up.files.opened), len(looked_up.files.reads)) == (1, 2)

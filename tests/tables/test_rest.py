@@ -255,3 +255,14 @@ def test_a_conflict_that_never_ends_takes_the_file_with_it(server, commit, files
         commit()
     assert len(server.commits) == 5
     assert files() == []
+
+
+# --- whether anything was committed -------------------------------------------------------------------------------
+
+
+def test_the_state_stays_while_the_server_names_the_same_metadata(server, open_table):
+    table = open_table()
+    state = table.load()
+    assert table.refresh(state) is state
+    server.change(properties={"changed": "yes"})
+    assert table.refresh(state).properties["changed"] == "yes"

@@ -196,6 +196,17 @@ def read_actions(data: bytes, where: str) -> Iterator[Action]:
             raise UnsupportedTableError(f"{where}: line {number}: {exc}") from exc
 
 
+def read_file_statistics(data: bytes, where: str) -> Iterator[tuple[FileKey, str]]:
+    """The statistics of each added file that has any, which are JSON in a string; errors as `parse_commit`."""
+    for number, line in enumerate(filter(bytes.strip, io.BytesIO(data)), 1):
+        try:
+            fields = _json_object(line).get("add")
+            if isinstance(fields, dict) and isinstance(fields.get("stats"), str):
+                yield _add(fields).key, fields["stats"]
+        except (TypeError, ValueError) as exc:
+            raise CorruptMetadataError(f"{where}: line {number}: {exc}") from exc
+
+
 def metadata_action(fields: Mapping[str, Any]) -> Metadata:
     """
     A ``metaData`` action.

@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from puffin.tables.delta.actions import (
     Action,
     AddFile,
     DeletionVectorDescriptor,
+    FileKey,
     Metadata,
     Protocol,
     Sidecar,
@@ -33,6 +34,7 @@ from puffin.tables.delta.actions import (
     num_records,
     protocol_action,
     read_actions,
+    read_file_statistics,
     sidecar_action,
 )
 from puffin.tables.delta.log_files import Checkpoint
@@ -44,8 +46,12 @@ _BATCH_ROWS = 64 * 1024
 # may stand in either of two places.
 _FILE_FIELDS = ("path", "partitionValues", "size", "dataChange", "deletionVector", "stats", "stats_parsed.numRecords")
 _FILE_COLUMNS = tuple(f"add.{field}" for field in _FILE_FIELDS)
+_STATISTICS_COLUMNS = ("add.path", "add.deletionVector", "add.stats")
 _METADATA_FIELDS = ("id", "format.provider", "schemaString", "partitionColumns", "configuration")
 _OTHER_COLUMNS = (*(f"metaData.{field}" for field in _METADATA_FIELDS), "protocol", "sidecar")
+
+_Item = TypeVar("_Item")
+_ReadBatch: TypeAlias = Callable[[pa.RecordBatch], Iterable[_Item]]
 
 _NO_VALUES: Mapping[str, str | None] = {}
 
@@ -86,7 +92,8 @@ def read_checkpoint(checkpoint: Checkpoint, directory: str, store: Store, *, wit
         if part.name.endswith(".json"):
             found += read_actions(store.read(part.uri), part.uri)
         else:
-            found += _read_parquet(part.uri, store, (*_OTHER_COLUMNS, *_FILE_COLUMNS) if with_files else _OTHER_COLUMNS)
+            columns = (*_OTHER_COLUMNS, *_FILE_COLUMNS) if with_files else _OTHER_COLUMNS
+            found += _read_parquet(part.uri, store, columns, _actions)
     protocol = next((action for action in found if isinstance(action, Protocol)), None)
     metadata = next((action for action in found if isinstance(action, Metadata)), None)
     where = checkpoint.parts[0].uri
@@ -95,28 +102,56 @@ def read_checkpoint(checkpoint: Checkpoint, directory: str, store: Store, *, wit
     if not with_files:
         return CheckpointContent(protocol, metadata, ())
     for sidecar in [action for action in found if isinstance(action, Sidecar)]:
-        found += _read_sidecar(sidecar, directory, store, where)
+        found += _read_sidecar(sidecar, directory, store, where, _FILE_COLUMNS, _actions)
     return CheckpointContent(protocol, metadata, [action for action in found if isinstance(action, AddFile)])
 
 
-def _read_sidecar(sidecar: Sidecar, directory: str, store: Store, where: str) -> list[Action]:
+def read_checkpoint_statistics(checkpoint: Checkpoint, directory: str, store: Store) -> dict[FileKey, str]:
+    """
+    The statistics of each live file that has any, which are JSON in a string.
+
+    Args:
+        directory: The URI of the log.
+
+    Raises:
+        PuffinError: As for `read_checkpoint`.
+    """
+    found: dict[FileKey, str] = {}
+    sidecars: list[tuple[Sidecar, str]] = []
+    for part in checkpoint.parts:
+        if part.name.endswith(".json"):
+            data = store.read(part.uri)
+            found.update(read_file_statistics(data, part.uri))
+            actions: Iterable[Action] = read_actions(data, part.uri)
+        else:
+            found.update(_read_parquet(part.uri, store, _STATISTICS_COLUMNS, _file_statistics))
+            actions = _read_parquet(part.uri, store, ("sidecar",), _actions)
+        sidecars += ((action, part.uri) for action in actions if isinstance(action, Sidecar))
+    for sidecar, where in sidecars:
+        found.update(_read_sidecar(sidecar, directory, store, where, _STATISTICS_COLUMNS, _file_statistics))
+    return found
+
+
+def _read_sidecar(
+    sidecar: Sidecar, directory: str, store: Store, where: str, columns: Sequence[str], read: _ReadBatch[_Item]
+) -> list[_Item]:
     # It is always in the log's own directory, even if the path is one from before the table was moved.
     name = unquote(sidecar.path).rpartition("/")[2]
     try:
-        return _read_parquet(join(directory, _SIDECARS, name), store, _FILE_COLUMNS)
+        return _read_parquet(join(directory, _SIDECARS, name), store, columns, read)
     except FileNotFound as exc:
         raise FileNotFound(f"{where}: a sidecar of the checkpoint is missing: {exc}") from exc
 
 
-def _read_parquet(uri: str, store: Store, columns: Sequence[str]) -> list[Action]:
-    actions: list[Action] = []
+def _read_parquet(uri: str, store: Store, columns: Sequence[str], read: _ReadBatch[_Item]) -> list[_Item]:
+    found: list[_Item] = []
     with store.open_input(uri) as source, _told_of(uri):
         parquet = pq.ParquetFile(source, pre_buffer=True)
         _check_structs(parquet.schema_arrow, columns)
         for group in range(parquet.num_row_groups):
             for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=[group], columns=columns):
-                actions += _actions(batch)
-    return actions
+                found += read(batch)
+    return found
 
 
 def _actions(batch: pa.RecordBatch) -> Iterator[Action]:
@@ -125,6 +160,19 @@ def _actions(batch: pa.RecordBatch) -> Iterator[Action]:
             rows = batch.column(name).drop_null()
             if len(rows):
                 yield from read(rows)
+
+
+def _file_statistics(batch: pa.RecordBatch) -> Iterator[tuple[FileKey, str]]:
+    rows = batch.column("add").drop_null() if "add" in batch.schema.names else ()
+    if len(rows):
+        for path, vector, stats in zip(
+            _required(rows, "path", pa.string()),
+            _deletion_vectors(rows),
+            _optional(rows, "stats", pa.string()),
+            strict=True,
+        ):
+            if stats is not None:
+                yield (path, None if vector is None else vector.unique_id), stats
 
 
 def _check_structs(schema: pa.Schema, columns: Iterable[str]) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from puffin.errors import PuffinError, UnsupportedTableError
 from puffin.storage import Store, local_path, store_for
-from puffin.tables.base import Snapshot, SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.blob_properties import ColumnSummary
 from puffin.tables.changes import Changes
 from puffin.tables.delta.log import DeltaLog
 from puffin.tables.delta.log_entry import append_note
@@ -81,9 +82,16 @@ class DeltaDirectory:
             entries,
             known_ids=known_ids,
             stored=stored,
-            settle=selector.snapshot_id is None,
-            as_of_ms=selector.as_of_ms,
+            selector=selector,
         )
+
+    def refresh(self, state: TableState, selector: SnapshotSelector = CURRENT) -> TableState:
+        """The table as it is now: ``state``, if log and statistics are as they were then; errors as for `load`."""
+        delta = _delta(state)
+        is_current = (
+            selector == delta.selector and delta.segment.is_newest() and self._statistics.listing() == delta.stored
+        )
+        return state if is_current else self.load(selector)
 
     def store(self, uri: str) -> Store:
         """The store that holds one of the table's files."""
@@ -108,6 +116,17 @@ class DeltaDirectory:
         from puffin.tables.delta.plan import plan_version
 
         return plan_version(_delta(state))
+
+    def column_summaries(
+        self,
+        state: TableState,
+        snapshot: Snapshot,  # noqa: ARG002 - it is the state's
+        columns: Sequence[Column],
+    ) -> Mapping[int, ColumnSummary]:
+        """What the statistics of the live files tell of columns, by field id."""
+        from puffin.tables.delta.file_statistics import column_summaries
+
+        return column_summaries(_delta(state), columns)
 
     def changes(self, state: TableState, base: Snapshot, target: Snapshot) -> Changes:
         """The whole data files to read for the rows that came after ``base`` and those that are gone in ``target``."""

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from puffin.errors import CorruptMetadataError, FileNotFound, SnapshotNotFound, UnsupportedError
-from puffin.storage import FileInfo, Store
-from puffin.tables.delta.actions import AddFile, Commit, FileKey, Metadata, Protocol, parse_commit
-from puffin.tables.delta.checkpoints import CheckpointContent, read_checkpoint
+from puffin.storage import FileInfo, Store, join
+from puffin.tables.delta.actions import AddFile, Commit, FileKey, Metadata, Protocol, parse_commit, read_file_statistics
+from puffin.tables.delta.checkpoints import CheckpointContent, read_checkpoint, read_checkpoint_statistics
 from puffin.tables.delta.log_files import Checkpoint, LogFiles, list_log
 from puffin.tables.delta.protocol import in_commit_timestamps_enabled
 
@@ -95,6 +95,18 @@ class LogSegment:
         """The segment of another version in the same listing; errors as `DeltaLog.segment`."""
         return LogSegment(self._files, version, self._store, self._entries)
 
+    def is_newest(self) -> bool:
+        """Whether nothing was committed since the log was listed, and the table is not one made anew in its place."""
+        newest = self._files.commits.get(self.newest_version)
+        if newest is None:
+            return False  # a checkpoint is all that is left of it
+        try:
+            is_there = self._store.info(newest.uri) == newest
+        except FileNotFound:
+            return False
+        following = join(self._files.directory, f"{self.newest_version + 1:020d}.json")
+        return is_there and not self._store.exists(following)
+
     def protocol_and_metadata(self) -> tuple[Protocol, Metadata]:
         """What the table is at this version, read once; of a checkpoint no more is read than it takes."""
         return self._described
@@ -108,6 +120,15 @@ class LogSegment:
                 live.pop(file.key, None)
             live.update((file.key, file) for file in commit.adds)
         return list(live.values())
+
+    def file_statistics(self) -> dict[FileKey, str]:
+        """The statistics of files as the log has them, of live ones and of others: JSON in a string."""
+        start, _ = self._start(with_files=False)
+        found = read_checkpoint_statistics(start, self._files.directory, self._store)
+        for version in range(start.version + 1, self.version + 1):
+            uri = self._file(version).uri
+            found.update(read_file_statistics(self._store.read(uri), uri))
+        return found
 
     def commit(self, version: int) -> Commit:
         """The log entry of a version; SnapshotNotFound if it has been cleaned up, or never was."""

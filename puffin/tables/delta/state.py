@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from puffin.errors import ConflictError
-from puffin.tables.base import NOTHING, REPLACE, Column, Snapshot, StatisticsEntry, TableState
+from puffin.tables.base import NOTHING, REPLACE, Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.delta.actions import Commit, Metadata, Protocol
+from puffin.tables.delta.changed_records import ChangedRecords
 from puffin.tables.delta.log import LogSegment
 from puffin.tables.delta.schema import FieldPath, TableSchema
 from puffin.tables.delta.statistics_files import Listing
@@ -34,6 +35,7 @@ class DeltaState(TableState):
         delta_schema: The schema with the ids that its columns have, and those they were given just now.
         known_ids: The ids that columns had been given before.
         stored: The statistics directory as it was.
+        selector: What was asked for.
     """
 
     segment: LogSegment
@@ -42,6 +44,7 @@ class DeltaState(TableState):
     delta_schema: TableSchema
     known_ids: Mapping[FieldPath, int]
     stored: Listing
+    selector: SnapshotSelector
 
     def still_has(self, column: Column) -> bool:
         """Always: the schema of a version stays what it is, and the ids in it do once they are kept."""
@@ -63,16 +66,15 @@ def describe(
     *,
     known_ids: Mapping[FieldPath, int],
     stored: Listing,
-    settle: bool,
-    as_of_ms: int | None = None,
+    selector: SnapshotSelector,
 ) -> DeltaState:
     """
     The state of a table at the version of a segment.
 
     Args:
         entries: Statistics of this and earlier versions, the nearest first; read as far as they say something new.
-        settle: Whether the current snapshot is the version without the notes at its end, or the version itself.
-        as_of_ms: The time in milliseconds since the epoch at which the version is asked for, if it was.
+        selector: What the version was found by. If by its id, it is the current snapshot itself; else, the version
+            without the notes at its end is.
 
     Raises:
         CorruptMetadataError: A log entry or the schema cannot be understood.
@@ -82,7 +84,7 @@ def describe(
     statistics = _nearest(entries, columns)
     snapshots = {snapshot.snapshot_id: snapshot for snapshot in _versions(segment, statistics)}
     current = snapshots[segment.version]
-    while settle and current.is_note and current.parent_id is not None:
+    while selector.snapshot_id is None and current.is_note and current.parent_id is not None:
         current = snapshots[current.parent_id]
     return DeltaState(
         format="delta",
@@ -96,7 +98,7 @@ def describe(
         snapshots=snapshots,
         current_snapshot_id=current.snapshot_id,
         refs={},
-        history=() if as_of_ms is None else ((as_of_ms, current.snapshot_id),),
+        history=() if selector.as_of_ms is None else ((selector.as_of_ms, current.snapshot_id),),
         statistics=statistics,
         segment=segment,
         protocol=protocol,
@@ -104,6 +106,7 @@ def describe(
         delta_schema=schema,
         known_ids=known_ids,
         stored=stored,
+        selector=selector,
     )
 
 
@@ -150,6 +153,7 @@ def _versions(segment: LogSegment, statistics: Mapping[int, StatisticsEntry]) ->
         if version < oldest:
             commits |= segment.commits_left([version])
         commit = commits.get(version)  # if it has been cleaned up, what it did is not known
+        changed = ChangedRecords() if commit is None else ChangedRecords.of(commit)
         is_last = version <= oldest and not (commit is not None and commit.is_note)
         yield Snapshot(
             snapshot_id=version,
@@ -157,6 +161,8 @@ def _versions(segment: LogSegment, statistics: Mapping[int, StatisticsEntry]) ->
             sequence_number=version,
             timestamp_ms=segment.timestamp_ms(version) if commit is not None else 0,
             operation=None if commit is None else _operation(commit),
+            added_records=changed.added,
+            deleted_records=changed.deleted,
         )
         if is_last:
             return

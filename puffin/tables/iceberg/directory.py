@@ -13,9 +13,9 @@ import re
 import time
 
 from puffin.errors import ConflictError, FileNotFound, PuffinError, TableNotFound, UnsupportedTableError
-from puffin.storage import join, local_path, store_for
+from puffin.storage import FileInfo, join, local_path, store_for
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
-from puffin.tables.iceberg.file import read_current_state
+from puffin.tables.iceberg.file import read_current_state, read_state
 from puffin.tables.iceberg.metadata import encode_document
 from puffin.tables.iceberg.patch import with_statistics
 from puffin.tables.iceberg.table import IcebergTable
@@ -55,7 +55,11 @@ class IcebergDirectory(IcebergTable):
             TableNotFound: There is no metadata file.
             CorruptMetadataError, UnsupportedTableError: It is not metadata that this version understands.
         """
-        return read_current_state(self._current, lambda _: self._files)
+        return read_current_state(self._current, self._read)
+
+    def refresh(self, state: TableState, selector: SnapshotSelector = CURRENT) -> TableState:
+        """The table as it is now: ``state``, if its version is the newest and no other file; errors as for `load`."""
+        return state if self._current() == state.metadata_file else self.load(selector)
 
     def check_committable(self, state: TableState) -> None:
         """Refuse, with UnsupportedTableError, a table that belongs to a catalog, and the copy of a table."""
@@ -89,14 +93,16 @@ class IcebergDirectory(IcebergTable):
             delete_quietly(location, store_for)
         return base
 
-    def _current(self) -> str:
+    def _read(self, file: FileInfo) -> TableState:
+        return dataclasses.replace(read_state(file.uri, self._files), metadata_file=file)
+
+    def _current(self) -> FileInfo:
         hint = self._hint()
         if numbered := _HINTED_VERSION.fullmatch(hint):
             return self._newest_from(int(numbered[1])) or self._newest_listed()
         name = hint if hint.endswith(_EXTENSIONS) else f"{hint}{_EXTENSIONS[0]}"
-        if _CATALOG_VERSION.fullmatch(name) and self._files.exists(join(self._metadata, name)):
-            return join(self._metadata, name)
-        return self._newest_listed()
+        named = self._info(name) if _CATALOG_VERSION.fullmatch(name) else None
+        return named or self._newest_listed()
 
     def _hint(self) -> str:
         try:
@@ -104,22 +110,28 @@ class IcebergDirectory(IcebergTable):
         except (FileNotFound, UnicodeDecodeError):
             return ""
 
-    def _newest_from(self, version: int) -> str | None:
+    def _newest_from(self, version: int) -> FileInfo | None:
         newest = None
         while (found := self._existing(version)) is not None:
             newest, version = found, version + 1
         return newest
 
-    def _existing(self, version: int) -> str | None:
-        locations = (join(self._metadata, f"v{version}{extension}") for extension in _EXTENSIONS)
-        return next((location for location in locations if self._files.exists(location)), None)
+    def _existing(self, version: int) -> FileInfo | None:
+        files = (self._info(f"v{version}{extension}") for extension in _EXTENSIONS)
+        return next((file for file in files if file is not None), None)
 
-    def _newest_listed(self) -> str:
-        found: list[tuple[bool, int, float, str]] = []
+    def _info(self, name: str) -> FileInfo | None:
+        try:
+            return self._files.info(join(self._metadata, name))
+        except FileNotFound:
+            return None
+
+    def _newest_listed(self) -> FileInfo:
+        found: list[tuple[bool, int, float, str, FileInfo]] = []
         for file in self._files.list(self._metadata):
             for own, pattern in ((True, _OWN_VERSION), (False, _CATALOG_VERSION)):
                 if match := pattern.fullmatch(file.name):
-                    found.append((own, int(match[1]), file.mtime.timestamp() if file.mtime else 0.0, file.uri))
+                    found.append((own, int(match[1]), file.mtime.timestamp() if file.mtime else 0.0, file.uri, file))
         if not found:
             raise TableNotFound(f"{self.name}: no Iceberg metadata file in {self._metadata}")
         return max(found)[-1]

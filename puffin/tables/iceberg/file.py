@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from puffin.errors import FileNotFound, UsageError
 from puffin.storage import Store
@@ -11,6 +11,8 @@ from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.iceberg.metadata import decode_document, parse_state
 from puffin.tables.iceberg.table import IcebergTable
 from puffin.tables.table import CURRENT
+
+_Place = TypeVar("_Place")
 
 
 class IcebergMetadataFile(IcebergTable):
@@ -35,6 +37,10 @@ class IcebergMetadataFile(IcebergTable):
         """
         return read_state(self.name, self.store(self.name))
 
+    def refresh(self, state: TableState, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002
+        """The same: a metadata file never changes."""
+        return state
+
     def check_committable(self, state: TableState) -> NoReturn:  # noqa: ARG002 - refused whatever it is
         """Refuse, with UsageError: a metadata file is one version, and a table has to be named to get a next one."""
         raise UsageError(f"{self.name}: a metadata file cannot be committed to: name the table, or use --no-commit")
@@ -55,17 +61,18 @@ def read_state(location: str, store: Store) -> TableState:
     return parse_state(decode_document(store.read(location), location), location)
 
 
-def read_current_state(locate: Callable[[], str], store_for: Callable[[str], Store]) -> TableState:
+def read_current_state(locate: Callable[[], _Place], read: Callable[[_Place], TableState]) -> TableState:
     """
     The table as its current metadata file has it, though writers may replace and delete that file meanwhile.
 
     Args:
         locate: Finds out which file is the current one.
+        read: Reads it.
     """
     location = locate()
     while True:
         try:
-            return read_state(location, store_for(location))
+            return read(location)
         except FileNotFound:
             missing, location = location, locate()
             if location == missing:

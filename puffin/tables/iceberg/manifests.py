@@ -25,17 +25,20 @@ _REFERENCED_DATA_FILE, _CONTENT_OFFSET, _CONTENT_SIZE = 143, 144, 145
 _STATUS, _SEQUENCE_NUMBER, _DATA_FILE = 0, 3, 2
 # Maps by column, each with the ids of its keys and values.
 _METRICS = _VALUE_COUNTS, _NULL_VALUE_COUNTS, _LOWER_BOUNDS, _UPPER_BOUNDS = 109, 110, 125, 128
+_NAN_VALUE_COUNTS = 137
 _KEY_AND_VALUE = {
     _VALUE_COUNTS: (119, 120),
     _NULL_VALUE_COUNTS: (121, 122),
     _LOWER_BOUNDS: (126, 127),
     _UPPER_BOUNDS: (129, 130),
+    _NAN_VALUE_COUNTS: (138, 139),
 }
 _BASIC = (_CONTENT, _FILE_PATH, _FILE_FORMAT, _PARTITION, _RECORD_COUNT, _FILE_SIZE, _KEY_METADATA, _SPLIT_OFFSETS)
 _OF_DELETES = (_EQUALITY_IDS, _REFERENCED_DATA_FILE, _CONTENT_OFFSET, _CONTENT_SIZE)
 _ENTRY = {_STATUS: None, _SEQUENCE_NUMBER: None}
 _DATA_ENTRY = {**_ENTRY, _DATA_FILE: dict.fromkeys(_BASIC)}
 _DATA_ENTRY_WITH_METRICS = {**_ENTRY, _DATA_FILE: dict.fromkeys((*_BASIC, *_METRICS))}
+_DATA_ENTRY_WITH_NAN_COUNTS = {**_ENTRY, _DATA_FILE: dict.fromkeys((*_BASIC, *_METRICS, _NAN_VALUE_COUNTS))}
 _DELETE_ENTRY = {**_ENTRY, _DATA_FILE: dict.fromkeys((*_BASIC, *_METRICS, *_OF_DELETES))}
 
 _ADDED, _DELETED = 1, 2
@@ -51,12 +54,14 @@ class ColumnMetrics:
         value_count: Of all values, nulls included.
         lower_bound: In the binary form of appendix D, under the type that the column had then.
         upper_bound: Likewise.
+        nan_value_count: Only if it was asked for.
     """
 
     value_count: int | None
     null_value_count: int | None
     lower_bound: bytes | None
     upper_bound: bytes | None
+    nan_value_count: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +76,7 @@ class LiveFile:
         referenced_data_file: The one data file that a delete file is about, if that is known.
         encrypted: Whether the file has key metadata.
         equality_ids: The columns that an equality delete file compares by.
-        metrics: By field id, of those columns; of a data file, of the columns that any equality delete file compares
-            by, as far as they were asked for.
+        metrics: By field id, of those columns; of a data file, of the columns for which they were asked for.
     """
 
     content: str
@@ -109,32 +113,38 @@ def live_files(manifest_list: str, store_for: Callable[[str], Store]) -> Iterato
 
 
 def live_files_of(
-    manifest: ManifestFile, store_for: Callable[[str], Store], delete_columns: Collection[int] = ()
+    manifest: ManifestFile,
+    store_for: Callable[[str], Store],
+    metrics_of: Collection[int] = (),
+    *,
+    nan_counts: bool = False,
 ) -> Iterator[LiveFile]:
     """
     The live files of one manifest, in its order; the errors are those of `live_files`.
 
     Args:
-        delete_columns: Of which columns data files are to have metrics, by field id.
+        metrics_of: Of which columns data files are to have metrics, by field id.
+        nan_counts: Whether these are to have the number of NaN values too.
     """
     path = manifest.manifest_path
     if manifest.encrypted:
         raise UnsupportedTableError(f"{path}: expected an unencrypted manifest, found key metadata")
     # Metrics cost more than all else of a manifest: they are read only if somebody asks for some.
-    of_data = _DATA_ENTRY_WITH_METRICS if delete_columns else _DATA_ENTRY
+    with_metrics = _DATA_ENTRY_WITH_NAN_COUNTS if nan_counts else _DATA_ENTRY_WITH_METRICS
+    of_data = with_metrics if metrics_of else _DATA_ENTRY
     entries = 0
     for entry in read_records(store_for(path).read(path), _DELETE_ENTRY if manifest.of_deletes else of_data, path):
         entries += 1
         try:
             if entry[_STATUS] != _DELETED:
-                yield _live_file(entry, manifest, delete_columns)
+                yield _live_file(entry, manifest, metrics_of)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as exc:
             raise CorruptMetadataError(f"{path}: not an Iceberg manifest: entry {entries}: {exc!r}") from exc
     if manifest.entries not in (None, entries):
         raise CorruptMetadataError(f"{path}: expected {manifest.entries} entries, found {entries}")
 
 
-def _live_file(entry: Mapping[int, Any], manifest: ManifestFile, delete_columns: Collection[int]) -> LiveFile:
+def _live_file(entry: Mapping[int, Any], manifest: ManifestFile, metrics_of: Collection[int]) -> LiveFile:
     file = entry[_DATA_FILE]
     sequence_number = _optional(entry, _SEQUENCE_NUMBER, int)
     if sequence_number is None:  # inherited by added files; version 1 has none at all
@@ -155,12 +165,12 @@ def _live_file(entry: Mapping[int, Any], manifest: ManifestFile, delete_columns:
         content_size_in_bytes=_optional(file, _CONTENT_SIZE, int),
         encrypted=file.get(_KEY_METADATA) is not None,
         equality_ids=equality_ids,
-        metrics=_metrics(file, equality_ids or delete_columns),
+        metrics=_metrics(file, equality_ids or metrics_of),
     )
 
 
 def _metrics(file: Mapping[int, Any], field_ids: Collection[int]) -> dict[int, ColumnMetrics]:
-    columns = [_by_column(file, metric) for metric in _METRICS] if field_ids else []
+    columns = [_by_column(file, metric) for metric in (*_METRICS, _NAN_VALUE_COUNTS)] if field_ids else []
     return {field_id: ColumnMetrics(*(values.get(field_id) for values in columns)) for field_id in field_ids}
 
 

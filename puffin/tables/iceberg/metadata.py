@@ -17,6 +17,7 @@ from typing import Any
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.tables.base import PartitionStatisticsEntry, Snapshot, StatisticsEntry, TableState
 from puffin.tables.document import current_schema
+from puffin.tables.iceberg.snapshot_records import added_records, deleted_records, total_records
 from puffin.tables.schema import field_ids, primitive_columns
 from puffin.tables.statistics_json import entry_from_json, strings, typed
 
@@ -104,13 +105,18 @@ def partition_entry_to_json(entry: PartitionStatisticsEntry) -> dict[str, Any]:
 
 
 def _snapshot(snapshot: Mapping[str, Any]) -> Snapshot:
+    summary = snapshot.get("summary") or {}
     return Snapshot(
         snapshot_id=typed(snapshot, "snapshot-id", int),
         parent_id=_optional(snapshot, "parent-snapshot-id", int),
         sequence_number=_optional(snapshot, "sequence-number", int) or 0,
         timestamp_ms=typed(snapshot, "timestamp-ms", int),
-        operation=_optional(snapshot.get("summary") or {}, "operation", str),
+        operation=_optional(summary, "operation", str),
         manifest_list=_optional(snapshot, "manifest-list", str),
+        schema_id=_optional(snapshot, "schema-id", int),
+        added_records=added_records(summary),
+        deleted_records=deleted_records(summary),
+        total_records=total_records(summary),
     )
 
 

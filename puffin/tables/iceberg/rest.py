@@ -53,7 +53,12 @@ class IcebergRestTable(IcebergTable):
             CorruptMetadataError, UnsupportedTableError: It is not metadata that this version understands.
         """
         self._load_table()
-        return parse_state(self._table.metadata.model_dump(mode="json", by_alias=True), self._table.metadata_location)
+        return self._state()
+
+    def refresh(self, state: TableState, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002 - as above
+        """The table as it is now, which nobody but the server can tell; errors as for `load`."""
+        self._load_table()
+        return state if self._table.metadata_location == state.metadata_location else self._state()
 
     def store(self, uri: str) -> Store:
         """The store that holds one of the table's files, with the credentials the server gave."""
@@ -98,6 +103,10 @@ class IcebergRestTable(IcebergTable):
                 f"{self.name}: snapshot {entry.snapshot_id} expired while its statistics were committed, "
                 f"and their entry cannot be removed: {exc}"
             ) from exc
+
+    def _state(self) -> TableState:
+        table = self._table
+        return parse_state(table.metadata.model_dump(mode="json", by_alias=True), table.metadata_location)
 
     def _load_table(self) -> None:
         # The credentials are as fresh as the metadata, and what they open serves every file until the next load.

@@ -93,6 +93,21 @@ def load_catalog_table(catalog: Catalog, identifier: str) -> Table:
         raise StorageError(f"{identifier}: catalog {catalog.name!r} failed: {one_line(exc)}") from exc
 
 
+def list_namespaces(catalog: Catalog) -> list[str]:
+    """The dotted names of the catalog's namespaces, those inside of others included, sorted."""
+    found: list[tuple[str, ...]] = []
+    try:
+        waiting = list(catalog.list_namespaces())
+        while waiting:
+            namespace = waiting.pop()
+            if namespace not in found:
+                found.append(namespace)
+                waiting += catalog.list_namespaces(namespace)
+    except Exception as exc:
+        raise StorageError(f"catalog {catalog.name!r} failed: {one_line(exc)}") from exc
+    return sorted(".".join(namespace) for namespace in found)
+
+
 def list_tables(catalog: Catalog, namespace: str) -> list[str]:
     """The dotted names of the tables in a namespace, sorted; UsageError if there is no such namespace."""
     from pyiceberg.exceptions import NoSuchNamespaceError

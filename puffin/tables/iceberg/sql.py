@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from puffin.errors import CommitUnknownError, ConflictError, PuffinError, StorageError, TableNotFound
 from puffin.storage import Store, store_for
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
-from puffin.tables.iceberg.file import read_current_state
+from puffin.tables.iceberg.file import read_current_state, read_state
 from puffin.tables.iceberg.metadata import encode_document
 from puffin.tables.iceberg.patch import next_metadata_location, with_statistics
 from puffin.tables.iceberg.sdk import filesystem_for, io_properties, one_line
@@ -72,7 +72,11 @@ class IcebergSqlTable(IcebergTable):
             StorageError: The database or the file system does not answer.
             CorruptMetadataError, UnsupportedTableError: It is not metadata that this version understands.
         """
-        return read_current_state(self._location, self.store)
+        return read_current_state(self._location, lambda location: read_state(location, self.store(location)))
+
+    def refresh(self, state: TableState, selector: SnapshotSelector = CURRENT) -> TableState:
+        """The table as it is now: ``state``, if the catalog's row still says so; errors as for `load`."""
+        return state if self._location() == state.metadata_location else self.load(selector)
 
     def store(self, uri: str) -> Store:
         """The store that holds one of the table's files, with the catalog's credentials."""

@@ -6,10 +6,11 @@ A lookup asks none of it, so what knows data files is imported when it is asked 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from puffin.storage import Store, store_for
-from puffin.tables.base import Snapshot, TableState
+from puffin.tables.base import Column, Snapshot, TableState
+from puffin.tables.blob_properties import ColumnSummary
 from puffin.tables.changes import Changes
 from puffin.tables.document import name_mapping, partition_specs
 from puffin.tables.iceberg.patch import statistics_path
@@ -47,6 +48,14 @@ class IcebergTable:
         from puffin.tables.iceberg.plan import plan_snapshot
 
         return plan_snapshot(state, snapshot, self.io_properties)
+
+    def column_summaries(
+        self, state: TableState, snapshot: Snapshot, columns: Sequence[Column]
+    ) -> Mapping[int, ColumnSummary]:
+        """What the snapshot's manifests tell of columns, by field id."""
+        from puffin.tables.iceberg.column_metrics import column_summaries
+
+        return column_summaries(state, snapshot, columns, self.store)
 
     def changes(self, state: TableState, base: Snapshot, target: Snapshot) -> Changes:
         """The whole data files to read for the rows that came after ``base`` and those that are gone in ``target``."""

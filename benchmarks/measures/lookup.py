@@ -1,0 +1,141 @@
+"""What a planner waits for: a lookup that is at hand, and the files that one reads which is not."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import timeit
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.results import LOWER, Bar, Results, Row, Sample
+from benchmarks.run import HOME, Run, say
+from puffin import Lookup
+from puffin.format import THETA_V1
+from puffin.storage import FileSource, LocalStore
+
+NAMES = (_WARM, _COLD, _COLD_CATALOG) = ("lookup-warm", "lookup-cold-directory", "lookup-cold-catalog")
+
+_COLUMNS = 16
+_CALLS = 200_000  # in each round, of less than a second
+_WARM_BAR, _COLD_BAR, _COLD_CATALOG_BAR = Bar(LOWER, 20, 3), Bar(LOWER, 2, 2), Bar(LOWER, 1, 1)
+
+
+def measure(run: Run, results: Results) -> None:
+    """Ask for one column of a table that has been analyzed."""
+    if not any(map(run.wants, NAMES)):
+        return
+    directory = HOME / "data" / "lookup"
+    shutil.rmtree(directory, ignore_errors=True)
+    metadata = _analyzed_table(directory / "t")
+    if run.wants(_WARM):
+        _add(results, _WARM, "Lookup, one column at hand", _warm(str(directory / "t"), run.rounds), _WARM_BAR)
+    if run.wants(_COLD):
+        reads = _cold_reads(Lookup(), str(directory / "t"))
+        _add(results, _COLD, "Lookup, files read cold; a table directory", reads, _COLD_BAR)
+    if run.wants(_COLD_CATALOG):
+        reads = _cold_reads(_catalog(directory, metadata), "db.t")
+        _add(results, _COLD_CATALOG, "Lookup, files read cold; a table of a SQL catalog", reads, _COLD_CATALOG_BAR)
+
+
+def _warm(table: str, rounds: int) -> Sample:
+    lookup = Lookup(ttl_seconds=3600)
+    columns = ["c1"]
+    lookup.ndv(table, columns)
+    seconds = timeit.repeat(lambda: lookup.ndv(table, columns), number=_CALLS, repeat=rounds + 1)[1:]
+    return Sample("ours", "µs", tuple(each / _CALLS * 1e6 for each in seconds))
+
+
+def _cold_reads(lookup: Lookup, table: str) -> Sample:
+    with _counted_reads() as reads:
+        lookup.ndv(table, ["c1"])
+    return Sample("ours", "reads", (len(reads),))
+
+
+def _add(results: Results, name: str, title: str, ours: Sample, bar: Bar) -> None:
+    say(f"{name}: {ours.median:.3g} {ours.unit}")
+    results.rows.append(Row(name, title, ours, None, bar))
+
+
+@contextlib.contextmanager
+def _counted_reads() -> Iterator[list[str]]:
+    """The files that are read inside the block."""
+    reads: list[str] = []
+    open_source = LocalStore.open_source
+
+    def counted(store: LocalStore, uri: str) -> FileSource:
+        reads.append(uri)
+        return open_source(store, uri)
+
+    LocalStore.open_source = counted  # type: ignore[method-assign]
+    try:
+        yield reads
+    finally:
+        LocalStore.open_source = open_source  # type: ignore[method-assign]
+
+
+def _catalog(directory: Path, metadata: Path) -> Lookup:
+    from pyiceberg.catalog import load_catalog
+
+    properties = {"type": "sql", "uri": f"sqlite:///{directory}/catalog.db", "warehouse": f"file://{directory}"}
+    catalog = load_catalog("bench", **properties)
+    catalog.create_namespace("db")
+    catalog.register_table("db.t", f"file://{metadata}")
+    return Lookup(catalog="bench", catalog_properties=properties)
+
+
+def _analyzed_table(directory: Path) -> Path:
+    """Write the metadata of a table without files, whose statistics are in it; returns the metadata file."""
+    ids = range(1, _COLUMNS + 1)
+    fields = [{"id": field_id, "name": f"c{field_id}", "required": False, "type": "long"} for field_id in ids]
+    entry = {
+        "snapshot-id": 1,
+        "statistics-path": f"{directory}/metadata/1.stats",
+        "file-size-in-bytes": 1000,
+        "file-footer-size-in-bytes": 500,
+        "blob-metadata": [_blob(field_id) for field_id in ids],
+    }
+    document = {
+        "format-version": 2,
+        "table-uuid": "00000000-0000-4000-8000-000000000000",
+        "location": str(directory),
+        "last-sequence-number": 1,
+        "last-updated-ms": 1,
+        "last-column-id": _COLUMNS,
+        "current-schema-id": 0,
+        "schemas": [{"type": "struct", "schema-id": 0, "fields": fields}],
+        "default-spec-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": []}],
+        "last-partition-id": 999,
+        "default-sort-order-id": 0,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "current-snapshot-id": 1,
+        "snapshots": [
+            {
+                "snapshot-id": 1,
+                "sequence-number": 1,
+                "timestamp-ms": 1,
+                "manifest-list": f"{directory}/metadata/snap-1.avro",
+                "summary": {"operation": "append"},
+                "schema-id": 0,
+            }
+        ],
+        "statistics": [entry],
+    }
+    path = directory / "metadata" / "v1.metadata.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(document))
+    (path.parent / "version-hint.text").write_text("1")
+    return path
+
+
+def _blob(field_id: int) -> dict[str, Any]:
+    return {
+        "type": THETA_V1,
+        "snapshot-id": 1,
+        "sequence-number": 1,
+        "fields": [field_id],
+        "properties": {"ndv": "1000", "puffin-sidecar.bounds": "1000,1000", "puffin-sidecar.type": "long"},
+    }

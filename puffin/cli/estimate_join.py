@@ -1,0 +1,64 @@
+"""``puffin estimate-join``: what two columns have in common, and what joining them comes to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from puffin.cli.options import as_json, diagnostics, of_catalog
+from puffin.cli.render import aligned, print_json
+
+if TYPE_CHECKING:
+    from puffin.lookup import JoinEstimate
+
+
+@click.command(name="estimate-join")
+@click.argument("left_table")
+@click.argument("left_column")
+@click.argument("right_table")
+@click.argument("right_column")
+@of_catalog
+@as_json
+@diagnostics
+def command(
+    *,
+    left_table: str,
+    left_column: str,
+    right_table: str,
+    right_column: str,
+    catalog: str | None,
+    catalog_properties: dict[str, str],
+    json_output: bool,
+) -> None:
+    """
+    Estimate the overlap of two columns and the rows of their equi-join, from their sketches alone.
+
+    The tables are named as for puffin ndv and may be of different formats; with --catalog, a name with a slash in it is
+    a path or URI all the same. The columns have to be of one type: an int and a long are hashed differently.
+    """
+    from puffin.lookup import Lookup
+
+    lookup = Lookup(catalog=catalog, catalog_properties=catalog_properties, locations=catalog is not None)
+    estimate = lookup.estimate_join(left_table, left_column, right_table, right_column)
+    if json_output:
+        print_json(estimate.to_json())
+    else:
+        _print(estimate)
+
+
+def _print(estimate: JoinEstimate) -> None:
+    rows = [("", "column", "rows", "ndv", "of them in the other")]
+    sides = (("left", estimate.left, estimate.containment_left), ("right", estimate.right, estimate.containment_right))
+    for which, side, contained in sides:
+        share = "-" if contained is None else f"{contained:.1%}"
+        rows.append((which, f"{side.table} {side.column}", _number(side.row_count), _number(side.ndv), share))
+    click.echo(aligned(rows, right=(2, 3, 4)))
+    overlap = estimate.overlap
+    bounds = "exact" if overlap.exact else f"{overlap.lower:,} to {overlap.upper:,} at 95 %"
+    click.echo(f"both have {overlap.ndv:,} values ({bounds})")
+    click.echo(f"the join has about {_number(estimate.join_rows)} rows")
+
+
+def _number(value: int | None) -> str:
+    return "unknown" if value is None else f"{value:,}"

@@ -1,0 +1,87 @@
+"""
+The analyzed tables of a catalog or below some directories, one by one as they are asked for.
+
+A table that cannot be loaded is left out with a warning: one broken table does not hide the others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from puffin.errors import PuffinError
+from puffin.lookup.resolve import Ancestry
+from puffin.tables.base import SnapshotSelector, TableState
+from puffin.tables.load import Tables, tables_below
+
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AnalyzedTable:
+    """
+    A table that has statistics.
+
+    Attributes:
+        snapshot_id: The current one.
+        statistics_snapshot_id: The one whose rows the newest statistics are of.
+        snapshots_behind: How many snapshots have changed the rows since; None if unknown.
+    """
+
+    table: str
+    format: str
+    snapshot_id: int
+    statistics_snapshot_id: int
+    snapshots_behind: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The table as programs get it."""
+        return {
+            "table": self.table,
+            "format": self.format,
+            "snapshot-id": self.snapshot_id,
+            "statistics-snapshot-id": self.statistics_snapshot_id,
+            "snapshots-behind": self.snapshots_behind,
+        }
+
+
+def table_names(tables: Tables, namespaces: Iterable[str] | None, roots: Iterable[str]) -> Iterator[str]:
+    """
+    The names of the tables in some namespaces, None for all of them, and of those below some directories.
+
+    A namespace or directory that cannot be listed is left out with a warning.
+    """
+    for root in roots:
+        yield from _as_far_as_possible(root, tables_below(root))
+    for namespace in tables.namespaces() if namespaces is None else namespaces:
+        yield from _as_far_as_possible(namespace, _of_namespace(tables, namespace))
+
+
+def analyzed_table(name: str, state: TableState) -> AnalyzedTable | None:
+    """What a state says of its newest statistics; None if the current snapshot and its ancestors have none."""
+    snapshot = state.select_snapshot(SnapshotSelector())
+    if snapshot is None:
+        return None
+    ancestry = Ancestry(state, snapshot)
+    field_ids = {field_id for entry in ancestry.entries for blob in entry.blobs for field_id in blob.fields}
+    known = list(itertools.chain.from_iterable(ancestry.blobs_of(field_id) for field_id in field_ids))
+    if not known:
+        return None
+    newest = min(known, key=lambda each: each.age)
+    return AnalyzedTable(
+        name, state.format, snapshot.snapshot_id, newest.blob.snapshot_id, newest.freshness.snapshots_behind
+    )
+
+
+def _of_namespace(tables: Tables, namespace: str) -> Iterator[str]:
+    yield from tables.of_namespace(namespace)
+
+
+def _as_far_as_possible(where: str, names: Iterator[str]) -> Iterator[str]:
+    try:
+        yield from names
+    except PuffinError as exc:
+        _log.warning("tables are left out: %s: %s", where, exc)

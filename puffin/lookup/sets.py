@@ -1,0 +1,296 @@
+"""
+Questions about columns of several tables, answered from their sketches.
+
+A sketch is a sample of its column's values, taken by their hashes: what two columns have in common is told by the
+hashes below the smaller theta. So values have to be hashed alike: an int and a long of the same number are not, and
+hashes cannot be converted, so that such columns are refused. How many rows an equi-join has is
+
+    overlap x (left rows / left ndv) x (right rows / right ndv)
+
+since a value that both sides have is in so many rows of each on average; rows whose value is null do not count where
+they are known. Where one column's sketch has no hash below the other's theta there is nothing to tell the overlap by;
+then the smaller side is taken to be contained in the larger, as planners do that know no overlap.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedError, UnsupportedTypeError
+from puffin.format import THETA_V1
+from puffin.lookup.partition_filter import PartitionFilter
+from puffin.lookup.partitions import StoredPartitionSketches, nearest_partition_sketches
+from puffin.lookup.resolve import Ancestry, KnownBlob
+from puffin.lookup.stored import StoredBlobs
+from puffin.tables.base import Column, SnapshotSelector, TableState
+from puffin.tables.blob_properties import Distinct, is_ours, lg_k_of, summary_of, type_of
+from puffin.tables.document import column_type_at
+from puffin.tables.table import Table
+from puffin.theta import DEFAULT_LG_K, ThetaSketch, merge
+from puffin.theta.value_type import hashes_alike
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ColumnRef:
+    """
+    A column of a table's current snapshot, or of some of its partitions.
+
+    Attributes:
+        partitions: As `puffin.lookup.partition_filter.PartitionFilter` names them.
+        where: Likewise.
+    """
+
+    table: str
+    column: str
+    partitions: tuple[str, ...] = ()
+    where: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnSketch:
+    """
+    The sketch that speaks for a column.
+
+    Attributes:
+        table: What the user called it.
+        hashed_type: The type that its values were hashed as.
+        is_ours: Whether this project made it.
+        lg_k: Base-2 logarithm of the most hashes that it can have.
+        row_count: The rows that it was made of, those with a null included; None if unknown.
+        value_count: Those whose value is not null; if nulls were not counted, all of them.
+    """
+
+    table: str
+    column: Column
+    sketch: ThetaSketch
+    hashed_type: str
+    is_ours: bool
+    lg_k: int
+    row_count: int | None
+    value_count: int | None
+
+    def __str__(self) -> str:
+        return f"{self.table} {self.column.name}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JoinSide:
+    """One side of an equi-join; ``row_count`` is None if unknown."""
+
+    table: str
+    column: str
+    ndv: int
+    row_count: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The side as programs get it."""
+        return {"table": self.table, "column": self.column, "ndv": self.ndv, "row-count": self.row_count}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class JoinEstimate:
+    """
+    What two columns have in common, and what an equi-join of them comes to.
+
+    Attributes:
+        overlap: The distinct values that both have.
+        containment_left: The share of the left side's distinct values that the right side has too; None if there is
+            nothing to tell it by.
+        containment_right: Likewise.
+        jaccard: The distinct values of both over those of any; None likewise.
+        join_rows: The rows of the equi-join; None where the rows of a side are not known.
+    """
+
+    left: JoinSide
+    right: JoinSide
+    overlap: Distinct
+    containment_left: float | None
+    containment_right: float | None
+    jaccard: float | None
+    join_rows: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The estimate as programs get it."""
+        return {
+            "left": self.left.to_json(),
+            "right": self.right.to_json(),
+            "overlap-ndv": self.overlap.ndv,
+            "overlap-lower": self.overlap.lower,
+            "overlap-upper": self.overlap.upper,
+            "containment-left": self.containment_left,
+            "containment-right": self.containment_right,
+            "jaccard": self.jaccard,
+            "join-rows": self.join_rows,
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UnionEstimate:
+    """The distinct values that any of some columns has."""
+
+    columns: tuple[ColumnRef, ...]
+    distinct: Distinct
+
+    def to_json(self) -> dict[str, Any]:
+        """The estimate as programs get it."""
+        return {
+            "columns": [{"table": each.table, "column": each.column} for each in self.columns],
+            "ndv": self.distinct.ndv,
+            "lower": self.distinct.lower,
+            "upper": self.distinct.upper,
+            "exact": self.distinct.exact,
+        }
+
+
+def column_sketch(table: Table, state: TableState, wanted: ColumnRef) -> ColumnSketch:
+    """
+    The sketch of the nearest rows of a column in the current snapshot of a state that is at hand.
+
+    Raises:
+        NotFoundError: There is no such column or partition, or no statistics of it.
+        UsageError: A partition or the filter cannot be understood.
+        UnsupportedTypeError: The column has no single-value bytes, or it is not known as what they were hashed.
+        CorruptError, StorageError: There are statistics, and none that can be read.
+    """
+    (column,) = state.select_columns((wanted.column,))
+    snapshot = state.select_snapshot(SnapshotSelector())
+    if snapshot is None:
+        raise _about(table, column, NotFoundError("no statistics of it: the table has no snapshot yet"))
+    ancestry = Ancestry(state, snapshot)
+    if wanted.partitions or wanted.where is not None:
+        is_meant = PartitionFilter(state, wanted.partitions, wanted.where)
+        stored = StoredPartitionSketches(table.store, [column.field_id])
+        errors: list[PuffinError] = []
+        found = nearest_partition_sketches(ancestry, column, stored, errors)
+        if found is None:
+            raise _about(table, column, errors[0] if errors else NotFoundError("no statistics of it by partition"))
+        known, sketches = found
+        return _described(table, state, known, column, sketches.union(is_meant), of_all_rows=False)
+    known, sketch = _nearest(table, ancestry, column)
+    return _described(table, state, known, column, sketch, of_all_rows=True)
+
+
+def join_estimate(left: ColumnSketch, right: ColumnSketch) -> JoinEstimate:
+    """
+    What two columns have in common; bounds are of 95 %.
+
+    Raises:
+        UnsupportedTypeError: Their values are not hashed alike.
+    """
+    check_alike(left, right)
+    one, other = left.sketch, right.sketch
+    both = one.intersect(other)
+    sampled_left, sampled_right = (int(np.searchsorted(s.hashes, np.uint64(both.theta))) for s in (one, other))
+    sampled_any = sampled_left + sampled_right - both.retained
+    least = min(one.estimate, other.estimate)
+    can_tell = all(sampled or sketch.empty for sampled, sketch in ((sampled_left, one), (sampled_right, other)))
+    found = Distinct.of(both)
+    return JoinEstimate(
+        left=_side(left),
+        right=_side(right),
+        overlap=dataclasses.replace(
+            found, upper=max(found.ndv, min(found.upper, *(math.ceil(s.upper_bound()) for s in (one, other))))
+        ),
+        containment_left=both.retained / sampled_left if sampled_left else None,
+        containment_right=both.retained / sampled_right if sampled_right else None,
+        jaccard=both.retained / sampled_any if sampled_any else None,
+        join_rows=_join_rows(min(both.estimate, least) if can_tell else least, left, right),
+    )
+
+
+def union_estimate(parts: Sequence[tuple[ColumnRef, ColumnSketch]]) -> UnionEstimate:
+    """
+    The distinct values that any of the columns has.
+
+    Raises:
+        UnsupportedTypeError: Their values are not hashed alike.
+    """
+    sketches = [sketch for _, sketch in parts]
+    for sketch in sketches[1:]:
+        check_alike(sketches[0], sketch)
+    lg_k = max((sketch.lg_k for sketch in sketches), default=DEFAULT_LG_K)
+    distinct = Distinct.of(merge((sketch.sketch for sketch in sketches), lg_k))
+    return UnionEstimate(tuple(column for column, _ in parts), distinct)
+
+
+def check_alike(one: ColumnSketch, other: ColumnSketch) -> None:
+    """Refuse, with UnsupportedTypeError, two columns whose equal values do not have equal hashes."""
+    if not hashes_alike(one.hashed_type, other.hashed_type):
+        raise UnsupportedTypeError(
+            f"{one} was hashed as {one.hashed_type} and {other} as {other.hashed_type}: these hashes cannot be "
+            "compared; bring both columns to one type and analyze them again"
+        )
+    if one.hashed_type == "uuid" and not (one.is_ours and other.is_ours):
+        foreign = other if one.is_ours else one
+        raise UnsupportedTypeError(
+            f"{foreign}: the statistics are another engine's, and engines hash uuids in different ways; "
+            "analyze the column with puffin analyze --mode full"
+        )
+
+
+def _nearest(table: Table, ancestry: Ancestry, column: Column) -> tuple[KnownBlob, ThetaSketch]:
+    stored = StoredBlobs(table.store, (THETA_V1,), (column.field_id,))
+    errors: list[PuffinError] = []
+    for known in ancestry.blobs_of(column.field_id):
+        try:
+            payload = stored.find(known.entry, known.blob, THETA_V1)
+            if payload is None:
+                raise CorruptError("expected a sketch, found none")
+            if isinstance(payload, PuffinError):
+                raise payload
+            return known, ThetaSketch.from_bytes(payload)
+        except (CorruptError, UnsupportedError, NotFoundError) as exc:
+            errors.append(exc)
+    raise _about(table, column, errors[0] if errors else NotFoundError("no statistics of it: run puffin analyze"))
+
+
+def _about(table: Table, column: Column, error: PuffinError) -> PuffinError:
+    message = f"{table.name}: column {column.name}: {error}"
+    if isinstance(error, CorruptError | UnsupportedError):
+        return CorruptError(message)
+    return NotFoundError(message) if type(error) is NotFoundError else error
+
+
+def _described(
+    table: Table, state: TableState, known: KnownBlob, column: Column, sketch: ThetaSketch, *, of_all_rows: bool
+) -> ColumnSketch:
+    properties = known.blob.properties
+    summary = summary_of(properties) if of_all_rows else None
+    rows = known.snapshot.total_records if of_all_rows and known.snapshot is not None else None
+    if summary is not None and summary.row_count is not None:
+        rows = summary.row_count
+    values = None if summary is None else summary.value_count
+    hashed_type = type_of(properties) or column_type_at(state, known.snapshot, column.field_id)
+    if hashed_type is None:
+        raise UnsupportedTypeError(
+            f"{table.name}: column {column.name}: the statistics do not say of which type it was when they were made: "
+            "analyze it with puffin analyze --mode full"
+        )
+    return ColumnSketch(
+        table=table.name,
+        column=column,
+        sketch=sketch,
+        hashed_type=hashed_type,
+        is_ours=is_ours(properties),
+        lg_k=lg_k_of(properties),
+        row_count=rows,
+        value_count=rows if values is None else values,
+    )
+
+
+def _side(side: ColumnSketch) -> JoinSide:
+    return JoinSide(side.table, side.column.name, side.sketch.ndv, side.row_count)
+
+
+def _join_rows(overlap: float, left: ColumnSketch, right: ColumnSketch) -> int | None:
+    rows = overlap
+    for side in (left, right):
+        if side.value_count is None:
+            return None
+        rows *= side.value_count / side.sketch.estimate if side.sketch.estimate else 0
+    return round(rows)

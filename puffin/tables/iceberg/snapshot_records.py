@@ -1,0 +1,56 @@
+"""
+How many rows a snapshot has, and how many it added and deleted, from its summary (spec, "Snapshots", optional fields).
+
+A summary counts the rows of data files; those that delete files delete are counted beside them, and a data file that is
+removed counts with the rows that had been deleted from it. An equality delete may delete any number of rows, so then
+nothing is known. Writers leave out a count that is zero, and the oldest leave out all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_LONGEST_NUMBER = 18  # digits, of which every one fits a long
+
+
+def added_records(summary: Mapping[str, Any]) -> int | None:
+    """The rows of the data files that were added; None if unknown."""
+    return _count(summary, "added-records") if _has_counts(summary) else None
+
+
+def deleted_records(summary: Mapping[str, Any]) -> int | None:
+    """The live rows of the snapshot's parent that are gone; None if unknown."""
+    if not _has_counts(summary) or _count(summary, "added-equality-deletes") != 0:
+        return None
+    return _sum(
+        _count(summary, "deleted-records"),
+        _count(summary, "added-position-deletes"),
+        _negative(_count(summary, "removed-position-deletes")),
+    )
+
+
+def total_records(summary: Mapping[str, Any]) -> int | None:
+    """The live rows; None if unknown."""
+    if "total-records" not in summary or _count(summary, "total-equality-deletes") != 0:
+        return None
+    return _sum(_count(summary, "total-records"), _negative(_count(summary, "total-position-deletes")))
+
+
+def _has_counts(summary: Mapping[str, Any]) -> bool:
+    return any(key in summary for key in ("added-records", "deleted-records", "total-records"))
+
+
+def _count(summary: Mapping[str, Any], key: str) -> int | None:
+    text = summary.get(key, "0")
+    is_number = isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER
+    return int(text) if is_number else None
+
+
+def _negative(count: int | None) -> int | None:
+    return None if count is None else -count
+
+
+def _sum(*counts: int | None) -> int | None:
+    known = [count for count in counts if count is not None]
+    return max(sum(known), 0) if len(known) == len(counts) else None

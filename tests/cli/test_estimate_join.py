@@ -1,0 +1,63 @@
+"""``puffin estimate-join``: the document, the text, and one line on errors."""
+
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import load_catalog
+
+
+@pytest.fixture
+def table(golden_tables: Path) -> str:
+    return str(golden_tables / "t_types")
+
+
+def test_the_document_has_the_contracted_keys(puffin, table):
+    """A column joined with itself is contained in itself."""
+    document = puffin("estimate-join", table, "i", table, "i", "--json").document
+    assert list(document) == [
+        *("left", "right", "overlap-ndv", "overlap-lower", "overlap-upper"),
+        *("containment-left", "containment-right", "jaccard", "join-rows"),
+    ]
+    assert list(document["left"]) == list(document["right"]) == ["table", "column", "ndv", "row-count"]
+    assert (document["left"]["table"], document["left"]["column"], document["left"]["ndv"]) == (table, "i", 4957)
+    assert document["overlap-lower"] < document["overlap-ndv"] == 4957 < document["overlap-upper"]
+    assert (document["containment-left"], document["containment-right"], document["jaccard"]) == (1, 1, 1)
+
+
+def test_a_person_gets_a_few_lines(puffin, table):
+    run = puffin("estimate-join", table, "i", table, "i")
+    assert run.code == 0
+    assert "4,957" in run.text
+    assert "100.0%" in run.text
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (("{table}", "absent", "{table}", "i"), 1, "no primitive column 'absent'"),
+        (("{table}", "i", "{table}", "st.x"), 1, "st.x: no statistics of it: run puffin analyze"),
+        (("{table}", "i", "{table}/absent", "i"), 1, "no such file or directory"),
+        (("{table}", "i", "{table}", "l"), 1, "was hashed as int and"),
+        (("{table}", "i", "db.t", "i", "--catalog", "absent"), 1, "catalog 'absent' cannot be used"),
+        (("{table}", "i", "{table}", "i", "--catalog-property", "a=b"), 2, "name it with --catalog"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_a_failure_is_one_line(puffin, table, args, code, says):
+    run = puffin("estimate-join", *(arg.format(table=table) for arg in args))
+    assert run.code == code
+    assert run.stdout == b""
+    assert len(run.stderr.splitlines()) == 1
+    assert says in run.stderr
+
+
+def test_with_a_catalog_a_name_with_a_slash_is_a_location(puffin, table, tmp_path):
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}"}
+    catalog = load_catalog("prod", **properties)
+    catalog.create_namespace("db")
+    newest = max(Path(table, "metadata").glob("v*.metadata.json"), key=lambda path: int(path.name[1:].split(".")[0]))
+    catalog.register_table("db.t", f"file://{newest}")
+    of_catalog = ["--catalog", "prod", *(f"--catalog-property={key}={value}" for key, value in properties.items())]
+    document = puffin("estimate-join", "db.t", "i", table, "i", *of_catalog, "--json").document
+    assert (document["left"]["table"], document["right"]["table"]) == ("db.t", table)
+    assert document["jaccard"] == 1

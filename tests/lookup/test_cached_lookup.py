@@ -1,0 +1,339 @@
+"""A lookup that is kept: what it reads, how long its answers count, and many threads that ask it at once."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import puffin
+from puffin.errors import ColumnNotFound, StorageError, TableNotFound, UsageError
+from puffin.lookup import Lookup
+from puffin.storage import LocalStore
+from puffin.tables.load import Tables
+
+COLD = ["version-hint.text", "v1.metadata.json"]
+
+
+class Clock:
+    """Goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def lookup(clock):
+    """A lookup whose answers count for ten seconds."""
+    return Lookup(ttl_seconds=10, clock=clock)
+
+
+def counts(lookup):
+    made = lookup.counts
+    return made.hits, made.misses, made.revalidations, made.metadata_reads
+
+
+# --- what is read -------------------------------------------------------------------------------------------------
+
+
+def test_a_cold_lookup_reads_the_hint_and_the_metadata(lookup, directory, entry_of, opened):
+    assert lookup.ndv(str(directory("t", entry_of(10, {1: 3}))), ["a"]).columns[0].ndv == 3
+    assert opened == COLD
+
+
+def test_a_sketch_without_an_ndv_costs_one_read_more(lookup, directory, sketched, opened):
+    assert lookup.ndv(str(directory("t", sketched(10, {1: 3, 2: 4})))).columns[1].ndv == 4
+    assert opened == [*COLD, "10.stats"]
+
+
+def test_the_same_question_gets_the_same_object_and_reads_nothing(lookup, directory, entry_of, opened):
+    table = str(directory("t", entry_of(10, {1: 3})))
+    first = lookup.ndv(table, ["a"])
+    opened.clear()
+    assert lookup.ndv(table, ("a",)) is first
+    assert lookup.ndv(table, ["a", "b"]).columns[0] == first.columns[0]
+    assert opened == []
+    assert counts(lookup) == (1, 2, 0, 1)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"columns": ["b"]},
+        {"snapshot_id": 10},
+        {"ref": "main"},
+        {"as_of_ms": 1500},
+        {"max_staleness": 0},
+        {"columns": ["a", "b"], "max_staleness": 1},
+    ],
+)
+def test_every_argument_is_part_of_the_question(lookup, directory, entry_of, question):
+    """The kept answer to another question is never given."""
+    table = str(directory("t", entry_of(10, {1: 3, 2: 4}), entry_of(20, {1: 5}), snapshots=(10, 20, 30)))
+    lookup.ndv(table, ["a"])
+    arguments = {"columns": ["a"], **question}
+    assert lookup.ndv(table, **arguments) == puffin.ndv(table, **arguments)
+    assert lookup.ndv(table, **arguments) is lookup.ndv(table, **arguments)
+
+
+def test_other_ways_to_name_a_snapshot_share_the_metadata(lookup, directory, entry_of, opened):
+    table = str(directory("t", entry_of(10, {1: 3}), snapshots=(10, 20)))
+    lookup.ndv(table)
+    lookup.ndv(table, snapshot_id=10)
+    assert opened.count("v1.metadata.json") == 1
+
+
+# --- how long it counts -------------------------------------------------------------------------------------------
+
+
+def test_an_answer_counts_for_its_time_to_live_and_no_longer(lookup, clock, directory, entry_of):
+    table = directory("t", entry_of(10, {1: 3}))
+    assert lookup.ndv(str(table), ["a"]).columns[0].ndv == 3
+    table.commit(entry_of(10, {1: 4}))
+    clock.now += 9.99
+    assert lookup.ndv(str(table), ["a"]).columns[0].ndv == 3
+    clock.now += 0.01
+    assert lookup.ndv(str(table), ["a"]).columns[0].ndv == 4
+
+
+def test_answers_stay_while_nothing_is_committed(lookup, clock, directory, entry_of, opened):
+    table = str(directory("t", entry_of(10, {1: 3})))
+    first = lookup.ndv(table, ["a"])
+    opened.clear()
+    for _ in range(3):
+        clock.now += 10
+        assert lookup.ndv(table, ["a"]) is first
+    assert opened == ["version-hint.text"] * 3
+    assert counts(lookup) == (0, 1, 3, 1)
+
+
+def test_a_time_to_live_of_zero_asks_the_table_each_time(directory, entry_of):
+    lookup, table = Lookup(ttl_seconds=0), directory("t", entry_of(10, {1: 3}))
+    for ndv in (3, 4, 5):
+        assert lookup.ndv(str(table), ["a"]).columns[0].ndv == ndv
+        table.commit(entry_of(10, {1: ndv + 1}))
+
+
+def test_a_table_made_anew_in_the_place_of_another_is_noticed(lookup, clock, directory, entry_of):
+    """Its version has the same name."""
+    table = directory("t", entry_of(10, {1: 3}))
+    assert lookup.ndv(str(table), ["a"]).columns[0].ndv == 3
+    shutil.rmtree(table.root)
+    directory("t", entry_of(10, {1: 77}))
+    clock.now += 10
+    assert lookup.ndv(str(table), ["a"]).columns[0].ndv == 77
+
+
+# --- errors -------------------------------------------------------------------------------------------------------
+
+
+def test_an_error_is_not_kept(lookup, directory, entry_of, tmp_path):
+    with pytest.raises(TableNotFound):
+        lookup.ndv(str(tmp_path / "t"))
+    assert len(lookup) == 0
+    table = str(directory("t", entry_of(10, {1: 3})))
+    with pytest.raises(ColumnNotFound):
+        lookup.ndv(table, ["absent"])
+    assert lookup.ndv(table, ["a"]).columns[0].ndv == 3
+
+
+def test_a_table_that_was_dropped_is_gone_after_its_time_to_live(lookup, clock, directory, entry_of):
+    table = directory("t", entry_of(10, {1: 3}))
+    lookup.ndv(str(table))
+    shutil.rmtree(table.root)
+    clock.now += 10
+    with pytest.raises(TableNotFound):
+        lookup.ndv(str(table))
+    assert len(lookup) == 0
+
+
+def test_what_is_at_hand_is_not_given_once_it_has_expired_and_the_storage_fails(
+    lookup, clock, directory, entry_of, monkeypatch
+):
+    table = str(directory("t", entry_of(10, {1: 3})))
+    first = lookup.ndv(table)
+
+    def failing(*_: object) -> None:
+        raise StorageError("down")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "open_source", failing)
+        assert lookup.ndv(table) is first
+        clock.now += 10
+        with pytest.raises(StorageError):
+            lookup.ndv(table)
+    assert lookup.ndv(table) is first
+
+
+@pytest.mark.parametrize("older", [True, False])
+def test_what_storage_failed_to_give_is_asked_for_again(lookup, directory, entry_of, sketched, monkeypatch, older):
+    """Until then an older entry answers, or none, which is not kept."""
+    entries = [sketched(20, {1: 5}), *([entry_of(10, {1: 3})] if older else [])]
+    table, open_source = str(directory("t", *entries, snapshots=(10, 20))), LocalStore.open_source
+
+    def failing(store, uri):
+        if uri.endswith(".stats"):
+            raise StorageError(f"{uri}: down")
+        return open_source(store, uri)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "open_source", failing)
+        (column,) = lookup.ndv(table, ["a"]).columns
+        assert (column.ndv, column.reason is None) == ((3, True) if older else (None, False))
+    assert lookup.ndv(table, ["a"]).columns[0].ndv == 5
+
+
+@pytest.mark.parametrize("arguments", [{"ttl_seconds": -1}, {"ttl_seconds": float("nan")}, {"max_tables": 0}])
+def test_numbers_out_of_range_are_refused(arguments):
+    with pytest.raises(UsageError):
+        Lookup(**arguments)
+
+
+# --- bounds -------------------------------------------------------------------------------------------------------
+
+
+def test_the_least_recently_used_table_goes(clock, directory, entry_of):
+    lookup = Lookup(max_tables=2, clock=clock)
+    one, two, three = (str(directory(name, entry_of(10, {1: 3}))) for name in ("one", "two", "three"))
+    for table in (one, two, one, three):
+        clock.now += 1
+        lookup.ndv(table)
+    assert (len(lookup), lookup.counts.evictions) == (2, 1)
+    lookup.ndv(one)
+    assert lookup.counts.metadata_reads == 3
+    lookup.ndv(two)
+    assert lookup.counts.metadata_reads == 4
+
+
+def test_answers_and_views_of_a_table_are_bounded(lookup, directory, entry_of):
+    table = str(directory("t", entry_of(10, {1: 3})))
+    for number in range(1000):
+        lookup.ndv(table, ["a"], max_staleness=number)
+        lookup.ndv(table, ["a"], as_of_ms=1000 + number)
+    views = lookup._cache._kept[table].views
+    assert len(views) <= 8
+    assert all(len(view.answers) <= 256 for view in views.values())
+
+
+def test_history_that_no_answer_needs_is_not_kept(lookup, directory, entry_of):
+    table = str(directory("t", entry_of(10, {1: 3}), snapshots=tuple(range(10, 200))))
+    lookup.ndv(table)
+    (view,) = lookup._cache._kept[table].views.values()
+    assert not {"snapshots", "snapshot-log", "statistics"} & view.state.document.keys()
+
+
+# --- threads ------------------------------------------------------------------------------------------------------
+
+
+def test_threads_that_ask_at_once_wait_for_one_load(directory, entry_of, opened, monkeypatch):
+    """The table is opened once, and all get the same answer."""
+    table = str(directory("t", entry_of(10, {1: 3})))
+    asking, load = threading.Barrier(8), Tables.load
+
+    def slow(tables, name):
+        time.sleep(0.2)
+        return load(tables, name)
+
+    def ask(_):
+        asking.wait()
+        return lookup.ndv(table, ["a"])
+
+    monkeypatch.setattr(Tables, "load", slow)
+    lookup = Lookup()
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, range(8)))
+    assert {id(answer) for answer in answers} == {id(answers[0])}
+    assert opened == COLD
+
+
+def test_threads_that_waited_for_a_failing_load_share_its_error(tmp_path, monkeypatch):
+    asking, tries = threading.Barrier(8), []
+
+    def failing(tables, name):
+        tries.append(name)
+        time.sleep(0.2)
+        raise StorageError("down")
+
+    def ask(_):
+        asking.wait()
+        with pytest.raises(StorageError):
+            lookup.ndv(str(tmp_path))
+
+    monkeypatch.setattr(Tables, "load", failing)
+    lookup = Lookup()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, range(8)))
+    assert len(tries) <= 2  # who came while the first attempt was under way has one more made
+    tries.clear()
+    with pytest.raises(StorageError):
+        lookup.ndv(str(tmp_path))
+    assert len(tries) == 1
+
+
+def test_a_slow_table_does_not_hold_up_another(directory, entry_of, monkeypatch):
+    slow, fast = str(directory("slow", entry_of(10, {1: 3}))), str(directory("fast", entry_of(10, {1: 4})))
+    loading, go_on, load = threading.Event(), threading.Event(), Tables.load
+
+    def held_up(tables, name):
+        if name == slow:
+            loading.set()
+            assert go_on.wait(10)
+        return load(tables, name)
+
+    monkeypatch.setattr(Tables, "load", held_up)
+    lookup = Lookup()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(lookup.ndv, slow, ["a"])
+        assert loading.wait(10)
+        assert lookup.ndv(fast, ["a"]).columns[0].ndv == 4
+        go_on.set()
+        assert waiting.result().columns[0].ndv == 3
+
+
+def test_no_answer_is_older_than_its_time_to_live_while_tables_are_analyzed_again(directory, entry_of):
+    """Threads hammer one lookup that has room for half of the tables; each version says when it was written."""
+    ttl, lookup = 0.05, Lookup(ttl_seconds=0.05, max_tables=3)
+    began = time.monotonic()
+    tables = [directory(f"t{number}", entry_of(10, {1: 0})) for number in range(6)]
+    written = [{0: (began, float("inf"))} for _ in tables]  # when a version came, and when the next one did
+    done, errors, answered = threading.Event(), [], [0] * 4
+
+    def analyze() -> None:
+        for version in range(1, 60):
+            for table, times in zip(tables, written, strict=True):
+                table.commit(entry_of(10, {1: version}))
+                now = time.monotonic()
+                times[version - 1] = times[version - 1][0], now
+                times[version] = now, float("inf")
+                time.sleep(0.002)
+        done.set()
+
+    def ask(number: int) -> None:
+        while not done.is_set():
+            index = (number + answered[number]) % len(tables)
+            asked = time.monotonic()
+            version = lookup.ndv(str(tables[index]), ["a"]).columns[0].ndv
+            answered[number] += 1
+            _, superseded = written[index].get(version, (asked, float("inf")))  # so new that it is not noted yet
+            if asked - superseded > ttl:
+                errors.append(f"version {version}, superseded {asked - superseded:.3f} s before it was asked for")
+            assert len(lookup) <= 3
+
+    with ThreadPoolExecutor(5) as pool:
+        running = [pool.submit(ask, number) for number in range(4)]
+        pool.submit(analyze).result()
+        for each in running:
+            each.result()
+    assert errors == []
+    assert min(answered) > 50

@@ -1,0 +1,302 @@
+"""Questions about two and more columns, against sets whose overlap is known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from puffin.errors import ColumnNotFound, CorruptError, NotFoundError, UnsupportedTypeError
+from puffin.format import THETA_V1, Blob, PuffinWriter
+from puffin.lookup import ColumnRef, Lookup
+from puffin.tables.blob_properties import to_properties
+from puffin.tables.commit import commit_statistics
+from puffin.tables.load import load_table
+from puffin.theta import ThetaSketch
+
+
+@pytest.fixture
+def analyzed(tmp_path, table_document):
+    """
+    Makes a table with one column ``a`` of a type, whose statistics are of these values; returns its directory.
+
+    They are of the snapshot ``of``, and the column was ``once`` of another type.
+    """
+
+    def make(
+        name,
+        values,
+        type_="long",
+        *,
+        lg_k=12,
+        ours=True,
+        rows=None,
+        nulls=0,
+        hashed_as=None,
+        total=None,
+        of=10,
+        once=None,
+    ):
+        root = tmp_path / name
+        (root / "metadata").mkdir(parents=True)
+        integers = pa.int32() if "int" in (type_, hashed_as) else pa.int64()
+        array = values if isinstance(values, pa.Array) else pa.array(values, integers)
+        sketch = ThetaSketch.from_arrow(array, hashed_as or type_, lg_k)
+        properties = to_properties(sketch, hashed_as or type_, lg_k) if ours else {"ndv": str(sketch.ndv)}
+        if rows is not None:
+            properties["puffin-sidecar.summary"] = json.dumps([rows, nulls, None, None, None, None])
+        path = root / "metadata" / "10.stats"
+        with path.open("wb") as file:
+            writer = PuffinWriter(file)
+            place = {"type": THETA_V1, "fields": (1,), "snapshot_id": of, "sequence_number": 1}
+            writer.add(Blob(payload=sketch.to_bytes(), properties=properties, **place))
+            written = writer.finish()
+        entry = {
+            "snapshot-id": 10,
+            "statistics-path": str(path),
+            "file-size-in-bytes": written.file_size,
+            "file-footer-size-in-bytes": written.footer_size,
+            "blob-metadata": [
+                {"type": THETA_V1, "snapshot-id": of, "sequence-number": 1, "fields": [1], "properties": properties}
+            ],
+        }
+        document = table_document(root, columns=("a",), statistics=[entry])
+        (schema,) = document["schemas"]
+        schema["fields"][0]["type"] = type_
+        if once is not None:
+            fields = [{**schema["fields"][0], "type": once}]
+            document["schemas"].append({**schema, "schema-id": 1, "fields": fields})
+        if total is not None:
+            document["snapshots"][0]["summary"]["total-records"] = str(total)
+        (root / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
+        return str(root)
+
+    return make
+
+
+@pytest.fixture
+def lookup():
+    return Lookup()
+
+
+def joined(lookup, left, right):
+    return lookup.estimate_join(left, "a", right, "a")
+
+
+# --- overlap ------------------------------------------------------------------------------------------------------
+
+SIZES = [(50, 40), (3_000, 3_000), (20_000, 30_000), (200_000, 6_000)]
+SHARES = [0, 0.1, 0.5, 0.9, 1]
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("share", SHARES)
+def test_the_overlap_of_known_sets_is_within_three_sigma(sizes, share):
+    """Twenty pairs; sigma is a sixth of the width of the interval of three standard deviations on either side."""
+    left_size, right_size = sizes
+    common = int(share * min(sizes))
+    left = ThetaSketch.from_arrow(pa.array(range(left_size), pa.int64()), "long")
+    right = ThetaSketch.from_arrow(pa.array(range(left_size - common, left_size - common + right_size)), "long")
+    both = left.intersect(right)
+    assert both.lower_bound(3) <= common <= both.upper_bound(3)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("share", SHARES)
+def test_what_a_lookup_says_of_known_sets_holds(lookup, analyzed, sizes, share):
+    """Bounds are of two standard deviations, so they are widened by half for three."""
+    left_size, right_size = sizes
+    common = int(share * min(sizes))
+    start = left_size - common
+    left = analyzed("left", range(left_size), rows=2 * left_size)
+    right = analyzed("right", range(start, start + right_size), rows=3 * right_size)
+    found = joined(lookup, left, right)
+    slack = (found.overlap.upper - found.overlap.lower) / 2
+    assert found.overlap.lower - slack <= common <= found.overlap.upper + slack
+    assert found.containment_left == pytest.approx(common / left_size, abs=0.12)
+    assert found.containment_right == pytest.approx(common / right_size, abs=0.12)
+    assert found.jaccard == pytest.approx(common / (left_size + right_size - common), abs=0.12)
+    assert found.join_rows == pytest.approx(6 * common, rel=0.15, abs=9 * slack)
+    assert found.overlap.exact is (max(sizes) < 4096)
+
+
+def test_the_document_has_the_contracted_keys(lookup, analyzed):
+    left, right = analyzed("left", range(10), rows=100), analyzed("right", range(5, 25), rows=40)
+    assert joined(lookup, left, right).to_json() == {
+        "left": {"table": left, "column": "a", "ndv": 10, "row-count": 100},
+        "right": {"table": right, "column": "a", "ndv": 20, "row-count": 40},
+        "overlap-ndv": 5,
+        "overlap-lower": 5,
+        "overlap-upper": 5,
+        "containment-left": 0.5,
+        "containment-right": 0.25,
+        "jaccard": 0.2,
+        "join-rows": 100,
+    }
+
+
+def test_nulls_do_not_join(lookup, analyzed):
+    left, right = analyzed("left", range(10), rows=100, nulls=50), analyzed("right", range(10), rows=10)
+    assert joined(lookup, left, right).join_rows == 50
+
+
+def test_where_another_engine_made_the_statistics_the_snapshot_tells_its_rows(lookup, analyzed):
+    left = analyzed("left", range(10), ours=False, total=100)
+    right = analyzed("right", range(10), ours=False, total=20)
+    found = joined(lookup, left, right)
+    assert (found.left.row_count, found.right.row_count, found.join_rows) == (100, 20, 200)
+
+
+def test_without_row_counts_there_is_no_number_of_join_rows(lookup, analyzed):
+    found = joined(lookup, analyzed("left", range(10)), analyzed("right", range(10), rows=9))
+    assert (found.left.row_count, found.join_rows) == (None, None)
+    assert found.overlap.ndv == 10
+
+
+def test_an_empty_column_joins_nothing(lookup, analyzed):
+    found = joined(lookup, analyzed("left", [], rows=5, nulls=5), analyzed("right", range(10), rows=10))
+    assert (found.overlap.ndv, found.join_rows, found.jaccard) == (0, 0, 0)
+    assert (found.containment_left, found.containment_right) == (None, 0)
+
+
+def test_where_nothing_tells_the_overlap_the_smaller_side_is_taken_to_be_contained(lookup, analyzed):
+    """Of three values none need be among the sampled ones of a million."""
+    left, right = analyzed("left", [-1, -2, -3], rows=3), analyzed("right", range(10**6), rows=10**6)
+    found = joined(lookup, left, right)
+    assert found.containment_left is None
+    assert (found.overlap.lower, found.overlap.ndv, found.overlap.upper) == (0, 0, 3)
+    assert found.join_rows == 3
+
+
+def test_sketches_of_different_sizes_go_together(lookup, analyzed):
+    found = joined(lookup, analyzed("left", range(50_000), lg_k=14), analyzed("right", range(25_000, 75_000), lg_k=10))
+    assert found.overlap.lower <= 25_000 <= found.overlap.upper
+
+
+# --- types --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [("int", "long"), ("float", "double"), ("date", "timestamp"), ("decimal(9, 2)", "decimal(9, 3)")]
+)
+def test_columns_that_are_hashed_otherwise_are_refused_by_name(lookup, analyzed, left, right):
+    empty = pa.array([], pa.null())
+    tables = analyzed("left", empty, left), analyzed("right", empty, right)
+    with pytest.raises(UnsupportedTypeError) as refused:
+        joined(lookup, *tables)
+    assert f"hashed as {left} and" in str(refused.value)
+    assert f" as {right}:" in str(refused.value)
+    assert "analyze them again" in str(refused.value)
+
+
+def test_decimals_of_other_precision_are_alike(lookup, analyzed):
+    values = pa.array([1, 2], pa.decimal128(9, 2))
+    assert joined(lookup, analyzed("l", values, "decimal(9, 2)"), analyzed("r", values, "decimal(12, 2)")).jaccard == 1
+
+
+def test_what_counts_is_the_type_that_was_hashed(lookup, analyzed):
+    """A column was promoted after it had been analyzed."""
+    tables = analyzed("left", [1, 2], "long", hashed_as="int"), analyzed("right", [1, 2], "long")
+    with pytest.raises(UnsupportedTypeError, match="hashed as int"):
+        joined(lookup, *tables)
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_uuids_that_another_engine_hashed_are_refused(lookup, analyzed, both):
+    values = pa.array([bytes(16)], pa.binary(16))
+    tables = analyzed("left", values, "uuid", ours=False), analyzed("right", values, "uuid", ours=not both)
+    with pytest.raises(UnsupportedTypeError, match="uuids in different ways"):
+        joined(lookup, *tables)
+
+
+def test_foreign_statistics_of_a_snapshot_that_expired_may_be_of_another_type(lookup, analyzed):
+    """Which of the types that the column ever had is not known then."""
+    table = analyzed("t", [1, 2], ours=False, of=5, once="int")
+    with pytest.raises(UnsupportedTypeError, match="the statistics do not say of which type it was"):
+        joined(lookup, table, table)
+    table = analyzed("u", [1, 2], ours=False, of=5)
+    assert joined(lookup, table, table).jaccard == 1
+
+
+def test_tables_of_different_formats_go_together(lookup, analyzed, draft_of, tmp_path):
+    write_deltalake(tmp_path / "delta", pa.table({"a": pa.array(range(30), pa.int64())}))
+    delta = load_table(str(tmp_path / "delta"))
+    commit_statistics(delta, draft_of(delta, {"a": range(30)}))
+    found = joined(lookup, analyzed("iceberg", range(20, 40)), str(tmp_path / "delta"))
+    assert (found.overlap.ndv, found.containment_left, found.jaccard) == (10, 0.5, 0.25)
+
+
+# --- what is missing ----------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_there_is_said(lookup, analyzed, directory):
+    table = analyzed("t", range(3))
+    with pytest.raises(ColumnNotFound, match="'absent'"):
+        lookup.estimate_join(table, "a", table, "absent")
+    with pytest.raises(NotFoundError, match="column a: no statistics of it: run puffin analyze"):
+        lookup.estimate_join(table, "a", str(directory("bare")), "a")
+    with pytest.raises(NotFoundError, match="no snapshot yet"):
+        lookup.estimate_join(table, "a", str(directory("empty", snapshots=())), "a")
+
+
+def test_a_broken_sketch_is_said(lookup, analyzed):
+    table = analyzed("t", range(3000))
+    path = Path(table, "metadata", "10.stats")
+    data = path.read_bytes()
+    path.write_bytes(data[:8] + bytes(1000) + data[1008:])
+    with pytest.raises(CorruptError, match=r"t: column a: "):
+        joined(lookup, table, table)
+
+
+# --- kept ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_estimate_is_kept_until_one_of_its_tables_changes(analyzed):
+    now = [0.0]
+    lookup = Lookup(ttl_seconds=10, clock=lambda: now[0])
+    left, right = analyzed("left", range(10), rows=10), analyzed("right", range(10), rows=10)
+    first = joined(lookup, left, right)
+    now[0] += 10
+    assert joined(lookup, left, right) is first
+    version = Path(right, "metadata", "v1.metadata.json")
+    Path(right, "metadata", "v2.metadata.json").write_text(version.read_text().replace("[10, 0,", "[70, 0,"))
+    assert joined(lookup, left, right) is first
+    now[0] += 10
+    assert joined(lookup, left, right).join_rows == 70
+
+
+# --- unions -------------------------------------------------------------------------------------------------------
+
+
+def test_a_union_of_columns_counts_what_they_share_once(lookup, analyzed):
+    one, two = analyzed("one", range(100)), analyzed("two", range(50, 200))
+    assert lookup.union_ndv([(one, "a"), (two, "a")]).to_json() == {
+        "columns": [{"table": one, "column": "a"}, {"table": two, "column": "a"}],
+        "ndv": 200,
+        "lower": 200,
+        "upper": 200,
+        "exact": True,
+    }
+
+
+def test_a_union_keeps_the_size_of_the_largest_sketch(lookup, analyzed):
+    tables = analyzed("one", range(10_000), lg_k=14), analyzed("two", range(100))
+    assert lookup.union_ndv([(table, "a") for table in tables]).distinct.ndv == 10_000
+
+
+def test_a_union_of_types_that_are_hashed_otherwise_is_refused(lookup, analyzed):
+    tables = analyzed("one", [1]), analyzed("two", [1], "int")
+    with pytest.raises(UnsupportedTypeError):
+        lookup.union_ndv([(table, "a") for table in tables])
+
+
+def test_partitions_of_tables_have_a_union(lookup, directory, by_partition):
+    spec = {"spec-id": 0, "fields": [{"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}]}
+    values = {(0, '{"1000":1}'): range(10), (0, '{"1000":2}'): range(5, 30)}
+    table = str(directory("t", by_partition(10, {1: values}), **{"partition-specs": [spec]}))
+    parts = [ColumnRef(table, "a", partitions=(f"b={value}",)) for value in (1, 2)]
+    assert lookup.union_ndv(parts[1:]).distinct.ndv == 25
+    assert lookup.union_ndv(parts).distinct.ndv == 30

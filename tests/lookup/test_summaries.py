@@ -1,0 +1,278 @@
+"""Counts, bounds and age beside the NDV: from our own properties, from manifests and logs; and what is unknown."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+import puffin
+from puffin.errors import UsageError
+from puffin.lookup import lookup
+from puffin.tables.base import SnapshotSelector
+from puffin.tables.blob_properties import ColumnSummary, summary_of
+
+CURRENT = SnapshotSelector()
+SUMMARY = ("row-count", "null-count", "nan-count", "min", "max", "avg-bytes")
+FRESHNESS = ("snapshots-behind", "records-added", "records-deleted")
+
+
+def told(answer, keys, column=0):
+    document = answer.to_json()["columns"][column]
+    return [document[key] for key in keys]
+
+
+# --- our own ------------------------------------------------------------------------------------------------------
+
+
+def test_a_summary_is_in_the_properties(table_of, entry_of):
+    entry = entry_of(10, {1: 3})
+    entry["blob-metadata"][0]["properties"]["puffin-sidecar.summary"] = '[10,2,null,64,-1,"9"]'
+    assert told(lookup(table_of(entry), ["a"], CURRENT), SUMMARY) == [10, 2, None, -1, "9", 8.0]
+
+
+def test_without_one_it_is_unknown(table_of, entry_of):
+    assert told(lookup(table_of(entry_of(10, {1: 3})), ["a"], CURRENT), SUMMARY) == [None] * 6
+
+
+def test_a_column_of_nulls_has_no_average():
+    assert ColumnSummary(row_count=2, null_count=2, nan_count=None, min=None, max=None, total_bytes=0).avg_bytes is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "1", "{}", "[]", "[1,2,3,4,5]", "[1,2,3,4,5,6,7]", "[1,2", "null", "[" * 100_000, "9" * 5_000),
+        *("[-1,0,0,0,1,2]", "[1,2,0,0,1,2]", "[1,0,2,0,1,2]", "[true,0,0,0,1,2]", "[1.0,0,0,0,1,2]", '["1",0,0,0,1,2]'),
+        *(
+            "[9223372036854775808,0,0,0,1,2]",
+            "[1,0,0,0,[],2]",
+            "[1,0,0,0,1,{}]",
+            "[1,0,0,0,NaN,2]",
+            "[1,0,0,0,1,1e999]",
+        ),
+    ],
+)
+def test_a_summary_that_is_none_is_as_good_as_none(text):
+    assert summary_of({"puffin-sidecar.summary": text}) is None
+
+
+# --- age ----------------------------------------------------------------------------------------------------------
+
+
+def aged(document, summaries):
+    for snapshot in document["snapshots"]:
+        snapshot["summary"] = summaries.get(snapshot["snapshot-id"], snapshot["summary"])
+    return document
+
+
+APPEND = {"operation": "append", "added-records": "7", "total-records": "9"}
+DELETE = {"operation": "delete", "deleted-records": "4", "removed-position-deletes": "1", "total-records": "6"}
+BY_POSITION = {"operation": "overwrite", "added-records": "1", "added-position-deletes": "2", "total-records": "9"}
+BY_EQUALITY = {"operation": "overwrite", "added-equality-deletes": "2", "total-records": "9"}
+REPLACE = {"operation": "replace", "added-records": "5", "deleted-records": "5", "total-records": "9"}
+
+
+@pytest.mark.parametrize(
+    ("between", "expected"),
+    [
+        ([], [0, 0, 0]),
+        ([APPEND], [1, 7, 0]),
+        ([APPEND, DELETE], [2, 7, 3]),
+        ([REPLACE], [0, 0, 0]),
+        ([APPEND, REPLACE, BY_POSITION], [2, 8, 2]),
+        ([APPEND, BY_EQUALITY], [2, 7, None]),
+        ([{"operation": "append"}, APPEND], [2, None, None]),
+        ([{**APPEND, "added-records": "many"}], [1, None, 0]),
+        ([{**APPEND, "added-records": "9" * 50}], [1, None, 0]),
+    ],
+)
+def test_an_answer_tells_what_came_after_its_statistics(table_of, entry_of, between, expected):
+    ids = tuple(range(10, 11 + len(between)))
+    table = table_of(entry_of(10, {1: 3}), snapshots=ids)
+    aged(table.document, dict(zip(ids[1:], between, strict=True)))
+    assert told(lookup(table, ["a"], CURRENT), FRESHNESS) == expected
+
+
+def test_what_came_after_an_expired_snapshot_is_unknown(table_of, entry_of):
+    assert told(lookup(table_of(entry_of(30, {1: (3, 5)}), snapshots=(30,)), ["a"], CURRENT), FRESHNESS) == [None] * 3
+    assert told(lookup(table_of(), ["a"], CURRENT), FRESHNESS) == [None] * 3
+
+
+def test_too_old_is_missing_with_a_reason(table_of, entry_of):
+    table = table_of(entry_of(10, {1: 3}), snapshots=(10, 20, 30))
+    (column,) = lookup(table, ["a"], CURRENT, max_staleness=1).to_json()["columns"]
+    assert (column["source"], column["ndv"]) == ("missing", None)
+    assert column["reason"] == "statistics: expected at most 1 snapshots behind, found 2"
+
+
+# --- from manifests and logs --------------------------------------------------------------------------------------
+
+DAY = datetime.date(2024, 2, 29)
+TIME = datetime.datetime(2024, 2, 29, 12, 30, 0, 123456)
+SCHEMA = pa.schema(
+    {
+        "n": pa.int64(),
+        "f": pa.float64(),
+        "s": pa.string(),
+        "d": pa.date32(),
+        "t": pa.timestamp("us"),
+        "m": pa.decimal128(9, 2),
+        "b": pa.bool_(),
+        "e": pa.int32(),
+    }
+)
+FILES = [
+    {
+        "n": [5, None],
+        "f": [1.5, -2.5],
+        "s": ["b", "a"],
+        "d": [DAY, None],
+        "t": [TIME, None],
+        "m": [1, -2],
+        "b": [True] * 2,
+    },
+    {
+        "n": [-7, 9],
+        "f": [0.5, None],
+        "s": [None, "c"],
+        "d": [DAY, DAY],
+        "t": [TIME, TIME],
+        "m": [3, 4],
+        "b": [False] * 2,
+    },
+    {
+        "n": [None, None],
+        "f": [None, None],
+        "s": [None, None],
+        "d": [None] * 2,
+        "t": [None] * 2,
+        "m": [None] * 2,
+        "b": [None] * 2,
+    },
+]
+
+
+def rows(file):
+    columns = {**file, "m": [None if v is None else decimal.Decimal(v) for v in file["m"]], "e": [None, None]}
+    return pa.table(
+        {name: pa.array(columns[name], type_) for name, type_ in zip(SCHEMA.names, SCHEMA.types, strict=True)}
+    )
+
+
+EXPECTED = {
+    "n": [6, 3, None, -7, 9, None],
+    "s": [6, 3, None, "a", "c", None],
+    "d": [6, 3, None, "2024-02-29", "2024-02-29", None],
+    "m": [6, 2, None, "-2.00", "4.00", None],
+    "b": [6, 2, None, False, True, None],
+    "e": [6, 6, None, None, None, None],
+}
+
+
+@pytest.fixture
+def iceberg(tmp_path):
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    catalog = SqlCatalog("prod", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", SCHEMA)
+    for file in FILES:
+        table.append(rows(file))
+    return table
+
+
+@pytest.fixture
+def delta(tmp_path):
+    for file in FILES:
+        write_deltalake(tmp_path / "delta", rows(file), mode="append")
+    return tmp_path / "delta"
+
+
+def test_manifests_tell_what_statistics_do_not(iceberg):
+    """Of an Iceberg table that nobody has analyzed."""
+    answer = puffin.ndv(iceberg.metadata_location, manifests=True)
+    found = {c.column.name: told(answer, SUMMARY, i) for i, c in enumerate(answer.columns)}
+    assert {name: found[name] for name in EXPECTED} == EXPECTED
+    assert found["f"] == [6, 3, None, -2.5, 1.5, None]
+    assert found["t"] == [6, 3, None, TIME.isoformat(), TIME.isoformat(), None]
+    assert {c.source for c in answer.columns} == {"missing"}
+    assert told(puffin.ndv(iceberg.metadata_location), SUMMARY) == [None] * 6
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_a_delta_log_tells_what_statistics_do_not(delta, checkpoint):
+    if checkpoint:
+        DeltaTable(delta).create_checkpoint()
+    answer = puffin.ndv(str(delta), manifests=True)
+    found = {c.column.name: told(answer, SUMMARY, i) for i, c in enumerate(answer.columns)}
+    assert {name: found[name] for name in EXPECTED} == EXPECTED
+    assert found["f"] == [6, 3, None, -2.5, 1.5, None]
+    least, greatest = found["t"][3:5]
+    assert least <= TIME.isoformat() <= greatest
+
+
+def test_values_of_partition_columns_are_in_the_log_itself(tmp_path):
+    data = pa.table({"p": pa.array([1, 1, 5, None], pa.int32()), "v": pa.array([1, 2, 3, 4], pa.int64())})
+    write_deltalake(tmp_path / "t", data, partition_by=["p"])
+    assert told(puffin.ndv(str(tmp_path / "t"), ["p"], manifests=True), SUMMARY) == [4, 1, None, 1, 5, None]
+
+
+@pytest.mark.parametrize(
+    "stats", ["", "[", "[1]", "null", "{}", '{"numRecords":2}', '{"numRecords":2,"minValues":[],"nullCount":{"n":-1}}',
+              '{"numRecords":2,"minValues":{"n":1E+999999999},"maxValues":{"n":{}}}',
+              '{"numRecords":2,"minValues":{"n":"1"},"maxValues":{"n":1.5}}']
+)  # fmt: skip
+def test_statistics_of_a_file_that_nobody_can_read_are_unknown(delta, stats):
+    """Of a Delta table: one file of several is enough."""
+    entry = delta / "_delta_log" / f"{1:020d}.json"
+    actions = [json.loads(line) for line in entry.read_text().splitlines()]
+    for action in actions:
+        if "add" in action:
+            action["add"]["stats"] = stats
+    entry.write_text("\n".join(map(json.dumps, actions)))
+    found = told(puffin.ndv(str(delta), ["n"], manifests=True), SUMMARY)
+    assert found == [6 if "numRecords" in stats else None, None, None, None, None, None]
+
+
+def test_a_delta_answer_tells_what_came_after_its_statistics(delta, draft_of):
+    from puffin.tables.commit import commit_statistics
+    from puffin.tables.load import load_table
+
+    table = load_table(str(delta))
+    commit_statistics(table, draft_of(table, {"n": [5, -7, 9]}))
+    assert told(puffin.ndv(str(delta), ["n"]), FRESHNESS) == [0, 0, 0]
+    write_deltalake(delta, rows(FILES[0]), mode="append")
+    assert told(puffin.ndv(str(delta), ["n"]), FRESHNESS) == [1, 2, 0]
+    DeltaTable(delta).optimize.compact()
+    assert told(puffin.ndv(str(delta), ["n"]), FRESHNESS) == [1, 2, 0]
+
+
+def test_rows_that_a_delete_file_removes_leave_counts_unknown(golden_tables):
+    """Bounds hold all the same. Deletion vectors say how many rows they delete, position delete files do not."""
+    by_position = told(puffin.ndv(str(golden_tables / "t_mor_v2"), ["id"], manifests=True), SUMMARY)
+    by_vector = told(puffin.ndv(str(golden_tables / "t_dv_v3"), ["id"], manifests=True), SUMMARY)
+    assert by_position == [None, None, None, 0, 11_999, None]
+    assert by_vector == [8_228, None, None, 0, 11_999, None]
+
+
+def test_nan_values_are_counted_where_the_writer_counted_them(golden_tables):
+    """The column has infinite values too, for which JSON has no number."""
+    told_of = told(puffin.ndv(str(golden_tables / "t_types"), ["f"], manifests=True), SUMMARY)
+    assert told_of == [6_000, 62, 1, None, None, None]
+
+
+def test_manifests_do_not_go_with_partitions(iceberg):
+    with pytest.raises(UsageError, match="leave them out"):
+        puffin.ndv(iceberg.metadata_location, where="n = 1", manifests=True)
+
+
+def test_a_summary_of_ours_counts_before_manifests(table_of, entry_of):
+    """The manifests are not even looked for."""
+    entry = entry_of(10, {1: 3})
+    entry["blob-metadata"][0]["properties"]["puffin-sidecar.summary"] = "[10,2,null,64,-1,9]"
+    assert told(lookup(table_of(entry), ["a"], CURRENT, manifests=True), SUMMARY)[0] == 10

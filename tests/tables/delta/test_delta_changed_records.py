@@ -1,0 +1,43 @@
+"""How many rows a commit added and deleted."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from puffin.tables.delta.actions import parse_commit
+from puffin.tables.delta.changed_records import ChangedRecords
+
+
+def file(path, records=None, deleted=0, change=True):
+    vector = {"storageType": "u", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": deleted}
+    return {
+        "path": path,
+        "partitionValues": {},
+        "size": 1,
+        "dataChange": change,
+        **({} if records is None else {"stats": json.dumps({"numRecords": records})}),
+        **({"deletionVector": vector} if deleted else {}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("adds", "removes", "added", "deleted"),
+    [
+        ([], [], 0, 0),
+        ([file("a", 3), file("b", 4)], [], 7, 0),
+        ([], [file("a", 3), file("b", 4, deleted=1)], 0, 6),
+        ([file("a", 3)], [file("b")], 3, None),
+        ([file("a")], [file("b", 2)], None, 2),
+        ([file("a", 10, deleted=4)], [file("a")], 0, 4),
+        ([file("a", 10, deleted=4)], [file("a", 10, deleted=1)], 0, 3),
+        ([file("a", 10)], [file("a", 10, deleted=3)], 3, 0),
+        ([file("a", 10, change=False)], [file("b", 10, change=False)], 0, 0),
+    ],
+)
+def test_what_a_commit_changed(adds, removes, added, deleted):
+    """Rows that a new deletion vector deletes, restored ones, rewritten ones, and what a removal leaves out."""
+    lines = [{"add": each} for each in adds] + [{"remove": each} for each in removes]
+    commit = parse_commit("\n".join(map(json.dumps, lines)).encode(), 1, "log")
+    assert ChangedRecords.of(commit) == ChangedRecords(added, deleted)

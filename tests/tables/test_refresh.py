@@ -1,0 +1,123 @@
+"""Asking a table whether anything was committed: the same state if not, whatever the kind of table."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyiceberg.catalog import load_catalog
+
+from puffin.errors import PuffinError
+from puffin.tables.base import SnapshotSelector
+from puffin.tables.commit import commit_statistics
+from puffin.tables.load import load_table
+
+ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64())})
+
+
+@pytest.fixture
+def delta(tmp_path):
+    write_deltalake(tmp_path / "delta", ROWS)
+    return tmp_path / "delta"
+
+
+@pytest.fixture
+def directory(tmp_path, table_document):
+    path = tmp_path / "t" / "metadata" / "v1.metadata.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(table_document(tmp_path / "t")))
+    return tmp_path / "t"
+
+
+@pytest.fixture
+def by_catalog(tmp_path):
+    """A table of a SQL catalog: ours, and pyiceberg's."""
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}"}
+    catalog = load_catalog("prod", **properties)
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", ROWS.schema)
+    table.append(ROWS)
+    return load_table("db.t", catalog="prod", catalog_properties=properties), table
+
+
+def test_a_directory(directory, draft_of):
+    table = load_table(str(directory))
+    state = table.load()
+    assert table.refresh(state) is state
+    commit_statistics(table, draft_of(table, {"a": [1]}))
+    newer = table.refresh(state)
+    assert newer.statistics
+    assert table.refresh(newer, SnapshotSelector(snapshot_id=10)) is newer
+
+
+def test_a_directory_whose_version_is_another_file(directory):
+    table = load_table(str(directory))
+    state = table.load()
+    path = directory / "metadata" / "v1.metadata.json"
+    path.write_text(path.read_text().replace("9c12d441", "aaaaaaaa") + " ")
+    assert table.refresh(state).uuid != state.uuid
+
+
+def test_a_metadata_file_never_changes(directory):
+    table = load_table(str(directory / "metadata" / "v1.metadata.json"))
+    state = table.load()
+    assert table.refresh(state) is state
+
+
+def test_a_table_of_a_sql_catalog(by_catalog):
+    table, written = by_catalog
+    state = table.load()
+    assert table.refresh(state) is state
+    written.append(ROWS)
+    assert len(table.refresh(state).snapshots) == 2
+
+
+def test_a_delta_table(delta, draft_of):
+    table = load_table(str(delta))
+    state = table.load()
+    assert table.refresh(state) is state
+    write_deltalake(delta, ROWS, mode="append")
+    newer = table.refresh(state)
+    assert (newer.current_snapshot_id, table.refresh(newer)) == (1, newer)
+    assert table.refresh(newer) is newer
+    commit_statistics(table, draft_of(table, {"a": [1]}))
+    assert 1 in table.refresh(newer).statistics
+
+
+def test_statistics_of_a_delta_table_without_a_note_in_its_log_are_noticed(delta, draft_of):
+    """The note is a courtesy: the entry files are what counts."""
+    table = load_table(str(delta))
+    state = table.load()
+    commit_statistics(table, draft_of(table, {"a": [1]}))
+    (delta / "_delta_log" / f"{1:020d}.json").unlink()
+    assert table.refresh(state).statistics
+
+
+def test_a_state_of_a_delta_table_is_of_the_version_that_was_asked_for(delta):
+    write_deltalake(delta, ROWS.append_column("b", ROWS["a"]), mode="append", schema_mode="merge")
+    table = load_table(str(delta))
+    state = table.load()
+    older = table.refresh(state, SnapshotSelector(snapshot_id=0))
+    assert [column.name for column in older.columns] == ["a"]
+    assert table.refresh(older, SnapshotSelector(snapshot_id=0)) is older
+
+
+def test_a_delta_table_of_which_a_checkpoint_is_left(delta):
+    DeltaTable(delta).create_checkpoint()
+    (delta / "_delta_log" / f"{0:020d}.json").unlink()
+    table = load_table(str(delta))
+    state = table.load()
+    assert table.refresh(state).current_snapshot_id == state.current_snapshot_id == 0
+
+
+@pytest.mark.parametrize("kind", ["delta", "directory"])
+def test_a_table_that_is_gone(request, kind):
+    path = request.getfixturevalue(kind)
+    table = load_table(str(path))
+    state = table.load()
+    shutil.rmtree(path)
+    with pytest.raises(PuffinError):
+        table.refresh(state)
