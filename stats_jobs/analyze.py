@@ -212,6 +212,7 @@ def _compute(
     measure = Measure(
         options.lg_k,
         row_counts=keeps_counts or any(plan.basis == basis.CHANGED for plan in plans),
+        summaries=not options.dry_run,
         partition_lg_k=max((plan.lg_k for plan in partition_plans.by_field.values()), default=None),
     )
     computation = compute(plans, runner, lambda: files.tasks, measure, partition_plans.by_field)
@@ -245,6 +246,7 @@ def _publish(
         codec=None if options.codec == "none" else options.codec,
         home=table,
         partition_statistics=_partition_statistics(table, state, snapshot) if options.partitions else None,
+        summaries={c.column.field_id: c.summary for c in made if c.summary is not None},
         row_counts={c.column.field_id: c.counts for c in made if c.counts is not None and options.row_counts},
         partition_sketches=computation.partitions,
     )

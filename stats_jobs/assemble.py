@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from puffin.format import PARTITION_SKETCHES_V1, ROW_COUNTS_V1, THETA_V1, ZSTD, Blob, RawBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
 from puffin.tables.blob_properties import to_properties
+from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.partition_sketches import PartitionSketches
 from puffin.theta import RowCounts, ThetaSketch
 
@@ -49,8 +50,16 @@ def sketch_blobs(
     lg_k: int,
     codec: str | None,
     partitions: Mapping[int, PartitionSketches] | None = None,
+    summaries: Mapping[int, ColumnSummary] | None = None,
 ) -> list[Blob]:
-    """One theta blob of this snapshot for each of the columns; its properties say how many partitions have sketches."""
+    """
+    One theta blob of this snapshot for each of the columns.
+
+    Args:
+        partitions: Of which its properties say how many there are.
+        summaries: Which its properties have.
+    """
+    summaries = summaries or {}
     counts = {field_id: len(sketches.keys) for field_id, sketches in (partitions or {}).items()}
     return [
         Blob(
@@ -61,7 +70,11 @@ def sketch_blobs(
             payload=sketches[column.field_id].to_bytes(),
             compression_codec=codec,
             properties=to_properties(
-                sketches[column.field_id], column.type, lg_k, partitions=counts.get(column.field_id)
+                sketches[column.field_id],
+                column.type,
+                lg_k,
+                partitions=counts.get(column.field_id),
+                summary=summaries.get(column.field_id),
             ),
         )
         for column in columns

@@ -16,7 +16,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from puffin.errors import CorruptError, NotFoundError, PuffinError
 from puffin.tables.base import Column
 from puffin.tables.changes import Changes, compare
+from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.partition_sketches import PartitionSketches
+from puffin.tables.row_summary import RowSummary
 from puffin.tables.scan_task import FileScanTask
 from puffin.theta import RowCounts, ThetaSketch, merge
 from stats_jobs.basis import CARRIED, FULL, ColumnPlan
@@ -33,6 +35,7 @@ class Computed:
 
     Attributes:
         counts: To subtract rows from later; None if they are not kept, or were not there to begin with.
+        summary: None if it was not asked for, or built on statistics that have none.
         basis: What the column was built on in the end.
         reason: Why it was computed in full, if it was.
     """
@@ -40,6 +43,7 @@ class Computed:
     column: Column
     sketch: ThetaSketch
     counts: RowCounts | None
+    summary: ColumnSummary | None
     basis: str
     reason: str | None
 
@@ -175,26 +179,39 @@ def _added_up(plan: ColumnPlan, partial: Partial, measure: Measure) -> Computed:
     field_id = plan.column.field_id
     added = partial.added.get(field_id, measure.nothing())
     removed = partial.removed.get(field_id, measure.nothing())
+    summary = _summed_up(plan, partial) if measure.summaries else None
     if plan.base is None:
-        return _computed(plan, added, measure)
+        return _computed(plan, added, summary, measure)
     if plan.basis == CARRIED:
-        return Computed(plan.column, plan.base.sketch, plan.base.counts, plan.basis, None)
+        return Computed(plan.column, plan.base.sketch, plan.base.counts, summary, plan.basis, None)
     if plan.base.counts is not None and isinstance(added, RowCounts) and isinstance(removed, RowCounts):
         try:
-            return _computed(plan, plan.base.counts.combine(added, removed, measure.limit), measure)
+            return _computed(plan, plan.base.counts.combine(added, removed, measure.limit), summary, measure)
         except PuffinError as exc:
             raise _DoesNotComeOut(str(exc)) from exc
     sketch = merge((plan.base.sketch, measure.sketch(added)), measure.lg_k)
-    return Computed(plan.column, sketch, None, plan.basis, None)
+    return Computed(plan.column, sketch, None, summary, plan.basis, None)
 
 
-def _computed(plan: ColumnPlan, tally: RowCounts | ThetaSketch, measure: Measure) -> Computed:
+def _computed(
+    plan: ColumnPlan, tally: RowCounts | ThetaSketch, summary: ColumnSummary | None, measure: Measure
+) -> Computed:
     if isinstance(tally, ThetaSketch):
-        return Computed(plan.column, tally, None, plan.basis, plan.reason)
+        return Computed(plan.column, tally, None, summary, plan.basis, plan.reason)
     sketch = tally.sketch(measure.lg_k)
     if sketch is None:
         raise _DoesNotComeOut("so many rows were deleted that the headroom of its row counts is spent")
-    return Computed(plan.column, sketch, tally, plan.basis, plan.reason)
+    return Computed(plan.column, sketch, tally, summary, plan.basis, plan.reason)
+
+
+def _summed_up(plan: ColumnPlan, partial: Partial) -> ColumnSummary | None:
+    type_ = plan.column.type
+    summary = RowSummary()
+    if plan.base is not None:
+        if plan.base.summary is None:
+            return None
+        summary = RowSummary.of(plan.base.summary, type_)
+    return summary.plus(partial.summaries.get(plan.column.field_id, RowSummary())).to_column(type_)
 
 
 class _DoesNotComeOut(Exception):

@@ -17,6 +17,7 @@ from puffin.errors import PuffinError
 from puffin.format import CREATED_BY, PARTITION_SKETCHES_V1, ROW_COUNTS_V1, Blob, PuffinReader, PuffinWriter, RawBlob
 from puffin.lookup.resolve import Ancestry
 from puffin.tables.base import Column, Snapshot, StatisticsEntry, TableState
+from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.partition_sketches import PartitionSketches
 from puffin.tables.table import NewStatisticsFile, PartitionStatisticsWriter, StatisticsHome
 from puffin.theta import RowCounts, ThetaSketch
@@ -53,6 +54,7 @@ class StatisticsDraft:
         lg_k: int,
         codec: str | None,
         home: StatisticsHome,
+        summaries: Mapping[int, ColumnSummary] | None = None,
         row_counts: Mapping[int, RowCounts] | None = None,
         partition_sketches: Mapping[int, PartitionSketches] | None = None,
         partition_statistics: PartitionStatisticsWriter | None = None,
@@ -62,6 +64,7 @@ class StatisticsDraft:
         self._snapshot = snapshot
         self._columns = tuple(columns)
         self._sketches = sketches
+        self._summaries = summaries or {}
         self._row_counts = row_counts or {}
         self._partition_sketches = partition_sketches or {}
         self._partition_statistics = partition_statistics
@@ -99,7 +102,13 @@ class StatisticsDraft:
         snapshot, by_partition = self._snapshot, self._partition_sketches
         computed = [
             *sketch_blobs(
-                self._sketches, columns, snapshot, lg_k=self._lg_k, codec=self._codec, partitions=by_partition
+                self._sketches,
+                columns,
+                snapshot,
+                lg_k=self._lg_k,
+                codec=self._codec,
+                partitions=by_partition,
+                summaries=self._summaries,
             ),
             *companion_blobs(ROW_COUNTS_V1, self._row_counts, columns, snapshot),
             *companion_blobs(PARTITION_SKETCHES_V1, by_partition, columns, snapshot),

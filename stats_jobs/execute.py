@@ -18,6 +18,7 @@ from puffin.tables.base import Column
 from puffin.tables.files.task_reader import TaskReader
 from puffin.tables.partition_sketches import PartitionSketches, PartitionSketchesBuilder
 from puffin.tables.partition_tuples import PartitionKey, partition_key
+from puffin.tables.row_summary import RowSummary
 from puffin.tables.scan_task import FileScanTask, ScanBatch, decode_batch
 from puffin.tables.stores import stores
 from puffin.theta import (
@@ -50,12 +51,14 @@ class Measure:
     Attributes:
         lg_k: Base-2 logarithm of a sketch's nominal entries.
         row_counts: Whether rows are counted, so that some can be subtracted later; else there are sketches alone.
+        summaries: Whether what is known of a column besides its distinct values is gathered too.
         whole: Whether columns are measured as a whole.
         partition_lg_k: As ``lg_k``, for the sketches of partitions; None if columns are not measured by partition.
     """
 
     lg_k: int
     row_counts: bool
+    summaries: bool = True
     whole: bool = True
     partition_lg_k: int | None = None
 
@@ -107,6 +110,7 @@ class Partial:
         rows: How many were read.
         bytes_read: Compressed bytes of the column chunks that were read.
         partitions: By field id, of rows that are in the table, those that were asked for by partition.
+        summaries: By field id, of ``added`` less ``removed``.
         failure: Why there is no answer, if there is none.
     """
 
@@ -115,6 +119,7 @@ class Partial:
     rows: int = 0
     bytes_read: int = 0
     partitions: Mapping[int, PartitionSketches] = dataclasses.field(default_factory=dict)
+    summaries: Mapping[int, RowSummary] = dataclasses.field(default_factory=dict)
     failure: FinalError | None = None
 
 
@@ -134,7 +139,8 @@ def read_batch(batch: ScanBatch, removed: bool, measure: Measure) -> Partial:
         load_kernels()
     columns = {column.field_id: _ColumnTally(column, measure) for column in batch.columns}
     rows = bytes_read = 0
-    reader = TaskReader(batch, stores(batch.context.io_properties), each_row=measure.row_counts)
+    store_for = stores(batch.context.io_properties)
+    reader = TaskReader(batch, store_for, each_row=measure.row_counts, summaries=measure.summaries)
     try:
         for task in batch.tasks:
             before = rows
@@ -143,6 +149,8 @@ def read_batch(batch: ScanBatch, removed: bool, measure: Measure) -> Partial:
                 bytes_read += live.bytes_read
                 for field_id, values in live.columns.items():
                     columns[field_id].update(values, task)
+                for field_id, summary in live.summaries.items():
+                    columns[field_id].summary = columns[field_id].summary.plus(summary)
             if rows > before:
                 key = partition_key(task.data_file.spec_id, task.data_file.partition)
                 for column in columns.values():
@@ -151,7 +159,11 @@ def read_batch(batch: ScanBatch, removed: bool, measure: Measure) -> Partial:
         return Partial(failure=exc)
     found = {field_id: c.whole.compact() for field_id, c in columns.items() if c.whole is not None}
     partitions = {field_id: c.partitions.compact() for field_id, c in columns.items() if c.partitions is not None}
-    return Partial({} if removed else found, found if removed else {}, rows, bytes_read, partitions)
+    summaries = {field_id: columns[field_id].summary for field_id in found}
+    if removed:
+        gone = {field_id: summary.gone() for field_id, summary in summaries.items()}
+        return Partial({}, found, rows, bytes_read, partitions, gone)
+    return Partial(found, {}, rows, bytes_read, partitions, summaries)
 
 
 def merge_partials(left: Partial, right: Partial, measure: Measure) -> Partial:
@@ -164,6 +176,7 @@ def merge_partials(left: Partial, right: Partial, measure: Measure) -> Partial:
         left.rows + right.rows,
         left.bytes_read + right.bytes_read,
         _merged(left.partitions, right.partitions, merge_partitions),
+        _merged(left.summaries, right.summaries, RowSummary.plus),
     )
 
 
@@ -187,6 +200,7 @@ class _ColumnTally:
         self._column = column
         self._each_row = measure.row_counts
         self.whole = measure.start() if measure.whole else None
+        self.summary = RowSummary()
         self.partitions: PartitionSketchesBuilder | None = None
         self._of_file: SmallestHashes | None = None
         if measure.partition_lg_k is not None:

@@ -15,15 +15,24 @@ from puffin.format import ROW_COUNTS_V1, THETA_V1
 from puffin.lookup.stored import StoredBlobs
 from puffin.storage import Store
 from puffin.tables.base import BlobEntry, StatisticsEntry
+from puffin.tables.blob_properties import summary_of
+from puffin.tables.column_summary import ColumnSummary
 from puffin.theta import RowCounts, ThetaSketch
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredSketch:
-    """A sketch as it was stored; ``counts`` is None where the file has no row counts of the same rows."""
+    """
+    A sketch as it was stored, with what was stored of the same rows besides.
+
+    Attributes:
+        counts: None where the file has none.
+        summary: None where the entry has none.
+    """
 
     sketch: ThetaSketch
     counts: RowCounts | None
+    summary: ColumnSummary | None = None
 
 
 class StoredSketches:
@@ -53,7 +62,9 @@ class StoredSketches:
             if isinstance(sketch, PuffinError):
                 raise sketch
             return StoredSketch(
-                ThetaSketch.from_bytes(sketch), RowCounts.from_bytes(counts) if isinstance(counts, bytes) else None
+                ThetaSketch.from_bytes(sketch),
+                RowCounts.from_bytes(counts) if isinstance(counts, bytes) else None,
+                summary_of(blob.properties),
             )
         except (CorruptError, UnsupportedError) as exc:
             raise CorruptError(f"{path}: field {blob.fields[0]}: {exc}") from exc

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from puffin.kernels.compiler import INT64S, PAIR_OF_NEW_UINT64S, compiled
+from puffin.kernels.compiler import INT64, INT64S, PAIR_OF_NEW_UINT64S, compiled
 
 _U = np.uint64
 
@@ -28,3 +28,19 @@ def minimal_words(values: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint64]
         words[i] = word >> (_U(64) - (length << _U(3)))
         lengths[i] = length
     return words, lengths
+
+
+@compiled(INT64, INT64S)
+def total_length(halves: npt.NDArray[np.int64]) -> int:
+    """How many bytes numbers take, each given as its low and its high half; -1 if one takes more than the low half."""
+    total = 0
+    is_long = 0
+    for i in range(len(halves) // 2):
+        low = halves[2 * i]
+        sign = low >> 63
+        is_long |= halves[2 * i + 1] ^ sign
+        magnitude = low ^ sign
+        total += 1
+        for bit in range(7, 63, 8):
+            total += magnitude >> bit != 0
+    return -1 if is_long != 0 else total

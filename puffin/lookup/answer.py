@@ -6,7 +6,8 @@ import dataclasses
 from typing import Any
 
 from puffin.tables.base import Column
-from puffin.tables.blob_properties import ColumnSummary, Distinct
+from puffin.tables.blob_properties import Distinct
+from puffin.tables.column_summary import ColumnSummary
 
 SNAPSHOT, ANCESTOR, MISSING = "snapshot", "ancestor", "missing"
 

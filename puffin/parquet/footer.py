@@ -49,6 +49,7 @@ _COLUMN_META_DATA: Shape = {
     9: None,  # data_page_offset
     11: None,  # dictionary_page_offset
     13: _PAGE_ENCODING_STATS,
+    16: None,  # size_statistics
 }
 _COLUMN_CHUNK: Shape = {1: None, 3: _COLUMN_META_DATA, 8: None}  # file_path, meta_data, crypto_metadata
 _FILE_META_DATA: Shape = {2: None, 4: {1: _COLUMN_CHUNK}}  # schema, row_groups: columns
@@ -77,6 +78,7 @@ class ColumnChunk:
         schema_element: The leaf's ``SchemaElement``, as it stands in the footer.
         encoding_stats: Empty if the writer left them out.
         dictionary_page_offset: None if the writer names no dictionary page.
+        size_statistics: As they stand in the footer, or None.
     """
 
     path: tuple[str, ...]
@@ -93,6 +95,18 @@ class ColumnChunk:
     data_page_offset: int
     dictionary_page_offset: int | None
     encoding_stats: tuple[PageEncoding, ...]
+    size_statistics: bytes | None = None
+
+    @property
+    def unencoded_byte_array_data_bytes(self) -> int | None:
+        """What all strings of the chunk take together, their lengths not counted; None if the footer does not tell."""
+        if self.size_statistics is None:
+            return None
+        try:
+            size = read_struct(self.size_statistics, 0, {1: None})[0].get(1)
+        except MALFORMED:
+            return None
+        return size if isinstance(size, int) and size >= 0 else None
 
     @property
     def dictionary_page_size(self) -> int:
@@ -232,4 +246,5 @@ def _chunk(column: dict[int, Any], leaf: _Leaf) -> ColumnChunk | None:
         data_page_offset=meta_data[9],
         dictionary_page_offset=meta_data.get(11),
         encoding_stats=tuple([PageEncoding(stats[1], stats[2], stats[3]) for stats in meta_data.get(13, ())]),
+        size_statistics=meta_data.get(16),
     )

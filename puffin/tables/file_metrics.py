@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from puffin.errors import CorruptMetadataError
-from puffin.tables.blob_properties import ColumnSummary
+from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.values import to_json, to_scalar
 from puffin.theta.value_type import ValueType
 

@@ -15,8 +15,8 @@ from puffin.tables.base import (
     StatisticsEntry,
     TableState,
 )
-from puffin.tables.blob_properties import ColumnSummary
 from puffin.tables.changes import Changes
+from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.scan_task import FileScanTask, ScanContext
 
 CURRENT = SnapshotSelector()

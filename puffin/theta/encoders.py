@@ -110,7 +110,7 @@ def _time(column: ValueType, arrow_type: pa.DataType) -> Encoder | None:
 def _encode_times(array: pa.Array, column: ValueType, unit: str) -> Iterator[Words]:
     stored = pa.int32() if array.type.bit_width == 32 else pa.int64()
     counts = array.view(stored).to_numpy().astype(np.int64, copy=False)
-    source, target = _NANOS[_unit_of(array.type)], _NANOS[unit]
+    source, target = unit_nanos(array.type), _NANOS[unit]
     if source > target:
         factor = source // target
         limit = np.iinfo(np.int64).max // factor
@@ -129,10 +129,11 @@ def _days(counts: npt.NDArray[np.int64], array: pa.Array, column: ValueType) -> 
     return days.view(np.uint32)
 
 
-def _unit_of(arrow_type: pa.DataType) -> str:
+def unit_nanos(arrow_type: pa.DataType) -> int:
+    """Nanoseconds that a stored date, time or timestamp counts in."""
     if arrow_types.is_date32(arrow_type):
-        return "day"
-    return "ms" if arrow_types.is_date64(arrow_type) else str(arrow_type.unit)
+        return _NANOS["day"]
+    return _NANOS["ms" if arrow_types.is_date64(arrow_type) else arrow_type.unit]
 
 
 # --- decimal ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from puffin.kernels import kernels_ready
-from puffin.theta.serialized import WordArray, Words
+from puffin.theta.serialized import SLICE_ROWS, WordArray, Words
 
 
 def minimal_bytes(words: npt.NDArray[np.int64]) -> Iterator[Words]:
@@ -40,6 +40,30 @@ def minimal_bytes(words: npt.NDArray[np.int64]) -> Iterator[Words]:
     if is_short.any():
         yield _up_to_eight(low[is_short])
     yield from _nine_to_sixteen(low[~is_short], high[~is_short])
+
+
+def minimal_sizes(words: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """How many bytes `minimal_bytes` gives each value; the words have two columns."""
+    if len(words) == 0:
+        return np.empty(0, np.int64)
+    low, high = np.ascontiguousarray(words[:, 0]), words[:, 1]
+    sizes = _byte_length(low)
+    is_long = high != low >> 63
+    if is_long.any():
+        sizes[is_long] = _byte_length(high[is_long]) + np.uint64(8)
+    return sizes.view(np.int64)
+
+
+def total_minimal_size(words: npt.NDArray[np.int64]) -> int:
+    """How many bytes `minimal_bytes` gives the values together; the words have two columns."""
+    if kernels_ready():
+        from puffin.kernels.decimals import total_length
+
+        total = total_length(np.require(words.reshape(-1), np.int64, ["C", "A"]))
+        if total >= 0:
+            return int(total)
+    slices = (words[start : start + SLICE_ROWS] for start in range(0, len(words), SLICE_ROWS))
+    return sum(int(minimal_sizes(some).sum()) for some in slices)
 
 
 def _up_to_eight(low: npt.NDArray[np.int64]) -> Words:

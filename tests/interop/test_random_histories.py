@@ -3,8 +3,8 @@ Statistics that are kept current step by step are those of a full run, whatever 
 
 Spark makes thirty tables of different kinds and does to each what a random generator says. After every step the
 statistics are brought up to date and held against a run over all rows: the sketches have to be the same bytes, and
-those by partition, which every other table has. Sketches are small (32 nominal entries), so that a few hundred rows are
-many.
+those by partition, which every other table has, and what is counted besides the same numbers. Sketches are small (32
+nominal entries), so that a few hundred rows are many.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ import pytest
 from puffin.format import PARTITION_SKETCHES_V1, THETA_V1, PuffinReader
 from puffin.storage import LocalStore
 from puffin.tables.base import SnapshotSelector
+from puffin.tables.blob_properties import summary_of
+from puffin.tables.column_bounds import Bounds, Missing
+from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.load import load_table
 from stats_jobs import Options, Report, analyze
 
@@ -136,6 +139,28 @@ class History:
         return self._spark.sql(text)
 
 
+def stored_summaries(report: Report) -> dict[int, ColumnSummary | None]:
+    assert report.entry is not None
+    fresh = [blob for blob in report.entry.blobs if blob.snapshot_id == report.entry.snapshot_id]
+    return {blob.fields[0]: summary_of(blob.properties) for blob in fresh}
+
+
+def check_summaries(kept: Report, full: Report) -> None:
+    """The counts are those of a full run; bounds stay when rows go, so that they may be wider."""
+    stored, computed = stored_summaries(kept), stored_summaries(full)
+    assert stored.keys() == computed.keys()
+    for column in kept.columns:
+        one, other = stored[column.column.field_id], computed[column.column.field_id]
+        assert one is not None
+        assert other is not None
+        assert dataclasses.replace(one, min=None, max=None) == dataclasses.replace(other, min=None, max=None)
+        assert None not in (other.row_count, other.null_count, other.total_bytes)
+        bounds = [Bounds.from_json(column.column.type, summary.min, summary.max) for summary in (one, other)]
+        if other.row_count != other.null_count:
+            assert bounds[0].union(bounds[1]) == bounds[0]
+            assert not {Missing.UNKNOWN, Missing.NO_VALUE} & {bounds[1].lower, bounds[1].upper}
+
+
 def stored_blobs(report: Report, type_: str) -> dict[int, bytes]:
     assert report.entry is not None
     with LocalStore().open_source(report.entry.statistics_path) as source:
@@ -167,6 +192,7 @@ def test_after_every_step_the_sketches_are_those_of_a_full_run(
         for type_ in (THETA_V1, PARTITION_SKETCHES_V1) if by_partition else (THETA_V1,):
             assert stored_blobs(kept, type_) == stored_blobs(full, type_), (done, type_)
         assert [(c.column, c.distinct) for c in kept.columns] == [(c.column, c.distinct) for c in full.columns], done
+        check_summaries(kept, full)
         bases.update(str(column.basis) for column in kept.columns)
         if done[-1] in ("compact", "rewrite_manifests") and not by_partition:
             assert kept.files_read == 0, done

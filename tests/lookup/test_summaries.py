@@ -14,7 +14,8 @@ import puffin
 from puffin.errors import UsageError
 from puffin.lookup import lookup
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.blob_properties import ColumnSummary, summary_of
+from puffin.tables.blob_properties import summary_of
+from puffin.tables.column_summary import ColumnSummary
 
 CURRENT = SnapshotSelector()
 SUMMARY = ("row-count", "null-count", "nan-count", "min", "max", "avg-bytes")

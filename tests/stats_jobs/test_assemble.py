@@ -8,7 +8,8 @@ import pytest
 
 from puffin.format import PARTITION_SKETCHES_V1, ROW_COUNTS_V1, THETA_V1, BlobMetadata, RawBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
-from puffin.tables.blob_properties import partitions_of
+from puffin.tables.blob_properties import partitions_of, summary_of
+from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.partition_sketches import PartitionSketchesBuilder
 from puffin.theta import MAX_THETA, ThetaSketch
 from stats_jobs.assemble import RetainedBlob, assemble, choose_retained, companion_blobs, sketch_blobs, with_entries
@@ -49,6 +50,18 @@ def computed(*field_ids: int):
 
 
 # --- computed blobs -----------------------------------------------------------------------------------------------
+
+
+def test_a_summary_stands_beside_its_sketch_in_the_properties_and_nowhere_else():
+    summary = ColumnSummary(9, 1, None, 0, 2, 64)
+    sketches = {i: ThetaSketch.from_arrow(pa.array(range(3), pa.int64()), "long") for i in (3, 4)}
+    columns = [column(3), column(4)]
+    with_it = sketch_blobs(sketches, columns, SNAPSHOT, lg_k=12, codec=None, summaries={3: summary})
+    without = sketch_blobs(sketches, columns, SNAPSHOT, lg_k=12, codec=None)
+    assert [summary_of(blob.properties) for blob in with_it] == [summary, None]
+    assert [blob.payload for blob in with_it] == [blob.payload for blob in without]
+    assert [blob.properties["ndv"] for blob in with_it] == ["3", "3"]
+    assert summary_of(assemble(with_it, []).entries[0].properties) == summary
 
 
 def test_a_computed_blob_is_about_one_field_of_the_snapshot():

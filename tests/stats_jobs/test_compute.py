@@ -10,7 +10,10 @@ import pytest
 from puffin.errors import CorruptDataFileError, FileNotFound, StorageError
 from puffin.tables.base import Column
 from puffin.tables.changes import Changes
+from puffin.tables.column_bounds import NO_VALUES, Bounds
+from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.partition_sketches import PartitionSketchesBuilder
+from puffin.tables.row_summary import RowSummary
 from puffin.tables.scan_task import ContentFile, FileScanTask
 from puffin.theta import RowCountsBuilder, ThetaSketch
 from stats_jobs.basis import ADDED, CARRIED, CHANGED, FULL, ColumnPlan
@@ -33,6 +36,11 @@ def counts(values):
 
 def sketch(values):
     return ThetaSketch.from_arrow(pa.array(values, pa.int64()), "long", LG_K)
+
+
+def summed_up(values):
+    bounds = Bounds.of(min(values), max(values)) if values else NO_VALUES
+    return RowSummary(rows=len(values), total_bytes=8 * len(values), bounds=bounds)
 
 
 def task(name):
@@ -64,7 +72,7 @@ class Files:
                           for s in scans])  # fmt: skip
         self.kinds.append([([t.data_file.file_path for t in s.tasks], s.whole, s.by_partition) for s in scans])
         found = {False: {}, True: {}}
-        partitions = {}
+        partitions, summaries = {}, {}
         rows = 0
         for scan in scans:
             values = []
@@ -79,11 +87,13 @@ class Files:
                 if scan.whole:
                     known = found[scan.removed].get(column.field_id)
                     found[scan.removed][column.field_id] = tally if known is None else measure.merge(known, tally)
+                    summed = summed_up(values).gone() if scan.removed else summed_up(values)
+                    summaries[column.field_id] = summaries.get(column.field_id, RowSummary()).plus(summed)
                 if scan.by_partition:
                     part = by_partition(*values)
                     known = partitions.get(column.field_id)
                     partitions[column.field_id] = part if known is None else merge_partitions(known, part)
-        return Run(Partial(found[False], found[True], rows, 7, partitions), 0.5)
+        return Run(Partial(found[False], found[True], rows, 7, partitions, summaries), 0.5)
 
 
 def plan(column, basis, base=None, added=(), removed=()):
@@ -93,8 +103,8 @@ def plan(column, basis, base=None, added=(), removed=()):
     return ColumnPlan(column, basis, base, 10, changes)
 
 
-def counted(values):
-    return StoredSketch(sketch(values), counts(values))
+def counted(values, summary=None):
+    return StoredSketch(sketch(values), counts(values), summary)
 
 
 def run(plans, files, measure=COUNTS, all_files=("all",), partitions=None):
@@ -108,6 +118,42 @@ def test_what_came_is_added_and_what_went_is_subtracted():
     assert (column.sketch, column.counts) == (sketch([2, 3, 7, 8]), counts([2, 3, 7, 8]))
     assert (column.basis, column.reason) == (CHANGED, None)
     assert (done.files_read, done.rows_read, done.bytes_read, done.session_seconds) == (2, 4, 7, 0.5)
+
+
+def test_the_summary_is_the_base_s_with_what_came_and_without_what_went():
+    """Of what went the bounds stay."""
+    base = ColumnSummary(4, 1, None, 1, 3, 24)
+    files = Files(new=[7, 8], old=[1, 2], all=[5, 5])
+    plans = [
+        plan(A, CHANGED, counted([1, 2, 3], base), ["new"], ["old"]),
+        plan(A, ADDED, StoredSketch(sketch([1, 2, 3]), None, base), ["new"]),
+        plan(A, CARRIED, counted([1, 2, 3], base)),
+        plan(A, FULL),
+    ]
+    found = [run([each], files).columns[0].summary for each in plans]
+    assert found == [
+        ColumnSummary(4, 1, None, 1, 8, 24),
+        ColumnSummary(6, 1, None, 1, 8, 40),
+        base,
+        ColumnSummary(2, 0, None, 5, 5, 16),
+    ]
+
+
+def test_a_base_without_a_summary_gives_none():
+    files = Files(new=[7, 8])
+    plans = [plan(A, ADDED, counted([1]), ["new"]), plan(B, CARRIED, counted([1]))]
+    assert [column.summary for column in run(plans, files).columns] == [None, None]
+
+
+def test_a_column_that_is_read_again_in_full_has_the_summary_of_that():
+    files = Files(new=[7], old=[9], all=[5, 6])
+    done = run([plan(A, CHANGED, counted([1], ColumnSummary(1, 0, None, 1, 1, 8)), ["new"], ["old"])], files)
+    assert done.columns[0].basis == FULL
+    assert done.columns[0].summary == ColumnSummary(2, 0, None, 5, 6, 16)
+
+
+def test_a_table_without_files_has_no_rows():
+    assert run([plan(A, FULL)], Files(), all_files=()).columns[0].summary == ColumnSummary(0, 0, None, None, None, 0)
 
 
 def test_columns_that_need_the_same_files_are_read_together():

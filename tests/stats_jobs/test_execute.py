@@ -9,6 +9,7 @@ import pytest
 
 from puffin.errors import CorruptDataFileError, FileNotFound, StorageError, UnsupportedTableError
 from puffin.tables.base import Column
+from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch, ScanContext, encode_batch
 from puffin.theta import ThetaSketch
 from stats_jobs import execute
@@ -97,6 +98,23 @@ def test_rows_that_went_are_kept_apart(file_of):
     assert merged.added == read(came, measure=COUNTS).added
     assert merged.removed == read(went, measure=COUNTS).added
     assert merged.rows == 3
+
+
+def test_summaries_are_of_what_came_less_what_went(file_of):
+    came = [file_of("1.parquet", [1, None], ["x", "yy"]), file_of("2.parquet", [7], ["zzz"])]
+    went = file_of("3.parquet", [None], ["yy"])
+    merged = merge_partials(read(*came, measure=COUNTS), read(went, measure=COUNTS, removed=True), COUNTS)
+    a, b = merged.summaries[1].to_column("long"), merged.summaries[2].to_column("string")
+    assert a == ColumnSummary(2, 0, None, 1, 7, 16)
+    assert b == ColumnSummary(2, 0, None, "x", "zzz", 4)
+
+
+def test_columns_that_are_measured_by_partition_alone_have_no_summary(file_of):
+    """Their rows are part of the statistics that the summary is added to."""
+    both = Measure(12, row_counts=False, partition_lg_k=9)
+    task = file_of("1.parquet", [1], ["x"])
+    assert read(task, measure=both.only(whole=False, by_partition=True)).summaries == {}
+    assert read(task, measure=both).summaries.keys() == {1, 2}
 
 
 def test_a_batch_travels_as_json(file_of):

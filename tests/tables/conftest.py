@@ -20,10 +20,12 @@ from puffin.deletion_vector import DeletionVector
 from puffin.format import DELETION_VECTOR_V1, Blob, PuffinWriter
 from puffin.storage import store_for
 from puffin.tables.base import TableState
+from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.document import name_mapping, partition_specs
 from puffin.tables.files.task_reader import TaskReader
 from puffin.tables.iceberg.metadata import parse_state
 from puffin.tables.iceberg.plan import plan_snapshot
+from puffin.tables.row_summary import RowSummary
 from puffin.tables.scan_task import FileScanTask, ScanBatch, ScanContext, decode_batch, encode_batch
 from puffin.theta import DEFAULT_LG_K, RowCountsBuilder, ThetaSketch, ThetaSketchBuilder, row_counts_limit
 from stats_jobs.plan import split_task
@@ -35,12 +37,18 @@ CONTENT = {"DATA": 0, "POSITION_DELETES": 1, "EQUALITY_DELETES": 2}
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What reading a snapshot gave: sketches by column name."""
+    """
+    What reading a snapshot gave: sketches by column name.
+
+    Attributes:
+        summaries: By column name, where values alone mattered and where every row did.
+    """
 
     sketches: Mapping[str, ThetaSketch]
     rows: int
     bytes_read: int
     pieces: int
+    summaries: Mapping[str, tuple[ColumnSummary, ColumnSummary]]
 
 
 class HandMadeTable:
@@ -278,6 +286,7 @@ def read_batch(batch: ScanBatch, is_sound: bool) -> Answer:
     builders = {column.field_id: ThetaSketchBuilder() for column in batch.columns}
     counts = {column.field_id: RowCountsBuilder(row_counts_limit(DEFAULT_LG_K)) for column in batch.columns}
     types = {column.field_id: column.type for column in batch.columns}
+    summaries = {(each_row, field_id): RowSummary() for each_row in (False, True) for field_id in types}
     rows = {False: 0, True: 0}
     bytes_read = 0
     for each_row in (False, True):
@@ -285,6 +294,8 @@ def read_batch(batch: ScanBatch, is_sound: bool) -> Answer:
         for live in (live for task in batch.tasks for live in reader.read(task)):
             rows[each_row] += live.count
             bytes_read += 0 if each_row else live.bytes_read
+            for field_id, summary in live.summaries.items():
+                summaries[each_row, field_id] = summaries[each_row, field_id].plus(summary)
             for field_id, values in live.columns.items():
                 if not each_row:
                     builders[field_id].update(values.array, types[field_id])
@@ -296,7 +307,11 @@ def read_batch(batch: ScanBatch, is_sound: bool) -> Answer:
     sketches = {column.name: builders[column.field_id].compact() for column in batch.columns}
     for column in batch.columns:
         assert counts[column.field_id].compact().sketch(DEFAULT_LG_K) == sketches[column.name] or not is_sound
-    return Answer(sketches, rows[False], bytes_read, len(batch.tasks))
+    of_columns = {
+        c.name: (summaries[False, c.field_id].to_column(c.type), summaries[True, c.field_id].to_column(c.type))
+        for c in batch.columns
+    }
+    return Answer(sketches, rows[False], bytes_read, len(batch.tasks), of_columns)
 
 
 def schema(fields: Sequence[tuple[Any, ...]]) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from typing import NoReturn
 from puffin.errors import PuffinError, UnsupportedTableError
 from puffin.storage import Store, local_path, store_for
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
-from puffin.tables.blob_properties import ColumnSummary
 from puffin.tables.changes import Changes
+from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.delta.log import DeltaLog
 from puffin.tables.delta.log_entry import append_note
 from puffin.tables.delta.protocol import check_readable, check_writable

@@ -15,7 +15,7 @@ from typing import Any
 
 from puffin.errors import CorruptMetadataError
 from puffin.tables.base import Column
-from puffin.tables.blob_properties import ColumnSummary
+from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.delta.actions import AddFile
 from puffin.tables.delta.partition_values import partition_json
 from puffin.tables.delta.schema import FieldPath

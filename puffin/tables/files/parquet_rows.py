@@ -9,6 +9,7 @@ the file.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -18,9 +19,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from puffin.deletion_vector import DeletionVector
-from puffin.parquet.plan import ChunkPlanner, Values
+from puffin.parquet.plan import ChunkPlan, ChunkPlanner, Values
+from puffin.parquet.statistics import ChunkStatistics, chunk_statistics
 from puffin.parquet.writers import Path
+from puffin.tables.files.chunk_summary import ChunkSummary
 from puffin.tables.files.parquet_columns import FileColumn
+from puffin.tables.row_summary import RowSummary
 
 BATCH_BYTES = 32 * 1024 * 1024  # what a batch of rows should take in memory, by the file's own uncompressed sizes
 MAX_BATCH_ROWS = 128 * 1024
@@ -38,11 +42,13 @@ class Rows:
         count: How many.
         columns: Values by field id. A column may be left out, if its values have come before.
         bytes_read: Compressed bytes of the column chunks, or pages of them, that were opened for these.
+        summaries: By field id, of rows that end with these: all since the last summaries.
     """
 
     count: int
     columns: Mapping[int, Values]
     bytes_read: int
+    summaries: Mapping[int, RowSummary] = dataclasses.field(default_factory=dict)
 
 
 class RowFilter(Protocol):
@@ -73,6 +79,7 @@ class ParquetRows:
         filters: What leaves out others; a row is kept that all of them keep.
         chosen: Positions of the only rows to read; by default all.
         each_row: Whether it matters how many rows have a value, and not only whether one has.
+        summaries: Whether what is known of the columns besides their values is told too.
     """
 
     def __init__(
@@ -85,8 +92,10 @@ class ParquetRows:
         *,
         chosen: DeletionVector | None = None,
         each_row: bool,
+        summaries: bool = True,
     ) -> None:
         self._source = source
+        self._summaries = summaries
         self._each_row = each_row
         self._columns = columns
         self._deleted = deleted
@@ -96,6 +105,8 @@ class ParquetRows:
         self._metadata = parquet.metadata
         self._planner = ChunkPlanner(parquet.metadata, parquet.schema_arrow)
         self._leaf_paths = [parquet.schema.column(i).path for i in range(len(parquet.schema))]
+        times = Counter(self._leaf_paths)
+        self._places = {path: place for place, path in enumerate(self._leaf_paths) if times[path] == 1}
         self._opened: dict[tuple[str, ...], pq.ParquetFile] = {(): parquet}
 
     def read(self, start: int, stop: float) -> Iterator[Rows]:
@@ -110,22 +121,43 @@ class ParquetRows:
     def _read_group(self, index: int, group: pq.RowGroupMetaData, first_row: int) -> Iterator[Rows]:
         paths = [column.names for column in self._columns if column.names and column.constant is None]
         plans = self._planner.plan(index, paths, all_live=self._all_live, each_row=self._each_row)
+        summaries: dict[int, ChunkSummary] = {}
         rest: list[FileColumn] = []
         for column in self._columns:
+            field_id = column.column.field_id
             plan = plans.get(column.names) if column.constant is None else None
+            if self._summaries:
+                summaries[field_id] = ChunkSummary(column.column, self._statistics(group, column.names, plan))
             found = None if plan is None else plan.read(self._source)
             if plan is None or found is None:
                 rest.append(column)
                 continue
             bytes_read = plan.bytes_read
             for values in found:
-                yield Rows(0, {column.column.field_id: values}, bytes_read)
+                yield Rows(0, {field_id: values}, bytes_read)
                 bytes_read = 0
+                # Only now: whoever hashes the values is the first to say what is wrong with them.
+                if field_id in summaries:
+                    summaries[field_id].see_values(values)
         if self._all_live and not rest:
-            yield Rows(group.num_rows, {}, 0)
+            yield Rows(group.num_rows, {}, 0, _totals(summaries, group.num_rows))
             return
         as_dictionary = {column.names for column in rest if column.names in plans and plans[column.names].as_dictionary}
-        yield from self._read_rows(index, group, rest, as_dictionary, first_row)
+        live = 0
+        for rows in self._read_rows(index, group, rest, as_dictionary, first_row):
+            yield rows
+            live += rows.count
+            for field_id, summary in summaries.items():
+                if field_id in rows.columns:
+                    summary.see_rows(rows.columns[field_id].array)
+        yield Rows(0, {}, 0, _totals(summaries, live))
+
+    def _statistics(self, group: pq.RowGroupMetaData, path: Path, plan: ChunkPlan | None) -> ChunkStatistics:
+        place = self._places.get(".".join(path))
+        if plan is None or plan.arrow_type is None or place is None:
+            return ChunkStatistics()
+        found = chunk_statistics(group.column(place), plan.chunk, plan.arrow_type)
+        return found if self._all_live else found.of_some_rows()
 
     def _read_rows(
         self,
@@ -185,6 +217,10 @@ def _open(source: pa.NativeFile, metadata: pq.FileMetaData | None, as_dictionary
         buffer_size=_STREAM_BUFFER,
         pre_buffer=False,
     )
+
+
+def _totals(summaries: Mapping[int, ChunkSummary], rows: int) -> dict[int, RowSummary]:
+    return {field_id: summary.total(rows) for field_id, summary in summaries.items()}
 
 
 def _row_batches(

@@ -30,11 +30,15 @@ class TaskReader:
 
     Args:
         each_row: Whether it matters how many rows have a value, and not only whether one has.
+        summaries: Whether what is known of columns besides their values is told too.
     """
 
-    def __init__(self, batch: ScanBatch, store_for: Callable[[str], Store], *, each_row: bool) -> None:
+    def __init__(
+        self, batch: ScanBatch, store_for: Callable[[str], Store], *, each_row: bool, summaries: bool = True
+    ) -> None:
         self._batch = batch
         self._each_row = each_row
+        self._summaries = summaries
         self._store_for = store_for
         self._positions: dict[str, dict[str, DeletionVector]] = {}
         self._deleted_keys: dict[tuple[int, ...], DeletedKeys] = {}
@@ -60,7 +64,16 @@ class TaskReader:
             parquet = open_parquet(source)
             columns = self._locate(self._batch.columns, task.data_file, parquet.schema_arrow)
             filters = list(self._equality_filters(task, parquet.schema_arrow))
-            rows = ParquetRows(source, parquet, columns, deleted, filters, chosen=chosen, each_row=self._each_row)
+            rows = ParquetRows(
+                source,
+                parquet,
+                columns,
+                deleted,
+                filters,
+                chosen=chosen,
+                each_row=self._each_row,
+                summaries=self._summaries,
+            )
             yield from rows.read(task.start, _stop(task))
 
     def _locate(self, columns: Sequence[Column], file: ContentFile, schema: pa.Schema) -> tuple[FileColumn, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from puffin.storage import Store
 from puffin.tables.base import Column, Snapshot, TableState
-from puffin.tables.blob_properties import ColumnSummary
+from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.file_metrics import FileMetrics, summarize
 from puffin.tables.iceberg.deletes import PUFFIN
 from puffin.tables.iceberg.manifest_lists import manifest_files, manifest_list_of

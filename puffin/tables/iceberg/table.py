@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from puffin.storage import Store, store_for
 from puffin.tables.base import Column, Snapshot, TableState
-from puffin.tables.blob_properties import ColumnSummary
 from puffin.tables.changes import Changes
+from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.document import name_mapping, partition_specs
 from puffin.tables.iceberg.patch import statistics_path
 from puffin.tables.scan_task import FileScanTask, ScanContext

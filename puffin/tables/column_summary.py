@@ -1,0 +1,85 @@
+"""
+What is known of a column besides its distinct values: rows, nulls, NaNs, bytes, the smallest and the largest value.
+
+It stands in the properties of the column's theta blob, as a JSON array without names, since properties are repeated in
+every later metadata file: ``[rows, nulls, nans, bytes, min, max]``, each null if it is not known.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias
+
+JsonValue: TypeAlias = bool | int | float | str | None
+
+_LONGEST_TEXT = 4096  # characters; ours have a few hundred at most
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSummary:
+    """
+    A summary of a column's rows; what is None is not known.
+
+    Attributes:
+        row_count: How many rows there are.
+        null_count: In how many of them the column is null.
+        nan_count: In how many of them it is NaN; None unless it is a float or a double.
+        min: No value is below it, NaN apart; in JSON single-value form (table spec, appendix D), strings and bytes cut
+            to 16 code points or bytes. Where rows were deleted it is a bound, and need not be the smallest value. None
+            also if there is no value, or if it would be an infinity, which JSON does not have.
+        max: Likewise, no value is above it.
+        total_bytes: Of all values that are not null, in binary single-value form (appendix D).
+    """
+
+    row_count: int | None
+    null_count: int | None
+    nan_count: int | None
+    min: JsonValue
+    max: JsonValue
+    total_bytes: int | None
+
+    @property
+    def value_count(self) -> int | None:
+        """The rows whose value is not null."""
+        return None if self.row_count is None or self.null_count is None else self.row_count - self.null_count
+
+    @property
+    def avg_bytes(self) -> float | None:
+        """Bytes of a value that is not null, on average; None if there is none, or if it is not known."""
+        values = self.value_count
+        return self.total_bytes / values if self.total_bytes is not None and values and values > 0 else None
+
+    def to_text(self) -> str:
+        """The summary as the property holds it."""
+        counts = self.row_count, self.null_count, self.nan_count, self.total_bytes
+        return json.dumps([*counts, self.min, self.max], ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+    @classmethod
+    def from_text(cls, text: str) -> ColumnSummary | None:
+        """The summary that a property holds; None if it holds none."""
+        if len(text) > _LONGEST_TEXT:
+            return None
+        try:
+            rows, nulls, nans, total_bytes, low, high = json.loads(text, parse_constant=_refuse)
+        except (ValueError, TypeError, RecursionError):
+            return None
+        counts = rows, nulls, nans, total_bytes
+        if not all(_is_count(count) for count in counts) or not all(_is_single(value) for value in (low, high)):
+            return None
+        if rows is not None and max(nulls or 0, nans or 0) > rows:
+            return None
+        return cls(rows, nulls, nans, low, high, total_bytes)
+
+
+def _is_count(value: Any) -> bool:
+    return value is None or (type(value) is int and value >= 0)
+
+
+def _is_single(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,0 +1,94 @@
+"""The property of a blob that sums up its column: short, JSON, and nothing but a summary is taken for one."""
+
+import pyarrow as pa
+import pytest
+
+from puffin.tables.blob_properties import from_properties, summary_of, to_properties
+from puffin.tables.column_bounds import Bounds
+from puffin.tables.column_summary import ColumnSummary
+from puffin.theta import ThetaSketch
+
+EMPTY = ThetaSketch.from_arrow(pa.array([], pa.int64()), "long")
+SUMMARY = ColumnSummary(10, 2, None, "a", '\u00e9\U0001f600"\\', 24)
+
+
+def test_a_property_has_no_names_and_no_escapes_that_can_be_spared():
+    assert SUMMARY.to_text() == '[10,2,null,24,"a","\u00e9\U0001f600\\"\\\\"]'
+
+
+@pytest.mark.parametrize(
+    "summary",
+    [
+        SUMMARY,
+        ColumnSummary(None, None, None, None, None, None),
+        ColumnSummary(0, 0, 0, None, None, 0),
+        ColumnSummary(2**63 - 1, 0, 1, -1.5e300, 5e-324, 2**70),
+        ColumnSummary(1, 0, None, False, True, 1),
+        ColumnSummary(1, 0, None, -(2**63), 2**63 - 1, 8),
+    ],
+)
+def test_what_is_written_is_read(summary):
+    found = summary_of(to_properties(EMPTY, "long", 12, summary=summary))
+    assert found == summary
+    assert [type(found.min), type(found.max)] == [type(summary.min), type(summary.max)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{}", "1", "null", "[]", "[1,2,3,4,5]", "[1,2,3,4,5,6,7]", "[-1,0,0,0,1,2]", "[1.0,0,0,0,1,2]",
+        "[true,0,0,0,1,2]", '["1",0,0,0,1,2]', "[1,0,0,0,[],2]", "[1,0,0,0,1,{}]", "[1,0,0,0,NaN,2]",
+        "[1,0,0,0,1,Infinity]", "[1,0,0,0,1,2", "[" * 4000, "[1,0,0,0,1," + "2" * 5000 + "]",
+    ],
+)  # fmt: skip
+def test_anything_else_is_no_summary(text):
+    assert summary_of({"puffin-sidecar.summary": text}) is None
+
+
+def test_other_readers_of_the_properties_find_what_they_found_before():
+    without, with_it = to_properties(EMPTY, "long", 12), to_properties(EMPTY, "long", 12, summary=SUMMARY)
+    assert with_it == {**without, "puffin-sidecar.summary": SUMMARY.to_text()}
+    assert from_properties(with_it) == from_properties(without)
+    assert summary_of(without) is None
+
+
+def property_bytes(type_, low, high, rows=20_000_000):
+    sketch = ThetaSketch.from_arrow(pa.array(range(100_000), pa.int64()), "long")
+    nans = 0 if type_ == "double" else None
+    summary = ColumnSummary(rows, 1000, nans, *Bounds.of(low, high).to_json(type_), 8 * rows)
+    properties = to_properties(sketch, type_, 12, summary=summary)
+    return sum(len(f"{key}{value}".encode()) for key, value in properties.items())
+
+
+@pytest.mark.parametrize(
+    ("type_", "low", "high"),
+    [
+        ("long", -(2**63), 2**63 - 1),
+        ("double", -5.004728427460312, 5.002186387098556),
+        ("timestamptz", 1_767_225_600_597_899, 1_769_817_599_304_101),
+        ("decimal(18, 2)", 0, 10**18 - 1),
+        ("string", "customer number 0000001", "customer number 9999999"),
+        ("uuid", b"\0" * 16, b"\xff" * 16),
+        ("binary", b"\0" * 100, b"\xfe" * 100),
+    ],
+)
+def test_a_column_s_properties_are_short_since_every_later_metadata_file_repeats_them(type_, low, high):
+    assert property_bytes(type_, low, high) <= 210
+
+
+def test_so_are_those_of_the_longest_strings():
+    assert property_bytes("string", "\U0010fffe" * 1000, "\U0010fffe" * 1000, rows=2**62) <= 310
+
+
+@pytest.mark.parametrize(
+    ("summary", "expected"),
+    [
+        (SUMMARY, 3.0),
+        (ColumnSummary(10, 10, None, None, None, 0), None),
+        (ColumnSummary(10, None, None, None, None, 24), None),
+        (ColumnSummary(10, 2, None, None, None, None), None),
+        (ColumnSummary(3, 0, None, None, None, 10), 10 / 3),
+    ],
+)
+def test_the_average_is_over_what_is_not_null(summary, expected):
+    assert summary.avg_bytes == expected
