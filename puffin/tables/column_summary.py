@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TypeAlias
 
 JsonValue: TypeAlias = bool | int | float | str | None
 
+_MOST_ROWS = 1 << 63
 _LONGEST_TEXT = 4096  # characters; ours have a few hundred at most
 
 
@@ -66,9 +67,9 @@ class ColumnSummary:
         except (ValueError, TypeError, RecursionError):
             return None
         counts = rows, nulls, nans, total_bytes
-        if not all(_is_count(count) for count in counts) or not all(_is_single(value) for value in (low, high)):
+        if not all(map(_is_count, counts)) or not all(_is_single(value) for value in (low, high)):
             return None
-        if rows is not None and max(nulls or 0, nans or 0) > rows:
+        if rows is not None and not max(nulls or 0, nans or 0) <= rows < _MOST_ROWS:
             return None
         return cls(rows, nulls, nans, low, high, total_bytes)
 
