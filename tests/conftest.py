@@ -88,7 +88,8 @@ def spark(
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
-        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dderby.system.home={scratch}",
+        # Tests end before what the second compiler makes of their code pays.
+        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -Duser.timezone=UTC -Dderby.system.home={scratch}",
         "spark.local.dir": str(scratch),
         "spark.jars": ",".join(map(str, formats)),
         "spark.jars.ivy": str(scratch / "ivy"),

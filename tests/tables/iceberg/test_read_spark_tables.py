@@ -17,7 +17,7 @@ from puffin.theta import ThetaSketch, ThetaSketchBuilder
 from stats_jobs import Options, SparkStarter, analyze
 from stats_jobs.plan import split_task
 
-GOLDEN = Path(__file__).parents[2] / "fixtures" / "tables-spark-3.5-iceberg-1.10" / "iceberg-spark-expected.json"
+GOLDEN = Path(__file__).parents[3] / "fixtures" / "tables-spark-3.5-iceberg-1.10" / "iceberg-spark-expected.json"
 
 
 class SparkTable:

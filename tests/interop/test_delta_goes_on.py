@@ -1,0 +1,298 @@
+"""
+Delta goes on working with a table after our commits: reading, writing, maintenance, clean-up of its log.
+
+Statistics are about one version and stay that, wherever the table goes from there; the next run builds on them as long
+as the log tells what has changed since.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from puffin.errors import SnapshotNotFound
+from puffin.inspection import verify
+from puffin.lookup import ndv
+from puffin.tables.base import SnapshotSelector
+from puffin.tables.delta.log_entry import OPERATION
+from puffin.tables.load import load_table
+
+TEN_DAYS = 10 * 24 * 3600  # log cleanup takes whole days
+NO_RETENTION = (
+    "'delta.logRetentionDuration' = 'interval 0 days', 'delta.deletedFileRetentionDuration' = 'interval 0 days'"
+)
+
+
+class DeltaTable:
+    """A table that delta-spark writes to, by its path."""
+
+    def __init__(self, spark, path: Path) -> None:
+        self._spark = spark
+        self.path = str(path)
+        self.log = path / "_delta_log"
+
+    def sql(self, text: str):
+        return self._spark.sql(text.replace("{t}", f"delta.`{self.path}`"))
+
+    def create(self, properties: str = "'delta.enableDeletionVectors' = 'true'") -> DeltaTable:
+        """Two files, 100 rows."""
+        self.sql(f"CREATE TABLE {{t}} USING delta TBLPROPERTIES ({properties}) AS {rows(0, 100, files=2)}")
+        return self
+
+    def append(self, first: int, end: int) -> None:
+        self.sql(f"INSERT INTO {{t}} {rows(first, end)}")
+
+    def checkpoint(self) -> None:
+        jvm = self._spark._jvm
+        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._spark._jsparkSession, self.path)
+        log.update(False, jvm.scala.Option.empty(), jvm.scala.Option.empty())
+        log.checkpoint()
+
+    def truth(self) -> dict[str, int]:
+        """The distinct values of each column, of the rows that delta-spark reads."""
+        frame = self._spark.read.format("delta").load(self.path)
+        rows = frame.collect()
+        return {name: len({row[name] for row in rows}) for name in frame.columns}
+
+    @property
+    def version(self) -> int:
+        return max(self.versions())
+
+    def versions(self) -> list[int]:
+        """Those that have a log entry."""
+        return sorted(int(file.stem) for file in self.log.glob("*.json"))
+
+    def entry(self, version: int) -> Path:
+        return self.log / f"{version:020d}.json"
+
+    def note(self, *actions: dict) -> None:
+        """Append a log entry as another program would."""
+        lines = [json.dumps(action) + "\n" for action in ({"commitInfo": {"operation": "OTHER NOTE"}}, *actions)]
+        self.entry(self.version + 1).write_text("".join(lines))
+
+
+def rows(first: int, end: int, files: int = 1) -> str:
+    return f"SELECT id, concat('s', id % 30) AS s FROM range({first}, {end}, 1, {files})"
+
+
+@pytest.fixture
+def delta(spark, tmp_path) -> DeltaTable:
+    """A table that is not there yet."""
+    return DeltaTable(spark, tmp_path / "t")
+
+
+@pytest.fixture
+def unchecked_vacuum(spark):
+    """VACUUM takes whatever the newest version does not need; it lists files in as few tasks as there are cores."""
+    settings = {
+        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+    }
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    yield
+    for key in settings:
+        spark.conf.unset(key)
+
+
+def answers(path: str, **selector: int) -> set[tuple[str, int | None, int | None, str]]:
+    return {(c.column.name, c.ndv, c.stats_snapshot_id, c.source) for c in ndv(path, **selector).columns}
+
+
+def told(counts: dict[str, int | None], version: int | None, source: str) -> set:
+    return {(name, count, version, source) for name, count in counts.items()}
+
+
+def clean_log(delta: DeltaTable) -> None:
+    """Let delta-spark clean up its log: everything in it is old, so a checkpoint makes the entries before it go."""
+    old = time.time() - TEN_DAYS
+    for file in delta.log.rglob("*"):
+        os.utime(file, (old, old))
+    delta.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableExpiredLogCleanup' = 'true')")
+    delta.checkpoint()
+
+
+MERGE = """MERGE INTO {t} x USING (SELECT id + 90 AS id, 'merged' AS s FROM range(60)) y ON x.id = y.id
+           WHEN MATCHED AND x.id < 95 THEN DELETE WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"""
+WRITES = {
+    "append": (lambda t: t.append(100, 130), "added-files"),
+    "merge": (lambda t: t.sql(MERGE), "changed-files"),
+    "delete": (lambda t: t.sql("DELETE FROM {t} WHERE id % 3 = 0"), "changed-files"),
+    "optimize": (lambda t: t.sql("OPTIMIZE {t}"), "carried"),
+    "set a property": (lambda t: t.sql("ALTER TABLE {t} SET TBLPROPERTIES ('user.key' = 'x')"), "carried"),
+}
+
+
+def test_statistics_stay_found_and_right_whatever_delta_does_next(delta, analyze_table):
+    """After every write they are about the version they were made of, and a run brings them up to date from there."""
+    table = load_table(delta.create().path)
+    report = analyze_table(table)
+    known = delta.truth()
+    assert report.committed
+    for step, (do, basis) in WRITES.items():
+        about = report.snapshot.snapshot_id
+        do(delta)
+        assert OPERATION in [row.operation for row in delta.sql("DESCRIBE HISTORY {t}").collect()], step
+        assert answers(delta.path) == told(known, about, "ancestor"), step
+        assert verify(report.entry.statistics_path).errors == (), step
+        report, known = analyze_table(table), delta.truth()
+        assert {column.basis for column in report.columns} == {basis}, step
+        assert report.committed, step
+        assert (report.files_read == 0) is (basis == "carried"), step
+        assert answers(delta.path) == told(known, report.snapshot.snapshot_id, "snapshot"), step
+    assert report.snapshot.snapshot_id > len(WRITES)
+
+    delta.checkpoint()
+    assert answers(delta.path) == told(known, report.snapshot.snapshot_id, "snapshot")
+    again = analyze_table(table)
+    assert (again.current, again.committed, again.entry) == (True, False, report.entry)
+
+
+def test_statistics_outlive_the_log_entries_of_their_version(delta, analyze_table):
+    """Log cleanup takes the entries that tell what has changed: statistics are found, and made anew from all rows."""
+    table = load_table(delta.create(f"{NO_RETENTION}, 'delta.enableExpiredLogCleanup' = 'false'").path)
+    about = analyze_table(table).snapshot.snapshot_id
+    known = delta.truth()
+    delta.append(100, 150)
+    clean_log(delta)
+    assert delta.versions() == [delta.version]
+    assert answers(delta.path) == told(known, about, "ancestor")
+    (entry,) = load_table(delta.path).load().statistics.values()
+    assert verify(entry.statistics_path).valid
+    assert not delta.sql("DESCRIBE HISTORY {t}").isEmpty()
+    with pytest.raises(SnapshotNotFound):
+        ndv(delta.path, snapshot_id=about)
+
+    anew = analyze_table(table)
+    assert {(column.basis, column.ndv) for column in anew.columns} == {("full", 150), ("full", 30)}
+    assert "no log entry of version" in str(anew.columns[0].reason)
+    delta.append(150, 170)
+    assert {(c.column.name, c.basis, c.ndv) for c in analyze_table(table).columns} == {
+        ("id", "added-files", 170),
+        ("s", "added-files", 30),
+    }
+    assert delta.truth() == {"id": 170, "s": 30}
+
+
+def test_files_that_vacuum_took_are_not_needed(delta, analyze_table, unchecked_vacuum):
+    """Statistics are not among them. Rows to subtract are, so all rows are read; what VACUUM notes, changes nothing."""
+    table = load_table(delta.create("'delta.enableDeletionVectors' = 'false'").path)
+    before = analyze_table(table)
+    delta.sql("DELETE FROM {t} WHERE id < 50")
+    deleted = delta.version
+    delta.sql("VACUUM {t} RETAIN 0 HOURS")
+    assert delta.version > deleted
+    assert verify(before.entry.statistics_path).valid
+    assert answers(delta.path) == told({"id": 100, "s": 30}, 0, "ancestor")
+    report = analyze_table(table)
+    assert {(c.column.name, c.basis, c.ndv) for c in report.columns} == {("id", "full", 50), ("s", "full", 30)}
+    assert (report.snapshot.snapshot_id, report.rows_read) == (deleted, 50)
+    assert answers(delta.path) == told(delta.truth(), deleted, "snapshot")
+
+
+def test_a_second_run_commits_nothing(delta, analyze_table):
+    table = load_table(delta.create().path)
+    first = analyze_table(table)
+    files = sorted(delta.log.rglob("*"))
+    second = analyze_table(table)
+    assert (second.committed, second.current, second.entry, second.files_read) == (False, True, first.entry, 0)
+    assert sorted(delta.log.rglob("*")) == files
+
+
+def test_notes_of_others_keep_statistics_current(delta, analyze_table):
+    """Versions of commitInfo, txn and domainMetadata alone are the version below them; asked for by number, too."""
+    table = load_table(delta.create("'delta.feature.domainMetadata' = 'supported'").path)
+    first = analyze_table(table)
+    delta.note()
+    delta.note({"txn": {"appId": "other", "version": 3}})
+    delta.note({"domainMetadata": {"domain": "com.example.other", "configuration": "{}", "removed": False}})
+    assert delta.version == 4
+    counts = {column.column.name: column.ndv for column in first.columns}
+    assert answers(delta.path) == told(counts, 0, "snapshot")
+    for note in (1, 3, 4):
+        assert answers(delta.path, snapshot_id=note) == told(counts, 0, "ancestor")
+        assert analyze_table(table, selector=SnapshotSelector(snapshot_id=note)).current
+    for mode in ("auto", "incremental"):
+        assert analyze_table(table, mode=mode).entry == first.entry
+    delta.append(100, 110)
+    report = analyze_table(table, mode="incremental")
+    assert {column.basis for column in report.columns} == {"added-files"}
+    assert (report.files_read, report.rows_read, report.mode) == (1, 10, "incremental")
+    assert delta.truth() == {c.column.name: c.ndv for c in report.columns} == {"id": 110, "s": 30}
+
+
+def test_an_older_version_has_its_own_schema_and_the_nearest_earlier_statistics(delta, analyze_table):
+    table = load_table(delta.create().path)
+    delta.append(100, 120)
+    delta.sql("ALTER TABLE {t} ADD COLUMN late int")
+    delta.sql("INSERT INTO {t} SELECT 1000, 'new', 7")
+    oldest = analyze_table(table, selector=SnapshotSelector(snapshot_id=0))
+    newest = analyze_table(table)
+    assert [column.ndv for column in oldest.columns] == [100, 30]
+    assert [column.ndv for column in newest.columns] == [121, 31, 1]
+    assert [column.basis for column in newest.columns] == ["added-files", "added-files", "full"]
+    assert answers(delta.path, snapshot_id=0) == told({"id": 100, "s": 30}, 0, "snapshot")
+    assert answers(delta.path, snapshot_id=1) == told({"id": 100, "s": 30}, 0, "ancestor")
+    assert answers(delta.path, snapshot_id=2) == {
+        *told({"id": 100, "s": 30}, 0, "ancestor"),
+        *told({"late": None}, None, "missing"),
+    }
+    assert answers(delta.path, snapshot_id=3) == told({"id": 121, "s": 31, "late": 1}, 3, "snapshot")
+    between = analyze_table(table, selector=SnapshotSelector(snapshot_id=1))
+    assert [(column.ndv, column.basis) for column in between.columns] == [(120, "added-files"), (30, "added-files")]
+    assert answers(delta.path) == told({"id": 121, "s": 31, "late": 1}, 3, "snapshot")
+
+
+def test_without_in_commit_timestamps_files_tell_the_time(spark, delta, analyze_table):
+    """A file that is older than the one before counts as a millisecond younger, for delta-spark too."""
+    table = load_table(delta.create().path)
+    for first in (100, 110):
+        delta.append(first, first + 10)
+    for version in range(3):
+        analyze_table(table, selector=SnapshotSelector(snapshot_id=version))
+    start = int(time.time()) - 5 * 3600
+    for version, seconds in enumerate((0, 60, 30)):
+        os.utime(delta.entry(version), (start + seconds, start + seconds))
+    expected = {0: (0, 100), 59_999: (0, 100), 60_000: (1, 110), 60_001: (2, 120), 90_000: (2, 120)}
+    found = {after: ndv(delta.path, ["id"], as_of_ms=start * 1000 + after) for after in expected}
+    assert {after: (answer.snapshot_id, answer.columns[0].ndv) for after, answer in found.items()} == expected
+    assert {answer.columns[0].source for answer in found.values()} == {"snapshot"}
+    for after in (60_000, 60_001):
+        assert read_as_of(spark, delta, start * 1000 + after).count() == expected[after][1]
+    with pytest.raises(SnapshotNotFound, match="no version is that old"):
+        ndv(delta.path, as_of_ms=start * 1000 - 1)
+
+
+def test_in_commit_timestamps_tell_the_time_whatever_files_say(spark, delta, analyze_table):
+    """Our notes have them too, so that delta-spark goes on after ours, and its next one is later."""
+    table = load_table(delta.create("'delta.enableInCommitTimestamps' = 'true'").path)
+    analyze_table(table)
+    delta.append(100, 110)
+    analyze_table(table)
+    for file in delta.log.glob("*.json"):
+        os.utime(file, (0, 0))
+    times = [committed_at(delta, version) for version in delta.versions()]
+    assert times == sorted(set(times))
+    assert len(times) == 4
+    # Versions 1 and 3 are notes: the table is then what it was before them.
+    found = [ndv(delta.path, ["id"], as_of_ms=at) for at in times]
+    assert [(answer.snapshot_id, answer.columns[0].ndv) for answer in found] == [(0, 100), (0, 100), (2, 110), (2, 110)]
+    assert ndv(delta.path, ["id"], as_of_ms=times[2] - 1).snapshot_id == 0
+    assert read_as_of(spark, delta, times[2] - 1).count() == 100
+    assert read_as_of(spark, delta, times[2]).count() == 110
+    with pytest.raises(SnapshotNotFound, match="no version is that old"):
+        ndv(delta.path, as_of_ms=times[0] - 1)
+
+
+def read_as_of(spark, delta: DeltaTable, at_ms: int):
+    at = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.timezone.utc)
+    return spark.read.format("delta").option("timestampAsOf", at.isoformat(" ", "milliseconds")).load(delta.path)
+
+
+def committed_at(delta: DeltaTable, version: int) -> int:
+    return json.loads(delta.entry(version).read_text().partition("\n")[0])["commitInfo"]["inCommitTimestamp"]
