@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
 
 from puffin.errors import PuffinError, UnsupportedTableError
 from puffin.storage import Store, local_path, store_for
@@ -176,9 +175,5 @@ class DeltaDirectory:
 
 def _delta(state: TableState) -> DeltaState:
     if not isinstance(state, DeltaState):
-        _refuse(state)
+        raise TypeError(f"expected the state of a Delta table, found that of an {state.format} table")
     return state
-
-
-def _refuse(state: TableState) -> NoReturn:
-    raise TypeError(f"expected the state of a Delta table, found that of an {state.format} table")

@@ -10,7 +10,6 @@ data file once. An equality delete says nothing of the kind; then both snapshots
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TypeVar
 
 from puffin.storage import Store
 from puffin.tables.base import Snapshot, TableState
@@ -22,8 +21,6 @@ from puffin.tables.iceberg.manifests import LiveFile, live_files_of
 from puffin.tables.iceberg.plan import plan_snapshot, refuse_unreadable, scan_tasks
 from puffin.tables.scan_task import EQUALITY_DELETES, FileScanTask
 from puffin.tables.stores import stores
-
-_Item = TypeVar("_Item")
 
 
 def difference_of_snapshots(
