@@ -17,6 +17,7 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -28,6 +29,7 @@ from benchmarks.session import CATALOG
 from puffin.kernels import load_kernels
 from puffin.tables.load import load_table
 from stats_jobs import Options, Report, SparkStarter, analyze
+from stats_jobs.options import DRIVER_BYTES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,8 +124,12 @@ class Ours(Engine):
         super().__init__(name, table, columns)
         self._starter = starter
         self._report: Report | None = None
+        size = sum(Path(file).stat().st_size for file in table.files) * len(columns) // len(table.exact)
+        self._on_executors = name == OURS_ON_EXECUTORS or size > DRIVER_BYTES
 
     def prepare(self) -> None:
+        if not self._on_executors:
+            return  # what they have just done would go on beside work of a few milliseconds in this process
         # Spark ends a Python worker that has been idle for a minute; what it imported goes with it.
         cores = self._starter.context.defaultParallelism
         modules = self._starter.context.parallelize(["stats_jobs.execute"] * cores, cores)

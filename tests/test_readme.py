@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from puffin.cli import _COMMANDS, _puffin
+from puffin.cli.program import _COMMANDS, _puffin
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

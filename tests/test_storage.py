@@ -19,7 +19,8 @@ from puffin.errors import (
     UsageError,
 )
 from puffin.format.source import RangeSource
-from puffin.storage import ArrowStore, LocalStore, Store, join, local_path, open_source, store_for
+from puffin.storage import LocalStore, Store, join, local_path, open_source, store_for
+from puffin.storage.arrow import ArrowStore
 from puffin.storage.uri import filesystem_path
 
 

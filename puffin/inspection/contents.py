@@ -2,14 +2,14 @@
 What the payload of a blob says, summed up: a theta sketch, the row counts beside one, or a deletion vector.
 
 Sketches are read from their byte image, since a report wants its serial version and seed hash too, which a
-``ThetaSketch`` has no use for. Other blob types are nobody's business here: they have no summary.
+``ThetaSketch`` has no use for. Other blob types are nobody's business here: they have no summary. They are named
+tuples, which are made in a tenth of the time that data classes take: a dump is over in a blink.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from puffin.format import DELETION_VECTOR_V1, ROW_COUNTS_V1, THETA_V1
 from puffin.theta import estimate
@@ -20,8 +20,7 @@ FIRST_POSITIONS = 10
 _STD_DEVS = 2  # 95 % bounds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SketchSummary:
+class SketchSummary(NamedTuple):
     """
     What a theta sketch says.
 
@@ -85,8 +84,7 @@ class SketchSummary:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletionVectorSummary:
+class DeletionVectorSummary(NamedTuple):
     """How many rows a deletion vector deletes, and the lowest ``FIRST_POSITIONS`` of them, ascending."""
 
     cardinality: int
@@ -110,8 +108,7 @@ class DeletionVectorSummary:
         return {"cardinality": self.cardinality, "first-positions": list(self.first_positions)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowCountsSummary:
+class RowCountsSummary(NamedTuple):
     """
     What row counts say.
 

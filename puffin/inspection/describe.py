@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from puffin.errors import CorruptError, UnsupportedError, UsageError
 from puffin.format import DELETION_VECTOR_V1, ROW_COUNTS_V1, BlobMetadata, PuffinReader
@@ -55,8 +55,7 @@ class BlobDescription:
         return document if self.error is None else {**document, "error": self.error}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileDescription:
+class FileDescription(NamedTuple):
     """
     A file with a sound footer.
 

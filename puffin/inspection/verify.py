@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from puffin.errors import CorruptError, PuffinError, UnsupportedError
 from puffin.format import DELETION_VECTOR_V1, THETA_V1, BlobMetadata, PuffinReader
@@ -19,8 +18,7 @@ from puffin.inspection.contents import SUMMARIES, DeletionVectorSummary, SketchS
 from puffin.storage import open_source
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What is wrong with the file at ``path``: a line for each broken rule, and none if it is valid."""
 
     path: str

@@ -11,13 +11,11 @@ characters. No error of the operating system or of a library gets out: each beco
 """
 
 from puffin.storage.access import open_source, store_for
-from puffin.storage.arrow import ArrowStore
 from puffin.storage.base import FileInfo, FileSource, Sink, Store
 from puffin.storage.local import LocalStore
 from puffin.storage.uri import join, local_path
 
 __all__ = [
-    "ArrowStore",
     "FileInfo",
     "FileSource",
     "LocalStore",

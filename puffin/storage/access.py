@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from puffin.storage.arrow import ArrowStore
 from puffin.storage.base import FileSource, Store, storage_errors
 from puffin.storage.local import BytesSource, LocalStore
 from puffin.storage.uri import local_name
@@ -30,6 +29,8 @@ def store_for(uri: str, filesystem_for: Callable[[str], Any] | None = None) -> S
     """
     if local_name(uri) is not None:
         return LocalStore()
+    from puffin.storage.arrow import ArrowStore  # not for a local file: a dump starts without it
+
     if filesystem_for is None:
         return ArrowStore.for_uri(uri)
     with storage_errors(uri):

@@ -10,10 +10,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from puffin.errors import ConflictError, FileNotFound, PuffinError, StorageError
 
@@ -58,8 +57,7 @@ class Sink:
             return self._file.write(data)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileInfo:
+class FileInfo(NamedTuple):
     """
     A file found by listing.
 

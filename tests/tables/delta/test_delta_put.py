@@ -3,7 +3,8 @@
 import pytest
 
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, UnsupportedError
-from puffin.storage import ArrowStore, LocalStore
+from puffin.storage import LocalStore
+from puffin.storage.arrow import ArrowStore
 from puffin.tables.delta.put import put_once
 
 

@@ -1,0 +1,90 @@
+"""
+The ``puffin`` command: parse, call, render.
+
+A command's module is imported when the command is called, and it imports in its turn only what it uses, so that
+``puffin dump`` starts as fast as a dump should. Whatever goes wrong ends here, as one line and an exit code:
+1 if it failed, 2 if the call was wrong.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+import warnings
+from collections.abc import Sequence
+
+import click
+
+from puffin.cli.options import silence_logs
+from puffin.errors import PuffinError, UsageError
+
+_COMMANDS = {
+    "analyze": "puffin.cli.analyze",
+    "dump": "puffin.cli.dump",
+    "estimate-join": "puffin.cli.estimate_join",
+    "ndv": "puffin.cli.ndv",
+    "verify": "puffin.cli.verify",
+}
+_SHORT = {"dump", "verify"}  # over before collecting garbage pays; and local files need no library that logs
+
+
+def run(args: Sequence[str] | None) -> None:
+    """Run the command line and exit with its code; see `puffin.cli.main`."""
+    settings: dict[str, bool] = {}
+    try:
+        code = _puffin.main(args, prog_name="puffin", standalone_mode=False, obj=settings)
+    except click.ClickException as exc:
+        exc.show()
+        code = exc.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        code = _fail("interrupted", settings)
+    except BrokenPipeError:
+        sys.stderr.close()
+        code = 1
+    except UsageError as exc:
+        code = _fail(str(exc), settings, code=2)
+    except PuffinError as exc:
+        code = _fail(str(exc), settings)
+    except Exception as exc:  # noqa: BLE001 - a user never sees a bare traceback
+        code = _fail(f"internal error, please report it with the output of --debug: {exc!r}", settings)
+    sys.exit(code)
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(_COMMANDS[cmd_name]).command
+        return command
+
+
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from puffin import __version__
+
+        click.echo(f"puffin {__version__}")
+        ctx.exit()
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, callback=_version, expose_value=False, help="Show the version and exit.")
+@click.pass_context
+def _puffin(ctx: click.Context) -> None:
+    """NDV statistics for Iceberg tables, in Puffin files that every engine reads."""
+    warnings.simplefilter("ignore")
+    if ctx.invoked_subcommand not in _SHORT:
+        gc.enable()
+        silence_logs()
+
+
+def _fail(message: str, settings: dict[str, bool], code: int = 1) -> int:
+    if settings.get("debug"):
+        import traceback
+
+        traceback.print_exc()
+    click.echo(f"puffin: {' '.join(message.split())}", err=True)
+    return code
