@@ -29,6 +29,13 @@ ROOMS = {
         "puffin.parquet",
     },
     "puffin.lookup": {"puffin.errors", "puffin.format", "puffin.storage", "puffin.theta", "puffin.tables"},
+    "puffin.server": {
+        "puffin",  # its version
+        "puffin.errors",
+        "puffin.storage",
+        "puffin.inspection",
+        "puffin.lookup",
+    },
     "puffin.cli": {
         "puffin",
         "puffin.errors",
@@ -39,6 +46,7 @@ ROOMS = {
         "puffin.inspection",
         "puffin.tables",
         "puffin.lookup",
+        "puffin.server",  # serve alone, see below
         "stats_jobs",
     },
     "stats_jobs": {
@@ -67,6 +75,9 @@ SDK_HOMES = {
     "fsspec": {"puffin.storage.arrow"},
     "zstandard": {"puffin.format.frames"},
     "lz4": {"puffin.format.frames"},
+    "fastapi": {"puffin.server.app"},
+    "starlette": {"puffin.server.app"},
+    "uvicorn": {"puffin.server.process"},
 }
 
 
@@ -139,6 +150,15 @@ def test_table_formats_do_not_know_each_other() -> None:
     for name, inside in importers.items():
         outside = {module for module in inside if not module.startswith(f"{name}.")}
         assert outside <= {"puffin.tables.load", "puffin.tables.stores", "puffin.lookup.partition_filter"}
+
+
+def test_only_the_serve_command_imports_the_server_and_lazily() -> None:
+    """Everything else of the package works without FastAPI and uvicorn."""
+    outside = [path for path in SOURCES if not module_name(path).startswith("puffin.server")]
+    importers = {module_name(p) for p in outside if any(name.startswith("puffin.server") for name in imports(p))}
+    assert importers == {"puffin.cli.serve"}
+    top_level = ast.parse((ROOT / "puffin/cli/serve.py").read_text()).body
+    assert not [n for n in top_level if isinstance(n, ast.ImportFrom) and str(n.module).startswith("puffin.server")]
 
 
 def test_reader_and_writer_are_siblings() -> None:

@@ -24,6 +24,7 @@ _COMMANDS = {
     "dump": "puffin.cli.dump",
     "estimate-join": "puffin.cli.estimate_join",
     "ndv": "puffin.cli.ndv",
+    "serve": "puffin.cli.serve",
     "verify": "puffin.cli.verify",
 }
 _SHORT = {"dump", "verify"}  # over before collecting garbage pays; and local files need no library that logs

@@ -7,7 +7,7 @@ could not be summed up anyway are not even read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from puffin.errors import CorruptError, UnsupportedError, UsageError
 from puffin.format import DELETION_VECTOR_V1, ROW_COUNTS_V1, BlobMetadata, PuffinReader
 from puffin.inspection.contents import SUMMARIES, Summary
-from puffin.storage import open_source
+from puffin.storage import FileSource, open_source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,20 +87,23 @@ class FileDescription(NamedTuple):
         }
 
 
-def describe(path: str, *, only: int | None = None) -> FileDescription:
+def describe(
+    path: str, *, only: int | None = None, opened_by: Callable[[str], FileSource] = open_source
+) -> FileDescription:
     """
     Describe a Puffin file.
 
     Args:
         path: A local path, a URI, or ``-`` for standard input.
         only: The index of the one blob to describe, from 0; None for all.
+        opened_by: Opens the file, where that takes more than the credentials of the environment.
 
     Raises:
         UsageError: The file has no blob ``only``.
         CorruptPuffinError: The file breaks a rule of the layout.
         NotFoundError, StorageError, SetupError, UnsupportedError: It cannot be opened or read.
     """
-    with _open(path) as reader:
+    with _open(path, opened_by) as reader:
         metadata = reader.file_metadata
         count = len(metadata.blobs)
         indexes = range(count) if only is None else [_checked_index(path, only, count)]
@@ -130,8 +133,8 @@ def read_payload(path: str, index: int) -> bytes:
 
 
 @contextmanager
-def _open(path: str) -> Iterator[PuffinReader]:
-    with open_source(path) as source:
+def _open(path: str, opened_by: Callable[[str], FileSource] = open_source) -> Iterator[PuffinReader]:
+    with opened_by(path) as source:
         reader = PuffinReader(source)
         reader.check_head()
         yield reader

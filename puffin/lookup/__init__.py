@@ -2,6 +2,7 @@
 
 from puffin.lookup.answer import ColumnAnswer, Freshness, PartitionMatch, TableAnswer
 from puffin.lookup.cached_lookup import Lookup
+from puffin.lookup.history import ColumnHistory, HistoryPoint
 from puffin.lookup.listing import AnalyzedTable
 from puffin.lookup.planner import lookup, ndv
 from puffin.lookup.sets import ColumnRef, JoinEstimate, JoinSide, UnionEstimate
@@ -9,8 +10,10 @@ from puffin.lookup.sets import ColumnRef, JoinEstimate, JoinSide, UnionEstimate
 __all__ = [
     "AnalyzedTable",
     "ColumnAnswer",
+    "ColumnHistory",
     "ColumnRef",
     "Freshness",
+    "HistoryPoint",
     "JoinEstimate",
     "JoinSide",
     "Lookup",

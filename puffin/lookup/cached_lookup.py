@@ -15,6 +15,7 @@ from typing import TypeVar
 from puffin.errors import PuffinError, UsageError
 from puffin.lookup.answer import TableAnswer
 from puffin.lookup.cache import Counts, SnapshotKey, TableCache, View
+from puffin.lookup.history import ColumnHistory, column_history
 from puffin.lookup.listing import AnalyzedTable, analyzed_table, table_names
 from puffin.lookup.planner import answer_from
 from puffin.lookup.sets import (
@@ -26,6 +27,7 @@ from puffin.lookup.sets import (
     join_estimate,
     union_estimate,
 )
+from puffin.storage import FileSource
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.load import Tables
 
@@ -73,6 +75,7 @@ class Lookup:
         self._clock = clock
         self._tables = Tables(catalog, catalog_properties, locations=locations)
         self._has_catalog = catalog is not None
+        self._takes_locations = locations or catalog is None
         self._cache = TableCache(self._tables.load, ttl_seconds, max_tables, clock)
         self._counts = self._cache.counts
 
@@ -131,6 +134,44 @@ class Lookup:
             ),
         )
 
+    def at_hand(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        *,
+        snapshot_id: int | None = None,
+        ref: str | None = None,
+    ) -> TableAnswer | None:
+        """What `ndv` would answer without reading anything; None if it would have to read, or raise."""
+        view = self._cache.at_hand(table, (snapshot_id, ref, None), self._clock())
+        if view is None:
+            return None
+        question = (columns if columns is None else tuple(columns), None, (), None, False)
+        found: TableAnswer | None = view.answers.get(question)
+        if found is not None:
+            self._counts.hits += 1
+        return found
+
+    def history(self, table: str, column: str) -> ColumnHistory:
+        """
+        What statistics have said of a column over the snapshots of a table.
+
+        Raises:
+            NotFoundError: There is no such table or column.
+            UnsupportedTypeError: Columns of its type have no statistics.
+            CorruptMetadataError, StorageError: The metadata cannot be read.
+        """
+        return column_history(table, self._cache.view(table, _CURRENT, self._clock()).state, column)
+
+    def open_statistics(self, table: str, path: str) -> FileSource:
+        """
+        Open a statistics file of a table, with the credentials that the table's catalog gives.
+
+        Raises:
+            PuffinError: There is no such table or file, or it cannot be read.
+        """
+        return self._cache.view(table, _CURRENT, self._clock()).table.store(path).open_source(path)
+
     def estimate_join(self, left_table: str, left_column: str, right_table: str, right_column: str) -> JoinEstimate:
         """
         What two columns of current snapshots have in common, and how many rows their equi-join has.
@@ -178,27 +219,39 @@ class Lookup:
 
         Args:
             namespaces: Of the catalog; None for all of them, if there is a catalog.
-            roots: Directories whose tables are listed too, by their locations; only without a catalog.
+            roots: Directories whose tables are listed too, by their locations.
             limit: How many tables are looked at, at most.
 
         Raises:
-            UsageError: There are namespaces and no catalog, or directories and a catalog.
+            UsageError: There are namespaces and no catalog, or directories and a catalog without locations.
             SetupError, StorageError: The catalog cannot be used.
         """
+        return self._analyzed(itertools.islice(self.table_names(namespaces, roots=roots), limit))
+
+    def table_names(self, namespaces: Iterable[str] | None = None, *, roots: Iterable[str] = ()) -> Iterator[str]:
+        """The names of tables, analyzed or not, found as they are asked for; arguments and errors as for `tables`."""
         roots = tuple(roots)
-        if roots and self._has_catalog:
+        if roots and not self._takes_locations:
             raise UsageError("expected namespaces of the catalog, found directories")
         if namespaces is None and not self._has_catalog:
             namespaces = ()
         if namespaces and not self._has_catalog:
             raise UsageError("namespaces need a catalog")
-        return self._analyzed(itertools.islice(table_names(self._tables, namespaces, roots), limit))
+        return table_names(self._tables, namespaces, roots)
+
+    def analyzed(self, table: str) -> AnalyzedTable | None:
+        """
+        What is known of a table's statistics as a whole; None if it has none.
+
+        Raises:
+            PuffinError: The table cannot be found or loaded.
+        """
+        return analyzed_table(table, self._cache.view(table, _CURRENT, self._clock()).state)
 
     def _analyzed(self, names: Iterable[str]) -> Iterator[AnalyzedTable]:
         for name in names:
             try:
-                view = self._cache.view(name, _CURRENT, self._clock())
-                found = analyzed_table(name, view.state)
+                found = self.analyzed(name)
             except PuffinError as exc:
                 _log.warning("a table is left out: %s", exc)
                 continue

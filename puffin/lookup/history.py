@@ -1,0 +1,86 @@
+"""
+What statistics have said of a column over the snapshots of a table, from metadata alone.
+
+Only snapshots whose own rows were counted are part of it: what is carried from one to the next says nothing new.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from typing import Any
+
+from puffin.lookup.resolve import Ancestry
+from puffin.tables.base import Column, Snapshot, SnapshotSelector, TableState
+from puffin.tables.blob_properties import Distinct, from_properties, summary_of
+from puffin.tables.column_summary import ColumnSummary
+
+MOST_POINTS = 500
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HistoryPoint:
+    """A column as of the rows of one snapshot; ``summary`` is None where no more is known."""
+
+    snapshot: Snapshot
+    distinct: Distinct
+    summary: ColumnSummary | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The point as programs get it."""
+        return {
+            "snapshot-id": self.snapshot.snapshot_id,
+            "timestamp": _iso(self.snapshot.timestamp_ms),
+            "operation": self.snapshot.operation,
+            "ndv": self.distinct.ndv,
+            "lower": self.distinct.lower,
+            "upper": self.distinct.upper,
+            "exact": self.distinct.exact,
+            "row-count": None if self.summary is None else self.summary.row_count,
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ColumnHistory:
+    """The points of a column, the oldest first; the oldest are left out where there are more than `MOST_POINTS`."""
+
+    table: str
+    column: Column
+    points: tuple[HistoryPoint, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The history as programs get it."""
+        return {
+            "table": self.table,
+            "column": self.column.name,
+            "points": [point.to_json() for point in self.points],
+        }
+
+
+def column_history(table: str, state: TableState, column: str) -> ColumnHistory:
+    """
+    The history of a column up to the current snapshot.
+
+    Args:
+        column: Its name or dotted path in the current schema.
+
+    Raises:
+        ColumnNotFound, UnsupportedTypeError: There is no such column, or none that can have statistics.
+    """
+    (wanted,) = state.select_columns((column,))
+    current = state.select_snapshot(SnapshotSelector())
+    points: dict[int, HistoryPoint] = {}
+    for known in [] if current is None else Ancestry(state, current).blobs_of(wanted.field_id):
+        distinct = from_properties(known.blob.properties)
+        if known.snapshot is not None and distinct is not None:
+            point = HistoryPoint(known.snapshot, distinct, summary_of(known.blob.properties))
+            points.setdefault(known.snapshot.snapshot_id, point)
+    return ColumnHistory(table, wanted, tuple(points.values())[:MOST_POINTS][::-1])
+
+
+def _iso(timestamp_ms: int) -> str | None:
+    try:
+        at = datetime.datetime.fromtimestamp(timestamp_ms / 1000, datetime.timezone.utc)
+    except (OverflowError, ValueError, OSError):
+        return None
+    return at.isoformat(timespec="milliseconds")

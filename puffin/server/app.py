@@ -1,0 +1,185 @@
+"""
+The routes of the HTTP interface: check the request, call the service, send the bytes.
+
+FastAPI checks requests against `puffin.server.documents` and describes them in the OpenAPI document. Responses are
+bytes that the service made; they are described there, and not checked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
+
+from puffin.errors import PuffinError
+from puffin.server import documents, metrics, openapi, page, problems
+from puffin.server.browse import Browser
+from puffin.server.entrance import HEALTH, READY, STATS, App, Entrance, response_to
+from puffin.server.problems import Problem
+from puffin.server.service import Question, Service, encode
+from puffin.server.settings import Settings
+
+_JSON = "application/json"
+_MOST_ERRORS = 3  # of one request, in its problem's detail
+_KINDS = {404: "not-found", 405: "method-not-allowed"}
+
+
+def create_app(settings: Settings) -> App:
+    """
+    The server as an ASGI application.
+
+    Raises:
+        UsageError: The settings cannot be used.
+    """
+    from puffin import __version__
+
+    app = FastAPI(title="puffin", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
+    service, counted = Service(settings), metrics.Metrics()
+    entrance = Entrance(app, settings, service, counted)
+    _add_routes(app, _Handlers(service, entrance, counted, settings))
+    methods = _methods(app)
+    entrance.routes = frozenset(methods)
+
+    async def refuse(request: Request, error: Exception) -> Response:
+        path = request.scope["path"]
+        problem = _problem_of(error, methods.get(path, ()))
+        return Response(problem.body(path), problem.status, dict(problem.headers), problems.MEDIA_TYPE)
+
+    for error in (Problem, PuffinError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(error, refuse)
+    openapi.complete(app.openapi(), is_guarded=settings.token is not None)  # FastAPI keeps and sends it
+    return entrance
+
+
+class _Handlers:
+    """What the routes call; their docstrings are the descriptions in the OpenAPI document."""
+
+    def __init__(self, service: Service, entrance: Entrance, counted: metrics.Metrics, settings: Settings) -> None:
+        self._service = service
+        self._entrance = entrance
+        self._metrics = counted
+        self._browser = Browser(service, settings.limits.table_seconds)
+
+    async def stats(self, request: Request, query: Annotated[documents.StatsQuery, Query()]) -> Response:
+        """What is known of the columns of a table, from its metadata alone."""
+        question = Question(query.table, tuple(query.column) or None, query.snapshot_id, query.ref)
+        answer = await self._service.stats(question)
+        self._entrance.remember(request.scope["query_string"], question)
+        status, headers, body = response_to(request.scope["headers"], answer)
+        response = Response(body, status)
+        response.raw_headers = headers
+        return response
+
+    async def batch(self, request: Request, asked: documents.StatsRequest) -> Response:
+        """Several questions at once; where one fails, its problem document stands in the place of its answer."""
+        questions = [
+            Question(each.table, None if each.columns is None else tuple(each.columns), each.snapshot_id, each.ref)
+            for each in asked.requests
+        ]
+        return _json(await self._service.batch(questions, request.scope["path"]))
+
+    async def estimate_join(self, asked: documents.JoinRequest) -> Response:
+        """How many distinct values two columns share, and how many rows their equi-join has, from their sketches."""
+        left, right = ((side.table, side.column) for side in (asked.left, asked.right))
+        return _json(await self._service.estimate_join(left, right))
+
+    async def tables(self, query: Annotated[documents.TablesQuery, Query()]) -> Response:
+        """The tables that have statistics, with the age of the newest: of the catalog, and below the allowed roots."""
+        return _json(await self._browser.tables(query.namespace, query.after, query.limit))
+
+    async def history(self, query: Annotated[documents.HistoryQuery, Query()]) -> Response:
+        """What statistics have said of a column, snapshot by snapshot."""
+        return _json(await self._browser.history(query.table, query.column))
+
+    async def dump(self, query: Annotated[documents.TableQuery, Query()]) -> Response:
+        """What is in the statistics file that answers for a table: the document of `puffin dump --json`."""
+        return _json(await self._browser.dump(Question(query.table, None, query.snapshot_id, query.ref)))
+
+    async def health(self) -> Response:
+        """Whether the process runs; no token is needed."""
+        return _json(encode({"status": "ok"}))
+
+    async def ready(self) -> Response:
+        """Whether the catalog answers and the roots are there; no token is needed."""
+        await self._service.check_ready()
+        return _json(encode({"status": "ready"}))
+
+    async def metrics(self) -> Response:
+        """What the server has counted, for Prometheus."""
+        gauges = {"puffin_http_requests_running": self._entrance.running, **self._service.gauges()}
+        text = self._metrics.render(gauges, self._service.counters())
+        return Response(text, headers={"content-type": metrics.MEDIA_TYPE})
+
+
+def _add_routes(app: FastAPI, handlers: _Handlers) -> None:
+    reads = (400, 403, 404, 408, 413, 422, 429, 500, 503, 504)
+    routes: tuple[tuple[str, str, Callable[..., Awaitable[Response]], Any, Sequence[int]], ...] = (
+        ("GET", STATS, handlers.stats, documents.TableDocument, (304, *reads)),
+        ("POST", STATS, handlers.batch, documents.BatchDocument, reads),
+        ("POST", "/v1/estimate/join", handlers.estimate_join, documents.JoinDocument, reads),
+        ("GET", "/v1/tables", handlers.tables, documents.TablesDocument, reads),
+        ("GET", "/v1/history", handlers.history, documents.HistoryDocument, reads),
+        ("GET", "/v1/dump", handlers.dump, documents.DumpDocument, reads),
+        ("GET", HEALTH, handlers.health, documents.HealthDocument, (408, 413, 500)),
+        ("GET", READY, handlers.ready, documents.HealthDocument, (408, 413, 429, 500, 503, 504)),
+        ("GET", "/metrics", handlers.metrics, None, (408, 413, 429, 500)),
+    )
+    for method, path, handler, model, statuses in routes:
+        app.add_api_route(
+            path,
+            handler,
+            methods=[method],
+            operation_id=handler.__name__.replace("_", "-"),
+            response_model=model,
+            responses={status: openapi.response(status) for status in statuses},
+        )
+    for path in page.FILES:
+        app.router.routes.append(Route(path, _page_file(path), methods=["GET"]))
+
+
+def _page_file(path: str) -> Callable[[Request], Awaitable[Response]]:
+    content, media_type = page.read_file(path)
+
+    async def send(_: Request) -> Response:
+        return Response(content, headers={**page.HEADERS, "content-type": media_type})
+
+    return send
+
+
+def _methods(app: FastAPI) -> dict[str, list[str]]:
+    methods: dict[str, list[str]] = {}
+    for route in app.routes:
+        if isinstance(route, Route):
+            methods.setdefault(route.path, []).extend(sorted(route.methods or ()))
+    return methods
+
+
+def _json(body: bytes) -> Response:
+    return Response(body, media_type=_JSON)
+
+
+def _problem_of(error: Exception, allowed: Sequence[str]) -> Problem:
+    """
+    An error as a problem.
+
+    Args:
+        allowed: The methods of the path that was asked for.
+    """
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, PuffinError):
+        return Problem.of(error)
+    if isinstance(error, RequestValidationError):
+        errors = error.errors()
+        if any(each["type"] == "json_invalid" for each in errors):
+            return Problem(400, "bad-request", "the body is not JSON")
+        told = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors[:_MOST_ERRORS])
+        return Problem(422, "invalid", "; ".join(told))
+    if isinstance(error, HTTPException):
+        headers = (("Allow", ", ".join(allowed)),) if error.status_code == 405 else ()
+        return Problem(error.status_code, _KINDS.get(error.status_code, "bad-request"), str(error.detail), headers)
+    return Problem.defect()

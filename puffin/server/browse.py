@@ -1,0 +1,71 @@
+"""What a person who looks around asks for: which tables there are, how a column came to be so, what is in the file."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from puffin.errors import CorruptError, NotFoundError, PuffinError
+from puffin.inspection import describe
+from puffin.lookup import AnalyzedTable
+from puffin.server.problems import Problem
+from puffin.server.service import Question, Service, encode
+
+_MOST_NAMES = 10_000
+
+
+class Browser:
+    """
+    Lists tables and shows what is behind their answers; errors as for `Service`.
+
+    Args:
+        table_seconds: How long one table of a list may take.
+    """
+
+    def __init__(self, service: Service, table_seconds: float) -> None:
+        self._service = service
+        self._table_seconds = table_seconds
+
+    async def tables(self, namespace: str | None, after: str | None, limit: int) -> bytes:
+        """A page of the analyzed tables, by name; those that cannot be read, or not in time, are named apart."""
+        names = [
+            name for name in await self._service.table_names(namespace, _MOST_NAMES) if after is None or name > after
+        ]
+        page = names[:limit]
+        found = await asyncio.gather(*map(self._analyzed, page))
+        return encode(
+            {
+                "tables": [table.to_json() for table in found if isinstance(table, AnalyzedTable)],
+                "unreadable": [name for name, table in zip(page, found, strict=True) if isinstance(table, Exception)],
+                "next": page[-1] if len(names) > limit else None,
+            }
+        )
+
+    async def history(self, table: str, column: str) -> bytes:
+        """The history document of a column."""
+        history = await self._service.read(table, lambda: self._service.lookup.history(table, column))
+        return encode(history.to_json())
+
+    async def dump(self, question: Question) -> bytes:
+        """The dump document of the statistics file that answers for a snapshot; of several, the first column's."""
+        return encode(await self._service.read(question.table, lambda: self._dump(question)))
+
+    def _dump(self, question: Question) -> dict[str, Any]:
+        answer = self._service.ask(question)
+        path = next((column.statistics_path for column in answer.columns if column.statistics_path), None)
+        if path is None:
+            raise NotFoundError(f"{question.table}: no statistics file")
+        self._service.check_file(question.table, path)
+        lookup = self._service.lookup
+        try:
+            return describe(path, opened_by=lambda file: lookup.open_statistics(question.table, file)).to_json()
+        except CorruptError as exc:  # a reader of bytes does not know what they are called
+            raise CorruptError(f"{path}: {exc}") from exc
+
+    async def _analyzed(self, name: str) -> AnalyzedTable | Exception | None:
+        try:
+            return await asyncio.wait_for(
+                self._service.read(name, lambda: self._service.lookup.analyzed(name)), self._table_seconds
+            )
+        except (PuffinError, Problem, asyncio.TimeoutError) as exc:
+            return exc

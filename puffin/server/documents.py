@@ -1,0 +1,228 @@
+"""
+The documents of the HTTP interface, as its OpenAPI document describes them.
+
+Those of requests are what a request is checked against: a key that is not known is refused, since a misspelt one would
+be answered with something else than was asked for. Those of responses only describe; the library makes them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MOST_COLUMNS = 1000
+MOST_COLUMNS_IN_QUERY = 64
+MOST_QUESTIONS = 100
+
+_TABLE_PATTERN = r"^[^\x00-\x1f\x7f]+$"
+
+Name = Annotated[str, Field(min_length=1, max_length=4096, pattern=_TABLE_PATTERN)]
+ColumnName = Annotated[str, Field(min_length=1, max_length=512)]
+RefName = Annotated[str, Field(min_length=1, max_length=512)]
+
+
+def _kebab(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class _Query(BaseModel):
+    model_config = ConfigDict(alias_generator=_kebab, extra="forbid")
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(alias_generator=_kebab, extra="forbid", strict=True)
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(alias_generator=_kebab)
+
+
+class TableQuery(_Query):
+    """A table, at one of its snapshots: the current one, unless an id or a ref says otherwise."""
+
+    table: Name = Field(description="A path or URI below an allowed root, or `namespace.table` of the catalog.")
+    snapshot_id: int | None = Field(
+        None, description="A snapshot, by its id; with `ref`, it has to be the one of that."
+    )
+    ref: RefName | None = Field(None, description="A snapshot, by the branch or tag that names it.")
+
+
+class StatsQuery(TableQuery):
+    """The columns of a table, by default every one that can be hashed."""
+
+    column: Annotated[list[ColumnName], Field(max_length=MOST_COLUMNS_IN_QUERY)] = Field(
+        [], description="A name or dotted path in the current schema; may be repeated."
+    )
+
+
+class HistoryQuery(_Query):
+    """A column of a table."""
+
+    table: Name = Field(description="A path or URI below an allowed root, or `namespace.table` of the catalog.")
+    column: ColumnName = Field(description="Its name or dotted path in the current schema.")
+
+
+class TablesQuery(_Query):
+    """A page of the list of tables."""
+
+    namespace: RefName | None = Field(None, description="Only the tables of this namespace of the catalog.")
+    after: Name | None = Field(None, description="Only tables whose names come after this one.")
+    limit: int = Field(100, ge=1, le=1000, description="How many tables at most.")
+
+
+class Question(_Body):
+    """The columns of a table, by default every one that can be hashed, at one of its snapshots, as for a query."""
+
+    table: Name
+    columns: Annotated[list[ColumnName], Field(max_length=MOST_COLUMNS)] | None = None
+    snapshot_id: int | None = None
+    ref: RefName | None = None
+
+
+class StatsRequest(_Body):
+    """Several questions; an error of one does not touch the others."""
+
+    requests: Annotated[list[Question], Field(max_length=MOST_QUESTIONS)]
+
+
+class JoinSide(_Body):
+    """A column of a table."""
+
+    table: Name
+    column: ColumnName
+
+
+class JoinRequest(_Body):
+    """The two columns of an equi-join."""
+
+    left: JoinSide
+    right: JoinSide
+
+
+class ColumnDocument(_Document):
+    """What is known of a column; null where nothing is."""
+
+    column: str
+    field_id: int
+    type: str = Field(description="As in appendix C of the Iceberg specification.")
+    ndv: int | None = Field(description="The estimated number of distinct values.")
+    lower: int | None = Field(description="Of the 95 % confidence interval.")
+    upper: int | None
+    exact: bool = Field(description="Whether it was counted and not estimated.")
+    stats_snapshot_id: int | None = Field(description="The snapshot whose rows were counted.")
+    source: Literal["snapshot", "ancestor", "missing"]
+    row_count: int | None = None
+    null_count: int | None = None
+    nan_count: int | None = None
+    min: Any = Field(None, description="In JSON single-value form; of long strings, a lower bound.")
+    max: Any = Field(None, description="In JSON single-value form; of long strings, an upper bound.")
+    avg_bytes: float | None = None
+    snapshots_behind: int | None = None
+    records_added: int | None = None
+    records_deleted: int | None = None
+    reason: str | None = Field(None, description="Why statistics that are there do not count.")
+
+
+class TableDocument(_Document):
+    """The answers for one snapshot of a table."""
+
+    table: str
+    format: Literal["iceberg", "delta"]
+    snapshot_id: int | None = Field(description="Null while the table has none.")
+    columns: list[ColumnDocument]
+
+
+class ProblemDocument(_Document):
+    """What is wrong with a request (RFC 9457)."""
+
+    type: str = Field(description="`urn:puffin-sidecar:problem:` and the kind of problem; stable.")
+    title: str
+    status: int
+    detail: str
+    instance: str = Field(description="The path of the request; in a batch, with the place of the question in it.")
+
+
+class BatchDocument(_Document):
+    """An answer, or what is wrong, for each question, in their order."""
+
+    results: list[TableDocument | ProblemDocument]
+
+
+class SideDocument(_Document):
+    """One side of a join."""
+
+    table: str
+    column: str
+    ndv: int
+    row_count: int | None
+
+
+class JoinDocument(_Document):
+    """What two columns have in common, and what an equi-join over them gives; null where that is not known."""
+
+    left: SideDocument
+    right: SideDocument
+    overlap_ndv: int
+    overlap_lower: int = Field(description="Of the 95 % confidence interval.")
+    overlap_upper: int
+    containment_left: float | None
+    containment_right: float | None
+    jaccard: float | None
+    join_rows: int | None
+
+
+class ListedTableDocument(_Document):
+    """A table that has statistics."""
+
+    table: str
+    format: Literal["iceberg", "delta"]
+    snapshot_id: int
+    statistics_snapshot_id: int = Field(description="The snapshot whose rows the newest statistics are of.")
+    snapshots_behind: int | None = Field(description="How many snapshots have changed the rows since.")
+
+
+class TablesDocument(_Document):
+    """A page of the list of tables, by name."""
+
+    tables: list[ListedTableDocument]
+    unreadable: list[str] = Field(description="Tables of this page that cannot be read, or not in time.")
+    next: str | None = Field(description="What `after` has to be for the next page; null if this is the last.")
+
+
+class PointDocument(_Document):
+    """A column as of the rows of one snapshot."""
+
+    snapshot_id: int
+    timestamp: str | None = Field(description="When the snapshot was made, ISO 8601 with a zone.")
+    operation: str | None
+    ndv: int
+    lower: int
+    upper: int
+    exact: bool
+    row_count: int | None
+
+
+class HistoryDocument(_Document):
+    """A column's statistics over the snapshots that have some of their own, the oldest first."""
+
+    table: str
+    column: str
+    points: list[PointDocument]
+
+
+class DumpDocument(_Document):
+    """A statistics file: its sizes in bytes, its properties and its blobs, with what their sketches say."""
+
+    path: str
+    file_size: int
+    footer_size: int
+    footer_compressed: bool
+    properties: dict[str, str]
+    blobs: list[dict[str, Any]]
+
+
+class HealthDocument(_Document):
+    """How the server is."""
+
+    status: Literal["ok", "ready"]

@@ -1,0 +1,69 @@
+"""
+What a server counts, in the text format of Prometheus.
+
+Everything is counted on the event loop, so that an observation is a few additions and takes no lock. Routes are those
+that the server has, never what a caller asked for: labels from outside would grow without end.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, Mapping
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
+
+
+class Metrics:
+    """Requests by route and status, and how long they took."""
+
+    def __init__(self) -> None:
+        self._requests: dict[tuple[str, int], int] = {}
+        self._durations: dict[str, _Histogram] = {}
+
+    def observe(self, route: str, status: int, seconds: float) -> None:
+        """Count a response."""
+        self._requests[route, status] = self._requests.get((route, status), 0) + 1
+        histogram = self._durations.get(route)
+        if histogram is None:
+            histogram = self._durations[route] = _Histogram()
+        histogram.counts[bisect.bisect_left(_BOUNDS, seconds)] += 1
+        histogram.total += seconds
+
+    def render(self, gauges: Mapping[str, int], counters: Mapping[str, int]) -> str:
+        """
+        All that was counted.
+
+        Args:
+            gauges: What others know that goes up and down, by metric name.
+            counters: What others have counted, by metric name.
+        """
+        return "".join(f"{line}\n" for line in self._lines(gauges, counters))
+
+    def _lines(self, gauges: Mapping[str, int], counters: Mapping[str, int]) -> Iterator[str]:
+        name = "puffin_http_requests_total"
+        yield f"# TYPE {name} counter"
+        for (route, status), count in sorted(self._requests.items()):
+            yield f'{name}{{route="{route}",status="{status}"}} {count}'
+        name = "puffin_http_request_duration_seconds"
+        yield f"# TYPE {name} histogram"
+        for route, histogram in sorted(self._durations.items()):
+            so_far = 0
+            for bound, count in zip((*map(str, _BOUNDS), "+Inf"), histogram.counts, strict=True):
+                so_far += count
+                yield f'{name}_bucket{{route="{route}",le="{bound}"}} {so_far}'
+            yield f'{name}_sum{{route="{route}"}} {histogram.total:.9g}'
+            yield f'{name}_count{{route="{route}"}} {so_far}'
+        for kind, values in (("gauge", gauges), ("counter", counters)):
+            for name, value in values.items():
+                yield f"# TYPE {name} {kind}"
+                yield f"{name} {value}"
+
+
+class _Histogram:
+    __slots__ = ("counts", "total")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(_BOUNDS) + 1)
+        self.total = 0.0

@@ -1,0 +1,109 @@
+"""
+Which tables a caller may name.
+
+A path is served only if it is below an allowed root after symbolic links and ``..`` are resolved; a URI of an object
+store only if its scheme, authority and leading segments are those of a root, and none of its segments is one that
+some file system would resolve. Whatever is outside is refused in the same words, whether it exists or not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from puffin.errors import StorageError, TableNotFound, UsageError
+from puffin.server.problems import Problem
+from puffin.storage import local_path
+from puffin.storage.uri import SplitUri, split
+
+_METADATA_DIRECTORIES = ("metadata", "_delta_log")
+_LONGEST_NAME = 4096  # PATH_MAX
+
+
+class Roots:
+    """
+    The places below which tables are served.
+
+    Args:
+        uris: Of directories, or of URI prefixes that end where a segment does.
+
+    Raises:
+        UsageError: A root is relative, has no directory, or is a URI that no file system takes literally.
+    """
+
+    def __init__(self, uris: Sequence[str]) -> None:
+        self.uris = tuple(uris)
+        self._directories: list[str] = []
+        self._prefixes: list[SplitUri] = []
+        for uri in uris:
+            path = local_path(uri)
+            parts = split(uri)
+            if path is not None:
+                if not path.is_absolute() or not path.is_dir():
+                    raise UsageError(f"--allow-root {uri}: expected an absolute path or URI of a directory")
+                self._directories.append(os.path.realpath(path))
+            elif parts is not None and _is_literal(parts):
+                self._prefixes.append(parts)
+            else:
+                raise UsageError(f"--allow-root {uri}: expected a URI without '.', '..', '//', '?' and backslashes")
+
+    def check(self, name: str) -> None:
+        """
+        Let pass what is served; this reads the file system.
+
+        Raises:
+            Problem: 403: it is outside of all roots.
+            TableNotFound: It is inside of one, and there is nothing there.
+        """
+        if not name or len(name) > _LONGEST_NAME or not name.isprintable():
+            raise _outside()
+        try:
+            path = local_path(name)
+        except UsageError:
+            raise _outside() from None
+        if path is None:
+            self._check_uri(name)
+        else:
+            self._check_path(name, os.fspath(path))
+
+    def check_present(self) -> None:
+        """Raise StorageError if a local root is gone."""
+        for directory in self._directories:
+            if not Path(directory).is_dir():
+                raise StorageError(f"{directory}: expected a directory, since it is an allowed root")
+
+    def _check_uri(self, name: str) -> None:
+        parts = split(name)
+        if parts is None or not _is_literal(parts) or not any(_is_below(parts, root) for root in self._prefixes):
+            raise _outside()
+
+    def _check_path(self, name: str, path: str) -> None:
+        resolved = os.path.realpath(path)
+        if not self._has(resolved):
+            raise _outside()
+        try:
+            Path(resolved).stat()
+        except OSError as exc:  # too long a name, a circle of links: no table is there, whatever the reason
+            raise TableNotFound(f"{name}: no such file or directory") from exc
+        if not all(self._has(os.path.realpath(f"{resolved}/{below}")) for below in _METADATA_DIRECTORIES):
+            raise _outside()
+
+    def _has(self, resolved: str) -> bool:
+        return any(os.path.commonpath((root, resolved)) == root for root in self._directories)
+
+
+def _outside() -> Problem:
+    return Problem(403, "forbidden", "the table is outside of what this server serves")
+
+
+def _is_literal(parts: SplitUri) -> bool:
+    """Whether every file system takes the path for the same, whatever it makes of dots and doubled slashes."""
+    segments = parts.path.removeprefix("/").removesuffix("/").split("/")
+    unclear = {".", ".."} if segments == [""] else {"", ".", ".."}
+    return not parts.query and "\\" not in parts.path and unclear.isdisjoint(segments)
+
+
+def _is_below(parts: SplitUri, root: SplitUri) -> bool:
+    same_store = (parts.scheme, parts.authority) == (root.scheme, root.authority)
+    return same_store and f"{parts.path.rstrip('/')}/".startswith(f"{root.path.rstrip('/')}/")

@@ -1,0 +1,85 @@
+"""What a server is told when it starts: where tables may be, who may ask, and how much."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from puffin.errors import UsageError
+
+_LONGEST_TOKEN = 4096
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """
+    How much one request, and all of them together, may take; sizes are in bytes, times in seconds.
+
+    Attributes:
+        body: Of a request; counted as it arrives, whatever its Content-Length says.
+        arriving: Of all bodies together that are not complete.
+        head: Of a request: its first line and headers.
+        running: Requests that are being worked on; what is answered from memory and idle connections do not count.
+        waiting: Of those, requests for one table.
+        threads: That read storage.
+        threads_per_table: Of those, for one table: a table whose storage hangs takes no more from the others.
+        request_seconds: From the last byte of a request to its answer.
+        arrival_seconds: From the first byte of a request to its last.
+        idle_seconds: Between two requests of a connection.
+        shutdown_seconds: For what is running when the server is told to stop.
+    """
+
+    body: int = 1024**2
+    arriving: int = 64 * 1024**2
+    head: int = 384 * 1024
+    running: int = 256
+    waiting: int = 64
+    threads: int = 64
+    threads_per_table: int = 2
+    request_seconds: float = 10
+    arrival_seconds: float = 10
+    idle_seconds: int = 30
+    shutdown_seconds: int = 8
+
+    @property
+    def table_seconds(self) -> float:
+        """For one of several tables in a request: a bit less, so that the others' answers can still be sent."""
+        return 0.8 * self.request_seconds
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """
+    A server's settings.
+
+    Attributes:
+        roots: Paths and URIs below which tables are served by their path; none of them, and no path is served.
+        catalog: The catalog whose tables are served by their name, or None.
+        token: What callers have to present, or None if anybody may ask.
+        ttl_seconds: How long an answer may be given without a look at the table.
+    """
+
+    roots: Sequence[str] = ()
+    catalog: str | None = None
+    catalog_properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    token: bytes | None = dataclasses.field(default=None, repr=False)
+    ttl_seconds: float = 5
+    limits: Limits = dataclasses.field(default_factory=Limits)
+
+
+def read_token(path: str) -> bytes:
+    """
+    The token that a file holds: all of it but white space around it.
+
+    Raises:
+        UsageError: There is no such file, or what it holds cannot stand in a header.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            token = file.read(_LONGEST_TOKEN + 2).strip()
+    except OSError as exc:
+        raise UsageError(f"{path}: the token file cannot be read: {exc.strerror}") from exc
+    if not 0 < len(token) <= _LONGEST_TOKEN or not all(0x21 <= byte <= 0x7E for byte in token):
+        raise UsageError(f"{path}: expected a token of 1 to {_LONGEST_TOKEN} visible ASCII characters")
+    return token

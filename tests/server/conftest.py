@@ -1,0 +1,225 @@
+"""A server in this process, a server in a process of its own, and the tables that they serve."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+
+from puffin.format import THETA_V1, Blob, PuffinWriter
+from puffin.server.app import create_app
+from puffin.server.settings import Settings
+from puffin.storage.local import LocalStore
+from puffin.theta import ThetaSketch
+
+TTL = 0.2
+
+
+class Client:
+    """Asks an application without a network; every call is complete when it returns."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._loop = asyncio.new_event_loop()
+        transport = httpx.ASGITransport(app=create_app(settings), raise_app_exceptions=True)
+        self.http = httpx.AsyncClient(transport=transport, base_url="http://server")
+
+    def get(self, path: str, **arguments: Any) -> httpx.Response:
+        return self.run(self.http.get(path, **arguments))
+
+    def post(self, path: str, **arguments: Any) -> httpx.Response:
+        return self.run(self.http.post(path, **arguments))
+
+    def stats(self, table: object, **parameters: Any) -> httpx.Response:
+        return self.get("/v1/stats", params={"table": str(table), **parameters})
+
+    def run(self, asked: Any) -> Any:
+        return self._loop.run_until_complete(asked)
+
+    def together(self, *asked: Any) -> list[Any]:
+        async def all_of() -> list[Any]:
+            return await asyncio.gather(*asked)
+
+        return self._loop.run_until_complete(all_of())
+
+    def close(self) -> None:
+        self.run(self.http.aclose())
+        self._loop.close()
+
+
+@pytest.fixture
+def client_of() -> Iterator[Callable[..., Client]]:
+    """Makes a client of a server with these settings."""
+    clients = []
+
+    def make(*roots: object, **settings: Any) -> Client:
+        client = Client(Settings(roots=[str(root) for root in roots], **{"ttl_seconds": TTL, **settings}))
+        clients.append(client)
+        return client
+
+    yield make
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def write_table(table_document: Callable[..., dict[str, Any]]) -> Callable[..., Path]:
+    """
+    Writes a table of metadata alone, or its next version.
+
+    Every snapshot of ``ndv`` has statistics, with that NDV for every column; its file is not there. ``properties`` go
+    over those of the blobs; an ``ndv`` of None leaves it out.
+    """
+
+    def make(
+        directory: Path,
+        *,
+        snapshots: Sequence[int] = (10,),
+        ndv: Mapping[int, int] | None = None,
+        properties: Mapping[str, str | None] | None = None,
+        **others: Any,
+    ) -> Path:
+        columns = others.get("columns", ("a", "b", "c"))
+        entries = [
+            {
+                "snapshot-id": snapshot_id,
+                "statistics-path": f"{directory}/metadata/{snapshot_id}-{count}.stats",
+                "file-size-in-bytes": 100,
+                "file-footer-size-in-bytes": 50,
+                "blob-metadata": [
+                    {
+                        "type": THETA_V1,
+                        "snapshot-id": snapshot_id,
+                        "sequence-number": 1,
+                        "fields": [field],
+                        "properties": {
+                            key: value
+                            for key, value in {"ndv": str(count), **(properties or {})}.items()
+                            if value is not None
+                        },
+                    }
+                    for field in range(1, len(columns) + 1)
+                ],
+            }
+            for snapshot_id, count in (ndv if ndv is not None else {snapshots[-1]: 7}).items()
+        ]
+        metadata = directory / "metadata"
+        metadata.mkdir(parents=True, exist_ok=True)
+        document = table_document(directory, snapshots=snapshots, statistics=entries, **others)
+        version = len(list(metadata.glob("v*.metadata.json"))) + 1
+        (metadata / f"v{version}.metadata.json").write_text(json.dumps(document))
+        (metadata / "version-hint.text").write_text(str(version))
+        return directory
+
+    return make
+
+
+@pytest.fixture
+def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
+    """Lets every read of a file below a directory hang until the test is over."""
+    directories: list[str] = []
+    is_over = threading.Event()
+    opened = LocalStore.open_source
+
+    def open_source(self: LocalStore, uri: str) -> Any:
+        if any(uri.startswith(directory) for directory in directories):
+            is_over.wait()
+        return opened(self, uri)
+
+    monkeypatch.setattr(LocalStore, "open_source", open_source)
+    yield lambda directory: directories.append(str(directory))
+    is_over.set()
+
+
+class Process:
+    """``puffin serve`` at a free port."""
+
+    def __init__(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "puffin", "serve", "--port", "0", *arguments]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert self.process.stderr is not None
+        line = self.process.stderr.readline()
+        assert line.startswith("serving at http://127.0.0.1:"), line
+        self.url = line.split()[-1]
+        self.port = int(self.url.rpartition(":")[2])
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal and return the exit code; TimeoutExpired after the 10 s that the server has."""
+        if self.process.poll() is None:
+            os.kill(self.process.pid, number)
+        return self.process.wait(10)
+
+    def resident_kib(self) -> int:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        (line,) = (line for line in status.splitlines() if line.startswith("VmRSS:"))
+        return int(line.split()[1])
+
+    def threads_and_files(self) -> tuple[int, int]:
+        of_process = Path(f"/proc/{self.process.pid}")
+        return len(list((of_process / "task").iterdir())), len(list((of_process / "fd").iterdir()))
+
+
+@pytest.fixture
+def process_of() -> Iterator[Callable[..., Process]]:
+    """Starts ``puffin serve`` with these arguments, and stops it after the test if it still runs."""
+    processes = []
+
+    def start(*arguments: object) -> Process:
+        processes.append(Process(*map(str, arguments)))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        if process.process.poll() is None:
+            process.process.kill()
+        process.process.communicate()
+
+
+@pytest.fixture
+def analyzed(table_document: Callable[..., dict[str, Any]]) -> Callable[..., Path]:
+    """Writes a table of one column ``a``, whose statistics file is there: the sketch of these values."""
+
+    def make(directory: Path, values: Sequence[int], row_count: int) -> Path:
+        sketch = ThetaSketch.from_arrow(pa.array(values, pa.int64()), "long")
+        summary = json.dumps([row_count, 0, None, 8 * row_count, min(values), max(values)])
+        told = {"ndv": str(sketch.ndv), "puffin-sidecar.type": "long", "puffin-sidecar.summary": summary}
+        told["puffin-sidecar.bounds"] = f"{sketch.ndv},{sketch.ndv}"
+        blob = Blob(
+            type=THETA_V1,
+            fields=(1,),
+            snapshot_id=10,
+            sequence_number=1,
+            payload=sketch.to_bytes(),
+            properties=told,
+        )
+        metadata = directory / "metadata"
+        metadata.mkdir(parents=True)
+        file = metadata / "10.stats"
+        with file.open("wb") as sink, PuffinWriter(sink, properties={"created-by": "puffin-sidecar test"}) as writer:
+            writer.add(blob)
+            written = writer.finish()
+        entry = {
+            "snapshot-id": 10,
+            "statistics-path": str(file),
+            "file-size-in-bytes": written.file_size,
+            "file-footer-size-in-bytes": written.footer_size,
+            "blob-metadata": [
+                {"type": THETA_V1, "snapshot-id": 10, "sequence-number": 1, "fields": [1], "properties": told}
+            ],
+        }
+        document = table_document(directory, columns=("a",), statistics=[entry])
+        (metadata / "v1.metadata.json").write_text(json.dumps(document))
+        (metadata / "version-hint.text").write_text("1")
+        return directory
+
+    return make

@@ -1,0 +1,203 @@
+"""The endpoints beside ``/v1/stats``: batches, joins, lists, histories, dumps, health and metrics."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import puffin
+from puffin.inspection import describe
+
+
+def test_a_batch_has_an_answer_or_a_problem_for_each_question(
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
+) -> None:
+    """In the order of the questions; a problem says which question it is about."""
+    table = str(write_table(tmp_path / "t", snapshots=(10, 20), ndv={10: 5, 20: 7}))
+    questions = [
+        {"table": table},
+        {"table": table, "columns": ["b"], "snapshot-id": 10},
+        {"table": "/etc"},
+        {"table": table, "columns": ["nope"]},
+        {"table": table, "snapshot-id": 10, "ref": "main"},
+    ]
+    answer = client_of(tmp_path).post("/v1/stats", json={"requests": questions})
+    whole, one, *problems = answer.json()["results"]
+    assert answer.status_code == 200
+    assert whole == puffin.ndv(table).to_json()
+    assert one == puffin.ndv(table, ["b"], snapshot_id=10).to_json()
+    assert [problem["status"] for problem in problems] == [403, 404, 404]
+    assert [problem["instance"] for problem in problems] == [f"/v1/stats#/requests/{place}" for place in (2, 3, 4)]
+
+
+def test_a_batch_may_ask_about_one_table_as_often_as_it_likes(
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
+) -> None:
+    table = str(write_table(tmp_path / "t", columns=[f"c{i}" for i in range(100)]))
+    questions = [{"table": table, "columns": [f"c{i}"]} for i in range(100)]
+    client = client_of(tmp_path)
+    for _ in range(2):
+        results = client.post("/v1/stats", json={"requests": questions}).json()["results"]
+        assert [[column["column"] for column in result["columns"]] for result in results] == [
+            [f"c{i}"] for i in range(100)
+        ]
+
+
+def test_a_join_is_estimated_from_the_sketches(
+    tmp_path: Path, client_of: Callable[..., Any], analyzed: Callable[..., Path]
+) -> None:
+    """The document has the overlap of 50 of 100 and 100 values, each of them in two rows on both sides."""
+    left, right = (str(analyzed(tmp_path / name, range(at, at + 100), 200)) for name, at in (("l", 0), ("r", 50)))
+    asked = {"left": {"table": left, "column": "a"}, "right": {"table": right, "column": "a"}}
+    answer = client_of(tmp_path).post("/v1/estimate/join", json=asked).json()
+    assert answer["left"] == {"table": left, "column": "a", "ndv": 100, "row-count": 200}
+    assert answer["right"]["table"] == right
+    assert (answer["overlap-ndv"], answer["containment-left"], answer["join-rows"]) == (50, 0.5, 200)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_both_sides_of_a_join_have_to_be_served(
+    tmp_path: Path, client_of: Callable[..., Any], analyzed: Callable[..., Path], side: str
+) -> None:
+    inside, outside = (str(analyzed(tmp_path / name / "t", [1], 1)) for name in ("in", "out"))
+    asked = {each: {"table": inside, "column": "a"} for each in ("left", "right")}
+    asked[side]["table"] = outside
+    assert client_of(tmp_path / "in").post("/v1/estimate/join", json=asked).status_code == 403
+
+
+def test_analyzed_tables_are_listed_page_by_page(
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
+) -> None:
+    """By name; with those that cannot be read apart, and without those that have no statistics."""
+    for name in ("a", "b", "d"):
+        write_table(tmp_path / name, snapshots=(10, 20), ndv={10: 5})
+    write_table(tmp_path / "c", ndv={})
+    (tmp_path / "b" / "metadata" / "v1.metadata.json").write_text("{")
+    client = client_of(tmp_path)
+    first = client.get("/v1/tables", params={"limit": 2}).json()
+    second = client.get("/v1/tables", params={"limit": 2, "after": first["next"]}).json()
+    assert first["tables"] == [
+        {
+            "table": str(tmp_path / "a"),
+            "format": "iceberg",
+            "snapshot-id": 20,
+            "statistics-snapshot-id": 10,
+            "snapshots-behind": 1,
+        }
+    ]
+    assert first["unreadable"] == [str(tmp_path / "b")]
+    assert first["next"] == str(tmp_path / "b")
+    assert [table["table"] for table in second["tables"]] == [str(tmp_path / "d")]
+    assert second["next"] is None
+
+
+def test_a_history_has_the_snapshots_that_were_counted(
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
+) -> None:
+    table = write_table(tmp_path / "t", snapshots=(10, 20, 30), ndv={30: 9, 10: 5})
+    history = client_of(tmp_path).get("/v1/history", params={"table": str(table), "column": "b"}).json()
+    assert (history["table"], history["column"]) == (str(table), "b")
+    assert [(point["snapshot-id"], point["ndv"]) for point in history["points"]] == [(10, 5), (30, 9)]
+    assert history["points"][0]["timestamp"] == "1970-01-01T00:00:01.000+00:00"
+
+
+def test_a_dump_is_that_of_the_statistics_file(
+    tmp_path: Path, client_of: Callable[..., Any], analyzed: Callable[..., Path]
+) -> None:
+    table = analyzed(tmp_path / "t", [1, 2, 3], 3)
+    answer = client_of(tmp_path).get("/v1/dump", params={"table": str(table)})
+    assert answer.json() == describe(str(table / "metadata" / "10.stats")).to_json()
+
+
+def test_a_dump_of_a_corrupt_file_is_a_problem(
+    tmp_path: Path, client_of: Callable[..., Any], analyzed: Callable[..., Path]
+) -> None:
+    table = analyzed(tmp_path / "t", [1, 2, 3], 3)
+    (table / "metadata" / "10.stats").write_bytes(b"PFA1")
+    answer = client_of(tmp_path).get("/v1/dump", params={"table": str(table)})
+    assert (answer.status_code, answer.json()["type"]) == (422, "urn:puffin-sidecar:problem:corrupt")
+
+
+def test_a_dump_shows_no_file_outside_of_the_roots(
+    tmp_path: Path, client_of: Callable[..., Any], analyzed: Callable[..., Path]
+) -> None:
+    """Whoever writes table metadata below a root cannot have other files shown by it."""
+    inside, outside = (analyzed(tmp_path / name / "t", [1], 1) for name in ("in", "out"))
+    metadata = inside / "metadata" / "v1.metadata.json"
+    metadata.write_text(metadata.read_text().replace(f"{inside}/metadata/10.stats", f"{outside}/metadata/10.stats"))
+    client = client_of(tmp_path / "in")
+    assert client.stats(inside).status_code == 200
+    assert client.get("/v1/dump", params={"table": str(inside)}).status_code == 403
+
+
+def test_health_and_readiness(tmp_path: Path, client_of: Callable[..., Any]) -> None:
+    """A server whose root has gone lives, and is not ready."""
+    root = tmp_path / "root"
+    root.mkdir()
+    client = client_of(root)
+    assert client.get("/healthz").json() == {"status": "ok"}
+    assert client.get("/readyz").json() == {"status": "ready"}
+    root.rmdir()
+    assert client.get("/healthz").status_code == 200
+    assert client.get("/readyz").status_code == 503
+
+
+def test_metrics_count_requests_and_reads(
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
+) -> None:
+    """By route and status; a path that is no route is counted, but not by its name."""
+    table = write_table(tmp_path / "t")
+    client = client_of(tmp_path, ttl_seconds=60)
+    for _ in range(3):
+        client.stats(table)
+    client.stats("/etc")
+    client.get('/"nowhere')
+    answer = client.get("/metrics")
+    lines = answer.text.splitlines()
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert 'puffin_http_requests_total{route="/v1/stats",status="200"} 3' in lines
+    assert 'puffin_http_requests_total{route="/v1/stats",status="403"} 1' in lines
+    assert 'puffin_http_requests_total{route="other",status="404"} 1' in lines
+    assert 'puffin_http_request_duration_seconds_count{route="/v1/stats"} 4' in lines
+    assert 'puffin_http_request_duration_seconds_bucket{route="/v1/stats",le="+Inf"} 4' in lines
+    assert "puffin_lookup_hits_total 2" in lines
+    assert "puffin_lookup_metadata_reads_total 1" in lines
+    assert "puffin_http_requests_running 1" in lines
+    assert "nowhere" not in answer.text
+
+
+def test_a_method_that_a_path_lacks_is_405_and_says_which_it_has(tmp_path: Path, client_of: Callable[..., Any]) -> None:
+    client = client_of(tmp_path)
+    answer = client.run(client.http.delete("/v1/stats"))
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST")
+    assert answer.json()["type"] == "urn:puffin-sidecar:problem:method-not-allowed"
+
+
+def test_tables_of_a_catalog_are_served_by_name(
+    tmp_path: Path, client_of: Callable[..., Any], analyzed: Callable[..., Path]
+) -> None:
+    """And by path only below a root, if there is one; joins and lists take both."""
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import LongType, NestedField
+
+    told = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": str(tmp_path / "warehouse"), "type": "sql"}
+    catalog = SqlCatalog("prod", **told)
+    catalog.create_namespace("db")
+    catalog.create_table("db.events", Schema(NestedField(1, "a", LongType(), required=False)))
+    client = client_of(catalog="prod", catalog_properties=told)
+    assert client.stats("db.events").json()["columns"][0]["source"] == "missing"
+    assert client.stats("db.nope").status_code == 404
+    assert client.stats("events").status_code == 404
+    assert client.stats(tmp_path / "warehouse" / "db" / "events").status_code == 403
+    assert client.get("/v1/tables").json() == {"tables": [], "unreadable": [], "next": None}
+    assert client.get("/readyz").status_code == 200
+    table = str(analyzed(tmp_path / "root" / "t", [1, 2], 2))
+    both = client_of(tmp_path / "root", catalog="prod", catalog_properties=told)
+    assert both.stats(table).json()["columns"][0]["ndv"] == 2
+    assert both.stats("db.events").status_code == 200
+    assert [found["table"] for found in both.get("/v1/tables").json()["tables"]] == [table]
+    assert both.get("/v1/tables", params={"namespace": "db"}).json()["tables"] == []
+    asked = {"left": {"table": table, "column": "a"}, "right": {"table": "db.events", "column": "a"}}
+    assert "no statistics" in both.post("/v1/estimate/join", json=asked).json()["detail"]

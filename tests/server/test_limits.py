@@ -1,0 +1,200 @@
+"""What one request may take, what all of them may take together, and that a slow table is slow alone."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from puffin.server.problems import Problem
+from puffin.server.settings import Limits
+from puffin.server.workers import Workers
+
+
+async def chunks(count: int, size: int) -> AsyncIterator[bytes]:
+    for _ in range(count):
+        yield b" " * size
+
+
+def test_a_body_is_measured_by_what_arrives(tmp_path: Path, client_of: Callable[..., Any]) -> None:
+    """Without a Content-Length too."""
+    answer = client_of(tmp_path, limits=Limits(body=10_000)).post("/v1/stats", content=chunks(11, 1000))
+    assert answer.status_code == 413
+    assert answer.json()["type"] == "urn:puffin-sidecar:problem:too-large"
+
+
+@pytest.mark.parametrize("length", ["10001", "9" * 30])
+def test_a_content_length_beyond_the_limit_is_refused_at_once(
+    tmp_path: Path, client_of: Callable[..., Any], length: str
+) -> None:
+    client = client_of(tmp_path, limits=Limits(body=10_000))
+    assert client.post("/v1/stats", content=chunks(1, 1), headers={"Content-Length": length}).status_code == 413
+
+
+def test_a_body_up_to_the_limit_is_read(tmp_path: Path, client_of: Callable[..., Any]) -> None:
+    body = json.dumps({"requests": []}).encode()
+    client = client_of(tmp_path, limits=Limits(body=len(body)))
+    headers = {"Content-Type": "application/json"}
+    assert client.post("/v1/stats", content=body, headers=headers).json() == {"results": []}
+    assert client.post("/v1/stats", content=body + b" ", headers=headers).status_code == 413
+
+
+def test_a_body_that_does_not_arrive_is_given_up(tmp_path: Path, client_of: Callable[..., Any]) -> None:
+    client = client_of(tmp_path, limits=Limits(arrival_seconds=0.1))
+
+    async def receive() -> dict[str, Any]:
+        if sent_before:
+            await asyncio.sleep(5)
+        sent_before.append(True)
+        return {"type": "http.request", "body": b"{", "more_body": True}
+
+    sent_before: list[bool] = []
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/v1/stats", "query_string": b"", "headers": []}
+    client.run(client.http._transport.app(scope, receive, send))
+    assert sent[0]["status"] == 408
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"requests": [{"table": "/x"}] * 101},
+        {"requests": [{"table": "/x", "columns": ["a"] * 1001}]},
+        {"requests": [{"table": "/" + "x" * 5000}]},
+        {"requests": [{"table": "/x", "snapshot-id": 1.5}]},
+        {"requests": [{"table": "/x", "snapshot-id": "1"}]},
+        {"requests": [{"table": "/x", "snapshot_id": 1}]},
+        {"requests": [{}]},
+        {"requests": {}},
+        {"request": []},
+        [],
+        None,
+    ],
+)
+def test_a_body_of_another_form_is_422(tmp_path: Path, client_of: Callable[..., Any], body: Any) -> None:
+    """Too many questions, too many columns, too long a name, a key or type that is not known."""
+    answer = client_of(tmp_path).post("/v1/stats", json=body)
+    assert (answer.status_code, answer.json()["type"]) == (422, "urn:puffin-sidecar:problem:invalid")
+
+
+@pytest.mark.parametrize("body", [b"{", b"", b"\xff", b"[" * 100_000, b'{"requests":' + b"9" * 10_000 + b"}", b"nul"])
+def test_a_body_that_is_not_json_is_4xx(tmp_path: Path, client_of: Callable[..., Any], body: bytes) -> None:
+    answer = client_of(tmp_path).post("/v1/stats", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422)
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_too_many_columns_in_a_query_are_422(tmp_path: Path, client_of: Callable[..., Any]) -> None:
+    assert client_of(tmp_path).stats("/x", column=["a"] * 65).status_code == 422
+
+
+def test_a_slow_table_times_out_and_no_other_waits_for_it(
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], hanging: Callable[[Path], None]
+) -> None:
+    """However many ask about it: each of them gets 504, and all others their answers meanwhile."""
+    slow, fast = write_table(tmp_path / "slow"), [write_table(tmp_path / f"t{i}") for i in range(8)]
+    hanging(slow)
+    client = client_of(tmp_path, limits=Limits(request_seconds=1))
+    took: list[float] = []
+
+    async def timed(table: Path) -> int:
+        began = time.perf_counter()
+        answer = await client.http.get("/v1/stats", params={"table": str(table)})
+        if table is not slow:
+            took.append(time.perf_counter() - began)
+        return int(answer.status_code)
+
+    statuses = client.together(*(timed(slow) for _ in range(30)), *map(timed, fast))
+    assert statuses == [504] * 30 + [200] * 8
+    assert max(took) < 0.9
+    assert client.stats(fast[0]).status_code == 200
+
+
+def test_a_slow_table_in_a_batch_is_a_problem_in_its_place(
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], hanging: Callable[[Path], None]
+) -> None:
+    slow, fast = (write_table(tmp_path / name) for name in ("slow", "fast"))
+    hanging(slow)
+    client = client_of(tmp_path, limits=Limits(request_seconds=0.5))
+    answer = client.post("/v1/stats", json={"requests": [{"table": str(slow)}, {"table": str(fast)}]})
+    problem, found = answer.json()["results"]
+    assert (answer.status_code, problem["status"], found["table"]) == (200, 504, str(fast))
+
+
+def test_a_list_goes_on_without_the_tables_that_do_not_answer(
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], hanging: Callable[[Path], None]
+) -> None:
+    slow, fast = (write_table(tmp_path / name) for name in ("slow", "fast"))
+    hanging(slow)
+    answer = client_of(tmp_path, limits=Limits(request_seconds=1)).get("/v1/tables").json()
+    assert [table["table"] for table in answer["tables"]] == [str(fast)]
+    assert answer["unreadable"] == [str(slow)]
+
+
+def test_more_than_may_wait_for_one_table_are_429(
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], hanging: Callable[[Path], None]
+) -> None:
+    slow = write_table(tmp_path / "slow")
+    hanging(slow)
+    client = client_of(tmp_path, limits=Limits(request_seconds=0.5, waiting=5))
+    answers = client.together(*(client.http.get("/v1/stats", params={"table": str(slow)}) for _ in range(9)))
+    assert sorted(answer.status_code for answer in answers) == [429] * 4 + [504] * 5
+    assert {answer.headers.get("retry-after") for answer in answers} == {"1", None}
+
+
+def test_more_than_may_run_are_429_but_not_what_is_at_hand(
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], hanging: Callable[[Path], None]
+) -> None:
+    """A server that is full still answers from memory, and says that it lives."""
+    slow, warm = (write_table(tmp_path / name) for name in ("slow", "warm"))
+    client = client_of(tmp_path, ttl_seconds=60, limits=Limits(request_seconds=1, running=3))
+    client.stats(warm)
+    hanging(slow)
+
+    async def later(path: str, **parameters: str) -> Any:
+        await asyncio.sleep(0.3)
+        return await client.http.get(path, params=parameters)
+
+    stuck = (client.http.get("/v1/stats", params={"table": str(slow)}) for _ in range(3))
+    others = (
+        later("/v1/stats", table=str(tmp_path / "cold")),
+        later("/v1/stats", table=str(warm)),
+        later("/healthz"),
+    )
+    statuses = [answer.status_code for answer in client.together(*stuck, *others)]
+    assert statuses == [504, 504, 504, 429, 200, 200]
+
+
+def test_threads_are_given_back_when_the_storage_answers_after_all() -> None:
+    """A thread that nobody waits for any more counts until it ends, and not longer."""
+
+    async def story() -> None:
+        workers, go_on = Workers(Limits(threads=2, threads_per_table=1)), threading.Event()
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(workers.run("slow", go_on.wait), 0.05)
+        assert workers.busy == 1
+        assert await workers.run("other", lambda: 5) == 5
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(workers.run("slow", lambda: 6), 0.05)
+        go_on.set()
+        assert await workers.run("slow", lambda: 7) == 7
+        assert workers.busy == 0
+        assert workers._tables == {}
+
+    asyncio.run(story())
+
+
+def test_an_error_in_a_thread_is_raised_where_it_is_awaited() -> None:
+    def fail() -> None:
+        raise Problem(403, "forbidden", "no")
+
+    with pytest.raises(Problem):
+        asyncio.run(Workers(Limits()).run("t", fail))

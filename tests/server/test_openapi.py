@@ -1,0 +1,60 @@
+"""The OpenAPI document is complete, and the server keeps to it."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def document(tmp_path: Path, client_of: Callable[..., Any]) -> Any:
+    return client_of(tmp_path, token=b"x").get("/openapi.json", headers={"Authorization": "Bearer x"}).json()
+
+
+def test_schemathesis_finds_nothing(
+    process_of: Callable[..., Any], analyzed: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Requests that follow the document and requests that break it, against a server that demands a token."""
+    analyzed(tmp_path / "root" / "t", range(100), 200)
+    (tmp_path / "token").write_text("abc")
+    process = process_of("--allow-root", tmp_path / "root", "--token-file", tmp_path / "token")
+    options = ["--max-examples", "12", "--seed", "1", "--generation-database", "none", "--no-color"]
+    command = [sys.executable, "-m", "schemathesis.cli", "run", f"{process.url}/openapi.json", *options]
+    command += ["--header", "Authorization: Bearer abc"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_every_operation_describes_its_parameters_and_responses(document: Any) -> None:
+    operations = {
+        (method, path): operation for path, of in document["paths"].items() for method, operation in of.items()
+    }
+    assert set(operations) == {
+        ("get", "/v1/stats"),
+        ("post", "/v1/stats"),
+        ("post", "/v1/estimate/join"),
+        ("get", "/v1/tables"),
+        ("get", "/v1/history"),
+        ("get", "/v1/dump"),
+        ("get", "/healthz"),
+        ("get", "/readyz"),
+        ("get", "/metrics"),
+    }
+    for (_, path), operation in operations.items():
+        assert operation["description"]
+        assert operation["responses"]["200"]["content"]
+        problems = {status: of for status, of in operation["responses"].items() if status >= "4"}
+        assert all(list(of["content"]) == ["application/problem+json"] for of in problems.values())
+        assert ("401" in problems) == (path not in ("/healthz", "/readyz"))
+        if path.startswith("/v1/"):
+            assert problems.keys() >= {"400", "403", "404", "413", "422", "429", "503", "504"}
+
+
+def test_the_query_of_stats_is_described(document: Any) -> None:
+    parameters = {each["name"]: each for each in document["paths"]["/v1/stats"]["get"]["parameters"]}
+    assert parameters.keys() == {"table", "column", "snapshot-id", "ref", "If-None-Match"}
+    assert [name for name, each in parameters.items() if each["required"]] == ["table"]
+    assert document["paths"]["/v1/stats"]["get"]["responses"]["304"]["headers"]["ETag"]

@@ -1,0 +1,105 @@
+"""The page at ``/``, in a real browser: what it shows, what it escapes, and that its policy lets it run."""
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+FILES = ["/", "/page.js", "/charts.js", "/page.css"]
+
+
+@pytest.fixture(scope="session")
+def browser() -> str:
+    """A browser, installed if need be: a test that did not look proves nothing."""
+    ran = subprocess.run(
+        ["sh", ROOT / "tools" / "chromium.sh", "--install"], check=False, capture_output=True, text=True
+    )
+    if ran.returncode != 0:
+        pytest.fail(ran.stderr.strip().rpartition("\n")[2], pytrace=False)
+    return ran.stdout.splitlines()[-1]
+
+
+@pytest.fixture
+def look(browser: str, tmp_path: Path) -> Callable[..., tuple[str, str]]:
+    """Opens an address, waits for what its scripts do, and returns the document as it is then and the console."""
+
+    def open_at(url: str) -> tuple[str, str]:
+        quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr"]
+        once = [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000", "--dump-dom"]
+        command = [browser, *quiet, *once, url]
+        ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+        console = [line for line in ran.stderr.splitlines() if "CONSOLE" in line]
+        return ran.stdout, "\n".join(console)
+
+    return open_at
+
+
+def test_a_table_is_shown_with_bars_history_and_age(
+    process_of: Callable[..., Any],
+    write_table: Callable[..., Path],
+    look: Callable[..., tuple[str, str]],
+    tmp_path: Path,
+) -> None:
+    """A bar for each column with its bounds, a point for each snapshot, whole snapshot ids, and the list of tables."""
+    last = 5270940239847000003
+    table = write_table(tmp_path / "t", snapshots=(1, 2, last, last + 1), ndv={1: 5000, 2: 6000, last: 7000})
+    process = process_of("--allow-root", tmp_path)
+    document, console = look(f"{process.url}/#{urlencode({'table': table, 'column': 'b'})}")
+    assert console == ""
+    assert len(re.findall(r'<path class="whisker"', document)) == 3
+    assert len(re.findall(r'<circle class="dot"', document)) == 3
+    assert f"snapshot {last + 1}" in document
+    assert "7,000" in document
+    assert "1 snapshot behind" in document
+    assert re.search(r'<a href="#table=[^"]*" title="[^"]*" aria-current="page">t ', document)
+
+
+def test_names_are_text_whatever_is_in_them(
+    process_of: Callable[..., Any],
+    write_table: Callable[..., Path],
+    look: Callable[..., tuple[str, str]],
+    tmp_path: Path,
+) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    table = write_table(tmp_path / "<b>t", columns=(evil, "b", "c"))
+    process = process_of("--allow-root", tmp_path)
+    document, console = look(f"{process.url}/#{urlencode({'table': table, 'column': evil})}")
+    assert "&lt;img src=x onerror=alert(1)&gt;" in document
+    assert "<img" not in document
+    assert "<b>" not in document
+    assert console == ""
+
+
+def test_a_problem_is_shown(
+    process_of: Callable[..., Any], look: Callable[..., tuple[str, str]], tmp_path: Path
+) -> None:
+    process = process_of("--allow-root", tmp_path)
+    document, _ = look(f"{process.url}/#table=/nowhere")
+    assert "the table is outside of what this server serves" in document
+
+
+def test_the_token_is_asked_for(
+    process_of: Callable[..., Any], look: Callable[..., tuple[str, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("abc")
+    process = process_of("--allow-root", tmp_path, "--token-file", tmp_path / "token")
+    document, _ = look(f"{process.url}/")
+    assert '<form id="token">' in document
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_a_strict_policy_goes_with_the_page(tmp_path: Path, client_of: Callable[..., Any], path: str) -> None:
+    """Nothing inline, nothing from elsewhere, in no frame; and the files keep to it."""
+    answer = client_of(tmp_path).get(path)
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'")
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|\son\w+=|style=", answer.text)
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", answer.text)

@@ -1,0 +1,23 @@
+#!/bin/sh
+# Prints the browser that looks at the server's page in the tests: Chromium, or Chrome, from PATH.
+#
+#   chromium.sh              one line on stderr and exit 1 if there is none
+#   chromium.sh --install    the same, but first tries the package manager if this is root on Debian
+set -u
+
+find_browser() {
+    command -v chromium || command -v chromium-browser || command -v google-chrome
+}
+
+install_browser() {
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
+    echo "chromium.sh: installing chromium with apt-get" >&2
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update >&2
+    apt-get install -y --no-install-recommends chromium fonts-dejavu-core >&2
+}
+
+find_browser && exit 0
+[ "${1:-}" = --install ] && install_browser && find_browser && exit 0
+echo "no Chromium found: install it (Debian: apt-get install chromium)" >&2
+exit 1
