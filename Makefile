@@ -28,7 +28,7 @@ demo: $(READY)
 	$(JAVA) $(BIN)/python -m demo
 
 test: $(READY)
-	$(JAVA) $(BIN)/pytest $(PYTEST_ARGS)
+	$(JAVA) $(BIN)/pytest --numprocesses 2 --dist loadgroup $(PYTEST_ARGS)
 
 check: lint types test
 

@@ -30,11 +30,20 @@ ROOT = Path(__file__).resolve().parent.parent
 GOLDEN_TABLES = ROOT / "fixtures" / "tables-spark-3.5-iceberg-1.10" / "iceberg-spark.tar.gz"
 GOLDEN_WAREHOUSE = Path("/tmp/golden-wh")  # written into the tables' metadata and manifests
 ICEBERG_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+ONE_OF_A_KIND = frozenset(("spark", "golden_tables"))
 DELTA_SETTINGS = {
     "spark.sql.extensions": f"{ICEBERG_EXTENSIONS},io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",  # of the log's replay, which has 50 tasks otherwise
 }
+
+
+@pytest.hookimpl(tryfirst=True)  # before the groups are read
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Of two processes one gets all that needs Spark or tables with a place of their own; the other, file by file."""
+    for item in items:
+        is_shared = not ONE_OF_A_KIND.isdisjoint(getattr(item, "fixturenames", ()))
+        item.add_marker(pytest.mark.xdist_group("one of a kind" if is_shared else item.nodeid.partition("::")[0]))
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
