@@ -52,6 +52,7 @@ class Snapshot:
         timestamp_ms: Milliseconds since the epoch, UTC.
         operation: What made it, as the Iceberg spec calls it; `NOTHING` if it only took notes; None if unknown.
         manifest_list: Iceberg's.
+        manifests: Likewise, where the metadata itself names them and there is no list (format version 1).
         schema_id: Of the schema that was current then; None if unknown.
         added_records: The rows that it added to those of its parent; None if unknown.
         deleted_records: The rows of its parent that it has no longer; None if unknown.
@@ -64,6 +65,7 @@ class Snapshot:
     timestamp_ms: int
     operation: str | None
     manifest_list: str | None = None
+    manifests: tuple[str, ...] | None = None
     schema_id: int | None = None
     added_records: int | None = None
     deleted_records: int | None = None

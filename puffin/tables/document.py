@@ -18,6 +18,8 @@ from puffin.tables.schema import primitive_columns
 
 NAME_MAPPING = "schema.name-mapping.default"
 FIRST_PARTITION_FIELD_ID = 1000
+_PARTITION_FIELD = {"field-id": int, "source-id": int, "name": str, "transform": str}
+_SHOWN = 40  # characters of what is wrong
 
 _ABOUT_SCHEMAS_AND_PARTITIONS = (
     *("format-version", "location", "schemas", "schema", "current-schema-id"),
@@ -34,8 +36,7 @@ def without_history(state: TableState) -> TableState:
 def current_schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """The schema that names and types are taken from; version 1 may have it under ``schema`` alone."""
     wanted = document.get("current-schema-id")
-    schemas: list[Mapping[str, Any]] = document.get("schemas") or []
-    for schema in schemas:
+    for schema in all_schemas(document):
         if schema.get("schema-id") == wanted:
             return schema
     only = document.get("schema")
@@ -44,10 +45,24 @@ def current_schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return only
 
 
+def all_schemas(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """
+    Every schema that the table ever had and still has; version 1 may have the current one alone.
+
+    Raises:
+        TypeError: One is no JSON object; so is not the document that a `TableState` was made of.
+    """
+    schemas: list[Mapping[str, Any]] = document.get("schemas") or [document.get("schema")]
+    for schema in schemas:
+        if not isinstance(schema, Mapping):
+            raise TypeError(f"schemas: expected JSON objects, found {type(schema).__name__}")
+    return schemas
+
+
 def source_types(document: Mapping[str, Any]) -> dict[int, str]:
     """The type of every primitive column by field id: its newest, of whatever schema the table ever had."""
-    schemas = list(document.get("schemas") or (document["schema"],))
-    schemas.sort(key=lambda schema: schema.get("schema-id") == document.get("current-schema-id"))
+    wanted = document.get("current-schema-id")
+    schemas = sorted(all_schemas(document), key=lambda schema: schema.get("schema-id") == wanted)
     return {column.field_id: column.type for schema in schemas for column in primitive_columns(schema)}
 
 
@@ -58,7 +73,7 @@ def column_type_at(state: TableState, snapshot: Snapshot | None, field_id: int) 
     Args:
         snapshot: None for one that the table no longer has.
     """
-    schemas: list[Mapping[str, Any]] = state.document.get("schemas") or [current_schema(state.document)]
+    schemas = all_schemas(state.document)
     if snapshot is not None and snapshot.schema_id is not None:  # version 1 need not have it
         schemas = [schema for schema in schemas if schema.get("schema-id") == snapshot.schema_id]
     types = {column.type for schema in schemas for column in primitive_columns(schema) if column.field_id == field_id}
@@ -103,10 +118,15 @@ def name_mapping(state: TableState) -> list[dict[str, Any]] | None:
 
 
 def _partition_fields(fields: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [
+    complete = [
         {"field-id": field_id, "source-id": next(iter(field.get("source-ids", ())), None), **field}
         for field_id, field in enumerate(fields, FIRST_PARTITION_FIELD_ID)
     ]
+    for field in complete:
+        for key, kind in _PARTITION_FIELD.items():
+            if type(field.get(key)) is not kind:
+                raise TypeError(f"{key}: expected {kind.__name__}, found {repr(field.get(key))[:_SHOWN]}")
+    return complete
 
 
 def _check_mapping(mapping: Any) -> None:

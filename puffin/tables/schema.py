@@ -49,7 +49,7 @@ def _leaves(struct: Mapping[str, Any], parent: Column) -> Iterator[Column]:
             raise CorruptMetadataError(
                 f"schema: a field of {parent.name or 'the root'} has no id, name or type"
             ) from exc
-        if not isinstance(field_id, int) or not isinstance(name, str):
+        if type(field_id) is not int or not isinstance(name, str):
             raise CorruptMetadataError(f"schema: expected an integer and a name, found {field_id!r} and {name!r}")
         column = Column(
             field_id=field_id,
@@ -64,8 +64,8 @@ def _leaves(struct: Mapping[str, Any], parent: Column) -> Iterator[Column]:
             yield from _leaves(field_type, column)
 
 
-def _fields(struct: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
-    fields = struct.get("fields")
+def _fields(struct: Any, where: str) -> list[Mapping[str, Any]]:
+    fields = struct.get("fields") if isinstance(struct, Mapping) else struct
     if not isinstance(fields, list):
         raise CorruptMetadataError(f"schema: expected a list of fields in {where}, found {type(fields).__name__}")
     return fields

@@ -12,6 +12,9 @@ from typing import Any
 
 from puffin.tables.base import BlobEntry, StatisticsEntry
 
+_BEYOND = 2**63
+_SHOWN = 40  # characters of what is wrong
+
 
 def entry_to_json(entry: StatisticsEntry) -> dict[str, Any]:
     """A statistics entry as table metadata writes it."""
@@ -50,7 +53,7 @@ def entry_from_json(document: Mapping[str, Any]) -> StatisticsEntry:
                 type=typed(blob, "type", str),
                 snapshot_id=typed(blob, "snapshot-id", int),
                 sequence_number=typed(blob, "sequence-number", int),
-                fields=tuple(map(int, blob["fields"])),
+                fields=tuple(integer("fields", field_id) for field_id in typed(blob, "fields", list)),
                 properties=strings(blob, "properties"),
             )
             for blob in document["blob-metadata"]
@@ -70,6 +73,15 @@ def strings(document: Mapping[str, Any], key: str) -> Mapping[str, str]:
 def typed(document: Mapping[str, Any], key: str, kind: type[Any]) -> Any:
     """A field that must be there and of this type; TypeError if it is not."""
     value = document.get(key)
+    if kind is int:
+        return integer(key, value)
     if not isinstance(value, kind):
         raise TypeError(f"{key}: expected {kind.__name__}, found {type(value).__name__}")
+    return value
+
+
+def integer(key: str, value: Any) -> int:
+    """The value of a field that must be a number of the specs, all of which fit a long; TypeError if it is none."""
+    if type(value) is not int or not -_BEYOND <= value < _BEYOND:
+        raise TypeError(f"{key}: expected a whole number of 64 bits, found {repr(value)[:_SHOWN]}")
     return value

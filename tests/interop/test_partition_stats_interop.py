@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from puffin.tables.document import partition_specs, source_types
+from puffin.tables.iceberg.manifest_lists import manifests_of
 from puffin.tables.iceberg.manifests import live_files
 from puffin.tables.iceberg.metadata import encode_document
 from puffin.tables.iceberg.partition_stats import (
@@ -136,7 +137,7 @@ def test_partitions_of_every_type_are_named_and_read_alike(spark, tmp_path):
     opened = load_table(str(tmp_path / "t"))
     state = opened.load()
     spec, types = partition_specs(state.document)[0], source_types(state.document)
-    files = live_files(current(state).manifest_list, opened.store)
+    files = live_files(manifests_of(state, current(state), opened.store), opened.store)
     assert {file.file_path: partition_to_path(spec, types, file.partition) for file in files} == {
         task.file().location(): table.spec().partitionToPath(task.file().partition())
         for task in elements(table.newScan().planFiles())

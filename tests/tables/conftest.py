@@ -233,7 +233,13 @@ class HandMadeTable:
             )
             for entry in entries
         ]
-        self._avro(path, manifest_entry_schema_with_data_file(self.version, data_file_type), "manifest_entry", records)
+        self._avro(
+            path,
+            manifest_entry_schema_with_data_file(self.version, data_file_type),
+            "manifest_entry",
+            records,
+            {"partition-spec-id": str(spec_id), "content": "deletes" if of_deletes else "data"},
+        )
         counts = {"added": len(entries), "existing": 0, "deleted": 0}
         return ManifestFile.from_args(
             self.version,
@@ -256,11 +262,15 @@ class HandMadeTable:
         self._avro(path, MANIFEST_LIST_FILE_SCHEMAS[self.version], "manifest_file", manifests)
         return str(path)
 
-    def _avro(self, path: Path, avro_schema: Any, name: str, records: list[Any]) -> None:
+    def _avro(
+        self, path: Path, avro_schema: Any, name: str, records: list[Any], metadata: Mapping[str, str] | None = None
+    ) -> None:
         from pyiceberg.avro.file import AvroOutputFile
         from pyiceberg.io.pyarrow import PyArrowFileIO
 
-        with AvroOutputFile(PyArrowFileIO().new_output(str(path)), avro_schema, name, metadata={}) as output:
+        with AvroOutputFile(
+            PyArrowFileIO().new_output(str(path)), avro_schema, name, metadata=metadata or {}
+        ) as output:
             if records:
                 output.write_block(records)
 
@@ -346,6 +356,12 @@ def _record(values: Sequence[Any]) -> Any:
     from pyiceberg.typedef import Record
 
     return Record(*values)
+
+
+@pytest.fixture(scope="module")
+def hand_made_table(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., HandMadeTable]:
+    """Makes a `HandMadeTable` that several tests read."""
+    return lambda fields, **options: HandMadeTable(tmp_path_factory.mktemp("tables") / "table", fields, **options)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ trusted: a length never reaches past the bytes there are, and a file may end onl
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import re
@@ -49,8 +50,28 @@ def read_records(data: bytes, wanted: Wanted, where: str) -> Iterator[dict[int, 
         CorruptMetadataError: The bytes are not an Avro file with field ids, or not all of one.
         UnsupportedTableError: It is compressed in a way that this version does not know.
     """
-    try:
+    with _told_of(where):
         yield from _records(data, wanted)
+
+
+def read_file_metadata(data: bytes, where: str) -> dict[str, bytes]:
+    """
+    What the header of an Avro file says beside its schema and codec, by name.
+
+    Args:
+        where: The file's path, for errors.
+
+    Raises:
+        CorruptMetadataError: The bytes do not begin as an Avro file does.
+    """
+    with _told_of(where):
+        return _header(_Cursor(data))
+
+
+@contextlib.contextmanager
+def _told_of(where: str) -> Iterator[None]:
+    try:
+        yield
     except UnsupportedTableError as exc:
         raise UnsupportedTableError(f"{where}: {exc}") from exc
     except _MALFORMED as exc:
@@ -80,9 +101,7 @@ _Read: TypeAlias = Callable[[_Cursor], Any]
 
 def _records(data: bytes, wanted: Wanted) -> Iterator[dict[int, Any]]:
     cursor = _Cursor(data)
-    if cursor.take(len(_MAGIC)) != _MAGIC:
-        raise ValueError(f"not the magic {_MAGIC!r} at its beginning")
-    header = _compiled(_HEADER, None, {})(cursor)
+    header = _header(cursor)
     sync = cursor.take(_SYNC_SIZE)
     decompress = codec_named(header.get("avro.codec", b"null").decode())
     read = _compiled(json.loads(header["avro.schema"]), wanted, {})
@@ -93,6 +112,13 @@ def _records(data: bytes, wanted: Wanted) -> Iterator[dict[int, Any]]:
             raise ValueError(f"another sync marker than the header's before offset {cursor.at}")
         for _ in range(_bounded(count, block)):
             yield read(block)
+
+
+def _header(cursor: _Cursor) -> dict[str, bytes]:
+    if cursor.take(len(_MAGIC)) != _MAGIC:
+        raise ValueError(f"not the magic {_MAGIC!r} at its beginning")
+    header: dict[str, bytes] = _compiled(_HEADER, None, {})(cursor)
+    return header
 
 
 # --- values -------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from puffin.tables.base import Column, Snapshot, TableState
 from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.file_metrics import FileMetrics, summarize
 from puffin.tables.iceberg.deletes import PUFFIN
-from puffin.tables.iceberg.manifest_lists import manifest_files, manifest_list_of
+from puffin.tables.iceberg.manifest_lists import manifests_of
 from puffin.tables.iceberg.manifests import ColumnMetrics, LiveFile, live_files_of
 from puffin.tables.scan_task import DATA
 
@@ -44,7 +44,7 @@ def column_summaries(
     field_ids = [column.field_id for column in columns]
     data: list[LiveFile] = []
     deletes: list[LiveFile] = []
-    for manifest in manifest_files(manifest_list_of(state, snapshot), store_for):
+    for manifest in manifests_of(state, snapshot, store_for):
         for file in live_files_of(manifest, store_for, field_ids, nan_counts=True):
             (data if file.content == DATA else deletes).append(file)
     vectors = {file.referenced_data_file: file.record_count for file in deletes if file.file_format == PUFFIN}

@@ -16,7 +16,7 @@ from puffin.tables.base import Snapshot, TableState
 from puffin.tables.changes import Difference, compare, difference_of_tasks
 from puffin.tables.files.data_file_errors import told_of
 from puffin.tables.files.position_deletes import read_data_files
-from puffin.tables.iceberg.manifest_lists import ManifestFile, manifest_files, manifest_list_of
+from puffin.tables.iceberg.manifest_lists import ManifestFile, manifests_of
 from puffin.tables.iceberg.manifests import LiveFile, live_files_of
 from puffin.tables.iceberg.plan import plan_snapshot, refuse_unreadable, scan_tasks
 from puffin.tables.scan_task import EQUALITY_DELETES, FileScanTask
@@ -37,7 +37,7 @@ def difference_of_snapshots(
         FileNotFound, StorageError: One of them is not there, or the storage failed.
     """
     store_for = stores(io_properties)
-    earlier, later = (manifest_files(manifest_list_of(state, snapshot), store_for) for snapshot in (before, after))
+    earlier, later = (manifests_of(state, snapshot, store_for) for snapshot in (before, after))
     manifests = compare(earlier, later, lambda manifest: manifest.manifest_path)
     data_manifests = manifests.where(lambda manifest: not manifest.of_deletes)
     delete_manifests = manifests.where(lambda manifest: manifest.of_deletes)

@@ -1,19 +1,22 @@
 """
 What a snapshot's manifest list says of its manifests, none of which is opened (spec, "Manifest Lists").
 
-Apart from the manifests, since who compares two snapshots learns from their lists alone what both of them have.
+Apart from the manifests, since who compares two snapshots learns from their lists alone what both of them have. A
+snapshot of format version 1 may have no list and name its manifests in the table's metadata: then each says itself
+which partition spec it is of, and the rest is what version 1 has of it, nothing.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.errors import CorruptMetadataError
 from puffin.storage import Store
 from puffin.tables.base import Snapshot, TableState
-from puffin.tables.iceberg.avro import read_records
+from puffin.tables.iceberg.avro import read_file_metadata, read_records
 
 # Field ids of manifest_file.
 _MANIFEST_PATH, _PARTITION_SPEC_ID, _CONTENT, _KEY_METADATA = 500, 502, 517, 519
@@ -28,6 +31,10 @@ _TYPES: dict[int, Any] = {
     **dict.fromkeys(_OPTIONAL, (int, type(None))),
 }
 _WANTED = dict.fromkeys(_TYPES)
+
+# Names in the header of a manifest, and what an absent or other content is not.
+_SPEC_ID_NAME, _CONTENT_NAME, _DELETES = "partition-spec-id", "content", b"deletes"
+_NUMBER = re.compile(rb"[0-9]{1,9}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +61,23 @@ class ManifestFile:
     encrypted: bool
 
 
-def manifest_list_of(state: TableState, snapshot: Snapshot) -> str:
-    """Where the snapshot's manifest list is; UnsupportedTableError if it has none, as format version 1 allows."""
-    if snapshot.manifest_list is None:
-        raise UnsupportedTableError(
-            f"{state.location}: snapshot {snapshot.snapshot_id} lists its manifests in the metadata itself "
-            "(format version 1 without manifest lists), which is not supported"
+def manifests_of(state: TableState, snapshot: Snapshot, store_for: Callable[[str], Store]) -> list[ManifestFile]:
+    """
+    The manifests of a snapshot, in its order; those that no list describes are opened.
+
+    Raises:
+        CorruptMetadataError: The snapshot has none, or the list or a manifest cannot be understood.
+        UnsupportedTableError: The list is compressed in a way that this version does not know.
+        FileNotFound, StorageError: A file is not there, or the storage failed.
+    """
+    if snapshot.manifest_list is not None:
+        return manifest_files(snapshot.manifest_list, store_for)
+    if snapshot.manifests is None:
+        raise CorruptMetadataError(
+            f"{state.metadata_location}: snapshot {snapshot.snapshot_id}: expected manifest-list or manifests, found "
+            "neither"
         )
-    return snapshot.manifest_list
+    return [_unlisted(path, store_for) for path in snapshot.manifests]
 
 
 def manifest_files(manifest_list: str, store_for: Callable[[str], Store]) -> list[ManifestFile]:
@@ -92,4 +108,21 @@ def _manifest_file(record: Mapping[int, Any], manifest_list: str) -> ManifestFil
         added_snapshot_id=record.get(_ADDED_SNAPSHOT_ID),
         entries=sum(counts) if len(counts) == len(_FILES_COUNTS) else None,
         encrypted=record.get(_KEY_METADATA) is not None,
+    )
+
+
+def _unlisted(path: str, store_for: Callable[[str], Store]) -> ManifestFile:
+    metadata = read_file_metadata(store_for(path).read(path), path)
+    spec_id = metadata.get(_SPEC_ID_NAME, b"0")
+    if not _NUMBER.fullmatch(spec_id):
+        raise CorruptMetadataError(f"{path}: not an Iceberg manifest: expected a {_SPEC_ID_NAME}, found {spec_id!r}")
+    return ManifestFile(
+        manifest_path=path,
+        partition_spec_id=int(spec_id),
+        of_deletes=metadata.get(_CONTENT_NAME) == _DELETES,
+        sequence_number=0,
+        min_sequence_number=0,
+        added_snapshot_id=None,
+        entries=None,
+        encrypted=False,
     )

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.storage import Store
 from puffin.tables.iceberg.avro import read_records
-from puffin.tables.iceberg.manifest_lists import ManifestFile, manifest_files
+from puffin.tables.iceberg.manifest_lists import ManifestFile
 from puffin.tables.scan_task import DATA, DELETE_FILE_PATH, EQUALITY_DELETES, POSITION_DELETES
 
 # Field ids of data_file, and of manifest_entry around it, in manifests.
@@ -96,17 +96,17 @@ class LiveFile:
     metrics: Mapping[int, ColumnMetrics]
 
 
-def live_files(manifest_list: str, store_for: Callable[[str], Store]) -> Iterator[LiveFile]:
+def live_files(manifests: Iterable[ManifestFile], store_for: Callable[[str], Store]) -> Iterator[LiveFile]:
     """
-    The live files of a snapshot: the delete files and then the data files, each in manifest order.
+    The live files of a snapshot, from its manifests: the delete files and then the data files, each in manifest order.
 
     Raises:
-        CorruptMetadataError: The manifest list or a manifest cannot be understood, or does not list all it should.
+        CorruptMetadataError: A manifest cannot be understood, or does not list all it should.
         UnsupportedTableError: A manifest is encrypted, or compressed in a way that this version does not know.
         FileNotFound, StorageError: One of them is not there, or the storage failed.
     """
     delete_columns: set[int] = set()
-    for manifest in sorted(manifest_files(manifest_list, store_for), key=lambda manifest: not manifest.of_deletes):
+    for manifest in sorted(manifests, key=lambda manifest: not manifest.of_deletes):
         for file in live_files_of(manifest, store_for, delete_columns):
             delete_columns.update(file.equality_ids)
             yield file

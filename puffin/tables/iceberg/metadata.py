@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.tables.base import PartitionStatisticsEntry, Snapshot, StatisticsEntry, TableState
@@ -30,10 +31,11 @@ def decode_document(data: bytes, location: str) -> dict[str, Any]:
     The JSON object in a metadata file, plain or gzip.
 
     Raises:
-        CorruptMetadataError: It is not a JSON object, or the gzip stream is broken.
+        CorruptMetadataError: It is not a JSON object, has a number that no double holds, or the gzip stream is broken.
     """
     try:
-        document = json.loads(gzip.decompress(data) if is_gzip(data) else data)
+        text = gzip.decompress(data) if is_gzip(data) else data
+        document = json.loads(text, parse_float=_finite, parse_constant=_no_number)
     except (ValueError, RecursionError, EOFError, OSError, zlib.error) as exc:
         raise CorruptMetadataError(f"{location}: expected Iceberg table metadata in JSON: {exc}") from exc
     if not isinstance(document, dict):
@@ -104,6 +106,18 @@ def partition_entry_to_json(entry: PartitionStatisticsEntry) -> dict[str, Any]:
     }
 
 
+def _finite(text: str) -> float:
+    # Written back, infinity would be no JSON: whoever reads the next version would fail over it.
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"expected numbers that a double holds, found {text[:40]}")
+    return value
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"expected JSON, which has no {text}")
+
+
 def _snapshot(snapshot: Mapping[str, Any]) -> Snapshot:
     summary = snapshot.get("summary") or {}
     return Snapshot(
@@ -113,11 +127,19 @@ def _snapshot(snapshot: Mapping[str, Any]) -> Snapshot:
         timestamp_ms=typed(snapshot, "timestamp-ms", int),
         operation=_optional(summary, "operation", str),
         manifest_list=_optional(snapshot, "manifest-list", str),
+        manifests=_manifests(snapshot),
         schema_id=_optional(snapshot, "schema-id", int),
         added_records=added_records(summary),
         deleted_records=deleted_records(summary),
         total_records=total_records(summary),
     )
+
+
+def _manifests(snapshot: Mapping[str, Any]) -> tuple[str, ...] | None:
+    paths = _optional(snapshot, "manifests", list)
+    if paths is not None and not all(isinstance(path, str) for path in paths):
+        raise TypeError(f"manifests: expected paths, found {paths!r}")
+    return None if paths is None else tuple(paths)
 
 
 def _refs(document: Mapping[str, Any], current: int | None) -> dict[str, int]:

@@ -26,7 +26,7 @@ from puffin.tables.base import PartitionStatisticsEntry, Snapshot, TableState
 from puffin.tables.document import partition_specs, source_types
 from puffin.tables.files.parquet_columns import field_id_of
 from puffin.tables.iceberg.avro import read_records
-from puffin.tables.iceberg.manifest_lists import ManifestFile, manifest_files, manifest_list_of
+from puffin.tables.iceberg.manifest_lists import ManifestFile, manifests_of
 from puffin.tables.iceberg.patch import partition_statistics_path
 from puffin.tables.stores import stores
 from puffin.tables.transforms import partition_value, result_type
@@ -116,15 +116,15 @@ def partition_statistics(state: TableState, snapshot: Snapshot, io_properties: M
         FileNotFound, StorageError: One of them is not there, or the storage failed.
     """
     fields = _partitioned(state)
-    manifest_list = manifest_list_of(state, snapshot)
     store_for = stores(io_properties)
     partitions = _Partitions(fields, state.snapshots)
-    for manifest in manifest_files(manifest_list, store_for):
+    for manifest in manifests_of(state, snapshot, store_for):
         partitions.add(manifest, store_for)
     try:
         return _to_table(partitions.sorted_rows(), _schema(fields, state))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as exc:
-        raise CorruptMetadataError(f"{manifest_list}: a partition value is not of its type: {exc}") from exc
+        place = f"{state.location}: snapshot {snapshot.snapshot_id}"
+        raise CorruptMetadataError(f"{place}: a partition value is not of its type: {exc}") from exc
 
 
 def write_partition_statistics(

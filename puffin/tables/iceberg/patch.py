@@ -16,7 +16,7 @@ from typing import Any
 from puffin.errors import CorruptMetadataError
 from puffin.tables.base import PartitionStatisticsEntry, StatisticsEntry, TableState
 from puffin.tables.iceberg.metadata import partition_entry_to_json
-from puffin.tables.statistics_json import entry_to_json
+from puffin.tables.statistics_json import entry_to_json, integer, typed
 
 _LOG_LENGTH, _LOG_LENGTH_DEFAULT = "write.metadata.previous-versions-max", 100
 _DELETE_OLD = "write.metadata.delete-after-commit.enabled"
@@ -39,23 +39,32 @@ class NextVersion:
 
 
 def with_statistics(base: TableState, entry: StatisticsEntry, now_ms: int) -> NextVersion:
-    """The version after ``base`` in which ``entry`` is the one entry of its snapshot, and its partitions' likewise."""
+    """
+    The version after ``base`` in which ``entry`` is the one entry of its snapshot, and its partitions' likewise.
+
+    Raises:
+        CorruptMetadataError: What every commit changes is not of the form of the spec.
+    """
     document = dict(base.document)
     document[_STATISTICS] = _replaced(document.get(_STATISTICS), entry_to_json(entry))
     if entry.partitions is not None:
         document = with_partition_statistics(document, entry.partitions)
-    log = [
-        *(document.get("metadata-log") or ()),
-        {"timestamp-ms": document.get("last-updated-ms", now_ms), "metadata-file": base.metadata_location},
-    ]
-    kept = log[-max(1, base.number_property(_LOG_LENGTH, _LOG_LENGTH_DEFAULT)) :]
-    document["metadata-log"] = kept
-    document["last-updated-ms"] = max(now_ms, document.get("last-updated-ms", now_ms))
+    try:
+        updated_ms = integer("last-updated-ms", document.get("last-updated-ms", now_ms))
+        log = [
+            *(document.get("metadata-log") or ()),
+            {"timestamp-ms": updated_ms, "metadata-file": base.metadata_location},
+        ]
+        files = [typed(logged, "metadata-file", str) for logged in log]
+    except (TypeError, AttributeError) as exc:
+        raise CorruptMetadataError(f"{base.metadata_location}: not Iceberg table metadata: {exc}") from exc
+    kept = max(1, base.number_property(_LOG_LENGTH, _LOG_LENGTH_DEFAULT))
+    document["metadata-log"] = log[-kept:]
+    document["last-updated-ms"] = max(now_ms, updated_ms)
     if base.properties.get(_DELETE_OLD, "false").lower() != "true":
         return NextVersion(document, ())
-    still_listed = {e["metadata-file"] for e in kept}
-    trimmed = dict.fromkeys(e["metadata-file"] for e in log[: -len(kept)])
-    return NextVersion(document, tuple(location for location in trimmed if location not in still_listed))
+    still_listed = frozenset(files[-kept:])
+    return NextVersion(document, tuple(file for file in dict.fromkeys(files[:-kept]) if file not in still_listed))
 
 
 def with_partition_statistics(document: Mapping[str, Any], entry: PartitionStatisticsEntry) -> dict[str, Any]:

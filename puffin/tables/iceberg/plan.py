@@ -13,9 +13,9 @@ from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.tables.base import Column, Snapshot, TableState
-from puffin.tables.document import current_schema, partition_specs
+from puffin.tables.document import all_schemas, current_schema, partition_specs
 from puffin.tables.iceberg.deletes import PUFFIN, DeleteIndex, delete_columns
-from puffin.tables.iceberg.manifest_lists import manifest_list_of
+from puffin.tables.iceberg.manifest_lists import manifests_of
 from puffin.tables.iceberg.manifests import LiveFile, live_files
 from puffin.tables.partition_tuples import tuple_types
 from puffin.tables.scan_task import DATA, EQUALITY_DELETES, POSITION_DELETES, ContentFile, FileScanTask
@@ -37,7 +37,8 @@ def plan_snapshot(state: TableState, snapshot: Snapshot, io_properties: Mapping[
     """
     data: list[LiveFile] = []
     deletes: list[LiveFile] = []
-    for file in live_files(manifest_list_of(state, snapshot), stores(io_properties)):
+    store_for = stores(io_properties)
+    for file in live_files(manifests_of(state, snapshot, store_for), store_for):
         refuse_unreadable(file)
         (data if file.content == DATA else deletes).append(file)
     return scan_tasks(state, data, deletes)
@@ -128,5 +129,5 @@ class _ContentFiles:
 
 def _columns_ever(document: Mapping[str, Any]) -> dict[int, Column]:
     """By field id the columns of every schema the table ever had; one that it still has is as it is now."""
-    schemas = (*(document.get("schemas") or ()), current_schema(document))
+    schemas = (*all_schemas(document), current_schema(document))
     return {column.field_id: column for schema in schemas for column in primitive_columns(schema)}

@@ -9,6 +9,7 @@ from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.storage import store_for
 from puffin.tables.base import Column
 from puffin.tables.iceberg.deletes import DeleteIndex
+from puffin.tables.iceberg.manifest_lists import manifest_files
 from puffin.tables.iceberg.manifests import LiveFile, live_files
 
 EQUALITY = 2
@@ -233,10 +234,10 @@ def test_of_several_columns_one_that_cannot_match_is_enough(table):
 
 def test_metrics_of_data_files_are_read_for_delete_columns_alone(table):
     table.snapshot(data(table, **bounds(*LOW)))
-    (alone,) = live_files(table.document["snapshots"][-1]["manifest-list"], store_for)
+    (alone,) = live_files(manifest_files(table.document["snapshots"][-1]["manifest-list"], store_for), store_for)
     assert alone.metrics == {}
     table.snapshot(data(table, **bounds(*LOW)), deletes(table, **bounds(*HIGH)))
-    delete, file = live_files(table.document["snapshots"][-1]["manifest-list"], store_for)
+    delete, file = live_files(manifest_files(table.document["snapshots"][-1]["manifest-list"], store_for), store_for)
     assert (delete.content, file.content) == ("EQUALITY_DELETES", "DATA")
     assert file.metrics.keys() == {1}
     assert (file.metrics[1].lower_bound, file.metrics[1].null_value_count) == (LOW[0], 0)

@@ -1,16 +1,12 @@
 """Table metadata of versions 1 to 3 as a table state; snapshots by id, name and time."""
 
-import copy
 import gzip
-import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from puffin.errors import CorruptError, CorruptMetadataError, SnapshotNotFound, UnsupportedTableError
+from puffin.errors import CorruptMetadataError, SnapshotNotFound, UnsupportedTableError
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.document import current_schema, name_mapping, partition_specs
+from puffin.tables.document import current_schema, partition_specs
 from puffin.tables.iceberg.metadata import decode_document, encode_document, parse_state
 
 BLOB = {
@@ -225,37 +221,3 @@ def test_a_newer_format_version_is_refused(version):
 def test_a_field_of_another_form_is_corrupt(key, value):
     with pytest.raises(CorruptMetadataError, match=r"v1\.metadata\.json: "):
         parse(changed(**{key: value}))
-
-
-JUNK = st.sampled_from([None, True, -1, 7, 1.5, "x", [], {}, [7], {"x": 7}])
-
-
-@settings(max_examples=300)
-@given(st.data())
-def test_whatever_stands_in_one_place_only_errors_of_ours_come_out(data):
-    document = copy.deepcopy(DOCUMENT | {"properties": {"schema.name-mapping.default": '[{"names": ["a"]}]'}})
-    holder = document
-    while True:
-        keys = list(holder) if isinstance(holder, dict) else list(range(len(holder)))
-        if not keys:
-            return
-        key = data.draw(st.sampled_from(keys))
-        if isinstance(holder[key], dict | list) and data.draw(st.booleans()):
-            holder = holder[key]
-        else:
-            break
-    holder[key] = data.draw(JUNK)
-    error = None
-    try:
-        state = parse(document)
-        partition_specs(document)
-        name_mapping(state)
-        state.select_columns(None)
-        list(state.ancestors(3))
-        for selector in ({}, {"snapshot_id": 2}, {"ref": "old"}, {"as_of_ms": 250}):
-            state.select_snapshot(SnapshotSelector(**selector))
-        for entry in state.statistics.values():
-            assert json.dumps(dict(entry.blobs[0].properties) if entry.blobs else {})
-    except (CorruptError, SnapshotNotFound, UnsupportedTableError) as exc:
-        error = exc
-    assert "\n" not in str(error)

@@ -10,8 +10,9 @@ from collections import Counter
 
 import pytest
 
-from puffin.storage import LocalStore, Store
+from puffin.storage import LocalStore, Store, store_for
 from puffin.tables.iceberg.changes import changes_between
+from puffin.tables.iceberg.manifest_lists import manifest_files
 
 EXISTING, ADDED, DELETED = 0, 1, 2
 PARTITIONED, UNPARTITIONED = 0, 1
@@ -89,6 +90,12 @@ class History:
             )
             for manifest, entries in self.manifests
         ]
+
+    def unlist(self, number):
+        """Have the metadata name the manifests of a snapshot, which then has no list (format version 1)."""
+        snapshot = self.snapshots[number - 1]
+        listed = manifest_files(snapshot.pop("manifest-list"), store_for)
+        snapshot["manifests"] = [manifest.manifest_path for manifest in listed]
 
     # --- files ----------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,8 @@ import pytest
 from puffin.errors import FileNotFound, SnapshotNotFound, UnsupportedTableError
 from puffin.tables.iceberg.changes import changes_between
 
+UNPARTITIONED = 1
+
 
 def test_an_append_is_added_alone_and_opens_its_own_manifest_and_two_lists(history):
     for i in range(200):
@@ -151,13 +153,18 @@ def test_files_of_version_1_are_the_same_after_an_upgrade(make_history):
     assert "manifest-1-0-False.avro" not in history.opened
 
 
-def test_a_snapshot_without_a_manifest_list_is_refused(make_history):
+def test_manifests_that_only_the_metadata_names_are_compared_like_listed_ones(make_history):
+    """Before, after, and on both sides."""
     history = make_history(version=1)
-    history.commit("append", [history.data("a")])
-    history.commit("append", [history.data("b")])
-    history.snapshots[0]["manifests"] = [history.snapshots[0].pop("manifest-list")]
-    with pytest.raises(UnsupportedTableError, match="snapshot 1 lists its manifests in the metadata itself"):
-        history.changes(1, 2)
+    a = history.data("a")
+    history.commit("append", [a, history.data("b", spec_id=UNPARTITIONED)])
+    history.commit("append", [history.data("c")])
+    history.commit("overwrite", [history.data("d")], remove=[a])
+    for unlisted in (1, 3, 2):
+        history.unlist(unlisted)
+        assert history.changed(1, 2) == (["c"], [])
+        assert history.changed(2, 3) == (["d"], ["a"])
+        assert history.changed(1, 3) == (["c", "d"], ["a"])
 
 
 def test_what_cannot_be_read_is_refused_by_name(history):
