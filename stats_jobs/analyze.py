@@ -84,6 +84,8 @@ def _analyze(table: Table, options: Options, spark: SparkStarter, progress: Prog
     if snapshot is None:
         missing = tuple(ColumnAnswer.missing(column) for column in columns)
         return Report(table=table.name, format=state.format, snapshot=None, columns=missing, mode=FULL)
+    if not columns and state.settled(snapshot).snapshot_id not in state.statistics:
+        return Report(table=table.name, format=state.format, snapshot=snapshot, columns=())
     files = SnapshotFiles(table, state, snapshot)
     current = _current(table, state, snapshot, columns, options)
     partition_plans = _plan_partitions(table, files, columns, options, is_current=current is not None)

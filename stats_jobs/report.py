@@ -29,6 +29,7 @@ class Report:
 
     Attributes:
         snapshot: None if the table has none yet; then nothing was computed.
+        columns: What came of each column; none of a table that has none which can be hashed.
         entry: What refers to the statistics; None if there is no file.
         current: Whether they were current, so that nothing was done.
         bytes_read: Compressed bytes of the column chunks that were read.

@@ -193,6 +193,8 @@ def _ending(answer: Report | PuffinError) -> str:
         return "failed"
     if answer.snapshot is None:
         return "without a snapshot"
+    if not answer.columns and answer.entry is None:
+        return "without a column to analyze"
     if answer.current:
         return "current"
     if answer.entry is None:
@@ -205,6 +207,8 @@ def _text(name: str, answer: Report | PuffinError) -> str:
         return f"{name}: {answer}"
     if answer.snapshot is None:
         return f"{name}: no snapshot yet, nothing to analyze"
+    if not answer.columns and answer.entry is None:
+        return f"{name}: no column outside lists and maps that can be hashed, nothing to analyze"
     lines = [
         f"{name} ({answer.format}, snapshot {answer.snapshot.snapshot_id})",
         columns_table(answer.columns, answer.snapshot.snapshot_id),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 _CODEC = "write.metadata.compression-codec"
+_GZIP_NAME = ".gz"
 # SQLSTATEs of a transaction that the database gave up for another's sake: serialization failure, deadlock, lock held.
 _LOST_RACES = ("40001", "40P01", "55P03")
 _TABLES = table(
@@ -93,7 +94,8 @@ class IcebergSqlTable(IcebergTable):
             ConflictError: The row has another location by now, or another transaction has it locked.
             CommitUnknownError: The database failed while committing.
         """
-        compress = base.properties.get(_CODEC, "none").lower() == "gzip"
+        codec = base.properties.get(_CODEC)
+        compress = _GZIP_NAME in base.metadata_location if codec is None else codec.lower() == "gzip"
         location = next_metadata_location(base, compress=compress)
         following = with_statistics(base, entry, time.time_ns() // 1_000_000)
         store = self.store(location)

@@ -154,11 +154,13 @@ def test_the_next_version_is_numbered_one_up_whatever_the_last_is_called(registe
     assert row(catalog)[0].rpartition("/")[2].startswith(following)
 
 
-def test_metadata_is_compressed_if_the_table_says_so(register, draft_of, catalog):
-    table = register("v3.gz.metadata.json", properties={"write.metadata.compression-codec": "gzip"})
+@pytest.mark.parametrize("base", ["v3.metadata.json", "v3.gz.metadata.json"])
+@pytest.mark.parametrize("codec", [None, "gzip", "none"])
+def test_metadata_is_compressed_if_the_table_says_so_or_else_as_it_was(register, draft_of, catalog, base, codec):
+    table = register(base, properties={"write.metadata.compression-codec": codec} if codec else {})
     commit_statistics(table, draft_of(table, {"a": [1]}))
-    assert row(catalog)[0].endswith(".gz.metadata.json")
-    assert len(catalog.load_table("db.t").metadata.statistics) == 1
+    assert row(catalog)[0].endswith(".gz.metadata.json") == (codec == "gzip" or (codec is None and "gz" in base))
+    assert len(table.load().statistics) == 1
 
 
 def test_metadata_and_statistics_go_where_the_table_wants_them(register, draft_of, catalog, tmp_path):
