@@ -124,8 +124,8 @@ def _partition_fields(fields: Iterable[Mapping[str, Any]]) -> list[dict[str, Any
     ]
     for field in complete:
         for key, kind in _PARTITION_FIELD.items():
-            if type(field.get(key)) is not kind:
-                raise TypeError(f"{key}: expected {kind.__name__}, found {repr(field.get(key))[:_SHOWN]}")
+            if type(field[key]) is not kind:
+                raise TypeError(f"{key}: expected {kind.__name__}, found {repr(field[key])[:_SHOWN]}")
     return complete
 
 

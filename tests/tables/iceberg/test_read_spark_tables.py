@@ -208,7 +208,7 @@ def test_branches_tags_and_times(make, spark):
     assert table.read(as_of_ms=first + 10**9)[1] == 20
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_partition_column_that_was_dropped(make, version):
     table = make(f"dropped_v{version}", "id bigint, p string, q int", version=version, clause="PARTITIONED BY (p, q)")
     table.sql("INSERT INTO {t} SELECT id, concat('p', id % 2), CAST(id % 3 AS int) FROM range(20)")

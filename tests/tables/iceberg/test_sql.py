@@ -163,8 +163,9 @@ def test_metadata_is_compressed_if_the_table_says_so_or_else_as_it_was(register,
     assert len(table.load().statistics) == 1
 
 
-def test_metadata_and_statistics_go_where_the_table_wants_them(register, draft_of, catalog, tmp_path):
-    table = register(properties={"write.metadata.path": f"file://{tmp_path}/elsewhere/"})
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_metadata_and_statistics_go_where_the_table_wants_them(register, draft_of, catalog, tmp_path, version):
+    table = register(version=version, properties={"write.metadata.path": f"file://{tmp_path}/elsewhere/"})
     entry = commit_statistics(table, draft_of(table, {"a": [1]})).entry
     for location in (row(catalog)[0], entry.statistics_path):
         assert location.rpartition("/")[0] == f"file://{tmp_path}/elsewhere"
