@@ -18,6 +18,7 @@ from puffin.format import CREATED_BY, PARTITION_SKETCHES_V1, ROW_COUNTS_V1, Blob
 from puffin.lookup.resolve import Ancestry
 from puffin.tables.base import Column, Snapshot, StatisticsEntry, TableState
 from puffin.tables.column_summary import ColumnSummary
+from puffin.tables.leftovers import APPLICATION
 from puffin.tables.partition_sketches import PartitionSketches
 from puffin.tables.table import NewStatisticsFile, PartitionStatisticsWriter, StatisticsHome
 from puffin.theta import RowCounts, ThetaSketch
@@ -155,7 +156,7 @@ class StatisticsDraft:
         return [entry for entry in older if entry in nearest]
 
     def _write_file(self, file: NewStatisticsFile, contents: Contents) -> StatisticsEntry:
-        properties = {CREATED_BY: f"puffin-sidecar {puffin.__version__}", **file.properties}
+        properties = {CREATED_BY: f"{APPLICATION} {puffin.__version__}", **file.properties}
         with self._home.store(file.path).create(file.path) as sink:
             writer = PuffinWriter(sink, properties=properties)
             for blob in contents.blobs:

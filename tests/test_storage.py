@@ -19,7 +19,7 @@ from puffin.errors import (
     UsageError,
 )
 from puffin.format.source import RangeSource
-from puffin.storage import LocalStore, Store, join, local_path, open_source, store_for
+from puffin.storage import LocalStore, Store, is_temporary_name, join, local_path, open_source, store_for
 from puffin.storage.arrow import ArrowStore
 from puffin.storage.uri import filesystem_path
 
@@ -439,3 +439,22 @@ def test_directories_are_listed_by_name(store: Store, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     assert store.directories(str(tmp_path)) == ["a", "b"]
     assert store.directories(str(tmp_path / "absent")) == []
+
+
+def test_a_link_is_told_from_what_it_leads_to(tmp_path: Path) -> None:
+    """Also one that leads nowhere; object stores have none."""
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    links = [name for name in ("file", "link", "dangling", "missing") if LocalStore().is_link(str(tmp_path / name))]
+    assert links == ["link", "dangling"]
+    assert not ArrowStore(pafs.LocalFileSystem()).is_link(str(tmp_path / "link"))
+
+
+def test_names_of_files_that_are_being_written_are_known(tmp_path: Path, names) -> None:
+    """So that what a killed process leaves behind can be told from other files."""
+    with LocalStore().create(str(tmp_path / "file")):
+        (name,) = names()
+    assert is_temporary_name(name)
+    assert not is_temporary_name("file")
+    assert not is_temporary_name(f"{name}\n")

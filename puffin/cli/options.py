@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import re
 import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,6 +13,10 @@ import click
 
 if TYPE_CHECKING:
     from puffin.tables.base import SnapshotSelector
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_DURATION = re.compile(r"([0-9]{1,10})([smhd])")
+_MOST_DAYS = 36_500  # ago is a time that can still be reckoned with
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Files = TypeVar("_Files", str, tuple[str, ...])
@@ -97,6 +102,17 @@ def key_values(_: click.Context, parameter: click.Parameter, values: Iterable[st
         if not key or not equals:
             raise click.BadParameter(f"expected K=V, found {key!r}", param=parameter)
     return {key: value for key, _, value in pairs}
+
+
+def duration(_: click.Context, parameter: click.Parameter, text: str) -> datetime.timedelta:
+    """A length of time: a whole number of seconds, minutes, hours or days."""
+    match = _DURATION.fullmatch(text)
+    seconds = None if match is None else int(match[1]) * _SECONDS[match[2]]
+    if seconds is None or seconds > _MOST_DAYS * _SECONDS["d"]:
+        raise click.BadParameter(
+            f"expected a duration such as 90s, 5m, 2h or 7d, of {_MOST_DAYS}d at most, found {text!r}", param=parameter
+        )
+    return datetime.timedelta(seconds=seconds)
 
 
 def _decorated(command: _Command, *options: Callable[[_Command], _Command]) -> _Command:

@@ -21,6 +21,7 @@ from puffin.errors import PuffinError, UsageError
 
 _COMMANDS = {
     "analyze": "puffin.cli.analyze",
+    "clean": "puffin.cli.clean",
     "dump": "puffin.cli.dump",
     "estimate-join": "puffin.cli.estimate_join",
     "ndv": "puffin.cli.ndv",

@@ -12,7 +12,7 @@ characters. No error of the operating system or of a library gets out: each beco
 
 from puffin.storage.access import open_source, store_for
 from puffin.storage.base import FileInfo, FileSource, Sink, Store
-from puffin.storage.local import LocalStore
+from puffin.storage.local import LocalStore, is_temporary_name
 from puffin.storage.uri import join, local_path
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "LocalStore",
     "Sink",
     "Store",
+    "is_temporary_name",
     "join",
     "local_path",
     "open_source",

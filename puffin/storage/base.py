@@ -115,6 +115,10 @@ class Store(ABC):
     def directories(self, directory_uri: str) -> Sequence[str]:
         """The names of the directories directly in a directory, sorted; links to elsewhere are not followed."""
 
+    def is_link(self, uri: str) -> bool:  # noqa: ARG002 - object stores have none
+        """Whether a name is a link to a file elsewhere; False for one that is not there."""
+        return False
+
     @abstractmethod
     def delete(self, uri: str) -> None:
         """Delete a file; one that is missing is fine."""

@@ -8,6 +8,7 @@ A file is written under a temporary name in its own directory, brought to the di
 from __future__ import annotations
 
 import os
+import re
 import stat
 import uuid
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyarrow import NativeFile
+
+_TEMPORARY_PREFIX, _TEMPORARY_SUFFIX = ".puffin-sidecar-", ".tmp"
+_TEMPORARY = re.compile(rf"{re.escape(_TEMPORARY_PREFIX)}[0-9a-f]{{32}}{re.escape(_TEMPORARY_SUFFIX)}")
 
 
 class LocalStore(Store):
@@ -77,6 +81,10 @@ class LocalStore(Store):
             except (FileNotFoundError, NotADirectoryError):
                 return []
 
+    def is_link(self, uri: str) -> bool:
+        with storage_errors(uri):
+            return _path(uri).is_symlink()
+
     def delete(self, uri: str) -> None:
         with storage_errors(uri):
             _path(uri).unlink(missing_ok=True)
@@ -91,6 +99,11 @@ class LocalStore(Store):
     def replace(self, uri: str, data: bytes) -> None:
         with _staged(uri, overwrite=True) as sink:
             sink.write(data)
+
+
+def is_temporary_name(name: str) -> bool:
+    """Whether a file's name is one under which files of ours are written before they get their own."""
+    return _TEMPORARY.fullmatch(name) is not None
 
 
 class BytesSource(FileSource):
@@ -137,7 +150,7 @@ class _LocalSource(FileSource):
 def _staged(uri: str, *, overwrite: bool) -> Iterator[Sink]:
     """A sink for a temporary file that gets its name at the end of the block, and is gone if the block raises."""
     target = _path(uri)
-    temporary = target.parent / f".puffin-sidecar-{uuid.uuid4().hex}.tmp"
+    temporary = target.parent / f"{_TEMPORARY_PREFIX}{uuid.uuid4().hex}{_TEMPORARY_SUFFIX}"
     with storage_errors(uri):
         target.parent.mkdir(parents=True, exist_ok=True)  # as on object stores, where nobody makes directories
         file = temporary.open("xb")

@@ -6,6 +6,8 @@ entry does the snapshot have? Only a lost race is tried again. What becomes of o
 the failure is: after a certain one it is deleted, after an unclear one it is never deleted, because a
 reference to it may have been committed. A success is read back, since a catalog may say "done" and do nothing.
 
+Entries of snapshots that are gone are taken out in the same way, with no file to think of.
+
 Where a catalog cannot compare before it sets, one job's entry may replace another's. Whoever did that merges
 what was replaced and commits again, and so does whoever finds its own columns gone.
 """
@@ -21,7 +23,8 @@ from typing import Protocol
 
 from puffin.errors import CommitUnknownError, ConflictError, PuffinError, SnapshotNotFound, TableNotFound
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
-from puffin.tables.table import Committer
+from puffin.tables.leftovers import StoredEntry
+from puffin.tables.table import Committer, Table
 
 
 class Draft(Protocol):
@@ -141,6 +144,43 @@ def commit_statistics(table: Committer, draft: Draft, *, sleep: Callable[[float]
                 f"every one of {attempt} attempts; the statistics file is kept: {entry.statistics_path}"
             )
         sleep(policy.wait_seconds(attempt))
+
+
+def remove_dead_entries(table: Table, *, sleep: Callable[[float], None] = time.sleep) -> tuple[StoredEntry, ...]:
+    """
+    Take the entries of snapshots that are gone out of the table's metadata, and see that they are.
+
+    To do it twice does no harm, so an unclear outcome is tried again like a lost race.
+
+    Returns:
+        Those that were there.
+
+    Raises:
+        ConflictError: Other writers were faster in every attempt that ``commit.retry.*`` allows.
+        CommitUnknownError: They may still be there.
+        PuffinError: As for `Committer.load` and `Upkeep.remove_entries`.
+    """
+    started = time.monotonic()
+    found: dict[StoredEntry, None] = {}
+    failure: PuffinError | None = None
+    attempt = 0
+    while dead := table.dead_entries(state := table.load()):
+        policy = RetryPolicy.of(state)
+        if attempt > 0:
+            if policy.gives_up(attempt, started):
+                raise failure or CommitUnknownError(
+                    f"{state.location}: the removal of {len(dead)} entries was reported as done, but "
+                    f"{state.metadata_location} has them still"
+                )
+            sleep(policy.wait_seconds(attempt))
+        attempt += 1
+        found |= dict.fromkeys(dead)
+        failure = None
+        try:
+            table.remove_entries(state, dead)
+        except (ConflictError, CommitUnknownError) as exc:
+            failure = exc
+    return tuple(found)
 
 
 def _write_against_current(

@@ -17,6 +17,7 @@ from puffin.tables.base import (
 )
 from puffin.tables.changes import Changes
 from puffin.tables.column_summary import ColumnSummary
+from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
 from puffin.tables.scan_task import FileScanTask, ScanContext
 
 CURRENT = SnapshotSelector()
@@ -143,7 +144,37 @@ class FileSource(Protocol):
         ...
 
 
-class Table(Committer, StatisticsHome, FileSource, Protocol):
+class Upkeep(Protocol):
+    """What is left of statistics that nobody needs, and how it goes."""
+
+    def dead_entries(self, state: TableState) -> tuple[StoredEntry, ...]:
+        """The entries in the table's metadata whose snapshots are gone; CorruptMetadataError if one is none."""
+        ...
+
+    def remove_entries(self, base: TableState, entries: Sequence[StoredEntry]) -> None:
+        """
+        Take entries out of the metadata that followed from ``base``.
+
+        Raises:
+            ConflictError: Another writer was faster; nothing was changed.
+            CommitUnknownError: They may or may not have been taken out.
+            PuffinError: They were not, for a reason that another attempt does not cure.
+        """
+        ...
+
+    def leftovers(self, state: TableState, limit: AgeLimit) -> Leftovers:
+        """
+        The files of ours that nothing refers to and that are old, and those of which that cannot be proved.
+
+        Raises:
+            UsageError, UnsupportedTableError: What refers to files here cannot be known.
+            CorruptMetadataError: The table's metadata cannot be understood.
+            StorageError: The storage failed.
+        """
+        ...
+
+
+class Table(Committer, StatisticsHome, FileSource, Upkeep, Protocol):
     """
     A table that can be read and given statistics.
 

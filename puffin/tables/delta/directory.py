@@ -24,6 +24,7 @@ from puffin.tables.delta.schema import table_schema
 from puffin.tables.delta.state import DeltaState, describe, partition_fields
 from puffin.tables.delta.statistics import StatisticsDirectory
 from puffin.tables.document import partition_specs
+from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
 from puffin.tables.scan_task import FileScanTask, ScanContext
 from puffin.tables.table import CURRENT, NewStatisticsFile, PartitionStatisticsWriter
 
@@ -171,6 +172,19 @@ class DeltaDirectory:
             _log.warning("the statistics are committed, but the log has no note of them: %s", exc)
         self._statistics.remove_superseded(stored)
         return base
+
+    def dead_entries(self, state: TableState) -> tuple[StoredEntry, ...]:  # noqa: ARG002
+        """None: there are no entries but in files of their own, which are among the `leftovers`."""
+        return ()
+
+    def remove_entries(self, base: TableState, entries: Sequence[StoredEntry]) -> None:
+        """Nothing to do, as there are none."""
+
+    def leftovers(self, state: TableState, limit: AgeLimit) -> Leftovers:
+        """Of our directory, what no reader of a version that can be made looks for; and temporary files of the log."""
+        from puffin.tables.delta.leftovers import find_leftovers
+
+        return find_leftovers(_delta(state), limit, self._statistics, self._files)
 
 
 def _delta(state: TableState) -> DeltaState:

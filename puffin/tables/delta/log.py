@@ -95,6 +95,10 @@ class LogSegment:
         """The segment of another version in the same listing; errors as `DeltaLog.segment`."""
         return LogSegment(self._files, version, self._store, self._entries)
 
+    def first_since(self, version: int) -> int:
+        """The oldest version that can still be made and is not older than this one."""
+        return self._files.first_since(version)
+
     def is_newest(self) -> bool:
         """Whether nothing was committed since the log was listed, and the table is not one made anew in its place."""
         newest = self._files.commits.get(self.newest_version)

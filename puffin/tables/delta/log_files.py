@@ -79,6 +79,13 @@ class LogFiles:
             f"version {version}, found neither"
         )
 
+    def first_since(self, version: int) -> int:
+        """The oldest version that can be made and is not older than this one; the newest if there is none."""
+        if 0 <= version <= self.newest and self._starts(version):
+            return version
+        # After a gap a version can be made only from a checkpoint that comes after it.
+        return min((c.version for c in self.checkpoints if c.version > version), default=self.newest)
+
     def _starts(self, version: int) -> tuple[Checkpoint, ...]:
         first = self._first_in_a_row(version)
         found = (*self.checkpoints, BEFORE_ANY_COMMIT)

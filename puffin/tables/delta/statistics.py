@@ -18,7 +18,7 @@ import dataclasses
 import datetime
 import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from puffin.errors import (
@@ -45,10 +45,11 @@ from puffin.tables.delta.statistics_files import (
     field_ids_name,
     is_statistics_name,
     new_statistics_name,
+    superseded_before,
 )
+from puffin.tables.leftovers import SAFETY_AGE
 
 DIRECTORY = f"{LOG}/_puffin_sidecar"
-SAFETY_AGE = datetime.timedelta(days=7)
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -69,7 +70,7 @@ class StatisticsDirectory:
 
     def listing(self) -> Listing:
         """The files there are now; none, if the table has no such directory."""
-        return Listing.of(self._store.list(self._location))
+        return Listing.of(self.files())
 
     def entries(
         self,
@@ -190,6 +191,27 @@ class StatisticsDirectory:
             names = {named_by[generation] for generation in gone if generation in named_by} - kept
             statistics += (listing.statistics[name] for name in sorted(names) if name in listing.statistics)
         return (*entries, *statistics)
+
+    def superseded_field_ids(
+        self, listing: Listing, now: datetime.datetime, safety_age: datetime.timedelta = SAFETY_AGE
+    ) -> tuple[FileInfo, ...]:
+        """The files of field ids that no reader looks for any more, by the age of the next generation; likewise."""
+        files = listing.field_ids
+        if not files or _or_warn(functools.partial(self._read_field_ids, max(files))) is None:
+            return ()
+        superseded = superseded_before(files, now - safety_age)
+        return tuple(files[generation] for generation in superseded)
+
+    def documents(self, listing: Listing) -> dict[int, dict[int, StatisticsDocument | None]]:
+        """Every entry file there is, by version and generation; None for one that cannot be read."""
+        return {
+            version: {generation: self._read_or_warn(version, generation) for generation in generations}
+            for version, generations in listing.entries.items()
+        }
+
+    def files(self) -> Sequence[FileInfo]:
+        """Whatever is in the directory, whether it belongs there or not."""
+        return self._store.list(self._location)
 
     def remove_superseded(
         self,

@@ -73,13 +73,18 @@ class Listing:
 
     def superseded_before(self, moment: datetime.datetime) -> dict[int, list[int]]:
         """The generations, by version, whose next one had come by then; none where the store tells no times."""
-        superseded: dict[int, list[int]] = {}
-        for version, generations in self.entries.items():
-            for following, generation in itertools.pairwise(generations):
-                came = generations[following].mtime
-                if came is not None and came < moment:
-                    superseded.setdefault(version, []).append(generation)
-        return superseded
+        superseded = {version: superseded_before(files, moment) for version, files in self.entries.items()}
+        return {version: generations for version, generations in superseded.items() if generations}
+
+
+def superseded_before(by_generation: Mapping[int, FileInfo], moment: datetime.datetime) -> list[int]:
+    """The generations, of files by generation with the newest first, whose next one had come by then."""
+    superseded = []
+    for following, generation in itertools.pairwise(by_generation):
+        came = by_generation[following].mtime
+        if came is not None and came < moment:
+            superseded.append(generation)
+    return superseded
 
 
 def entry_name(version: int, generation: int) -> str:

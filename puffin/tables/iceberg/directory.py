@@ -9,16 +9,19 @@ not exist yet; the store's put-if-absent is what makes it atomic (spec, "File Sy
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import time
+from collections.abc import Callable, Sequence
 
 from puffin.errors import ConflictError, FileNotFound, PuffinError, TableNotFound, UnsupportedTableError
 from puffin.storage import FileInfo, join, local_path, store_for
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.iceberg.file import read_current_state, read_state
 from puffin.tables.iceberg.metadata import encode_document
-from puffin.tables.iceberg.patch import with_statistics
+from puffin.tables.iceberg.patch import NextVersion, with_statistics, without_entries
 from puffin.tables.iceberg.table import IcebergTable
+from puffin.tables.leftovers import StoredEntry
 from puffin.tables.stores import delete_quietly
 from puffin.tables.table import CURRENT
 
@@ -80,18 +83,25 @@ class IcebergDirectory(IcebergTable):
             UnsupportedTableError: The table belongs to a catalog, which would not notice.
             UnsupportedError: The store cannot write a file only if it does not exist yet.
         """
+        self._follow(base, functools.partial(with_statistics, entry=entry))
+        return base
+
+    def remove_entries(self, base: TableState, entries: Sequence[StoredEntry]) -> None:
+        """Write the version after ``base`` without these entries; errors as for `commit`."""
+        self._follow(base, functools.partial(without_entries, entries=entries))
+
+    def _follow(self, base: TableState, change: Callable[..., NextVersion]) -> None:
         own = _own_version(base)
         version, extension = int(own[1]) + 1, own[2]
         if self._existing(version) is not None:
             raise ConflictError(f"{self.name}: version {version} exists already")
         logged = dataclasses.replace(base, metadata_location=f"{base.location}/metadata/{own[0]}")
-        following = with_statistics(logged, entry, time.time_ns() // 1_000_000)
+        following = change(logged, now_ms=time.time_ns() // 1_000_000)
         data = encode_document(following.document, compress=extension != _EXTENSIONS[0])
         self._files.put_if_absent(join(self._metadata, f"v{version}{extension}"), data)
         self._write_hint(version)
         for location in following.superseded:
             delete_quietly(location, store_for)
-        return base
 
     def _read(self, file: FileInfo) -> TableState:
         return dataclasses.replace(read_state(file.uri, self._files), metadata_file=file)
@@ -150,6 +160,6 @@ def _own_version(state: TableState) -> re.Match[str]:
     if own is None:
         raise UnsupportedTableError(
             f"{state.metadata_location} was written by a catalog, and a commit behind its back would be lost: "
-            "name the table with --catalog, or use --no-commit"
+            "name the table with --catalog, or analyze it with --no-commit"
         )
     return own

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
 from puffin.errors import FileNotFound, UsageError
@@ -10,6 +10,7 @@ from puffin.storage import Store
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.iceberg.metadata import decode_document, parse_state
 from puffin.tables.iceberg.table import IcebergTable
+from puffin.tables.leftovers import StoredEntry
 from puffin.tables.table import CURRENT
 
 _Place = TypeVar("_Place")
@@ -43,9 +44,15 @@ class IcebergMetadataFile(IcebergTable):
 
     def check_committable(self, state: TableState) -> NoReturn:  # noqa: ARG002 - refused whatever it is
         """Refuse, with UsageError: a metadata file is one version, and a table has to be named to get a next one."""
-        raise UsageError(f"{self.name}: a metadata file cannot be committed to: name the table, or use --no-commit")
+        raise UsageError(
+            f"{self.name}: a metadata file cannot be committed to: name the table, or analyze it with --no-commit"
+        )
 
     def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:  # noqa: ARG002 - as above
+        """Refuse, as `check_committable`."""
+        self.check_committable(base)
+
+    def remove_entries(self, base: TableState, entries: Sequence[StoredEntry]) -> None:  # noqa: ARG002 - as above
         """Refuse, as `check_committable`."""
         self.check_committable(base)
 

@@ -20,14 +20,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from puffin.errors import CorruptMetadataError, UnsupportedTableError, UsageError
-from puffin.storage import Store
+from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError, UsageError
+from puffin.format import CREATED_BY
+from puffin.storage import FileInfo, Store
 from puffin.tables.base import PartitionStatisticsEntry, Snapshot, TableState
 from puffin.tables.document import partition_specs, source_types
 from puffin.tables.files.parquet_columns import field_id_of
 from puffin.tables.iceberg.avro import read_records
 from puffin.tables.iceberg.manifest_lists import ManifestFile, manifests_of
 from puffin.tables.iceberg.patch import partition_statistics_path
+from puffin.tables.leftovers import APPLICATION, is_our_name
 from puffin.tables.stores import stores
 from puffin.tables.transforms import partition_value, result_type
 from puffin.tables.values import arrow_type
@@ -141,7 +143,9 @@ def write_partition_statistics(
     """
     path = partition_statistics_path(state, snapshot_id)
     data = io.BytesIO()
-    pq.write_table(statistics, data, compression="zstd", store_schema=False)
+    with pq.ParquetWriter(data, statistics.schema, compression="zstd", store_schema=False) as writer:
+        writer.write_table(statistics)
+        writer.add_key_value_metadata({CREATED_BY: APPLICATION})
     with store_for(path).create(path) as sink:
         size = sink.write(data.getvalue())
     return PartitionStatisticsEntry(snapshot_id, path, size)
@@ -172,6 +176,23 @@ def read_partition_statistics(
         return pa.Table.from_struct_array(_projected(stored, pa.struct(list(schema))))
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as exc:
         raise CorruptMetadataError(f"{path}: expected a partition statistics file in Parquet: {exc}") from exc
+
+
+def partition_authorship_objection(file: FileInfo, store: Store) -> str | None:
+    """
+    Why a file is no partition statistics file of ours; None if its footer says that we wrote it.
+
+    Raises:
+        StorageError: It cannot be read.
+    """
+    try:
+        with store.open_input(file.uri) as source:
+            created_by = (pq.read_metadata(source).metadata or {}).get(CREATED_BY.encode(), b"")
+    except FileNotFound:
+        return "gone meanwhile"
+    except (pa.ArrowException, OSError, ValueError) as exc:
+        return f"not a Parquet file that can be read: {' '.join(str(exc).split())}"
+    return None if is_our_name(created_by.decode(errors="replace")) else "nothing in it says who wrote it"
 
 
 @dataclasses.dataclass(slots=True)

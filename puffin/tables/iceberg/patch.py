@@ -1,5 +1,5 @@
 """
-The next version of a metadata document: the one before it, with an entry of (partition) statistics replaced.
+The next version of a metadata document: the one before it, with an entry of (partition) statistics replaced or gone.
 
 The document is patched, not rebuilt from a model, so that a field nobody here has heard of survives. What
 every commit changes is changed too: ``last-updated-ms`` and ``metadata-log`` (spec, "Table Metadata").
@@ -10,12 +10,13 @@ from __future__ import annotations
 import dataclasses
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from puffin.errors import CorruptMetadataError
 from puffin.tables.base import PartitionStatisticsEntry, StatisticsEntry, TableState
 from puffin.tables.iceberg.metadata import partition_entry_to_json
+from puffin.tables.leftovers import StoredEntry
 from puffin.tables.statistics_json import entry_to_json, integer, typed
 
 _LOG_LENGTH, _LOG_LENGTH_DEFAULT = "write.metadata.previous-versions-max", 100
@@ -49,22 +50,40 @@ def with_statistics(base: TableState, entry: StatisticsEntry, now_ms: int) -> Ne
     document[_STATISTICS] = _replaced(document.get(_STATISTICS), entry_to_json(entry))
     if entry.partitions is not None:
         document = with_partition_statistics(document, entry.partitions)
+    return _following(base, document, now_ms)
+
+
+def without_entries(base: TableState, entries: Iterable[StoredEntry], now_ms: int) -> NextVersion:
+    """The version after ``base`` in which these entries are gone."""
+    gone = {(_key(entry), entry.snapshot_id) for entry in entries}
+    document = dict(base.document)
+    for key in {key for key, _ in gone}:
+        document[key] = [e for e in document.get(key) or () if (key, e.get("snapshot-id")) not in gone]
+    return _following(base, document, now_ms)
+
+
+def removal_update(entry: StoredEntry) -> dict[str, Any]:
+    """The same of one entry for the server of a REST catalog to do: an update of its protocol."""
+    return {"action": f"remove-{_key(entry)}", "snapshot-id": entry.snapshot_id}
+
+
+def stored_entries(document: Mapping[str, Any]) -> Iterator[StoredEntry]:
+    """
+    Every entry of a metadata document, of statistics and of partition statistics, dead or not.
+
+    Raises:
+        CorruptMetadataError: An entry is not of the form of the spec.
+    """
     try:
-        updated_ms = integer("last-updated-ms", document.get("last-updated-ms", now_ms))
-        log = [
-            *(document.get("metadata-log") or ()),
-            {"timestamp-ms": updated_ms, "metadata-file": base.metadata_location},
-        ]
-        files = [typed(logged, "metadata-file", str) for logged in log]
+        for key in (_STATISTICS, _PARTITION_STATISTICS):
+            for entry in document.get(key) or ():
+                yield StoredEntry(
+                    snapshot_id=typed(entry, "snapshot-id", int),
+                    statistics_path=typed(entry, "statistics-path", str),
+                    of_partitions=key == _PARTITION_STATISTICS,
+                )
     except (TypeError, AttributeError) as exc:
-        raise CorruptMetadataError(f"{base.metadata_location}: not Iceberg table metadata: {exc}") from exc
-    kept = max(1, base.number_property(_LOG_LENGTH, _LOG_LENGTH_DEFAULT))
-    document["metadata-log"] = log[-kept:]
-    document["last-updated-ms"] = max(now_ms, updated_ms)
-    if base.properties.get(_DELETE_OLD, "false").lower() != "true":
-        return NextVersion(document, ())
-    still_listed = frozenset(files[-kept:])
-    return NextVersion(document, tuple(file for file in dict.fromkeys(files[:-kept]) if file not in still_listed))
+        raise CorruptMetadataError(f"{document.get('location')}: not a list of statistics entries: {exc!r}") from exc
 
 
 def with_partition_statistics(document: Mapping[str, Any], entry: PartitionStatisticsEntry) -> dict[str, Any]:
@@ -103,7 +122,12 @@ def partition_statistics_entry(document: Mapping[str, Any], snapshot_id: int) ->
 
 def metadata_directory(state: TableState) -> str:
     """Where the table's metadata and statistics files go; ``write.metadata.path`` if it has that property."""
-    return state.properties.get(_METADATA_PATH, f"{state.location}/metadata").rstrip("/")
+    return state.properties.get(_METADATA_PATH, default_metadata_directory(state)).rstrip("/")
+
+
+def default_metadata_directory(state: TableState) -> str:
+    """Where they go without that property."""
+    return f"{state.location}/metadata"
 
 
 def statistics_path(state: TableState, snapshot_id: int) -> str:
@@ -126,6 +150,29 @@ def version_of(metadata_location: str) -> int:
     """The number a metadata file's name begins with (``v3.metadata.json``, ``00003-….metadata.json``), else 0."""
     match = _VERSION.search(metadata_location)
     return int(match[1]) if match else 0
+
+
+def _following(base: TableState, document: dict[str, Any], now_ms: int) -> NextVersion:
+    try:
+        updated_ms = integer("last-updated-ms", document.get("last-updated-ms", now_ms))
+        log = [
+            *(document.get("metadata-log") or ()),
+            {"timestamp-ms": updated_ms, "metadata-file": base.metadata_location},
+        ]
+        files = [typed(logged, "metadata-file", str) for logged in log]
+    except (TypeError, AttributeError) as exc:
+        raise CorruptMetadataError(f"{base.metadata_location}: not Iceberg table metadata: {exc}") from exc
+    kept = max(1, base.number_property(_LOG_LENGTH, _LOG_LENGTH_DEFAULT))
+    document["metadata-log"] = log[-kept:]
+    document["last-updated-ms"] = max(now_ms, updated_ms)
+    if base.properties.get(_DELETE_OLD, "false").lower() != "true":
+        return NextVersion(document, ())
+    still_listed = frozenset(files[-kept:])
+    return NextVersion(document, tuple(file for file in dict.fromkeys(files[:-kept]) if file not in still_listed))
+
+
+def _key(entry: StoredEntry) -> str:
+    return _PARTITION_STATISTICS if entry.of_partitions else _STATISTICS
 
 
 def _replaced(entries: Any, entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -9,7 +9,7 @@ names as the one before, and handed back for the caller to merge and commit agai
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from puffin.errors import CommitUnknownError, PuffinError, SnapshotNotFound
@@ -17,9 +17,16 @@ from puffin.storage import Store, store_for
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.iceberg.file import read_state
 from puffin.tables.iceberg.metadata import parse_state
-from puffin.tables.iceberg.patch import partition_statistics_update
-from puffin.tables.iceberg.sdk import filesystem_for, io_properties, load_catalog_table, post_statistics
+from puffin.tables.iceberg.patch import partition_statistics_update, removal_update
+from puffin.tables.iceberg.sdk import (
+    filesystem_for,
+    has_all_snapshots,
+    io_properties,
+    load_catalog_table,
+    post_statistics,
+)
 from puffin.tables.iceberg.table import IcebergTable
+from puffin.tables.leftovers import StoredEntry
 from puffin.tables.statistics_json import entry_to_json
 from puffin.tables.table import CURRENT
 
@@ -92,12 +99,21 @@ class IcebergRestTable(IcebergTable):
             )
         return self._state_before(answer, base)
 
+    def dead_entries(self, state: TableState) -> tuple[StoredEntry, ...]:
+        """The entries whose snapshots are gone; none where the client has the server leave snapshots out."""
+        return super().dead_entries(state) if has_all_snapshots(self._catalog) else ()
+
+    def remove_entries(self, base: TableState, entries: Sequence[StoredEntry]) -> None:  # noqa: ARG002 - the server's is
+        """Have the server remove the entries; a snapshot that is gone never comes back, so any base will do."""
+        post_statistics(self._catalog, self._table, [removal_update(entry) for entry in entries], None)
+
     def _remove(self, entry: StatisticsEntry) -> None:
-        # Expiry removes the entries of the snapshots it removes: nobody else will ever remove this one.
-        kinds = ["statistics"] if entry.partitions is None else ["statistics", "partition-statistics"]
-        removals = [{"action": f"remove-{kind}", "snapshot-id": entry.snapshot_id} for kind in kinds]
+        # Expiry removes the entries of the snapshots it removes, and has been here: this one would stay until a clean.
+        stored = [StoredEntry(entry.snapshot_id, entry.statistics_path, of_partitions=False)]
+        if entry.partitions is not None:
+            stored.append(StoredEntry(entry.snapshot_id, entry.partitions.statistics_path, of_partitions=True))
         try:
-            post_statistics(self._catalog, self._table, removals, None)
+            post_statistics(self._catalog, self._table, [removal_update(each) for each in stored], None)
         except PuffinError as exc:
             raise CommitUnknownError(
                 f"{self.name}: snapshot {entry.snapshot_id} expired while its statistics were committed, "

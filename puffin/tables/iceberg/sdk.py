@@ -120,6 +120,11 @@ def list_tables(catalog: Catalog, namespace: str) -> list[str]:
         raise StorageError(f"namespace {namespace}: catalog {catalog.name!r} failed: {one_line(exc)}") from exc
 
 
+def has_all_snapshots(catalog: Catalog) -> bool:
+    """Whether tables of a REST catalog come with every snapshot they have, or with those of branches and tags alone."""
+    return str(catalog.properties.get("snapshot-loading-mode", "all")).lower() == "all"
+
+
 def post_statistics(catalog: Catalog, table: Table, updates: list[dict[str, Any]], schema_id: int | None) -> Any:
     """
     Send statistics updates to a REST catalog, asserting the table's uuid and its current schema.

@@ -8,8 +8,10 @@ which loses what they do not know, and it does not write format version 3.
 
 from __future__ import annotations
 
+import functools
 import sqlite3
 import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from sqlalchemy import String, column, select, table, update
@@ -20,9 +22,10 @@ from puffin.storage import Store, store_for
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.iceberg.file import read_current_state, read_state
 from puffin.tables.iceberg.metadata import encode_document
-from puffin.tables.iceberg.patch import next_metadata_location, with_statistics
+from puffin.tables.iceberg.patch import NextVersion, next_metadata_location, with_statistics, without_entries
 from puffin.tables.iceberg.sdk import filesystem_for, io_properties, one_line
 from puffin.tables.iceberg.table import IcebergTable
+from puffin.tables.leftovers import StoredEntry
 from puffin.tables.stores import delete_quietly
 from puffin.tables.table import CURRENT
 
@@ -94,10 +97,18 @@ class IcebergSqlTable(IcebergTable):
             ConflictError: The row has another location by now, or another transaction has it locked.
             CommitUnknownError: The database failed while committing.
         """
+        self._follow(base, functools.partial(with_statistics, entry=entry))
+        return base
+
+    def remove_entries(self, base: TableState, entries: Sequence[StoredEntry]) -> None:
+        """Write the version after ``base`` without these entries and move the row to it; errors as for `commit`."""
+        self._follow(base, functools.partial(without_entries, entries=entries))
+
+    def _follow(self, base: TableState, change: Callable[..., NextVersion]) -> None:
         codec = base.properties.get(_CODEC)
         compress = _GZIP_NAME in base.metadata_location if codec is None else codec.lower() == "gzip"
         location = next_metadata_location(base, compress=compress)
-        following = with_statistics(base, entry, time.time_ns() // 1_000_000)
+        following = change(base, now_ms=time.time_ns() // 1_000_000)
         store = self.store(location)
         with store.create(location) as sink:
             sink.write(encode_document(following.document, compress=compress))
@@ -110,7 +121,6 @@ class IcebergSqlTable(IcebergTable):
             raise
         for superseded in following.superseded:
             delete_quietly(superseded, self.store)
-        return base
 
     def _location(self) -> str:
         try:

@@ -6,6 +6,7 @@ A lookup asks none of it, so what knows data files is imported when it is asked 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from puffin.storage import Store, store_for
@@ -13,12 +14,13 @@ from puffin.tables.base import Column, Snapshot, TableState
 from puffin.tables.changes import Changes
 from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.document import name_mapping, partition_specs
-from puffin.tables.iceberg.patch import statistics_path
+from puffin.tables.iceberg.patch import statistics_path, stored_entries
+from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
 from puffin.tables.scan_task import FileScanTask, ScanContext
 from puffin.tables.table import NewStatisticsFile, PartitionStatisticsWriter
 
 
-class IcebergTable:
+class IcebergTable(ABC):
     """
     An Iceberg table, but for how its metadata is found and swapped; the methods are those of `puffin.tables.table`.
 
@@ -30,6 +32,10 @@ class IcebergTable:
     def __init__(self, name: str, io_properties: Mapping[str, str]) -> None:
         self.name = name
         self.io_properties = io_properties
+
+    @abstractmethod
+    def check_committable(self, state: TableState) -> None:
+        """Refuse now what no commit to this table can do, as `puffin.tables.table.Committer` has it."""
 
     def store(self, uri: str) -> Store:
         """The store that holds one of the table's files."""
@@ -81,3 +87,20 @@ class IcebergTable:
 
         rows = partition_statistics(state, snapshot, self.io_properties)
         return lambda current: write_partition_statistics(rows, current, snapshot.snapshot_id, self.store)
+
+    def dead_entries(self, state: TableState) -> tuple[StoredEntry, ...]:
+        """The entries, of statistics and of partition statistics, whose snapshots the metadata no longer has."""
+        entries = dict.fromkeys(stored_entries(state.document))
+        return tuple(entry for entry in entries if entry.snapshot_id not in state.snapshots)
+
+    def leftovers(self, state: TableState, limit: AgeLimit) -> Leftovers:
+        """
+        What the metadata directories hold that no metadata file there, or in the table's metadata log, names.
+
+        Raises:
+            UsageError, UnsupportedTableError: This is not where the table's current metadata is known.
+        """
+        from puffin.tables.iceberg.leftovers import find_leftovers
+
+        self.check_committable(state)
+        return find_leftovers(state, limit, self.store)

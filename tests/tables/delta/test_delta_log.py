@@ -221,6 +221,16 @@ def test_versions_that_have_been_cleaned_up(log: Log) -> None:
         segment.commits(1)
 
 
+def test_the_oldest_version_since_another_that_can_be_made(log: Log) -> None:
+    """Itself, or the first checkpoint after it: log entries that follow a gap make nothing by themselves."""
+    for version in (0, 1, 4, 5, 8, 9):
+        log.put(version)
+    for version in (5, 9):
+        log.checkpoint(version)
+    segment = log.segment()
+    assert [segment.first_since(version) for version in range(10)] == [0, 1, 5, 5, 5, 5, 9, 9, 9, 9]
+
+
 def test_the_newest_checkpoint_up_to_the_version_counts(log: Log) -> None:
     """An older version is made from an older checkpoint, and all of them from one listing."""
     for version in range(8):

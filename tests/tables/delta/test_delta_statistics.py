@@ -434,7 +434,7 @@ def test_the_safety_age_can_be_chosen(directory, history, days, removed):
 def test_nothing_is_removed_whose_age_the_store_does_not_tell(directory, history):
     listing = directory.listing()
     timeless = {
-        version: {generation: dataclasses.replace(file, mtime=None) for generation, file in generations.items()}
+        version: {generation: file._replace(mtime=None) for generation, file in generations.items()}
         for version, generations in listing.entries.items()
     }
     assert directory.superseded(dataclasses.replace(listing, entries=timeless), NOW) == ()

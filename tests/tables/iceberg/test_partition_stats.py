@@ -320,6 +320,7 @@ def test_a_file_is_written_among_the_metadata_under_a_name_of_its_own(make_table
         assert re.fullmatch(rf"{tmp_path}/elsewhere/partition-stats-1-{uuid}\.parquet", entry.statistics_path)
         assert (entry.snapshot_id, entry.file_size_in_bytes) == (1, Path(entry.statistics_path).stat().st_size)
     assert entries[0] != entries[1]
+    assert pq.read_metadata(entries[0].statistics_path).metadata[b"created-by"] == b"puffin-sidecar"
     del table.document["properties"]["write.metadata.path"]
     assert write(table).statistics_path.startswith(f"{table.root}/metadata/partition-stats-1-")
 

@@ -6,6 +6,7 @@ The server keeps one table and its versions in files, so that its metadata log c
 
 from __future__ import annotations
 
+import datetime
 import json
 import threading
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from puffin.errors import (
     TableNotFound,
     UnsupportedTableError,
 )
+from puffin.tables.clean import clean
 from puffin.tables.commit import commit_statistics
 from puffin.tables.load import load_table
 
@@ -74,9 +76,10 @@ class Server:
             self.before.pop(0)()
         for update in body["updates"]:
             if update["action"] not in self.ignored:
-                others = [s for s in self.document["statistics"] if s["snapshot-id"] != update["snapshot-id"]]
+                key = "partition-statistics" if "partition" in update["action"] else "statistics"
+                others = [s for s in self.document.get(key, []) if s["snapshot-id"] != update["snapshot-id"]]
                 new = [update["statistics"]] if update["action"] == "set-statistics" else []
-                self.change(statistics=others + new)
+                self.change(**{key: others + new})
         if status != 200:
             return status, {"error": {"message": "hm", "type": "Failed", "code": status}}
         return 200, {"metadata-location": self.location, "metadata": self.document}
@@ -124,7 +127,9 @@ def open_table(server):
     thread.start()
     try:
         uri = f"http://127.0.0.1:{http.server_port}"
-        yield lambda: load_table("db.t", catalog="fake", catalog_properties={"type": "rest", "uri": uri})
+        yield lambda **properties: load_table(
+            "db.t", catalog="fake", catalog_properties={"type": "rest", "uri": uri, **properties}
+        )
     finally:
         http.shutdown()
         thread.join()
@@ -255,6 +260,42 @@ def test_a_conflict_that_never_ends_takes_the_file_with_it(server, commit, files
         commit()
     assert len(server.commits) == 5
     assert files() == []
+
+
+# --- entries of snapshots that are gone ---------------------------------------------------------------------------
+
+
+def test_entries_of_snapshots_that_are_gone_are_removed_by_the_server(server, open_table, commit, files):
+    """Of both kinds; what else has changed meanwhile does not matter."""
+    path = commit().entry.statistics_path
+    partitions = {"snapshot-id": 10, "statistics-path": "p", "file-size-in-bytes": 1}
+    server.change(snapshots=[], **{"current-snapshot-id": None, "partition-statistics": [partitions]})
+    server.before = [lambda: server.change(properties={"x": "y"})]
+    cleaning = clean(open_table(), older_than=datetime.timedelta(), remove=True)
+    assert [entry.statistics_path for entry in cleaning.entries] == [path, "p"]
+    assert [update["action"] for update in server.commits[-1]["updates"]] == [
+        "remove-statistics",
+        "remove-partition-statistics",
+    ]
+    assert server.commits[-1]["requirements"][0]["type"] == "assert-table-uuid"
+    assert (server.document["statistics"], server.document["partition-statistics"]) == ([], [])
+    assert files() == [path], "earlier versions of the metadata name it"
+
+
+def test_a_server_that_ignores_removals_is_found_out(server, open_table, commit):
+    commit()
+    server.change(snapshots=[], **{"current-snapshot-id": None})
+    server.ignored = {"remove-statistics"}
+    with pytest.raises(CommitUnknownError, match="has them still"):
+        clean(open_table(), older_than=datetime.timedelta(), remove=True, sleep=lambda _: None)
+
+
+def test_no_entry_is_dead_where_the_client_leaves_snapshots_out(server, open_table, commit):
+    """Only those of branches and tags come along then, and the others are there all the same."""
+    commit()
+    server.change(snapshots=[], **{"current-snapshot-id": None})
+    assert clean(open_table(**{"snapshot-loading-mode": "refs"})).entries == ()
+    assert len(clean(open_table()).entries) == 1
 
 
 # --- whether anything was committed -------------------------------------------------------------------------------

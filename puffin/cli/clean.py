@@ -1,0 +1,70 @@
+"""``puffin clean``: what jobs left behind, listed and removed."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from puffin.cli.options import as_json, diagnostics, duration, of_catalog
+from puffin.cli.render import human_bytes, print_json, print_lines
+
+if TYPE_CHECKING:
+    from puffin.tables.clean import Cleaning
+
+
+@click.command(name="clean")
+@click.argument("table")
+@of_catalog
+@click.option(
+    "--older-than",
+    default="7d",
+    show_default=True,
+    metavar="DURATION",
+    callback=duration,
+    help="Only files that have not changed for as long: 90s, 5m, 2h, 7d. A job that runs may be about to refer to a "
+    "younger one.",
+)
+@click.option("--yes", is_flag=True, help="Remove what is listed.")
+@as_json
+@diagnostics
+def command(
+    *,
+    table: str,
+    catalog: str | None,
+    catalog_properties: dict[str, str],
+    older_than: datetime.timedelta,
+    yes: bool,
+    json_output: bool,
+) -> None:
+    """
+    List statistics files of ours that nothing refers to and entries of snapshots that are gone; with --yes remove them.
+
+    TABLE is the path or URI of a table directory; with --catalog, namespace.table. What cannot be proved to be ours,
+    unreferenced and old stays, and is listed with the reason.
+    """
+    from puffin.tables.clean import clean
+    from puffin.tables.load import load_table
+
+    loaded = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
+    cleaning = clean(loaded, older_than=older_than, remove=yes)
+    if json_output:
+        print_json(cleaning.to_json())
+    else:
+        print_lines(_lines(cleaning))
+
+
+def _lines(cleaning: Cleaning) -> Iterator[str]:
+    done = "removed" if cleaning.removed else "to remove"
+    for entry in cleaning.entries:
+        yield f"{done}: entry of snapshot {entry.snapshot_id}, which is gone: {entry.statistics_path}"
+    for leftover in cleaning.files:
+        yield f"{done}: {leftover.file.uri} ({human_bytes(leftover.file.size)}): {leftover.reason}"
+    for kept in cleaning.kept:
+        yield f"kept: {kept.path}: {kept.reason}"
+    size = human_bytes(sum(leftover.file.size for leftover in cleaning.files))
+    total = f"files {len(cleaning.files)} ({size}), entries {len(cleaning.entries)}; kept: {len(cleaning.kept)}"
+    hint = "" if cleaning.removed or not (cleaning.files or cleaning.entries) else "; --yes removes them"
+    yield f"{cleaning.table} ({cleaning.format}): {done}: {total}{hint}"

@@ -1,0 +1,274 @@
+"""Cleaning up the statistics directory of a Delta table: what goes, what stays, and that no answer is lost."""
+
+import datetime
+import json
+import os
+import shutil
+import uuid
+from pathlib import Path
+
+import pytest
+
+from puffin.lookup import ndv
+from puffin.tables.clean import clean
+from puffin.tables.leftovers import SAFETY_AGE
+from puffin.tables.load import load_table
+from stats_jobs import Options, analyze
+
+DAY = datetime.timedelta(days=1)
+NOW = datetime.timedelta()
+
+
+class Delta:
+    """A Delta table and our directory in it."""
+
+    def __init__(self, writer) -> None:
+        self.writer = writer
+        self.path = str(writer.path)
+        self.files = writer.log / "_puffin_sidecar"
+
+    def append(self, *values: int) -> int:
+        return self.writer.commit(self.writer.add({"a": list(values), "b": list(values)}))
+
+    def analyze(self, **options):
+        return analyze(self.path, Options(mode="full", **options)).entry
+
+    def clean(self, older_than=NOW, **options):
+        return clean(load_table(self.path), older_than=older_than, **options)
+
+    def checkpoint(self, version: int) -> None:
+        """A checkpoint in JSON that says what the log entries up to it do; those are cleaned up then."""
+        entries = [self.writer.entry(v) for v in range(version + 1)]
+        actions = [line for entry in entries for line in entry.read_text().splitlines()]
+        kept = [line for line in actions if "commitInfo" not in line and '"txn"' not in line]
+        meta = json.dumps({"checkpointMetadata": {"version": version}})
+        name = f"{version:020d}.checkpoint.{uuid.uuid4()}.json"
+        (self.writer.log / name).write_text("".join(f"{line}\n" for line in [meta, *kept]))
+        for entry in entries:
+            entry.unlink()
+
+    def names(self) -> set[str]:
+        return {path.name for path in self.files.iterdir()}
+
+    def answers(self, version: int | None = None) -> set:
+        found = ndv(self.path, snapshot_id=version)
+        return {(c.column.name, c.ndv, c.stats_snapshot_id) for c in found.columns}
+
+
+@pytest.fixture
+def delta(delta_table) -> Delta:
+    """A table with one version of three rows."""
+    delta = Delta(delta_table())
+    delta.append(1, 2, 3)
+    return delta
+
+
+@pytest.fixture
+def orphan(delta):
+    """Writes the statistics file of a job that was killed before its entry was put; returns its path."""
+    return lambda: Path(analyze(delta.path, Options(mode="full", commit=False)).entry.statistics_path)
+
+
+def paths(cleaning) -> set[str]:
+    return {leftover.file.name for leftover in cleaning.files}
+
+
+def kept(cleaning) -> dict[str, str]:
+    return {Path(each.path).name: each.reason for each in cleaning.kept}
+
+
+def age(path: Path, by: datetime.timedelta) -> None:
+    then = (datetime.datetime.now() - by).timestamp()
+    os.utime(path, (then, then))
+
+
+def name_of(entry) -> str:
+    return Path(entry.statistics_path).name
+
+
+def test_a_statistics_file_that_no_entry_names_goes(delta, orphan):
+    named, lost = name_of(delta.analyze()), orphan()
+    listed = delta.clean()
+    assert (paths(listed), listed.removed) == ({lost.name}, False)
+    assert lost.exists()
+    assert paths(delta.clean(remove=True)) == {lost.name}
+    assert delta.names() == {named, "0-0.json", "field-ids-0.json"}
+
+
+def test_one_that_is_younger_than_the_safety_age_stays(delta, orphan):
+    """A job that is running is about to put its entry."""
+    young, old = orphan(), orphan()
+    age(young, SAFETY_AGE - DAY)
+    age(old, SAFETY_AGE + DAY)
+    cleaning = delta.clean(SAFETY_AGE, remove=True)
+    assert (paths(cleaning), set(kept(cleaning))) == ({old.name}, {young.name})
+
+
+def test_one_that_is_not_sound_stays(delta, orphan):
+    lost = orphan()
+    lost.write_bytes(lost.read_bytes()[:-1])
+    assert "not a Puffin file" in kept(delta.clean(remove=True))[lost.name]
+
+
+def test_nothing_is_unnamed_while_an_entry_cannot_be_read(delta, orphan):
+    """It may be of a later version of this project, and name any file."""
+    lost = orphan()
+    (delta.files / "7-0.json").write_text('{"format-version": 99}')
+    cleaning = delta.clean(remove=True)
+    assert "an entry that cannot be read may name it" in kept(cleaning)[lost.name]
+    assert (delta.files / "7-0.json").exists()
+
+
+def test_links_are_not_followed(delta, orphan, tmp_path):
+    target = orphan().rename(tmp_path / "precious")
+    link = delta.files / f"0-{uuid.uuid4()}.stats"
+    link.symlink_to(target)
+    assert "is a link" in kept(delta.clean(remove=True))[link.name]
+    assert link.is_symlink()
+    assert target.exists()
+
+
+def test_an_entry_that_is_a_link_keeps_the_file_that_it_names(delta, tmp_path):
+    first = delta.analyze()
+    delta.analyze()
+    entry = delta.files / "0-0.json"
+    entry.symlink_to(entry.rename(tmp_path / "entry"))
+    assert delta.clean(remove=True).files == ()
+    assert Path(first.statistics_path).exists()
+
+
+def test_temporary_files_go_from_our_directory_and_from_the_log(delta):
+    """A note in the log is written under a temporary name too."""
+    delta.analyze()
+    ours = [path / f".puffin-sidecar-{uuid.uuid4().hex}.tmp" for path in (delta.files, delta.writer.log)]
+    others = [delta.writer.log / name for name in (".tmp", f".{uuid.uuid4()}.tmp", "_last_checkpoint")]
+    for path in (*ours, *others):
+        path.write_bytes(b"cut sho")
+    assert paths(delta.clean(remove=True)) == {path.name for path in ours}
+    assert all(path.exists() for path in others)
+
+
+def test_superseded_generations_go_entries_before_files(delta):
+    """Their statistics files after them, so that no entry ever names a file that is gone."""
+    first, second, newest = (name_of(delta.analyze()) for _ in range(3))
+    before = delta.answers()
+    cleaning = delta.clean(remove=True)
+    assert [leftover.file.name for leftover in cleaning.files] == ["0-1.json", "0-0.json", *sorted((first, second))]
+    assert delta.names() == {"0-2.json", newest, "field-ids-0.json"}
+    assert delta.answers() == before
+    assert delta.clean(remove=True).files == ()
+
+
+def test_generations_that_were_superseded_a_short_time_ago_stay(delta):
+    delta.analyze()
+    delta.analyze()
+    cleaning = delta.clean(DAY, remove=True)
+    assert cleaning.files == ()
+    assert "0-0.json" in kept(cleaning)
+
+
+def test_superseded_field_ids_go(delta):
+    delta.analyze()
+    ids = (delta.files / "field-ids-0.json").read_text()
+    (delta.files / "field-ids-1.json").write_text(ids)
+    assert paths(delta.clean(remove=True)) == {"field-ids-0.json"}
+
+
+def test_field_ids_stay_while_those_that_followed_cannot_be_read(delta):
+    delta.analyze()
+    (delta.files / "field-ids-1.json").write_text("{")
+    assert delta.clean(remove=True).files == ()
+
+
+# --- versions that are gone ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def history(delta) -> Delta:
+    """Statistics of two versions with rows of their own, of which the first can no longer be made."""
+    delta.analyze()
+    second = delta.append(4)
+    delta.analyze()
+    delta.checkpoint(second)
+    return delta
+
+
+def test_the_entry_of_a_version_that_is_gone_goes_when_a_later_one_answers(history):
+    before = history.answers()
+    cleaning = history.clean(remove=True)
+    assert [leftover.file.name.partition("-")[0] for leftover in cleaning.files] == ["0", "0"]
+    assert [leftover.file.name.endswith(".json") for leftover in cleaning.files] == [True, False]
+    assert history.answers() == before
+    assert not any(name.startswith("0-") for name in history.names())
+
+
+def test_it_stays_while_a_version_can_be_made_that_it_answers_for(delta):
+    """Though the log entry of its own version is gone: lookups fall back on the nearest one before."""
+    delta.analyze()
+    before_second = delta.append(4)
+    delta.append(5)
+    delta.analyze()
+    delta.checkpoint(before_second)
+    answers = delta.answers(before_second)
+    assert {each[2] for each in answers} == {0}
+    assert delta.clean(remove=True).files == ()
+    assert delta.answers(before_second) == answers
+
+
+def test_it_stays_while_no_later_one_knows_all_of_its_columns(delta):
+    delta.analyze()
+    second = delta.append(4)
+    entry = delta.analyze(columns=("a",))
+    document = json.loads((delta.files / f"{second}-0.json").read_text())
+    document["statistics"]["blob-metadata"] = [b for b in document["statistics"]["blob-metadata"] if b["fields"] == [1]]
+    (delta.files / f"{second}-0.json").write_text(json.dumps(document))
+    delta.checkpoint(second)
+    before = delta.answers()
+    assert ("b", 3, 0) in before
+    assert delta.clean(remove=True).files == ()
+    assert delta.answers() == before
+    assert entry.snapshot_id == second
+
+
+def test_it_stays_while_the_later_one_is_young(history):
+    """A reader with an older listing looks for it."""
+    for path in history.files.glob("0-*"):
+        age(path, 9 * DAY)
+    assert history.clean(SAFETY_AGE, remove=True).files == ()
+
+
+def test_it_stays_while_it_is_about_another_table(history):
+    """One that was here before, and may be restored."""
+    entry = history.files / "0-0.json"
+    entry.write_text(json.dumps({**json.loads(entry.read_text()), "table-id": "another"}))
+    assert history.clean(remove=True).files == ()
+
+
+def test_it_stays_while_one_of_its_generations_cannot_be_read(history):
+    (history.files / "0-1.json").write_text("{")
+    assert history.clean(remove=True).files == ()
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def test_a_copy_is_cleaned_up_by_itself(delta, orphan, tmp_path):
+    """The directory goes with the table, and names nothing outside."""
+    lost = orphan()
+    shutil.copytree(delta.path, tmp_path / "copy")
+    assert paths(clean(load_table(str(tmp_path / "copy")), older_than=NOW, remove=True)) == {lost.name}
+    assert lost.exists()
+
+
+def test_a_table_without_statistics_has_nothing_to_clean_up(delta):
+    cleaning = delta.clean(remove=True)
+    assert (cleaning.format, cleaning.files, cleaning.entries, cleaning.kept) == ("delta", (), (), ())
+    assert not delta.files.exists()
+
+
+def test_the_next_run_builds_on_what_is_left(history):
+    history.clean(remove=True)
+    history.append(5, 6)
+    report = analyze(history.path)
+    assert {answer.basis for answer in report.columns} == {"added-files"}
+    assert {each[1] for each in history.answers()} == {6}

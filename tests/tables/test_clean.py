@@ -1,0 +1,565 @@
+"""Cleaning up Iceberg tables: what goes, what stays and why; the statistics files are real, and written by a draft."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+import hashlib
+import io
+import json
+import os
+import shutil
+import uuid
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from puffin.errors import CommitUnknownError, ConflictError, CorruptMetadataError, UnsupportedTableError, UsageError
+from puffin.format import CREATED_BY, PuffinWriter
+from puffin.storage import LocalStore
+from puffin.tables.clean import clean
+from puffin.tables.commit import commit_statistics
+from puffin.tables.leftovers import SAFETY_AGE
+from puffin.tables.load import load_table
+
+UUID = uuid.UUID("6e3dd8b0-0000-4000-8000-000000000001")
+DAY = datetime.timedelta(days=1)
+NOW = datetime.timedelta()
+
+
+class Made:
+    """
+    A table in a directory or a SQL catalog.
+
+    Attributes:
+        document: Reads the current metadata.
+        replace: Makes a document the next version.
+    """
+
+    def __init__(self, root: Path, name: str, catalog: SqlCatalog | None) -> None:
+        self.root = root
+        self.metadata = root / "metadata"
+        self._name = name
+        self._catalog = catalog
+
+    def open(self):
+        if self._catalog is None:
+            return load_table(self._name)
+        properties = dict(self._catalog.properties)
+        return load_table(self._name, catalog="prod", catalog_properties=properties)
+
+    def clean(self, older_than=NOW, **options):
+        return clean(self.open(), older_than=older_than, sleep=lambda _: None, **options)
+
+    def document(self) -> dict:
+        return dict(self.open().load().document)
+
+    def replace(self, **fields) -> None:
+        """Another writer's next version."""
+        state = self.open().load()
+        log = [*state.document["metadata-log"], {"timestamp-ms": 1, "metadata-file": state.metadata_location}]
+        data = json.dumps({**state.document, "metadata-log": log, **fields})
+        if self._catalog is None:
+            version = len(list(self.metadata.glob("v*.metadata.json"))) + 1
+            (self.metadata / f"v{version}.metadata.json").write_text(data)
+            (self.metadata / "version-hint.text").write_text(str(version))
+            return
+        path = self.metadata / f"{len(log):05d}-{uuid.uuid4()}.metadata.json"
+        path.write_text(data)
+        with self._catalog.engine.begin() as connection:
+            connection.exec_driver_sql("UPDATE iceberg_tables SET metadata_location = ?", (path.as_uri(),))
+
+    def names(self) -> set[str]:
+        return {path.name for path in self.metadata.iterdir()}
+
+
+@pytest.fixture(params=["directory", "sql"])
+def made(request, table_document, tmp_path) -> Made:
+    """A table with snapshots 10 and 20, which expires nothing by itself."""
+    root = tmp_path / "t"
+    (root / "metadata").mkdir(parents=True)
+    location = str(root) if request.param == "directory" else root.as_uri()
+    path = root / "metadata" / "v1.metadata.json"
+    path.write_text(json.dumps(table_document(location, snapshots=(10, 20))))
+    if request.param == "directory":
+        return Made(root, str(root), None)
+    catalog = SqlCatalog("prod", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
+    catalog.create_namespace("db")
+    catalog.register_table("db.t", path.as_uri())
+    return Made(root, "db.t", catalog)
+
+
+@pytest.fixture
+def orphan(made, draft_of):
+    """Writes the statistics file of a job that was killed before its commit; returns its path."""
+
+    def write(snapshot_id: int = 20, table: Made = made) -> Path:
+        opened = table.open()
+        entry = draft_of(opened, {"a": [1]}, snapshot_id).write(opened.load(), [])
+        return local(entry.statistics_path)
+
+    return write
+
+
+@pytest.fixture
+def commit(made, draft_of):
+    """Commits the statistics of a snapshot; returns the path of the file."""
+
+    def run(snapshot_id: int = 20) -> Path:
+        table = made.open()
+        return local(commit_statistics(table, draft_of(table, {"a": [1]}, snapshot_id)).entry.statistics_path)
+
+    return run
+
+
+def local(uri: str) -> Path:
+    return Path(urlsplit(uri).path)
+
+
+def paths(leftovers) -> set[str]:
+    return {leftover.file.name for leftover in leftovers.files}
+
+
+def kept(cleaning) -> dict[str, str]:
+    return {local(each.path).name: each.reason for each in cleaning.kept}
+
+
+def puffin_file(created_by: str | None) -> bytes:
+    sink = io.BytesIO()
+    PuffinWriter(sink, properties={CREATED_BY: created_by} if created_by else {}).finish()
+    return sink.getvalue()
+
+
+def age(path: Path, by: datetime.timedelta) -> None:
+    then = (datetime.datetime.now() - by).timestamp()
+    os.utime(path, (then, then), follow_symlinks=False)
+
+
+def tree_hash(root: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        status = path.lstat()
+        digest.update(f"{path} {status.st_mtime_ns} {status.st_ino}\0".encode())
+        digest.update(path.read_bytes() if path.is_file() else b"")
+    return digest.hexdigest()
+
+
+# --- what goes ----------------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_no_metadata_names_is_listed_and_then_removed(made, orphan, commit, tmp_path):
+    named, lost = commit(), orphan()
+    before = tree_hash(tmp_path)
+    listed = made.clean()
+    assert tree_hash(tmp_path) == before
+    assert (paths(listed), listed.kept, listed.removed) == ({lost.name}, (), False)
+    removed = made.clean(remove=True)
+    assert (paths(removed), removed.removed) == ({lost.name}, True)
+    assert named.exists()
+    assert not lost.exists()
+    assert made.clean().files == ()
+
+
+def test_a_temporary_file_goes_whatever_is_in_it(made):
+    """A job was killed while it wrote, be it statistics or metadata."""
+    name = f".puffin-sidecar-{uuid.uuid4().hex}.tmp"
+    (made.metadata / name).write_bytes(b"PFA1 cut sho")
+    assert paths(made.clean(remove=True)) == {name}
+    assert name not in made.names()
+
+
+def test_a_temporary_name_of_a_committed_file_goes_alone(made, commit):
+    """A job was killed between giving a file its name and taking the other one away."""
+    named = commit()
+    temporary = made.metadata / f".puffin-sidecar-{uuid.uuid4().hex}.tmp"
+    os.link(named, temporary)
+    assert paths(made.clean(remove=True)) == {temporary.name}
+    assert named.exists()
+    assert made.open().load().statistics[20]
+
+
+def test_partition_statistics_say_who_wrote_them(made):
+    """Those that do not, of other writers or of earlier versions of this one, stay."""
+    names = {who: f"partition-stats-20-{uuid.uuid4()}.parquet" for who in ("puffin-sidecar", "another", "")}
+    rows = pa.table({"spec_id": pa.array([0], pa.int32())})
+    for who, name in names.items():
+        with pq.ParquetWriter(made.metadata / name, rows.schema) as writer:
+            writer.write_table(rows)
+            writer.add_key_value_metadata({CREATED_BY: who} if who else {})
+    broken = f"partition-stats-20-{uuid.uuid4()}.parquet"
+    (made.metadata / broken).write_bytes(b"PAR1")
+    cleaning = made.clean(remove=True)
+    assert paths(cleaning) == {names["puffin-sidecar"]}
+    assert set(kept(cleaning)) == {names["another"], names[""], broken}
+
+
+def test_a_table_without_leftovers_has_none(made, commit):
+    commit(10)
+    commit(20)
+    cleaning = made.clean(remove=True)
+    assert (cleaning.files, cleaning.entries, cleaning.kept) == ((), (), ())
+
+
+# --- what stays ---------------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_is_younger_than_the_safety_age_stays(made, orphan):
+    """A job that is running is about to commit it."""
+    young, old = orphan(), orphan()
+    age(young, SAFETY_AGE - DAY)
+    age(old, SAFETY_AGE + DAY)
+    cleaning = made.clean(SAFETY_AGE, remove=True)
+    assert paths(cleaning) == {old.name}
+    assert "a job may be about to refer to it" in kept(cleaning)[young.name]
+
+
+def test_a_file_whose_age_the_store_does_not_tell_stays(made, orphan, monkeypatch):
+    lost = orphan()
+    list_ = LocalStore.list
+    monkeypatch.setattr(LocalStore, "list", lambda *args: [file._replace(mtime=None) for file in list_(*args)])
+    assert kept(made.clean()) == {lost.name: "the store does not tell its age"}
+
+
+def test_a_time_to_come_is_no_age(made, orphan):
+    """A store whose clock is ahead does not make its files old, nor young for who does not ask for an age."""
+    lost = orphan()
+    age(lost, -DAY)
+    assert paths(made.clean(datetime.timedelta(seconds=1))) == set()
+    assert paths(made.clean()) == {lost.name}
+
+
+def test_a_file_of_an_earlier_version_of_the_metadata_stays(made, commit):
+    """Who reads that version, or goes back to it, looks for it."""
+    first = commit()
+    before = Path(urlsplit(made.open().load().metadata_location).path).name
+    commit()
+    second = made.open().load().statistics[20].statistics_path
+    assert local(second) != first
+    cleaning = made.clean(remove=True)
+    assert cleaning.files == ()
+    assert kept(cleaning)[first.name].endswith(before)
+
+
+def test_a_file_goes_when_the_last_metadata_that_named_it_has_gone(made, commit):
+    first = commit()
+    before = local(made.open().load().metadata_location)
+    commit()
+    before.unlink()
+    assert paths(made.clean(remove=True)) == {first.name}
+
+
+def test_metadata_of_the_log_counts_wherever_it_is(made, orphan, tmp_path):
+    """As after `write.metadata.path` was changed."""
+    lost = orphan()
+    elsewhere = tmp_path / "elsewhere" / "v0.metadata.json"
+    elsewhere.parent.mkdir()
+    entry = {"snapshot-id": 20, "statistics-path": f"s3a://other/spelling/{lost.name}"}
+    elsewhere.write_text(json.dumps({**made.document(), "statistics": [entry]}))
+    made.replace(**{"metadata-log": [{"timestamp-ms": 1, "metadata-file": str(elsewhere)}]})
+    assert kept(made.clean(remove=True)) == {lost.name: f"named by {elsewhere}"}
+    elsewhere.unlink()
+    assert paths(made.clean(remove=True)) == {lost.name}
+
+
+@pytest.mark.parametrize("name", ["00009-x.metadata.json", "x.gz.metadata.json", "00008-y.metadata.json.gz"])
+@pytest.mark.parametrize("key", ["statistics", "partition-statistics"])
+def test_metadata_that_is_in_no_log_counts_too(made, orphan, name, key):
+    """It may be the next version, whose commit is under way, or one of another catalog with the same table."""
+    lost = orphan()
+    entry = {"snapshot-id": 20, "statistics-path": str(lost)}
+    data = json.dumps({**made.document(), "statistics": [], key: [entry]}).encode()
+    (made.metadata / name).write_bytes(gzip.compress(data) if "gz" in name else data)
+    cleaning = made.clean(remove=True)
+    assert cleaning.files == ()
+    assert kept(cleaning)[lost.name].endswith(f"/{name}")
+    assert lost.exists()
+
+
+@pytest.mark.parametrize("data", [b"{", b"\x1f\x8b cut", b'{"statistics": [{}]}', b'{"statistics": 1}'])
+def test_nothing_goes_while_metadata_cannot_be_read(made, orphan, data):
+    """Nobody knows what it names."""
+    lost = orphan()
+    (made.metadata / "00009-x.metadata.json").write_bytes(data)
+    assert "cannot be read" in kept(made.clean(remove=True))[lost.name]
+
+
+@pytest.mark.parametrize("created_by", ["Apache Iceberg 1.10.0", "puffin-sidecars 1", "Trino", None])
+def test_a_file_of_another_writer_stays(made, created_by):
+    name = f"20-{uuid.uuid4()}.stats"
+    (made.metadata / name).write_bytes(puffin_file(created_by))
+    assert f"created by {created_by!r}" in kept(made.clean(remove=True))[name]
+
+
+def test_a_file_that_is_no_sound_puffin_file_stays(made, orphan):
+    """Whoever wrote it cannot be told; ours come into being whole."""
+    sound = orphan()
+    data = sound.read_bytes()
+    for broken in (b"", data[:-1], b"XXXX" + data[4:], data[:-5] + b"\xff" + data[-4:]):
+        (made.metadata / f"20-{uuid.uuid4()}.stats").write_bytes(broken)
+    cleaning = made.clean(remove=True)
+    assert paths(cleaning) == {sound.name}
+    assert len(cleaning.kept) == 4
+    assert all("not a Puffin file that can be read" in kept.reason for kept in cleaning.kept)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"20-{UUID}.stats.bak",
+        f"20-{UUID}.stats\n",
+        f"..%2f20-{UUID}.stats",
+        f"٢٠-{UUID}.stats",
+        f"20-{UUID.hex}.stats",
+        f"-{UUID}.stats",
+        ".puffin-sidecar-.tmp",
+        f".puffin-sidecar-{UUID.hex}.tmp.crc",
+        f"{UUID}.puffin",
+    ],
+)
+def test_a_name_that_is_none_of_ours_is_not_even_looked_at(made, name):
+    (made.metadata / name).write_bytes(puffin_file("puffin-sidecar 1.0"))
+    before = made.names()
+    cleaning = made.clean(remove=True)
+    assert (cleaning.files, cleaning.kept, made.names()) == ((), (), before)
+
+
+@pytest.mark.parametrize("name", [f"20-{UUID}.stats", f".puffin-sidecar-{UUID.hex}.tmp"])
+def test_links_are_not_followed(made, orphan, tmp_path, name):
+    """Neither the link goes nor what it leads to."""
+    target = orphan().rename(tmp_path / "precious")
+    link = made.metadata / name
+    link.symlink_to(target)
+    assert "is a link" in kept(made.clean(remove=True))[name]
+    assert link.is_symlink()
+    assert target.exists()
+
+
+def test_a_directory_of_a_files_name_is_left_alone(made):
+    (made.metadata / f"20-{uuid.uuid4()}.stats" / "inside").mkdir(parents=True)
+    assert made.clean(remove=True).files == ()
+
+
+def test_a_file_that_is_named_between_the_two_looks_stays(made, orphan, monkeypatch):
+    """Another job commits just before the files are deleted."""
+    lost = orphan()
+    table = made.open()
+    load, loads = table.load, []
+
+    def load_and_commit(*args):
+        loads.append(1)
+        if len(loads) == 3:  # after the first look, and after the look for entries
+            made.replace(statistics=[entry_of(lost)])
+        return load(*args)
+
+    monkeypatch.setattr(table, "load", load_and_commit)
+    assert clean(table, older_than=NOW, remove=True).files == ()
+    assert len(loads) == 3
+    assert lost.exists()
+
+
+def entry_of(path: Path, snapshot_id: int = 20) -> dict:
+    sizes = {"file-size-in-bytes": 1, "file-footer-size-in-bytes": 1}
+    return {"snapshot-id": snapshot_id, "statistics-path": str(path), **sizes, "blob-metadata": []}
+
+
+def test_a_file_that_is_written_over_between_the_two_looks_stays(made, orphan, monkeypatch):
+    lost = orphan()
+    table = made.open()
+    find, looks = table.leftovers, []
+
+    def find_and_touch(*args):
+        looks.append(find(*args))
+        age(lost, DAY)
+        return looks[-1]
+
+    monkeypatch.setattr(table, "leftovers", find_and_touch)
+    assert clean(table, older_than=NOW, remove=True).files == ()
+
+
+# --- directories --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_files_are_looked_for_where_the_table_wants_them_and_where_they_were_before(made, orphan, tmp_path, inside):
+    """Outside of the table's directory only those about a snapshot that it has: it may share the place with others."""
+    before = orphan()
+    elsewhere = (made.root if inside else tmp_path) / "elsewhere"
+    made.replace(properties={"write.metadata.path": str(elsewhere)})
+    after = orphan()
+    assert after.parent == elsewhere
+    stranger = elsewhere / f"30-{uuid.uuid4()}.stats"
+    shutil.copy(after, stranger)
+    cleaning = made.clean(remove=True)
+    assert paths(cleaning) == {before.name, after.name} | ({stranger.name} if inside else set())
+    assert stranger.exists() != inside
+    assert set(kept(cleaning)) == (set() if inside else {stranger.name})
+
+
+def test_the_copy_of_a_table_is_not_cleaned_up(made, orphan, tmp_path):
+    """Its metadata names the original's directory."""
+    lost = orphan()
+    shutil.copytree(made.root, tmp_path / "copy")
+    with pytest.raises(UnsupportedTableError, match="expected a table at this place"):
+        clean(load_table(str(tmp_path / "copy")), older_than=NOW, remove=True)
+    assert lost.exists()
+
+
+def test_another_catalog_with_the_same_table_keeps_what_it_refers_to(made, draft_of, tmp_path):
+    """It went on by itself; its metadata is in the same directory, and in no log of ours."""
+    state = made.open().load()
+    other = SqlCatalog("other", uri=f"sqlite:///{tmp_path}/other.db", warehouse=f"file://{tmp_path}/warehouse")
+    other.create_namespace("db")
+    other.register_table("db.t", local(state.metadata_location).as_uri())
+    table = load_table("db.t", catalog="other", catalog_properties=dict(other.properties))
+    entry = commit_statistics(table, draft_of(table, {"a": [1]})).entry
+    made.replace(properties={"x": "y"})
+    assert "named by" in kept(made.clean(remove=True))[local(entry.statistics_path).name]
+    assert table.load().statistics[20] == entry
+    assert local(entry.statistics_path).exists()
+
+
+@pytest.mark.parametrize("location", ["", "file:relative"])
+def test_nothing_goes_while_the_log_names_what_cannot_be_a_file(made, orphan, location):
+    lost = orphan()
+    made.replace(**{"metadata-log": [{"timestamp-ms": 1, "metadata-file": location}]})
+    assert "cannot be read" in kept(made.clean(remove=True))[lost.name]
+
+
+@pytest.mark.parametrize("log", [[{}], [1], [{"metadata-file": 1}]])
+def test_a_broken_metadata_log_is_called_so(made, log):
+    made.replace(**{"metadata-log": log})
+    with pytest.raises(CorruptMetadataError, match="metadata log"):
+        made.clean()
+
+
+def test_a_metadata_file_is_not_cleaned_up(made, orphan):
+    """It is one version, and does not know which is the newest."""
+    orphan()
+    location = made.open().load().metadata_location
+    with pytest.raises(UsageError, match="name the table"):
+        clean(load_table(location), older_than=NOW)
+
+
+def test_a_catalogs_table_is_not_cleaned_up_by_its_directory(tmp_path, table_document):
+    """The catalog alone knows which version is the current one."""
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "00001-x.metadata.json").write_text(json.dumps(table_document(tmp_path)))
+    with pytest.raises(UnsupportedTableError, match="--catalog"):
+        clean(load_table(str(tmp_path)))
+
+
+# --- entries ------------------------------------------------------------------------------------------------------
+
+
+def expire(made: Made, snapshot_id: int = 10) -> None:
+    """Without a look at statistics, as some writers do."""
+    snapshots = [each for each in made.document()["snapshots"] if each["snapshot-id"] != snapshot_id]
+    made.replace(snapshots=snapshots)
+
+
+def entries(made: Made, key: str = "statistics") -> list[int]:
+    return [entry["snapshot-id"] for entry in made.document().get(key, ())]
+
+
+def test_entries_of_snapshots_that_are_gone_are_listed_and_then_removed(made, commit, tmp_path):
+    gone, alive = commit(10), commit(20)
+    unknown = {"deep": [2**70, None]}
+    made.replace(unknown=unknown)
+    expire(made)
+    before = tree_hash(tmp_path)
+    listed = made.clean()
+    assert tree_hash(tmp_path) == before
+    assert [(e.snapshot_id, local(e.statistics_path)) for e in listed.entries] == [(10, gone)]
+    removed = made.clean(remove=True)
+    assert removed.entries == listed.entries
+    assert entries(made) == [20]
+    assert made.document()["unknown"] == unknown
+    assert alive.exists()
+    assert made.clean().entries == ()
+
+
+def test_the_file_of_an_entry_goes_with_the_last_metadata_that_names_it(made, commit):
+    gone = commit(10)
+    expire(made)
+    cleaning = made.clean(remove=True)
+    assert (cleaning.files, set(kept(cleaning))) == ((), {gone.name})
+    current = local(made.open().load().metadata_location)
+    for path in made.metadata.glob("*.metadata.json"):
+        if path != current:
+            path.unlink()
+    assert paths(made.clean(remove=True)) == {gone.name}
+
+
+def test_entries_of_partition_statistics_are_removed_too_whoever_wrote_them(made, orphan):
+    """Every entry of the snapshot, should there be several; that of one that is there stays."""
+    foreign = [{"snapshot-id": s, "statistics-path": f"p-{s}", "file-size-in-bytes": 1} for s in (10, 20, 30, 30)]
+    made.replace(**{"partition-statistics": foreign, "statistics": [entry_of(Path("s"), 30)]})
+    expire(made)
+    cleaning = made.clean(remove=True)
+    assert [entry.statistics_path for entry in cleaning.entries] == ["s", "p-10", "p-30"]
+    assert (entries(made), entries(made, "partition-statistics")) == ([], [20])
+
+
+def test_the_removal_of_entries_is_tried_again_when_another_writer_was_faster(made, commit, monkeypatch):
+    commit(10)
+    expire(made)
+    table = made.open()
+    remove, attempts = table.remove_entries, []
+
+    def lose_once(base, dead):
+        attempts.append(dead)
+        if len(attempts) == 1:
+            made.replace(properties={"x": "y"})
+        remove(base, dead)
+
+    monkeypatch.setattr(table, "remove_entries", lose_once)
+    clean(table, older_than=NOW, remove=True, sleep=lambda _: None)
+    assert len(attempts) == 2
+    assert entries(made) == []
+    assert made.document()["properties"] == {"x": "y"}
+
+
+@pytest.mark.parametrize("error", [ConflictError("another writer"), CommitUnknownError("no clear answer"), None])
+def test_a_removal_that_never_succeeds_fails(made, commit, monkeypatch, error):
+    """None: it is reported as done, and is not."""
+    commit(10)
+    expire(made)
+    table = made.open()
+    attempts = []
+
+    def refuse(base, dead):
+        attempts.append(dead)
+        if error is not None:
+            raise error
+
+    monkeypatch.setattr(table, "remove_entries", refuse)
+    with pytest.raises(type(error or CommitUnknownError("")), match=str(error) if error else "has them still"):
+        clean(table, older_than=NOW, remove=True, sleep=lambda _: None)
+    assert len(attempts) == 5
+    assert entries(made) == [10]
+
+
+def test_an_unclear_outcome_is_looked_into(made, commit, monkeypatch):
+    """Here the entries are gone all the same."""
+    commit(10)
+    expire(made)
+    table = made.open()
+    remove = table.remove_entries
+
+    def remove_and_fail(base, dead):
+        remove(base, dead)
+        raise CommitUnknownError("no clear answer")
+
+    monkeypatch.setattr(table, "remove_entries", remove_and_fail)
+    assert len(clean(table, older_than=NOW, remove=True, sleep=lambda _: None).entries) == 1
+
+
+def test_a_broken_entry_is_called_so(made):
+    """Whether its snapshot is gone cannot be told."""
+    made.replace(**{"partition-statistics": [{"snapshot-id": 10}]})
+    with pytest.raises(CorruptMetadataError, match="statistics entries"):
+        made.clean()
