@@ -73,6 +73,8 @@ SDK_HOMES = {
     "pyspark": {"stats_jobs.session"},
     "py4j": {"stats_jobs.session"},
     "fsspec": {"puffin.storage.arrow"},
+    "obstore": {"puffin.storage.new_objects"},
+    "botocore": {"puffin.storage.new_objects"},
     "zstandard": {"puffin.format.frames"},
     "lz4": {"puffin.format.frames"},
     "fastapi": {"puffin.server.app"},

@@ -2,8 +2,9 @@
 Opening, reading and writing files by path or URI: the one place which knows file systems.
 
 ``uri`` reads names, ``base`` says what a store can do and how its failures are told, ``local`` and ``arrow`` are the
-stores, ``access`` picks one. Local files go through ``open`` and never import pyarrow. Everything else is a pyarrow
-file system; what pyarrow does not know, fsspec may, through pyarrow's own adapter: so there are two stores, not three.
+stores, ``new_objects`` is what commits need of object stores, ``access`` picks one. Local files go through ``open`` and
+never import pyarrow. Everything else is a pyarrow file system; what pyarrow does not know, fsspec may, through
+pyarrow's own adapter: so there are two stores, not three.
 
 Names are taken as they stand: what a table writes in its metadata is a raw path, in which ``%20`` is three
 characters. No error of the operating system or of a library gets out: each becomes ``FileNotFound``,
@@ -13,7 +14,7 @@ characters. No error of the operating system or of a library gets out: each beco
 from puffin.storage.access import open_source, store_for
 from puffin.storage.base import FileInfo, FileSource, Sink, Store
 from puffin.storage.local import LocalStore, is_temporary_name
-from puffin.storage.uri import join, local_path
+from puffin.storage.uri import is_same_place, join, local_path
 
 __all__ = [
     "FileInfo",
@@ -21,6 +22,7 @@ __all__ = [
     "LocalStore",
     "Sink",
     "Store",
+    "is_same_place",
     "is_temporary_name",
     "join",
     "local_path",

@@ -24,7 +24,8 @@ from puffin.storage.base import (
     no_such_file,
     storage_errors,
 )
-from puffin.storage.uri import filesystem_path, join, split
+from puffin.storage.new_objects import check_new_objects, put_new_object
+from puffin.storage.uri import ARROW_SCHEMES, filesystem_path, join, split
 
 if TYPE_CHECKING:
     from pyarrow import NativeFile
@@ -35,9 +36,6 @@ MEMORY_LIMIT = 64 * 1024 * 1024
 """A new file is held in memory up to this size, in bytes, and beyond it in a temporary file."""
 
 _COPY_SIZE = 8 * 1024 * 1024
-
-_ARROW_SCHEMES = {"s3a": "s3", "s3n": "s3"}
-"""Hadoop's names of schemes that pyarrow knows by another."""
 
 
 class ArrowStore(Store):
@@ -68,7 +66,7 @@ class ArrowStore(Store):
         parts = split(uri)
         if parts is None:
             raise UnsupportedError(f"{uri}: expected a URI with a scheme")
-        scheme = _ARROW_SCHEMES.get(parts.scheme, parts.scheme)
+        scheme = ARROW_SCHEMES.get(parts.scheme, parts.scheme)
         with storage_errors(uri):
             try:
                 # The path stays out: pyarrow would decode it.
@@ -131,8 +129,11 @@ class ArrowStore(Store):
                     self.delete(uri)
                 raise
 
-    def put_if_absent(self, uri: str, data: bytes) -> None:  # noqa: ARG002 - the store is asked in vain
-        raise UnsupportedError(f"{uri}: this store cannot write a file only if there is none, which a commit needs")
+    def put_if_absent(self, uri: str, data: bytes) -> None:
+        put_new_object(self._filesystem, uri, self._path_of(uri), data)
+
+    def check_put_if_absent(self, uri: str) -> None:
+        check_new_objects(self._filesystem, uri, self._path_of(uri))
 
     def replace(self, uri: str, data: bytes) -> None:
         with storage_errors(uri), self._filesystem.open_output_stream(self._path_of(uri)) as stream:

@@ -139,8 +139,13 @@ class Store(ABC):
 
         Raises:
             ConflictError: There is a file already; it is left as it is.
-            UnsupportedError: The store cannot promise that.
+            CommitUnknownError: It may or may not have been written.
+            UnsupportedError, MissingDependencyError: The store cannot promise that, or not as things are installed.
         """
+
+    @abstractmethod
+    def check_put_if_absent(self, uri: str) -> None:
+        """Refuse now what `put_if_absent` would refuse of files beside this one; to learn that, one may be put."""
 
     @abstractmethod
     def replace(self, uri: str, data: bytes) -> None:

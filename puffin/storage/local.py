@@ -96,6 +96,9 @@ class LocalStore(Store):
         with _staged(uri, overwrite=False) as sink:
             sink.write(data)
 
+    def check_put_if_absent(self, uri: str) -> None:
+        """Every local file system can."""
+
     def replace(self, uri: str, data: bytes) -> None:
         with _staged(uri, overwrite=True) as sink:
             sink.write(data)

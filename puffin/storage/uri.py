@@ -21,6 +21,9 @@ _URI = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?=/)(?://(?P<authority>[^/?]*))?(?P<path>[^?]*)(?P<query>\?.*)?", re.DOTALL
 )
 
+ARROW_SCHEMES = {"s3a": "s3", "s3n": "s3"}
+"""Hadoop's names of schemes that pyarrow knows by another."""
+
 _PATH_WITHOUT_AUTHORITY = {"hdfs", "viewfs"}
 _CONTAINER_AT_ACCOUNT = {"abfs", "abfss", "wasb", "wasbs"}
 
@@ -80,6 +83,19 @@ def join(base_uri: str, *names: str) -> str:
     return "/".join([base_uri.rstrip("/"), *(name.strip("/") for name in names)])
 
 
+def is_same_place(one: str, other: str) -> bool:
+    """
+    Whether two names mean one directory: local ones with links resolved, others whatever Hadoop calls the scheme.
+
+    Raises:
+        UsageError: As `local_path`.
+    """
+    paths = [local_path(name) for name in (one, other)]
+    if None not in paths:
+        return len({path.resolve() for path in paths if path is not None}) == 1
+    return _place(one) == _place(other)
+
+
 def filesystem_path(uri: str) -> str:
     """What a pyarrow file system calls a URI: bucket and key, container and path, or the path alone on HDFS."""
     parts = split(uri)
@@ -90,3 +106,12 @@ def filesystem_path(uri: str) -> str:
     if parts.scheme in _CONTAINER_AT_ACCOUNT:
         return parts.authority.partition("@")[0] + parts.path
     return parts.authority.rpartition("@")[2] + parts.path
+
+
+def _place(name: str) -> object:
+    parts = split(name)
+    if parts is None:
+        return name
+    # An account at an Azure container is part of the place; what stands before a bucket is who asks.
+    authority = parts.authority if parts.scheme in _CONTAINER_AT_ACCOUNT else parts.authority.rpartition("@")[2]
+    return ARROW_SCHEMES.get(parts.scheme, parts.scheme), authority, parts.path.rstrip("/")

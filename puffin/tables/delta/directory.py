@@ -147,9 +147,15 @@ class DeltaDirectory:
         raise UnsupportedTableError(f"{self.name}: Delta tables have no partition statistics files")
 
     def check_committable(self, state: TableState) -> None:
-        """Refuse, with UnsupportedTableError, a table whose log nobody but its own writers may append to."""
+        """
+        Refuse a table whose log nobody but its own writers may append to, and a store that cannot put a file once.
+
+        Raises:
+            UnsupportedError, MissingDependencyError, StorageError: The reason.
+        """
         delta = _delta(state)
         check_writable(delta.protocol, delta.metadata.configuration, self._location)
+        self._statistics.check_putting()
 
     def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:
         """

@@ -33,7 +33,7 @@ from puffin.tables.commit import RetryPolicy
 from puffin.tables.delta.log import DeltaLog, LogSegment
 from puffin.tables.delta.log_files import LOG
 from puffin.tables.delta.protocol import check_writable, has_feature, in_commit_timestamps_enabled
-from puffin.tables.delta.put import put_once
+from puffin.tables.put import put_once
 
 APP_ID = "puffin-sidecar"
 DOMAIN = "io.github.puffin-sidecar"

@@ -31,7 +31,6 @@ from puffin.errors import (
 from puffin.storage import FileInfo, Store, join
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.delta.log_files import LOG
-from puffin.tables.delta.put import put_once
 from puffin.tables.delta.statistics_documents import (
     StatisticsDocument,
     decode_entry,
@@ -48,6 +47,7 @@ from puffin.tables.delta.statistics_files import (
     superseded_before,
 )
 from puffin.tables.leftovers import SAFETY_AGE
+from puffin.tables.put import put_once
 
 DIRECTORY = f"{LOG}/_puffin_sidecar"
 
@@ -132,6 +132,10 @@ class StatisticsDirectory:
         )
         uri = self._path(entry_name(entry.snapshot_id, generation))
         put_once(self._store, uri, encode_entry(document, generation))
+
+    def check_putting(self) -> None:
+        """Refuse, with UnsupportedError or MissingDependencyError, a store that cannot `put`."""
+        self._store.check_put_if_absent(self._location)
 
     def field_ids(self, listing: Listing) -> Mapping[tuple[str, ...], int]:
         """The ids that were given to columns, by physical path; StorageError if the store failed."""

@@ -15,13 +15,14 @@ import time
 from collections.abc import Callable, Sequence
 
 from puffin.errors import ConflictError, FileNotFound, PuffinError, TableNotFound, UnsupportedTableError
-from puffin.storage import FileInfo, join, local_path, store_for
+from puffin.storage import FileInfo, is_same_place, join, store_for
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.iceberg.file import read_current_state, read_state
 from puffin.tables.iceberg.metadata import encode_document
 from puffin.tables.iceberg.patch import NextVersion, with_statistics, without_entries
 from puffin.tables.iceberg.table import IcebergTable
 from puffin.tables.leftovers import StoredEntry
+from puffin.tables.put import put_once
 from puffin.tables.stores import delete_quietly
 from puffin.tables.table import CURRENT
 
@@ -65,14 +66,19 @@ class IcebergDirectory(IcebergTable):
         return state if self._current() == state.metadata_file else self.load(selector)
 
     def check_committable(self, state: TableState) -> None:
-        """Refuse, with UnsupportedTableError, a table that belongs to a catalog, and the copy of a table."""
+        """
+        Refuse a table that belongs to a catalog, the copy of a table, and a store that cannot swap its versions.
+
+        Raises:
+            UnsupportedError, MissingDependencyError, StorageError: The reason.
+        """
         _own_version(state)
         # A copy still names the original's files: its statistics would be written over there.
-        here, home = local_path(self.name), local_path(state.location)
-        if here is not None and (home is None or here.resolve() != home.resolve()):
+        if not is_same_place(self.name, state.location):
             raise UnsupportedTableError(
                 f"{self.name}: expected a table at this place, found metadata of {state.location}"
             )
+        self._files.check_put_if_absent(join(self._metadata, HINT))
 
     def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:
         """
@@ -80,6 +86,7 @@ class IcebergDirectory(IcebergTable):
 
         Raises:
             ConflictError: That version exists already.
+            CommitUnknownError: It may or may not have been written.
             UnsupportedTableError: The table belongs to a catalog, which would not notice.
             UnsupportedError: The store cannot write a file only if it does not exist yet.
         """
@@ -98,7 +105,7 @@ class IcebergDirectory(IcebergTable):
         logged = dataclasses.replace(base, metadata_location=f"{base.location}/metadata/{own[0]}")
         following = change(logged, now_ms=time.time_ns() // 1_000_000)
         data = encode_document(following.document, compress=extension != _EXTENSIONS[0])
-        self._files.put_if_absent(join(self._metadata, f"v{version}{extension}"), data)
+        put_once(self._files, join(self._metadata, f"v{version}{extension}"), data)  # the entry's path is ours alone
         self._write_hint(version)
         for location in following.superseded:
             delete_quietly(location, store_for)

@@ -23,11 +23,11 @@ def put_once(store: Store, uri: str, data: bytes) -> None:
     """
     try:
         store.put_if_absent(uri, data)
-    except (ConflictError, StorageError) as failure:
+    except (ConflictError, StorageError, CommitUnknownError) as failure:
         try:
             found = store.read(uri)
         except FileNotFound:
-            raise failure from None
+            raise failure from None  # where the outcome is unclear, it may still be on its way
         except PuffinError as exc:
             raise CommitUnknownError(f"{failure}; whether it was written cannot be read: {exc}") from failure
         if found != data:

@@ -1,0 +1,233 @@
+"""
+Writing an object only if there is none: what pyarrow's file systems cannot ask an object store for, and a commit needs.
+
+It is asked with a header of the put itself (``If-None-Match: *``, on GCS ``x-goog-if-generation-match: 0``), which
+obstore sends. Bucket, endpoint, region and credentials are those of the file system that reads the table, wherever it
+has them from: a URI, the environment, a catalog. A file system tells them only when it is pickled, so that is how they
+are asked for. What it leaves to the AWS SDK, such as profiles and roles, is left to botocore.
+
+A server that only speaks S3 may not know the header and overwrite all the same, and commits would be lost in silence.
+So where the endpoint is not AWS's own, two puts of a probe find out, once for a bucket.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from puffin.errors import CommitUnknownError, MissingDependencyError, PuffinError, StorageError, UnsupportedError
+from puffin.storage.base import exists_already
+
+if TYPE_CHECKING:
+    from obstore.store import AzureStore, GCSStore, S3Store
+    from pyarrow.fs import FileSystem
+
+EXTRA = "object-stores"
+"""What to install for it."""
+
+_ObjectStore: TypeAlias = "AzureStore | GCSStore | S3Store"
+
+_RETRIES: Any = {"max_retries": 3, "retry_timeout": datetime.timedelta(seconds=30)}
+_ANY_REGION = "us-east-1"  # for servers that have no regions, but check what was signed
+
+_honouring: set[tuple[str, str]] = set()
+"""Endpoints and buckets that are known to refuse what is there."""
+
+
+def put_new_object(filesystem: FileSystem, uri: str, path: str, data: bytes) -> None:
+    """
+    Put an object, of several writers at most one.
+
+    Args:
+        filesystem: One of pyarrow's own.
+        uri: What errors call the object.
+        path: Bucket and key, or container and name.
+
+    Raises:
+        ConflictError: There is an object already; it is left as it is.
+        StorageError: It was not put.
+        CommitUnknownError: It may or may not have been put.
+        UnsupportedError: The store cannot promise that there is one writer at most.
+        MissingDependencyError: The extra is not installed.
+    """
+    bucket, _, key = path.partition("/")
+    store = _checked_store(filesystem, uri, bucket, key)
+    _put(store, uri, key, data)
+
+
+def check_new_objects(filesystem: FileSystem, uri: str, path: str) -> None:
+    """Find out whether `put_new_object` keeps its promise at this place; the errors are the same, but for conflicts."""
+    bucket, _, key = path.partition("/")
+    _checked_store(filesystem, uri, bucket, key)
+
+
+def _checked_store(filesystem: FileSystem, uri: str, bucket: str, key: str) -> _ObjectStore:
+    maker = _MAKERS.get(filesystem.type_name)
+    if maker is None:
+        raise UnsupportedError(
+            f"{uri}: a commit needs a store that writes a file only if there is none, which this one "
+            f"({filesystem.type_name}) cannot: use --no-commit"
+        )
+    try:
+        import obstore.store  # noqa: F401 - only to learn whether it is there
+    except ImportError as exc:
+        raise MissingDependencyError("obstore", EXTRA) from exc
+    try:
+        store = maker(_options(filesystem), bucket)
+    except PuffinError:
+        raise
+    except Exception as exc:  # of obstore or botocore, which find that something does not fit or is missing
+        raise StorageError(f"{uri}: {_one_line(exc)}") from exc
+    endpoint = str(store.config.get("endpoint", "")) if filesystem.type_name == "s3" else ""
+    if endpoint and (endpoint, bucket) not in _honouring:
+        _probe(store, uri, key)
+        _honouring.add((endpoint, bucket))
+    return store
+
+
+def _probe(store: _ObjectStore, uri: str, key: str) -> None:
+    import obstore
+
+    directory, slash, _ = key.rpartition("/")
+    probe = f"{directory}{slash}.puffin-sidecar-{uuid.uuid4().hex}.probe"
+    try:
+        _put(store, uri, probe, b"")
+        obstore.put(store, probe, b"", mode="create", use_multipart=False)
+    except obstore.exceptions.AlreadyExistsError:
+        return
+    except CommitUnknownError as exc:
+        raise StorageError(str(exc)) from exc
+    except obstore.exceptions.BaseError as exc:
+        raise StorageError(f"{uri}: {_one_line(exc)}") from exc
+    finally:
+        with suppress(obstore.exceptions.BaseError, OSError):
+            obstore.delete(store, probe)
+    raise UnsupportedError(
+        f"{uri}: the server writes over an object although it is told not to (If-None-Match), so commits of others "
+        "would be lost: use --no-commit, or a catalog"
+    )
+
+
+def _put(store: _ObjectStore, uri: str, key: str, data: bytes) -> None:
+    import obstore
+    from obstore import exceptions
+
+    certain = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, exceptions.NotSupportedError)
+    try:
+        obstore.put(store, key, data, mode="create", use_multipart=False)
+    except exceptions.AlreadyExistsError as exc:
+        raise exists_already(uri) from exc
+    except (*certain, FileNotFoundError, ValueError) as exc:  # FileNotFoundError: there is no such bucket
+        raise StorageError(f"{uri}: {_one_line(exc)}") from exc
+    except Exception as exc:  # a timeout, say, after all was sent
+        raise CommitUnknownError(f"{uri}: {_one_line(exc)}") from exc
+
+
+def _s3(options: Mapping[str, Any], bucket: str) -> _ObjectStore:
+    from obstore.store import S3Store
+
+    region, credentials = _aws_identity(options, bucket)
+    config: Any = {"conditional_put": "etag", "region": region, "skip_signature": credentials is None}
+    client: Any = {}
+    if endpoint := options["endpoint_override"]:
+        scheme, separator, host = endpoint.rpartition("://")
+        scheme = scheme if separator else options["scheme"]
+        if virtual := options.get("force_virtual_addressing", False):
+            host = f"{bucket}.{host}"
+        # Both names: of the second, the environment's would come first.
+        config |= dict.fromkeys(("endpoint", "aws_endpoint_url_s3"), f"{scheme}://{host}")
+        config["virtual_hosted_style_request"] = virtual
+        client["allow_http"] = scheme == "http"
+    if (proxy := options.get("proxy_options") or {}).get("host"):
+        login = f"{proxy['username']}:{proxy['password']}@" if proxy["username"] else ""
+        client["proxy_url"] = f"{proxy['scheme']}://{login}{proxy['host']}:{proxy['port']}"
+    # A function rather than keys, to which obstore would add a session token of the environment.
+    provider: Any = None if credentials is None else lambda: credentials
+    return S3Store(bucket, **config, client_options=client, retry_config=_RETRIES, credential_provider=provider)
+
+
+def _gcs(options: Mapping[str, Any], bucket: str) -> _ObjectStore:
+    from obstore.store import GCSStore
+
+    config: Any = {"skip_signature": options["anonymous"]}
+    if endpoint := options["endpoint_override"]:
+        config["base_url"] = f"{options['scheme']}://{endpoint}"
+    token: Any = {"token": options["access_token"], "expires_at": options["credential_token_expiration"]}
+    return GCSStore(
+        bucket,
+        config=config,
+        client_options={"allow_http": options["scheme"] == "http"},
+        retry_config=_RETRIES,
+        credential_provider=(lambda: token) if options["access_token"] else None,
+    )
+
+
+def _azure(options: Mapping[str, Any], bucket: str) -> _ObjectStore:
+    from obstore.store import AzureStore
+
+    account, authority = options["account_name"], options["blob_storage_authority"]
+    # An authority that begins with a dot is a domain in which each account has a host.
+    where = f"{account}{authority}" if authority.startswith(".") else f"{authority}/{account}"
+    config: Any = {"account_name": account, "endpoint": f"{options['blob_storage_scheme']}://{where}"}
+    names = {"account_key": "account_key", "sas_key": "sas_token"}
+    names |= {name: name for name in ("client_id", "client_secret", "tenant_id")}
+    config |= {ours: options[theirs] for ours, theirs in names.items() if options.get(theirs)}
+    client: Any = {"allow_http": options["blob_storage_scheme"] == "http"}
+    return AzureStore(bucket, config=config, client_options=client, retry_config=_RETRIES)
+
+
+_MAKERS: Mapping[str, Callable[[Mapping[str, Any], str], _ObjectStore]] = {"s3": _s3, "gcs": _gcs, "abfs": _azure}
+"""By what pyarrow calls the kind of a file system."""
+
+
+def _aws_identity(options: Mapping[str, Any], bucket: str) -> tuple[str, Any]:
+    """The region, and the credentials in obstore's form: None if requests are not to be signed."""
+    try:
+        from botocore.session import Session
+    except ImportError as exc:
+        raise MissingDependencyError("botocore", EXTRA) from exc
+    session = Session()
+    variables = (os.environ.get(name) for name in ("AWS_REGION", "AWS_DEFAULT_REGION"))
+    region = options["region"] or next(filter(None, variables), None) or session.get_config_variable("region")
+    if not region:
+        region = _ANY_REGION if options["endpoint_override"] else _region_of(bucket)
+    if options["anonymous"]:
+        return region, None
+    if options["access_key"]:
+        return region, _aws_credentials(options["access_key"], options["secret_key"], options["session_token"])
+    if options["role_arn"]:
+        asked = {"RoleArn": options["role_arn"], "RoleSessionName": options["session_name"] or f"puffin-{uuid.uuid4()}"}
+        if options["external_id"]:
+            asked["ExternalId"] = options["external_id"]
+        assumed = session.create_client("sts", region_name=region).assume_role(**asked)["Credentials"]
+        return region, _aws_credentials(assumed["AccessKeyId"], assumed["SecretAccessKey"], assumed["SessionToken"])
+    found = session.get_credentials()
+    if found is None:
+        raise StorageError(f"bucket {bucket}: no AWS credentials in the environment, a profile or a role")
+    frozen = found.get_frozen_credentials()
+    return region, _aws_credentials(frozen.access_key, frozen.secret_key, frozen.token)
+
+
+def _aws_credentials(access_key: str, secret_key: str, token: str | None) -> dict[str, Any]:
+    return {"access_key_id": access_key, "secret_access_key": secret_key, "token": token or None, "expires_at": None}
+
+
+def _region_of(bucket: str) -> str:
+    from pyarrow.fs import resolve_s3_region
+
+    return str(resolve_s3_region(bucket))
+
+
+def _options(filesystem: FileSystem) -> Mapping[str, Any]:
+    """What the file system was made with, the environment's endpoint included."""
+    _, (options, *_) = filesystem.__reduce__()[:2]
+    return dict(options)
+
+
+def _one_line(exc: Exception) -> str:
+    """The reason without the answer's XML and obstore's view of its own insides."""
+    return " ".join(str(exc).partition("\n\nDebug source:")[0].partition("<?xml")[0].split()).rstrip(":")
