@@ -19,7 +19,7 @@ from puffin.errors import (
     UsageError,
 )
 from puffin.format.source import RangeSource
-from puffin.storage import LocalStore, Store, is_temporary_name, join, local_path, open_source, store_for
+from puffin.storage import LocalStore, Store, is_same_place, is_temporary_name, join, local_path, open_source, store_for
 from puffin.storage.arrow import ArrowStore
 from puffin.storage.uri import filesystem_path
 
@@ -299,6 +299,34 @@ def test_failing_upload_leaves_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path
     ):
         sink.write(b"abc")
     assert names() == []
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        ("s3://bucket/t/", True),
+        ("s3a://bucket/t", True),
+        ("s3://key:secret@bucket/t?region=x", True),
+        ("s3://bucket/t2", False),
+        ("s3://other/t", False),
+        ("gs://bucket/t", False),
+        ("/bucket/t", False),
+    ],
+)
+def test_a_place_is_the_same_whoever_asks_by_whichever_scheme(other: str, same: bool) -> None:
+    assert is_same_place("s3://bucket/t", other) is same
+
+
+def test_an_account_is_part_of_the_place() -> None:
+    one, other = (f"abfss://c@{account}.dfs.core.windows.net/t" for account in ("us", "them"))
+    assert not is_same_place(one, other)
+
+
+def test_a_local_place_is_the_same_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "t")
+    assert is_same_place(f"file:{tmp_path}/t", f"{tmp_path}/link/")
+    assert not is_same_place(f"{tmp_path}/t", str(tmp_path))
 
 
 # --- which store ----------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ characters. No error of the operating system or of a library gets out: each beco
 from puffin.storage.access import open_source, store_for
 from puffin.storage.base import FileInfo, FileSource, Sink, Store
 from puffin.storage.local import LocalStore, is_temporary_name
-from puffin.storage.uri import is_same_place, join, local_path
+from puffin.storage.uri import has_query, is_same_place, join, local_path
 
 __all__ = [
     "FileInfo",
@@ -22,6 +22,7 @@ __all__ = [
     "LocalStore",
     "Sink",
     "Store",
+    "has_query",
     "is_same_place",
     "is_temporary_name",
     "join",

@@ -2,7 +2,8 @@
 Everything that is not local, as a pyarrow file system; what pyarrow does not know, through fsspec.
 
 Bytes for a new file are held back until they are complete: an object store publishes a stream when it is closed, also
-when it is closed by an exception, and a file that has been seen cannot be taken back.
+when it is closed by an exception, and a file that has been seen cannot be taken back. If the store fails meanwhile,
+there is no file; parts that it took already stay with it, unseen, for pyarrow has no way to give an upload up.
 
 pyarrow is imported where it is used, and what writing alone needs likewise, so that local files never pay for it.
 """

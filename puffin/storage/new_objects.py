@@ -84,12 +84,12 @@ def _checked_store(filesystem: FileSystem, uri: str, bucket: str, key: str) -> _
         raise StorageError(f"{uri}: {_one_line(exc)}") from exc
     endpoint = str(store.config.get("endpoint", "")) if filesystem.type_name == "s3" else ""
     if endpoint and (endpoint, bucket) not in _honouring:
-        _probe(store, uri, key)
+        _probe(filesystem, store, uri, bucket, key)
         _honouring.add((endpoint, bucket))
     return store
 
 
-def _probe(store: _ObjectStore, uri: str, key: str) -> None:
+def _probe(filesystem: FileSystem, store: _ObjectStore, uri: str, bucket: str, key: str) -> None:
     import obstore
 
     directory, slash, _ = key.rpartition("/")
@@ -104,8 +104,8 @@ def _probe(store: _ObjectStore, uri: str, key: str) -> None:
     except obstore.exceptions.BaseError as exc:
         raise StorageError(f"{uri}: {_one_line(exc)}") from exc
     finally:
-        with suppress(obstore.exceptions.BaseError, OSError):
-            obstore.delete(store, probe)
+        with suppress(OSError):
+            filesystem.delete_file(f"{bucket}/{probe}")
     raise UnsupportedError(
         f"{uri}: the server writes over an object although it is told not to (If-None-Match), so commits of others "
         "would be lost: use --no-commit, or a catalog"

@@ -83,6 +83,12 @@ def join(base_uri: str, *names: str) -> str:
     return "/".join([base_uri.rstrip("/"), *(name.strip("/") for name in names)])
 
 
+def has_query(uri: str) -> bool:
+    """Whether a name is a URI with a query, which says how its store is reached."""
+    parts = split(uri)
+    return parts is not None and parts.scheme != "file" and bool(parts.query)
+
+
 def is_same_place(one: str, other: str) -> bool:
     """
     Whether two names mean one directory: local ones with links resolved, others whatever Hadoop calls the scheme.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from puffin.errors import FileNotFound, TableNotFound, UnsupportedTableError, UsageError
-from puffin.storage import Store, join, local_path, store_for
+from puffin.storage import Store, has_query, join, local_path, store_for
 from puffin.tables.table import Table
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def load_table(table: str, *, catalog: str | None = None, catalog_properties: Ma
         TableNotFound: There is no table there.
         UnsupportedTableError: It is of a catalog that this version cannot commit to.
         SetupError: The catalog is not configured.
-        UsageError: The name fits no catalog.
+        UsageError: The name fits no catalog, or is the URI of a directory with a query.
         StorageError: The storage does not answer.
     """
     return Tables(catalog, catalog_properties).load(table)
@@ -132,6 +132,11 @@ def _table_at(location: str) -> Table:
         raise TableNotFound(f"{location}: no such file or directory")
     if _is_file(store, location):
         return IcebergMetadataFile(location)
+    if has_query(location):
+        raise UsageError(
+            f"{location}: expected a table's location without '?', since its metadata names files without it: "
+            "say in the environment how the store is reached (AWS_ENDPOINT_URL), or use a catalog"
+        )
     if store.exists(join(location, _DELTA_LOG)):
         from puffin.tables.delta.directory import DeltaDirectory
 

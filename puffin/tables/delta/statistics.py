@@ -135,7 +135,8 @@ class StatisticsDirectory:
 
     def check_putting(self) -> None:
         """Refuse, with UnsupportedError or MissingDependencyError, a store that cannot `put`."""
-        self._store.check_put_if_absent(self._location)
+        # Inside of the directory: where pyarrow has deleted an object, it leaves an empty one in the directory's name.
+        self._store.check_put_if_absent(self._path("probe"))
 
     def field_ids(self, listing: Listing) -> Mapping[tuple[str, ...], int]:
         """The ids that were given to columns, by physical path; StorageError if the store failed."""

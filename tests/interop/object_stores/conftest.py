@@ -2,7 +2,8 @@
 S3 on this machine: moto's server, made strict and, when a test wants it, unreliable.
 
 It knows ``If-None-Match`` on a put, but looks and writes in two steps, so puts are let in one at a time. It takes any
-credentials, so those of others are turned away before it sees them.
+credentials, so those of others are turned away before it sees them. It is in this process: what keeps the interpreter
+to itself while it waits for the server waits for ever.
 """
 
 from __future__ import annotations

@@ -1,0 +1,386 @@
+"""Tables on S3: read, analyzed and committed to as on a disk, whoever keeps their metadata and whoever races for it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pydantic import TypeAdapter
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import CommitTableRequest, StaticTable
+
+import puffin
+from puffin.errors import CommitUnknownError, MissingDependencyError, UnsupportedTableError, UsageError
+from puffin.server.app import create_app
+from puffin.server.settings import Settings
+from puffin.tables.load import tables_below
+from stats_jobs import Options, analyze
+
+COMMITTING = Path(__file__).parents[2] / "tables" / "committing_process.py"
+NOTE = "PUFFIN SIDECAR STATISTICS"
+PIPES: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+COLUMNS = tuple("abcd")
+QUICK = {
+    "commit.retry.num-retries": "100",
+    "commit.retry.min-wait-ms": "10",
+    "commit.retry.max-wait-ms": "200",
+    "commit.status-check.num-retries": "1",
+    "commit.status-check.min-wait-ms": "10",
+}
+
+
+def rows(start: int, stop: int) -> pa.Table:
+    """Columns of whole numbers, of which each has half the distinct values of the one before."""
+    return pa.table({c: pa.array([i // 2**n for i in range(start, stop)], pa.int64()) for n, c in enumerate(COLUMNS)})
+
+
+class IcebergTable:
+    """
+    A table of two snapshots to come, in a SQL catalog whose warehouse is on S3.
+
+    Attributes:
+        properties: With which the catalog is opened.
+        location: The table's directory.
+        prefix: The same without the scheme.
+    """
+
+    def __init__(self, s3, place: str, database: Path, version: int = 2) -> None:
+        self._s3 = s3
+        self._version = version
+        uri = f"sqlite:///{database}"
+        self.properties = {"type": "sql", "uri": uri, "warehouse": f"s3://{place}", **s3.io_properties}
+        self.catalog = SqlCatalog("lake", **self.properties)
+        self.catalog.create_namespace("db")
+        written = {**QUICK, "format-version": str(min(version, 2))}
+        self._table = self.catalog.create_table("db.t", rows(0, 1).schema, properties=written)
+        self.location = self._table.location()
+        self.prefix = self.location.removeprefix("s3://")
+        self._versions = 0
+
+    def append(self, start: int, stop: int) -> None:
+        self._table.refresh()
+        self._table.append(rows(start, stop))
+
+    def publish(self) -> None:
+        """Make the catalog's version the next one of a table that has no catalog, with the statistics it has there."""
+        document = self._read(self._table.metadata_location)
+        if self._versions:
+            document["statistics"] = self.published["statistics"]
+        if self._version == 3:  # which pyiceberg does not write
+            document |= {"format-version": 3, "next-row-id": 0}
+        self._versions = len(self.versions()) + 1
+        self._write(f"v{self._versions}.metadata.json", json.dumps(document).encode())
+        self._write("version-hint.text", str(self._versions).encode())
+
+    def versions(self) -> list[str]:
+        """The names of all versions that the directory has of its own."""
+        names = (name.removeprefix("metadata/") for name in self.files())
+        return sorted(name for name in names if name.startswith("v") and name.endswith(".metadata.json"))
+
+    @property
+    def published(self) -> dict[str, Any]:
+        """The document of the newest of them."""
+        return self._read(f"{self.location}/metadata/v{len(self.versions())}.metadata.json")
+
+    def files(self) -> dict[str, bytes]:
+        return self._s3.files(self.prefix)
+
+    def _read(self, location: str) -> dict[str, Any]:
+        return json.loads(self.files()[location.removeprefix(f"{self.location}/")])
+
+    def _write(self, name: str, data: bytes) -> None:
+        with self._s3.filesystem().open_output_stream(f"{self.prefix}/metadata/{name}") as stream:
+            stream.write(data)
+
+
+@pytest.fixture
+def iceberg_table(s3, place, tmp_path) -> Callable[..., IcebergTable]:
+    """Makes a table with a thousand rows in its catalog."""
+
+    def make(version: int = 2) -> IcebergTable:
+        table = IcebergTable(s3, place, tmp_path / "catalog.db", version)
+        table.append(0, 1000)
+        return table
+
+    return make
+
+
+@pytest.fixture
+def directory(s3_environment, iceberg_table) -> IcebergTable:
+    """The same table, and its directory as a table without a catalog."""
+    table = iceberg_table()
+    table.publish()
+    return table
+
+
+@pytest.fixture
+def delta_location(s3_environment, place, monkeypatch) -> str:
+    """A Delta table with a thousand rows; deltalake too finds the server by the environment."""
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    write_deltalake(f"s3://{place}", rows(0, 1000))
+    return f"s3://{place}"
+
+
+def distinct(columns) -> dict[str, tuple[int | None, str]]:
+    return {column.column.name: (column.ndv, column.source) for column in columns}
+
+
+def expected(count: int) -> dict[str, tuple[int, str]]:
+    """All of it is exact: no column has more values than a sketch holds."""
+    return {column: (-(-count // 2**n), "snapshot") for n, column in enumerate(COLUMNS)}
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_an_iceberg_directory_is_analyzed_again_and_again(s3_environment, iceberg_table, version):
+    table = iceberg_table(version)
+    table.publish()
+    first = analyze(table.location)
+    assert (first.committed, first.attempts, first.files_read) == (True, 1, 1)
+    assert table.versions() == ["v1.metadata.json", "v2.metadata.json"]
+    assert table.files()["metadata/version-hint.text"] == b"2"
+    assert table.published["format-version"] == version
+    assert distinct(puffin.ndv(table.location).columns) == expected(1000)
+
+    table.append(1000, 1500)
+    table.publish()
+    second = analyze(table.location)
+    assert (second.committed, second.mode, second.files_read) == (True, "incremental", 1)
+    assert distinct(puffin.ndv(table.location).columns) == expected(1500)
+    assert analyze(table.location).current
+    assert [name for name in table.files() if "probe" in name] == []
+    if version < 3:
+        listed = StaticTable.from_metadata(
+            f"{table.location}/metadata/v4.metadata.json", table.properties
+        ).metadata.statistics
+        assert [entry.statistics_path for entry in listed] == [entry.entry.statistics_path for entry in (first, second)]
+
+
+@pytest.mark.parametrize("on_spark", [False, True])
+def test_a_sql_catalogs_properties_open_everything(s3, iceberg_table, request, on_spark):
+    """Nothing in the environment leads to the server, nor does it on Spark's executors."""
+    table = iceberg_table()
+    named = {"catalog": "lake", "catalog_properties": table.properties}
+    spark = request.getfixturevalue("spark") if on_spark else None
+    options = Options(driver_bytes=0) if on_spark else Options()
+    for count in (1000, 1500):
+        if count > 1000:
+            table.append(1000, count)
+        report = analyze("db.t", options, spark, **named)
+        assert (report.committed, report.files_read) == (True, 1)
+        assert distinct(puffin.ndv("db.t", **named).columns) == expected(count)
+    assert len(table.catalog.load_table("db.t").metadata.statistics) == 2
+
+
+@pytest.fixture
+def rest_properties(iceberg_table) -> Iterator[Mapping[str, str]]:
+    """Opens a REST catalog of one table; how files are opened it tells those who load the table."""
+    table = iceberg_table()
+    catalog = table.catalog
+    credentials = {key: value for key, value in table.properties.items() if key.startswith("s3.")}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path.startswith("/v1/config"):
+                self._answer({"defaults": {}, "overrides": {}})
+            else:
+                self._answer_table({"config": credentials})
+
+        def do_POST(self) -> None:
+            asked = TypeAdapter(CommitTableRequest).validate_json(self.rfile.read(int(self.headers["Content-Length"])))
+            catalog.commit_table(catalog.load_table("db.t"), asked.requirements, asked.updates)
+            self._answer_table({})
+
+        def _answer_table(self, more: dict[str, Any]) -> None:
+            loaded = catalog.load_table("db.t")
+            metadata = json.loads(loaded.metadata.model_dump_json())
+            self._answer({"metadata-location": loaded.metadata_location, "metadata": metadata, **more})
+
+        def _answer(self, document: dict[str, Any]) -> None:
+            body = json.dumps(document).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield {"type": "rest", "uri": f"http://127.0.0.1:{server.server_port}"}
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_rest_catalog_tells_how_files_are_opened(rest_properties):
+    """The client has no keys until it loads the table."""
+    named = {"catalog": "rest", "catalog_properties": rest_properties}
+    assert analyze("db.t", **named).committed
+    assert distinct(puffin.ndv("db.t", **named).columns) == expected(1000)
+
+
+def test_a_delta_table_is_analyzed_again_and_again(delta_location, s3, place):
+    first = analyze(delta_location)
+    assert (first.committed, first.files_read) == (True, 1)
+    assert operations(s3, place) == ["WRITE", NOTE]
+
+    write_deltalake(delta_location, rows(1000, 1500), mode="append")
+    second = analyze(delta_location)
+    assert (second.committed, second.mode, second.files_read) == (True, "incremental", 1)
+    assert distinct(puffin.ndv(delta_location).columns) == expected(1500)
+    assert analyze(delta_location).current
+    assert DeltaTable(delta_location).to_pyarrow_table().num_rows == 1500
+
+
+def operations(s3, place: str) -> list[str]:
+    """What a Delta table's log says of itself; deltalake's ``history`` would keep the server from answering."""
+    log = s3.files(f"{place}/_delta_log")
+    entries = (content for name, content in sorted(log.items()) if name.endswith(".json") and "/" not in name)
+    actions = (json.loads(line) for entry in entries for line in entry.splitlines())
+    return [action["commitInfo"]["operation"] for action in actions if "commitInfo" in action]
+
+
+def test_an_iceberg_directory_takes_the_statistics_of_all_racers(directory, s3):
+    """Four processes, each with a column, start at once."""
+    command, environment = (
+        [sys.executable, str(COMMITTING), directory.location, "null"],
+        {**os.environ, **s3.environment},
+    )
+    writers = [subprocess.Popen([*command, column], env=environment, **PIPES) for column in COLUMNS]
+    try:
+        assert [writer.stdout.readline() for writer in writers] == ["ready\n"] * len(writers)
+        for writer in writers:
+            writer.stdin.write("go\n")
+            writer.stdin.flush()
+        said = [writer.communicate(timeout=60)[1] for writer in writers]
+        assert [writer.returncode for writer in writers] == [0] * len(writers), said
+    finally:
+        for writer in writers:
+            writer.kill()
+    (entry,) = directory.published["statistics"]
+    found = {blob["fields"][0]: blob["properties"]["ndv"] for blob in entry["blob-metadata"]}
+    assert found == {1: "1", 2: "2", 3: "3", 4: "4"}
+    # Every version was made from the one before: none was lost.
+    assert directory.versions() == [f"v{i}.metadata.json" for i in range(1, 6)]
+    log = [Path(logged["metadata-file"]).name for logged in directory.published["metadata-log"]]
+    assert log[-4:] == [f"v{i}.metadata.json" for i in range(1, 5)]
+
+
+def test_a_delta_table_takes_the_statistics_of_all_racers(delta_location, s3, place):
+    """Four threads, which share nothing but the store."""
+    with ThreadPoolExecutor(len(COLUMNS)) as racers:
+        reports = list(racers.map(lambda column: analyze(delta_location, Options(columns=(column,))), COLUMNS))
+    assert all(report.committed for report in reports)
+    assert distinct(puffin.ndv(delta_location).columns) == expected(1000)
+    assert operations(s3, place) == ["WRITE"] + [NOTE] * 4
+
+
+def test_a_version_that_another_writer_puts_first_is_followed(directory, s3):
+    """It comes after we looked which the newest is, so that only the condition can tell."""
+    theirs = json.dumps({**directory.published, "properties": {**QUICK, "theirs": "kept"}}).encode()
+
+    def put_theirs_first(path: str) -> None:
+        if path.endswith("/v2.metadata.json") and "v2.metadata.json" not in directory.versions():
+            s3.fault = lambda _: None
+            directory._write("v2.metadata.json", theirs)
+
+    s3.fault = put_theirs_first
+    assert analyze(directory.location).attempts == 2
+    assert directory.files()["metadata/v2.metadata.json"] == theirs
+    assert directory.published["properties"]["theirs"] == "kept"
+    assert directory.versions()[-1] == "v3.metadata.json"
+    assert distinct(puffin.ndv(directory.location).columns) == expected(1000)
+
+
+def test_a_commit_whose_answer_is_lost_is_found(directory, s3):
+    lost = iter(["lose the answer"])
+    s3.fault = lambda path: next(lost, None) if path.endswith("/v2.metadata.json") else None
+    assert analyze(directory.location).attempts == 1
+    assert directory.versions() == ["v1.metadata.json", "v2.metadata.json"]
+
+
+def test_after_an_unclear_failure_the_statistics_file_is_kept(directory, s3, monkeypatch):
+    """It may yet turn out that the version was put."""
+    monkeypatch.setattr("puffin.storage.new_objects._RETRIES", {"max_retries": 0})
+    s3.fault = lambda path: "fail" if path.endswith("/v2.metadata.json") else None
+    with pytest.raises(CommitUnknownError, match="the statistics file is kept"):
+        analyze(directory.location)
+    assert len([name for name in directory.files() if name.endswith(".stats")]) == 1
+    assert directory.versions() == ["v1.metadata.json"]
+
+
+@pytest.mark.parametrize("kind", ["directory", "delta_location"])
+def test_without_the_extra_nothing_is_computed_for_a_commit(kind, s3, place, request, monkeypatch):
+    fixture = request.getfixturevalue(kind)
+    location = fixture if isinstance(fixture, str) else fixture.location
+    before = s3.files(place)
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    with pytest.raises(MissingDependencyError, match=r"obstore is not installed: pip install .*\[object-stores\]"):
+        analyze(location)
+    assert s3.files(place) == before
+    assert analyze(location, Options(commit=False)).entry is not None
+
+
+def test_a_copy_of_a_table_is_refused_and_hadoops_name_is_not(directory, s3):
+    copy = f"{directory.prefix}-copy"
+    filesystem = s3.filesystem()
+    for name, content in directory.files().items():
+        with filesystem.open_output_stream(f"{copy}/{name}") as stream:
+            stream.write(content)
+    with pytest.raises(UnsupportedTableError, match=f"found metadata of {directory.location}"):
+        analyze(f"s3://{copy}")
+    assert analyze(directory.location.replace("s3://", "s3a://")).committed
+
+
+def test_a_tables_location_has_no_query(directory, s3):
+    """The files that its metadata names would be looked for elsewhere; a single file may have one."""
+    query = f"?endpoint_override={s3.url.removeprefix('http://')}&scheme=http"
+    with pytest.raises(UsageError, match="AWS_ENDPOINT_URL"):
+        puffin.ndv(f"{directory.location}{query}")
+    assert puffin.load_table(f"{directory.location}/metadata/v1.metadata.json{query}").load().uuid
+
+
+def test_commands_and_server_find_tables_and_files_on_s3(directory, s3, place):
+    report = analyze(directory.location)
+
+    def puffin_says(*arguments: str) -> Any:
+        ran = subprocess.run(
+            [sys.executable, "-m", "puffin", *arguments, "--json"], capture_output=True, text=True, check=False
+        )
+        assert (ran.returncode, ran.stderr) == (0, "")
+        return json.loads(ran.stdout)
+
+    dumped = puffin_says("dump", report.entry.statistics_path)
+    assert [blob["sketch"]["estimate"] for blob in dumped["blobs"][:4]] == [1000, 500, 250, 125]
+    assert [column["ndv"] for column in puffin_says("ndv", directory.location)["columns"]] == [1000, 500, 250, 125]
+
+    assert list(tables_below(f"s3://{place}")) == [directory.location]
+
+    async def ask() -> tuple[httpx.Response, ...]:
+        application = httpx.ASGITransport(app=create_app(Settings(roots=[f"s3://{place}"])))
+        async with httpx.AsyncClient(transport=application, base_url="http://server") as client:
+            other = {"table": f"s3://{place}-other/db/t"}
+            return (
+                await client.get("/v1/stats", params={"table": directory.location}),
+                await client.get("/v1/stats", params=other),
+                await client.get("/v1/tables"),
+            )
+
+    inside, outside, tables = asyncio.run(ask())
+    assert [column["ndv"] for column in inside.json()["columns"]] == [1000, 500, 250, 125]
+    assert outside.status_code == 403
+    assert [table["table"] for table in tables.json()["tables"]] == [directory.location]
