@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN_TABLES = ROOT / "fixtures" / "tables-spark-3.5-iceberg-1.10" / "iceberg-spark.tar.gz"
 GOLDEN_WAREHOUSE = Path("/tmp/golden-wh")  # written into the tables' metadata and manifests
+COMMITTING_PROCESS = ROOT / "tests" / "tables" / "committing_process.py"
 ICEBERG_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 ONE_OF_A_KIND = frozenset(("spark", "golden_tables"))
 DELTA_SETTINGS = {
@@ -334,6 +335,40 @@ def delta_table(tmp_path: Path) -> Callable[..., DeltaTableWriter]:
         return DeltaTableWriter(tmp_path / name, types or {"a": "long", "b": "long"}, **others)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def patient() -> dict[str, str]:
+    """Properties of a table whose writers try again until they succeed."""
+    return {
+        "commit.retry.num-retries": "100",
+        "commit.retry.min-wait-ms": "10",
+        "commit.retry.max-wait-ms": "200",
+    }
+
+
+@pytest.fixture
+def race() -> Callable[[str, Mapping[str, str] | None, Sequence[str]], None]:
+    """Runs writers of a table, each a process of its own that gets its turn when all are ready."""
+
+    def run(name: str, catalog: Mapping[str, str] | None, whats: Sequence[str]) -> None:
+        command = [sys.executable, str(COMMITTING_PROCESS), name, json.dumps(catalog)]
+        pipe = subprocess.PIPE
+        writers = [
+            subprocess.Popen([*command, what], text=True, stdin=pipe, stdout=pipe, stderr=pipe) for what in whats
+        ]
+        try:
+            assert [writer.stdout.readline() for writer in writers] == ["ready\n"] * len(writers)
+            for writer in writers:
+                writer.stdin.write("go\n")
+                writer.stdin.flush()
+            said = [writer.communicate(timeout=60)[1] for writer in writers]
+            assert [writer.returncode for writer in writers] == [0] * len(writers), said
+        finally:
+            for writer in writers:
+                writer.kill()
+
+    return run
 
 
 def _run_tool(*command: str | Path) -> list[str]:

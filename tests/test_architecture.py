@@ -63,10 +63,12 @@ ROOMS = {
         "puffin.cli",  # __main__ alone, see below
     },
 }
-# Each SDK has one file that imports it.
+# Each SDK has one file that imports it, or one for each part of it.
 SDK_HOMES = {
     "pyiceberg": {"puffin.tables.iceberg.sdk"},
     "sqlalchemy": {"puffin.tables.iceberg.sql"},
+    "hive_metastore": {"puffin.tables.iceberg.hive"},
+    "thrift": {"puffin.tables.iceberg.hive"},
     "datasketches": {"puffin.theta.estimate"},
     "numba": {"puffin.kernels.compiler"},
     "pyroaring": {"puffin.deletion_vector"},
@@ -74,7 +76,7 @@ SDK_HOMES = {
     "py4j": {"stats_jobs.session"},
     "fsspec": {"puffin.storage.arrow"},
     "obstore": {"puffin.storage.new_objects"},
-    "botocore": {"puffin.storage.new_objects"},
+    "botocore": {"puffin.storage.new_objects", "puffin.tables.iceberg.glue"},  # credentials; errors of a client
     "zstandard": {"puffin.format.frames"},
     "lz4": {"puffin.format.frames"},
     "fastapi": {"puffin.server.app"},

@@ -159,13 +159,24 @@ def _holds_metadata(store: Store, directory: str) -> bool:
 
 
 def _catalog_table(identifier: str, name: str, catalog: Any) -> Table:
-    from puffin.tables.iceberg.rest import IcebergRestTable
     from puffin.tables.iceberg.sdk import catalog_kind
-    from puffin.tables.iceberg.sql import IcebergSqlTable
 
-    kind = catalog_kind(catalog)
-    if kind == "sql":
-        return IcebergSqlTable(catalog, identifier)
-    if kind == "rest":
-        return IcebergRestTable(catalog, identifier)
-    raise UnsupportedTableError(f"catalog {name!r}: expected a sql or rest catalog, found {kind}, not supported yet")
+    # Each of them needs a library that the others do not.
+    match kind := catalog_kind(catalog):
+        case "RestCatalog":
+            from puffin.tables.iceberg.rest import IcebergRestTable
+
+            return IcebergRestTable(catalog, identifier)
+        case "SqlCatalog":
+            from puffin.tables.iceberg.sql import IcebergSqlTable
+
+            return IcebergSqlTable(catalog, identifier)
+        case "GlueCatalog":
+            from puffin.tables.iceberg.glue import IcebergGlueTable
+
+            return IcebergGlueTable(catalog, identifier)
+        case "HiveCatalog":
+            from puffin.tables.iceberg.hive import IcebergHiveTable
+
+            return IcebergHiveTable(catalog, identifier)
+    raise UnsupportedTableError(f"catalog {name!r}: expected one of SQL, REST, Glue or Hive, found a {kind}")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,44 +13,16 @@ from pyiceberg.table import StaticTable
 from puffin.tables.iceberg.patch import version_of
 from puffin.tables.load import load_table
 
-PROCESS = Path(__file__).parent / "committing_process.py"
 COLUMNS = tuple("abcdef")
-PATIENT = {
-    "commit.retry.num-retries": "100",
-    "commit.retry.min-wait-ms": "10",
-    "commit.retry.max-wait-ms": "200",
-}
 
 
 @pytest.fixture
-def race():
-    """Run writers of a table, of which each gets its turn when all are ready."""
-
-    def run(name: str, catalog: dict | None, whats: tuple[str, ...]) -> None:
-        command = [sys.executable, str(PROCESS), name, json.dumps(catalog)]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        writers = [subprocess.Popen([*command, what], text=True, **pipes) for what in whats]
-        try:
-            assert [writer.stdout.readline() for writer in writers] == ["ready\n"] * len(writers)
-            for writer in writers:
-                writer.stdin.write("go\n")
-                writer.stdin.flush()
-            said = [writer.communicate(timeout=60)[1] for writer in writers]
-            assert [writer.returncode for writer in writers] == [0] * len(writers), said
-        finally:
-            for writer in writers:
-                writer.kill()
-
-    return run
-
-
-@pytest.fixture
-def sql_table(tmp_path):
+def sql_table(tmp_path, patient):
     """A table with one row in a SQL catalog: the catalog, and its properties."""
     properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/warehouse"}
     catalog = SqlCatalog("races", **properties)
     catalog.create_namespace("db")
-    table = catalog.create_table("db.t", pa.schema([(c, pa.int64()) for c in COLUMNS]), properties=PATIENT)
+    table = catalog.create_table("db.t", pa.schema([(c, pa.int64()) for c in COLUMNS]), properties=patient)
     table.append(pa.table({column: pa.array([1], pa.int64()) for column in COLUMNS}))
     return catalog, properties
 
@@ -66,10 +36,10 @@ def check_statistics(state, root: Path, columns: int) -> None:
     assert list(root.rglob("*.tmp")) == []
 
 
-def test_a_directory_takes_the_statistics_of_all(race, table_document, tmp_path):
+def test_a_directory_takes_the_statistics_of_all(race, patient, table_document, tmp_path):
     root = tmp_path / "t"
     (root / "metadata").mkdir(parents=True)
-    document = table_document(root, columns=COLUMNS, properties=PATIENT)
+    document = table_document(root, columns=COLUMNS, properties=patient)
     (root / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
     race(str(root), None, COLUMNS)
     state = load_table(str(root)).load()

@@ -18,20 +18,15 @@ from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.iceberg.file import read_state
 from puffin.tables.iceberg.metadata import parse_state
 from puffin.tables.iceberg.patch import partition_statistics_update, removal_update
-from puffin.tables.iceberg.sdk import (
-    filesystem_for,
-    has_all_snapshots,
-    io_properties,
-    load_catalog_table,
-    post_statistics,
-)
+from puffin.tables.iceberg.rest_protocol import LoadedTable, commit_updates, load_table
+from puffin.tables.iceberg.sdk import filesystem_for, has_all_snapshots
 from puffin.tables.iceberg.table import IcebergTable
 from puffin.tables.leftovers import StoredEntry
 from puffin.tables.statistics_json import entry_to_json
 from puffin.tables.table import CURRENT
 
 if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
+    from pyiceberg.catalog.rest import RestCatalog
 
 _log = logging.getLogger(__name__)
 
@@ -42,13 +37,14 @@ class IcebergRestTable(IcebergTable):
 
     Attributes:
         name: ``namespace.table``.
-        io_properties: What the server said the file system needs, vended credentials included.
+        io_properties: What the server said the file system needs, vended credentials included; empty before a load.
     """
 
-    def __init__(self, catalog: Catalog, identifier: str) -> None:
+    def __init__(self, catalog: RestCatalog, identifier: str) -> None:
         super().__init__(identifier, {})
         self._catalog = catalog
-        self._load_table()
+        self._token: str | None = None
+        self._filesystem_for = filesystem_for({})
 
     def load(self, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002 - the document has them all
         """
@@ -59,16 +55,18 @@ class IcebergRestTable(IcebergTable):
             StorageError: The catalog does not answer.
             CorruptMetadataError, UnsupportedTableError: It is not metadata that this version understands.
         """
-        self._load_table()
-        return self._state()
+        loaded = self._load_table()
+        return parse_state(loaded.document, loaded.metadata_location)
 
     def refresh(self, state: TableState, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002 - as above
         """The table as it is now, which nobody but the server can tell; errors as for `load`."""
-        self._load_table()
-        return state if self._table.metadata_location == state.metadata_location else self._state()
+        loaded = self._load_table()
+        if loaded.metadata_location == state.metadata_location:
+            return state
+        return parse_state(loaded.document, loaded.metadata_location)
 
     def store(self, uri: str) -> Store:
-        """The store that holds one of the table's files, with the credentials the server gave."""
+        """The store that holds one of the table's files, with the credentials the server gave with the last load."""
         return store_for(uri, self._filesystem_for)
 
     def check_committable(self, state: TableState) -> None:
@@ -87,13 +85,15 @@ class IcebergRestTable(IcebergTable):
             TableNotFound, StorageError, UnsupportedTableError: The server refused for good.
             SnapshotNotFound: The snapshot expired in between; the entry has been removed again.
         """
-        schema_id = base.document.get("current-schema-id")
+        asserted = _same_table(base)
+        if (schema_id := base.document.get("current-schema-id")) is not None:
+            asserted.append({"type": "assert-current-schema-id", "current-schema-id": schema_id})
         updates = [{"action": "set-statistics", "snapshot-id": entry.snapshot_id, "statistics": entry_to_json(entry)}]
         if entry.partitions is not None:
             updates.append(partition_statistics_update(entry.partitions))
-        answer = post_statistics(self._catalog, self._table, updates, schema_id)
+        answer = commit_updates(self._catalog, self.name, updates, asserted, self._token)
         if entry.snapshot_id not in {s["snapshot-id"] for s in answer.get("snapshots") or ()}:
-            self._remove(entry)
+            self._take_back(base, entry)
             raise SnapshotNotFound(
                 f"{self.name}: snapshot {entry.snapshot_id} expired while its statistics were committed"
             )
@@ -103,32 +103,30 @@ class IcebergRestTable(IcebergTable):
         """The entries whose snapshots are gone; none where the client has the server leave snapshots out."""
         return super().dead_entries(state) if has_all_snapshots(self._catalog) else ()
 
-    def remove_entries(self, base: TableState, entries: Sequence[StoredEntry]) -> None:  # noqa: ARG002 - the server's is
+    def remove_entries(self, base: TableState, entries: Sequence[StoredEntry]) -> None:
         """Have the server remove the entries; a snapshot that is gone never comes back, so any base will do."""
-        post_statistics(self._catalog, self._table, [removal_update(entry) for entry in entries], None)
+        removals = [removal_update(entry) for entry in entries]
+        commit_updates(self._catalog, self.name, removals, _same_table(base), self._token)
 
-    def _remove(self, entry: StatisticsEntry) -> None:
+    def _take_back(self, base: TableState, entry: StatisticsEntry) -> None:
         # Expiry removes the entries of the snapshots it removes, and has been here: this one would stay until a clean.
         stored = [StoredEntry(entry.snapshot_id, entry.statistics_path, of_partitions=False)]
         if entry.partitions is not None:
             stored.append(StoredEntry(entry.snapshot_id, entry.partitions.statistics_path, of_partitions=True))
         try:
-            post_statistics(self._catalog, self._table, [removal_update(each) for each in stored], None)
+            self.remove_entries(base, stored)
         except PuffinError as exc:
             raise CommitUnknownError(
                 f"{self.name}: snapshot {entry.snapshot_id} expired while its statistics were committed, "
                 f"and their entry cannot be removed: {exc}"
             ) from exc
 
-    def _state(self) -> TableState:
-        table = self._table
-        return parse_state(table.metadata.model_dump(mode="json", by_alias=True), table.metadata_location)
-
-    def _load_table(self) -> None:
+    def _load_table(self) -> LoadedTable:
         # The credentials are as fresh as the metadata, and what they open serves every file until the next load.
-        self._table = load_catalog_table(self._catalog, self.name)
-        self.io_properties = io_properties(self._table.io.properties)
+        loaded = load_table(self._catalog, self.name)
+        self.io_properties, self._token = loaded.io_properties, loaded.token
         self._filesystem_for = filesystem_for(self.io_properties)
+        return loaded
 
     def _state_before(self, answer: Mapping[str, Any], base: TableState) -> TableState:
         log = answer.get("metadata-log") or ()
@@ -141,3 +139,7 @@ class IcebergRestTable(IcebergTable):
             # A job whose columns are gone sees that when it reads back, if it has not done so already.
             _log.warning("cannot see whether statistics of another job were replaced: %s", exc)
             return base
+
+
+def _same_table(base: TableState) -> list[dict[str, Any]]:
+    return [] if base.uuid is None else [{"type": "assert-table-uuid", "uuid": base.uuid}]

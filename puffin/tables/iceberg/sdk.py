@@ -13,20 +13,13 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from puffin.errors import (
     ColumnNotFound,
-    CommitUnknownError,
-    ConflictError,
-    CorruptMetadataError,
     MissingDependencyError,
-    PuffinError,
     SetupError,
     StorageError,
-    TableNotFound,
-    UnsupportedTableError,
     UsageError,
 )
 
@@ -34,13 +27,13 @@ if TYPE_CHECKING:
     import pyarrow.fs
     from pyiceberg.catalog import Catalog
     from pyiceberg.schema import Schema
-    from pyiceberg.table import Table
 
 try:
     import pyiceberg  # noqa: F401 - only to learn whether it is there
 except ImportError as exc:
     raise MissingDependencyError("pyiceberg", "iceberg") from exc
 
+_CATALOG_CLASSES = ("RestCatalog", "SqlCatalog", "GlueCatalog", "HiveCatalog")
 _IO_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "client.", "hf.", "py-io-impl")
 
 logging.getLogger("pyiceberg").addHandler(logging.NullHandler())
@@ -62,35 +55,10 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
 
 
 def catalog_kind(catalog: Catalog) -> str:
-    """``"sql"``, ``"rest"``, or the class's name for a catalog of any other kind."""
-    from pyiceberg.catalog.rest import RestCatalog
-
-    if isinstance(catalog, RestCatalog):
-        return "rest"
-    # By name: the SQL catalog's module needs sqlalchemy, which the others do not.
-    return "sql" if "SqlCatalog" in {c.__name__ for c in type(catalog).__mro__} else type(catalog).__name__
-
-
-def load_catalog_table(catalog: Catalog, identifier: str) -> Table:
-    """
-    The table as the catalog has it now.
-
-    Raises:
-        TableNotFound: The catalog has no such table.
-        CorruptMetadataError: pyiceberg does not understand its metadata.
-        StorageError: The catalog does not answer.
-    """
-    from pydantic import ValidationError
-    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
-
-    try:
-        return catalog.load_table(identifier)
-    except (NoSuchTableError, NoSuchNamespaceError) as exc:
-        raise TableNotFound(f"{identifier}: no such table in catalog {catalog.name!r}") from exc
-    except ValidationError as exc:
-        raise CorruptMetadataError(f"{identifier}: pyiceberg cannot read its metadata: {one_line(exc)}") from exc
-    except Exception as exc:
-        raise StorageError(f"{identifier}: catalog {catalog.name!r} failed: {one_line(exc)}") from exc
+    """The name of the class of pyiceberg's that the catalog is of, or is derived from; else of its own class."""
+    # By name: to import a class takes a library that catalogs of another kind do without.
+    names = [c.__name__ for c in type(catalog).__mro__]
+    return next((name for name in names if name in _CATALOG_CLASSES), names[0])
 
 
 def list_namespaces(catalog: Catalog) -> list[str]:
@@ -123,41 +91,6 @@ def list_tables(catalog: Catalog, namespace: str) -> list[str]:
 def has_all_snapshots(catalog: Catalog) -> bool:
     """Whether tables of a REST catalog come with every snapshot they have, or with those of branches and tags alone."""
     return str(catalog.properties.get("snapshot-loading-mode", "all")).lower() == "all"
-
-
-def post_statistics(catalog: Catalog, table: Table, updates: list[dict[str, Any]], schema_id: int | None) -> Any:
-    """
-    Send statistics updates to a REST catalog, asserting the table's uuid and its current schema.
-
-    Args:
-        updates: ``set-statistics`` and ``remove-statistics`` in the JSON form of the REST protocol.
-
-    Returns:
-        The metadata document of the catalog's answer.
-
-    Raises:
-        ConflictError: The catalog refused: something it was told to assert no longer holds.
-        TableNotFound: The catalog has no such table any more.
-        UnsupportedTableError: The catalog takes no commits.
-        StorageError: The catalog refused for another reason; nothing was changed.
-        CommitUnknownError: No clear answer came.
-    """
-    from pydantic import TypeAdapter
-    from pyiceberg.table.update import AssertCurrentSchemaId, AssertTableUUID, TableUpdate
-
-    requirements: list[Any] = [AssertTableUUID(uuid=table.metadata.table_uuid)]
-    if schema_id is not None:
-        requirements.append(AssertCurrentSchemaId.model_validate({"current-schema-id": schema_id}))
-    parsed = TypeAdapter(tuple[TableUpdate, ...]).validate_python(updates)
-    where = ".".join(table.name())
-    try:
-        response = catalog.commit_table(table, tuple(requirements), parsed)
-    except NotImplementedError as exc:  # not among the endpoints of the catalog, or answered with 501
-        raise UnsupportedTableError(f"{where}: the catalog takes no commits: {one_line(exc)}") from exc
-    except Exception as exc:
-        error, what = _refusal(_http_status(exc))
-        raise error(f"{where}: {what}: {one_line(exc)}") from exc
-    return response.metadata.model_dump(mode="json", by_alias=True)
 
 
 def io_properties(properties: Mapping[str, str]) -> dict[str, str]:
@@ -254,23 +187,8 @@ def _optional(field: Mapping[str, Any]) -> dict[str, Any]:
     return {**field, "required": False, "type": type_}
 
 
-def _http_status(exc: BaseException) -> int | None:
-    # pyiceberg has one class for several codes; the answer itself is kept as the cause.
-    return getattr(getattr(exc.__cause__, "response", None), "status_code", None)
-
-
-def _refusal(status: int | None) -> tuple[type[PuffinError], str]:
-    """What the HTTP status of a failed commit means; only 4xx is a clear answer, as Iceberg's own client has it."""
-    if status == HTTPStatus.NOT_FOUND:
-        return TableNotFound, "the catalog has no such table any more"
-    if status == HTTPStatus.CONFLICT:
-        return ConflictError, "the catalog refused the commit"
-    if status is not None and status // 100 == HTTPStatus.BAD_REQUEST // 100:
-        return StorageError, "the catalog refused the commit"
-    return CommitUnknownError, "no clear answer to the commit"
-
-
 def one_line(exc: BaseException) -> str:
     """An error of another library as one line: its first non-empty line, its type where it says nothing."""
-    lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
+    said = getattr(exc, "message", None) or exc  # a field of Thrift's errors, which print as code
+    lines = [line.strip() for line in str(said).splitlines() if line.strip()]
     return lines[0] if lines else type(exc).__name__

@@ -1,40 +1,26 @@
 """
 Tables of pyiceberg's SQL catalogs (SQLite, PostgreSQL and others): the row of ``iceberg_tables`` is the table.
 
-A commit writes the next metadata file and moves the row from the one location to the other, on condition that
-the row still has the old one. pyiceberg's own commit is not used: it rebuilds the metadata from its models,
-which loses what they do not know, and it does not write format version 3.
+One statement moves the row from the one location to the other, on condition that it still has the old one.
 """
 
 from __future__ import annotations
 
-import functools
 import sqlite3
-import time
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from sqlalchemy import String, column, select, table, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from puffin.errors import CommitUnknownError, ConflictError, PuffinError, StorageError, TableNotFound
-from puffin.storage import Store, store_for
-from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
-from puffin.tables.iceberg.file import read_current_state, read_state
-from puffin.tables.iceberg.metadata import encode_document
-from puffin.tables.iceberg.patch import NextVersion, next_metadata_location, with_statistics, without_entries
-from puffin.tables.iceberg.sdk import filesystem_for, io_properties, one_line
-from puffin.tables.iceberg.table import IcebergTable
-from puffin.tables.leftovers import StoredEntry
-from puffin.tables.stores import delete_quietly
-from puffin.tables.table import CURRENT
+from puffin.tables.base import TableState
+from puffin.tables.iceberg.metastore import IcebergMetastoreTable
+from puffin.tables.iceberg.sdk import one_line
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog
     from sqlalchemy import Connection
 
-_CODEC = "write.metadata.compression-codec"
-_GZIP_NAME = ".gz"
 # SQLSTATEs of a transaction that the database gave up for another's sake: serialization failure, deadlock, lock held.
 _LOST_RACES = ("40001", "40P01", "55P03")
 _TABLES = table(
@@ -47,80 +33,18 @@ _TABLES = table(
 )
 
 
-class IcebergSqlTable(IcebergTable):
-    """
-    An Iceberg table of a SQL catalog.
-
-    Attributes:
-        name: ``namespace.table``.
-        io_properties: The catalog's properties that open files.
-    """
+class IcebergSqlTable(IcebergMetastoreTable):
+    """An Iceberg table of a SQL catalog."""
 
     def __init__(self, catalog: SqlCatalog, identifier: str) -> None:
-        super().__init__(identifier, io_properties(catalog.properties))
+        super().__init__(identifier, catalog.properties)
         self._catalog = catalog
-        namespace, _, self._table = identifier.rpartition(".")
+        namespace, _, table_name = identifier.rpartition(".")
         self._row = (
             (_TABLES.c.catalog_name == catalog.name)
             & (_TABLES.c.table_namespace == namespace)
-            & (_TABLES.c.table_name == self._table)
+            & (_TABLES.c.table_name == table_name)
         )
-        self._filesystem_for = filesystem_for(self.io_properties)
-
-    def load(self, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002 - the document has them all
-        """
-        The table as it is now.
-
-        Raises:
-            TableNotFound: The catalog has no such table.
-            StorageError: The database or the file system does not answer.
-            CorruptMetadataError, UnsupportedTableError: It is not metadata that this version understands.
-        """
-        return read_current_state(self._location, lambda location: read_state(location, self.store(location)))
-
-    def refresh(self, state: TableState, selector: SnapshotSelector = CURRENT) -> TableState:
-        """The table as it is now: ``state``, if the catalog's row still says so; errors as for `load`."""
-        return state if self._location() == state.metadata_location else self.load(selector)
-
-    def store(self, uri: str) -> Store:
-        """The store that holds one of the table's files, with the catalog's credentials."""
-        return store_for(uri, self._filesystem_for)
-
-    def check_committable(self, state: TableState) -> None:
-        """Any table of a SQL catalog can be committed to, whatever its format version."""
-
-    def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:
-        """
-        Write the version after ``base`` and move the row to it; returns ``base``, since no other can come between.
-
-        Raises:
-            ConflictError: The row has another location by now, or another transaction has it locked.
-            CommitUnknownError: The database failed while committing.
-        """
-        self._follow(base, functools.partial(with_statistics, entry=entry))
-        return base
-
-    def remove_entries(self, base: TableState, entries: Sequence[StoredEntry]) -> None:
-        """Write the version after ``base`` without these entries and move the row to it; errors as for `commit`."""
-        self._follow(base, functools.partial(without_entries, entries=entries))
-
-    def _follow(self, base: TableState, change: Callable[..., NextVersion]) -> None:
-        codec = base.properties.get(_CODEC)
-        compress = _GZIP_NAME in base.metadata_location if codec is None else codec.lower() == "gzip"
-        location = next_metadata_location(base, compress=compress)
-        following = change(base, now_ms=time.time_ns() // 1_000_000)
-        store = self.store(location)
-        with store.create(location) as sink:
-            sink.write(encode_document(following.document, compress=compress))
-        try:
-            self._move_row(base.metadata_location, location)
-        except CommitUnknownError:
-            raise
-        except PuffinError:
-            delete_quietly(location, self.store)
-            raise
-        for superseded in following.superseded:
-            delete_quietly(superseded, self.store)
 
     def _location(self) -> str:
         try:
@@ -132,7 +56,8 @@ class IcebergSqlTable(IcebergTable):
             raise TableNotFound(f"{self.name}: no such table in catalog {self._catalog.name!r}")
         return str(location)
 
-    def _move_row(self, base_location: str, location: str) -> None:
+    def _replace(self, base: TableState, location: str) -> None:
+        base_location = base.metadata_location
         statement = (
             update(_TABLES)
             .where(self._row & (_TABLES.c.metadata_location == base_location))

@@ -1,0 +1,139 @@
+"""
+Every catalog with every format version: a table is analyzed, looked up, written to by another engine, analyzed again.
+
+pyiceberg makes tables and appends to them where it can. It cannot write format version 3, which is asserted; such
+tables are Spark's. Where Spark has no way to the catalog either (no driver, no AWS), the table gets there by its
+metadata file: registered, and after an append that Spark made through the REST catalog, registered anew.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import puffin
+import stats_jobs
+from puffin.tables.load import load_table
+
+SERVERS = ("sqlite", "postgres", "rest", "glue", "hive")
+SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string())])
+FIRST = pa.table({"a": [1, 2, 3, 4], "b": ["x", "y", "x", "y"]}, schema=SCHEMA)
+SECOND = pa.table({"a": [4, 5], "b": ["y", "z"]}, schema=SCHEMA)
+
+
+def check_statistics_go_on(name, append, **catalog) -> None:
+    """Analyze, look up, append, look up, analyze what was appended, look up."""
+
+    def counts() -> list[tuple[int | None, str]]:
+        return [(column.ndv, column.source) for column in puffin.ndv(name, ["a", "b"], **catalog).columns]
+
+    first = stats_jobs.analyze(name, stats_jobs.Options(), **catalog)
+    assert (first.committed, first.mode, first.rows_read) == (True, "full", 4)
+    assert counts() == [(4, "snapshot"), (2, "snapshot")]
+    append()
+    assert counts() == [(4, "ancestor"), (2, "ancestor")]
+    second = stats_jobs.analyze(name, stats_jobs.Options(), **catalog)
+    assert (second.committed, second.mode, second.rows_read) == (True, "incremental", 2)
+    assert counts() == [(5, "snapshot"), (3, "snapshot")]
+    state = load_table(name, **catalog).load()
+    assert set(state.statistics) == {snapshot for _, snapshot in state.history}
+
+
+def make_in_spark(spark, name: str, version: int) -> None:
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {name.rpartition('.')[0]}")
+    spark.sql(f"CREATE TABLE {name} (a bigint, b string) USING iceberg TBLPROPERTIES ('format-version' = '{version}')")
+    append_in_spark(spark, name, FIRST)
+
+
+def append_in_spark(spark, name: str, rows: pa.Table) -> None:
+    values = ", ".join(f"({row['a']}, '{row['b']}')" for row in rows.to_pylist())
+    spark.sql(f"INSERT INTO {name} VALUES {values}")
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_table_of_the_file_system(spark, warehouse, version):
+    make_in_spark(spark, f"hadoop.cells.v{version}", version)
+    location = str(warehouse / "cells" / f"v{version}")
+    check_statistics_go_on(location, lambda: append_in_spark(spark, f"hadoop.cells.v{version}", SECOND))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("server", SERVERS, indirect=True)
+def test_a_table_that_pyiceberg_writes_too(server, version):
+    catalog, name = server.open(), f"cells.v{version}"
+    catalog.create_namespace_if_not_exists("cells")
+    catalog.create_table(name, SCHEMA, properties={"format-version": str(version)}).append(FIRST)
+    assert catalog.load_table(name).metadata.format_version == version
+    check_statistics_go_on(
+        name,
+        lambda: catalog.load_table(name).append(SECOND),
+        catalog=server.name,
+        catalog_properties=server.properties,
+    )
+    assert len(catalog.load_table(name).metadata.statistics) == 2
+    assert sorted(catalog.load_table(name).scan().to_arrow()["a"].to_pylist()) == [1, 2, 3, 4, 4, 5]
+
+
+@pytest.mark.parametrize("server", ["rest", "hive"], indirect=True)
+def test_a_version_3_table_of_a_catalog_that_spark_opens(spark_rest, hive, server):
+    spark_rest.conf.set("spark.sql.catalog.hive", "org.apache.iceberg.spark.SparkCatalog")
+    spark_rest.conf.set("spark.sql.catalog.hive.cache-enabled", "false")
+    for key, value in hive.properties.items():
+        spark_rest.conf.set(f"spark.sql.catalog.hive.{key}", value)
+    make_in_spark(spark_rest, f"{server.name}.cells.v3", 3)
+    check_pyiceberg_refuses(server, "cells.v3")
+    check_statistics_go_on(
+        "cells.v3",
+        lambda: append_in_spark(spark_rest, f"{server.name}.cells.v3", SECOND),
+        catalog=server.name,
+        catalog_properties=server.properties,
+    )
+
+
+@pytest.mark.parametrize("server", ["sqlite", "postgres", "glue"], indirect=True)
+def test_a_version_3_table_of_a_catalog_that_spark_does_not_open(spark_rest, rest, warehouse, server):
+    catalog, by_way = server.open(), f"by_way.{server.name}"
+    make_in_spark(spark_rest, f"hadoop.cells.v3_{server.name}", 3)
+    catalog.create_namespace_if_not_exists("cells")
+    made = load_table(str(warehouse / "cells" / f"v3_{server.name}")).load().metadata_location
+    catalog.register_table("cells.v3", Path(made).as_uri())
+    check_pyiceberg_refuses(server, "cells.v3")
+
+    def append() -> None:
+        rest.open().create_namespace_if_not_exists("by_way")
+        rest.open().register_table(by_way, catalog.load_table("cells.v3").metadata_location)
+        append_in_spark(spark_rest, f"rest.{by_way}", SECOND)
+        appended = rest.open().load_table(by_way).metadata_location
+        catalog.drop_table("cells.v3")
+        catalog.register_table("cells.v3", appended)
+
+    check_statistics_go_on("cells.v3", append, catalog=server.name, catalog_properties=server.properties)
+
+
+def check_pyiceberg_refuses(server, name: str) -> None:
+    """What pyiceberg says of format version 3: rows it cannot write, and metadata only where the server writes it."""
+    catalog = server.open()
+    with pytest.raises(ValueError, match="Cannot write manifest for table version: 3"):
+        catalog.load_table(name).append(SECOND)
+    if server.name != "rest":
+        with pytest.raises(NotImplementedError, match="Writing V3 is not yet supported"):
+            catalog.create_table(f"{name}_of_pyiceberg", SCHEMA, properties={"format-version": "3"})
+        with pytest.raises(NotImplementedError, match="Writing V3 is not yet supported"):
+            catalog.load_table(name).transaction().set_properties({"a": "b"}).commit_transaction()
+
+
+@pytest.mark.parametrize("server", ["postgres", "glue", "hive"], indirect=True)
+def test_four_processes_commit_at_the_same_moment(server, race, patient):
+    """All of them succeed, and nobody's columns are lost."""
+    catalog = server.open("races")
+    catalog.create_namespace_if_not_exists("races")
+    columns = tuple("abcd")
+    rows = pa.table({column: pa.array([1], pa.int64()) for column in columns})
+    catalog.create_table("races.t", rows.schema, properties=patient).append(rows)
+    race("races.t", dict(server.properties), columns)
+    state = load_table("races.t", catalog="races", catalog_properties=server.properties).load()
+    (entry,) = state.statistics.values()
+    assert [(blob.fields[0], blob.properties["ndv"]) for blob in entry.blobs] == [(i, str(i)) for i in range(1, 5)]
+    assert len(state.document["metadata-log"]) == 1 + len(columns)
