@@ -8,6 +8,7 @@ metadata.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,7 @@ from stats_jobs.partitions import PartitionPlans, partitions_kept, plan_partitio
 from stats_jobs.report import PartitionReport, Report
 from stats_jobs.run import Runner
 from stats_jobs.session import Progress, SparkStarter
+from stats_jobs.spark_table import SparkTable
 from stats_jobs.stored import StoredSketches
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def analyze(
         table: A table at hand, or its name as for `puffin.load_table`, which takes the catalog too.
         options: By default all of those that `Options` has.
         spark: A session to use, which is left running, or a starter that several tables share; by default a session
-            on every core of this machine, for this call, if there is enough to read.
+            on every core of this machine, for this call, if there is enough to read; for a `SparkTable`, its own.
         progress: Called with the number of finished batches and of all of them.
 
     Raises:
@@ -70,10 +72,14 @@ def analyze(
     """
     if isinstance(table, str):
         table = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
-    if isinstance(spark, SparkStarter):
-        return _analyze(table, options or Options(), spark, progress)
-    with SparkStarter(spark) as starter:
-        return _analyze(table, options or Options(), starter, progress)
+    session_seconds = 0.0
+    if isinstance(table, SparkTable):
+        session_seconds = table.start()
+        spark = table.spark if spark is None else spark
+    with contextlib.ExitStack() as cleanup:
+        starter = spark if isinstance(spark, SparkStarter) else cleanup.enter_context(SparkStarter(spark))
+        report = _analyze(table, options or Options(), starter, progress)
+    return dataclasses.replace(report, session_seconds=report.session_seconds + session_seconds)
 
 
 def _analyze(table: Table, options: Options, spark: SparkStarter, progress: Progress | None) -> Report:

@@ -151,6 +151,16 @@ class SparkStarter:
             raise UsageError("Spark session: expected it to be started, found it is not")
         return self._context
 
+    @property
+    def session(self) -> SparkSession:
+        """The caller's session, or one of the context that `start` started, with the catalogs of its configuration."""
+        if self._session is not None:
+            return self._session
+        from pyspark.sql import SparkSession
+
+        with self._starting:  # two threads would make two of them in Java
+            return SparkSession(self.context)
+
     @contextlib.contextmanager
     def job(self, tasks: int, progress: Progress | None) -> Iterator[None]:
         """
@@ -164,7 +174,7 @@ class SparkStarter:
         try:
             with self._grouped(context) as group, _reporting(context, group, tasks, progress):
                 yield
-        except _spark_errors() as exc:
+        except spark_errors() as exc:
             raise StorageError(f"the Spark job failed: {_said_last(str(exc))}") from exc
 
     def cancel(self) -> None:
@@ -175,7 +185,7 @@ class SparkStarter:
         """
         self._cancelled = True
         for group in tuple(self._groups):
-            with contextlib.suppress(*_spark_errors()):
+            with contextlib.suppress(*spark_errors()):
                 self.context.cancelJobGroup(group)
 
     def thread_setup(self, threads: int) -> Callable[[], None]:
@@ -212,7 +222,7 @@ class SparkStarter:
         finally:
             self._groups.remove(group)
             if own:
-                with contextlib.suppress(*_spark_errors()):  # what ended the block says more
+                with contextlib.suppress(*spark_errors()):  # what ended the block says more
                     context.setLocalProperty(_GROUP, None)  # type: ignore[arg-type]  # None removes it
 
     def _start(self) -> SparkContext:
@@ -232,7 +242,7 @@ class SparkStarter:
                 conf = self._settings(submitted)
                 gateway = launch_gateway(conf, popen_kwargs=options)  # type: ignore[no-untyped-call]
                 context = SparkContext(conf=conf, gateway=gateway)
-        except _spark_errors(OSError, ValueError) as exc:
+        except spark_errors(OSError, ValueError) as exc:
             raise SetupError(f"Spark did not start: {_reason(exc, log)}") from exc
         self._cleanup.callback(_stop, context)
         return context
@@ -269,6 +279,19 @@ class SparkStarter:
         return archive
 
 
+def spark_errors(*others: type[Exception]) -> tuple[type[Exception], ...]:
+    """What py4j and PySpark raise, and these others: for an except clause."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return Py4JError, PySparkException, ConnectionError, *others
+
+
+def thrown(exc: Exception) -> Any | None:
+    """What Java threw, if an error of py4j or PySpark says that; None where Java did not answer."""
+    return getattr(exc, "java_exception", None) or getattr(exc, "_origin", None)
+
+
 @contextlib.contextmanager
 def _reporting(context: SparkContext, group: str, tasks: int, progress: Progress | None) -> Iterator[None]:
     if progress is None:
@@ -278,7 +301,7 @@ def _reporting(context: SparkContext, group: str, tasks: int, progress: Progress
     tracker = context.statusTracker()
 
     def watch() -> None:
-        with contextlib.suppress(*_spark_errors()):  # the job itself tells what became of Spark
+        with contextlib.suppress(*spark_errors()):  # the job itself tells what became of Spark
             while not done.wait(0.5):
                 jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
                 running = (job for job in jobs if job and job.status == _RUNNING)
@@ -316,13 +339,6 @@ def _check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     if not (home and Path(home, "bin", "java").exists()) and shutil.which("java") is None:
         raise SetupError("Spark needs Java 17 or newer: install it (Debian: openjdk-17-jre-headless) or set JAVA_HOME")
-
-
-def _spark_errors(*others: type[Exception]) -> tuple[type[Exception], ...]:
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    return Py4JError, PySparkException, ConnectionError, *others
 
 
 def _nothing() -> None:

@@ -91,6 +91,7 @@ def spark(
         formats, delta_settings = jars("iceberg-runtime-3.5"), {}
     else:
         formats, delta_settings = [*jars("iceberg-runtime"), *jars("delta")], DELTA_SETTINGS
+    drivers = [jar for jar in jars("rest-server") if jar.name.startswith("sqlite-jdbc")]  # for JDBC catalogs
     scratch = tmp_path_factory.mktemp("spark")
     settings = {
         "spark.ui.enabled": "false",
@@ -101,7 +102,7 @@ def spark(
         # Tests end before what the second compiler makes of their code pays.
         "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -Duser.timezone=UTC -Dderby.system.home={scratch}",
         "spark.local.dir": str(scratch),
-        "spark.jars": ",".join(map(str, formats)),
+        "spark.jars": ",".join(map(str, [*formats, *drivers])),
         "spark.jars.ivy": str(scratch / "ivy"),
         "spark.sql.warehouse.dir": str(scratch / "spark-warehouse"),
         "spark.sql.session.timeZone": "UTC",

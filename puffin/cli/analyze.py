@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from puffin.tables.base import SnapshotSelector
+    from puffin.tables.table import Table
     from stats_jobs import Report
     from stats_jobs.report import PartitionReport
 
@@ -33,6 +34,13 @@ if TYPE_CHECKING:
 @click.command(name="analyze")
 @click.argument("tables", nargs=-1, metavar="TABLE...")
 @of_catalog
+@click.option(
+    "--spark-table",
+    "spark_tables",
+    multiple=True,
+    metavar="CATALOG.NS.TABLE",
+    help="An Iceberg table of a catalog that Spark is configured with, by --conf or spark-submit; may be repeated.",
+)
 @click.option("--namespace", metavar="NS", help="Every table of this namespace of the catalog.")
 @click.option(
     "--include",
@@ -86,6 +94,7 @@ def command(
     tables: tuple[str, ...],
     catalog: str | None,
     catalog_properties: dict[str, str],
+    spark_tables: tuple[str, ...],
     namespace: str | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
@@ -107,15 +116,17 @@ def command(
     """
     Compute theta sketches and NDV of a table's columns, write a statistics file, commit it.
 
-    TABLE is the path or URI of a table directory; with --catalog, namespace.table. Several tables share one Spark
-    session, and one that fails does not stop the others.
+    TABLE is the path or URI of a table directory; with --catalog, namespace.table. Several tables, of --spark-table
+    too, share one Spark session, and one that fails does not stop the others.
     """
-    from stats_jobs import Options, SparkStarter, analyze
+    from stats_jobs import Options, SparkStarter, SparkTable, analyze
     from stats_jobs.many import analyze_many
     from stats_jobs.options import DRIVER_BYTES
 
+    if not (tables or spark_tables or namespace is not None):
+        raise click.UsageError("expected TABLE..., --spark-table or --namespace")
     found = _names(tables, namespace, catalog, catalog_properties)
-    names = [name for name in found if _is_wanted(name, catalog, include, exclude)]
+    names = [name for name in found if _is_wanted(_last_of(name, dotted=catalog is not None), include, exclude)]
     options = Options(
         columns=columns,
         selector=selector,
@@ -131,15 +142,21 @@ def command(
     settings = ctx.find_root().obj
     table_in: dict[str, Any] = {"catalog": catalog, "catalog_properties": catalog_properties}
     with SparkStarter(master=master, conf=conf, verbose=bool(settings.get("verbose"))) as spark:
-        if len(tables) == 1 and not (include or exclude or only_stale):
-            with _screen() as screen, screen.bar(tables[0]) as progress:
-                report = analyze(tables[0], options, spark, progress, **table_in)
-            print_json(report.to_json()) if json_output else click.echo(_text(tables[0], report))
+        of_spark = [SparkTable(name, spark) for name in dict.fromkeys(spark_tables)]
+        wanted: list[str | Table] = [
+            *names,
+            *(t for t in of_spark if _is_wanted(_last_of(t.name, dotted=True), include, exclude)),
+        ]
+        if len(tables) + len(spark_tables) == 1 and namespace is None and not (include or exclude or only_stale):
+            (name,) = (*tables, *spark_tables)
+            with _screen() as screen, screen.bar(name) as progress:
+                report = analyze(wanted[0], options, spark, progress, **table_in)
+            print_json(report.to_json()) if json_output else click.echo(_text(name, report))
             return
         started = time.monotonic()
         answers = {}
         with _screen() as screen:
-            outcomes = analyze_many(names, options, spark, only_stale=only_stale, watch=screen.bar, **table_in)
+            outcomes = analyze_many(wanted, options, spark, only_stale=only_stale, watch=screen.bar, **table_in)
             with contextlib.closing(outcomes):
                 for name, answer in outcomes:
                     answers[name] = answer
@@ -150,17 +167,17 @@ def command(
         if json_output:
             print_json({"tables": [_document(name, answer) for name, answer in answers.items()]})
         else:
-            click.echo(_summary(answers, asked=len(names), seconds=time.monotonic() - started))
+            click.echo(_summary(answers, asked=len(wanted), seconds=time.monotonic() - started))
     failed = sum(isinstance(answer, PuffinError) for answer in answers.values())
     if failed:
-        click.echo(f"puffin: {failed} of {len(names)} tables failed", err=True)
+        click.echo(f"puffin: {failed} of {len(wanted)} tables failed", err=True)
         ctx.exit(1)
 
 
 def _names(
     tables: tuple[str, ...], namespace: str | None, catalog: str | None, catalog_properties: dict[str, str]
 ) -> Iterable[str]:
-    if bool(tables) == (namespace is not None):
+    if tables and namespace is not None:
         raise click.UsageError("expected either TABLE... or --namespace")
     if namespace is None:
         return dict.fromkeys(tables)  # a table named twice is meant once
@@ -171,8 +188,11 @@ def _names(
     return namespace_tables(namespace, catalog=catalog, catalog_properties=catalog_properties)
 
 
-def _is_wanted(table: str, catalog: str | None, include: tuple[str, ...], exclude: tuple[str, ...]) -> bool:
-    name = table.rpartition(".")[2] if catalog is not None else table.rstrip("/").rpartition("/")[2]
+def _last_of(table: str, *, dotted: bool) -> str:
+    return table.rpartition(".")[2].strip("`") if dotted else table.rstrip("/").rpartition("/")[2]
+
+
+def _is_wanted(name: str, include: tuple[str, ...], exclude: tuple[str, ...]) -> bool:
     included = not include or any(fnmatchcase(name, pattern) for pattern in include)
     return included and not any(fnmatchcase(name, pattern) for pattern in exclude)
 

@@ -8,27 +8,22 @@ names as the one before, and handed back for the caller to merge and commit agai
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from puffin.errors import CommitUnknownError, PuffinError, SnapshotNotFound
 from puffin.storage import Store, store_for
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
-from puffin.tables.iceberg.file import read_state
 from puffin.tables.iceberg.metadata import parse_state
-from puffin.tables.iceberg.patch import partition_statistics_update, removal_update
+from puffin.tables.iceberg.patch import removal_update
 from puffin.tables.iceberg.rest_protocol import LoadedTable, commit_updates, load_table
 from puffin.tables.iceberg.sdk import filesystem_for, has_all_snapshots
 from puffin.tables.iceberg.table import IcebergTable
+from puffin.tables.iceberg.updates import applied_to, set_updates
 from puffin.tables.leftovers import StoredEntry
-from puffin.tables.statistics_json import entry_to_json
 from puffin.tables.table import CURRENT
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog
-
-_log = logging.getLogger(__name__)
 
 
 class IcebergRestTable(IcebergTable):
@@ -88,16 +83,15 @@ class IcebergRestTable(IcebergTable):
         asserted = _same_table(base)
         if (schema_id := base.document.get("current-schema-id")) is not None:
             asserted.append({"type": "assert-current-schema-id", "current-schema-id": schema_id})
-        updates = [{"action": "set-statistics", "snapshot-id": entry.snapshot_id, "statistics": entry_to_json(entry)}]
-        if entry.partitions is not None:
-            updates.append(partition_statistics_update(entry.partitions))
-        answer = commit_updates(self._catalog, self.name, updates, asserted, self._token)
-        if entry.snapshot_id not in {s["snapshot-id"] for s in answer.get("snapshots") or ()}:
-            self._take_back(base, entry)
-            raise SnapshotNotFound(
-                f"{self.name}: snapshot {entry.snapshot_id} expired while its statistics were committed"
-            )
-        return self._state_before(answer, base)
+        answer = commit_updates(self._catalog, self.name, set_updates(entry), asserted, self._token)
+        return applied_to(
+            answer,
+            base,
+            entry,
+            name=self.name,
+            store_for=self.store,
+            post=lambda updates: commit_updates(self._catalog, self.name, updates, _same_table(base), self._token),
+        )
 
     def dead_entries(self, state: TableState) -> tuple[StoredEntry, ...]:
         """The entries whose snapshots are gone; none where the client has the server leave snapshots out."""
@@ -108,37 +102,12 @@ class IcebergRestTable(IcebergTable):
         removals = [removal_update(entry) for entry in entries]
         commit_updates(self._catalog, self.name, removals, _same_table(base), self._token)
 
-    def _take_back(self, base: TableState, entry: StatisticsEntry) -> None:
-        # Expiry removes the entries of the snapshots it removes, and has been here: this one would stay until a clean.
-        stored = [StoredEntry(entry.snapshot_id, entry.statistics_path, of_partitions=False)]
-        if entry.partitions is not None:
-            stored.append(StoredEntry(entry.snapshot_id, entry.partitions.statistics_path, of_partitions=True))
-        try:
-            self.remove_entries(base, stored)
-        except PuffinError as exc:
-            raise CommitUnknownError(
-                f"{self.name}: snapshot {entry.snapshot_id} expired while its statistics were committed, "
-                f"and their entry cannot be removed: {exc}"
-            ) from exc
-
     def _load_table(self) -> LoadedTable:
         # The credentials are as fresh as the metadata, and what they open serves every file until the next load.
         loaded = load_table(self._catalog, self.name)
         self.io_properties, self._token = loaded.io_properties, loaded.token
         self._filesystem_for = filesystem_for(self.io_properties)
         return loaded
-
-    def _state_before(self, answer: Mapping[str, Any], base: TableState) -> TableState:
-        log = answer.get("metadata-log") or ()
-        before = log[-1]["metadata-file"] if log else base.metadata_location
-        if before == base.metadata_location:
-            return base
-        try:
-            return read_state(before, self.store(before))
-        except PuffinError as exc:
-            # A job whose columns are gone sees that when it reads back, if it has not done so already.
-            _log.warning("cannot see whether statistics of another job were replaced: %s", exc)
-            return base
 
 
 def _same_table(base: TableState) -> list[dict[str, Any]]:

@@ -1,0 +1,202 @@
+"""
+Iceberg's Java library, as Spark has it on its classpath: what is asked of it, over py4j, and what its errors mean.
+
+Metadata travels as its JSON, and what is set travels back as the updates of the REST protocol, so that no value is
+built in Java field by field.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from puffin.errors import (
+    CommitUnknownError,
+    ConflictError,
+    PuffinError,
+    SetupError,
+    StorageError,
+    TableNotFound,
+    UnsupportedTableError,
+    UsageError,
+)
+from puffin.storage.uri import split
+from puffin.tables.base import TableState
+from puffin.tables.iceberg.metadata import decode_document, parse_state
+from puffin.tables.iceberg.updates import Updates
+from stats_jobs.session import spark_errors, thrown
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Of a catalog's properties, those that open files of a scheme; Iceberg's library and pyiceberg have the same names.
+_S3, _ADLS = ("s3.", "client."), ("adls.",)
+_PROPERTIES = {"s3": _S3, "s3a": _S3, "s3n": _S3, "gs": ("gcs.",), "abfs": _ADLS, "abfss": _ADLS}
+# What Hadoop's S3 file system is configured with, under those names.
+_HADOOP_PROPERTIES = {
+    "fs.s3a.access.key": "s3.access-key-id",
+    "fs.s3a.secret.key": "s3.secret-access-key",
+    "fs.s3a.session.token": "s3.session-token",
+    "fs.s3a.endpoint": "s3.endpoint",
+    "fs.s3a.endpoint.region": "s3.region",
+}
+_ICEBERG = "org.apache.iceberg"
+_ERRORS = f"{_ICEBERG}.exceptions"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JavaMetadata:
+    """
+    Metadata as table operations of Iceberg have it.
+
+    Attributes:
+        operations: What commits it, an object of Java as it is itself.
+        location: Of its metadata file; of the table, where the catalog keeps none.
+        is_of_rest: Whether it is a REST catalog's, whose commits of statistics are not compared with anything.
+    """
+
+    java: JavaIceberg
+    operations: Any
+    metadata: Any
+    location: str
+    is_of_rest: bool
+
+    @classmethod
+    def of(cls, java: JavaIceberg, operations: Any) -> JavaMetadata:
+        """What table operations have now; StorageError if they cannot tell."""
+        try:
+            metadata = operations.current()
+            location = metadata.metadataFileLocation() or metadata.location()
+            is_of_rest = java.is_a(operations, f"{_ICEBERG}.rest.RESTTableOperations")
+            return cls(java, operations, metadata, location, is_of_rest)
+        except spark_errors() as exc:
+            raise StorageError(f"Spark's catalog failed: {said(exc)}") from exc
+
+    def document(self) -> dict[str, Any]:
+        """The metadata in JSON, as Iceberg writes it; StorageError if it cannot."""
+        try:
+            text: str = self.java.iceberg.TableMetadataParser.toJson(self.metadata)
+        except spark_errors() as exc:
+            raise StorageError(f"{self.location}: Spark's Iceberg cannot write it as JSON: {said(exc)}") from exc
+        return decode_document(text.encode(errors="surrogatepass"), self.location)
+
+    def updated(self, updates: Updates) -> Any:
+        """The metadata with these updates, which can be committed; StorageError if Iceberg does not take them."""
+        iceberg = self.java.iceberg
+        try:
+            builder = iceberg.TableMetadata.buildFrom(self.metadata)
+            for update in updates:
+                iceberg.MetadataUpdateParser.fromJson(json.dumps(update)).applyTo(builder)
+            return builder.build()
+        except spark_errors() as exc:
+            raise StorageError(f"Spark's Iceberg refused the entry: {said(exc)}") from exc
+
+    def state(self) -> TableState:
+        """What statistics need of it; CorruptMetadataError, UnsupportedTableError as `parse_state`."""
+        return parse_state(self.document(), self.location)
+
+
+class JavaIceberg:
+    """Iceberg's Java library, as a session has it on its classpath; SetupError if it has none."""
+
+    def __init__(self, session: SparkSession) -> None:
+        jvm: Any = session._jvm
+        self._session: Any = session._jsparkSession
+        self._classes = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        self.iceberg = jvm.org.apache.iceberg
+        try:
+            self._classes.loadClass(f"{_ICEBERG}.spark.Spark3Util")
+        except spark_errors() as exc:
+            spark = ".".join(session.version.split(".")[:2])
+            scala = ".".join(jvm.scala.util.Properties.versionNumberString().split(".")[:2])
+            runtime = f"{_ICEBERG}:iceberg-spark-runtime-{spark}_{scala}:VERSION"
+            raise SetupError(
+                f"Spark has no Iceberg on its classpath: add --conf spark.jars.packages={runtime} "
+                f"(for spark-submit --packages {runtime})"
+            ) from exc
+
+    def is_a(self, thing: Any, class_name: str) -> bool:
+        """Whether an object of Java is of a class, or of one below it."""
+        return bool(self._classes.loadClass(class_name).isInstance(thing))
+
+    def load_table(self, name: str) -> Any:
+        """The table, past the catalog's cache; errors as `SparkTable.load` has them."""
+        util = self.iceberg.spark.Spark3Util
+        try:
+            named = util.catalogAndIdentifier(self._session, name)
+        except spark_errors() as exc:
+            raise UsageError(f"{name}: expected catalog.namespace.table: {said(exc)}") from exc
+        catalog = named.catalog()
+        if catalog.name() != (first := name.partition(".")[0].strip("`")):
+            self._check_catalog(first)
+        try:
+            catalog.invalidateTable(named.identifier())
+            table = util.loadIcebergTable(self._session, name)
+        except spark_errors() as exc:
+            if _is_a(exc, "AnalysisException"):  # no such table or namespace, or none of that form
+                raise TableNotFound(
+                    f"{name}: no such table in Spark's catalog {catalog.name()!r} "
+                    "(another is configured with --conf spark.sql.catalog.NAME=…)"
+                ) from exc
+            if _is_a(exc, "IllegalArgumentException"):
+                raise UnsupportedTableError(f"{name}: expected an Iceberg table: {said(exc)}") from exc
+            raise StorageError(f"{name}: Spark's catalog {catalog.name()!r} failed: {said(exc)}") from exc
+        if not self.is_a(table, f"{_ICEBERG}.BaseTable"):
+            raise UnsupportedTableError(f"{name}: expected a table with metadata of its own, found {table.toString()}")
+        return table
+
+    def _check_catalog(self, name: str) -> None:
+        """Spark takes a catalog that does not come up for none, and the name for a namespace of another."""
+        if self._session.conf().getOption(f"spark.sql.catalog.{name}").isDefined():
+            try:
+                self._session.sessionState().catalogManager().catalog(name)
+            except spark_errors() as exc:
+                raise SetupError(f"Spark's catalog {name!r} cannot be used: {said(exc)}") from exc
+
+    def file_properties(self, table: Any, location: str) -> dict[str, str]:
+        """What a table's files are opened with besides what the environment has: those at ``location``."""
+        uri = split(location)
+        prefixes = () if uri is None else _PROPERTIES.get(uri.scheme, ())
+        if not prefixes:
+            return {}
+        hadoop = self._session.sparkContext().hadoopConfiguration()
+        found = {ours: hadoop.get(theirs) for theirs, ours in _HADOOP_PROPERTIES.items()}
+        with contextlib.suppress(*spark_errors()):  # a FileIO need not tell
+            found |= dict(table.io().properties())
+        return {key: value for key, value in found.items() if value and key.startswith(prefixes)}
+
+    def refusal(self, exc: Exception) -> tuple[type[PuffinError], str]:
+        """What it means that a commit failed; it is clear where Iceberg itself would delete the commit's files."""
+        cause = thrown(exc)
+        if cause is None:
+            return CommitUnknownError, "Spark did not answer the commit"
+        clear: Mapping[str, tuple[type[PuffinError], str]] = {
+            f"{_ERRORS}.CommitStateUnknownException": (CommitUnknownError, "no clear answer to the commit"),
+            f"{_ERRORS}.CommitFailedException": (ConflictError, "another writer committed first"),
+            f"{_ERRORS}.NoSuchTableException": (TableNotFound, "the catalog has no such table any more"),
+            f"{_ERRORS}.CleanableFailure": (StorageError, "the catalog refused the commit"),
+            "java.lang.UnsupportedOperationException": (UnsupportedTableError, "the catalog takes no commits"),
+        }
+        for class_name, meaning in clear.items():
+            if self.is_a(cause, class_name):
+                return meaning
+        return CommitUnknownError, "no clear answer to the commit"
+
+
+def said(exc: Exception) -> str:
+    """What Java said, in one line."""
+    cause = thrown(exc)
+    text = str(exc) if cause is None else cause.getMessage() or cause.getClass().getName()
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(exc).__name__)
+
+
+def _is_a(exc: Exception, simple_name: str) -> bool:
+    """Whether Java threw an exception of a class of this name, or of one below it."""
+    cause = thrown(exc)
+    of = None if cause is None else cause.getClass()
+    while of is not None and of.getSimpleName() != simple_name:
+        of = of.getSuperclass()
+    return of is not None

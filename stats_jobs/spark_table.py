@@ -1,0 +1,163 @@
+"""
+Tables of Spark's own catalogs: what no other configuration reaches, the user's Spark does.
+
+Iceberg's Java library, which Spark has on its classpath, finds the table and swaps its metadata; all else is done as
+for every Iceberg table. Files never pass through Java: our own stores open them, with the credentials that the catalog
+or Hadoop's configuration names, else with those of the environment.
+
+A commit goes through the table operations that the state was loaded from, and they compare: whoever committed in
+between makes it fail. Only a REST catalog's do not, see `puffin.tables.iceberg.updates`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from puffin.errors import (
+    CommitUnknownError,
+    ConflictError,
+    PuffinError,
+    StorageError,
+    UnsupportedError,
+    UnsupportedTableError,
+)
+from puffin.storage import Store
+from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.iceberg.patch import removal_update
+from puffin.tables.iceberg.table import IcebergTable
+from puffin.tables.iceberg.updates import Updates, applied_to, set_updates
+from puffin.tables.leftovers import StoredEntry
+from puffin.tables.stores import stores
+from puffin.tables.table import CURRENT
+from stats_jobs.session import SparkStarter, spark_errors
+from stats_jobs.spark_iceberg import JavaIceberg, JavaMetadata, said
+
+
+class SparkTable(IcebergTable):
+    """
+    An Iceberg table of a catalog that Spark is configured with.
+
+    Nothing is asked of Spark before the table is first loaded, or `start` is called.
+
+    Attributes:
+        name: As Spark SQL names it, ``catalog.namespace.table``; names with other characters in backquotes.
+        spark: What starts the session whose catalog it is.
+        io_properties: What opens the files, of the catalog's properties or of Hadoop's; empty if the environment does.
+    """
+
+    def __init__(self, name: str, spark: SparkStarter) -> None:
+        super().__init__(name, {})
+        self.spark = spark
+        self._store_for = stores(self.io_properties)
+        self._untold_seconds = 0.0
+        self._loaded: JavaMetadata | None = None
+
+    def start(self) -> float:
+        """
+        Start the session if need be; errors as `SparkStarter.start`.
+
+        Returns:
+            The seconds that this table has spent on that since it was last asked; 0 if others did.
+        """
+        self._start()
+        told, self._untold_seconds = self._untold_seconds, 0.0
+        return told
+
+    def load(self, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002 - the document has them all
+        """
+        The table as it is now, whatever the catalog's cache has.
+
+        Raises:
+            SetupError: Spark cannot be started, has no Iceberg runtime, or its catalog cannot be used.
+            UsageError: The name is not one that Spark SQL understands.
+            TableNotFound: The catalog has no such table.
+            UnsupportedTableError: It is no Iceberg table, or one whose files only Spark can open.
+            CorruptMetadataError, StorageError: It cannot be understood; the catalog does not answer.
+        """
+        return self._load().state()
+
+    def refresh(self, state: TableState, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002 - as above
+        """The table as it is now: ``state``, if the catalog names the same metadata; errors as for `load`."""
+        loaded = self._load()
+        return state if loaded.location == state.metadata_location else loaded.state()
+
+    def store(self, uri: str) -> Store:
+        """The store that holds one of the table's files; UnsupportedTableError if only Spark can open it."""
+        try:
+            return self._store_for(uri)
+        except UnsupportedError as exc:
+            raise UnsupportedTableError(
+                f"{self.name}: expected files that pyarrow or fsspec can open, as the executors do: {exc}"
+            ) from exc
+
+    def check_committable(self, state: TableState) -> None:
+        """What can be committed is up to the catalog, which is asked by committing."""
+
+    def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:
+        """
+        Have the catalog swap ``base`` for the same with the entry.
+
+        Returns:
+            ``base``; of a REST catalog perhaps a later state, which another writer committed in between.
+
+        Raises:
+            ConflictError: The catalog has other metadata by now.
+            CommitUnknownError: It is not clear whether it was done.
+            TableNotFound, UnsupportedTableError, StorageError: The catalog refused.
+            SnapshotNotFound: The snapshot of a table of a REST catalog expired in between.
+        """
+        loaded = self._loaded_as(base)
+        self._post(loaded, set_updates(entry))
+        if not loaded.is_of_rest:
+            return base
+        try:
+            answered = JavaMetadata.of(loaded.java, loaded.operations)
+            answer = answered.document()
+        except PuffinError as exc:
+            raise CommitUnknownError(f"{self.name}: the answer to the commit cannot be understood: {exc}") from exc
+        return applied_to(
+            answer,
+            base,
+            entry,
+            name=self.name,
+            store_for=self.store,
+            post=lambda updates: self._post(answered, updates),
+        )
+
+    def remove_entries(self, base: TableState, entries: Sequence[StoredEntry]) -> None:
+        """Have the catalog swap ``base`` for the same without these entries; errors as for `commit`."""
+        loaded = self._loaded_as(base)
+        self._post(loaded, [removal_update(entry) for entry in entries])
+
+    def _loaded_as(self, base: TableState) -> JavaMetadata:
+        loaded = self._loaded
+        if loaded is None or loaded.location != base.metadata_location:
+            raise ConflictError(f"{self.name}: expected the metadata loaded last, found {base.metadata_location}")
+        return loaded
+
+    def _start(self) -> None:
+        self._untold_seconds += self.spark.start()
+
+    def _load(self) -> JavaMetadata:
+        self._start()
+        java = JavaIceberg(self.spark.session)
+        table = java.load_table(self.name)
+        loaded = self._loaded = JavaMetadata.of(java, table.operations())
+        # The credentials are as fresh as the metadata, and open every file until the next load.
+        properties = java.file_properties(table, loaded.location)
+        if properties != self.io_properties:
+            self.io_properties, self._store_for = properties, stores(properties)
+        self.store(loaded.location)  # so that a scheme nobody knows is told before anything is planned
+        return loaded
+
+    def _post(self, loaded: JavaMetadata, updates: Updates) -> None:
+        """Commit these updates of the metadata loaded."""
+        try:
+            updated = loaded.updated(updates)
+        except StorageError as exc:
+            raise StorageError(f"{self.name}: {exc}") from exc
+        try:
+            loaded.operations.commit(loaded.metadata, updated)
+        except spark_errors() as exc:
+            error, what = loaded.java.refusal(exc)
+            raise error(f"{self.name}: {what}: {said(exc)}") from exc
