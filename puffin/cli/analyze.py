@@ -8,6 +8,7 @@ several is answered by a list, however many it picks, and fails if any of them d
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 import time
 import traceback
@@ -18,8 +19,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from puffin.cli.options import as_json, column_names, diagnostics, key_values, of_catalog, of_snapshot
+from puffin.cli.logs import JSON, about, failure
+from puffin.cli.options import (
+    as_json,
+    column_names,
+    diagnostics,
+    key_values,
+    log_format,
+    of_catalog,
+    of_snapshot,
+    print_failure,
+)
 from puffin.cli.render import columns_table, console, human_bytes, print_json
+from puffin.cli.summary import RunSummary
 from puffin.errors import PuffinError
 
 if TYPE_CHECKING:
@@ -29,6 +41,8 @@ if TYPE_CHECKING:
     from puffin.tables.table import Table
     from stats_jobs import Report
     from stats_jobs.report import PartitionReport
+
+_log = logging.getLogger(__name__)
 
 
 @click.command(name="analyze")
@@ -85,7 +99,9 @@ if TYPE_CHECKING:
 @click.option("--conf", multiple=True, callback=key_values, metavar="K=V", help="Spark configuration; may be repeated.")
 @click.option("--dry-run", is_flag=True, help="Compute only; write nothing.")
 @click.option("--no-commit", is_flag=True, help="Write the statistics file, leave the table's metadata as it is.")
+@click.option("--summary", metavar="FILE", help="Append a JSON line for each table to this local file.")
 @as_json
+@log_format
 @diagnostics
 @click.pass_context
 def command(
@@ -111,6 +127,7 @@ def command(
     conf: dict[str, str],
     dry_run: bool,
     no_commit: bool,
+    summary: str | None,
     json_output: bool,
 ) -> None:
     """
@@ -140,8 +157,10 @@ def command(
         driver_bytes=DRIVER_BYTES if driver_bytes is None else driver_bytes,
     )
     settings = ctx.find_root().obj
+    as_text = settings.get("log-format") != JSON  # else stderr is for programs: no bars, and nothing that Spark says
     table_in: dict[str, Any] = {"catalog": catalog, "catalog_properties": catalog_properties}
-    with SparkStarter(master=master, conf=conf, verbose=bool(settings.get("verbose"))) as spark:
+    run = RunSummary(summary)
+    with SparkStarter(master=master, conf=conf, verbose=as_text and bool(settings.get("verbose"))) as spark:
         of_spark = [SparkTable(name, spark) for name in dict.fromkeys(spark_tables)]
         wanted: list[str | Table] = [
             *names,
@@ -149,29 +168,34 @@ def command(
         ]
         if len(tables) + len(spark_tables) == 1 and namespace is None and not (include or exclude or only_stale):
             (name,) = (*tables, *spark_tables)
-            with _screen() as screen, screen.bar(name) as progress:
+            settings["table"] = name
+            with _told(run, name) as tell, _screen(bars=as_text) as screen, screen.watch(name) as progress:
                 report = analyze(wanted[0], options, spark, progress, **table_in)
+                tell(report)
             print_json(report.to_json()) if json_output else click.echo(_text(name, report))
+            run.check()
             return
         started = time.monotonic()
         answers = {}
-        with _screen() as screen:
-            outcomes = analyze_many(wanted, options, spark, only_stale=only_stale, watch=screen.bar, **table_in)
+        with _screen(bars=as_text) as screen:
+            outcomes = analyze_many(wanted, options, spark, only_stale=only_stale, watch=screen.watch, **table_in)
             with contextlib.closing(outcomes):
                 for name, answer in outcomes:
                     answers[name] = answer
+                    _tell(run, name, answer)
                     if not json_output:
                         screen.say(_text(name, answer))
                     if settings.get("debug") and isinstance(answer, PuffinError):
-                        traceback.print_exception(answer)
+                        _show_traceback(name, answer, as_text=as_text)
         if json_output:
             print_json({"tables": [_document(name, answer) for name, answer in answers.items()]})
         else:
             click.echo(_summary(answers, asked=len(wanted), seconds=time.monotonic() - started))
     failed = sum(isinstance(answer, PuffinError) for answer in answers.values())
     if failed:
-        click.echo(f"puffin: {failed} of {len(wanted)} tables failed", err=True)
+        print_failure(f"{failed} of {len(wanted)} tables failed", settings)
         ctx.exit(1)
+    run.check()
 
 
 def _names(
@@ -195,6 +219,33 @@ def _last_of(table: str, *, dotted: bool) -> str:
 def _is_wanted(name: str, include: tuple[str, ...], exclude: tuple[str, ...]) -> bool:
     included = not include or any(fnmatchcase(name, pattern) for pattern in include)
     return included and not any(fnmatchcase(name, pattern) for pattern in exclude)
+
+
+@contextlib.contextmanager
+def _told(run: RunSummary, name: str) -> Iterator[Callable[[Report], None]]:
+    """Around the analysis of the only table: gives what tells of its report; that it was left by an error is told."""
+    try:
+        yield lambda report: _tell(run, name, report)
+    except BaseException as exc:
+        _tell(run, name, exc)
+        raise
+
+
+def _tell(run: RunSummary, name: str, answer: Report | BaseException) -> None:
+    """Tell the run's summary and the log what came of a table."""
+    run.add(name, answer)
+    with about(name):
+        if isinstance(answer, BaseException):
+            _log.error("%s: %s", name, answer, extra={"error": type(answer).__name__})
+        else:
+            _log.info("%s: %s, %d rows read", name, _ending(answer), answer.rows_read)
+
+
+def _show_traceback(name: str, exc: PuffinError, *, as_text: bool) -> None:
+    if as_text:
+        traceback.print_exception(exc)
+    else:
+        click.echo(failure(str(exc), exc, table=name, debug=True), err=True)
 
 
 def _document(name: str, answer: Report | PuffinError) -> dict[str, Any]:
@@ -266,17 +317,18 @@ class _Screen:
         self._bars = bars
 
     @contextlib.contextmanager
-    def bar(self, table: str) -> Iterator[Callable[[int, int], None] | None]:
-        """A bar during the block, for any thread; gives what moves it."""
+    def watch(self, table: str) -> Iterator[Callable[[int, int], None] | None]:
+        """The table is what this thread logs about, and has a bar, during the block; gives what moves the bar."""
         bars = self._bars
-        if bars is None:
-            yield None
-            return
-        task = bars.add_task(table, total=None)
-        try:
-            yield lambda done, total: bars.update(task, completed=done, total=total)
-        finally:
-            bars.remove_task(task)
+        with about(table):
+            if bars is None:
+                yield None
+                return
+            task = bars.add_task(table, total=None)
+            try:
+                yield lambda done, total: bars.update(task, completed=done, total=total)
+            finally:
+                bars.remove_task(task)
 
     def say(self, text: str) -> None:
         """Text on stdout; on a terminal it goes above the bars, which would tear it apart otherwise."""
@@ -287,12 +339,12 @@ class _Screen:
 
 
 @contextlib.contextmanager
-def _screen() -> Iterator[_Screen]:
+def _screen(*, bars: bool) -> Iterator[_Screen]:
     err = console(stderr=True)
-    if not err.is_terminal:
+    if not (bars and err.is_terminal):
         yield _Screen(None)
         return
     from rich.progress import Progress
 
-    with Progress(console=err, transient=True, redirect_stdout=False) as bars:
-        yield _Screen(bars)
+    with Progress(console=err, transient=True, redirect_stdout=False) as progress:
+        yield _Screen(progress)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 import re
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -29,6 +28,20 @@ def diagnostics(command: _Command) -> _Command:
         click.option("--verbose", is_flag=True, expose_value=False, callback=_set_verbose, help="Log to stderr."),
         click.option("--debug", is_flag=True, expose_value=False, callback=_set_debug, help="Tracebacks on errors."),
     )
+
+
+def log_format(command: _Command) -> _Command:
+    """``--log-format``, which the other options of diagnostics go by."""
+    return click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_set_log_format,
+        help="What stands on stderr: lines for people, or a JSON object a line, the failure's too.",
+    )(command)
 
 
 def as_json(command: _Command) -> _Command:
@@ -87,6 +100,27 @@ def silence_logs() -> None:
     import logging
 
     logging.getLogger().addHandler(logging.NullHandler())
+
+
+def print_failure(message: str, settings: Mapping[str, Any], exc: BaseException | None = None) -> None:
+    """
+    Say on stderr that the command has failed, in one line of the format asked for.
+
+    Args:
+        settings: The diagnostics asked for, and the ``table`` if the command is about one.
+        exc: Why; with ``--debug`` its traceback is shown.
+    """
+    message, debug = " ".join(message.split()), bool(settings.get("debug"))
+    if settings.get("log-format") == "json":
+        from puffin.cli.logs import failure
+
+        click.echo(failure(message, exc, table=settings.get("table"), debug=debug), err=True)
+        return
+    if debug and exc is not None:
+        import traceback
+
+        traceback.print_exception(exc)
+    click.echo(f"puffin: {message}", err=True)
 
 
 def column_names(_: click.Context, __: click.Parameter, values: Iterable[str]) -> tuple[str, ...] | None:
@@ -148,9 +182,12 @@ def _set_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 def _set_verbose(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
-        import logging
+        from puffin.cli.logs import log_to_stderr
 
-        ctx.find_root().obj["verbose"] = True
-        logging.basicConfig(
-            stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
-        )
+        settings = ctx.find_root().obj
+        settings["verbose"] = True
+        log_to_stderr(settings.get("log-format", "text"))
+
+
+def _set_log_format(ctx: click.Context, _: click.Parameter, value: str) -> None:
+    ctx.find_root().obj["log-format"] = value

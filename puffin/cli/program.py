@@ -13,10 +13,11 @@ import importlib
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
-from puffin.cli.options import silence_logs
+from puffin.cli.options import print_failure, silence_logs
 from puffin.errors import PuffinError, UsageError
 
 _COMMANDS = {
@@ -33,23 +34,26 @@ _SHORT = {"dump", "verify"}  # over before collecting garbage pays; and local fi
 
 def run(args: Sequence[str] | None) -> None:
     """Run the command line and exit with its code; see `puffin.cli.main`."""
-    settings: dict[str, bool] = {}
+    settings: dict[str, Any] = {}
     try:
         code = _puffin.main(args, prog_name="puffin", standalone_mode=False, obj=settings)
     except click.ClickException as exc:
-        exc.show()
+        if settings.get("log-format") == "json":
+            print_failure(exc.format_message(), settings, exc)
+        else:
+            exc.show()
         code = exc.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        code = _fail("interrupted", settings)
+    except (click.Abort, KeyboardInterrupt) as exc:
+        code = _fail("interrupted", settings, exc)
     except BrokenPipeError:
         sys.stderr.close()
         code = 1
     except UsageError as exc:
-        code = _fail(str(exc), settings, code=2)
+        code = _fail(str(exc), settings, exc, code=2)
     except PuffinError as exc:
-        code = _fail(str(exc), settings)
+        code = _fail(str(exc), settings, exc)
     except Exception as exc:  # noqa: BLE001 - a user never sees a bare traceback
-        code = _fail(f"internal error, please report it with the output of --debug: {exc!r}", settings)
+        code = _fail(f"internal error, please report it with the output of --debug: {exc!r}", settings, exc)
     sys.exit(code)
 
 
@@ -83,10 +87,6 @@ def _puffin(ctx: click.Context) -> None:
         silence_logs()
 
 
-def _fail(message: str, settings: dict[str, bool], code: int = 1) -> int:
-    if settings.get("debug"):
-        import traceback
-
-        traceback.print_exc()
-    click.echo(f"puffin: {' '.join(message.split())}", err=True)
+def _fail(message: str, settings: dict[str, Any], exc: BaseException, code: int = 1) -> int:
+    print_failure(message, settings, exc)
     return code

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
-from puffin.cli.options import diagnostics, key_values
+from puffin.cli.options import diagnostics, key_values, log_format
 
 _MIB = 1024**2
 
@@ -63,8 +67,11 @@ _MIB = 1024**2
     metavar="N",
     help="Requests worked on at once; those answered from memory and idle connections do not count.",
 )
+@log_format
 @diagnostics
+@click.pass_context
 def command(
+    ctx: click.Context,
     *,
     host: str,
     port: int,
@@ -98,8 +105,13 @@ def command(
         from puffin.errors import MissingDependencyError
 
         raise MissingDependencyError(exc.name or "fastapi", "server") from exc
-    serve(settings, host, port, _announce)
+    serve(settings, host, port, functools.partial(_announce, ctx.find_root().obj))
 
 
-def _announce(host: str, port: int) -> None:
-    click.echo(f"serving at http://{f'[{host}]' if ':' in host else host}:{port}", err=True)
+def _announce(settings: Mapping[str, Any], host: str, port: int) -> None:
+    message = f"serving at http://{f'[{host}]' if ':' in host else host}:{port}"
+    if settings.get("log-format") == "json":
+        from puffin.cli.logs import announcement
+
+        message = announcement(message)
+    click.echo(message, err=True)

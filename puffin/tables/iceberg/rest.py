@@ -1,9 +1,7 @@
 """
 Tables of REST catalogs: the server patches the metadata, we send it updates.
 
-The protocol has no compare-and-set for statistics: it can assert the table's uuid and schema, but not which
-entry is replaced. So what a commit overwrote is looked up afterwards, in the version the server's metadata log
-names as the one before, and handed back for the caller to merge and commit again.
+What the updates are, and what a commit may have overwritten, is in `puffin.tables.iceberg.updates`.
 """
 
 from __future__ import annotations

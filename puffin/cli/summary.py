@@ -1,0 +1,108 @@
+"""
+What a run did, for whoever watches all runs: a JSON line for each table, appended to a file as soon as it is known.
+
+Runs at the same time may share the file: a line is appended whole, or not at all, and under a lock, so that one that
+did not fit on the disk can be taken back.
+"""
+
+from __future__ import annotations
+
+import datetime
+import errno
+import fcntl
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from puffin.errors import CommitUnknownError, PuffinError, StorageError, UsageError
+
+if TYPE_CHECKING:
+    from stats_jobs import Report
+
+_OF_REPORT = (
+    "format",
+    "snapshot-id",
+    "mode",
+    "committed",
+    "files-read",
+    "rows-read",
+    "bytes-read",
+    "elapsed-seconds",
+    "attempts",
+)
+
+
+class RunSummary:
+    """
+    Lines of a run.
+
+    Args:
+        path: A local file, made if it is not there; None for a run that nobody wants a summary of.
+
+    Raises:
+        StorageError: The file cannot be appended to.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._failure: StorageError | None = None
+        if path is not None:
+            _append(path, b"")
+
+    def add(self, table: str, outcome: Report | BaseException) -> None:
+        """Append what came of a table; a failure is kept for `check`, since the other tables go on."""
+        if self._path is None or self._failure is not None:
+            return
+        try:
+            _append(self._path, f"{json.dumps(summary_line(table, outcome))}\n".encode())
+        except StorageError as exc:
+            self._failure = exc
+
+    def check(self) -> None:
+        """Raise StorageError if a line is missing."""
+        if self._failure is not None:
+            raise self._failure
+
+
+def summary_line(table: str, outcome: Report | BaseException) -> dict[str, Any]:
+    """
+    What came of a table, as a JSON object whose keys are always the same.
+
+    What is not known is null: of a table that failed, everything but ``committed``, which is null only if even that is
+    not known. ``exit`` is the code that the command ends with if it is about this table alone.
+    """
+    line: dict[str, Any] = {
+        "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds"),
+        "table": table,
+        **dict.fromkeys(_OF_REPORT),
+        "columns": None,
+        "error": None,
+        "error-class": None,
+        "exit": 0,
+    }
+    if isinstance(outcome, BaseException):
+        is_ours = isinstance(outcome, PuffinError)
+        return line | {
+            "committed": None if isinstance(outcome, CommitUnknownError) or not is_ours else False,
+            "error": " ".join(str(outcome).split()) or type(outcome).__name__,
+            "error-class": type(outcome).__name__,
+            "exit": 2 if isinstance(outcome, UsageError) else 1,
+        }
+    document = outcome.to_json()
+    columns = [column["column"] for column in document["columns"]]
+    return line | {key: document[key] for key in _OF_REPORT} | {"columns": columns}
+
+
+def _append(path: str, data: bytes) -> None:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            size = os.fstat(descriptor).st_size
+            if os.write(descriptor, data) < len(data):
+                os.ftruncate(descriptor, size)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        finally:
+            os.close(descriptor)
+    except OSError as exc:
+        raise StorageError(f"{path}: the summary cannot be appended to: {exc.strerror}") from exc

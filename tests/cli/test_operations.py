@@ -1,0 +1,202 @@
+"""What unattended runs leave behind: log lines, the line of a failure, a summary line for each table."""
+
+import datetime
+import json
+import logging
+import os
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from puffin.cli.serve import _announce
+from puffin.cli.summary import RunSummary, summary_line
+from puffin.errors import CommitUnknownError, ConflictError, StorageError, UsageError
+
+SUMMARY_KEYS = {
+    *("time", "table", "format", "snapshot-id", "mode", "committed", "columns", "files-read", "rows-read"),
+    *("bytes-read", "elapsed-seconds", "attempts", "error", "error-class", "exit"),
+}
+
+
+@pytest.fixture(autouse=True)
+def root_logger():
+    """The logger that ``--verbose`` sets up for a process, left as it was."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield root
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.fixture
+def orders(delta_table):
+    """The path of a table of three rows."""
+    writer = delta_table("orders")
+    writer.commit(writer.add({"a": [1, 2, 3], "b": [1, 1, 2]}))
+    return str(writer.path)
+
+
+@pytest.fixture
+def analyze(puffin):
+    return partial(puffin, "analyze")
+
+
+def lines(text: str) -> list[dict]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+# --- stderr ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_failure_is_one_json_line(analyze, tmp_path):
+    run = analyze(tmp_path / "none", "--log-format", "json")
+    (line,) = lines(run.stderr)
+    assert run.code == 1
+    assert datetime.datetime.fromisoformat(line.pop("time")).tzinfo is not None
+    assert line == {
+        "level": "ERROR",
+        "logger": "puffin",
+        "message": f"{tmp_path}/none: no such file or directory",
+        "table": f"{tmp_path}/none",
+        "error": "TableNotFound",
+    }
+
+
+@pytest.mark.parametrize(
+    "args", [("t", "--ref", "a", "--snapshot-id", "1"), (), ("t", "--conf", "x"), ("t", "--lg-k", "99")]
+)
+def test_wrong_usage_is_one_json_line_too_wherever_the_option_stands(analyze, args):
+    run = analyze(*args, "--log-format", "json")
+    (line,) = lines(run.stderr)
+    assert run.code == 2
+    assert line["error"] in ("UsageError", "BadParameter")
+
+
+def test_a_traceback_stands_in_the_line(analyze, tmp_path):
+    (line,) = lines(analyze(tmp_path / "none", "--debug", "--log-format", "json").stderr)
+    assert line["traceback"].startswith("Traceback")
+    assert line["traceback"].endswith(f"TableNotFound: {line['message']}\n")
+
+
+def test_logs_are_json_lines_that_name_their_table(analyze, orders, tmp_path, monkeypatch):
+    """Several tables are worked on at once, and a line tells which one it is about."""
+
+    def log(*args, **kwargs):
+        logging.getLogger("elsewhere").warning("two\nlines of %s", "text")
+        raise ConflictError("lost")
+
+    monkeypatch.setattr("stats_jobs.many.analyze", log)
+    run = analyze(orders, tmp_path / "none", "--verbose", "--log-format", "json")
+    *logged, failure = lines(run.stderr)
+    said = {(line["logger"], line["level"], line.get("table")): line for line in logged}
+    assert said["elsewhere", "WARNING", orders]["message"] == "two\nlines of text"
+    assert said["puffin.cli.analyze", "ERROR", orders]["error"] == "ConflictError"
+    assert said["puffin.cli.analyze", "ERROR", f"{tmp_path}/none"]["error"] == "TableNotFound"
+    assert (failure["message"], failure.get("table")) == ("2 of 2 tables failed", None)
+
+
+def test_a_run_that_is_done_is_logged_too(analyze, orders):
+    run = analyze(orders, "--verbose", "--log-format", "json")
+    assert run.code == 0
+    assert lines(run.stderr)[-1]["message"] == f"{orders}: committed, 3 rows read"
+    assert analyze(orders, "--verbose").stderr.endswith(f" INFO puffin.cli.analyze: {orders}: current, 0 rows read\n")
+
+
+def test_logs_have_the_traceback_of_what_was_logged_with_one(root_logger, capsys):
+    from puffin.cli.logs import log_to_stderr
+
+    log_to_stderr("json")
+    try:
+        raise StorageError("gone")
+    except StorageError:
+        root_logger.exception("cannot")
+    (line,) = lines(capsys.readouterr().err)
+    assert (line["message"], line["error"]) == ("cannot", "StorageError")
+    assert line["traceback"].endswith("puffin.errors.StorageError: gone\n")
+    assert "table" not in line
+
+
+def test_the_server_says_where_it_is_in_the_same_form(capsys):
+    _announce({"log-format": "json"}, "127.0.0.1", 80)
+    _announce({}, "::1", 80)
+    line, text = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["message"] == "serving at http://127.0.0.1:80"
+    assert text == "serving at http://[::1]:80"
+
+
+# --- the summary ----------------------------------------------------------------------------------------------------
+
+
+def test_each_run_appends_a_line_for_each_table(analyze, orders, tmp_path):
+    file = tmp_path / "summary.jsonl"
+    answer = analyze(orders, "--summary", file, "--json").document
+    assert analyze(orders, "--summary", file).code == 0
+    assert analyze(tmp_path / "none", "--summary", file).code == 1
+    assert analyze(orders, tmp_path / "none", "--summary", file).code == 1
+    first, second, failed, *several = lines(file.read_text())
+    assert all(set(line) == SUMMARY_KEYS for line in (first, second, failed, *several))
+    same = ("table", "format", "snapshot-id", "mode", "committed", "files-read", "rows-read", "bytes-read", "attempts")
+    assert {key: first[key] for key in same} == {key: answer[key] for key in same}
+    assert (first["columns"], first["error"], first["exit"]) == (["a", "b"], None, 0)
+    assert (second["committed"], second["rows-read"], second["exit"]) == (False, 0, 0)
+    assert (failed["table"], failed["committed"], failed["exit"]) == (f"{tmp_path}/none", False, 1)
+    assert (failed["error-class"], failed["snapshot-id"]) == ("TableNotFound", None)
+    assert [(line["table"], line["exit"]) for line in several] == [(orders, 0), (f"{tmp_path}/none", 1)]
+    assert datetime.datetime.fromisoformat(first["time"]).tzinfo is not None
+
+
+def test_a_summary_that_cannot_be_written_fails_the_run_before_anything_is_done(analyze, orders, tmp_path):
+    run = analyze(orders, "--summary", tmp_path / "no" / "directory")
+    assert run.code == 1
+    said = "the summary cannot be appended to: No such file or directory"
+    assert run.stderr == f"puffin: {tmp_path}/no/directory: {said}\n"
+    assert not Path(orders, "_delta_log", "_puffin_sidecar").exists()
+
+
+def test_a_line_that_does_not_fit_is_taken_back_and_fails_the_run_at_its_end(tmp_path, monkeypatch):
+    """Half a line would make one of the next line too."""
+    file = tmp_path / "summary.jsonl"
+    summary = RunSummary(str(file))
+    summary.add("first", StorageError("whole"))
+    whole, write = file.read_text(), os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:10]))
+    summary.add("second", StorageError("cut"))
+    assert file.read_text() == whole
+    with pytest.raises(StorageError, match="No space left"):
+        summary.check()
+
+
+def test_runs_at_the_same_time_append_whole_lines(tmp_path):
+    file = tmp_path / "summary.jsonl"
+
+    def append(name: str) -> None:
+        summary = RunSummary(str(file))
+        for _ in range(50):
+            summary.add(name, StorageError(name * 5000))
+        summary.check()
+
+    threads = [threading.Thread(target=append, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = lines(file.read_text())
+    assert len(found) == 200
+    assert all(line["error"] == line["table"] * 5000 for line in found)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "committed", "code"),
+    [
+        (ConflictError("x"), False, 1),
+        (CommitUnknownError("x"), None, 1),
+        (KeyboardInterrupt(), None, 1),
+        (UsageError("x"), False, 2),
+    ],
+)
+def test_whether_it_was_committed_is_null_only_if_that_is_not_known(outcome, committed, code):
+    line = summary_line("t", outcome)
+    assert (line["committed"], line["exit"]) == (committed, code)
+    assert line["error"]

@@ -1,0 +1,155 @@
+"""What stands in ``examples/`` does what it says: the scripts are run as they are, the DAG is linted and parsed."""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from puffin.cli.analyze import command
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+BIN = Path(sys.executable).parent
+ROWS = pa.table({"id": pa.array(range(5_000), pa.int64()), "k": pa.array([i % 7 for i in range(5_000)], pa.int32())})
+QUICK_START = "-XX:TieredStopAtLevel=1"  # what the second compiler makes of their code does not pay here
+PATIENCE = 60  # seconds for a daemon to come up, on a machine that is busy
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> SqlCatalog:
+    """A catalog with one table, which `environment` names ``prod``."""
+    catalog = SqlCatalog("prod", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("sales")
+    catalog.create_table("sales.orders", ROWS.schema).append(ROWS)
+    return catalog
+
+
+@pytest.fixture
+def environment(catalog: SqlCatalog, tmp_path: Path) -> dict[str, str]:
+    """That of a user whose virtual environment is active."""
+    named = {f"PYICEBERG_CATALOG__PROD__{key.upper()}": catalog.properties[key] for key in ("uri", "warehouse")}
+    return {
+        **os.environ,
+        **named,
+        "PYICEBERG_CATALOG__PROD__TYPE": "sql",
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        "LOGS": str(tmp_path),
+        "WAIT": "0",
+    }
+
+
+def lines(file: Path) -> list[dict]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_the_nightly_script_brings_a_namespace_up_to_date_and_finds_nothing_to_do_after_that(environment, tmp_path):
+    for _ in range(2):
+        subprocess.run(["sh", EXAMPLES / "cron/nightly.sh", "prod", "sales"], check=True, env=environment)
+    (line,) = lines(tmp_path / "summary.jsonl")
+    assert (line["table"], line["committed"], line["exit"]) == ("sales.orders", True, 0)
+    assert (tmp_path / "errors.jsonl").read_text() == ""
+
+
+def test_the_nightly_script_tries_again_what_may_pass_and_nothing_else(catalog, environment, tmp_path):
+    """A table whose metadata is gone fails every time; a namespace that is not there is a wrong call."""
+    metadata = catalog.load_table("sales.orders").metadata_location
+    Path(metadata.removeprefix("file://")).unlink()
+    script = ["sh", EXAMPLES / "cron/nightly.sh", "prod"]
+    failing = environment | {"ATTEMPTS": "2"}
+    assert subprocess.run([*script, "sales"], check=False, env=failing).returncode == 1
+    assert [line["exit"] for line in lines(tmp_path / "summary.jsonl")] == [1, 1]
+    assert subprocess.run([*script, "none"], check=False, env=failing).returncode == 2
+    errors = lines(tmp_path / "errors.jsonl")
+    assert [line["message"] for line in errors[:-1]] == ["1 of 1 tables failed"] * 2
+    assert errors[-1]["error"] == "UsageError"
+
+
+def test_the_dag_is_sound_python_and_passes_options_that_exist():
+    dag = EXAMPLES / "airflow/dag.py"
+    for check in (["check"], ["format", "--check"]):
+        subprocess.run([BIN / "ruff", *check, dag], check=True, capture_output=True)
+    tree = ast.parse(dag.read_text())
+    (operator,) = (
+        n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == "SparkSubmitOperator"
+    )
+    (arguments,) = (keyword.value for keyword in operator.keywords if keyword.arg == "application_args")
+    texts = [node.value for node in ast.walk(arguments) if isinstance(node, ast.Constant)]
+    options = {option for parameter in command.params for option in parameter.opts}
+    assert {text for text in texts if text.startswith("--")} <= options
+    assert "--summary" in texts
+
+
+def test_spark_submit_analyzes_a_table_on_a_standalone_cluster(catalog, environment, tmp_path, java_home):
+    """Executors of a worker read the table, and the answer is committed."""
+    arguments = ["sales.orders", "--catalog", "prod", "--json", "--driver-bytes", "0"]
+    arguments += ["--conf", "spark.executor.memory=512m", "--conf", "spark.executor.extraJavaOptions=" + QUICK_START]
+    with standalone_cluster(environment, tmp_path) as (master, on_cluster):
+        run = subprocess.run(
+            ["sh", EXAMPLES / "spark-submit/analyze.sh", *arguments],
+            check=False,
+            capture_output=True,
+            text=True,
+            env=on_cluster | {"MASTER": master},
+        )
+        worker_log = (tmp_path / "Worker.log").read_text()
+    assert run.returncode == 0, run.stderr
+    answer = json.loads(run.stdout)
+    assert (answer["committed"], answer["files-read"], answer["rows-read"]) == (True, 1, 5_000)
+    assert {column["column"]: column["ndv"] for column in answer["columns"]}["k"] == 7
+    (statistics,) = catalog.load_table("sales.orders").metadata.statistics
+    assert statistics.statistics_path == answer["statistics-file"]["path"]
+    assert "Asked to launch executor" in worker_log
+
+
+@contextmanager
+def standalone_cluster(environment: dict[str, str], directory: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """A master and a worker of two cores and 1 GB, at this machine's own address; gives the URL, and who knows it."""
+    import pyspark
+
+    of_spark = {
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": QUICK_START,
+        "SPARK_SUBMIT_OPTS": QUICK_START,
+        "SPARK_LOCAL_DIRS": str(directory / "scratch"),
+    }
+    environment = environment | of_spark
+
+    @contextmanager
+    def daemon(name: str, *arguments: str) -> Iterator[Path]:
+        log = directory / f"{name}.log"
+        place = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+        program = [Path(of_spark["SPARK_HOME"]) / "bin/spark-class", f"org.apache.spark.deploy.{name.lower()}.{name}"]
+        with log.open("w") as output:
+            process = subprocess.Popen([*program, *place, *arguments], env=environment, stdout=output, stderr=output)
+            try:
+                yield log
+            finally:
+                process.terminate()
+                process.wait()
+
+    with daemon("Master") as log:
+        master = said(log, r"Starting Spark master at (spark://\S+)")
+        work = str(directory / "work")
+        with daemon("Worker", "--cores", "2", "--memory", "1g", "--work-dir", work, master) as worker_log:
+            said(worker_log, "(Successfully registered with master)")
+            yield master, environment
+
+
+def said(log: Path, pattern: str) -> str:
+    """What a daemon wrote into its log, as soon as it is there."""
+    until = time.monotonic() + PATIENCE
+    while (match := re.search(pattern, log.read_text())) is None:
+        assert time.monotonic() < until, log.read_text()
+        time.sleep(0.1)
+    return match[1]
