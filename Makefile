@@ -2,6 +2,7 @@
 #   make demo         the main job on real data
 #   make test         every test; make check first lints and type-checks
 #   make bench        the job beside what a user would run instead; see benchmarks/README.md
+#   make fuzz         bytes that nobody wrote for every reader, some twenty minutes; FUZZ_ARGS='--help' tells more
 #   make test-matrix  the job on the oldest and the newest pyspark, and on the lowest versions of everything
 
 PYTHON ?= python3
@@ -14,7 +15,7 @@ JAVA = export JAVA_HOME="$$(cat $(VENV)/java-home)";
 PYSPARK_OLDEST := 3.5.*
 PYSPARK_NEWEST := >=4.1,<5
 
-.PHONY: help setup demo test check lint types test-matrix bench clean
+.PHONY: help setup demo test check lint types test-matrix bench fuzz clean
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -45,5 +46,9 @@ test-matrix: $(READY)
 bench: $(READY)
 	$(JAVA) $(BIN)/python -m benchmarks $(BENCH_ARGS)
 
+fuzz: $(READY)
+	$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/pip install --quiet --editable '.[fuzz]'
+	$(BIN)/python -m fuzz $(FUZZ_ARGS)
+
 clean:
-	rm -rf $(VENV) .venv-* .jars .demo .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-* .jars .demo .bench .fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis

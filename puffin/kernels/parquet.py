@@ -63,7 +63,7 @@ def count_hybrid(
         stop = at + (run * width if is_packed else (width + _SEVEN) >> _THREE)
         if run == _ZERO or values > left or stop > end:
             return -1
-        if is_packed:
+        if is_packed and width > _ZERO:  # of no bits, a byte may stand for any number
             bit = at * _EIGHT
             for i in range(values):
                 number = (words_at[bit >> _THREE] >> (bit & _SEVEN)) & mask
@@ -75,7 +75,7 @@ def count_hybrid(
             number = words_at[at] & ((_ONE << (stop - at) * _EIGHT) - _ONE)
             if number > mask or number >= numbers:
                 return -1
-            counts[number * per_number] += np.int64(run)
+            counts[number * per_number] += np.int64(values)
         left -= values
         at = stop
     return 0

@@ -34,6 +34,9 @@ DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
 REQUIRED, OPTIONAL, REPEATED = 0, 1, 2
 """Repetition types."""
 
+MAX_LEVELS = 1000
+"""How deep groups of a schema may nest: each of them keeps the path that leads to it."""
+
 _MAGIC = b"PAR1"
 _SIZE_AND_MAGIC = 4 + len(_MAGIC)
 
@@ -51,6 +54,7 @@ _COLUMN_META_DATA: Shape = {
     13: _PAGE_ENCODING_STATS,
     16: None,  # size_statistics
 }
+_INTEGERS, _SIZE_STATISTICS = (1, 4, 5, 6, 7, 9, 11), 16  # of these
 _COLUMN_CHUNK: Shape = {1: None, 3: _COLUMN_META_DATA, 8: None}  # file_path, meta_data, crypto_metadata
 _FILE_META_DATA: Shape = {2: None, 4: {1: _COLUMN_CHUNK}}  # schema, row_groups: columns
 
@@ -218,6 +222,8 @@ def _leaves(elements: Iterable[bytes]) -> Iterator[_Leaf]:
             children, path, definition, repetition = groups.pop()
             if children > 1:
                 groups.append((children - 1, path, definition, repetition))
+            if len(path) >= MAX_LEVELS:
+                raise ValueError(f"more than {MAX_LEVELS} levels in a schema")
             path = (*path, fields[4].decode())
             definition += fields[3] != REQUIRED
             repetition += fields[3] == REPEATED
@@ -231,6 +237,12 @@ def _chunk(column: dict[int, Any], leaf: _Leaf) -> ColumnChunk | None:
     if 1 in column or 8 in column or 3 not in column:
         return None
     meta_data = column[3]
+    # A field may be of any type in the file; those that are not of the type here are found out before they are used.
+    for field_id in _INTEGERS:
+        if type(meta_data.get(field_id, 0)) is not int:
+            raise TypeError(f"field {field_id} of a column chunk: expected an integer, found {meta_data[field_id]!r}")
+    if not isinstance(meta_data.get(_SIZE_STATISTICS, b""), bytes):
+        raise TypeError(f"expected size_statistics, found {meta_data[_SIZE_STATISTICS]!r}")
     return ColumnChunk(
         path=leaf.path,
         physical_type=meta_data[1],
@@ -246,5 +258,5 @@ def _chunk(column: dict[int, Any], leaf: _Leaf) -> ColumnChunk | None:
         data_page_offset=meta_data[9],
         dictionary_page_offset=meta_data.get(11),
         encoding_stats=tuple([PageEncoding(stats[1], stats[2], stats[3]) for stats in meta_data.get(13, ())]),
-        size_statistics=meta_data.get(16),
+        size_statistics=meta_data.get(_SIZE_STATISTICS),
     )

@@ -69,6 +69,7 @@ class HybridCounts:
                 raise ValueError(f"expected {left} values in the run before offset {at}, found another number of them")
             if is_packed:
                 run = min(8 * run, left)
+            if is_packed and bit_width > 0:
                 self._add_packed(data[at:stop], run, bit_width)
             else:
                 number = int.from_bytes(data[at:stop], "little")

@@ -23,7 +23,7 @@ from puffin.parquet.pages import ChunkPages, PageValues, has_readable_pages
 from puffin.parquet.thrift import MALFORMED
 
 PIECE_BYTES = 16 * 1024 * 1024
-"""What the strings of a piece take together, unless there is only one."""
+"""What the strings of a piece take in their page, unless there is only one."""
 
 MIN_CHUNK_BYTES = 64 * 1024 * 1024
 """Of a smaller chunk, uncompressed, pyarrow may as well hold every page."""
@@ -93,6 +93,7 @@ def _pieces(values: PageValues, counts: Counts | None) -> Iterator[tuple[pa.Arra
         left -= _LENGTH_BYTES
         string = read_exactly(values.stream, length, left)
         left -= length
+        length += _LENGTH_BYTES  # empty strings take memory too
         if strings and held + length > PIECE_BYTES:
             piece = _piece(strings, counts, i)
             strings, held = [], 0

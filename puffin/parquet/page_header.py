@@ -100,10 +100,11 @@ def parse_page_header(data: bytes, offset: int, end: int, codec: int) -> Page:
     header, size = thrift.read_struct(data, 0, _PAGE_HEADER)
     try:
         page = (_page_v2 if header[1] == DATA_PAGE_V2 else _page)(header, offset + size, codec)
-        sizes_are_sound = min(page.num_values, page.levels_size, page.compressed_size, page.size) >= 0
+        numbers = page.num_values, page.encoding, page.levels_size, page.compressed_size, page.size
+        sizes_are_sound = min(numbers) >= 0
         is_in_bounds = page.end <= end and page.size <= _MAX_PAGE_BYTES
         is_in_bounds &= page.compressed_size <= 2 * page.size + _MAX_OVERHEAD
-    except (KeyError, TypeError) as exc:
+    except (KeyError, TypeError, AttributeError) as exc:
         raise ValueError(f"expected a page header at offset {offset}: {exc!r}") from exc
     if not (sizes_are_sound and is_in_bounds):
         raise ValueError(f"expected a page inside its chunk at offset {offset}, found {page}")

@@ -166,6 +166,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         byte = data[at]
         value |= (byte & 0x7F) << shift
         shift += 7
+    if shift > _MAX_SHIFT and value >> 64:
+        raise ValueError(f"an integer of more than 64 bits before offset {at}")
     return value, at + 1
 
 

@@ -77,7 +77,7 @@ def decode_entry(data: bytes, where: str, version: int, generation: int) -> Stat
         if not is_statistics_name(entry.statistics_path, version):
             raise ValueError(f"expected the name of a statistics file of version {version}: {entry.statistics_path}")
         return StatisticsDocument(typed(document, "table-id", str), entry, _columns_from_json(document))
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as exc:
+    except (KeyError, TypeError, AttributeError, ValueError) as exc:
         raise CorruptMetadataError(f"{where}: not a statistics entry: {exc!r}") from exc
 
 

@@ -28,6 +28,9 @@ from puffin.tables.iceberg.avro_codecs import codec_named
 Wanted: TypeAlias = Mapping[int, Any]
 """Field ids to read, each with those wanted inside it, or None for all of them."""
 
+MAX_TYPES = 10_000
+"""How many types a schema may unfold to, a named one counted wherever it is referred to; Iceberg's have some fifty."""
+
 _MAGIC = b"Obj\x01"
 _SYNC_SIZE = 16
 _MAX_SHIFT = 63
@@ -104,20 +107,22 @@ def _records(data: bytes, wanted: Wanted) -> Iterator[dict[int, Any]]:
     header = _header(cursor)
     sync = cursor.take(_SYNC_SIZE)
     decompress = codec_named(header.get("avro.codec", b"null").decode())
-    read = _compiled(json.loads(header["avro.schema"]), wanted, {})
+    read = _compiled(json.loads(header["avro.schema"]), wanted, _Types())
     while cursor.at < len(data):
         count = _long(cursor)
         block = _Cursor(decompress(cursor.take(_long(cursor))))
         if cursor.take(_SYNC_SIZE) != sync:
             raise ValueError(f"another sync marker than the header's before offset {cursor.at}")
         for _ in range(_bounded(count, block)):
+            before = block.at
             yield read(block)
+            _check_progress(1, before, block)
 
 
 def _header(cursor: _Cursor) -> dict[str, bytes]:
     if cursor.take(len(_MAGIC)) != _MAGIC:
         raise ValueError(f"not the magic {_MAGIC!r} at its beginning")
-    header: dict[str, bytes] = _compiled(_HEADER, None, {})(cursor)
+    header: dict[str, bytes] = _compiled(_HEADER, None, _Types())(cursor)
     return header
 
 
@@ -156,10 +161,15 @@ _PRIMITIVES: dict[str, _Read] = {
 
 
 def _bounded(count: int, cursor: _Cursor) -> int:
-    # Whatever is counted takes a byte at least.
+    # Whatever is counted takes a byte at least, or else a few bytes could stand for any number of items.
     if not 0 <= count <= len(cursor.data) - cursor.at:
         raise ValueError(f"a count of {count} at offset {cursor.at}, with {len(cursor.data) - cursor.at} bytes left")
     return count
+
+
+def _check_progress(count: int, before: int, cursor: _Cursor) -> None:
+    if cursor.at - before < count:
+        raise ValueError(f"{count} items in {cursor.at - before} bytes at offset {before}")
 
 
 def _skip_longs(cursor: _Cursor, per_item: int) -> None:
@@ -181,39 +191,57 @@ def _item_counts(cursor: _Cursor) -> Iterator[int]:
     while count := _long(cursor):
         if count < 0:
             _long(cursor)
+        before = cursor.at
         yield _bounded(abs(count), cursor)
+        _check_progress(abs(count), before, cursor)
 
 
 # --- schemas ------------------------------------------------------------------------------------------------------
 
 
-def _compiled(schema: Any, wanted: Wanted | None, names: dict[str, Any]) -> _Read:
-    """The function that reads a value of this schema; ``names`` are the named types defined so far."""
+class _Types:
+    """The named types of a schema that are defined so far, and how many types it has unfolded to."""
+
+    __slots__ = ("named", "unfolded")
+
+    def __init__(self) -> None:
+        self.named: dict[str, Any] = {}
+        self.unfolded = 0
+
+    def count(self) -> None:
+        self.unfolded += 1
+        if self.unfolded > MAX_TYPES:
+            raise ValueError(f"a schema of more than {MAX_TYPES} types")
+
+
+def _compiled(schema: Any, wanted: Wanted | None, types: _Types) -> _Read:
+    """The function that reads a value of this schema."""
+    types.count()
     if isinstance(schema, list):
-        return _union([_compiled(branch, wanted, names) for branch in schema])
+        return _union([_compiled(branch, wanted, types) for branch in schema])
     kind = schema if isinstance(schema, str) else schema["type"]
     if kind in _PRIMITIVES:
         return _PRIMITIVES[kind]
     if isinstance(schema, str):
-        return _compiled(names[schema], wanted, names)
+        return _compiled(types.named[schema], wanted, types)
     if kind in ("record", "fixed"):
-        names[schema["name"]] = schema
+        types.named[schema["name"]] = schema
     if kind == "record":
-        return _record(schema["fields"], wanted, names)
+        return _record(schema["fields"], wanted, types)
     if kind == "fixed":
         size = schema["size"]
         return lambda cursor: cursor.take(size)
     if kind == "array":
-        item = _compiled(schema["items"], wanted, names)
+        item = _compiled(schema["items"], wanted, types)
         if wanted == _NOTHING and (integers := _integers(schema["items"])):
             return lambda cursor: _skip_longs(cursor, integers)
         return lambda cursor: [item(cursor) for count in _item_counts(cursor) for _ in range(count)]
     if kind == "map":
-        value = _compiled(schema["values"], wanted, names)
+        value = _compiled(schema["values"], wanted, types)
         return lambda cursor: {
             _bytes(cursor).decode(): value(cursor) for count in _item_counts(cursor) for _ in range(count)
         }
-    return _compiled(kind, wanted, names)
+    return _compiled(kind, wanted, types)
 
 
 def _integers(schema: Any) -> int:
@@ -232,17 +260,17 @@ def _union(branches: list[_Read]) -> _Read:
     return read
 
 
-def _record(fields: list[dict[str, Any]], wanted: Wanted | None, names: dict[str, Any]) -> _Read:
+def _record(fields: list[dict[str, Any]], wanted: Wanted | None, types: _Types) -> _Read:
     # What is not wanted is read too, since nothing else tells where it ends, and dropped.
     readers: list[tuple[int | None, _Read]] = []
     for field in fields:
         field_id: Any = field.get("field-id")
         if wanted is None:
-            readers.append((field_id, _compiled(field["type"], None, names)))
+            readers.append((field_id, _compiled(field["type"], None, types)))
         elif field_id in wanted:
-            readers.append((field_id, _compiled(field["type"], wanted[field_id], names)))
+            readers.append((field_id, _compiled(field["type"], wanted[field_id], types)))
         else:
-            readers.append((None, _compiled(field["type"], _NOTHING, names)))
+            readers.append((None, _compiled(field["type"], _NOTHING, types)))
 
     def read(cursor: _Cursor) -> dict[int, Any]:
         record = {}

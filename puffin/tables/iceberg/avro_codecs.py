@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from puffin.errors import UnsupportedTableError
 
-MAX_BLOCK_BYTES = 1024 * 1024 * 1024
+MAX_BLOCK_BYTES = 256 * 1024 * 1024
 """The longest content of a block; writers begin a new block after some kilobytes."""
 
 _CRC_SIZE = 4
+_STEP = 1024 * 1024
 _SIZE_DIGITS = 5  # bytes at most in front of Snappy's data, seven bits of the content's size in each
 
 
@@ -45,8 +46,12 @@ def _inflate(block: bytes) -> bytes:
 
 
 def _unzstd(block: bytes) -> bytes:
+    content = bytearray()
     with pa.CompressedInputStream(pa.BufferReader(block), "zstd") as stream:
-        return _within_limit(bytes(stream.read(MAX_BLOCK_BYTES + 1)))
+        # What is asked for is set aside, whether it comes or not.
+        while len(content) <= MAX_BLOCK_BYTES and (more := stream.read(_STEP)):
+            content += more
+    return _within_limit(bytes(content))
 
 
 def _unbzip2(block: bytes) -> bytes:

@@ -9,6 +9,7 @@ be found corrupt.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import math
 import zlib
@@ -23,6 +24,10 @@ from puffin.tables.schema import field_ids, primitive_columns
 from puffin.tables.statistics_json import entry_from_json, strings, typed
 
 NEWEST_FORMAT_VERSION = 3
+MAX_INFLATED_BYTES = 512 * 1024 * 1024
+"""The longest document that is read from gzip, of which a kilobyte may stand for a megabyte."""
+
+_STEP = 1024 * 1024
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -31,10 +36,11 @@ def decode_document(data: bytes, location: str) -> dict[str, Any]:
     The JSON object in a metadata file, plain or gzip.
 
     Raises:
-        CorruptMetadataError: It is not a JSON object, has a number that no double holds, or the gzip stream is broken.
+        CorruptMetadataError: It is not a JSON object, has a number that no double holds, or the gzip stream is broken
+            or too long.
     """
     try:
-        text = gzip.decompress(data) if is_gzip(data) else data
+        text = _inflated(data) if is_gzip(data) else data
         document = json.loads(text, parse_float=_finite, parse_constant=_no_number)
     except (ValueError, RecursionError, EOFError, OSError, zlib.error) as exc:
         raise CorruptMetadataError(f"{location}: expected Iceberg table metadata in JSON: {exc}") from exc
@@ -116,6 +122,16 @@ def _finite(text: str) -> float:
 
 def _no_number(text: str) -> NoReturn:
     raise ValueError(f"expected JSON, which has no {text}")
+
+
+def _inflated(data: bytes) -> bytes:
+    content = bytearray()
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        while more := file.read(_STEP):  # what is asked for is set aside, whether it comes or not
+            content += more
+            if len(content) > MAX_INFLATED_BYTES:
+                raise ValueError(f"more than {MAX_INFLATED_BYTES} bytes in gzip")
+    return bytes(content)
 
 
 def _snapshot(snapshot: Mapping[str, Any]) -> Snapshot:

@@ -1,0 +1,282 @@
+"""
+Where mutation starts: sound bytes of each target's format, by the engines in ``fixtures/`` and by our own writers.
+
+Beside them stands the corpus, ``fixtures/fuzz-corpus``: an archive per target of what coverage-guided runs have come
+upon, and of each input that was once answered wrongly.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import io
+import json
+import struct
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from puffin.deletion_vector import DeletionVector
+from puffin.errors import CorruptPuffinError
+from puffin.format import LZ4, ROW_COUNTS_V1, ZSTD, Blob, PuffinReader, PuffinWriter, compression
+from puffin.tables.partition_sketches import PartitionSketchesBuilder
+from puffin.theta import RowCountsBuilder, ThetaSketch
+
+ROOT = Path(__file__).parent.parent
+FIXTURES = ROOT / "fixtures"
+CORPUS = FIXTURES / "fuzz-corpus"
+_TABLES = FIXTURES / "tables-spark-3.5-iceberg-1.10" / "iceberg-spark.tar.gz"
+
+_PREAMBLE_SIZE = 8  # of a deletion vector: length and magic
+_CRC_SIZE = 4
+
+
+def seeds(target: str) -> list[bytes]:
+    """What a run of a target starts with: the sound bytes, and then its corpus."""
+    return [*sound_bytes(target), *corpus(target).values()]
+
+
+def sound_bytes(target: str) -> list[bytes]:
+    """Files of the target's format, or what stands in its place, as others and we write them."""
+    return list(_SOUND[target]())
+
+
+def corpus(target: str) -> dict[str, bytes]:
+    """The inputs that are kept of a target, by name; none if it has none yet."""
+    path = CORPUS / f"{target}.zip"
+    if not path.exists():
+        return {}
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in sorted(archive.namelist())}
+
+
+def keep(target: str, inputs: Mapping[str, bytes]) -> None:
+    """Make these the corpus of a target; the archive depends on nothing else."""
+    CORPUS.mkdir(exist_ok=True)
+    with zipfile.ZipFile(CORPUS / f"{target}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(inputs):
+            archive.writestr(zipfile.ZipInfo(name), inputs[name], zipfile.ZIP_DEFLATED)
+
+
+# --- sound bytes --------------------------------------------------------------------------------------------------
+
+
+def _fixture(*patterns: str) -> list[bytes]:
+    return [path.read_bytes() for pattern in patterns for path in sorted(FIXTURES.glob(pattern))]
+
+
+@functools.cache
+def _spark_files(suffix: str) -> tuple[bytes, ...]:
+    """The files of the tables that Spark wrote whose names end so, the smallest first."""
+    with tarfile.open(_TABLES) as archive:
+        members = [member for member in archive if member.isfile() and member.name.endswith(suffix)]
+        return tuple(sorted((_extracted(archive, member) for member in members), key=len))
+
+
+def _extracted(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = archive.extractfile(member)
+    assert file is not None
+    return file.read()
+
+
+def _puffin_files() -> list[bytes]:
+    return [*_fixture("puffin-java/*.bin", "puffin-recipe/*.bin"), _own_file(None), _own_file(LZ4), _own_file(ZSTD)]
+
+
+def _own_file(codec: str | None) -> bytes:
+    sink = io.BytesIO()
+    writer = PuffinWriter(sink, properties={"created-by": "seeds"})
+    for type_, payload in (("apache-datasketches-theta-v1", _sketch(5).to_bytes()), (ROW_COUNTS_V1, _row_counts(5))):
+        writer.add(
+            Blob(
+                type=type_,
+                fields=(1,),
+                snapshot_id=10,
+                sequence_number=1,
+                payload=payload,
+                compression_codec=codec,
+                properties={"ndv": "5"} if "theta" in type_ else {},
+            )
+        )
+    writer.finish()
+    return sink.getvalue()
+
+
+def _footer_payloads() -> Iterator[bytes]:
+    for file in _puffin_files():
+        try:
+            reader = PuffinReader(file)
+            if not reader.footer_compressed:
+                yield file[-reader.footer_size + 4 : -12]
+        except CorruptPuffinError:
+            continue
+
+
+def _stored_blobs() -> list[bytes]:
+    payloads = (b"", b"a", b"ab" * 300, _sketch(20).to_bytes())
+    codecs = (None, LZ4, ZSTD)
+    return [bytes([i]) + compression.compress(codec, p) for i, codec in enumerate(codecs) for p in payloads]
+
+
+def _sketch(count: int) -> ThetaSketch:
+    return ThetaSketch.from_arrow(pa.array(range(count), pa.int64()), "long", lg_k=5)
+
+
+def _row_counts(count: int) -> bytes:
+    builder = RowCountsBuilder(64)
+    builder.update(pa.array([i // 2 for i in range(2 * count)], pa.int64()), "long")
+    return builder.compact().to_bytes()
+
+
+def _partition_sketches() -> Iterator[bytes]:
+    for partitions in (0, 1, 3):
+        builder = PartitionSketchesBuilder(4)
+        for partition in range(partitions):
+            sketch = _sketch(4 + 20 * partition)
+            builder.add((0, json.dumps({"1000": partition}, separators=(",", ":"))), sketch.theta, sketch.hashes)
+        yield builder.compact().to_bytes()
+
+
+def _deletion_vectors() -> list[bytes]:
+    ours = ([], [0], [1, 5, 70000], range(5000), [1 << 33, (1 << 40) + 3])
+    return [
+        *_fixture("deletion-vectors-java/*.bin"),
+        *(DeletionVector.from_positions(rows).to_bytes() for rows in ours),
+    ]
+
+
+def _metadata_documents() -> list[bytes]:
+    spark = [json.dumps(json.loads(document), separators=(",", ":")).encode() for document in _spark_files(".json")[:4]]
+    return [*spark, gzip.compress(spark[0], mtime=0), *_fixture("table-metadata-java/*.json")]
+
+
+def _manifests(*, lists: bool) -> list[bytes]:
+    files = [file for file in _spark_files(".avro") if (b"manifest_path" in file) == lists]
+    return [*files[:2], *files[-2:]]
+
+
+def _log_entries() -> Iterator[bytes]:
+    fields = [{"name": "a", "type": "long", "nullable": True, "metadata": {}}]
+    vector = {"storageType": "u", "pathOrInlineDv": "0" * 20, "offset": 1, "sizeInBytes": 40, "cardinality": 2}
+    add = {"path": "a.parquet", "partitionValues": {"p": "1"}, "size": 10, "dataChange": True}
+    actions: list[Mapping[str, object]] = [
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}},
+        {
+            "metaData": {
+                "id": "6e3dd8b0",
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": json.dumps({"type": "struct", "fields": fields}),
+                "partitionColumns": ["p"],
+                "configuration": {"delta.columnMapping.mode": "none"},
+            }
+        },
+        {"add": {**add, "stats": '{"numRecords":3}', "deletionVector": vector}},
+        {"remove": {**add, "deletionTimestamp": 1}},
+        {"commitInfo": {"inCommitTimestamp": 5}},
+        {"sidecar": {"path": "b.parquet", "sizeInBytes": 1}},
+    ]
+    yield from (json.dumps(action).encode() for action in actions)
+    yield "\n".join(map(json.dumps, actions)).encode()
+
+
+def _checkpoints() -> list[bytes]:
+    rows = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {"metaData": {"id": "1", "schemaString": "{}", "partitionColumns": ["p"], "configuration": [("a", "b")]}},
+        {"add": {"path": "a.parquet", "size": 10, "dataChange": False, "stats": '{"numRecords":3}'}},
+    ]
+    schema = pa.schema(
+        {
+            "protocol": pa.struct({"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32()}),
+            "metaData": pa.struct(
+                {
+                    "id": pa.string(),
+                    "schemaString": pa.string(),
+                    "partitionColumns": pa.list_(pa.string()),
+                    "configuration": pa.map_(pa.string(), pa.string()),
+                }
+            ),
+            "add": pa.struct(
+                {"path": pa.string(), "size": pa.int64(), "dataChange": pa.bool_(), "stats": pa.string()},
+            ),
+        }
+    )
+    return [_parquet(pa.Table.from_pylist(rows, schema), compression=codec) for codec in ("none", "zstd")]
+
+
+def _parquet(table: pa.Table, **options: object) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **options)
+    return sink.getvalue()
+
+
+def _statistics_entries() -> Iterator[bytes]:
+    blob = {"type": "x", "snapshot-id": 3, "sequence-number": 3, "fields": [1], "properties": {"ndv": "5"}}
+    statistics = {
+        "snapshot-id": 3,
+        "statistics-path": "3-0.stats",
+        "file-size-in-bytes": 100,
+        "file-footer-size-in-bytes": 50,
+        "blob-metadata": [blob],
+    }
+    entry = {"format-version": 1, "table-id": "1", "version": 3, "generation": 0, "statistics": statistics}
+    yield json.dumps({**entry, "columns": [{"id": 1, "path": ["a", "b"]}]}).encode()
+
+
+def _parquet_footers() -> list[bytes]:
+    files = [*_fixture("parquet-writers/*.parquet"), *_spark_files(".parquet")[:2], *_checkpoints()]
+    return [file[-8 - struct.unpack("<I", file[-8:-4])[0] : -8] for file in files]
+
+
+def _parquet_pages() -> Iterator[bytes]:
+    """Chunks as the targets take them: the choice of type, levels and codec, the dictionary's size, the pages."""
+    columns = (pa.int32(), pa.int64(), pa.float64(), pa.string())
+    for number, (codec, version) in enumerate((("none", "1.0"), ("snappy", "2.0"), ("gzip", "1.0"), ("zstd", "2.0"))):
+        for place, type_ in enumerate(columns):
+            values = pa.array([None, 1, 1, 2, 3] * 8, pa.int32()).cast(type_)
+            for dictionary in (True, False):
+                table, options = pa.table({"a": values}), {"compression": codec, "data_page_version": version}
+                file = _parquet(table, use_dictionary=dictionary, **options)
+                chunk = pq.read_metadata(io.BytesIO(file)).row_group(0).column(0)
+                size = chunk.data_page_offset - chunk.dictionary_page_offset if dictionary else 0
+                pages = file[4 : 4 + chunk.total_compressed_size]
+                yield bytes([place | 4 | (0, 1, 2, 4)[number] << 3, min(size, 255)]) + pages
+
+
+def _page_headers() -> list[bytes]:
+    return [pages[2:60] for pages in _parquet_pages()] + [pages[2 + pages[1] :][:60] for pages in _parquet_pages()]
+
+
+_SOUND: Mapping[str, Callable[[], Iterable[bytes]]] = {
+    "puffin-file": _puffin_files,
+    "puffin-footer-json": _footer_payloads,
+    "puffin-blob": _stored_blobs,
+    "puffin-verdict": _puffin_files,
+    "theta-image": lambda: [
+        *_fixture("theta-java/images/empty.bin", "theta-java/images/[ns]*.bin"),
+        *(_sketch(count).to_bytes() for count in (0, 1, 5, 40)),
+    ],
+    "deletion-vector": _deletion_vectors,
+    "deletion-vector-bitmaps": lambda: [vector[_PREAMBLE_SIZE:-_CRC_SIZE] for vector in _deletion_vectors()],
+    "row-counts-image": lambda: [_row_counts(count) for count in (0, 1, 5)],
+    "partition-sketches-image": _partition_sketches,
+    "column-summary": lambda: [b'[3,1,null,16,"a","b"]', b"[3,0,0,24,-1.5,1e300]"],
+    "table-metadata": _metadata_documents,
+    "manifest-list": lambda: _manifests(lists=True),
+    "manifest": lambda: [kind + file for kind in (b"a", b"D") for file in _manifests(lists=False)],
+    "delta-log-entry": _log_entries,
+    "delta-checkpoint": _checkpoints,
+    "delta-last-checkpoint": lambda: [b'{"version":0,"size":3}'],
+    "delta-statistics-entry": _statistics_entries,
+    "delta-field-ids": _statistics_entries,
+    "parquet-footer-thrift": _parquet_footers,
+    "parquet-page-header": _page_headers,
+    "parquet-dictionary-page": _parquet_pages,
+    "parquet-levels": lambda: [b"\1\x28\0\2\x50\1", b"\2\x10\0\4\5\xe4\xe4\xe4\xe4", b"\x09\x08\0\xff\3" + bytes(9)],
+    "parquet-indices": _parquet_pages,
+    "parquet-long-strings": _parquet_pages,
+}

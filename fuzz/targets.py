@@ -1,0 +1,388 @@
+"""
+What has to hold of any bytes: for each format that is read, a function from bytes to nothing.
+
+A target returns, or raises what the reader's docstring promises; it is found wanting by any other exception, by
+memory and by time. Where bytes are understood it goes on and asks for more: that they are written again as they were
+read, and that two ways to the same answer agree.
+
+Checksums would keep mutated bytes from getting anywhere, so there are targets behind them.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import struct
+import tempfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from fuzz.held_files import HeldFiles
+from puffin.deletion_vector import MAGIC as VECTOR_MAGIC
+from puffin.deletion_vector import DeletionVector
+from puffin.errors import (
+    CorruptDataFileError,
+    CorruptDeletionVectorError,
+    CorruptMetadataError,
+    CorruptPuffinError,
+    CorruptSketchError,
+    UnsupportedError,
+    UnsupportedTableError,
+)
+from puffin.format import Blob, Limits, PuffinReader, PuffinWriter, compression, footer_json
+from puffin.inspection import describe, verify
+from puffin.kernels import load_kernels
+from puffin.parquet import footer as parquet_footer
+from puffin.parquet.counts import dictionary_counts
+from puffin.parquet.dictionary import has_readable_dictionary, read_dictionary_page
+from puffin.parquet.footer import BYTE_ARRAY, DOUBLE, INT32, INT64, ColumnChunk
+from puffin.parquet.hybrid import HybridCounts
+from puffin.parquet.long_strings import read_long_strings
+from puffin.parquet.page_header import parse_page_header
+from puffin.parquet.pages import has_readable_pages
+from puffin.parquet.thrift import MALFORMED
+from puffin.tables.column_summary import ColumnSummary
+from puffin.tables.delta.actions import parse_commit, read_file_statistics
+from puffin.tables.delta.checkpoints import read_checkpoint, read_checkpoint_statistics
+from puffin.tables.delta.log import DeltaLog
+from puffin.tables.delta.log_files import Checkpoint
+from puffin.tables.delta.schema import table_schema
+from puffin.tables.delta.statistics_documents import decode_entry, decode_field_ids
+from puffin.tables.document import partition_specs
+from puffin.tables.iceberg.manifest_lists import ManifestFile, manifest_files
+from puffin.tables.iceberg.manifests import live_files_of
+from puffin.tables.iceberg.metadata import decode_document, encode_document, parse_state
+from puffin.tables.partition_sketches import PartitionSketches
+from puffin.theta import RowCounts, ThetaSketch
+from puffin.theta.image import SketchImage
+
+Read: TypeAlias = Callable[[bytes], None]
+
+SMALL = Limits(footer_payload_size=1 << 20, blob_size=1 << 20, blob_count=1000)
+"""What a reader is to hold: so little that a run notices when it holds more."""
+
+_WHERE = "t/file"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """
+    A reader, and the errors that it promises.
+
+    Attributes:
+        kilobytes: The longest input that is worth trying.
+    """
+
+    read: Read
+    promised: tuple[type[Exception], ...]
+    kilobytes: int
+
+    def __call__(self, data: bytes) -> bool:
+        """Read; returns whether the bytes were understood."""
+        try:
+            self.read(data)
+        except self.promised as exc:
+            if "\n" in str(exc):
+                raise AssertionError(f"expected an error of one line, found {exc!s}") from exc
+            return False
+        return True
+
+
+TARGETS: dict[str, Target] = {}
+
+
+def _target(*promised: type[Exception], kilobytes: int = 4) -> Callable[[Read], Read]:
+    def add(read: Read) -> Read:
+        TARGETS[read.__name__.replace("_", "-")] = Target(read, promised, kilobytes)
+        return read
+
+    return add
+
+
+# --- Puffin -------------------------------------------------------------------------------------------------------
+
+
+@_target(CorruptPuffinError, UnsupportedError)
+def puffin_file(data: bytes) -> None:
+    """A file that is understood is understood again when it is written again."""
+    reader = PuffinReader(data, limits=SMALL)
+    reader.check_head()
+    payloads = reader.read_all()
+    sink = io.BytesIO()
+    writer = PuffinWriter(sink, properties=reader.file_metadata.properties)
+    for blob, payload in zip(reader.file_metadata.blobs, payloads, strict=True):
+        writer.add(
+            Blob(
+                type=blob.type,
+                fields=blob.fields,
+                snapshot_id=blob.snapshot_id,
+                sequence_number=blob.sequence_number,
+                payload=payload,
+                properties=blob.properties,
+            )
+        )
+    writer.finish()
+    again = PuffinReader(sink.getvalue())
+    assert again.read_all() == payloads
+    assert again.file_metadata.properties == reader.file_metadata.properties
+
+
+@_target(CorruptPuffinError)
+def puffin_footer_json(data: bytes) -> None:
+    metadata = footer_json.parse(data, offset=8, max_blobs=100)
+    assert footer_json.parse(footer_json.render(metadata), offset=8, max_blobs=100) == metadata
+
+
+@_target(CorruptPuffinError)
+def puffin_blob(data: bytes) -> None:
+    """The first byte chooses the codec."""
+    codec = (None, "lz4", "zstd")[data[0] % 3] if data else None
+    assert len(compression.decompress(codec, data[1:], offset=4, limit=SMALL.blob_size)) <= SMALL.blob_size
+
+
+@_target()
+def puffin_verdict(data: bytes) -> None:
+    """What verify finds valid can be read and described; what cannot be read, verify does not find valid."""
+    path = str(_scratch_file())
+    Path(path).write_bytes(data)
+    verdict = verify(path)
+    try:
+        reader = PuffinReader(data)
+        reader.check_head()
+        reader.read_all()
+    except (CorruptPuffinError, UnsupportedError):
+        assert not verdict.valid
+        return
+    description = describe(path)
+    assert not verdict.valid or all(blob.error is None for blob in description.blobs)
+
+
+@functools.cache
+def _scratch_file() -> Path:
+    return Path(_scratch_directory().name) / "file.puffin"
+
+
+@functools.cache
+def _scratch_directory() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="puffin-sidecar-fuzz-")  # gone with the process
+
+
+# --- payloads -----------------------------------------------------------------------------------------------------
+
+
+@_target(CorruptSketchError, UnsupportedError)
+def theta_image(data: bytes) -> None:
+    """A sketch survives its own image, and that image itself."""
+    sketch = ThetaSketch.from_bytes(data)
+    assert ThetaSketch.from_bytes(sketch.to_bytes()) == sketch
+    image = SketchImage.parse(data).to_bytes()
+    assert SketchImage.parse(image).to_bytes() == image
+    assert sketch.lower_bound() <= sketch.estimate <= sketch.upper_bound()
+
+
+@_target(CorruptDeletionVectorError)
+def deletion_vector(data: bytes) -> None:
+    vector = DeletionVector.from_bytes(data)
+    assert DeletionVector.from_bytes(vector.to_bytes()).cardinality == vector.cardinality
+    positions = vector.first(10)
+    assert positions == sorted(set(positions))
+    assert all(map(vector.contains, positions))
+
+
+@_target(CorruptDeletionVectorError)
+def deletion_vector_bitmaps(data: bytes) -> None:
+    """Behind the checksum: the bytes are the vector alone."""
+    body = VECTOR_MAGIC + data
+    deletion_vector(struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body)))
+
+
+@_target(CorruptSketchError)
+def row_counts_image(data: bytes) -> None:
+    assert RowCounts.from_bytes(data).to_bytes() == data
+
+
+@_target(CorruptSketchError)
+def partition_sketches_image(data: bytes) -> None:
+    assert PartitionSketches.from_bytes(data).to_bytes() == data
+
+
+@_target()
+def column_summary(data: bytes) -> None:
+    """A property that is no summary is none, and no error."""
+    summary = ColumnSummary.from_text(data.decode("utf-8", "surrogateescape"))
+    assert summary is None or ColumnSummary.from_text(summary.to_text()) == summary
+
+
+# --- Iceberg ------------------------------------------------------------------------------------------------------
+
+
+@_target(CorruptMetadataError, UnsupportedTableError)
+def table_metadata(data: bytes) -> None:
+    """A document is written again without a loss."""
+    document = decode_document(data, _WHERE)
+    assert repr(decode_document(encode_document(document, compress=False), _WHERE)) == repr(document)
+    state = parse_state(document, _WHERE)
+    partition_specs(state.document)
+
+
+@_target(CorruptMetadataError, UnsupportedTableError, kilobytes=8)
+def manifest_list(data: bytes) -> None:
+    manifest_files(_WHERE, lambda _: HeldFiles({_WHERE: data}))
+
+
+@_target(CorruptMetadataError, UnsupportedTableError, kilobytes=8)
+def manifest(data: bytes) -> None:
+    """The first byte chooses between data and deletes."""
+    of_deletes = data[:1] == b"D"
+    described = ManifestFile(
+        manifest_path=_WHERE,
+        partition_spec_id=0,
+        of_deletes=of_deletes,
+        sequence_number=1,
+        min_sequence_number=1,
+        added_snapshot_id=1,
+        entries=None,
+        encrypted=False,
+    )
+    for _ in live_files_of(described, lambda _: HeldFiles({_WHERE: data[1:]}), (1, 2, 3), nan_counts=True):
+        pass
+
+
+# --- Delta --------------------------------------------------------------------------------------------------------
+
+
+@_target(CorruptMetadataError, UnsupportedTableError)
+def delta_log_entry(data: bytes) -> None:
+    commit = parse_commit(data, 3, _WHERE)
+    statistics = dict(read_file_statistics(data, _WHERE))
+    assert statistics.keys() <= {file.key for file in commit.adds}
+    if commit.metadata is not None:
+        table_schema(commit.metadata.schema_string, commit.metadata.configuration, {}, _WHERE)
+
+
+@_target(CorruptMetadataError, UnsupportedTableError, kilobytes=16)
+def delta_checkpoint(data: bytes) -> None:
+    """In Parquet."""
+    store = HeldFiles({_WHERE: data})
+    checkpoint = Checkpoint(3, (store.info(_WHERE),))
+    read_checkpoint(checkpoint, "t", store, with_files=True)
+    read_checkpoint_statistics(checkpoint, "t", store)
+
+
+_FIRST_ENTRY = (
+    b'{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}\n'
+    b'{"metaData":{"id":"1","schemaString":"{}","partitionColumns":[],"configuration":{}}}\n'
+    b'{"add":{"path":"a.parquet","partitionValues":{},"size":1,"dataChange":true}}\n'
+)
+
+
+@_target()
+def delta_last_checkpoint(data: bytes) -> None:
+    """It is never read: whatever is in it, the table is the same."""
+    log = "t/_delta_log"
+    segment = DeltaLog(
+        "t", HeldFiles({f"{log}/{0:020d}.json": _FIRST_ENTRY, f"{log}/_last_checkpoint": data})
+    ).segment()
+    assert (segment.version, segment.checkpoint_version) == (0, None)
+    assert [file.path for file in segment.files()] == ["a.parquet"]
+
+
+@_target(CorruptMetadataError, UnsupportedTableError)
+def delta_statistics_entry(data: bytes) -> None:
+    decode_entry(data, _WHERE, 3, 0)
+
+
+@_target(CorruptMetadataError, UnsupportedTableError)
+def delta_field_ids(data: bytes) -> None:
+    decode_field_ids(data, _WHERE)
+
+
+# --- Parquet ------------------------------------------------------------------------------------------------------
+
+
+@_target(CorruptDataFileError)
+def parquet_footer_thrift(data: bytes) -> None:
+    for group in parquet_footer.parse_footer(data):
+        for chunk in group:
+            assert chunk is None or (chunk.dictionary_page_size, chunk.unencoded_byte_array_data_bytes) is not None
+
+
+@_target(*MALFORMED)
+def parquet_page_header(data: bytes) -> None:
+    page = parse_page_header(data, 4, 1 << 20, 1)
+    assert 4 < page.offset <= page.body_offset <= page.end <= 1 << 20
+
+
+_ARROW_TYPES = {INT32: pa.int32(), INT64: pa.int64(), DOUBLE: pa.float64(), BYTE_ARRAY: pa.string()}
+_CODECS = (0, 1, 2, 4, 6, 7)
+
+
+def _chunk(data: bytes) -> tuple[ColumnChunk, pa.BufferReader]:
+    """A column chunk as two bytes choose, whose pages are the others: how long its dictionary page is, and the rest."""
+    choice, size = (*data[:2], 0, 0)[:2]
+    pages = data[2:]
+    dictionary = min(size, len(pages))
+    return ColumnChunk(
+        path=("a",),
+        physical_type=list(_ARROW_TYPES)[choice & 3],
+        repetition_type=1,
+        max_definition_level=choice >> 2 & 1,
+        max_repetition_level=0,
+        schema_element=bytes((0x15, list(_ARROW_TYPES)[choice & 3] << 1, 0x25, 0x02, 0x18, 1, 97, 0)),
+        codec=_CODECS[(choice >> 3) % len(_CODECS)],
+        encodings=frozenset((0, 3, 8)),
+        num_values=40,
+        total_uncompressed_size=1 << 20,
+        total_compressed_size=len(pages),
+        data_page_offset=4 + dictionary,
+        dictionary_page_offset=4 if dictionary else None,
+        encoding_stats=(),
+    ), pa.BufferReader(b"PAR1" + pages)
+
+
+@_target()
+def parquet_dictionary_page(data: bytes) -> None:
+    chunk, source = _chunk(data)
+    if has_readable_dictionary(chunk):
+        values = read_dictionary_page(source, chunk, _ARROW_TYPES[chunk.physical_type])
+        assert values is None or values.null_count == 0
+
+
+@_target(ValueError)
+def parquet_levels(data: bytes) -> None:
+    """The kernel, which looks at memory unchecked, and numpy count the same or refuse both."""
+    load_kernels()
+    width, count, limit = struct.unpack_from("<BHB", data.ljust(4, b"\0"))
+    compiled, by_runs = HybridCounts(limit), HybridCounts(limit)
+    try:
+        compiled._add_compiled(data[4:], count, width % 33)
+    except ValueError:
+        try:
+            by_runs._add_run_by_run(data[4:], count, width % 33)
+        except ValueError:
+            raise
+        raise AssertionError("numpy counts what the kernel refuses") from None
+    by_runs._add_run_by_run(data[4:], count, width % 33)
+    assert (compiled.totals() == by_runs.totals()).all()
+
+
+@_target()
+def parquet_indices(data: bytes) -> None:
+    load_kernels()
+    chunk, source = _chunk(data)
+    counted = dictionary_counts(source, chunk, _ARROW_TYPES[chunk.physical_type])
+    assert counted is None or (counted[1] > 0).all()
+
+
+@_target(CorruptDataFileError, pa.ArrowException, OSError)
+def parquet_long_strings(data: bytes) -> None:
+    chunk, source = _chunk(data)
+    if has_readable_pages(chunk):
+        for strings, rows in read_long_strings(source, chunk):
+            strings.validate(full=True)
+            assert len(strings) == len(rows)

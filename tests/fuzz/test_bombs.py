@@ -1,0 +1,349 @@
+"""
+Files that somebody made to do harm: few bytes that stand for many, and names that lead elsewhere.
+
+What a reader may hold is bounded by what Python allocates at most, since all of these end up there.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import tracemalloc
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from fuzz.held_files import HeldFiles
+from fuzz.targets import TARGETS
+from puffin.errors import (
+    ConflictError,
+    CorruptDataFileError,
+    CorruptMetadataError,
+    FooterFieldError,
+    FooterPayloadError,
+    SizeLimitError,
+    StorageError,
+)
+from puffin.format import LZ4, ZSTD, Blob, Limits, PuffinReader, PuffinWriter, compression
+from puffin.parquet import thrift
+from puffin.parquet.footer import MAX_LEVELS, parse_footer
+from puffin.parquet.hybrid import HybridCounts
+from puffin.storage import LocalStore, open_source
+from puffin.tables.delta.actions import parse_commit
+from puffin.tables.delta.schema import table_schema
+from puffin.tables.delta.statistics_documents import decode_entry
+from puffin.tables.iceberg import avro_codecs, metadata
+from puffin.tables.iceberg.avro import MAX_TYPES, read_records
+from puffin.tables.load import load_table
+
+MEGABYTE = 1 << 20
+DEEP = 100_000
+HUGE = 10**400
+WHERE = "t/file"
+SYNC = bytes(16)
+
+
+@contextmanager
+def holding_at_most(size: int) -> Iterator[None]:
+    """Fails if Python allocates more in the block, over what there was before."""
+    tracemalloc.start()
+    try:
+        yield
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak <= size
+
+
+def with_footer(payload: bytes, *, compressed: bool = False) -> bytes:
+    """A Puffin file without blobs, of any footer payload."""
+    stored = compression.compress(LZ4, payload) if compressed else payload
+    struct = len(stored).to_bytes(4, "little") + bytes((compressed, 0, 0, 0))
+    return b"PFA1" + b"PFA1" + stored + struct + b"PFA1"
+
+
+def avro(schema: object, records: int, content: bytes, codec: str = "null") -> bytes:
+    """An Avro file of one block."""
+
+    def sized(data: bytes) -> bytes:
+        return thrift.varint(2 * len(data)) + data
+
+    header = {b"avro.schema": json.dumps(schema).encode(), b"avro.codec": codec.encode()}
+    entries = b"".join(sized(key) + sized(value) for key, value in header.items())
+    return (
+        b"Obj\1"
+        + thrift.varint(2 * len(header))
+        + entries
+        + b"\0"
+        + SYNC
+        + thrift.varint(2 * records)
+        + sized(content)
+        + SYNC
+    )
+
+
+# --- few bytes that become many -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("codec", [LZ4, ZSTD])
+def test_a_blob_that_becomes_too_large_is_not_made(codec):
+    sink = io.BytesIO()
+    writer = PuffinWriter(sink)
+    writer.add(
+        Blob(
+            type="x", fields=(), snapshot_id=1, sequence_number=1, payload=bytes(64 * MEGABYTE), compression_codec=codec
+        )
+    )
+    writer.finish()
+    data = sink.getvalue()
+    with holding_at_most(MEGABYTE), pytest.raises(SizeLimitError):
+        PuffinReader(data, limits=Limits(blob_size=8 * MEGABYTE)).read_all()
+
+
+def test_a_footer_that_becomes_too_large_is_not_made():
+    data = with_footer(b'{"blobs":[' + b" " * (64 * MEGABYTE) + b"]}", compressed=True)
+    with holding_at_most(MEGABYTE), pytest.raises(SizeLimitError):
+        _ = PuffinReader(data).file_metadata
+
+
+def test_table_metadata_that_becomes_too_large_is_dropped(monkeypatch):
+    monkeypatch.setattr(metadata, "MAX_INFLATED_BYTES", 4 * MEGABYTE)
+    data = gzip.compress(b'{"a":"' + b" " * (64 * MEGABYTE) + b'"}')
+    with holding_at_most(16 * MEGABYTE), pytest.raises(CorruptMetadataError, match="more than 4194304 bytes"):
+        metadata.decode_document(data, WHERE)
+
+
+@pytest.mark.parametrize("codec", ["deflate", "zstandard", "bzip2"])
+def test_a_manifest_that_becomes_too_large_is_dropped(monkeypatch, codec):
+    monkeypatch.setattr(avro_codecs, "MAX_BLOCK_BYTES", 4 * MEGABYTE)
+    compress: dict[str, Callable[[bytes], bytes]] = {
+        "deflate": lambda data: zlib.compress(data)[2:-4],
+        "zstandard": zstandard.ZstdCompressor().compress,
+        "bzip2": bz2.compress,
+    }
+    data = avro("bytes", 1, compress[codec](bytes(64 * MEGABYTE)), codec)
+    with holding_at_most(24 * MEGABYTE), pytest.raises(CorruptMetadataError, match="more than 4194304 bytes"):
+        list(read_records(data, {}, WHERE))
+
+
+def test_a_schema_that_unfolds_without_end_is_refused():
+    """Every type holds the one before it twice: thirty of them are a billion."""
+    schema: object = {"type": "record", "name": "t0", "fields": [{"name": "a", "type": "null"}]}
+    for i in range(1, 30):
+        fields = [{"name": "a", "type": schema}, {"name": "b", "type": f"t{i - 1}"}]
+        schema = {"type": "record", "name": f"t{i}", "fields": fields}
+    with pytest.raises(CorruptMetadataError, match=f"more than {MAX_TYPES} types"):
+        list(read_records(avro(schema, 1, b""), {}, WHERE))
+
+
+def test_items_that_take_no_bytes_are_refused():
+    """A list of nulls is as long as it says: a few bytes could be lists of lists of any length."""
+    nulls = {"type": "array", "items": {"type": "array", "items": "null"}}
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": nulls, "field-id": 1}]}
+    inner = thrift.varint(2 * 60_000) + b"\0"
+    content = thrift.varint(2 * 1000) + inner * 16_000 + b"\0"
+    with holding_at_most(4 * MEGABYTE), pytest.raises(CorruptMetadataError, match="60000 items in 0 bytes"):
+        list(read_records(avro(schema, 1, content), {1: None}, WHERE))
+
+
+def test_records_that_take_no_bytes_are_refused():
+    with pytest.raises(CorruptMetadataError, match="1 items in 0 bytes"):
+        list(read_records(avro("null", 1000, bytes(1000)), {}, WHERE))
+
+
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_levels_of_no_bits_cost_no_time(is_packed):
+    """A run of them takes a byte or two, whatever their number."""
+    run = thrift.varint(1 << 33 | 1) if is_packed else thrift.varint(1 << 34)
+    counts = HybridCounts(1)
+    counts.add(run, 1 << 33, 0)
+    assert counts.totals().tolist() == [1 << 33]
+
+
+def test_a_parquet_schema_of_too_many_levels_is_refused():
+    """Each level keeps the path that leads to it."""
+    group = thrift.struct({3: thrift.i32(1), 4: thrift.binary(b"a"), 5: thrift.i32(2)})
+    with pytest.raises(CorruptDataFileError, match=f"more than {MAX_LEVELS} levels"):
+        parse_footer(thrift.struct({2: thrift.items([group] * (MAX_LEVELS + 2))})[1])
+
+
+# --- ten million blobs --------------------------------------------------------------------------------------------
+
+BLOB = b'{"type":"","fields":[],"snapshot-id":1,"sequence-number":1,"offset":4,"length":0},'
+
+
+class Sparse:
+    """A file of ten million blobs that is not there: it counts what is asked for."""
+
+    footer_payload = 10_000_000 * len(BLOB)
+
+    def __init__(self) -> None:
+        self.bytes_read = 0
+
+    def size(self) -> int:
+        return 4 + 4 + self.footer_payload + 12
+
+    def read_at(self, offset: int, length: int) -> bytes:  # noqa: ARG002 - only the end is ever asked for
+        self.bytes_read += length
+        return (bytes(length) + self.footer_payload.to_bytes(4, "little") + bytes(4) + b"PFA1")[-length:]
+
+
+def test_a_footer_of_ten_million_blobs_is_not_read():
+    source = Sparse()
+    with holding_at_most(MEGABYTE), pytest.raises(SizeLimitError, match="footer-size-limit"):
+        _ = PuffinReader(source).file_metadata
+    assert source.bytes_read <= 8 * 1024
+
+
+def test_a_footer_of_too_many_blobs_takes_no_more_than_its_json():
+    data = with_footer(b'{"blobs":[' + BLOB * 120_000 + BLOB[:-1] + b"]}")
+    with holding_at_most(200 * MEGABYTE), pytest.raises(SizeLimitError, match="blob-count-limit"):
+        _ = PuffinReader(data).file_metadata
+
+
+# --- JSON ---------------------------------------------------------------------------------------------------------
+
+DEEP_ARRAY = b"[" * DEEP + b"]" * DEEP
+DEEP_OBJECT = b'{"a":' * DEEP + b"1" + b"}" * DEEP
+
+
+@pytest.mark.parametrize("deep", [DEEP_ARRAY, DEEP_OBJECT, b"[" * DEEP])
+def test_json_of_a_hundred_thousand_levels_is_an_error_like_any_other(deep):
+    with pytest.raises(FooterPayloadError):
+        _ = PuffinReader(with_footer(b'{"blobs":[],"x":' + deep + b"}")).file_metadata
+    for read in (
+        lambda: metadata.decode_document(deep, WHERE),
+        lambda: parse_commit(b'{"add":' + deep + b"}", 0, WHERE),
+        lambda: decode_entry(deep, WHERE, 0, 0),
+        lambda: table_schema(deep.decode(), {}, {}, WHERE),
+        lambda: list(read_records(avro("null", 0, b"").replace(b'\x0c"null"', _sized_json(deep)), {}, WHERE)),
+    ):
+        with pytest.raises(CorruptMetadataError):
+            read()
+
+
+def _sized_json(data: bytes) -> bytes:
+    return thrift.varint(2 * len(data)) + data
+
+
+@pytest.mark.parametrize("key", ["blobs", "properties"])
+def test_a_key_that_stands_twice_is_refused(key):
+    twice = f'{{"blobs":[],"properties":{{}},"{key}":{"[]" if key == "blobs" else "{}"}}}'
+    with pytest.raises(FooterPayloadError, match="2 times"):
+        _ = PuffinReader(with_footer(twice.encode())).file_metadata
+
+
+@pytest.mark.parametrize("number", [str(HUGE), f"-{HUGE}", "1e400", "9" * 5000, "1e999999999"])
+@pytest.mark.parametrize("key", ["snapshot-id", "offset", "length", "fields"])
+def test_a_number_of_any_size_is_out_of_range(number, key):
+    value = f"[{number}]" if key == "fields" else number
+    fields = {"type": '""', "fields": "[]", "snapshot-id": "1", "sequence-number": "1", "offset": "4", "length": "0"}
+    blob = ",".join(f'"{name}":{text}' for name, text in (fields | {key: value}).items())
+    with pytest.raises((FooterFieldError, FooterPayloadError)):
+        _ = PuffinReader(with_footer(f'{{"blobs":[{{{blob}}}]}}'.encode())).file_metadata
+
+
+@pytest.mark.parametrize("number", [str(HUGE), "1e400", "1e999999999"])
+@pytest.mark.parametrize("place", ["timestamp-ms", "snapshot-id", "fields", "size"])
+def test_table_metadata_with_a_number_of_any_size_is_read_or_refused(table_document, tmp_path, number, place):
+    """In a snapshot or in an entry of statistics; what is refused is refused in one line."""
+    entry = {
+        "snapshot-id": 10,
+        "statistics-path": str(tmp_path / "a.stats"),
+        "file-size-in-bytes": "HERE" if place == "size" else 100,
+        "file-footer-size-in-bytes": 50,
+        "blob-metadata": [
+            {
+                "type": "apache-datasketches-theta-v1",
+                "snapshot-id": 10,
+                "sequence-number": 1,
+                "fields": ["HERE" if place == "fields" else 1],
+                "properties": {"ndv": "5"},
+            }
+        ],
+    }
+    document = table_document(tmp_path, statistics=[entry])
+    if place in document["snapshots"][0]:
+        document["snapshots"][0][place] = "HERE"
+    TARGETS["table-metadata"](json.dumps(document).replace('"HERE"', number).encode())
+
+
+def test_half_a_surrogate_pair_is_refused_in_a_footer_and_kept_in_table_metadata(table_document, tmp_path):
+    """The one has to be written in UTF-8 again; in the other it may stand in anybody's comment."""
+    with pytest.raises(FooterFieldError):
+        _ = PuffinReader(with_footer(rb'{"blobs":[],"properties":{"a":"\ud800"}}')).file_metadata
+    document = table_document(tmp_path, properties={"comment": "\ud800"})
+    data = metadata.encode_document(document, compress=False)
+    assert metadata.decode_document(data, WHERE) == document
+
+
+# --- names that lead elsewhere ------------------------------------------------------------------------------------
+
+
+def test_a_name_that_no_file_can_have_is_a_storage_error():
+    for name in ("\ud800", "a\0b", "x" * 5000):
+        with pytest.raises(StorageError) as caught:
+            open_source(f"/tmp/{name}")
+        assert "\n" not in str(caught.value)
+
+
+def test_an_entry_of_a_delta_table_names_no_file_outside_its_directory():
+    entry = {"snapshot-id": 3, "file-size-in-bytes": 1, "file-footer-size-in-bytes": 1, "blob-metadata": []}
+    document = {"format-version": 1, "table-id": "1", "version": 3, "generation": 0, "columns": []}
+    for path in ("../../3-a.stats", "/etc/3-a.stats", "file:///3-a.stats", "3-../a.stats", "3-a.stats\n"):
+        data = json.dumps({**document, "statistics": {**entry, "statistics-path": path}}).encode()
+        with pytest.raises(CorruptMetadataError):
+            decode_entry(data, WHERE, 3, 0)
+
+
+def test_links_that_lead_in_a_circle_are_a_storage_error(tmp_path):
+    circle = tmp_path / "circle"
+    circle.symlink_to(circle)
+    for read in (LocalStore().read, LocalStore().info, LocalStore().open_input):
+        with pytest.raises(StorageError, match="symbolic links"):
+            read(str(circle))
+
+
+def test_a_link_in_the_place_of_a_file_is_replaced_and_never_written_through(tmp_path):
+    """Whoever may write into a table's directory must not get us to write elsewhere."""
+    elsewhere, link = tmp_path / "elsewhere", tmp_path / "version-hint.text"
+    elsewhere.write_text("mine")
+    link.symlink_to(elsewhere)
+    LocalStore().replace(str(link), b"2")
+    assert (elsewhere.read_text(), link.read_text(), link.is_symlink()) == ("mine", "2", False)
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_in_the_place_of_a_new_file_is_a_conflict(tmp_path, exists):
+    elsewhere, link = tmp_path / "elsewhere", tmp_path / "v2.metadata.json"
+    if exists:
+        elsewhere.write_text("mine")
+    link.symlink_to(elsewhere)
+    with pytest.raises(ConflictError):
+        LocalStore().put_if_absent(str(link), b"{}")
+    assert elsewhere.exists() == exists
+
+
+def test_what_is_in_last_checkpoint_makes_no_difference(delta_table):
+    """Neither nonsense nor a version that is not there."""
+    writer = delta_table()
+    writer.commit(writer.add({"a": [1, 2], "b": [3, 4]}))
+    expected = load_table(str(writer.path)).load().current_snapshot_id
+    hint = writer.log / "_last_checkpoint"
+    for content in (b"", b"\0", DEEP_ARRAY, b'{"version":99}', b'{"version":' + str(HUGE).encode() + b"}"):
+        hint.write_bytes(content)
+        assert load_table(str(writer.path)).load().current_snapshot_id == expected
+    hint.unlink()
+    hint.symlink_to(Path("/nowhere"))
+    assert load_table(str(writer.path)).load().current_snapshot_id == expected
+
+
+def test_a_store_that_only_reads_answers_for_files_in_memory():
+    """The targets' tables are held so: what is not there is said to be missing."""
+    assert HeldFiles({"t/a/b": b"1"}).directories("t") == ["a"]

@@ -1,0 +1,53 @@
+"""
+Bytes that are wrong, for every reader: the kept corpus, and mutations that are the same in every run.
+
+``FUZZ_MUTATIONS`` says how many of each target; ``make fuzz`` goes on from there with coverage to guide it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuzz.seeds import CORPUS, corpus, seeds
+from fuzz.targets import TARGETS
+
+ROOT = Path(__file__).parents[2]
+MUTATIONS = int(os.environ.get("FUZZ_MUTATIONS", "800"))
+CPU_SECONDS_PER_INPUT = 1.0
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    """What became of every target, in a process whose memory is bounded."""
+    # The memory pool of Arrow's own sets aside address space by the gigabyte.
+    environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    command = [sys.executable, "-m", "fuzz.bounded", str(MUTATIONS)]
+    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    return json.loads(ran.stdout)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_bytes_bring_about_anything_but_what_the_reader_promises(outcomes, target):
+    """Neither another exception, nor a contradiction, nor more memory or time than an input is worth."""
+    outcome = outcomes[target]
+    assert outcome["wrong"] == []
+    assert outcome["slowest-seconds"] < CPU_SECONDS_PER_INPUT
+    assert outcome["tried"] == len(seeds(target)) + MUTATIONS
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_target_gets_beyond_the_first_check(target):
+    """Some of what a target starts with is sound; from noise alone it would learn nothing."""
+    assert any(map(TARGETS[target], seeds(target)))
+
+
+def test_every_corpus_has_a_target():
+    assert {path.stem for path in CORPUS.glob("*.zip")} <= TARGETS.keys()
+    assert sum(len(corpus(target)) for target in TARGETS) > 0
