@@ -7,7 +7,7 @@ change goes the value that it expects, which metastores since 2.3.10 and 4.0 com
 without the lock too. The hold is two calls long, so the lock needs no heartbeats.
 
 Each operation has a connection of its own: the one that pyiceberg's catalog has for all cannot be shared by threads. A
-table is asked for by ``get_table_req``, which all metastores know; ``get_table``, which pyiceberg calls, left in 4.0.
+table is asked for by ``get_table_req``, for 4.0 no longer has the ``get_table`` that pyiceberg calls.
 """
 
 from __future__ import annotations

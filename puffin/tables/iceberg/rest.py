@@ -36,7 +36,6 @@ class IcebergRestTable(IcebergTable):
     def __init__(self, catalog: RestCatalog, identifier: str) -> None:
         super().__init__(identifier, {})
         self._catalog = catalog
-        self._token: str | None = None
         self._filesystem_for = filesystem_for({})
 
     def load(self, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002 - the document has them all
@@ -81,14 +80,14 @@ class IcebergRestTable(IcebergTable):
         asserted = _same_table(base)
         if (schema_id := base.document.get("current-schema-id")) is not None:
             asserted.append({"type": "assert-current-schema-id", "current-schema-id": schema_id})
-        answer = commit_updates(self._catalog, self.name, set_updates(entry), asserted, self._token)
+        answer = commit_updates(self._catalog, self.name, set_updates(entry), asserted)
         return applied_to(
             answer,
             base,
             entry,
             name=self.name,
             store_for=self.store,
-            post=lambda updates: commit_updates(self._catalog, self.name, updates, _same_table(base), self._token),
+            post=lambda updates: commit_updates(self._catalog, self.name, updates, _same_table(base)),
         )
 
     def dead_entries(self, state: TableState) -> tuple[StoredEntry, ...]:
@@ -98,12 +97,12 @@ class IcebergRestTable(IcebergTable):
     def remove_entries(self, base: TableState, entries: Sequence[StoredEntry]) -> None:
         """Have the server remove the entries; a snapshot that is gone never comes back, so any base will do."""
         removals = [removal_update(entry) for entry in entries]
-        commit_updates(self._catalog, self.name, removals, _same_table(base), self._token)
+        commit_updates(self._catalog, self.name, removals, _same_table(base))
 
     def _load_table(self) -> LoadedTable:
         # The credentials are as fresh as the metadata, and what they open serves every file until the next load.
         loaded = load_table(self._catalog, self.name)
-        self.io_properties, self._token = loaded.io_properties, loaded.token
+        self.io_properties = loaded.io_properties
         self._filesystem_for = filesystem_for(self.io_properties)
         return loaded
 

@@ -22,6 +22,7 @@ from puffin.errors import (
     UnsupportedTableError,
 )
 from puffin.tables.iceberg.sdk import io_properties, one_line
+from puffin.tables.statistics_json import typed
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog
@@ -41,13 +42,11 @@ class LoadedTable:
         document: The table's metadata.
         metadata_location: Where the server says that it keeps it.
         io_properties: What a file system needs, vended credentials included.
-        token: What this table's requests are to be authorized with, or None if as all others.
     """
 
     document: dict[str, Any]
     metadata_location: str
     io_properties: dict[str, str]
-    token: str | None
 
 
 def load_table(catalog: RestCatalog, identifier: str) -> LoadedTable:
@@ -69,10 +68,11 @@ def load_table(catalog: RestCatalog, identifier: str) -> LoadedTable:
         raise StorageError(f"{identifier}: catalog {catalog.name!r} failed: {_problem(response)}")
     try:
         answer = response.json()
-        location, document, config = answer["metadata-location"], answer["metadata"], answer.get("config") or {}
+        location, document = typed(answer, "metadata-location", str), typed(answer, "metadata", dict)
         vended = _nearest(answer.get("storage-credentials") or (), location)
-        properties = {**catalog.properties, **document.get("properties", {}), **config, **vended}
-        return LoadedTable(document, location, io_properties(properties), config.get("token"))
+        of_table = {**(document.get("properties") or {}), **(answer.get("config") or {}), **vended}
+        properties = {**catalog.properties, **of_table}
+        return LoadedTable(document, location, io_properties(properties))
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise CorruptMetadataError(
             f"{identifier}: expected the metadata of a table from catalog {catalog.name!r}, found {exc!r}"
@@ -84,14 +84,12 @@ def commit_updates(
     identifier: str,
     updates: Sequence[Mapping[str, Any]],
     requirements: Sequence[Mapping[str, Any]],
-    token: str | None = None,
 ) -> dict[str, Any]:
     """
     Have the server update a table.
 
     Args:
         updates: In the JSON form of the protocol, as what they require is.
-        token: Of the table, as it was loaded.
 
     Returns:
         The metadata document of its answer.
@@ -112,7 +110,7 @@ def commit_updates(
         "updates": list(updates),
     }
     try:
-        response = _request(catalog, "POST", identifier, token, json=body)
+        response = _request(catalog, "POST", identifier, json=body)
         if response.ok:
             document: dict[str, Any] = response.json()["metadata"]
             return document
@@ -122,13 +120,12 @@ def commit_updates(
     raise error(f"{identifier}: {what}: {_problem(response)}")
 
 
-def _request(catalog: RestCatalog, method: str, identifier: str, token: str | None = None, **body: Any) -> Any:
+def _request(catalog: RestCatalog, method: str, identifier: str, **body: Any) -> Any:
     url = catalog.url(_PATH, **catalog._split_identifier_for_path(identifier))
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    response = catalog._session.request(method, url, headers=headers, **body)
+    response = catalog._session.request(method, url, **body)
     if response.status_code in _TOKEN_REFUSED:
         catalog._refresh_token()
-        response = catalog._session.request(method, url, headers=headers, **body)
+        response = catalog._session.request(method, url, **body)
     return response
 
 

@@ -115,7 +115,7 @@ def hive(java_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         port, token, process = launch_gateway(
             classpath=str(Path(pyspark.__file__).parent / "jars" / "*"),
             java_path=str(java_home / "bin" / "java"),
-            javaopts=["-Xmx512m", f"-Dderby.system.home={directory}"],
+            javaopts=["-Xmx512m", "-XX:TieredStopAtLevel=1", f"-Dderby.system.home={directory}"],
             redirect_stdout=output,
             redirect_stderr=output,
             die_on_exit=True,

@@ -8,15 +8,19 @@ metadata file: registered, and after an append that Spark made through the REST 
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pyarrow as pa
 import pytest
 
 import puffin
 import stats_jobs
+from puffin.tables.commit import commit_statistics
 from puffin.tables.load import load_table
 
+RACING = tuple("abcd")
 SERVERS = ("sqlite", "postgres", "rest", "glue", "hive")
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string())])
 FIRST = pa.table({"a": [1, 2, 3, 4], "b": ["x", "y", "x", "y"]}, schema=SCHEMA)
@@ -124,16 +128,34 @@ def check_pyiceberg_refuses(server, name: str) -> None:
             catalog.load_table(name).transaction().set_properties({"a": "b"}).commit_transaction()
 
 
-@pytest.mark.parametrize("server", ["postgres", "glue", "hive"], indirect=True)
-def test_four_processes_commit_at_the_same_moment(server, race, patient):
-    """All of them succeed, and nobody's columns are lost."""
+@pytest.fixture
+def raced(server, patient):
+    """The name of a table with one row, in the catalog as it is opened under the name ``races``."""
     catalog = server.open("races")
     catalog.create_namespace_if_not_exists("races")
-    columns = tuple("abcd")
-    rows = pa.table({column: pa.array([1], pa.int64()) for column in columns})
+    rows = pa.table({column: pa.array([1], pa.int64()) for column in RACING})
     catalog.create_table("races.t", rows.schema, properties=patient).append(rows)
-    race("races.t", dict(server.properties), columns)
+    yield "races.t"
     state = load_table("races.t", catalog="races", catalog_properties=server.properties).load()
     (entry,) = state.statistics.values()
     assert [(blob.fields[0], blob.properties["ndv"]) for blob in entry.blobs] == [(i, str(i)) for i in range(1, 5)]
-    assert len(state.document["metadata-log"]) == 1 + len(columns)
+    assert len(state.document["metadata-log"]) == 1 + len(RACING)
+
+
+@pytest.mark.parametrize("server", ["postgres"], indirect=True)
+def test_of_processes_that_commit_at_the_same_moment_none_loses(server, raced, race):
+    race(raced, dict(server.properties), RACING)
+
+
+@pytest.mark.parametrize("server", ["glue", "hive"], indirect=True)
+def test_of_threads_that_commit_at_the_same_moment_none_loses(server, raced, draft_of):
+    together = Barrier(len(RACING))
+
+    def commit(number: int) -> None:
+        table = load_table(raced, catalog="races", catalog_properties=server.properties)
+        draft = draft_of(table, {RACING[number]: range(number + 1)})
+        together.wait()
+        commit_statistics(table, draft)
+
+    with ThreadPoolExecutor(len(RACING)) as pool:
+        list(pool.map(commit, range(len(RACING))))

@@ -18,6 +18,7 @@ import pytest
 from puffin.errors import (
     CommitUnknownError,
     ConflictError,
+    CorruptMetadataError,
     SnapshotNotFound,
     StorageError,
     TableNotFound,
@@ -41,6 +42,9 @@ class Server:
         before: Called, each once and in order, when a commit has come in and is not yet applied.
         ignored: Actions that are answered with success and not applied.
         endpoints: What it says it can do.
+        vended: What else it says of the table to those who load it.
+        loads: How often the table was asked for.
+        tokens: How many it gave; only the last one is accepted, and none is asked for before the first.
     """
 
     def __init__(self, document: dict, directory: Path) -> None:
@@ -52,6 +56,9 @@ class Server:
         self.before: list[Callable[[], None]] = []
         self.ignored: set[str] = set()
         self.endpoints = ENDPOINTS
+        self.vended: dict = {"config": {}}
+        self.loads = 0
+        self.tokens = 0
         self.location = ""
         self.change()
 
@@ -65,7 +72,11 @@ class Server:
         Path(self.location).write_text(json.dumps(self.document))
 
     def table(self) -> dict:
-        return {"metadata-location": self.location, "metadata": self.document, "config": {}}
+        self.loads += 1
+        return {"metadata-location": self.location, "metadata": self.document, **self.vended}
+
+    def accepts(self, authorization: str | None) -> bool:
+        return not self.tokens or authorization == f"Bearer token-{self.tokens}"
 
     def commit(self, body: dict) -> tuple[int, dict]:
         self.commits.append(body)
@@ -104,12 +115,21 @@ def open_table(server):
         def do_GET(self) -> None:
             if self.path.startswith("/v1/config"):
                 self.answer(200, {"defaults": {}, "overrides": {}, "endpoints": server.endpoints})
+            elif not server.accepts(self.headers["Authorization"]):
+                self.answer(419, {"error": {"message": "old", "type": "Expired", "code": 419}})
             else:
                 self.answer(200, server.table())
 
         def do_POST(self) -> None:
-            assert self.path == TABLE
-            self.answer(*server.commit(json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.path == "/v1/oauth/tokens":
+                server.tokens += 1
+                self.answer(200, {"access_token": f"token-{server.tokens}", "token_type": "bearer"})
+            elif not server.accepts(self.headers["Authorization"]):
+                self.answer(419, {"error": {"message": "old", "type": "Expired", "code": 419}})
+            else:
+                assert self.path == TABLE
+                self.answer(*server.commit(json.loads(body)))
 
         def answer(self, status: int, body: dict) -> None:
             data = json.dumps(body).encode()
@@ -127,9 +147,8 @@ def open_table(server):
     thread.start()
     try:
         uri = f"http://127.0.0.1:{http.server_port}"
-        yield lambda **properties: load_table(
-            "db.t", catalog="fake", catalog_properties={"type": "rest", "uri": uri, **properties}
-        )
+        properties = {"type": "rest", "uri": uri, "oauth2-server-uri": f"{uri}/v1/oauth/tokens"}
+        yield lambda **more: load_table("db.t", catalog="fake", catalog_properties={**properties, **more})
     finally:
         http.shutdown()
         thread.join()
@@ -307,3 +326,63 @@ def test_the_state_stays_while_the_server_names_the_same_metadata(server, open_t
     assert table.refresh(state) is state
     server.change(properties={"changed": "yes"})
     assert table.refresh(state).properties["changed"] == "yes"
+
+
+# --- what the server says, and who asks ---------------------------------------------------------------------------
+
+
+def test_blobs_and_types_that_pyiceberg_has_not_heard_of_stay_as_they_are(server, open_table, commit):
+    """Its models refuse the whole table; who only looks on has no right to."""
+    schema = server.document["schemas"][0]
+    fields = [*schema["fields"], {"id": 9, "name": "new", "required": False, "type": "geography(OGC:CRS84, karney)"}]
+    blob = {"type": "bloom-v9", "snapshot-id": 7, "sequence-number": 1, "fields": [1], "properties": {}}
+    entry = {
+        "snapshot-id": 7,
+        "statistics-path": "x.stats",
+        "file-size-in-bytes": 9,
+        "file-footer-size-in-bytes": 3,
+        "blob-metadata": [blob],
+    }
+    server.change(statistics=[entry], schemas=[{**schema, "fields": fields}], **{"never-heard-of": {"x": 1}})
+    assert open_table().load().document["never-heard-of"] == {"x": 1}
+    commit(a=[1])
+    assert server.document["statistics"][0] == entry
+    assert len(server.document["statistics"]) == 2
+
+
+def test_a_lookup_asks_for_the_table_once(server, open_table):
+    open_table().load()
+    assert server.loads == 1
+
+
+def test_the_credentials_for_the_longest_prefix_open_the_files(server, open_table):
+    """Before what the server says of all files, and that before what the catalog and the table do."""
+    server.vended = {
+        "config": {"s3.region": "of-the-table", "s3.access-key-id": "config"},
+        "storage-credentials": [
+            {"prefix": prefix, "config": {"s3.access-key-id": prefix}}
+            for prefix in (str(server.directory.parent), str(server.directory), "s3://elsewhere-and-longer" * 9)
+        ],
+    }
+    table = open_table(**{"s3.endpoint": "http://catalog", "s3.region": "of-the-catalog"})
+    table.load()
+    assert table.io_properties == {
+        "s3.endpoint": "http://catalog",
+        "s3.region": "of-the-table",
+        "s3.access-key-id": str(server.directory),
+    }
+
+
+def test_a_token_that_has_expired_is_renewed_once(server, open_table, draft_of):
+    table = open_table(credential="who:secret")
+    draft = draft_of(table, {"a": [1]})
+    server.tokens += 1  # the one that was given is an old one now
+    assert commit_statistics(table, draft).attempts == 1
+    assert server.columns() == [1]
+
+
+@pytest.mark.parametrize("answer", [[], {}, "<html>", {"metadata-location": 3, "metadata": {}}])
+def test_an_answer_that_is_no_table_is_called_so(server, open_table, monkeypatch, answer):
+    monkeypatch.setattr(server, "table", lambda: answer)
+    with pytest.raises(CorruptMetadataError, match=r"db\.t"):
+        open_table().load()

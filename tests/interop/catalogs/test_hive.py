@@ -1,0 +1,211 @@
+"""Commits to a Hive metastore: its lock, its own comparison, and what becomes of the files when it does not answer."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hive_metastore.ThriftHiveMetastore import Client
+from hive_metastore.ttypes import (
+    GetTableRequest,
+    LockComponent,
+    LockLevel,
+    LockRequest,
+    LockType,
+    MetaException,
+    ShowLocksRequest,
+    UnlockRequest,
+)
+from thrift.transport.TTransport import TTransportException
+
+from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound
+from puffin.tables.commit import commit_statistics
+from puffin.tables.iceberg import hive as hive_module
+from puffin.tables.load import load_table
+
+ALTER = "alter_table_with_environment_context"
+ROWS = pa.table({"a": pa.array([1, 2], pa.int64()), "b": pa.array([1, 1], pa.int64())})
+
+
+@pytest.fixture(scope="module")
+def catalog(hive):
+    catalog = hive.open()
+    catalog.create_namespace("commits")
+    return catalog
+
+
+@pytest.fixture
+def new_table(hive, catalog, tmp_path):
+    """Makes a table with rows, in files of its own."""
+
+    def make(**properties):
+        name = f"commits.{tmp_path.name}"
+        properties = {"commit.status-check.num-retries": "0", **properties}
+        made = catalog.create_table(name, ROWS.schema, location=tmp_path.as_uri(), properties=properties)
+        made.append(ROWS)
+        return load_table(name, catalog="hive", catalog_properties=hive.properties)
+
+    return make
+
+
+@pytest.fixture
+def metastore(catalog):
+    with catalog._create_hive_client(catalog.properties) as metastore:
+        yield metastore
+
+
+@pytest.fixture
+def files(tmp_path):
+    return lambda: {path.name for kind in ("*.metadata.json", "*.stats") for path in tmp_path.rglob(kind)}
+
+
+def in_hive(metastore, table):
+    return metastore.get_table_req(GetTableRequest(dbName="commits", tblName=table.name.partition(".")[2])).table
+
+
+def test_all_of_the_hive_table_stays_but_for_the_location(new_table, metastore, draft_of):
+    table = new_table()
+    before = in_hive(metastore, table)
+    commit_statistics(table, draft_of(table, {"a": [1, 2]}))
+    after = in_hive(metastore, table)
+    assert after.parameters.pop("previous_metadata_location") == before.parameters["metadata_location"]
+    assert after.parameters.pop("metadata_location") == table.load().metadata_location
+    for parameter in ("previous_metadata_location", "metadata_location"):
+        del before.parameters[parameter]
+    assert after == before
+
+
+def test_no_lock_is_left(new_table, metastore, draft_of):
+    table = new_table()
+    commit_statistics(table, draft_of(table, {"a": [1]}))
+    assert metastore.show_locks(ShowLocksRequest(dbname="commits")).locks == []
+
+
+def test_a_lock_that_somebody_holds_is_waited_for(new_table, metastore, draft_of, monkeypatch):
+    """pyiceberg, Iceberg and Hive itself take the same lock."""
+    table = new_table()
+    lock = metastore.lock(exclusive(table))
+    check_lock, looks = Client.check_lock, []
+
+    def look(client, request):
+        looks.append(request)
+        if len(looks) == 2:
+            metastore.unlock(UnlockRequest(lockid=lock.lockid))
+        return check_lock(client, request)
+
+    monkeypatch.setattr(Client, "check_lock", look)
+    assert commit_statistics(table, draft_of(table, {"a": [1]})).attempts == 1
+    assert len(looks) >= 2
+
+
+def test_a_lock_that_nobody_lets_go_of_is_a_conflict_and_leaves_nothing(
+    new_table, metastore, draft_of, monkeypatch, files
+):
+    table = new_table()
+    base = table.load()
+    entry = draft_of(table, {"a": [1]}).write(base, [])
+    before = files()
+    monkeypatch.setattr(hive_module, "_LOCK_SECONDS", 0.1)
+    lock = metastore.lock(exclusive(table))
+    with pytest.raises(ConflictError, match="lock"):
+        table.commit(base, entry)
+    assert files() == before
+    metastore.unlock(UnlockRequest(lockid=lock.lockid))
+    assert metastore.show_locks(ShowLocksRequest(dbname="commits")).locks == []
+
+
+def test_a_table_whose_writers_take_no_lock_is_not_locked(new_table, metastore, draft_of):
+    table = new_table(**{"engine.hive.lock-enabled": "false"})
+    lock = metastore.lock(exclusive(table))
+    assert commit_statistics(table, draft_of(table, {"a": [1]})).attempts == 1
+    metastore.unlock(UnlockRequest(lockid=lock.lockid))
+
+
+def test_an_append_that_came_before_is_a_conflict_and_leaves_nothing(new_table, catalog, draft_of, files):
+    table = new_table()
+    base = table.load()
+    entry = draft_of(table, {"a": [1]}).write(base, [])
+    catalog.load_table(table.name).append(ROWS)
+    before = files()
+    with pytest.raises(ConflictError, match="another writer"):
+        table.commit(base, entry)
+    assert files() == before
+
+
+def test_the_metastore_compares_where_a_lock_does_not_help(new_table, catalog, draft_of, monkeypatch, files):
+    """An append between look and change, by somebody who takes no lock either."""
+    table = new_table(**{"engine.hive.lock-enabled": "false"})
+    base = table.load()
+    entry = draft_of(table, {"a": [1]}).write(base, [])
+    alter = getattr(Client, ALTER)
+
+    def append_first(*arguments):
+        monkeypatch.undo()
+        catalog.load_table(table.name).append(ROWS)
+        return alter(*arguments)
+
+    monkeypatch.setattr(Client, ALTER, append_first)
+    with pytest.raises(ConflictError, match="another writer"):
+        table.commit(base, entry)
+    state = table.load()
+    assert len(state.snapshots) == 2
+    logged = {state.metadata_location, *(e["metadata-file"] for e in state.document["metadata-log"])}
+    assert {name for name in files() if name.endswith(".json")} == {name.rpartition("/")[2] for name in logged}
+
+
+@pytest.mark.parametrize("answer", [TTransportException(message="gone"), MetaException("The table has been modified")])
+def test_a_change_that_was_done_is_found_whatever_the_answer(new_table, draft_of, monkeypatch, answer):
+    """A connection that is lost; and a metastore that repeats by itself what it has done, and meets itself."""
+    table = new_table()
+    alter = getattr(Client, ALTER)
+
+    def alter_and_fail(*arguments):
+        alter(*arguments)
+        raise answer
+
+    monkeypatch.setattr(Client, ALTER, alter_and_fail)
+    assert commit_statistics(table, draft_of(table, {"a": [1]})).attempts == 1
+    assert len(table.load().statistics) == 1
+
+
+def test_an_unclear_answer_after_which_nothing_is_found_keeps_the_files(new_table, draft_of, monkeypatch, files):
+    table = new_table()
+    before = files()
+
+    def fail(*_):
+        raise MetaException("the database is down\nat Some.java")
+
+    monkeypatch.setattr(Client, ALTER, fail)
+    with pytest.raises(CommitUnknownError, match=r"^[^\n]*the database is down[^\n]*$"):
+        commit_statistics(table, draft_of(table, {"a": [1]}))
+    assert len(files() - before) == 2
+
+
+def test_a_failure_before_the_change_takes_the_files_with_it(new_table, draft_of, monkeypatch, files):
+    table = new_table()
+    before = files()
+
+    def fail(*_):
+        raise TTransportException(message="gone")
+
+    monkeypatch.setattr(Client, "lock", fail)
+    with pytest.raises(StorageError, match="gone"):
+        commit_statistics(table, draft_of(table, {"a": [1]}))
+    assert files() == before
+
+
+def test_a_metastore_that_is_not_there_is_called_so():
+    properties = {"type": "hive", "uri": "thrift://127.0.0.1:1"}
+    with pytest.raises(StorageError, match=r"db\.t: catalog 'off' failed"):
+        load_table("db.t", catalog="off", catalog_properties=properties).load()
+
+
+def test_what_is_not_there_is_not_found(hive, catalog):
+    with pytest.raises(TableNotFound, match=r"commits\.absent"):
+        load_table("commits.absent", catalog="hive", catalog_properties=hive.properties).load()
+
+
+def exclusive(table) -> LockRequest:
+    component = LockComponent(
+        type=LockType.EXCLUSIVE, level=LockLevel.TABLE, dbname="commits", tablename=table.name.partition(".")[2]
+    )
+    return LockRequest(component=[component], user="somebody", hostname="elsewhere")
