@@ -64,8 +64,8 @@ def _leaves(struct: Mapping[str, Any], parent: Column) -> Iterator[Column]:
             yield from _leaves(field_type, column)
 
 
-def _fields(struct: Any, where: str) -> list[Mapping[str, Any]]:
-    fields = struct.get("fields") if isinstance(struct, Mapping) else struct
+def _fields(struct: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
+    fields = struct.get("fields")
     if not isinstance(fields, list):
         raise CorruptMetadataError(f"schema: expected a list of fields in {where}, found {type(fields).__name__}")
     return fields

@@ -3,7 +3,7 @@ What a snapshot's manifest list says of its manifests, none of which is opened (
 
 Apart from the manifests, since who compares two snapshots learns from their lists alone what both of them have. A
 snapshot of format version 1 may have no list and name its manifests in the table's metadata: then each says itself
-which partition spec it is of, and the rest is what version 1 has of it, nothing.
+which partition spec it is of, and the rest is what all of version 1 has: no deletes and no sequence numbers.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _TYPES: dict[int, Any] = {
 }
 _WANTED = dict.fromkeys(_TYPES)
 
-# Names in the header of a manifest, and what an absent or other content is not.
-_SPEC_ID_NAME, _CONTENT_NAME, _DELETES = "partition-spec-id", "content", b"deletes"
+# In the header of a manifest.
+_SPEC_ID_NAME = "partition-spec-id"
 _NUMBER = re.compile(rb"[0-9]{1,9}")
 
 
@@ -112,14 +112,13 @@ def _manifest_file(record: Mapping[int, Any], manifest_list: str) -> ManifestFil
 
 
 def _unlisted(path: str, store_for: Callable[[str], Store]) -> ManifestFile:
-    metadata = read_file_metadata(store_for(path).read(path), path)
-    spec_id = metadata.get(_SPEC_ID_NAME, b"0")
+    spec_id = read_file_metadata(store_for(path).read(path), path).get(_SPEC_ID_NAME, b"0")
     if not _NUMBER.fullmatch(spec_id):
         raise CorruptMetadataError(f"{path}: not an Iceberg manifest: expected a {_SPEC_ID_NAME}, found {spec_id!r}")
     return ManifestFile(
         manifest_path=path,
         partition_spec_id=int(spec_id),
-        of_deletes=metadata.get(_CONTENT_NAME) == _DELETES,
+        of_deletes=False,
         sequence_number=0,
         min_sequence_number=0,
         added_snapshot_id=None,

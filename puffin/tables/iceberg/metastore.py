@@ -27,7 +27,7 @@ from puffin.tables.stores import delete_quietly
 from puffin.tables.table import CURRENT
 
 _CODEC = "write.metadata.compression-codec"
-_GZIP_NAME = ".gz"
+_GZIP_NAMES = (".gz.metadata.json", ".metadata.json.gz")
 
 
 class IcebergMetastoreTable(IcebergTable, ABC):
@@ -83,7 +83,7 @@ class IcebergMetastoreTable(IcebergTable, ABC):
 
     def _follow(self, base: TableState, change: Callable[..., NextVersion]) -> None:
         codec = base.properties.get(_CODEC)
-        compress = _GZIP_NAME in base.metadata_location if codec is None else codec.lower() == "gzip"
+        compress = base.metadata_location.endswith(_GZIP_NAMES) if codec is None else codec.lower() == "gzip"
         location = next_metadata_location(base, compress=compress)
         following = change(base, now_ms=time.time_ns() // 1_000_000)
         with self.store(location).create(location) as sink:
