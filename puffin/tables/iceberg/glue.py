@@ -49,11 +49,13 @@ class IcebergGlueTable(IcebergMetastoreTable):
         table = self._glue_table()
         if self._location_in(table) != base.metadata_location:
             raise ConflictError(f"{self.name}: another writer committed after {base.metadata_location}")
+        if (version := table.get("VersionId")) is None:
+            raise UnsupportedTableError(f"{self.name}: expected a Glue table with a version to compare, found none")
         request = {
             "DatabaseName": self._database,
             "TableInput": self._input(table, base.metadata_location, location),
-            "VersionId": table["VersionId"],
-            "SkipArchive": self._catalog.properties.get(_SKIP_ARCHIVE, "true").lower() == "true",
+            "VersionId": version,
+            "SkipArchive": str(self._catalog.properties.get(_SKIP_ARCHIVE, True)).lower() == "true",
         }
         try:
             self._catalog.glue.update_table(**request)

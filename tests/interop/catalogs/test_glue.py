@@ -149,6 +149,23 @@ def test_a_clear_refusal_is_final_and_takes_the_files_with_it(
     assert files() == before
 
 
+def test_a_table_without_a_version_to_compare_is_refused(catalog, table, draft_of, monkeypatch, files):
+    """Glue has always one; what only speaks its language may overwrite another writer's commit."""
+    base = table.load()
+    entry = draft_of(table, {"a": [1]}).write(base, [])
+    before = files()
+    get_table = catalog.glue.get_table
+
+    def without_version(**request):
+        answer = get_table(**request)
+        return {"Table": {key: value for key, value in answer["Table"].items() if key != "VersionId"}}
+
+    monkeypatch.setattr(catalog.glue, "get_table", without_version)
+    with pytest.raises(UnsupportedTableError, match="version"):
+        table.commit(base, entry)
+    assert files() == before
+
+
 def test_what_is_no_iceberg_table_is_called_so(catalog, namespace):
     catalog.glue.create_table(DatabaseName=namespace, TableInput={"Name": "csv", "Parameters": {"a": "b"}})
     with pytest.raises(UnsupportedTableError, match="metadata_location"):
