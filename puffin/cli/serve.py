@@ -26,6 +26,14 @@ _MIB = 1024**2
     metavar="URI",
     help="Serve the tables below this directory or URI prefix, by their paths; may be repeated.",
 )
+@click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Answer to this name too, as the header Host has it; at a loopback interface only its own names are "
+    "answered. May be repeated.",
+)
 @click.option("--catalog", metavar="NAME", help="Serve the tables of this pyiceberg catalog, by their names.")
 @click.option(
     "--catalog-property",
@@ -77,6 +85,7 @@ def command(
     port: int,
     token_file: str | None,
     roots: tuple[str, ...],
+    hosts: tuple[str, ...],
     catalog: str | None,
     catalog_properties: dict[str, str],
     ttl: float,
@@ -97,6 +106,7 @@ def command(
         catalog_properties=catalog_properties,
         token=None if token_file is None else read_token(token_file),
         ttl_seconds=ttl,
+        hosts=hosts,
         limits=Limits(body=max_body, running=max_requests, request_seconds=timeout),
     )
     try:

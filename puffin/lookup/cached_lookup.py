@@ -27,7 +27,7 @@ from puffin.lookup.sets import (
     join_estimate,
     union_estimate,
 )
-from puffin.storage import FileSource
+from puffin.storage import FileSource, Store, store_for
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.load import Tables
 
@@ -52,6 +52,8 @@ class Lookup:
         locations: Whether, with a catalog, a name with a slash in it is the location of a table all the same.
         ttl_seconds: How long metadata counts before the table is asked whether anything was committed; 0 to ask always.
         max_tables: How many tables are kept; the least recently used go.
+        store_for: Opens the files of tables by their locations, those that their metadata names included; one that
+            refuses files keeps an untrusted table from naming them.
         clock: Tells the time in seconds, and never goes back.
 
     Raises:
@@ -66,6 +68,7 @@ class Lookup:
         locations: bool = False,
         ttl_seconds: float = TTL_SECONDS,
         max_tables: int = MOST_TABLES,
+        store_for: Callable[[str], Store] = store_for,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if not ttl_seconds >= 0 or max_tables < 1:
@@ -73,7 +76,7 @@ class Lookup:
                 f"expected a time to live from 0 s and room for a table, found {ttl_seconds} s and {max_tables} tables"
             )
         self._clock = clock
-        self._tables = Tables(catalog, catalog_properties, locations=locations)
+        self._tables = Tables(catalog, catalog_properties, locations=locations, store_for=store_for)
         self._has_catalog = catalog is not None
         self._takes_locations = locations or catalog is None
         self._cache = TableCache(self._tables.load, ttl_seconds, max_tables, clock)

@@ -15,7 +15,7 @@ from typing import Any
 from puffin.errors import PuffinError
 from puffin.lookup.resolve import Ancestry
 from puffin.tables.base import SnapshotSelector, TableState
-from puffin.tables.load import Tables, tables_below
+from puffin.tables.load import Tables
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def table_names(tables: Tables, namespaces: Iterable[str] | None, roots: Iterabl
     A namespace or directory that cannot be listed is left out with a warning.
     """
     for root in roots:
-        yield from _as_far_as_possible(root, tables_below(root))
+        yield from _as_far_as_possible(root, tables.below(root))
     for namespace in tables.namespaces() if namespaces is None else namespaces:
         yield from _as_far_as_possible(namespace, _of_namespace(tables, namespace))
 

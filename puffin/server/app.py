@@ -19,6 +19,7 @@ from puffin.errors import PuffinError
 from puffin.server import documents, metrics, openapi, page, problems
 from puffin.server.browse import Browser
 from puffin.server.entrance import HEALTH, READY, STATS, App, Entrance, response_to
+from puffin.server.hosts import Hosts
 from puffin.server.problems import Problem
 from puffin.server.service import Question, Service, encode
 from puffin.server.settings import Settings
@@ -28,9 +29,12 @@ _MOST_ERRORS = 3  # of one request, in its problem's detail
 _KINDS = {404: "not-found", 405: "method-not-allowed"}
 
 
-def create_app(settings: Settings) -> App:
+def create_app(settings: Settings, hosts: Hosts | None = None) -> App:
     """
     The server as an ASGI application.
+
+    Args:
+        hosts: The names that it answers to; None for any.
 
     Raises:
         UsageError: The settings cannot be used.
@@ -39,7 +43,7 @@ def create_app(settings: Settings) -> App:
 
     app = FastAPI(title="puffin", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     service, counted = Service(settings), metrics.Metrics()
-    entrance = Entrance(app, settings, service, counted)
+    entrance = Entrance(app, settings, hosts or Hosts(), service, counted)
     _add_routes(app, _Handlers(service, entrance, counted, settings))
     methods = _methods(app)
     entrance.routes = frozenset(methods)

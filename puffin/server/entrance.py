@@ -1,9 +1,10 @@
 """
 What every request passes before it reaches a route, and every response on its way back.
 
-In this order, so that a stranger costs as little as can be: the token, a question that was asked before and can be
-answered from memory, the body (as it arrives, so long and no longer), a place among those that are being worked on. It
-is plain ASGI: layers of middleware would cost a warm answer more than the answer.
+In this order, so that a stranger costs as little as can be: the host that is meant, the token, a question that was
+asked before and can be answered from memory, the body (as it arrives, so long and no longer), a place among those that
+are being worked on. It is given back before anything is sent: a peer that takes its time takes no place of others.
+It is plain ASGI: layers of middleware would cost a warm answer more than the answer.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
 from puffin.server import page
+from puffin.server.hosts import Hosts, misdirected
 from puffin.server.metrics import Metrics
 from puffin.server.problems import MEDIA_TYPE, Problem
 from puffin.server.service import COMMON, Encoded, Question, Service
@@ -55,8 +57,9 @@ class Entrance:
         running: How many requests are being worked on.
     """
 
-    def __init__(self, app: App, settings: Settings, service: Service, metrics: Metrics) -> None:
+    def __init__(self, app: App, settings: Settings, hosts: Hosts, service: Service, metrics: Metrics) -> None:
         self._app = app
+        self._hosts = hosts
         self.routes: frozenset[str] = frozenset()
         self._limits = settings.limits
         self._token = settings.token
@@ -73,7 +76,9 @@ class Entrance:
             return
         began = time.perf_counter()
         path = scope["path"]
-        if self._token is None or path in OPEN or _presents(scope["headers"], self._token):
+        if not self._hosts.include(scope["headers"]):
+            status = await _refuse(misdirected(), path, send)
+        elif self._token is None or path in OPEN or _presents(scope["headers"], self._token):
             if path == STATS and scope["method"] == "GET":
                 question = self._warm.get(scope["query_string"])
                 found = None if question is None else self._service.at_hand(question)
@@ -96,7 +101,7 @@ class Entrance:
                 del self._warm[next(iter(self._warm))]
 
     async def _route(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> int:
-        response = _Response(send)
+        response = _Response()
         try:
             body = await self._body(scope, receive)
             if self.running >= self._limits.running and scope["path"] not in OPEN:
@@ -114,9 +119,7 @@ class Entrance:
             _logger.exception("%s %s failed", scope["method"], scope["path"])
             problem = Problem.defect()
         else:
-            return response.status
-        if response.status:  # it has begun, and cannot be taken back
-            return response.status
+            return await response.send_by(send)
         return await _refuse(problem, scope["path"], send)
 
     async def _body(self, scope: MutableMapping[str, Any], receive: Receive) -> bytes:
@@ -169,20 +172,23 @@ def response_to(headers: Headers, answer: Encoded) -> tuple[int, Headers, bytes]
 
 
 class _Response:
-    """Passes a response on, with the headers that all have; ``status`` is 0 until it begins."""
+    """Takes a response, and sends it later with the headers that all have."""
 
-    __slots__ = ("_send", "status")
+    __slots__ = ("_messages",)
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.status = 0
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
 
     async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            present = {name.lower() for name, _ in message["headers"]}
-            message["headers"] = [*message["headers"], *(header for header in COMMON if header[0] not in present)]
-        await self._send(message)
+        self._messages.append(message)
+
+    async def send_by(self, send: Send) -> int:
+        start = self._messages[0]
+        present = {name.lower() for name, _ in start["headers"]}
+        start["headers"] = [*start["headers"], *(header for header in COMMON if header[0] not in present)]
+        for message in self._messages:
+            await send(message)
+        return int(start["status"])
 
 
 async def _discard(receive: Receive) -> None:

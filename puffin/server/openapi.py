@@ -20,6 +20,7 @@ _MEANINGS = {
     404: "There is no such table, snapshot, column, or there are no statistics.",
     408: "The body took too long to arrive.",
     413: "The body is too long.",
+    421: "The header Host names none of the hosts that the server answers to.",
     422: "The request is not of the form described here; or the table is corrupt or not supported.",
     429: "Too much is asked at once.",
     500: "A defect of the server.",
@@ -46,6 +47,7 @@ def complete(document: dict[str, Any], *, is_guarded: bool) -> dict[str, Any]:
         document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, operations in document["paths"].items():
         for operation in operations.values():
+            operation["responses"]["421"] = response(HTTPStatus.MISDIRECTED_REQUEST)
             if is_guarded and path not in OPEN:
                 operation["security"] = [{"token": []}]
                 operation["responses"]["401"] = response(HTTPStatus.UNAUTHORIZED)

@@ -26,6 +26,7 @@ _TITLES = {
     "too-slow": "The request did not arrive in time",
     "too-large": "The request is too large",
     "head-too-large": "The head of the request is too large",
+    "misdirected": "The request is for another host",
     "invalid": "The request is not valid",
     "unsupported": "Not supported",
     "corrupt": "The table or file cannot be understood",

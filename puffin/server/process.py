@@ -1,8 +1,9 @@
 """
 The process that serves: the socket, connections that stall, signals.
 
-uvicorn speaks HTTP. It waits for the rest of a request's head as long as the peer likes, lets it be of any length, and
-ends by raising the signal again that it was stopped with; the classes below are the three corrections.
+uvicorn speaks HTTP. It waits for the rest of a request's head and for an answer to be taken as long as the peer likes,
+lets heads be of any length and number, and ends by raising the signal again that it was stopped with; the classes below
+are the corrections.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from puffin.errors import SetupError
 from puffin.server.app import create_app
 from puffin.server.entrance import App
+from puffin.server.heads import Heads
+from puffin.server.hosts import Hosts
 from puffin.server.problems import MEDIA_TYPE, Problem
 from puffin.server.service import check_catalog
 from puffin.server.settings import Limits, Settings
@@ -42,9 +45,10 @@ def serve(settings: Settings, host: str, port: int, on_start: Callable[[str, int
         SetupError: The address cannot be listened at, or the catalog is not configured.
     """
     check_catalog(settings)
-    app = create_app(settings)
     with _listening(host, port) as listener:
-        run(app, settings.limits, listener, lambda: on_start(*listener.getsockname()[:2]))
+        address, bound = listener.getsockname()[:2]
+        app = create_app(settings, Hosts.at(address, settings.hosts))
+        run(app, settings.limits, listener, lambda: on_start(address, bound))
 
 
 def run(app: App, limits: Limits, listener: socket.socket, on_start: Callable[[], None]) -> None:
@@ -65,27 +69,46 @@ def run(app: App, limits: Limits, listener: socket.socket, on_start: Callable[[]
 
 
 class _Protocol(HttpToolsProtocol):
-    """HTTP/1.1 with bounds: the head of a request has to arrive in time, and be no longer than it may be."""
+    """HTTP/1.1 with bounds: heads arrive in time, are not too long and not too many, and answers are taken in time."""
 
     limits: Limits
+    heads: Heads
+    most: int  # connections
     _is_in_head = True  # the head of the first request begins with the connection
     _head = 0  # bytes that arrived since
     _overdue: asyncio.TimerHandle | None = None
+    _untaken: asyncio.TimerHandle | None = None
     _is_refused = False
 
     @classmethod
     def within(cls, limits: Limits) -> type[_Protocol]:
         """The protocol with these limits; uvicorn wants a class."""
-        return type("Protocol", (cls,), {"limits": limits})
+        most = _room_for(limits.connections)
+        return type("Protocol", (cls,), {"limits": limits, "heads": Heads(limits), "most": most})
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
+        self._give_up = transport.abort
+        if len(self.connections) > self.most:
+            transport.abort()
+            return
+        transport.set_write_buffer_limits(0)  # to be told as soon as anything is left, and when nothing is
         self._watch_head(b"")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_in_head = False
         self._watch_head(b"")
+        self.resume_writing()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._untaken = self.loop.call_later(self.limits.departure_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._untaken is not None:
+            self._untaken.cancel()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -105,17 +128,33 @@ class _Protocol(HttpToolsProtocol):
     def _watch_head(self, data: bytes) -> None:
         if not self._is_in_head:
             self._head = 0
+            self.heads.release(self._give_up)
             if self._overdue is not None:
                 self._overdue.cancel()
                 self._overdue = None
             return
         self._head += len(data)
+        if data:
+            self.heads.hold(self._give_up, len(data))
         if self._head > self.limits.head:
             self._is_refused = True
             self.transport.write(_refusal(self.limits.head))
             self.loop.call_later(_LINGER, self.transport.abort)
         elif self._overdue is None:
             self._overdue = self.loop.call_later(self.limits.arrival_seconds, self.transport.abort)
+
+
+def _room_for(connections: int) -> int:
+    """How many connections leave as many files to everything else, of those that the process may have open."""
+    try:
+        import resource
+    except ImportError:  # not on this operating system
+        return connections
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < 2 * connections:
+        soft = 2 * connections if hard == resource.RLIM_INFINITY else min(2 * connections, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return connections if soft == resource.RLIM_INFINITY else min(connections, soft // 2)
 
 
 def _refusal(most: int) -> bytes:

@@ -4,18 +4,22 @@ Which tables a caller may name.
 A path is served only if it is below an allowed root after symbolic links and ``..`` are resolved; a URI of an object
 store only if its scheme, authority and leading segments are those of a root, and none of its segments is one that
 some file system would resolve. Whatever is outside is refused in the same words, whether it exists or not.
+
+Who may write below a root may write anything into a table's metadata. So the same holds for every file that is opened:
+`Roots.confine` stands between the stores and the file systems. A catalog's tables are the catalog's responsibility.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from puffin.errors import StorageError, TableNotFound, UsageError
+from puffin.errors import FileNotFound, StorageError, TableNotFound, UsageError
 from puffin.server.problems import Problem
 from puffin.storage import local_path
-from puffin.storage.uri import SplitUri, split
+from puffin.storage.uri import SplitUri, local_name, split
 
 _METADATA_DIRECTORIES = ("metadata", "_delta_log")
 _LONGEST_NAME = 4096  # PATH_MAX
@@ -48,24 +52,40 @@ class Roots:
             else:
                 raise UsageError(f"--allow-root {uri}: expected a URI without '.', '..', '//', '?' and backslashes")
 
-    def check(self, name: str) -> None:
+    def confine(self, uri: str) -> str:
         """
-        Let pass what is served; this reads the file system.
+        What is opened in place of a path or URI: a path with its links resolved, or the URI itself.
+
+        Raises:
+            FileNotFound: That is outside of all roots.
+        """
+        if 0 < len(uri) <= _LONGEST_NAME and uri.isprintable():
+            with contextlib.suppress(UsageError):  # a file of another host
+                path = local_name(uri)
+                if path is None and self._has_uri(uri):
+                    return uri
+                if path is not None and self._has(resolved := os.path.realpath(path)):
+                    return resolved
+        raise FileNotFound(
+            f"{uri[:_LONGEST_NAME]}: expected a file that this server may open, found one outside of its roots"
+        )
+
+    def check(self, table: str) -> None:
+        """
+        Let pass a table that is served; this reads the file system.
 
         Raises:
             Problem: 403: it is outside of all roots.
             TableNotFound: It is inside of one, and there is nothing there.
         """
-        if not name or len(name) > _LONGEST_NAME or not name.isprintable():
-            raise _outside()
         try:
-            path = local_path(name)
-        except UsageError:
-            raise _outside() from None
-        if path is None:
-            self._check_uri(name)
-        else:
-            self._check_path(name, os.fspath(path))
+            place = self.confine(table)
+            if local_name(place) is not None:
+                self._check_present(table, place)
+                for below in _METADATA_DIRECTORIES:
+                    self.confine(f"{place}/{below}")
+        except FileNotFound:
+            raise Problem(403, "forbidden", "the table is outside of what this server serves") from None
 
     def check_present(self) -> None:
         """Raise StorageError if a local root is gone."""
@@ -73,28 +93,18 @@ class Roots:
             if not Path(directory).is_dir():
                 raise StorageError(f"{directory}: expected a directory, since it is an allowed root")
 
-    def _check_uri(self, name: str) -> None:
-        parts = split(name)
-        if parts is None or not _is_literal(parts) or not any(_is_below(parts, root) for root in self._prefixes):
-            raise _outside()
-
-    def _check_path(self, name: str, path: str) -> None:
-        resolved = os.path.realpath(path)
-        if not self._has(resolved):
-            raise _outside()
+    def _check_present(self, table: str, place: str) -> None:
         try:
-            Path(resolved).stat()
+            Path(place).stat()
         except OSError as exc:  # too long a name, a circle of links: no table is there, whatever the reason
-            raise TableNotFound(f"{name}: no such file or directory") from exc
-        if not all(self._has(os.path.realpath(f"{resolved}/{below}")) for below in _METADATA_DIRECTORIES):
-            raise _outside()
+            raise TableNotFound(f"{table}: no such file or directory") from exc
+
+    def _has_uri(self, uri: str) -> bool:
+        parts = split(uri)
+        return parts is not None and _is_literal(parts) and any(_is_below(parts, root) for root in self._prefixes)
 
     def _has(self, resolved: str) -> bool:
         return any(os.path.commonpath((root, resolved)) == root for root in self._directories)
-
-
-def _outside() -> Problem:
-    return Problem(403, "forbidden", "the table is outside of what this server serves")
 
 
 def _is_literal(parts: SplitUri) -> bool:

@@ -22,6 +22,7 @@ from puffin.server.problems import Problem
 from puffin.server.roots import Roots
 from puffin.server.settings import Settings
 from puffin.server.workers import Workers
+from puffin.storage import store_for
 
 COMMON = [(b"cache-control", b"private, no-cache"), (b"x-content-type-options", b"nosniff")]
 """Headers that every response has, if it has no other of that name."""
@@ -73,6 +74,7 @@ class Service:
             catalog_properties=settings.catalog_properties,
             locations=self._has_catalog,
             ttl_seconds=settings.ttl_seconds,
+            store_for=functools.partial(store_for, confine=self._roots.confine),
         )
         self._sent_bytes = 0
         self._sent: dict[int, tuple[TableAnswer, Encoded]] = {}  # by the answer's identity, which it keeps being here
@@ -141,11 +143,6 @@ class Service:
                 f"{question.table}: {question.ref!r} is snapshot {answer.snapshot_id}, not {question.snapshot_id}"
             )
         return answer
-
-    def check_file(self, table: str, path: str) -> None:
-        """Let pass a file that a table's metadata names: a catalog is trusted, whoever writes below a root is not."""
-        if self._is_path(table):
-            self._roots.check(path)
 
     async def table_names(self, namespace: str | None, most: int) -> list[str]:
         """The names of tables, sorted: of one namespace, or of the whole catalog and below all roots."""

@@ -7,13 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 from puffin.storage.base import FileSource, Store, storage_errors
-from puffin.storage.local import BytesSource, LocalStore
+from puffin.storage.local import BytesSource, ConfinedLocalStore, LocalStore
 from puffin.storage.uri import local_name
 
 STDIN = "-"
 
 
-def store_for(uri: str, filesystem_for: Callable[[str], Any] | None = None) -> Store:
+def store_for(
+    uri: str,
+    filesystem_for: Callable[[str], Any] | None = None,
+    *,
+    confine: Callable[[str], str] | None = None,
+) -> Store:
     """
     The store that holds ``uri``.
 
@@ -21,20 +26,27 @@ def store_for(uri: str, filesystem_for: Callable[[str], Any] | None = None) -> S
         uri: A local path, a ``file:`` URI, or a URI of a scheme that pyarrow or fsspec knows.
         filesystem_for: The pyarrow file system for a URI that is not local, such as a catalog makes with its own
             credentials; None for one with the credentials of the environment.
+        confine: What is opened in place of a path or URI: a path without a link on it, or the URI itself. It raises
+            FileNotFound for what must not be opened, and so does every method of the store then; None for anything.
 
     Raises:
+        FileNotFound: ``confine`` refuses the URI.
         UsageError: The URI is empty, or a ``file:`` URI that is relative or names another host.
         MissingDependencyError, UnsupportedError: Nothing installed knows the scheme.
         StorageError: The file system cannot be reached.
     """
+    if confine is not None:
+        confine(uri)  # before a file system is asked for, which may already talk to whoever the URI names
     if local_name(uri) is not None:
-        return LocalStore()
+        return LocalStore() if confine is None else ConfinedLocalStore(confine)
     from puffin.storage.arrow import ArrowStore  # not for a local file: a dump starts without it
 
     if filesystem_for is None:
-        return ArrowStore.for_uri(uri)
-    with storage_errors(uri):
-        return ArrowStore(filesystem_for(uri))
+        store = ArrowStore.for_uri(uri)
+    else:
+        with storage_errors(uri):
+            store = ArrowStore(filesystem_for(uri))
+    return store if confine is None else store.confined(confine)
 
 
 def open_source(uri: str) -> FileSource:

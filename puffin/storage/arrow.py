@@ -76,6 +76,11 @@ class ArrowStore(Store):
                 return cls(*_fsspec(uri))
         return cls(filesystem)
 
+    def confined(self, confine: Callable[[str], str]) -> ArrowStore:
+        """The same files, but for those that `puffin.storage.store_for`'s argument of this name refuses."""
+        path_of = self._path_of
+        return ArrowStore(self._filesystem, lambda uri: path_of(confine(uri)))
+
     def open_source(self, uri: str) -> FileSource:
         with storage_errors(uri):
             return _ArrowSource(uri, self._filesystem.open_input_file(self._path_of(uri)))

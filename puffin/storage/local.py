@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime, timezone
 from io import FileIO
@@ -36,7 +36,7 @@ class LocalStore(Store):
     def open_source(self, uri: str) -> FileSource:
         """Open a file to read ranges of it; what cannot be read by range, a pipe, is read whole."""
         with storage_errors(uri):
-            file = FileIO(_name(uri))
+            file = self._open(uri)
             if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return _LocalSource(uri, file)
             with file:
@@ -46,11 +46,11 @@ class LocalStore(Store):
         import pyarrow as pa
 
         with storage_errors(uri):
-            return pa.OSFile(os.fspath(_path(uri)))
+            return pa.OSFile(self._name(uri))
 
     def info(self, uri: str) -> FileInfo:
         with storage_errors(uri):
-            status = _path(uri).stat()
+            status = self._path(uri).stat()
         if stat.S_ISDIR(status.st_mode):
             raise is_a_directory(uri)
         return _file_info(uri, uri.rpartition("/")[2], status)
@@ -58,14 +58,18 @@ class LocalStore(Store):
     def exists(self, uri: str) -> bool:
         with storage_errors(uri):
             try:
-                _path(uri).stat()
+                self._path(uri).stat()
             except (FileNotFoundError, NotADirectoryError):
                 return False
             return True
 
     def list(self, directory_uri: str) -> Sequence[FileInfo]:
         files = []
-        with storage_errors(directory_uri), suppress(FileNotFoundError), os.scandir(_path(directory_uri)) as entries:
+        with (
+            storage_errors(directory_uri),
+            suppress(FileNotFoundError),
+            os.scandir(self._path(directory_uri)) as entries,
+        ):
             for entry in entries:
                 with suppress(FileNotFoundError):  # deleted while we look
                     status = entry.stat()
@@ -76,32 +80,70 @@ class LocalStore(Store):
     def directories(self, directory_uri: str) -> Sequence[str]:
         with storage_errors(directory_uri):
             try:
-                with os.scandir(_path(directory_uri)) as entries:
+                with os.scandir(self._path(directory_uri)) as entries:
                     return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
             except (FileNotFoundError, NotADirectoryError):
                 return []
 
     def is_link(self, uri: str) -> bool:
         with storage_errors(uri):
-            return _path(uri).is_symlink()
+            return self._path(uri).is_symlink()
 
     def delete(self, uri: str) -> None:
         with storage_errors(uri):
-            _path(uri).unlink(missing_ok=True)
+            self._path(uri).unlink(missing_ok=True)
 
     def create(self, uri: str) -> AbstractContextManager[Sink]:
-        return _staged(uri, overwrite=False)
+        return _staged(uri, self._path(uri), overwrite=False)
 
     def put_if_absent(self, uri: str, data: bytes) -> None:
-        with _staged(uri, overwrite=False) as sink:
+        with _staged(uri, self._path(uri), overwrite=False) as sink:
             sink.write(data)
 
     def check_put_if_absent(self, uri: str) -> None:
         """Every local file system can."""
 
     def replace(self, uri: str, data: bytes) -> None:
-        with _staged(uri, overwrite=True) as sink:
+        with _staged(uri, self._path(uri), overwrite=True) as sink:
             sink.write(data)
+
+    def _open(self, uri: str) -> FileIO:
+        return FileIO(self._name(uri))
+
+    def _name(self, uri: str) -> str:
+        name = local_name(uri)
+        if name is None:
+            raise UsageError(f"{uri}: expected a local path")
+        return name
+
+    def _path(self, uri: str) -> Path:
+        from pathlib import Path  # slow to import, and no use to who only reads
+
+        return Path(self._name(uri))
+
+
+class ConfinedLocalStore(LocalStore):
+    """
+    Those of them that may be opened, which is done without following a link.
+
+    Args:
+        confine: As for `puffin.storage.store_for`.
+    """
+
+    def __init__(self, confine: Callable[[str], str]) -> None:
+        self._confine = confine
+
+    def open_input(self, uri: str) -> NativeFile:
+        import pyarrow as pa
+
+        with storage_errors(uri):
+            return pa.PythonFile(self._open(uri), "r")
+
+    def _open(self, uri: str) -> FileIO:
+        return FileIO(self._name(uri), opener=_open_without_links)
+
+    def _name(self, uri: str) -> str:
+        return super()._name(self._confine(uri))
 
 
 def is_temporary_name(name: str) -> bool:
@@ -150,9 +192,8 @@ class _LocalSource(FileSource):
 
 
 @contextmanager
-def _staged(uri: str, *, overwrite: bool) -> Iterator[Sink]:
+def _staged(uri: str, target: Path, *, overwrite: bool) -> Iterator[Sink]:
     """A sink for a temporary file that gets its name at the end of the block, and is gone if the block raises."""
-    target = _path(uri)
     temporary = target.parent / f"{_TEMPORARY_PREFIX}{uuid.uuid4().hex}{_TEMPORARY_SUFFIX}"
     with storage_errors(uri):
         target.parent.mkdir(parents=True, exist_ok=True)  # as on object stores, where nobody makes directories
@@ -182,14 +223,19 @@ def _file_info(uri: str, name: str, status: os.stat_result) -> FileInfo:
     )
 
 
-def _name(uri: str) -> str:
-    name = local_name(uri)
-    if name is None:
-        raise UsageError(f"{uri}: expected a local path")
-    return name
+def _open_without_links(path: str, flags: int) -> int:
+    """
+    Open a path that is absolute and resolved, one name after the other.
 
-
-def _path(uri: str) -> Path:
-    from pathlib import Path  # slow to import, and no use to who only reads
-
-    return Path(_name(uri))
+    Whoever may write somewhere on it can put a link there after it was resolved; then this raises an OSError.
+    """
+    to_pass = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
+    *directories, name = path.removeprefix("/").split("/")
+    directory = os.open("/", to_pass)
+    try:
+        for each in directories:
+            outer, directory = directory, os.open(each, to_pass, dir_fd=directory)
+            os.close(outer)
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=directory)
+    finally:
+        os.close(directory)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from puffin.errors import FileNotFound, TableNotFound, UnsupportedTableError, UsageError
@@ -42,7 +42,7 @@ def namespace_tables(namespace: str, *, catalog: str, catalog_properties: Mappin
     return Tables(catalog, catalog_properties).of_namespace(namespace)
 
 
-def tables_below(root: str) -> Iterator[str]:
+def tables_below(root: str, store_for: Callable[[str], Store] = store_for) -> Iterator[str]:
     """
     The directories below a root that look like tables, or the root itself; found one by one as they are asked for.
 
@@ -74,6 +74,7 @@ class Tables:
         catalog: A catalog of pyiceberg's configuration, or None.
         catalog_properties: Properties that override that configuration.
         locations: Whether, with a catalog, a name with a slash in it is the location of a table all the same.
+        store_for: Opens the files of tables by their locations; a catalog's are opened as the catalog says.
     """
 
     def __init__(
@@ -82,21 +83,27 @@ class Tables:
         catalog_properties: Mapping[str, str] | None = None,
         *,
         locations: bool = False,
+        store_for: Callable[[str], Store] = store_for,
     ) -> None:
         if catalog is None and catalog_properties:
             raise UsageError("catalog properties need a catalog: name it with --catalog")
         self._name = catalog
         self._properties = dict(catalog_properties or {})
         self._locations = locations
+        self._store_for = store_for
         self._opening = threading.Lock()
 
     def load(self, name: str) -> Table:
         """The table of this name; errors as for `load_table`."""
         if self._name is None or (self._locations and "/" in name):
-            return _table_at(name)
+            return _table_at(name, self._store_for)
         if "." not in name:
             raise UsageError(f"{name}: expected namespace.table, since a catalog is named")
         return _catalog_table(name, self._name, self._opened())
+
+    def below(self, root: str) -> Iterator[str]:
+        """The locations of the tables below a directory; errors as for `tables_below`."""
+        return tables_below(root, self._store_for)
 
     def namespaces(self) -> list[str]:
         """The dotted names of the catalog's namespaces, sorted; errors as for `load_table`."""
@@ -123,7 +130,7 @@ class Tables:
         return open_catalog(self._name, self._properties)
 
 
-def _table_at(location: str) -> Table:
+def _table_at(location: str, store_for: Callable[[str], Store]) -> Table:
     from puffin.tables.iceberg.directory import IcebergDirectory
     from puffin.tables.iceberg.file import IcebergMetadataFile
 
@@ -131,7 +138,7 @@ def _table_at(location: str) -> Table:
     if local_path(location) is not None and not store.exists(location):
         raise TableNotFound(f"{location}: no such file or directory")
     if _is_file(store, location):
-        return IcebergMetadataFile(location)
+        return IcebergMetadataFile(location, store_for)
     if has_query(location):
         raise UsageError(
             f"{location}: expected a table's location without '?', since its metadata names files without it: "
@@ -140,10 +147,10 @@ def _table_at(location: str) -> Table:
     if store.exists(join(location, _DELTA_LOG)):
         from puffin.tables.delta.directory import DeltaDirectory
 
-        return DeltaDirectory(location)
+        return DeltaDirectory(location, store_for)
     if not store.list(join(location, _METADATA)):
         raise TableNotFound(f"{location}: expected a table: _delta_log or metadata in it, found neither")
-    return IcebergDirectory(location)
+    return IcebergDirectory(location, store_for)
 
 
 def _is_file(store: Store, location: str) -> bool:

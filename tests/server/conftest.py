@@ -19,6 +19,7 @@ import pytest
 
 from puffin.format import THETA_V1, Blob, PuffinWriter
 from puffin.server.app import create_app
+from puffin.server.hosts import Hosts
 from puffin.server.settings import Settings
 from puffin.storage.local import LocalStore
 from puffin.theta import ThetaSketch
@@ -29,9 +30,9 @@ TTL = 0.2
 class Client:
     """Asks an application without a network; every call is complete when it returns."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, hosts: Hosts | None) -> None:
         self._loop = asyncio.new_event_loop()
-        transport = httpx.ASGITransport(app=create_app(settings), raise_app_exceptions=True)
+        transport = httpx.ASGITransport(app=create_app(settings, hosts), raise_app_exceptions=True)
         self.http = httpx.AsyncClient(transport=transport, base_url="http://server")
 
     def get(self, path: str, **arguments: Any) -> httpx.Response:
@@ -62,8 +63,8 @@ def client_of() -> Iterator[Callable[..., Client]]:
     """Makes a client of a server with these settings."""
     clients = []
 
-    def make(*roots: object, **settings: Any) -> Client:
-        client = Client(Settings(roots=[str(root) for root in roots], **{"ttl_seconds": TTL, **settings}))
+    def make(*roots: object, hosts: Hosts | None = None, **settings: Any) -> Client:
+        client = Client(Settings(roots=[str(root) for root in roots], **{"ttl_seconds": TTL, **settings}), hosts)
         clients.append(client)
         return client
 
@@ -142,16 +143,23 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]
 
 
 class Process:
-    """``puffin serve`` at a free port."""
+    """``puffin serve`` at a free port, of the tables below ``root``."""
 
-    def __init__(self, *arguments: str) -> None:
-        command = [sys.executable, "-m", "puffin", "serve", "--port", "0", *arguments]
+    def __init__(self, root: Path, *arguments: str) -> None:
+        self.root = root
+        command = [sys.executable, "-m", "puffin", "serve", "--port", "0", "--allow-root", str(root), *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
         line = self.process.stderr.readline()
         assert line.startswith("serving at http://127.0.0.1:"), line
         self.url = line.split()[-1]
         self.port = int(self.url.rpartition(":")[2])
+
+    def end(self) -> None:
+        """Make sure that it is gone."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and return the exit code; TimeoutExpired after the 10 s that the server has."""
@@ -171,18 +179,34 @@ class Process:
 
 @pytest.fixture
 def process_of() -> Iterator[Callable[..., Process]]:
-    """Starts ``puffin serve`` with these arguments, and stops it after the test if it still runs."""
+    """Starts ``puffin serve`` with this root and these arguments, and ends it after the test if it still runs."""
     processes = []
 
-    def start(*arguments: object) -> Process:
-        processes.append(Process(*map(str, arguments)))
+    def start(root: Path, *arguments: object) -> Process:
+        processes.append(Process(root, *map(str, arguments)))
         return processes[-1]
 
     yield start
     for process in processes:
-        if process.process.poll() is None:
-            process.process.kill()
-        process.process.communicate()
+        process.end()
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """One process for all tests that want nothing of their own of it."""
+    process = Process(tmp_path_factory.mktemp("shared"))
+    yield process
+    process.end()
+
+
+@pytest.fixture(scope="session")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """Another one, which demands the token ``abc``."""
+    token = tmp_path_factory.mktemp("token") / "token"
+    token.write_text("abc\n")
+    process = Process(tmp_path_factory.mktemp("guarded"), "--token-file", str(token))
+    yield process
+    process.end()
 
 
 @pytest.fixture

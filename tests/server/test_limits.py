@@ -173,6 +173,27 @@ def test_more_than_may_run_are_429_but_not_what_is_at_hand(
     assert statuses == [504, 504, 504, 429, 200, 200]
 
 
+def test_a_peer_that_does_not_take_its_answer_holds_no_place(tmp_path: Path, client_of: Callable[..., Any]) -> None:
+    """What is sent is no longer worked on: as many others as may run are answered meanwhile."""
+    client = client_of(tmp_path, limits=Limits(running=1))
+    scope = {"type": "http", "method": "GET", "path": "/v1/tables", "query_string": b"", "headers": []}
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def never(message: Any) -> None:
+        await asyncio.sleep(60)
+
+    async def story() -> int:
+        stuck = asyncio.ensure_future(client.http._transport.app(scope, receive, never))
+        await asyncio.sleep(0.2)
+        answer = await client.http.get("/v1/tables")
+        stuck.cancel()
+        return int(answer.status_code)
+
+    assert client.run(story()) == 200
+
+
 def test_threads_are_given_back_when_the_storage_answers_after_all() -> None:
     """A thread that nobody waits for any more counts until it ends, and not longer."""
 

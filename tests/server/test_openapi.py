@@ -14,15 +14,11 @@ def document(tmp_path: Path, client_of: Callable[..., Any]) -> Any:
     return client_of(tmp_path, token=b"x").get("/openapi.json", headers={"Authorization": "Bearer x"}).json()
 
 
-def test_schemathesis_finds_nothing(
-    process_of: Callable[..., Any], analyzed: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_schemathesis_finds_nothing(guarded: Any, analyzed: Callable[..., Path], tmp_path: Path) -> None:
     """Requests that follow the document and requests that break it, against a server that demands a token."""
-    analyzed(tmp_path / "root" / "t", range(100), 200)
-    (tmp_path / "token").write_text("abc")
-    process = process_of("--allow-root", tmp_path / "root", "--token-file", tmp_path / "token")
+    analyzed(guarded.root / "t", range(100), 200)
     options = ["--max-examples", "12", "--seed", "1", "--generation-database", "none", "--no-color"]
-    command = [sys.executable, "-m", "schemathesis.cli", "run", f"{process.url}/openapi.json", *options]
+    command = [sys.executable, "-m", "schemathesis.cli", "run", f"{guarded.url}/openapi.json", *options]
     command += ["--header", "Authorization: Bearer abc"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert ran.returncode == 0, ran.stdout

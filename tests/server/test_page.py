@@ -40,16 +40,12 @@ def look(browser: str, tmp_path: Path) -> Callable[..., tuple[str, str]]:
 
 
 def test_a_table_is_shown_with_bars_history_and_age(
-    process_of: Callable[..., Any],
-    write_table: Callable[..., Path],
-    look: Callable[..., tuple[str, str]],
-    tmp_path: Path,
+    shared: Any, write_table: Callable[..., Path], look: Callable[..., tuple[str, str]]
 ) -> None:
     """A bar for each column with its bounds, a point for each snapshot, whole snapshot ids, and the list of tables."""
     last = 5270940239847000003
-    table = write_table(tmp_path / "t", snapshots=(1, 2, last, last + 1), ndv={1: 5000, 2: 6000, last: 7000})
-    process = process_of("--allow-root", tmp_path)
-    document, console = look(f"{process.url}/#{urlencode({'table': table, 'column': 'b'})}")
+    table = write_table(shared.root / "t", snapshots=(1, 2, last, last + 1), ndv={1: 5000, 2: 6000, last: 7000})
+    document, console = look(f"{shared.url}/#{urlencode({'table': table, 'column': 'b'})}")
     assert console == ""
     assert len(re.findall(r'<path class="whisker"', document)) == 3
     assert len(re.findall(r'<circle class="dot"', document)) == 3
@@ -60,35 +56,24 @@ def test_a_table_is_shown_with_bars_history_and_age(
 
 
 def test_names_are_text_whatever_is_in_them(
-    process_of: Callable[..., Any],
-    write_table: Callable[..., Path],
-    look: Callable[..., tuple[str, str]],
-    tmp_path: Path,
+    shared: Any, write_table: Callable[..., Path], look: Callable[..., tuple[str, str]]
 ) -> None:
     evil = "<img src=x onerror=alert(1)>"
-    table = write_table(tmp_path / "<b>t", columns=(evil, "b", "c"))
-    process = process_of("--allow-root", tmp_path)
-    document, console = look(f"{process.url}/#{urlencode({'table': table, 'column': evil})}")
+    table = write_table(shared.root / "<b>t", columns=(evil, "b", "c"))
+    document, console = look(f"{shared.url}/#{urlencode({'table': table, 'column': evil})}")
     assert "&lt;img src=x onerror=alert(1)&gt;" in document
     assert "<img" not in document
     assert "<b>" not in document
     assert console == ""
 
 
-def test_a_problem_is_shown(
-    process_of: Callable[..., Any], look: Callable[..., tuple[str, str]], tmp_path: Path
-) -> None:
-    process = process_of("--allow-root", tmp_path)
-    document, _ = look(f"{process.url}/#table=/nowhere")
+def test_a_problem_is_shown(shared: Any, look: Callable[..., tuple[str, str]]) -> None:
+    document, _ = look(f"{shared.url}/#table=/nowhere")
     assert "the table is outside of what this server serves" in document
 
 
-def test_the_token_is_asked_for(
-    process_of: Callable[..., Any], look: Callable[..., tuple[str, str]], tmp_path: Path
-) -> None:
-    (tmp_path / "token").write_text("abc")
-    process = process_of("--allow-root", tmp_path, "--token-file", tmp_path / "token")
-    document, _ = look(f"{process.url}/")
+def test_the_token_is_asked_for(guarded: Any, look: Callable[..., tuple[str, str]]) -> None:
+    document, _ = look(f"{guarded.url}/")
     assert '<form id="token">' in document
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from puffin.errors import PuffinError, UnsupportedTableError
 from puffin.storage import Store, local_path, store_for
@@ -39,17 +39,21 @@ class DeltaDirectory:
     """
     A Delta table by its directory; the methods are those of `puffin.tables.table`.
 
+    Args:
+        store_for: Opens the files in that directory and those that its log names.
+
     Attributes:
         name: The directory, as it was given.
         io_properties: Empty: the credentials are those of the environment.
     """
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, store_for: Callable[[str], Store] = store_for) -> None:
         self.name = directory
         self.io_properties: Mapping[str, str] = {}
         # The log names files relative to the table, and executors need not have our working directory.
         path = local_path(directory)
         self._location = directory.rstrip("/") if path is None else str(path.absolute())
+        self._store_for = store_for
         self._files = store_for(self._location)
         self._log = DeltaLog(self._location, self._files)
         self._statistics = StatisticsDirectory(self._location, self._files)
@@ -95,7 +99,7 @@ class DeltaDirectory:
 
     def store(self, uri: str) -> Store:
         """The store that holds one of the table's files."""
-        return store_for(uri)
+        return self._store_for(uri)
 
     def new_statistics_file(self, state: TableState, snapshot_id: int) -> NewStatisticsFile:
         """A place below the log; the file says itself what its field ids mean."""

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from puffin.errors import ConflictError, FileNotFound, PuffinError, TableNotFound, UnsupportedTableError
-from puffin.storage import FileInfo, is_same_place, join, store_for
+from puffin.storage import FileInfo, Store, is_same_place, join, store_for
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.iceberg.file import read_current_state, read_state
 from puffin.tables.iceberg.metadata import encode_document
@@ -41,13 +41,16 @@ class IcebergDirectory(IcebergTable):
     """
     An Iceberg table by its directory.
 
+    Args:
+        store_for: Opens the files in that directory and those that its metadata names.
+
     Attributes:
         name: The directory, as it was given.
         io_properties: Empty: such a table has no catalog to get credentials from.
     """
 
-    def __init__(self, directory: str) -> None:
-        super().__init__(directory, {})
+    def __init__(self, directory: str, store_for: Callable[[str], Store] = store_for) -> None:
+        super().__init__(directory, {}, store_for)
         self._metadata = join(directory.rstrip("/"), "metadata")
         self._files = store_for(directory)
 
@@ -108,7 +111,7 @@ class IcebergDirectory(IcebergTable):
         put_once(self._files, join(self._metadata, f"v{version}{extension}"), data)  # the entry's path is ours alone
         self._write_hint(version)
         for location in following.superseded:
-            delete_quietly(location, store_for)
+            delete_quietly(location, self.store)
 
     def _read(self, file: FileInfo) -> TableState:
         return dataclasses.replace(read_state(file.uri, self._files), metadata_file=file)
@@ -155,7 +158,7 @@ class IcebergDirectory(IcebergTable):
 
     def _write_hint(self, version: int) -> None:
         # The commit is done: a stale hint costs later readers a look, a wrong checksum beside it fails Hadoop's.
-        delete_quietly(join(self._metadata, _HINT_CHECKSUM), store_for)
+        delete_quietly(join(self._metadata, _HINT_CHECKSUM), self.store)
         try:
             self._files.replace(join(self._metadata, HINT), str(version).encode())
         except PuffinError:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
 from puffin.errors import FileNotFound, UsageError
-from puffin.storage import Store
+from puffin.storage import Store, store_for
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.iceberg.metadata import decode_document, parse_state
 from puffin.tables.iceberg.table import IcebergTable
@@ -20,13 +20,16 @@ class IcebergMetadataFile(IcebergTable):
     """
     An Iceberg table as one metadata file has it.
 
+    Args:
+        store_for: Opens that file and those that it names.
+
     Attributes:
         name: The file, as it was given.
         io_properties: Empty: the credentials are those of the environment.
     """
 
-    def __init__(self, location: str) -> None:
-        super().__init__(location, {})
+    def __init__(self, location: str, store_for: Callable[[str], Store] = store_for) -> None:
+        super().__init__(location, {}, store_for)
 
     def load(self, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002 - the document has them all
         """

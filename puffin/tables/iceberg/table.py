@@ -7,7 +7,7 @@ A lookup asks none of it, so what knows data files is imported when it is asked 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from puffin.storage import Store, store_for
 from puffin.tables.base import Column, Snapshot, TableState
@@ -29,9 +29,12 @@ class IcebergTable(ABC):
         io_properties: What a file system needs to open its files; empty if the environment's credentials do.
     """
 
-    def __init__(self, name: str, io_properties: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, io_properties: Mapping[str, str], store_for: Callable[[str], Store] = store_for
+    ) -> None:
         self.name = name
         self.io_properties = io_properties
+        self._store_for = store_for
 
     @abstractmethod
     def check_committable(self, state: TableState) -> None:
@@ -39,7 +42,7 @@ class IcebergTable(ABC):
 
     def store(self, uri: str) -> Store:
         """The store that holds one of the table's files."""
-        return store_for(uri)
+        return self._store_for(uri)
 
     def new_statistics_file(self, state: TableState, snapshot_id: int) -> NewStatisticsFile:
         """A place beside the table's metadata, as Iceberg's own writers choose it."""

@@ -1,0 +1,68 @@
+"""
+Which names a server answers to.
+
+A page of anybody's can have its own name resolved to 127.0.0.1, and then ask a server there as its own (DNS rebinding).
+No policy of a browser stops it, but the Host header still says whose page it is. So at a loopback interface only names
+of that are answered, and those that the operator adds; elsewhere names are the business of whoever gave them out.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable, Sequence
+
+from puffin.errors import UsageError
+from puffin.server.problems import Problem
+
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+_NAME = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Za-z:.%_-]+\]")
+
+
+class Hosts:
+    """
+    The names that a server answers to, without ports.
+
+    Args:
+        names: None for any.
+
+    Raises:
+        UsageError: One of them is no name or address.
+    """
+
+    def __init__(self, names: Iterable[str] | None = None) -> None:
+        self._names = None if names is None else frozenset(map(_checked, names))
+
+    @classmethod
+    def at(cls, address: str, allowed: Sequence[str]) -> Hosts:
+        """
+        Those of a server that listens at an address.
+
+        Args:
+            allowed: What the operator adds; at an interface that is not loopback, these and loopback's are all.
+        """
+        if ipaddress.ip_address(address).is_loopback or allowed:
+            return cls((*_LOOPBACK, f"[{address}]" if ":" in address else address, *allowed))
+        return cls()
+
+    def include(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Whether the headers of a request name one of them."""
+        if self._names is None:
+            return True
+        named = [value for name, value in headers if name == b"host"]
+        return len(named) == 1 and _without_port(named[0].lower()) in self._names
+
+
+def misdirected() -> Problem:
+    """What a request gets that is for another host."""
+    return Problem(421, "misdirected", "expected the header Host to name this server; --allow-host adds names")
+
+
+def _checked(name: str) -> bytes:
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"--allow-host {name}: expected a name or address without a port, an IPv6 address in brackets")
+    return name.lower().encode()
+
+
+def _without_port(host: bytes) -> bytes:
+    return host[: host.find(b"]") + 1] if host.startswith(b"[") else host.partition(b":")[0]

@@ -1,0 +1,176 @@
+"""Connections that stall, that are too many, or whose peers take nothing: they cost little, and nobody else waits."""
+
+import contextlib
+import math
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from puffin.server.app import create_app
+from puffin.server.heads import Heads
+from puffin.server.process import run
+from puffin.server.settings import Limits, Settings
+
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+LONG = 16_000_000  # bytes of an answer, more than the buffers of any operating system hold
+
+
+def connect(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+def received(peer: socket.socket, most: float = math.inf) -> bytes:
+    """All that comes until the connection is closed, by whatever means, or until there is so much."""
+    content = bytearray()
+    with contextlib.suppress(ConnectionError):
+        while len(content) < most and (chunk := peer.recv(1 << 20)):
+            content += chunk
+    return bytes(content)
+
+
+def exchange(port: int, data: bytes) -> bytes:
+    with connect(port) as peer:
+        with contextlib.suppress(ConnectionError):
+            peer.sendall(data)
+        return received(peer)
+
+
+async def long_answer(scope: Any, receive: Any, send: Any) -> None:
+    headers = [(b"content-length", str(LONG).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b"x" * LONG})
+
+
+@pytest.fixture(scope="module")
+def port_of() -> Callable[..., int]:
+    """Serves in a thread of this process with these limits, and gives the port."""
+
+    def start(app: Any = None, **limits: Any) -> int:
+        settings = Settings(limits=Limits(**limits))
+        listener = socket.create_server(("127.0.0.1", 0))
+        started = threading.Event()
+        arguments = (app or create_app(settings), settings.limits, listener, started.set)
+        threading.Thread(target=run, args=arguments, daemon=True).start()
+        assert started.wait(10)
+        port: int = listener.getsockname()[1]
+        return port
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def impatient(port_of: Callable[..., int]) -> int:
+    """The port of a server that waits no longer than 0.3 s for the rest of a request."""
+    return port_of(arrival_seconds=0.3, idle_seconds=1, head=4096)
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"",
+        b"GET /healthz",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\n",
+        b"POST /v1/stats HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n{",
+        b"POST /v1/stats HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{",
+        HEALTH,
+        HEALTH + b"GET /healthz HTTP/1.1\r\n",
+    ],
+)
+def test_a_connection_that_stalls_is_closed(impatient: int, begun: bytes) -> None:
+    """Before a request, within its head, within its body, after it, and within the head of the next one."""
+    began = time.monotonic()
+    exchange(impatient, begun)
+    assert 0.2 < time.monotonic() - began < 3
+
+
+def test_a_head_that_drips_is_closed(impatient: int) -> None:
+    """Every byte in time does not make the whole be in time."""
+    began = time.monotonic()
+    with connect(impatient) as peer, contextlib.suppress(ConnectionError):
+        for byte in b"GET /healthz HTTP/1.1" * 5:
+            peer.sendall(bytes([byte]))
+            time.sleep(0.05)
+    assert time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize("data", [b"GET /" + b"x" * 5000, b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: " + b"y" * 5000])
+def test_a_head_that_is_too_long_is_431(impatient: int, data: bytes) -> None:
+    assert exchange(impatient, data).startswith(b"HTTP/1.1 431 ")
+
+
+def test_of_too_many_half_open_heads_the_oldest_gives_way(port_of: Callable[..., int]) -> None:
+    """Whoever sends a whole head is answered all the same, before and after."""
+    port = port_of(heads=3)
+    peers = [connect(port) for _ in range(5)]
+    for peer in peers:
+        peer.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
+        time.sleep(0.02)  # in this order
+    assert [received(peer) for peer in peers[:2]] == [b"", b""]
+    whole = HEALTH.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    assert exchange(port, whole).startswith(b"HTTP/1.1 200 ")
+    for peer in peers[2:]:
+        peer.sendall(b" localhost\r\nConnection: close\r\n\r\n")
+        assert received(peer).startswith(b"HTTP/1.1 200 ")
+        peer.close()
+
+
+def test_heads_are_bounded_by_their_number_and_by_their_bytes() -> None:
+    given_up: list[str] = []
+    heads = Heads(Limits(heads=3, arriving=100))
+    ways = {name: lambda name=name: given_up.append(name) for name in "abcd"}
+    for name in "abcd":
+        heads.hold(ways[name], 10)
+    assert given_up == ["a"]
+    heads.hold(ways["d"], 75)
+    assert given_up == ["a", "b"]
+    heads.release(ways["d"])
+    heads.hold(ways["c"], 90)
+    assert given_up == ["a", "b"]
+    heads.hold(ways["c"], 1)
+    assert given_up == ["a", "b", "c"]
+
+
+def test_more_connections_than_may_be_are_closed(port_of: Callable[..., int]) -> None:
+    """Those that are there go on, and there is room again once one of them is gone."""
+    port = port_of(connections=3)
+    peers = [connect(port) for _ in range(3)]
+    time.sleep(0.1)
+    assert exchange(port, HEALTH) == b""
+    peers[0].sendall(HEALTH)
+    assert peers[0].recv(12) == b"HTTP/1.1 200"
+    peers[1].close()
+    time.sleep(0.1)
+    with connect(port) as another:
+        another.sendall(HEALTH)
+        assert another.recv(12) == b"HTTP/1.1 200"
+    for peer in peers:
+        peer.close()
+
+
+@pytest.mark.parametrize(("headers", "requests"), [(b"", 1), (b"", 3), (b"Connection: close\r\n", 1)])
+def test_a_peer_that_takes_nothing_is_cut_off(port_of: Callable[..., int], headers: bytes, requests: int) -> None:
+    """Whether its connection was to be kept or not, and if it asks on; one that takes its answer gets all of it."""
+    port = port_of(long_answer, departure_seconds=0.5, idle_seconds=1)
+    request = b"GET / HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n"
+    with connect(port) as slow, connect(port) as quick:
+        quick.sendall(request)
+        slow.sendall(request * requests)
+        assert len(received(quick, LONG)) >= LONG
+        time.sleep(0.7)
+        assert len(received(slow)) < LONG
+
+
+def test_idle_connections_do_not_use_up_the_server(port_of: Callable[..., int]) -> None:
+    """More of them than requests may run; the next request is answered all the same."""
+    port = port_of(running=2)
+    idle = [connect(port) for _ in range(50)]
+    for peer in idle[:25]:
+        peer.sendall(b"GET /healthz HTTP/1.1\r\n")
+    asked = b"GET /v1/tables HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    assert exchange(port, asked).startswith(b"HTTP/1.1 200 ")
+    for peer in idle:
+        peer.close()
