@@ -19,7 +19,7 @@ from puffin.tables.files.task_reader import TaskReader
 from puffin.tables.partition_sketches import PartitionSketches, PartitionSketchesBuilder
 from puffin.tables.partition_tuples import PartitionKey, partition_key
 from puffin.tables.row_summary import RowSummary
-from puffin.tables.scan_task import FileScanTask, ScanBatch, decode_batch
+from puffin.tables.scan_task import AVRO, FileScanTask, ScanBatch, decode_batch
 from puffin.tables.stores import stores
 from puffin.theta import (
     RowCounts,
@@ -41,6 +41,8 @@ _T = TypeVar("_T")
 
 KERNELS_PAY = 64 * 1024 * 1024
 """Bytes of files in a process from which on compiling, or finding what was compiled, costs less than it saves."""
+
+_AVRO_WEIGHT = 32  # without kernels Avro takes so many times as long as Parquet
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ def read_batch(batch: ScanBatch, removed: bool, measure: Measure) -> Partial:
     Raises:
         StorageError: The storage failed; another try may succeed.
     """
-    if sum(task.length for task in batch.tasks) >= KERNELS_PAY:
+    if sum(map(_kernel_work, batch.tasks)) >= KERNELS_PAY:
         load_kernels()
     columns = {column.field_id: _ColumnTally(column, measure) for column in batch.columns}
     rows = bytes_read = 0
@@ -186,6 +188,10 @@ def merge_partitions(left: PartitionSketches, right: PartitionSketches) -> Parti
     builder.merge(left)
     builder.merge(right)
     return builder.compact()
+
+
+def _kernel_work(task: FileScanTask) -> int:
+    return task.length * (_AVRO_WEIGHT if task.data_file.file_format == AVRO else 1)
 
 
 def _merged(left: Mapping[int, _T], right: Mapping[int, _T], merge: Callable[[_T, _T], _T]) -> dict[int, _T]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from puffin.tables.base import Column
-from puffin.tables.scan_task import FileScanTask, ScanBatch, ScanContext
+from puffin.tables.scan_task import PARQUET, FileScanTask, ScanBatch, ScanContext
 
 BATCHES_PER_CORE = 3  # at most, unless they would be larger than the largest
 SMALL_BATCH = 512 * 1024 * 1024  # bytes; work of fewer for each core is not divided further
@@ -86,10 +86,11 @@ def split_task(task: FileScanTask, target_bytes: int) -> list[FileScanTask]:
     The task cut at row group boundaries into pieces of about this size; row groups are never cut.
 
     The boundaries are the file's split offsets. A file that lists none is cut by bytes: whoever reads a piece takes
-    the row groups that begin in it, so that each is read once wherever the cuts fall.
+    the row groups that begin in it, so that each is read once wherever the cuts fall. Other formats than Parquet are
+    not cut.
     """
     size = task.data_file.file_size_in_bytes
-    if size <= target_bytes:
+    if size <= target_bytes or task.data_file.file_format != PARQUET:
         return [task]
     offsets = sorted(o for o in task.data_file.split_offsets if _FIRST_ROW_GROUP <= o < size)
     candidates = offsets[1:] if offsets else range(target_bytes, size, target_bytes)

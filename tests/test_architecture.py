@@ -15,6 +15,7 @@ ROOMS = {
     "puffin.errors": set(),
     "puffin.kernels": set(),
     "puffin.parquet": {"puffin.errors", "puffin.kernels"},
+    "puffin.avro": {"puffin.errors", "puffin.kernels"},
     "puffin.format": {"puffin.errors"},
     "puffin.storage": {"puffin.errors"},
     "puffin.theta": {"puffin.errors", "puffin.format", "puffin.kernels"},
@@ -27,6 +28,7 @@ ROOMS = {
         "puffin.theta",
         "puffin.deletion_vector",
         "puffin.parquet",
+        "puffin.avro",
     },
     "puffin.lookup": {"puffin.errors", "puffin.format", "puffin.storage", "puffin.theta", "puffin.tables"},
     "puffin.server": {

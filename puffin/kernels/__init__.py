@@ -11,6 +11,7 @@ enough. A kernel sees arrays only: what they mean is its caller's to know.
 * ``selection``: the hashes below theta
 * ``counting``: how many rows have each hash
 * ``parquet``: levels and dictionary indices counted, Snappy's blocks found
+* ``avro``: where the values of records stand; ``avro_values`` is the same loop for Python, which anybody may call
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import functools
 import importlib
 
-_MODULES = ("hashing", "decimals", "selection", "counting", "parquet")
+_MODULES = ("hashing", "decimals", "selection", "counting", "parquet", "avro")
 _is_ready = False
 
 

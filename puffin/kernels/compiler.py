@@ -12,6 +12,7 @@ from numba import types
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 UINT64, INT64, INT32 = types.uint64, types.int64, types.int32
+NONE = types.void
 # Arrays that kernels only read, one value behind the other.
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 UINT64S = types.Array(types.uint64, 1, "C", readonly=True)
@@ -21,6 +22,7 @@ WORDS_AT_EVERY_BYTE = types.Array(types.uint64, 1, "A", readonly=True, aligned=F
 # Arrays that kernels make or fill.
 NEW_UINT64S = types.Array(types.uint64, 1, "C")
 NEW_INT64S = types.Array(types.int64, 1, "C")
+NEW_BYTES = types.Array(types.uint8, 1, "C")
 PAIR_OF_NEW_UINT64S: Any = types.Tuple((NEW_UINT64S, NEW_UINT64S))  # type: ignore[no-untyped-call]
 
 # Executors import us from an archive that each session makes anew: what was compiled for the last is of no use.

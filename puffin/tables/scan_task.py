@@ -18,6 +18,8 @@ from puffin.tables.base import Column
 
 DATA, POSITION_DELETES, EQUALITY_DELETES = "DATA", "POSITION_DELETES", "EQUALITY_DELETES"
 
+PARQUET, AVRO, ORC, PUFFIN = "PARQUET", "AVRO", "ORC", "PUFFIN"
+
 # The columns of a position delete file (spec, "Reserved Field IDs").
 DELETE_FILE_PATH, DELETE_FILE_POS = 2147483546, 2147483545
 

@@ -21,6 +21,8 @@ import zstandard
 
 from fuzz.held_files import HeldFiles
 from fuzz.targets import TARGETS
+from puffin.avro import codecs as avro_codecs
+from puffin.avro.records import MAX_TYPES, read_records
 from puffin.errors import (
     ConflictError,
     CorruptDataFileError,
@@ -38,8 +40,7 @@ from puffin.storage import LocalStore, open_source
 from puffin.tables.delta.actions import parse_commit
 from puffin.tables.delta.schema import table_schema
 from puffin.tables.delta.statistics_documents import decode_entry
-from puffin.tables.iceberg import avro_codecs, metadata
-from puffin.tables.iceberg.avro import MAX_TYPES, read_records
+from puffin.tables.iceberg import metadata
 from puffin.tables.load import load_table
 
 MEGABYTE = 1 << 20

@@ -1,8 +1,8 @@
 """
 Iceberg tables written file by file, for what no single engine writes: old formats, foreign files, contradictions.
 
-Metadata and Parquet are plain JSON and pyarrow; manifests are Avro files with the schemas of the spec. What is read
-back is compared with sketches of the values themselves, which never went through a table.
+Metadata is plain JSON; Parquet and ORC are pyarrow's, Avro is fastavro's; manifests are Avro files with the schemas of
+the spec. What is read back is compared with sketches of the values themselves, which never went through a table.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from puffin.deletion_vector import DeletionVector
 from puffin.format import DELETION_VECTOR_V1, Blob, PuffinWriter
@@ -94,20 +96,33 @@ class HandMadeTable:
         self.document["current-schema-id"] = schema_id
 
     def write(self, name: str, table: pa.Table, ids: Mapping[str, Any] | None = None, **options: Any) -> Path:
-        """A Parquet file with field ids: by name, a struct's as ``(its id, those of its fields)``."""
+        """
+        A file of the format that its name ends in: Parquet, ORC or Avro.
+
+        Args:
+            ids: Field ids by name, a struct's as ``(its id, those of its fields)``.
+        """
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table if ids is None else table.cast(with_ids(table.schema, ids)), path, **options)
+        if path.suffix == ".avro":
+            write_avro(path, table, ids or {}, **options)
+        elif path.suffix == ".orc":
+            orc.write_table(
+                table if ids is None else table.cast(with_ids(table.schema, ids, "iceberg.id")), path, **options
+            )
+        else:
+            pq.write_table(table if ids is None else table.cast(with_ids(table.schema, ids)), path, **options)
         return path
 
     def data(self, path: Path, **fields: Any) -> dict[str, Any]:
         """The manifest entry of a data file; ``sequence_number`` 1 unless told."""
-        metadata = pq.read_metadata(path) if path.exists() else None
+        file_format = path.suffix[1:].upper() if path.suffix in COUNT_ROWS else "PARQUET"
+        count_rows = COUNT_ROWS.get(path.suffix, COUNT_ROWS[".parquet"])
         return {
             "content": CONTENT["DATA"],
             "file_path": str(path),
-            "file_format": "PARQUET",
-            "record_count": metadata.num_rows if metadata else 0,
+            "file_format": file_format,
+            "record_count": count_rows(path) if path.exists() and "record_count" not in fields else 0,
             "file_size_in_bytes": path.stat().st_size if path.exists() else 0,
             "sequence_number": 1,
             "spec_id": 0,
@@ -341,15 +356,91 @@ def partition_fields(spec: Sequence[tuple[int, str]]) -> list[dict[str, Any]]:
     ]
 
 
-def with_ids(fields: Iterable[pa.Field], ids: Mapping[str, Any]) -> pa.Schema:
-    return pa.schema([_with_id(field, ids[field.name]) for field in fields])
+def with_ids(fields: Iterable[pa.Field], ids: Mapping[str, Any], key: str = "PARQUET:field_id") -> pa.Schema:
+    return pa.schema([_with_id(field, ids[field.name], key) for field in fields])
 
 
-def _with_id(field: pa.Field, ids: Any) -> pa.Field:
+def _with_id(field: pa.Field, ids: Any, key: str) -> pa.Field:
     field_id, nested = ids if isinstance(ids, tuple) else (ids, {})
     if nested:
-        field = field.with_type(pa.struct(list(with_ids(field.type, nested))))
-    return field if field_id is None else field.with_metadata({"PARQUET:field_id": str(field_id)})
+        field = field.with_type(pa.struct(list(with_ids(field.type, nested, key))))
+    return field if field_id is None else field.with_metadata({**(field.metadata or {}), key: str(field_id)})
+
+
+# --- Avro, as Iceberg writes it -----------------------------------------------------------------------------------
+
+COUNT_ROWS: dict[str, Callable[[Path], int]] = {
+    ".parquet": lambda path: pq.read_metadata(path).num_rows,
+    ".orc": lambda path: orc.ORCFile(path).nrows,
+    ".avro": lambda path: sum(block.num_records for block in fastavro.block_reader(path.open("rb"))),
+}
+
+
+def write_avro(path: Path, table: pa.Table, ids: Mapping[str, Any], **options: Any) -> None:
+    schema = avro_record("table", table.schema, ids)
+    columns = [stored_values(column.combine_chunks()) for column in table.columns]
+    records = [dict(zip(table.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
+    with path.open("wb") as file:
+        fastavro.writer(file, schema, records, **options)
+
+
+def avro_record(name: str, fields: Iterable[pa.Field], ids: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [_avro_field(field, ids.get(field.name)) for field in fields]}
+
+
+def _avro_field(field: pa.Field, ids: Any) -> dict[str, Any]:
+    field_id, nested = ids if isinstance(ids, tuple) else (ids, {})
+    is_struct = pa.types.is_struct(field.type)
+    type_ = avro_record(f"r_{field.name}", field.type, nested) if is_struct else _avro_type(field.type, field.name)
+    avro = {"name": field.name, "type": ["null", type_], "default": None}
+    return avro if field_id is None else avro | {"field-id": field_id}
+
+
+def _avro_type(type_: pa.DataType, name: str) -> Any:
+    if pa.types.is_decimal(type_):
+        digits = {"logicalType": "decimal", "precision": type_.precision, "scale": type_.scale}
+        return {"type": "fixed", "name": f"d_{name}", "size": decimal_size(type_.precision)} | digits
+    if pa.types.is_fixed_size_binary(type_):
+        return {"type": "fixed", "name": f"f_{name}", "size": type_.byte_width}
+    if pa.types.is_timestamp(type_):
+        kind = {"us": "timestamp-micros", "ns": "timestamp-nanos"}[type_.unit]
+        return {"type": "long", "logicalType": kind, "adjust-to-utc": type_.tz is not None}
+    return AVRO_TYPES[type_]
+
+
+AVRO_TYPES: dict[pa.DataType, Any] = {
+    pa.bool_(): "boolean",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.binary(): "bytes",
+    pa.date32(): {"type": "int", "logicalType": "date"},
+    pa.time64("us"): {"type": "long", "logicalType": "time-micros"},
+}
+
+
+def decimal_size(precision: int) -> int:
+    """The fewest bytes that hold every decimal of so many digits."""
+    return ((10**precision - 1).bit_length() + 8) // 8
+
+
+def stored_values(array: pa.Array) -> list[Any]:
+    """What Avro stores: counts of dates and times, the bytes of decimals."""
+    type_ = array.type
+    if pa.types.is_struct(type_):
+        inner = [stored_values(array.field(i)) for i in range(type_.num_fields)]
+        names = [field.name for field in type_]
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*inner, strict=True)]
+        return [row if valid else None for row, valid in zip(rows, array.is_valid().to_pylist(), strict=True)]
+    if pa.types.is_decimal(type_):
+        size = decimal_size(type_.precision)
+        unscaled = (None if d is None else int(d.scaleb(type_.scale)) for d in array.to_pylist())
+        return [None if value is None else value.to_bytes(size, "big", signed=True) for value in unscaled]
+    if pa.types.is_date(type_):
+        return array.cast(pa.int32()).to_pylist()
+    return (array.cast(pa.int64()) if pa.types.is_temporal(type_) else array).to_pylist()
 
 
 def _record(values: Sequence[Any]) -> Any:

@@ -22,9 +22,8 @@ from puffin.tables.delta.actions import AddFile, RemoveFile
 from puffin.tables.delta.deletion_vectors import deletion_vector_file
 from puffin.tables.delta.partition_values import partition_json
 from puffin.tables.delta.state import DeltaState, partition_fields
-from puffin.tables.scan_task import DATA, ContentFile, FileScanTask
+from puffin.tables.scan_task import DATA, PARQUET, ContentFile, FileScanTask
 
-_PARQUET = "PARQUET"
 _SPEC_ID = 0
 
 
@@ -113,7 +112,7 @@ class _Tasks:
         data_file = ContentFile(
             content=DATA,
             file_path=path,
-            file_format=_PARQUET,
+            file_format=PARQUET,
             spec_id=_SPEC_ID,
             partition={
                 field_id: partition_json(type_, file.partition_values.get(name), path)

@@ -7,7 +7,13 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from puffin.errors import CorruptDataFileError, CorruptDeletionVectorError, StorageError, UsageError
+from puffin.errors import (
+    CorruptDataFileError,
+    CorruptDeletionVectorError,
+    StorageError,
+    UnsupportedTableError,
+    UsageError,
+)
 
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, CorruptDeletionVectorError, UsageError)
 
@@ -15,20 +21,34 @@ _UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, CorruptDeletion
 @contextlib.contextmanager
 def told_of(path: str, kind: str) -> Iterator[None]:
     """
-    Tell what pyarrow raises in the block, and what is wrong with deleted positions, as an error about the file.
+    Tell what readers of files raise in the block, and what is wrong with deleted positions, as an error about the file.
 
     Args:
         kind: What the file should be, for the message: ``"Parquet file"``.
 
     Raises:
         CorruptDataFileError: The file cannot be understood.
+        UnsupportedTableError: Whoever read it said NotImplementedError. Of pyarrow's own only those about codecs count:
+            it says the same of a file whose columns are of another type than the table's.
         StorageError: The storage failed.
     """
     try:
         yield
-    except _UNREADABLE as exc:
-        reason = " ".join(str(exc).split())
+    except (NotImplementedError, *_UNREADABLE) as exc:
+        reason = _one_line(exc)
+        if _is_unsupported(exc):
+            raise UnsupportedTableError(f"{path}: {kind} not supported: {reason}") from exc
         # pyarrow says OSError of broken pages too, but then without the number of a system call's error.
         if isinstance(exc, OSError) and exc.errno is not None:
             raise StorageError(f"{path}: {reason}") from exc
         raise CorruptDataFileError(f"{path}: expected a readable {kind}: {reason}") from exc
+
+
+def _is_unsupported(exc: Exception) -> bool:
+    if isinstance(exc, pa.ArrowException):
+        return isinstance(exc, pa.ArrowNotImplementedError) and "codec" in str(exc).lower()
+    return isinstance(exc, NotImplementedError)
+
+
+def _one_line(exc: Exception) -> str:
+    return " ".join(str(exc).split())

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from puffin.errors import CorruptDataFileError
 from puffin.tables.base import Column
-from puffin.tables.files.parquet_columns import FileColumn, locate_columns
+from puffin.tables.files.data_file import DataFile
+from puffin.tables.files.file_columns import FileColumn, locate_columns
 from puffin.tables.files.row_keys import row_keys
 from puffin.theta.hashing import hash_serialized
 from puffin.theta.serialized import ByteStrings, WordArray
@@ -125,23 +125,23 @@ class EqualityFilter:
 
 
 def read_deleted_keys(
-    parquet: pq.ParquetFile, columns: Sequence[Column], name_mapping: Sequence[Mapping[str, Any]] | None, path: str
+    file: DataFile, columns: Sequence[Column], name_mapping: Sequence[Mapping[str, Any]] | None, path: str
 ) -> Iterator[pa.LargeBinaryArray]:
     """
-    The keys in an equality delete file; errors in its pages are pyarrow's.
+    The keys in an equality delete file; what the file raises is for `told_of`.
 
     Raises:
         CorruptDataFileError: It lacks one of the columns, or has one of another type.
         UnsupportedTableError: Its columns cannot be found by field id.
     """
-    located = locate_columns(parquet.schema_arrow, columns, constants={}, name_mapping=name_mapping, where=path)
+    located = locate_columns(file.schema, columns, constants={}, name_mapping=name_mapping, where=path)
     for found in located:
         if found.constant is not None:
             raise CorruptDataFileError(
                 f"{path}: expected a delete column {found.column.name} of field id {found.column.field_id}, found none"
             )
     reader = KeyReader(path, located)
-    for batch in parquet.iter_batches(columns=[".".join(found.names) for found in located], use_threads=False):
+    for batch in file.batches([found.names for found in located]):
         yield reader.read(batch)
 
 

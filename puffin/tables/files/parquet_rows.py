@@ -8,65 +8,22 @@ the file.
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from puffin.deletion_vector import DeletionVector
-from puffin.parquet.plan import ChunkPlan, ChunkPlanner, Values
+from puffin.parquet.plan import ChunkPlan, ChunkPlanner
 from puffin.parquet.statistics import ChunkStatistics, chunk_statistics
 from puffin.parquet.writers import Path
 from puffin.tables.files.chunk_summary import ChunkSummary
-from puffin.tables.files.parquet_columns import FileColumn
+from puffin.tables.files.file_columns import FileColumn
+from puffin.tables.files.rows import BATCH_BYTES, MAX_BATCH_ROWS, Rows, Selection
 from puffin.tables.row_summary import RowSummary
-
-BATCH_BYTES = 32 * 1024 * 1024  # what a batch of rows should take in memory, by the file's own uncompressed sizes
-MAX_BATCH_ROWS = 128 * 1024
 
 _STREAM_BUFFER = 8 * 1024 * 1024  # bytes of a column chunk that are held at a time
 _INT96_UNIT = "us"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Rows:
-    """
-    Some live rows of a file.
-
-    Attributes:
-        count: How many.
-        columns: Values by field id. A column may be left out, if its values have come before.
-        bytes_read: Compressed bytes of the column chunks, or pages of them, that were opened for these.
-        summaries: By field id, of rows that end with these: all since the last summaries.
-    """
-
-    count: int
-    columns: Mapping[int, Values]
-    bytes_read: int
-    summaries: Mapping[int, RowSummary] = dataclasses.field(default_factory=dict)
-
-
-class RowFilter(Protocol):
-    """Tells by their values which rows of a file to leave out."""
-
-    @property
-    def columns(self) -> Sequence[FileColumn]:
-        """What it has to see, whether asked for or not."""
-        ...
-
-    def live(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-        """For each of these rows, whether it is kept."""
-        ...
-
-
-def open_parquet(source: pa.NativeFile) -> pq.ParquetFile:
-    """The file with its footer read."""
-    return _open(source, None, ())
 
 
 class ParquetRows:
@@ -74,10 +31,8 @@ class ParquetRows:
     Reads row groups of one file.
 
     Args:
-        parquet: What `open_parquet` made of ``source``.
-        deleted: Positions of rows to leave out.
-        filters: What leaves out others; a row is kept that all of them keep.
-        chosen: Positions of the only rows to read; by default all.
+        parquet: What `open_parquet` made of ``source``, without dictionaries.
+        selection: Which of the rows are meant.
         each_row: Whether it matters how many rows have a value, and not only whether one has.
         summaries: Whether what is known of the columns besides their values is told too.
     """
@@ -87,21 +42,17 @@ class ParquetRows:
         source: pa.NativeFile,
         parquet: pq.ParquetFile,
         columns: Sequence[FileColumn],
-        deleted: DeletionVector | None,
-        filters: Sequence[RowFilter] = (),
+        selection: Selection,
         *,
-        chosen: DeletionVector | None = None,
         each_row: bool,
-        summaries: bool = True,
+        summaries: bool,
     ) -> None:
         self._source = source
         self._summaries = summaries
         self._each_row = each_row
         self._columns = columns
-        self._deleted = deleted
-        self._filters = filters
-        self._chosen = chosen
-        self._all_live = deleted is None and chosen is None and not filters
+        self._selection = selection
+        self._all_live = selection.is_all
         self._metadata = parquet.metadata
         self._planner = ChunkPlanner(parquet.metadata, parquet.schema_arrow)
         self._leaf_paths = [parquet.schema.column(i).path for i in range(len(parquet.schema))]
@@ -114,7 +65,7 @@ class ParquetRows:
         first_row = 0
         for index in range(self._metadata.num_row_groups):
             group = self._metadata.row_group(index)
-            if start <= _begin(group) < stop and self._has_chosen(first_row, first_row + group.num_rows):
+            if start <= _begin(group) < stop and self._selection.has_chosen(first_row, first_row + group.num_rows):
                 yield from self._read_group(index, group, first_row)
             first_row += group.num_rows
 
@@ -167,7 +118,7 @@ class ParquetRows:
         as_dictionary: set[Path],
         first_row: int,
     ) -> Iterator[Rows]:
-        seen = [*columns, *(column for filter_ in self._filters for column in filter_.columns)]
+        seen = self._selection.columns_seen(columns)
         paths = list(dict.fromkeys(".".join(column.names) for column in seen if column.names))
         chunks = [group.column(leaf) for leaf in self._leaves(paths)]
         bytes_read = sum(chunk.total_compressed_size for chunk in chunks)
@@ -176,25 +127,9 @@ class ParquetRows:
         at = first_row
         parquet = self._reading_as_dictionary(tuple(sorted(".".join(path) for path in as_dictionary)))
         for batch in _row_batches(parquet, index, group, paths, rows):
-            yield self._live(batch, columns, at, bytes_read)
+            yield self._selection.take(batch, columns, at, bytes_read)
             at += batch.num_rows
             bytes_read = 0
-
-    def _live(self, batch: pa.RecordBatch, columns: Sequence[FileColumn], at: int, bytes_read: int) -> Rows:
-        arrays = {column.column.field_id: column.read(batch) for column in columns}
-        if self._all_live:
-            return Rows(batch.num_rows, {key: Values(array) for key, array in arrays.items()}, bytes_read)
-        stop = at + batch.num_rows
-        live = np.ones(batch.num_rows, np.bool_) if self._deleted is None else self._deleted.live_mask(at, stop)
-        if self._chosen is not None:
-            live &= ~self._chosen.live_mask(at, stop)
-        for filter_ in self._filters:
-            live &= filter_.live(batch)
-        mask = pa.array(live)
-        return Rows(int(live.sum()), {key: Values(array.filter(mask)) for key, array in arrays.items()}, bytes_read)
-
-    def _has_chosen(self, start: int, stop: int) -> bool:
-        return self._chosen is None or not self._chosen.live_mask(start, stop).all()
 
     def _leaves(self, paths: list[str]) -> list[int]:
         """The places of the file's leaf columns that reading these dotted paths opens."""
@@ -204,11 +139,20 @@ class ParquetRows:
     def _reading_as_dictionary(self, paths: tuple[str, ...]) -> pq.ParquetFile:
         # Which columns are read as dictionaries is said when a file is opened; its footer is not read again.
         if paths not in self._opened:
-            self._opened[paths] = _open(self._source, self._metadata, paths)
+            self._opened[paths] = open_parquet(self._source, self._metadata, paths)
         return self._opened[paths]
 
 
-def _open(source: pa.NativeFile, metadata: pq.FileMetaData | None, as_dictionary: Sequence[str]) -> pq.ParquetFile:
+def open_parquet(
+    source: pa.NativeFile, metadata: pq.FileMetaData | None, as_dictionary: Sequence[str] = ()
+) -> pq.ParquetFile:
+    """
+    The file with its footer read, as all of this room reads Parquet.
+
+    Args:
+        metadata: The footer, where it has been read before.
+        as_dictionary: The columns, as dotted paths, that are read as dictionaries.
+    """
     return pq.ParquetFile(
         source,
         metadata=metadata,

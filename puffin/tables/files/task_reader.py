@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 
 import pyarrow as pa
 
@@ -16,11 +17,13 @@ from puffin.deletion_vector import DeletionVector
 from puffin.storage import Store
 from puffin.storage.data_uri import content_of
 from puffin.tables.base import Column
+from puffin.tables.files.data_file import DataFile
 from puffin.tables.files.data_file_errors import told_of
 from puffin.tables.files.equality_deletes import DeletedKeys, EqualityFilter, KeyReader, read_deleted_keys
-from puffin.tables.files.parquet_columns import FileColumn, locate_columns, partition_constants
-from puffin.tables.files.parquet_rows import ParquetRows, Rows, open_parquet
+from puffin.tables.files.file_columns import FileColumn, locate_columns, partition_constants
+from puffin.tables.files.formats import open_data_file
 from puffin.tables.files.position_deletes import read_positions
+from puffin.tables.files.rows import Rows, Selection
 from puffin.tables.scan_task import EQUALITY_DELETES, POSITION_DELETES, ContentFile, FileScanTask, ScanBatch
 
 
@@ -60,21 +63,20 @@ class TaskReader:
             chosen = (self._positions_in(task.deleted_by, path) or none).difference(deleted or none)
             if chosen.cardinality == 0:
                 return
-        with told_of(path, "Parquet file"), self._store_for(path).open_input(path) as source:
-            parquet = open_parquet(source)
-            columns = self._locate(self._batch.columns, task.data_file, parquet.schema_arrow)
-            filters = list(self._equality_filters(task, parquet.schema_arrow))
-            rows = ParquetRows(
-                source,
-                parquet,
+        with self._open(task.data_file) as file:
+            columns = self._locate(self._batch.columns, task.data_file, file.schema)
+            filters = list(self._equality_filters(task, file.schema))
+            yield from file.rows(
                 columns,
-                deleted,
-                filters,
-                chosen=chosen,
+                Selection(deleted, filters, chosen),
+                start=task.start,
+                stop=_stop(task),
                 each_row=self._each_row,
                 summaries=self._summaries,
             )
-            yield from rows.read(task.start, _stop(task))
+
+    def _open(self, file: ContentFile) -> AbstractContextManager[DataFile]:
+        return open_data_file(file.file_path, file.file_format, file.content, file.record_count, self._store_for)
 
     def _locate(self, columns: Sequence[Column], file: ContentFile, schema: pa.Schema) -> tuple[FileColumn, ...]:
         return locate_columns(
@@ -99,18 +101,18 @@ class TaskReader:
         if inline is not None:
             with told_of(data_path, "deletion vector in the table's log"):
                 return DeletionVector.from_bytes(inline, expected_cardinality=file.record_count)
-        with told_of(file.file_path, "delete file"):
-            if (offset := file.content_offset) is not None and (size := file.content_size_in_bytes) is not None:
+        if (offset := file.content_offset) is not None and (size := file.content_size_in_bytes) is not None:
+            with told_of(file.file_path, "delete file"):
                 with self._store_for(file.file_path).open_source(file.file_path) as source:
                     payload = source.read_at(offset, size)
                 if len(payload) < size:
                     raise ValueError(f"expected {size} bytes at offset {offset}, found {len(payload)}")
                 return DeletionVector.from_bytes(payload, expected_cardinality=file.record_count)
-            if file.file_path not in self._positions:
-                data_files = {task.data_file.file_path for task in self._batch.tasks}
-                with self._store_for(file.file_path).open_input(file.file_path) as source:
-                    self._positions[file.file_path] = read_positions(source, data_files)
-            return self._positions[file.file_path].get(data_path)
+        if file.file_path not in self._positions:
+            data_files = {task.data_file.file_path for task in self._batch.tasks}
+            with self._open(file) as opened:
+                self._positions[file.file_path] = read_positions(opened, data_files)
+        return self._positions[file.file_path].get(data_path)
 
     def _equality_filters(self, task: FileScanTask, schema: pa.Schema) -> Iterator[EqualityFilter]:
         for ids, files in _equality_deletes([task]).items():
@@ -118,13 +120,15 @@ class TaskReader:
             reader = KeyReader(task.data_file.file_path, self._locate(columns, task.data_file, schema))
             if ids not in self._deleted_keys:
                 of_batch = _equality_deletes(self._batch.tasks)[ids]
-                self._deleted_keys[ids] = DeletedKeys({path: self._read_keys(path, columns) for path in of_batch})
+                self._deleted_keys[ids] = DeletedKeys(
+                    {path: self._read_keys(file, columns) for path, file in of_batch.items()}
+                )
             keys = self._deleted_keys[ids]
             yield EqualityFilter(reader, keys, keys.of_files(files))
 
-    def _read_keys(self, path: str, columns: Sequence[Column]) -> list[pa.LargeBinaryArray]:
-        with told_of(path, "delete file"), self._store_for(path).open_input(path) as source:
-            return list(read_deleted_keys(open_parquet(source), columns, self._batch.context.name_mapping, path))
+    def _read_keys(self, file: ContentFile, columns: Sequence[Column]) -> list[pa.LargeBinaryArray]:
+        with self._open(file) as opened:
+            return list(read_deleted_keys(opened, columns, self._batch.context.name_mapping, file.file_path))
 
 
 def _equality_deletes(tasks: Iterable[FileScanTask]) -> dict[tuple[int, ...], dict[str, ContentFile]]:

@@ -16,10 +16,9 @@ from puffin.storage import Store
 from puffin.tables.base import Column, Snapshot, TableState
 from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.file_metrics import FileMetrics, summarize
-from puffin.tables.iceberg.deletes import PUFFIN
 from puffin.tables.iceberg.manifest_lists import manifests_of
 from puffin.tables.iceberg.manifests import ColumnMetrics, LiveFile, live_files_of
-from puffin.tables.scan_task import DATA
+from puffin.tables.scan_task import DATA, PUFFIN
 
 _INTEGERS = {
     "int": (4,),

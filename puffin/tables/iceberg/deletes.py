@@ -19,10 +19,8 @@ from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.tables.base import Column
 from puffin.tables.iceberg.bounds import ColumnRanges
 from puffin.tables.iceberg.manifests import LiveFile
-from puffin.tables.scan_task import EQUALITY_DELETES
+from puffin.tables.scan_task import EQUALITY_DELETES, PUFFIN
 from puffin.theta.value_type import is_hashable
-
-PUFFIN = "PUFFIN"
 
 _Partition: TypeAlias = tuple[int, str]
 _ALL: _Partition = (-1, "")  # the scope of equality deletes that belong to no partition

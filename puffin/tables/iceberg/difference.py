@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from puffin.storage import Store
 from puffin.tables.base import Snapshot, TableState
 from puffin.tables.changes import Difference, compare, difference_of_tasks
-from puffin.tables.files.data_file_errors import told_of
+from puffin.tables.files.formats import open_data_file
 from puffin.tables.files.position_deletes import read_data_files
 from puffin.tables.iceberg.manifest_lists import ManifestFile, manifests_of
 from puffin.tables.iceberg.manifests import LiveFile, live_files_of
@@ -107,9 +107,8 @@ def _data_files_of(delete: LiveFile, store_for: Callable[[str], Store]) -> Itera
     if delete.referenced_data_file is not None:
         return (delete.referenced_data_file,)
     # It applies to every older file of its partition, and has positions of few.
-    path = delete.file_path
-    with told_of(path, "delete file"), store_for(path).open_input(path) as source:
-        return read_data_files(source)
+    with open_data_file(delete.file_path, delete.file_format, delete.content, delete.record_count, store_for) as file:
+        return read_data_files(file)
 
 
 def _difference_of_files(

@@ -13,10 +13,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from puffin.errors import CorruptMetadataError
+from puffin.avro.records import read_file_metadata, read_records
+from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.storage import Store
 from puffin.tables.base import Snapshot, TableState
-from puffin.tables.iceberg.avro import read_file_metadata, read_records
 
 # Field ids of manifest_file.
 _MANIFEST_PATH, _PARTITION_SPEC_ID, _CONTENT, _KEY_METADATA = 500, 502, 517, 519
@@ -31,6 +31,7 @@ _TYPES: dict[int, Any] = {
     **dict.fromkeys(_OPTIONAL, (int, type(None))),
 }
 _WANTED = dict.fromkeys(_TYPES)
+_ENCRYPTION_KEY_ID = "encryption.key-id"
 
 # In the header of a manifest.
 _SPEC_ID_NAME = "partition-spec-id"
@@ -67,9 +68,14 @@ def manifests_of(state: TableState, snapshot: Snapshot, store_for: Callable[[str
 
     Raises:
         CorruptMetadataError: The snapshot has none, or the list or a manifest cannot be understood.
-        UnsupportedTableError: The list is compressed in a way that this version does not know.
+        UnsupportedTableError: The table is encrypted, or the list is compressed in a way that this version does not
+            know.
         FileNotFound, StorageError: A file is not there, or the storage failed.
     """
+    if (key_id := state.properties.get(_ENCRYPTION_KEY_ID)) is not None:
+        raise UnsupportedTableError(
+            f"{state.location}: expected an unencrypted table, found {_ENCRYPTION_KEY_ID} {key_id[:40]!r}"
+        )
     if snapshot.manifest_list is not None:
         return manifest_files(snapshot.manifest_list, store_for)
     if snapshot.manifests is None:

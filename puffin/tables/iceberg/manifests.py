@@ -12,9 +12,9 @@ import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from puffin.avro.records import read_records
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.storage import Store
-from puffin.tables.iceberg.avro import read_records
 from puffin.tables.iceberg.manifest_lists import ManifestFile
 from puffin.tables.scan_task import DATA, DELETE_FILE_PATH, EQUALITY_DELETES, POSITION_DELETES
 

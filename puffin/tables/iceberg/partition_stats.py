@@ -20,13 +20,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from puffin.avro.records import read_records
 from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError, UsageError
 from puffin.format import CREATED_BY
 from puffin.storage import FileInfo, Store
 from puffin.tables.base import PartitionStatisticsEntry, Snapshot, TableState
 from puffin.tables.document import partition_specs, source_types
-from puffin.tables.files.parquet_columns import field_id_of
-from puffin.tables.iceberg.avro import read_records
+from puffin.tables.files.file_columns import field_id_of
 from puffin.tables.iceberg.manifest_lists import ManifestFile, manifests_of
 from puffin.tables.iceberg.patch import partition_statistics_path
 from puffin.tables.leftovers import APPLICATION, is_our_name

@@ -14,16 +14,26 @@ from typing import Any
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.tables.base import Column, Snapshot, TableState
 from puffin.tables.document import all_schemas, current_schema, partition_specs
-from puffin.tables.iceberg.deletes import PUFFIN, DeleteIndex, delete_columns
+from puffin.tables.iceberg.deletes import DeleteIndex, delete_columns
 from puffin.tables.iceberg.manifest_lists import manifests_of
 from puffin.tables.iceberg.manifests import LiveFile, live_files
 from puffin.tables.partition_tuples import tuple_types
-from puffin.tables.scan_task import DATA, EQUALITY_DELETES, POSITION_DELETES, ContentFile, FileScanTask
+from puffin.tables.scan_task import (
+    AVRO,
+    DATA,
+    EQUALITY_DELETES,
+    ORC,
+    PARQUET,
+    POSITION_DELETES,
+    PUFFIN,
+    ContentFile,
+    FileScanTask,
+)
 from puffin.tables.schema import primitive_columns
 from puffin.tables.stores import stores
 from puffin.tables.values import to_json
 
-_PARQUET = "PARQUET"
+_READABLE = frozenset((PARQUET, AVRO, ORC))
 
 
 def plan_snapshot(state: TableState, snapshot: Snapshot, io_properties: Mapping[str, str]) -> tuple[FileScanTask, ...]:
@@ -79,7 +89,7 @@ def refuse_unreadable(file: LiveFile) -> None:
     if file.content == POSITION_DELETES and file.file_format == PUFFIN:
         if file.referenced_data_file is None or file.content_offset is None or file.content_size_in_bytes is None:
             raise CorruptMetadataError(f"{file.file_path}: a deletion vector without its data file, offset and size")
-    elif file.file_format != _PARQUET:
+    elif file.file_format not in _READABLE:
         kind = "data" if file.content == DATA else "delete"
         raise UnsupportedTableError(f"{file.file_path}: {kind} files of format {file.file_format} are not supported")
 

@@ -270,8 +270,8 @@ def test_delete_files_that_tasks_share_are_opened_once(table, monkeypatch, targe
         *(deletes(table, f"d{n}", pa.table({"k": [n]}), {"k": 1}, sequence_number=2 * n) for n in (1, 2)),
     )
     opened = []
-    open_parquet = task_reader.open_parquet
-    monkeypatch.setattr(task_reader, "open_parquet", lambda source: opened.append(source) or open_parquet(source))
+    open_data_file = task_reader.open_data_file
+    monkeypatch.setattr(task_reader, "open_data_file", lambda *file: opened.append(file) or open_data_file(*file))
     assert live_rows(table, target_bytes=target_bytes) == rows(2, 10, 12, 20, 21, 22)
     assert len(opened) == 2 * (3 + 2)  # it is read with and without counting
 

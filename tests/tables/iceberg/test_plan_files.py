@@ -87,7 +87,7 @@ def test_manifests_of_version_1_may_lack_counts_sequence_numbers_and_contents(ma
 # --- what is refused ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("file_format", ["AVRO", "ORC", "orc", "VORTEX"])
+@pytest.mark.parametrize("file_format", ["LANCE", "lance", "VORTEX"])
 def test_data_files_of_other_formats_are_refused_by_name(table, file_format):
     message = refusal(table, data(table, "other.file", file_format=file_format))
     assert message == f"{table.root}/other.file: data files of format {file_format.upper()} are not supported"
@@ -95,7 +95,9 @@ def test_data_files_of_other_formats_are_refused_by_name(table, file_format):
 
 def test_delete_files_of_other_formats_are_refused_by_name(make_table):
     table = make_table([(1, "id", "long"), (2, "p", "string")], spec=[(2, "identity")])
-    assert "d.avro: delete files of format AVRO" in refusal(table, data(table, "d.avro", file_format="AVRO", content=1))
+    assert "d.lance: delete files of format LANCE" in refusal(
+        table, data(table, "d.lance", file_format="LANCE", content=1)
+    )
 
 
 def test_encrypted_files_are_refused_by_name(table):
@@ -106,6 +108,12 @@ def test_encrypted_files_are_refused_by_name(table):
 def test_encrypted_manifests_are_refused_by_name(table):
     table.manifest_key_metadata = b"k"
     assert "manifest-1-0-False.avro: expected an unencrypted manifest" in refusal(table)
+
+
+def test_encrypted_tables_are_refused_by_name(make_table):
+    """Their manifest lists are encrypted too, and say nothing of it."""
+    table = make_table([(1, "id", "long")], version=3, properties={"encryption.key-id": "master"})
+    assert refusal(table) == f"{table.root}: expected an unencrypted table, found encryption.key-id 'master'"
 
 
 # --- what is corrupt ----------------------------------------------------------------------------------------------

@@ -169,6 +169,6 @@ def test_manifests_that_only_the_metadata_names_are_compared_like_listed_ones(ma
 
 def test_what_cannot_be_read_is_refused_by_name(history):
     history.commit("append", [history.data("a")])
-    history.commit("append", [history.data("b.orc", file_format="ORC")])
-    with pytest.raises(UnsupportedTableError, match=r"b\.orc: data files of format ORC"):
+    history.commit("append", [history.data("b.lance", file_format="LANCE")])
+    with pytest.raises(UnsupportedTableError, match=r"b\.lance: data files of format LANCE"):
         history.changes(1, 2)

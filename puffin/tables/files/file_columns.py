@@ -1,5 +1,5 @@
 """
-Where a table's columns stand in one Parquet file: by field id, not by name (spec, "Column Projection").
+Where a table's columns stand in one file: by field id, not by name (spec, "Column Projection").
 
 A column the file lacks is a constant: its identity partition value, else its initial default, else null.
 A file without field ids gets them from the table's name mapping. A table of another format may go by names alone; then
@@ -22,6 +22,7 @@ from puffin.tables.base import Column
 from puffin.tables.values import to_scalar
 
 _FIELD_ID = b"PARQUET:field_id"
+_ORC_FIELD_ID = b"iceberg.id"
 _NameMapping = Sequence[Mapping[str, Any]]
 
 
@@ -92,8 +93,14 @@ def locate_columns(
 
 def field_id_of(field: pa.Field) -> int | None:
     """The field id that a file gives this field, or None."""
-    text = (field.metadata or {}).get(_FIELD_ID)
+    metadata = field.metadata or {}
+    text = metadata.get(_FIELD_ID, metadata.get(_ORC_FIELD_ID))
     return None if text is None else int(text)
+
+
+def with_field_id(field: pa.Field, field_id: int) -> pa.Field:
+    """The field with this id, and no other metadata."""
+    return field.with_metadata({_FIELD_ID: str(field_id)})
 
 
 def partition_constants(

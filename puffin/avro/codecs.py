@@ -12,8 +12,6 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from puffin.errors import UnsupportedTableError
-
 MAX_BLOCK_BYTES = 256 * 1024 * 1024
 """The longest content of a block; writers begin a new block after some kilobytes."""
 
@@ -27,12 +25,12 @@ def codec_named(name: str) -> Callable[[bytes], bytes]:
     The function that decompresses a block; what it raises is a ValueError, an OSError or zlib's error.
 
     Raises:
-        UnsupportedTableError: The codec is not known.
+        NotImplementedError: The codec is not known.
     """
     try:
         return _CODECS[name]
     except KeyError:
-        raise UnsupportedTableError(f"Avro codec {name!r}: expected one of {', '.join(_CODECS)}") from None
+        raise NotImplementedError(f"Avro codec {name!r}: expected one of {', '.join(_CODECS)}") from None
 
 
 def _within_limit(content: bytes) -> bytes:

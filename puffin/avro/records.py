@@ -1,29 +1,23 @@
 """
-Avro object container files, as far as Iceberg's manifests need them: records by field id.
-
-::
-
-    "Obj" 01 │ map: avro.schema, avro.codec │ sync marker             ┐ header
-    long records │ long bytes │ the records, compressed │ sync marker  ┘ one block, again and again to the end
+The records of an Avro file by field id, as far as Iceberg's manifests need them.
 
 The file's schema is compiled once into functions that read or skip. Only what is wanted becomes a value, and it is
 the stored one: a logical type is no business of the file's, since the table knows its columns better. Nothing is
-trusted: a length never reaches past the bytes there are, and a file may end only where a block does.
+trusted: a length never reaches past the bytes there are.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import json
+import io
 import re
 import struct
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+from puffin.avro.container import MALFORMED, Container
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
-from puffin.tables.iceberg.avro_codecs import codec_named
 
 Wanted: TypeAlias = Mapping[int, Any]
 """Field ids to read, each with those wanted inside it, or None for all of them."""
@@ -31,15 +25,8 @@ Wanted: TypeAlias = Mapping[int, Any]
 MAX_TYPES = 10_000
 """How many types a schema may unfold to, a named one counted wherever it is referred to; Iceberg's have some fifty."""
 
-_MAGIC = b"Obj\x01"
-_SYNC_SIZE = 16
 _MAX_SHIFT = 63
 _NOTHING: Wanted = {}
-_HEADER = {"type": "map", "values": "bytes"}
-_MALFORMED = (
-    *(ValueError, LookupError, TypeError, AttributeError, RecursionError),  # the schema, the lengths
-    *(struct.error, zlib.error, OSError),  # the values, the codecs
-)
 
 
 def read_records(data: bytes, wanted: Wanted, where: str) -> Iterator[dict[int, Any]]:
@@ -57,27 +44,28 @@ def read_records(data: bytes, wanted: Wanted, where: str) -> Iterator[dict[int, 
         yield from _records(data, wanted)
 
 
-def read_file_metadata(data: bytes, where: str) -> dict[str, bytes]:
+def read_file_metadata(data: bytes, where: str) -> Mapping[str, bytes]:
     """
-    What the header of an Avro file says beside its schema and codec, by name.
+    What the header of an Avro file says, by name.
 
     Args:
         where: The file's path, for errors.
 
     Raises:
         CorruptMetadataError: The bytes do not begin as an Avro file does.
+        UnsupportedTableError: It is compressed in a way that this version does not know.
     """
     with _told_of(where):
-        return _header(_Cursor(data))
+        return Container(io.BytesIO(data), len(data)).metadata
 
 
 @contextlib.contextmanager
 def _told_of(where: str) -> Iterator[None]:
     try:
         yield
-    except UnsupportedTableError as exc:
+    except NotImplementedError as exc:
         raise UnsupportedTableError(f"{where}: {exc}") from exc
-    except _MALFORMED as exc:
+    except MALFORMED as exc:
         raise CorruptMetadataError(f"{where}: expected an Avro file: {' '.join(str(exc).split())}") from exc
 
 
@@ -103,27 +91,14 @@ _Read: TypeAlias = Callable[[_Cursor], Any]
 
 
 def _records(data: bytes, wanted: Wanted) -> Iterator[dict[int, Any]]:
-    cursor = _Cursor(data)
-    header = _header(cursor)
-    sync = cursor.take(_SYNC_SIZE)
-    decompress = codec_named(header.get("avro.codec", b"null").decode())
-    read = _compiled(json.loads(header["avro.schema"]), wanted, _Types())
-    while cursor.at < len(data):
-        count = _long(cursor)
-        block = _Cursor(decompress(cursor.take(_long(cursor))))
-        if cursor.take(_SYNC_SIZE) != sync:
-            raise ValueError(f"another sync marker than the header's before offset {cursor.at}")
-        for _ in range(_bounded(count, block)):
-            before = block.at
-            yield read(block)
-            _check_progress(1, before, block)
-
-
-def _header(cursor: _Cursor) -> dict[str, bytes]:
-    if cursor.take(len(_MAGIC)) != _MAGIC:
-        raise ValueError(f"not the magic {_MAGIC!r} at its beginning")
-    header: dict[str, bytes] = _compiled(_HEADER, None, _Types())(cursor)
-    return header
+    container = Container(io.BytesIO(data), len(data))
+    read = _compiled(container.schema, wanted, _Types())
+    for block in container.blocks():
+        cursor = _Cursor(block.content)
+        for _ in range(_bounded(block.records, cursor)):
+            before = cursor.at
+            yield read(cursor)
+            _check_progress(1, before, cursor)
 
 
 # --- values -------------------------------------------------------------------------------------------------------

@@ -1,0 +1,43 @@
+"""Parquet files: data by row groups (`parquet_rows`), delete files by batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from puffin.parquet.encryption import read_plain_footer
+from puffin.tables.files.data_file import DataFile, Path
+from puffin.tables.files.file_columns import FileColumn
+from puffin.tables.files.parquet_rows import ParquetRows, open_parquet
+from puffin.tables.files.rows import Rows, Selection
+
+
+class ParquetDataFile(DataFile):
+    """An open Parquet file; NotImplementedError if it is encrypted."""
+
+    def __init__(self, source: pa.NativeFile) -> None:
+        self._source = source
+        self._parquet: pq.ParquetFile = open_parquet(source, read_plain_footer(source))
+        self.schema = self._parquet.schema_arrow
+
+    def batches(self, paths: Iterable[Path]) -> Iterator[pa.RecordBatch]:
+        """As `DataFile.batches`."""
+        columns = [".".join(path) for path in paths if path]
+        yield from self._parquet.iter_batches(columns=columns, use_threads=False)
+
+    def rows(
+        self,
+        columns: Sequence[FileColumn],
+        selection: Selection,
+        *,
+        start: int = 0,
+        stop: float = math.inf,
+        each_row: bool,
+        summaries: bool,
+    ) -> Iterator[Rows]:
+        """As `DataFile.rows`."""
+        rows = ParquetRows(self._source, self._parquet, columns, selection, each_row=each_row, summaries=summaries)
+        return rows.read(start, stop)
