@@ -13,9 +13,10 @@ from puffin.theta import ThetaSketch
 
 
 class JavaDeletes:
-    """Commits equality deletes with Iceberg's own writer to the table of this name."""
+    """Commits equality deletes with Iceberg's own writer to the table of this name, in files of this format."""
 
-    def __init__(self, spark: Any, name: str) -> None:
+    def __init__(self, spark: Any, name: str, file_format: str) -> None:
+        self._format = file_format
         self._jvm = spark._jvm
         self._new_array = spark.sparkContext._gateway.new_array
         self._table = self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
@@ -30,7 +31,7 @@ class JavaDeletes:
         spec = next(spec for spec in self._table.specs().values() if spec.isUnpartitioned() == (partition is None))
         writer = (
             iceberg.data.GenericFileWriterFactory.Builder(self._table)
-            .deleteFileFormat(iceberg.FileFormat.PARQUET)
+            .deleteFileFormat(iceberg.FileFormat.fromString(self._format))
             .equalityFieldIds(ids)
             .equalityDeleteRowSchema(schema)
             .build()
@@ -44,7 +45,7 @@ class JavaDeletes:
         self._table.newRowDelta().addDeletes(writer.toDeleteFile()).commit()
 
     def _new_file(self) -> Any:
-        path = f"{self._table.location()}/data/{self._jvm.java.util.UUID.randomUUID()}.parquet"
+        path = f"{self._table.location()}/data/{self._jvm.java.util.UUID.randomUUID()}.{self._format}"
         encryption = self._jvm.org.apache.iceberg.encryption
         no_key = encryption.EncryptionKeyMetadata.EMPTY
         return encryption.EncryptedFiles.encryptedOutput(self._table.io().newOutputFile(path), no_key)
@@ -56,13 +57,14 @@ class JavaDeletes:
         return record
 
 
-@pytest.mark.parametrize("version", [2, 3])
-def test_spark_and_we_leave_the_same_rows(spark, open_table, analyze_table, version):
+@pytest.mark.parametrize(("version", "file_format"), [(2, "parquet"), (3, "parquet"), (2, "orc"), (3, "avro")])
+def test_spark_and_we_leave_the_same_rows(spark, open_table, analyze_table, version, file_format):
     """By one column and by two, with nulls, NaN and zeros, of a partition and of all, beside position deletes."""
-    name = f"hadoop.equality.v{version}"
+    name = f"hadoop.equality.{file_format}_v{version}"
     spark.sql(
         f"""CREATE TABLE {name} (row bigint, k int, s string, d double, p int) USING iceberg
-            TBLPROPERTIES ('format-version' = '{version}', 'write.delete.mode' = 'merge-on-read')"""
+            TBLPROPERTIES ('format-version' = '{version}', 'write.delete.mode' = 'merge-on-read',
+                           'write.format.default' = '{file_format}')"""
     )
 
     def insert(start: int, stop: int) -> None:
@@ -75,7 +77,7 @@ def test_spark_and_we_leave_the_same_rows(spark, open_table, analyze_table, vers
     insert(0, 300)
     spark.sql(f"ALTER TABLE {name} ADD PARTITION FIELD p")
     insert(300, 600)
-    deletes = JavaDeletes(spark, name)
+    deletes = JavaDeletes(spark, name, file_format)
     deletes.commit(["k"], (7,), (8,), (49,))
     deletes.commit(["s", "d"], (None, None), (None, math.nan), ("s3", 0.0), ("s4", -0.0))
     deletes.commit(["k"], (20,), (21,), partition=1)
@@ -84,7 +86,8 @@ def test_spark_and_we_leave_the_same_rows(spark, open_table, analyze_table, vers
     spark.sql(f"DELETE FROM {name} WHERE row IN (1, 2, 301, 599)")
     insert(600, 620)
 
-    live = [row.row for row in spark.table(name).select("row").collect()]
+    rows = spark.table(name).select("row", "k").collect()
+    live = [row.row for row in rows]
     assert set(range(600, 620)) <= set(live)
     assert 300 < len(live) < 600
     report = analyze_table(name)
@@ -96,4 +99,5 @@ def test_spark_and_we_leave_the_same_rows(spark, open_table, analyze_table, vers
             (b.type, b.fields): payload
             for b, payload in zip(reader.file_metadata.blobs, reader.read_all(), strict=True)
         }
+    assert payloads[THETA_V1, (2,)] == ThetaSketch.from_arrow(pa.array([row.k for row in rows]), "long").to_bytes()
     assert payloads[THETA_V1, (1,)] == ThetaSketch.from_arrow(pa.array(live), "long").to_bytes()

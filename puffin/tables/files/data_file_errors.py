@@ -16,6 +16,7 @@ from puffin.errors import (
 )
 
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, CorruptDeletionVectorError, UsageError)
+_SAID_OF_CODECS = ("LZO compression", "Support for codec")  # by pyarrow, in errors of two kinds
 
 
 @contextlib.contextmanager
@@ -28,8 +29,8 @@ def told_of(path: str, kind: str) -> Iterator[None]:
 
     Raises:
         CorruptDataFileError: The file cannot be understood.
-        UnsupportedTableError: Whoever read it said NotImplementedError. Of pyarrow's own only those about codecs count:
-            it says the same of a file whose columns are of another type than the table's.
+        UnsupportedTableError: Whoever read it said NotImplementedError, or pyarrow that it lacks a codec. Its own
+            NotImplementedError means nothing: it says so of columns that are of another type than the table's.
         StorageError: The storage failed.
     """
     try:
@@ -45,9 +46,9 @@ def told_of(path: str, kind: str) -> Iterator[None]:
 
 
 def _is_unsupported(exc: Exception) -> bool:
-    if isinstance(exc, pa.ArrowException):
-        return isinstance(exc, pa.ArrowNotImplementedError) and "codec" in str(exc).lower()
-    return isinstance(exc, NotImplementedError)
+    if isinstance(exc, NotImplementedError) and not isinstance(exc, pa.ArrowException):
+        return True
+    return any(text in str(exc) for text in _SAID_OF_CODECS)
 
 
 def _one_line(exc: Exception) -> str:
