@@ -22,6 +22,7 @@ from puffin.kernels import avro_values, kernels_ready
 
 GROUP_BYTES = 4 * 1024 * 1024  # of blocks that are gone through together
 MAX_BATCH_ROWS = 64 * 1024
+MAX_PLACES = 4 * 1024 * 1024  # of values, in a batch; each takes 16 bytes
 
 _WHAT_IS_WRONG = {
     avro_values.TOO_SHORT: "a value that reaches past the end of its block",
@@ -71,8 +72,9 @@ def _groups(blocks: Iterable[Block], most: int) -> Iterator[list[Block]]:
 def _batches(group: Sequence[Block], program: Program) -> Iterator[pa.RecordBatch]:
     finder = _Finder(group, program)
     left = sum(block.records for block in group)
+    most = min(MAX_BATCH_ROWS, max(1, MAX_PLACES // max(1, program.slots)))
     while left > 0:
-        rows = min(left, MAX_BATCH_ROWS)
+        rows = min(left, most)
         values = finder.find(rows)
         left -= rows
         columns = [_column(node, values) for node in program.columns.values()]

@@ -76,12 +76,11 @@ class RowFile(DataFile):
         selection: Selection,
         *,
         start: int = 0,
-        stop: float = math.inf,
-        each_row: bool,
+        stop: float = math.inf,  # noqa: ARG002 - where it begins alone counts
+        each_row: bool,  # noqa: ARG002 - there is a value for each
         summaries: bool,
     ) -> Iterator[Rows]:
-        """As `DataFile.rows`; it is one row group, which begins at 0."""
-        del stop, each_row
+        """As `DataFile.rows`; the file is one row group, which begins at 0."""
         if start > 0:
             return
         of_columns = (

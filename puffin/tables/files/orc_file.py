@@ -16,10 +16,12 @@ from puffin.tables.files.data_file import Path, RowFile
 from puffin.tables.files.orc_postscript import is_encrypted
 from puffin.tables.files.rows import BATCH_BYTES, MAX_BATCH_ROWS
 
+CHECKS_TIMESTAMPS = int(pa.__version__.partition(".")[0]) >= 25
+"""Whether pyarrow says so if it cannot give a timestamp; if not, none can be read."""
+
 _LONG_TYPE, _TIME = b"iceberg.long-type", b"TIME"
 _TIME_TYPE = pa.time64("us")
 _GROWTH = 8  # bytes in memory for each in the file, at the most that is usual
-_CHECKS_TIMESTAMPS = int(pa.__version__.partition(".")[0]) >= 25
 _BEYOND_NANOSECONDS = "out of range for nanosecond"
 
 
@@ -49,7 +51,7 @@ class OrcDataFile(RowFile):
                 yield pa.RecordBatch.from_struct_array(pa.nulls(length, pa.struct([])))
             return
         fields = [self.schema.field(name) for name in names]
-        if not _CHECKS_TIMESTAMPS and any(_has_timestamp(field.type) for field in fields):
+        if not CHECKS_TIMESTAMPS and any(_has_timestamp(field.type) for field in fields):
             raise NotImplementedError("timestamps in ORC need pyarrow 25")
         types = [_stored_type(field) for field in fields]
         try:
