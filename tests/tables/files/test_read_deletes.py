@@ -265,7 +265,6 @@ def test_a_delete_file_cut_anywhere_is_corrupt_and_named(table, kind):
         {"file_path": ["{a}"], "pos": pa.array([None], pa.int64())},
         {"file_path": [["{a}"]], "pos": [1]},
     ],
-    ids=str,
 )
 def test_a_delete_file_of_other_columns_is_corrupt(table, rows):
     a = ten_rows(table, "a.parquet")

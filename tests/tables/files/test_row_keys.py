@@ -77,7 +77,6 @@ NOON = datetime.time(12)
         ("binary", [pa.array([b"ab"], t) for t in (pa.binary(), pa.binary(2), pa.large_binary(), pa.binary_view())]),
         ("uuid", [pa.array([bytes(16)], pa.binary(16)), pa.array([bytes(16)], pa.binary(16)).cast(pa.uuid())]),
     ],
-    ids=str,
 )
 def test_one_value_has_one_key_in_whatever_form_a_file_has_it(type_, arrays):
     """Finer times than the column's are rounded down, also before 1970."""
