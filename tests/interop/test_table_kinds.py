@@ -234,20 +234,27 @@ def in_catalog(request, tmp_path):
     return register
 
 
-@pytest.mark.parametrize("version", EVERY_VERSION)
-@pytest.mark.parametrize("catalog", ["sql", "rest"])
-def test_a_table_that_has_seen_much_in_a_catalog(spark, create, open_table, in_catalog, catalog, version):
-    """In the directory of its own it is one of the kinds; in both catalogs Java finds what was committed there."""
+@pytest.fixture(scope="module", params=EVERY_VERSION, ids="v{}".format)
+def seen_much(request, spark, create, open_table):
+    """Where the metadata of a table of three partition specs is, and what Spark counts in its columns."""
     made = KINDS["partitioned anew twice"]
-    name = create(made, version)
+    name = create(made, request.param)
     for statement in made.then:
         spark.sql(statement.replace("{t}", name))
     distinct = _distinct(spark.table(name).selectExpr("*", "true AS passes").toArrow())
-    table = in_catalog(catalog, f"kinds.v{version}", open_table(name).load().metadata_location)
+    return open_table(name).load().metadata_location, distinct, made.where
+
+
+@pytest.mark.parametrize("catalog", ["sql", "rest"])
+def test_a_table_that_has_seen_much_in_a_catalog(spark, seen_much, in_catalog, catalog):
+    """In the directory of its own it is one of the kinds; in both catalogs Java finds what was committed there."""
+    metadata_location, distinct, where = seen_much
+    identifier = f"kinds.{metadata_location.split('/')[-3]}"
+    table = in_catalog(catalog, identifier, metadata_location)
     report = analyze(table, Options(partitions=True))
     assert report.committed
     assert [column.ndv for column in lookup(table, None, SnapshotSelector()).columns] == distinct
-    assert lookup(table, ["id"], SnapshotSelector(), where=made.where).columns[0].ndv == 33
+    assert lookup(table, ["id"], SnapshotSelector(), where=where).columns[0].ndv == 33
     java = spark._jvm.org.apache.iceberg.hadoop.HadoopTables(spark._jsc.hadoopConfiguration())
     (entry,) = java.load(table.load().metadata_location).statisticsFiles()
     assert (entry.snapshotId(), entry.path()) == (report.snapshot.snapshot_id, report.entry.statistics_path)
