@@ -112,7 +112,7 @@ def commit_updates(
     try:
         response = _request(catalog, "POST", identifier, json=body)
         if response.ok:
-            document: dict[str, Any] = response.json()["metadata"]
+            document: dict[str, Any] = typed(response.json(), "metadata", dict)
             return document
     except Exception as exc:
         raise CommitUnknownError(f"{identifier}: no clear answer to the commit: {one_line(exc)}") from exc

@@ -381,6 +381,13 @@ def test_a_token_that_has_expired_is_renewed_once(server, open_table, draft_of):
     assert server.columns() == [1]
 
 
+def test_a_success_that_shows_no_table_is_unclear_and_looked_into(server, commit, monkeypatch):
+    done = server.commit
+    monkeypatch.setattr(server, "commit", lambda body: (done(body)[0], {"metadata": None}))
+    assert commit().attempts == 1
+    assert server.columns() == [1]
+
+
 @pytest.mark.parametrize("answer", [[], {}, "<html>", {"metadata-location": 3, "metadata": {}}])
 def test_an_answer_that_is_no_table_is_called_so(server, open_table, monkeypatch, answer):
     monkeypatch.setattr(server, "table", lambda: answer)
