@@ -18,7 +18,7 @@ import pytest
 import puffin
 import stats_jobs
 from puffin.tables.commit import commit_statistics
-from puffin.tables.load import load_table
+from puffin.tables.load import load_table, namespace_tables
 
 RACING = tuple("abcd")
 SERVERS = ("sqlite", "postgres", "rest", "glue", "hive")
@@ -70,6 +70,7 @@ def test_a_table_that_pyiceberg_writes_too(server, version):
     catalog.create_namespace_if_not_exists("cells")
     catalog.create_table(name, SCHEMA, properties={"format-version": str(version)}).append(FIRST)
     assert catalog.load_table(name).metadata.format_version == version
+    assert name in namespace_tables("cells", catalog=server.name, catalog_properties=server.properties)
     check_statistics_go_on(
         name,
         lambda: catalog.load_table(name).append(SECOND),
