@@ -26,7 +26,7 @@ MEGABYTES = 3072
 SECONDS_PER_INPUT = 10
 MOST_KEPT = 32 * 1024  # bytes of a target's inputs, of which the smallest come first
 _ONCE_WRONG = "wrong-"
-_EXECUTED = re.compile(r"Done ([0-9]+) runs|#([0-9]+)\s+DONE|stat::number_of_executed_units: ([0-9]+)")
+_EXECUTED = re.compile(r"stat::number_of_executed_units: ([0-9]+)")
 
 
 def main() -> int:
@@ -39,8 +39,10 @@ def main() -> int:
         seconds = time.monotonic() - started
         total += executions
         print(f"{name}: {executions:,} executions in {seconds:.0f} s{', WRONG' if found_wrong else ''}", flush=True)
-        failed += [name] if found_wrong else []
-        if args.keep and not found_wrong:
+        if found_wrong:
+            failed.append(name)
+            print(f"see {HOME / name}.log, or: python -m fuzz.instrumented {name} {HOME / 'wrong' / name}/*")
+        elif args.keep:
             _keep(name)
     print(f"{total:,} executions of {len(args.targets)} targets; wrong: {', '.join(failed) or 'none'}")
     return 1 if failed else 0
@@ -72,8 +74,8 @@ def _fuzz(name: str, executions: int, seed: int) -> tuple[int, bool]:
         *(str(found), str(started_with)),
     )
     (HOME / f"{name}.log").write_text(ran.stderr)
-    counts = [int(next(filter(None, match.groups()))) for match in _EXECUTED.finditer(ran.stderr)]
-    return max(counts, default=0), ran.returncode != 0
+    executed = _EXECUTED.search(ran.stderr)
+    return int(executed[1]) if executed else 0, ran.returncode != 0
 
 
 def _keep(name: str) -> None:
@@ -81,7 +83,9 @@ def _keep(name: str) -> None:
     merged = HOME / "merged" / name
     shutil.rmtree(merged, ignore_errors=True)
     merged.mkdir(parents=True)
-    _atheris(name, "-merge=1", str(merged), str(found), str(started_with))
+    ran = _atheris(name, "-merge=1", str(merged), str(found), str(started_with))
+    if ran.returncode != 0:
+        raise SystemExit(f"{name}: its inputs cannot be merged: {ran.stderr[-1000:]}")
     inputs = {key: content for key, content in corpus(name).items() if key.startswith(_ONCE_WRONG)}
     inputs |= {f"{_ONCE_WRONG}{_digest(path)}": path.read_bytes() for path in (HOME / "wrong" / name).iterdir()}
     sound = set(sound_bytes(name))

@@ -8,14 +8,24 @@ import sys
 
 import atheris
 
+from puffin.kernels import load_kernels
+
+NAME = sys.argv[1]
+
+load_kernels()  # first: numba does not know what atheris puts into code
 with atheris.instrument_imports(include=["puffin"], enable_loader_override=False):
+    from fuzz.seeds import sound_bytes
     from fuzz.targets import TARGETS
+
+    for data in sound_bytes(NAME):  # what is imported no sooner than it is needed
+        TARGETS[NAME](data)
 
 
 def main() -> None:
     """Never returns: libFuzzer ends the process."""
-    target = TARGETS[sys.argv[1]]
-    atheris.Setup(sys.argv[1:], lambda data: target(data) and None)
+    # To merge, libFuzzer starts what it takes for its program again, by way of a shell.
+    program = f"{sys.executable} -m fuzz.instrumented {NAME}"
+    atheris.Setup([program, *sys.argv[2:]], lambda data: TARGETS[NAME](data) and None)
     atheris.Fuzz()
 
 

@@ -37,6 +37,7 @@ from puffin.parquet import thrift
 from puffin.parquet.footer import MAX_LEVELS, parse_footer
 from puffin.parquet.hybrid import HybridCounts
 from puffin.storage import LocalStore, open_source
+from puffin.tables.commit import commit_statistics
 from puffin.tables.delta.actions import parse_commit
 from puffin.tables.delta.schema import table_schema
 from puffin.tables.delta.statistics_documents import decode_entry
@@ -174,6 +175,45 @@ def test_a_parquet_schema_of_too_many_levels_is_refused():
         parse_footer(thrift.struct({2: thrift.items([group] * (MAX_LEVELS + 2))})[1])
 
 
+def chunk_with(**others: thrift.Written) -> bytes:
+    """A Parquet footer of one column chunk, in which some fields are of another type."""
+    number = thrift.i64(1)
+    fields = {f"f{field_id}": number for field_id in (1, 4, 5, 6, 7, 9)} | {"f2": thrift.items([number])} | others
+    by_id = {int(name[1:]): value for name, value in fields.items()}
+    column = thrift.struct({3: thrift.struct(dict(sorted(by_id.items())))})
+    leaf = thrift.struct({1: number, 3: number, 4: thrift.binary(b"a")})
+    root = thrift.struct({4: thrift.binary(b"schema"), 5: thrift.i32(1)})
+    group = thrift.struct({1: thrift.items([column])})
+    return thrift.struct({2: thrift.items([root, leaf]), 4: thrift.items([group])})[1]
+
+
+@pytest.mark.parametrize("field", ["f1", "f4", "f5", "f6", "f7", "f9", "f11"])
+def test_a_parquet_footer_whose_numbers_are_none_is_refused(field):
+    """Nothing in the bytes keeps a field from being of another type than the format says."""
+    (sound,) = parse_footer(chunk_with())
+    assert sound[0].dictionary_page_size == 0
+    (group,) = parse_footer(chunk_with(**{field: thrift.binary(b"1")}))
+    with pytest.raises(CorruptDataFileError, match=f"field {field[1:]}"):
+        _ = group[0]
+
+
+def test_a_parquet_footer_with_a_number_for_size_statistics_is_refused():
+    (group,) = parse_footer(chunk_with(f16=thrift.i64(1)))
+    with pytest.raises(CorruptDataFileError, match="size_statistics"):
+        _ = group[0]
+
+
+@pytest.mark.parametrize(("last", "fits"), [(1, True), (2, False), (0x7F, False)])
+def test_an_integer_of_more_than_64_bits_is_refused(last, fits):
+    """Whoever seeks to such an offset gets an error of neither the file nor the store."""
+    data = bytes([0x16, *[0xFF] * 9, last, 0])
+    if fits:
+        assert thrift.read_struct(data, 0, {1: None})[0] == {1: -(2**63)}
+    else:
+        with pytest.raises(ValueError, match="more than 64 bits"):
+            thrift.read_struct(data, 0, {1: None})
+
+
 # --- ten million blobs --------------------------------------------------------------------------------------------
 
 BLOB = b'{"type":"","fields":[],"snapshot-id":1,"sequence-number":1,"offset":4,"length":0},'
@@ -203,9 +243,9 @@ def test_a_footer_of_ten_million_blobs_is_not_read():
 
 
 def test_a_footer_of_too_many_blobs_takes_no_more_than_its_json():
-    data = with_footer(b'{"blobs":[' + BLOB * 120_000 + BLOB[:-1] + b"]}")
-    with holding_at_most(200 * MEGABYTE), pytest.raises(SizeLimitError, match="blob-count-limit"):
-        _ = PuffinReader(data).file_metadata
+    data = with_footer(b'{"blobs":[' + BLOB * 20_000 + BLOB[:-1] + b"]}")
+    with holding_at_most(32 * MEGABYTE), pytest.raises(SizeLimitError, match="blob-count-limit"):
+        _ = PuffinReader(data, limits=Limits(blob_count=1000)).file_metadata
 
 
 # --- JSON ---------------------------------------------------------------------------------------------------------
@@ -301,6 +341,24 @@ def test_an_entry_of_a_delta_table_names_no_file_outside_its_directory():
         data = json.dumps({**document, "statistics": {**entry, "statistics-path": path}}).encode()
         with pytest.raises(CorruptMetadataError):
             decode_entry(data, WHERE, 3, 0)
+
+
+def test_an_entry_of_an_iceberg_table_may_name_any_file_which_is_read_and_never_deleted(
+    table_document, draft_of, tmp_path
+):
+    """That is legal, and what is in the file goes on to count; the next one is the table's own again."""
+    root, elsewhere = tmp_path / "t", tmp_path / "elsewhere.stats"
+    (root / "metadata").mkdir(parents=True)
+    (root / "metadata" / "v1.metadata.json").write_text(json.dumps(table_document(root)))
+    table = load_table(str(root))
+    first = commit_statistics(table, draft_of(table, {"a": [1, 2]})).entry
+    Path(first.statistics_path).rename(elsewhere)
+    current = root / "metadata" / "v2.metadata.json"
+    current.write_text(current.read_text().replace(first.statistics_path, str(elsewhere)))
+    entry = commit_statistics(table, draft_of(table, {"b": [1]})).entry
+    assert [(blob.fields, blob.properties["ndv"]) for blob in entry.blobs] == [((1,), "2"), ((2,), "1")]
+    assert Path(entry.statistics_path).parent == root / "metadata"
+    assert elsewhere.exists()
 
 
 def test_links_that_lead_in_a_circle_are_a_storage_error(tmp_path):

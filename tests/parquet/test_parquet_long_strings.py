@@ -73,6 +73,12 @@ def total(pieces):
     return rows
 
 
+def test_a_piece_of_empty_strings_is_bounded_too(small_limits):
+    """A page of a gigabyte may be nothing else; each takes its length there, and a place in memory."""
+    pieces = list(pieces_of(written(pa.array([""] * 5000), use_dictionary=False)))
+    assert [len(strings) for strings, _ in pieces] == [1250] * 4
+
+
 def rows_of(values):
     return collections.Counter(value.encode() for value in values if value is not None)
 
