@@ -66,7 +66,7 @@ class Scene:
     def name(self) -> str:
         return str(self.root)
 
-    def only(self, pattern: str) -> Path:
+    def newest(self, pattern: str) -> Path:
         """The last of the files of a pattern that were written."""
         return max(self.root.glob(pattern), key=lambda path: path.stat().st_mtime_ns)
 
@@ -78,7 +78,7 @@ class Scene:
         snapshot = state.select_snapshot(SnapshotSelector())
         return Path(str(local_path(snapshot.manifest_list)))
 
-    def spoil(self, path: Path, how: Callable[[Path], None]) -> None:
+    def spoil(self, path: Path, how: Callable[[Path], object]) -> None:
         """Put a file aside until `heal`, and something else in its place."""
         aside = self.root.parent / f"aside-{len(self._moved)}"
         path.rename(aside)
@@ -162,11 +162,11 @@ MANIFEST_LIST = Scene.current_manifest_list
 
 
 def manifest(scene: Scene) -> Path:
-    return scene.only("metadata/*-m0.avro")
+    return scene.newest("metadata/*-m0.avro")
 
 
 def data_file(scene: Scene) -> Path:
-    return scene.only("data/*.parquet")
+    return scene.newest("data/*.parquet")
 
 
 READING = [
@@ -209,7 +209,7 @@ def test_a_step_that_cannot_read_its_file(scene, capsys, of, how, error):
 @pytest.mark.parametrize("how", [gone, cut_short])
 def test_a_base_sketch_that_cannot_be_read_costs_a_full_run(scene, how):
     """Earlier statistics are a help: without them everything is read, and nothing fails."""
-    scene.spoil(scene.only("metadata/*.stats"), how)
+    scene.spoil(scene.newest("metadata/*.stats"), how)
     report = analyze(scene.name)
     assert {column.basis for column in report.columns} == {FULL}
     scene.check_next_run()
@@ -219,7 +219,9 @@ def test_a_base_sketch_that_can_be_read_is_built_on(scene):
     assert {column.basis for column in analyze(scene.name).columns} == {ADDED}
 
 
-@pytest.mark.parametrize(("how", "error"), [(gone, FileNotFound), (circle, StorageError), (cut_short, PuffinError)])
+@pytest.mark.parametrize(
+    ("how", "error"), [(gone, FileNotFound), (circle, StorageError), (cut_short, CorruptDataFileError)]
+)
 def test_a_delete_file_that_cannot_be_read(delta_table, how, error):
     writer = delta_table()
     added = writer.add({"a": [1, 2, 3], "b": [1, 1, 1]})
@@ -432,7 +434,7 @@ def test_a_statistics_file_that_has_no_place(new_scene):
     document = json.loads(scene.current_metadata().read_text())
     (scene.root / "taken").write_text("")
     document["properties"]["write.metadata.path"] = str(scene.root / "taken" / "metadata")
-    scene.spoil(scene.current_metadata(), lambda path: path.write_text(json.dumps(document)) and None)
+    scene.spoil(scene.current_metadata(), lambda path: path.write_text(json.dumps(document)))
     with pytest.raises(StorageError, match="taken"):
         analyze(scene.name)
     assert scene.left_behind() == {"taken"}
