@@ -1,6 +1,7 @@
 # Everything is done in .venv, which the first target that needs it builds.
 #   make demo         the main job on real data
 #   make test         every test; make check first lints and type-checks
+#   make soak         the server under load for ten minutes, while its tables change
 #   make bench        the job beside what a user would run instead; see benchmarks/README.md
 #   make fuzz         bytes that nobody wrote for every reader, some twenty minutes; FUZZ_ARGS='--help' tells more
 #   make test-matrix  the job on the oldest and the newest pyspark, and on the lowest versions of everything
@@ -15,7 +16,7 @@ JAVA = export JAVA_HOME="$$(cat $(VENV)/java-home)";
 PYSPARK_OLDEST := 3.5.*
 PYSPARK_NEWEST := >=4.1,<5
 
-.PHONY: help setup demo test check lint types test-matrix bench fuzz clean
+.PHONY: help setup demo test check lint types test-matrix soak bench fuzz clean
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -42,6 +43,9 @@ types: $(READY)
 
 test-matrix: $(READY)
 	$(JAVA) sh tools/matrix.sh "$(PYTHON)" "pyspark==$(PYSPARK_OLDEST)" "pyspark$(PYSPARK_NEWEST)"
+
+soak: $(READY)
+	$(BIN)/python -m benchmarks.soak $(SOAK_ARGS)
 
 bench: $(READY)
 	$(JAVA) $(BIN)/python -m benchmarks $(BENCH_ARGS)

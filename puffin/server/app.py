@@ -7,6 +7,7 @@ bytes that the service made; they are described there, and not checked again.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
@@ -55,7 +56,7 @@ def create_app(settings: Settings, hosts: Hosts | None = None) -> App:
 
     for error in (Problem, PuffinError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(error, refuse)
-    openapi.complete(app.openapi(), is_guarded=settings.token is not None)  # FastAPI keeps and sends it
+    _describe(app, is_guarded=settings.token is not None)
     return entrance
 
 
@@ -143,6 +144,12 @@ def _add_routes(app: FastAPI, handlers: _Handlers) -> None:
         )
     for path in page.FILES:
         app.router.routes.append(Route(path, _page_file(path), methods=["GET"]))
+
+
+def _describe(app: FastAPI, *, is_guarded: bool) -> None:
+    """Have the OpenAPI document made when it is first asked for: it takes longer to make than all the rest."""
+    make = app.openapi
+    app.openapi = functools.cache(lambda: openapi.complete(make(), is_guarded=is_guarded))  # type: ignore[method-assign]
 
 
 def _page_file(path: str) -> Callable[[Request], Awaitable[Response]]:

@@ -145,16 +145,20 @@ class _Protocol(HttpToolsProtocol):
 
 
 def _room_for(connections: int) -> int:
-    """How many connections leave as many files to everything else, of those that the process may have open."""
+    """How many connections leave as many files to all else; the process is let have as many as that takes."""
     try:
         import resource
     except ImportError:  # not on this operating system
         return connections
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < 2 * connections:
-        soft = 2 * connections if hard == resource.RLIM_INFINITY else min(2 * connections, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return connections if soft == resource.RLIM_INFINITY else min(connections, soft // 2)
+    wanted = 2 * connections
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return connections
+    with contextlib.suppress(ValueError, OSError):  # some systems have a lower limit than they tell
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
+        )
+    return min(connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
 
 
 def _refusal(most: int) -> bytes:

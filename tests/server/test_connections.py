@@ -154,13 +154,13 @@ def test_more_connections_than_may_be_are_closed(port_of: Callable[..., int]) ->
 @pytest.mark.parametrize(("headers", "requests"), [(b"", 1), (b"", 3), (b"Connection: close\r\n", 1)])
 def test_a_peer_that_takes_nothing_is_cut_off(port_of: Callable[..., int], headers: bytes, requests: int) -> None:
     """Whether its connection was to be kept or not, and if it asks on; one that takes its answer gets all of it."""
-    port = port_of(long_answer, departure_seconds=0.5, idle_seconds=1)
+    port = port_of(long_answer, departure_seconds=0.4, idle_seconds=1)
     request = b"GET / HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n"
     with connect(port) as slow, connect(port) as quick:
         quick.sendall(request)
         slow.sendall(request * requests)
         assert len(received(quick, LONG)) >= LONG
-        time.sleep(0.7)
+        time.sleep(0.5)
         assert len(received(slow)) < LONG
 
 

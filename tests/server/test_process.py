@@ -1,11 +1,10 @@
 """The process: what it says when it starts, whom it answers, and how it ends."""
 
+import asyncio
 import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,37 +17,33 @@ import pytest
 from puffin.cli import main
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_with_exit_code_0(process_of: Callable[..., Any], tmp_path: Path, number: int) -> None:
-    """Connections that are idle or half open do not hold it up."""
+def test_ctrl_c_ends_it_with_exit_code_0(process_of: Callable[..., Any], tmp_path: Path) -> None:
     process = process_of(tmp_path)
-    idle, half = (socket.create_connection(("127.0.0.1", process.port)) for _ in range(2))
-    with idle, half:
-        idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert idle.recv(1000).startswith(b"HTTP/1.1 200")
-        half.sendall(b"GET /healthz HT")
-        time.sleep(0.1)
-        assert process.stop(number) == 0
+    assert process.stop(signal.SIGINT) == 0
     assert process.process.stderr.read() == ""
 
 
-def test_what_runs_is_finished_before_the_end(
+def test_sigterm_finishes_what_runs_and_nothing_else(
     process_of: Callable[..., Any], write_table: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """A request whose body arrives after the signal is answered."""
+    """A request whose body arrives after the signal is answered; what is idle or half open does not hold up the end."""
     process = process_of(tmp_path)
     body = json.dumps({"requests": [{"table": str(write_table(tmp_path / "t"))}]}).encode()
     about = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     head = f"POST /v1/stats HTTP/1.1\r\nHost: localhost\r\n{about}\r\n"
-    with socket.create_connection(("127.0.0.1", process.port), timeout=5) as peer:
+    peer, idle, half = (socket.create_connection(("127.0.0.1", process.port), timeout=5) for _ in range(3))
+    with peer, idle, half:
+        idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert idle.recv(1000).startswith(b"HTTP/1.1 200")
+        half.sendall(b"GET /healthz HT")
         peer.sendall(head.encode() + body[:10])
         time.sleep(0.2)
         process.process.terminate()
         time.sleep(0.3)
         peer.sendall(body[10:])
-        answer = peer.recv(65536)
-    assert answer.startswith(b"HTTP/1.1 200")
-    assert process.stop() == 0
+        assert peer.recv(65536).startswith(b"HTTP/1.1 200")
+        assert process.stop() == 0
+    assert process.process.stderr.read() == ""
 
 
 def test_storage_that_hangs_does_not_keep_it_from_ending(
@@ -88,11 +83,10 @@ def test_what_keeps_it_from_starting_is_one_line(
     assert told in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_a_port_that_is_taken_is_one_line_and_exit_code_1() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        command = [sys.executable, "-m", "puffin", "serve", "--port", str(taken.getsockname()[1])]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=30)
-    assert (ran.returncode, len(ran.stderr.splitlines())) == (1, 1)
+def test_a_port_that_is_taken_is_one_line_and_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SystemExit) as end:
+        main(["serve", "--port", str(taken.getsockname()[1])])
+    assert (end.value.code, len(capsys.readouterr().err.splitlines())) == (1, 1)
 
 
 def test_a_body_that_is_much_too_long_finds_its_413(shared: Any) -> None:
@@ -107,10 +101,18 @@ def test_it_listens_to_itself_alone_and_answers_to_its_own_names(shared: Any) ->
         assert httpx.get(f"{shared.url}/healthz", headers={"Host": name}).status_code == status
 
 
-def test_a_name_can_be_allowed(process_of: Callable[..., Any], tmp_path: Path) -> None:
-    process = process_of(tmp_path, "--allow-host", "planner.internal")
-    for name, status in (("planner.internal:80", 200), ("evil.example", 421)):
-        assert httpx.get(f"{process.url}/healthz", headers={"Host": name}).status_code == status
+def test_a_name_can_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the command line."""
+    apps: list[Any] = []
+    monkeypatch.setattr("puffin.server.process.run", lambda app, *_: apps.append(app))
+    with pytest.raises(SystemExit):
+        main(["serve", "--port", "0", "--allow-host", "planner.internal"])
+
+    async def status(name: str) -> int:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=apps[0])) as client:
+            return (await client.get("http://server/healthz", headers={"Host": name})).status_code
+
+    assert [asyncio.run(status(name)) for name in ("planner.internal:80", "evil.example")] == [200, 421]
 
 
 def test_the_token_file_guards_the_process(guarded: Any, write_table: Callable[..., Path]) -> None:

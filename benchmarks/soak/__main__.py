@@ -1,0 +1,165 @@
+"""
+``make soak``: ``puffin serve`` under load for as long as one likes, while the tables that it serves change.
+
+A thousand small tables are made, and a server is started with a short time to live. One process asks it about them,
+another commits snapshots and statistics to them and expires old ones. In the end every answer is held against what was
+committed when: it has to be one that was true when it was asked for, or within the time to live before.
+
+The exit code is 1 if an answer was an error or was not true, or if the server's memory grew. One JSON document goes to
+standard output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.processes import warm_processes
+from benchmarks.soak.changes import Commits, change, was_true
+from benchmarks.soak.load import Answers, ask
+from benchmarks.soak.tables import make_tables
+
+_MOST_GROWTH = 0.10  # from the median of the middle third to that of the last
+_LONGEST_STOP = 10  # seconds
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """
+    What came of it.
+
+    Attributes:
+        counts: Answers by kind and status.
+        untrue: Answers that were not true within the time to live before they were asked for.
+        growth: Of the server's memory, as a share of what it was.
+        stopped: The server's exit code.
+        logged: What it wrote to standard error.
+    """
+
+    seconds: float
+    tables: int
+    answers: int
+    counts: dict[str, int]
+    problems: list[str]
+    changes: int
+    checked: int
+    untrue: list[str]
+    median_ms: float
+    p99_ms: float
+    resident_mib: list[float]
+    growth: float
+    stopped: int
+    logged: str
+
+    @property
+    def is_right(self) -> bool:
+        """Whether there was no error, no answer that was not true, and memory was flat."""
+        succeeded = all(kind.endswith((": 200", ": 304")) for kind in self.counts)
+        return succeeded and not self.untrue and self.growth <= _MOST_GROWTH and self.stopped == 0 and not self.logged
+
+
+def main() -> int:
+    """Run it as the command line says; returns the exit code."""
+    args = _parser().parse_args()
+    with tempfile.TemporaryDirectory(prefix="puffin-soak-", dir=args.directory) as root:
+        _say(f"making {args.tables} tables")
+        outcome = _soak(Path(root), args)
+    print(json.dumps(dataclasses.asdict(outcome), indent=2))
+    _say("right" if outcome.is_right else "WRONG")
+    return 0 if outcome.is_right else 1
+
+
+def _soak(root: Path, args: argparse.Namespace) -> Outcome:
+    tables = make_tables(root, args.tables)
+    names = [str(table.directory) for table in tables]
+    with _serving(root, args.ttl) as (server, port), warm_processes(2) as pool:
+        _say(f"asking port {port} for {args.seconds:g} s")
+        asked = pool.submit(ask, port, names, args.rate, args.seconds)
+        changed = pool.submit(change, tables, args.changes, args.seconds)
+        resident = []
+        until = time.monotonic() + args.seconds
+        while time.monotonic() < until:
+            time.sleep(min(1, args.seconds / 30))
+            resident.append(_resident_mib(server.pid))
+        answers, commits = asked.result(), changed.result()
+        server.send_signal(signal.SIGTERM)
+        _, logged = server.communicate(timeout=_LONGEST_STOP)
+    return _outcome(args, answers, commits, resident, server.returncode, logged)
+
+
+def _outcome(
+    args: argparse.Namespace, answers: Answers, commits: Commits, resident: list[float], stopped: int, logged: str
+) -> Outcome:
+    untrue = [
+        f"{table}: {ndv} after {len(commits[table])} changes"
+        for table, ndv, began, ended in answers.told
+        if not was_true(commits[table], ndv, began - args.ttl, ended)
+    ]
+    third = len(resident) // 3
+    middle, last = (statistics.median(part) for part in (resident[third : 2 * third], resident[2 * third :]))
+    return Outcome(
+        seconds=args.seconds,
+        tables=args.tables,
+        answers=len(answers.took),
+        counts=dict(sorted(answers.counts.items())),
+        problems=answers.problems,
+        changes=sum(map(len, commits.values())),
+        checked=len(answers.told),
+        untrue=untrue,
+        median_ms=round(1e3 * statistics.median(answers.took), 2),
+        p99_ms=round(1e3 * statistics.quantiles(answers.took, n=100)[98], 2),
+        resident_mib=[round(statistics.median(resident[i * third : (i + 1) * third]), 1) for i in range(3)],
+        growth=round(last / middle - 1, 4),
+        stopped=stopped,
+        logged=logged,
+    )
+
+
+@contextmanager
+def _serving(root: Path, ttl: float) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A server of the tables below a directory, and its port."""
+    command = [sys.executable, "-m", "puffin", "serve", "--port", "0", "--allow-root", str(root), "--ttl", str(ttl)]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        line = server.stderr.readline() if server.stderr else ""
+        if not line.startswith("serving at "):
+            raise SystemExit(f"expected a server, found {line!r}")
+        yield server, int(line.rpartition(":")[2])
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _resident_mib(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    (line,) = (line for line in status.splitlines() if line.startswith("VmRSS:"))
+    return int(line.split()[1]) / 1024
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600, help="of load (default: %(default)s)")
+    parser.add_argument("--tables", type=int, default=1000, help="that are served (default: %(default)s)")
+    parser.add_argument("--rate", type=float, default=100, help="requests a second (default: %(default)s)")
+    parser.add_argument("--changes", type=float, default=8, help="of tables, a second (default: %(default)s)")
+    parser.add_argument("--ttl", type=float, default=1, help="of the server, in seconds (default: %(default)s)")
+    parser.add_argument("--directory", help="for the tables; one of the operating system's by default")
+    return parser
+
+
+def _say(text: str) -> None:
+    print(f"soak: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
