@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import schemathesis
 
 
 @pytest.fixture
@@ -22,6 +23,29 @@ def test_schemathesis_finds_nothing(guarded: Any, analyzed: Callable[..., Path],
     command += ["--header", "Authorization: Bearer abc"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert ran.returncode == 0, ran.stdout
+
+
+def test_answers_keep_to_the_document(
+    tmp_path: Path, client_of: Callable[..., Any], analyzed: Callable[..., Path], write_table: Callable[..., Path]
+) -> None:
+    """Those that need a table to be there, which requests made at random do not find."""
+    table, broken = str(analyzed(tmp_path / "t", range(100), 200)), str(write_table(tmp_path / "broken"))
+    side, client = {"table": table, "column": "a"}, client_of(tmp_path)
+    schema = schemathesis.openapi.from_dict(client.get("/openapi.json").json())
+    answers = {
+        ("GET", "/v1/stats"): client.stats(table),
+        ("GET", "/v1/history"): client.get("/v1/history", params=side),
+        ("GET", "/v1/dump"): client.get("/v1/dump", params={"table": table}),
+        ("GET", "/v1/tables"): client.get("/v1/tables"),
+        ("POST", "/v1/stats"): client.post("/v1/stats", json={"requests": [{"table": table}, {"table": broken}]}),
+        ("POST", "/v1/estimate/join"): client.post("/v1/estimate/join", json={"left": side, "right": side}),
+    }
+    another = client.get("/healthz")
+    for (method, path), answer in answers.items():
+        assert answer.status_code == 200
+        schema[path][method].validate_response(answer)
+        with pytest.raises(AssertionError):
+            schema[path][method].validate_response(another)
 
 
 def test_every_operation_describes_its_parameters_and_responses(document: Any) -> None:
