@@ -356,6 +356,14 @@ def test_an_encrypted_orc_file_is_refused_by_name(make_table):
                 table.read("b")
 
 
+@pytest.mark.parametrize("codec", ["uncompressed", "snappy", "zlib", "lz4", "zstd"])
+def test_each_codec_of_orc(make_table, codec):
+    table = make_table([(1, "k", "long")])
+    path = table.write("a.orc", pa.table({"k": pa.array(range(3000))}), {"k": 1}, compression=codec)
+    table.snapshot(table.data(path))
+    assert table.read().sketches["k"] == longs(*range(3000))
+
+
 # --- Avro's own -----------------------------------------------------------------------------------------------------
 
 
