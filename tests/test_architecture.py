@@ -16,6 +16,7 @@ ROOMS = {
     "puffin.kernels": set(),
     "puffin.parquet": {"puffin.errors", "puffin.kernels"},
     "puffin.avro": {"puffin.errors", "puffin.kernels"},
+    "puffin.orc": set(),
     "puffin.format": {"puffin.errors"},
     "puffin.storage": {"puffin.errors"},
     "puffin.theta": {"puffin.errors", "puffin.format", "puffin.kernels"},
@@ -29,6 +30,7 @@ ROOMS = {
         "puffin.deletion_vector",
         "puffin.parquet",
         "puffin.avro",
+        "puffin.orc",
     },
     "puffin.lookup": {"puffin.errors", "puffin.format", "puffin.storage", "puffin.theta", "puffin.tables"},
     "puffin.server": {

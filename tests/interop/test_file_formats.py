@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from puffin.tables.files.orc_file import CHECKS_TIMESTAMPS
-
 ROWS = 6000  # more distinct values than a sketch holds, and fewer, see SELECT
-# pyarrow before version 25 reads no timestamps of ORC that could be trusted.
-TYPES = ("timestamp", "timestamp_ntz") if CHECKS_TIMESTAMPS else ("date", "date")
-COLUMNS = f"""b boolean, i int, l bigint, f float, d double, dt date, ts {TYPES[0]}, tn {TYPES[1]}, s string,
+COLUMNS = """b boolean, i int, l bigint, f float, d double, dt date, ts timestamp, tn timestamp_ntz, s string,
     bin binary, small decimal(9, 2), middle decimal(18, 4), large decimal(38, 10),
     st struct<x: int, y: struct<z: string>>, a array<int>, m map<string, bigint>, p int"""
-SELECT = f"""SELECT id % 3 = 0, CAST(id % 1000 - 500 AS int), id * 1000000007 - 3000000000,
+SELECT = """SELECT id % 3 = 0, CAST(id % 1000 - 500 AS int), id * 1000000007 - 3000000000,
     CAST(id % 2000 AS float) / 3,
     CASE WHEN id % 50 = 0 THEN double('NaN') WHEN id % 50 = 1 THEN -0.0D ELSE id / 7D END,
     date_add(DATE '1955-01-01', CAST(id * 7 % 3000 AS int)),
-    CAST(timestamp_micros(id * 1000003 - 500000000000) AS {TYPES[0]}),
-    CAST(timestamp_micros(id % 700 * 86400000001 - 9000000000000000) AS {TYPES[1]}),
+    timestamp_micros(id * 1000003 - 500000000000),
+    CAST(timestamp_micros(id % 700 * 444000000000123 - 62000000000000000) AS timestamp_ntz),
     IF(id % 5 = 0, NULL, concat('s', id)), CAST(concat('b', id % 900) AS binary), CAST(id / 100 - 20 AS decimal(9, 2)),
     CAST(-id % 800 / 7 AS decimal(18, 4)), CAST(id * 1e20 / 7 AS decimal(38, 10)),
     IF(id % 4 = 0, NULL, struct(IF(id % 7 = 0, NULL, CAST(id AS int)) AS x, struct(concat('z', id % 600) AS z) AS y)),

@@ -51,6 +51,13 @@ ONLY_AVRO = {
     "far timestamptz": ("timestamptz", pa.array(FAR_MOMENTS, pa.timestamp("us", "UTC"))),
 }
 IN_ORC = {name: stored for name, stored in STORED.items() if orc_file.CHECKS_TIMESTAMPS or "time" not in name}
+ALL_MOMENTS = {
+    "near": [moment for moment in MOMENTS if moment is not None],
+    "far": [*FAR_MOMENTS, *MOMENTS] * 500,
+    "null": [None, None],
+    "in order": [i * 86_400_000_001 - 62_135_596_800_000_000 for i in range(3000)],
+    "a far one among near ones": [253_402_300_799_999_999 if i == 700 else 10**15 + i * i for i in range(1000)],
+}
 MAPPING = '[{"field-id": 1, "names": ["a"]}, {"field-id": 2, "names": ["b"]}]'
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "orc-java"
 TIME = pa.field("t", pa.int64(), metadata={"iceberg.long-type": "TIME"})
@@ -324,20 +331,52 @@ def test_a_column_of_another_type_is_corrupt(make_table, suffix):
         table.read()
 
 
-def test_timestamps_that_orc_cannot_give_are_refused_by_name(make_table, monkeypatch):
-    """pyarrow says so since version 25; before, it says something else, and no timestamp of it can be trusted."""
-    table = make_table([(1, "t", "timestamp"), (2, "k", "long")])
-    moments = pa.table({"t": pa.array(FAR_MOMENTS, pa.timestamp("us")), "k": [1, 2, 3]})
-    path = table.write("a.orc", moments, {"t": 1, "k": 2})
-    table.snapshot(table.data(path))
+@pytest.mark.parametrize("compression", ["uncompressed", "zlib", "snappy", "zstd"])
+@pytest.mark.parametrize("type_string", ["timestamp", "timestamptz"])
+@pytest.mark.parametrize("moments", ALL_MOMENTS.values(), ids=ALL_MOMENTS)
+def test_timestamps_in_orc_that_nanoseconds_do_not_reach(make_table, monkeypatch, moments, type_string, compression):
+    """Alone and beside another column, in batches of other sizes than stripes."""
+    monkeypatch.setattr(orc_file, "MAX_BATCH_ROWS", 700)
+    table = make_table([(1, "t", type_string), (2, "k", "long")])
+    values = pa.array(moments, pa.timestamp("us", "UTC" if type_string == "timestamptz" else None))
+    rows = pa.table({"t": values, "k": range(len(moments))})
+    path = table.write("a.orc", rows, {"t": 1, "k": 2}, compression=compression, stripe_size=4096)
+    table.snapshot(table.data(path), table.position_deletes("p.orc", [(path, 1)]))
+    live = pa.concat_arrays([values.slice(0, 1), values.slice(2)])
+    answer = table.read()
+    assert answer.rows == len(moments) - 1
+    assert answer.sketches["t"] == ThetaSketch.from_arrow(live, type_string)
+    assert answer.sketches["k"] == longs(*(i for i in range(len(moments)) if i != 1))
+    assert table.read("t").sketches["t"] == answer.sketches["t"]
+
+
+def test_such_timestamps_inside_a_struct_are_refused_by_name(make_table, monkeypatch):
+    """pyarrow says so since version 25; before, it says something else, and none of it can be trusted."""
+    table = make_table([(1, "st", [(2, "t", "timestamp")]), (3, "k", "long")])
+    struct = pa.StructArray.from_arrays([pa.array(FAR_MOMENTS, pa.timestamp("us"))], ["t"])
+    table.snapshot(
+        table.data(table.write("a.orc", pa.table({"st": struct, "k": [1, 2, 3]}), {"st": (1, {"t": 2}), "k": 3}))
+    )
     if orc_file.CHECKS_TIMESTAMPS:
-        with pytest.raises(UnsupportedTableError, match=r"a\.orc: ORC file not supported: .*nanosecond"):
+        with pytest.raises(UnsupportedTableError, match=r"a\.orc: ORC file not supported: inside .*nanosecond"):
             table.read()
-    assert table.read("k").sketches["k"] == longs(1, 2, 3)
     monkeypatch.setattr(orc_file, "CHECKS_TIMESTAMPS", False)
-    with pytest.raises(UnsupportedTableError, match="timestamps in ORC need pyarrow 25"):
+    with pytest.raises(UnsupportedTableError, match=r"timestamps inside a struct or .* need pyarrow 25"):
         table.read()
     assert table.read("k").sketches["k"] == longs(1, 2, 3)
+
+
+def test_such_timestamps_in_a_damaged_file_do_no_worse_than_raise_an_error_of_ours(make_table):
+    table = make_table([(1, "t", "timestamp")])
+    rows = pa.table({"t": pa.array([*FAR_MOMENTS, *MOMENTS] * 20, pa.timestamp("us"))})
+    path = table.write("a.orc", rows, {"t": 1})
+    table.snapshot(table.data(path))
+    whole = path.read_bytes()
+    rng = np.random.default_rng(3)
+    for at in rng.integers(3, len(whole), 200).tolist():
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ int(rng.integers(1, 256))]) + whole[at + 1 :])
+        with contextlib.suppress(CorruptError, UnsupportedTableError):
+            table.read(is_sound=False)
 
 
 def test_an_encrypted_orc_file_is_refused_by_name(make_table):

@@ -1,0 +1,218 @@
+"""
+What the end of an ORC file says of it, as far as pyarrow does not tell.
+
+::
+
+    "ORC" │ stripes │ metadata │ footer │ postscript │ its length, a byte
+    a stripe:          indexes │ data │ stripe footer
+    a message:         varint: field << 3 │ kind │ a varint, 8 bytes, or a length and bytes, or 4 bytes    ┐ a field
+    what is compressed: 3 bytes: length << 1 │ is as it is │ bytes                                         ┐ a chunk
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import pyarrow as pa
+
+Message: TypeAlias = Mapping[int, list[int | bytes]]
+"""The values of each field, in their order."""
+
+TIMESTAMP, TIMESTAMP_INSTANT = 9, 18
+"""Kinds of columns."""
+
+MALFORMED = (LookupError, TypeError, OverflowError, zlib.error)
+"""What may be raised where a file is none, beside ValueError and OSError."""
+
+_MAGIC = b"ORC"
+_LONGEST_POSTSCRIPT = 255
+_VARINT, _LONG, _BYTES, _INT = 0, 1, 2, 5
+_CHUNK_HEADER = 3
+_LARGEST_BLOCK = 1 << 23  # what a chunk's header can say
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stripe:
+    """Where a stripe stands, in bytes from the beginning of the file, and how many rows it has."""
+
+    offset: int
+    index_length: int
+    data_length: int
+    footer_length: int
+    rows: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Footer:
+    """
+    A file's footer.
+
+    Attributes:
+        compression: The codec, by its number.
+        columns: The columns at the root, by name: number and kind.
+        millis: By number of a column, the smallest and the largest of its timestamps, rounded down.
+    """
+
+    compression: int
+    block_size: int
+    stripes: tuple[Stripe, ...]
+    columns: Mapping[str, tuple[int, int]]
+    millis: Mapping[int, tuple[int, int]]
+
+
+def is_encrypted(source: pa.NativeFile) -> bool:
+    """
+    Whether an ORC file has encrypted columns, of which pyarrow gives nulls; False if it is none.
+
+    Only an encrypted file has ``stripeStatisticsLength``: the statistics of its stripes stand apart from their footer.
+    """
+    try:
+        return 7 in _postscript(source)[0]
+    except (ValueError, IndexError):
+        return False
+
+
+def read_footer(source: pa.NativeFile) -> Footer:
+    """
+    The footer of an ORC file.
+
+    Raises:
+        ValueError, OSError, one of `MALFORMED`: There is none.
+        NotImplementedError: It is compressed in a way that is not known here.
+    """
+    postscript, end = _postscript(source)
+    length, compression, block_size = (integer(postscript, field) for field in (1, 2, 3))
+    if length > end:
+        raise ValueError(f"a footer of {length} bytes that ends at {end}")
+    if block_size > _LARGEST_BLOCK:
+        raise ValueError(f"blocks of {block_size} bytes")
+    footer = read_message(decompress(source.read_at(length, end - length), compression, block_size))
+    types = [read_message(type_) for type_ in footer.get(4, ()) if isinstance(type_, bytes)]
+    stripes = [read_message(stripe) for stripe in footer.get(3, ()) if isinstance(stripe, bytes)]
+    statistics = [read_message(of_one) for of_one in footer.get(7, ()) if isinstance(of_one, bytes)]
+    names = [name.decode() for name in types[0].get(3, ()) if isinstance(name, bytes)]
+    numbers = _packed(types[0].get(2, ()))
+    return Footer(
+        compression,
+        block_size,
+        tuple(Stripe(*(integer(stripe, field) for field in (1, 2, 3, 4, 5))) for stripe in stripes),
+        {name: (number, integer(types[number], 1)) for name, number in zip(names, numbers, strict=True)},
+        {number: found for number, of_one in enumerate(statistics) if (found := _millis(of_one)) is not None},
+    )
+
+
+def read_message(data: bytes) -> Message:
+    """The fields of a protobuf message; IndexError or ValueError if it is none."""
+    fields: dict[int, list[int | bytes]] = {}
+    at = 0
+    while at < len(data):
+        key, at = read_varint(data, at)
+        kind = key & 7
+        value: int | bytes
+        if kind == _VARINT:
+            value, at = read_varint(data, at)
+        elif kind in (_LONG, _INT, _BYTES):
+            size, at = read_varint(data, at) if kind == _BYTES else (8 if kind == _LONG else 4, at)
+            if size > len(data) - at:
+                raise ValueError(f"expected {size} bytes at {at} of a message, found {len(data) - at}")
+            value = data[at : at + size]
+            at += size
+        else:
+            raise ValueError(f"a field of kind {kind} in a message")
+        fields.setdefault(key >> 3, []).append(value)
+    return fields
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """An unsigned integer, and the place behind it; IndexError if the bytes end before."""
+    value = shift = 0
+    while data[at] >= 0x80:
+        value |= (data[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+    return value | data[at] << shift, at + 1
+
+
+def integer(message: Message, field: int) -> int:
+    """The field's value, 0 if it is not there."""
+    value = message.get(field, [0])[-1]
+    if not isinstance(value, int):
+        raise ValueError(f"field {field}: expected an integer")
+    return value
+
+
+def zigzag(value: int) -> int:
+    """The signed integer that an unsigned one stands for."""
+    return (value >> 1) ^ -(value & 1)
+
+
+def decompress(data: bytes, compression: int, block_size: int) -> bytes:
+    """What the chunks hold; errors are those of `read_footer`."""
+    if compression == 0:
+        return data
+    if compression not in _CODECS:
+        raise NotImplementedError(f"ORC compression {compression}")
+    pieces, at = [], 0
+    while at < len(data):
+        header = int.from_bytes(data[at : at + _CHUNK_HEADER], "little")
+        at += _CHUNK_HEADER
+        chunk = data[at : at + (header >> 1)]
+        if len(chunk) != header >> 1:
+            raise ValueError(f"expected a chunk of {header >> 1} bytes, found {len(chunk)}")
+        pieces.append(chunk if header & 1 else _CODECS[compression](chunk, block_size))
+        at += len(chunk)
+    return b"".join(pieces)
+
+
+def _postscript(source: pa.NativeFile) -> tuple[Message, int]:
+    """The postscript, and where it begins."""
+    size = source.size()
+    longest = min(size, _LONGEST_POSTSCRIPT + 1)
+    tail = source.read_at(longest, size - longest)
+    postscript = tail[-1 - tail[-1] : -1]
+    if not postscript.endswith(_MAGIC):
+        raise ValueError("not the magic 'ORC' in its postscript")
+    return read_message(postscript), size - 1 - len(postscript)
+
+
+def _packed(values: list[int | bytes] | tuple[()]) -> list[int]:
+    numbers: list[int] = []
+    for value in values:
+        at = 0
+        if isinstance(value, int):
+            numbers.append(value)
+        while isinstance(value, bytes) and at < len(value):
+            number, at = read_varint(value, at)
+            numbers.append(number)
+    return numbers
+
+
+def _millis(statistics: Message) -> tuple[int, int] | None:
+    of_timestamps = statistics.get(9, [b""])[-1]
+    fields = read_message(of_timestamps) if isinstance(of_timestamps, bytes) else {}
+    # In UTC, or in the zone of the writer where it is older.
+    found = [[zigzag(integer(fields, field)) for field in pair if field in fields] for pair in ((3, 1), (4, 2))]
+    return (found[0][0], found[1][0]) if all(found) else None
+
+
+def _inflate(chunk: bytes, block_size: int) -> bytes:
+    return zlib.decompressobj(-zlib.MAX_WBITS).decompress(chunk, block_size)
+
+
+def _unsnappy(chunk: bytes, block_size: int) -> bytes:
+    size, _ = read_varint(chunk, 0)
+    if size > block_size:
+        raise ValueError(f"a chunk of {size} bytes where one has {block_size} at most")
+    content: bytes = pa.decompress(chunk, size, "snappy", asbytes=True)
+    return content
+
+
+def _unzstd(chunk: bytes, block_size: int) -> bytes:
+    with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
+        return bytes(stream.read(block_size))
+
+
+_CODECS: Mapping[int, Callable[[bytes, int], bytes]] = {1: _inflate, 2: _unsnappy, 5: _unzstd}

@@ -1,0 +1,39 @@
+"""Integers and bits of ORC streams: the examples of the specification, and streams that are cut short."""
+
+import pytest
+
+from puffin.orc.integers import read_bits, read_integers
+
+EXAMPLES = {
+    "short repeat": ("0a2710", [10000] * 5, False),
+    "short repeat, signed": ("0a4e20", [10000] * 5, True),
+    "direct": ("5e035ca1ab1edeadbeef", [23713, 43806, 57005, 48879], False),
+    "patched base": (
+        "8e132b2107d01e0014702832" + "3c46505a646e78828c96a0aab4befce8",
+        [2030, 2000, 2020, 1_000_000, *range(2040, 2200, 10)],
+        False,
+    ),
+    "delta": ("c609020222424246", [2, 3, 5, 7, 11, 13, 17, 19, 23, 29], False),
+    "delta, constant": ("c0040102", [1, 2, 3, 4, 5], False),
+    "delta, downwards, signed": ("c0041301", [-10, -11, -12, -13, -14], True),
+}
+
+
+@pytest.mark.parametrize(("data", "values", "signed"), EXAMPLES.values(), ids=EXAMPLES)
+def test_each_kind_of_run(data, values, signed):
+    assert read_integers(bytes.fromhex(data), len(values), signed=signed).tolist() == values
+
+
+@pytest.mark.parametrize(("data", "values", "signed"), EXAMPLES.values(), ids=EXAMPLES)
+def test_a_stream_that_is_cut_short_is_malformed(data, values, signed):
+    whole = bytes.fromhex(data)
+    for length in range(len(whole)):
+        with pytest.raises((ValueError, IndexError)):
+            read_integers(whole[:length], len(values), signed=signed)
+
+
+def test_bits_come_in_runs_and_as_they_are():
+    assert read_bits(bytes.fromhex("6100"), 800).tolist() == [False] * 800
+    assert read_bits(bytes.fromhex("fe4480"), 9).tolist() == [c == "1" for c in "010001001"]
+    with pytest.raises(ValueError, match="expected 17 bits, found 16"):
+        read_bits(bytes.fromhex("fe4445"), 17)
