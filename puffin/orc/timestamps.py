@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from puffin.orc.footer import TIMESTAMP, TIMESTAMP_INSTANT, Footer, Stripe, decompress, integer, read_message
@@ -21,7 +22,7 @@ _EPOCH = 1_420_070_400  # 2015-01-01, in seconds
 _UTC = frozenset((b"", b"UTC", b"GMT", b"Etc/UTC", b"Z"))
 _SECOND = 10**9  # in nanoseconds
 _MOST_SECONDS = (1 << 63) // 10**6 - 1
-_MOST_MILLIS = (1 << 63) // 1_000_000 - 1000
+_MOST_MILLIS = (1 << 63) // 10**6 - 2 * 86_400_000  # what nanoseconds reach in any time zone
 
 
 def is_beyond_nanoseconds(footer: Footer, name: str) -> bool:
@@ -50,6 +51,8 @@ def _read_stripe(
     source: pa.NativeFile, footer: Footer, stripe: Stripe, number: int, *, is_instant: bool
 ) -> pa.TimestampArray:
     def read(offset: int, length: int) -> bytes:
+        if offset + length > source.size():
+            raise ValueError(f"expected {length} bytes at offset {offset}, found the end of the file")
         return decompress(source.read_at(length, offset), footer.compression, footer.block_size)
 
     begin = stripe.offset
@@ -75,8 +78,12 @@ def _read_stripe(
     nanos = (stored >> 3) * np.where(zeros > 0, 10 ** (zeros + 1), 1)
     # Before 1970 Java cuts a fraction off the seconds and stores it as if it had not; Arrow stores a negative one.
     seconds -= (seconds < 0) & (nanos > 999_999)
-    if count and (np.abs(seconds).max() > _MOST_SECONDS or np.abs(nanos).max() >= _SECOND):
+    if not _are_within(seconds, _MOST_SECONDS) or not _are_within(nanos, _SECOND - 1):
         raise ValueError("a timestamp that 64 bits do not hold in microseconds, or a fraction of a second that is none")
     micros = np.zeros(stripe.rows, np.int64)
     micros[valid] = seconds * 1_000_000 + nanos // 1000
     return pa.array(micros, pa.timestamp("us"), mask=~valid)
+
+
+def _are_within(numbers: npt.NDArray[np.int64], most: int) -> bool:
+    return bool(((numbers >= -most) & (numbers <= most)).all())
