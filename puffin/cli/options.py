@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"([0-9]{1,10})([smhd])")
-_MOST_DAYS = 36_500  # ago is a time that can still be reckoned with
+_MOST_DAYS = 36_500  # far more, and there would be no date so long ago
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Files = TypeVar("_Files", str, tuple[str, ...])
