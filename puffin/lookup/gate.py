@@ -52,9 +52,7 @@ class Gate:
             found = find()
             if found is not None:
                 return found
-            failure = self._failure
-            if failure is not None and failure.what == what and arrived < failure.began:
-                raise failure.error
+            self._share_failure(what, arrived)
             began = self._clock()
             try:
                 made = make()
@@ -63,3 +61,9 @@ class Gate:
                 raise
             self._failure = None
             return made
+
+    def _share_failure(self, what: Hashable, arrived: float) -> None:
+        # A function of its own: an error keeps the frames that it passed, and of those none must know the error before.
+        failure = self._failure
+        if failure is not None and failure.what == what and arrived < failure.began:
+            raise failure.error

@@ -183,6 +183,7 @@ class _Response:
         self._messages.append(message)
 
     async def send_by(self, send: Send) -> int:
+        """Send it; returns its status."""
         start = self._messages[0]
         present = {name.lower() for name, _ in start["headers"]}
         start["headers"] = [*start["headers"], *(header for header in COMMON if header[0] not in present)]

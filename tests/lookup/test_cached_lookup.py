@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -146,6 +148,19 @@ def test_an_error_is_not_kept(lookup, directory, entry_of, tmp_path):
     with pytest.raises(ColumnNotFound):
         lookup.ndv(table, ["absent"])
     assert lookup.ndv(table, ["a"]).columns[0].ndv == 3
+
+
+def test_errors_do_not_keep_each_other(lookup, directory, entry_of):
+    """Not by the frames in their tracebacks either: of any number in a row, the last is all that is left."""
+    table = directory("t", entry_of(10, {1: 5}))
+    errors = []
+    for _ in range(10):
+        with pytest.raises(ColumnNotFound) as raised:
+            lookup.ndv(str(table), ["nope"])
+        errors.append(weakref.ref(raised.value))
+        del raised
+    gc.collect()
+    assert [error() is not None for error in errors] == [False] * 9 + [True]
 
 
 def test_a_table_that_was_dropped_is_gone_after_its_time_to_live(lookup, clock, directory, entry_of):
