@@ -10,7 +10,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 def test_answers_are_true_and_memory_is_flat_while_tables_change(tmp_path: Path) -> None:
     """Load of every kind, and tables that are analyzed again and expire underneath: no error, and nothing stale."""
-    told = ["--seconds", "4", "--tables", "20", "--rate", "100", "--changes", "10", "--ttl", "0.3"]
+    told = ["--seconds", "3", "--tables", "20", "--rate", "100", "--changes", "10", "--ttl", "0.3"]
     command = [sys.executable, "-m", "benchmarks.soak", *told, "--directory", str(tmp_path)]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stdout + ran.stderr
