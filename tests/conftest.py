@@ -42,7 +42,7 @@ DELTA_SETTINGS = {
 @pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """Of two processes one gets all that needs Spark or tables with a place of their own; the other, file by file."""
-    for item in items:
+    for item in (item for item in items if item.get_closest_marker("xdist_group") is None):
         is_shared = not ONE_OF_A_KIND.isdisjoint(getattr(item, "fixturenames", ()))
         item.add_marker(pytest.mark.xdist_group("one of a kind" if is_shared else item.nodeid.partition("::")[0]))
 
