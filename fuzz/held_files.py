@@ -55,6 +55,9 @@ class HeldFiles(Store):
     def put_if_absent(self, uri: str, data: bytes) -> NoReturn:
         raise AssertionError(f"{uri}: a reader writes nothing, found {len(data)} bytes")
 
+    def check_put_if_absent(self, uri: str) -> NoReturn:
+        raise AssertionError(f"{uri}: a reader writes nothing")
+
     def replace(self, uri: str, data: bytes) -> NoReturn:
         raise AssertionError(f"{uri}: a reader writes nothing, found {len(data)} bytes")
 

@@ -31,7 +31,6 @@ GOLDEN_TABLES = ROOT / "fixtures" / "tables-spark-3.5-iceberg-1.10" / "iceberg-s
 GOLDEN_WAREHOUSE = Path("/tmp/golden-wh")  # written into the tables' metadata and manifests
 COMMITTING_PROCESS = ROOT / "tests" / "tables" / "committing_process.py"
 ICEBERG_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-ONE_OF_A_KIND = frozenset(("spark", "golden_tables"))
 DELTA_SETTINGS = {
     "spark.sql.extensions": f"{ICEBERG_EXTENSIONS},io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -41,10 +40,19 @@ DELTA_SETTINGS = {
 
 @pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Of two processes one gets all that needs Spark or tables with a place of their own; the other, file by file."""
+    """
+    What one of two processes runs, where there are two: each gets a Spark, and about half of what takes long.
+
+    The golden tables' directory is one of them's alone. All other tests go file by file to whichever is free.
+    """
     for item in (item for item in items if item.get_closest_marker("xdist_group") is None):
-        is_shared = not ONE_OF_A_KIND.isdisjoint(getattr(item, "fixturenames", ()))
-        item.add_marker(pytest.mark.xdist_group("one of a kind" if is_shared else item.nodeid.partition("::")[0]))
+        file = item.nodeid.partition("::")[0]
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if "golden_tables" in fixtures or ("spark" in fixtures and "delta" in file):
+            group = "Spark, Delta and golden tables"
+        else:
+            group = "Spark and Iceberg" if "spark" in fixtures else file
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

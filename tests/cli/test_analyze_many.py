@@ -233,7 +233,10 @@ def on_a_terminal(*args, stdout):
     terminal, stderr = os.openpty()
     command = [sys.executable, "-m", "puffin", *args]
     with subprocess.Popen(
-        command, stdout=stderr if stdout is None else stdout, stderr=stderr, env=os.environ | {"TERM": "xterm"}
+        command,
+        stdout=stderr if stdout is None else stdout,
+        stderr=stderr,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "200"},
     ) as process:
         os.close(stderr)
         drawn = b""

@@ -199,6 +199,7 @@ def test_after_every_step_the_sketches_are_those_of_a_full_run(
         done.append(history.step())
 
 
+@pytest.mark.xdist_group("Spark and Iceberg")  # with those it sums up
 def test_most_of_it_was_not_read_in_full(bases: collections.Counter[str]) -> None:
     """The histories would prove nothing if every step fell back to all rows."""
     assert min(bases["added-files"], bases["changed-files"], bases["carried"]) > HISTORIES

@@ -168,7 +168,7 @@ def test_an_iceberg_directory_is_analyzed_again_and_again(s3_environment, iceber
         assert [entry.statistics_path for entry in listed] == [entry.entry.statistics_path for entry in (first, second)]
 
 
-@pytest.mark.parametrize("on_spark", [False, pytest.param(True, marks=pytest.mark.xdist_group("one of a kind"))])
+@pytest.mark.parametrize("on_spark", [False, pytest.param(True, marks=pytest.mark.xdist_group("Spark and Iceberg"))])
 def test_a_sql_catalogs_properties_open_everything(s3, iceberg_table, request, on_spark):
     """Nothing in the environment leads to the server, nor does it on Spark's executors."""
     table = iceberg_table()
