@@ -1,4 +1,4 @@
-"""What stands in ``examples/`` does what it says: the scripts are run as they are, the DAG is linted and parsed."""
+"""What stands in ``examples/`` does what it says: the scripts are run as they are, the DAG is parsed."""
 
 import ast
 import json
@@ -75,8 +75,6 @@ def test_the_nightly_script_tries_again_what_may_pass_and_nothing_else(catalog, 
 
 def test_the_dag_is_sound_python_and_passes_options_that_exist():
     dag = EXAMPLES / "airflow/dag.py"
-    for check in (["check"], ["format", "--check"]):
-        subprocess.run([BIN / "ruff", *check, dag], check=True, capture_output=True)
     tree = ast.parse(dag.read_text())
     (operator,) = (
         n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == "SparkSubmitOperator"
