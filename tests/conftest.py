@@ -357,14 +357,20 @@ def patient() -> dict[str, str]:
 
 
 @pytest.fixture
-def race() -> Callable[[str, Mapping[str, str] | None, Sequence[str]], None]:
+def race() -> Callable[..., None]:
     """Runs writers of a table, each a process of its own that gets its turn when all are ready."""
 
-    def run(name: str, catalog: Mapping[str, str] | None, whats: Sequence[str]) -> None:
+    def run(
+        name: str,
+        catalog: Mapping[str, str] | None,
+        whats: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         command = [sys.executable, str(COMMITTING_PROCESS), name, json.dumps(catalog)]
         pipe = subprocess.PIPE
         writers = [
-            subprocess.Popen([*command, what], text=True, stdin=pipe, stdout=pipe, stderr=pipe) for what in whats
+            subprocess.Popen([*command, what], text=True, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
+            for what in whats
         ]
         try:
             assert [writer.stdout.readline() for writer in writers] == ["ready\n"] * len(writers)

@@ -29,9 +29,7 @@ from puffin.server.settings import Settings
 from puffin.tables.load import tables_below
 from stats_jobs import Options, analyze
 
-COMMITTING = Path(__file__).parents[2] / "tables" / "committing_process.py"
 NOTE = "PUFFIN SIDECAR STATISTICS"
-PIPES: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 COLUMNS = tuple("abcd")
 QUICK = {
     "commit.retry.num-retries": "100",
@@ -254,23 +252,9 @@ def operations(s3, place: str) -> list[str]:
     return [action["commitInfo"]["operation"] for action in actions if "commitInfo" in action]
 
 
-def test_an_iceberg_directory_takes_the_statistics_of_all_racers(directory, s3):
+def test_an_iceberg_directory_takes_the_statistics_of_all_racers(directory, s3, race):
     """Four processes, each with a column, start at once."""
-    command, environment = (
-        [sys.executable, str(COMMITTING), directory.location, "null"],
-        {**os.environ, **s3.environment},
-    )
-    writers = [subprocess.Popen([*command, column], env=environment, **PIPES) for column in COLUMNS]
-    try:
-        assert [writer.stdout.readline() for writer in writers] == ["ready\n"] * len(writers)
-        for writer in writers:
-            writer.stdin.write("go\n")
-            writer.stdin.flush()
-        said = [writer.communicate(timeout=60)[1] for writer in writers]
-        assert [writer.returncode for writer in writers] == [0] * len(writers), said
-    finally:
-        for writer in writers:
-            writer.kill()
+    race(directory.location, None, COLUMNS, {**os.environ, **s3.environment})
     (entry,) = directory.published["statistics"]
     found = {blob["fields"][0]: blob["properties"]["ndv"] for blob in entry["blob-metadata"]}
     assert found == {1: "1", 2: "2", 3: "3", 4: "4"}
