@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from puffin.format import THETA_V1
+
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
 
@@ -28,6 +30,51 @@ _WRITTEN_AT = 1_767_225_600_000  # 2026-01-01 in milliseconds
 def uri(path: Path) -> str:
     """What metadata calls a local file."""
     return f"file://{path}"
+
+
+def analyzed_table(directory: Path, columns: int) -> Path:
+    """Write the metadata of a table without files, whose statistics are in it; returns the metadata file."""
+    ids = range(1, columns + 1)
+    fields = [{"id": field_id, "name": f"c{field_id}", "required": False, "type": "long"} for field_id in ids]
+    entry = {
+        "snapshot-id": 1,
+        "statistics-path": f"{directory}/metadata/1.stats",
+        "file-size-in-bytes": 1000,
+        "file-footer-size-in-bytes": 500,
+        "blob-metadata": [_blob(field_id) for field_id in ids],
+    }
+    document = {
+        "format-version": 2,
+        "table-uuid": "00000000-0000-4000-8000-000000000000",
+        "location": str(directory),
+        "last-sequence-number": 1,
+        "last-updated-ms": 1,
+        "last-column-id": columns,
+        "current-schema-id": 0,
+        "schemas": [{"type": "struct", "schema-id": 0, "fields": fields}],
+        "default-spec-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": []}],
+        "last-partition-id": 999,
+        "default-sort-order-id": 0,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "current-snapshot-id": 1,
+        "snapshots": [
+            {
+                "snapshot-id": 1,
+                "sequence-number": 1,
+                "timestamp-ms": 1,
+                "manifest-list": f"{directory}/metadata/snap-1.avro",
+                "summary": {"operation": "append"},
+                "schema-id": 0,
+            }
+        ],
+        "statistics": [entry],
+    }
+    path = directory / "metadata" / "v1.metadata.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document))
+    (path.parent / "version-hint.text").write_text("1")
+    return path
 
 
 class HandmadeTable:
@@ -212,3 +259,13 @@ class HandmadeTable:
             "metadata-log": [],
             **({"next-row-id": 0} if self._version == 3 else {}),
         }
+
+
+def _blob(field_id: int) -> dict[str, Any]:
+    return {
+        "type": THETA_V1,
+        "snapshot-id": 1,
+        "sequence-number": 1,
+        "fields": [field_id],
+        "properties": {"ndv": "1000", "puffin-sidecar.bounds": "1000,1000", "puffin-sidecar.type": "long"},
+    }

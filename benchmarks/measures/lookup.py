@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 import timeit
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from benchmarks.handmade import analyzed_table
 from benchmarks.results import LOWER, Bar, Results, Row, Sample
 from benchmarks.run import HOME, Run, say
 from puffin import Lookup
-from puffin.format import THETA_V1
 from puffin.storage import FileSource, LocalStore
 
 NAMES = (_WARM, _COLD, _COLD_CATALOG) = ("lookup-warm", "lookup-cold-directory", "lookup-cold-catalog")
@@ -29,7 +27,7 @@ def measure(run: Run, results: Results) -> None:
         return
     directory = HOME / "data" / "lookup"
     shutil.rmtree(directory, ignore_errors=True)
-    metadata = _analyzed_table(directory / "t")
+    metadata = analyzed_table(directory / "t", _COLUMNS)
     if run.wants(_WARM):
         _add(results, _WARM, "Lookup, one column at hand", _warm(str(directory / "t"), run.rounds), _WARM_BAR)
     if run.wants(_COLD):
@@ -84,58 +82,3 @@ def _catalog(directory: Path, metadata: Path) -> Lookup:
     catalog.create_namespace("db")
     catalog.register_table("db.t", f"file://{metadata}")
     return Lookup(catalog="bench", catalog_properties=properties)
-
-
-def _analyzed_table(directory: Path) -> Path:
-    """Write the metadata of a table without files, whose statistics are in it; returns the metadata file."""
-    ids = range(1, _COLUMNS + 1)
-    fields = [{"id": field_id, "name": f"c{field_id}", "required": False, "type": "long"} for field_id in ids]
-    entry = {
-        "snapshot-id": 1,
-        "statistics-path": f"{directory}/metadata/1.stats",
-        "file-size-in-bytes": 1000,
-        "file-footer-size-in-bytes": 500,
-        "blob-metadata": [_blob(field_id) for field_id in ids],
-    }
-    document = {
-        "format-version": 2,
-        "table-uuid": "00000000-0000-4000-8000-000000000000",
-        "location": str(directory),
-        "last-sequence-number": 1,
-        "last-updated-ms": 1,
-        "last-column-id": _COLUMNS,
-        "current-schema-id": 0,
-        "schemas": [{"type": "struct", "schema-id": 0, "fields": fields}],
-        "default-spec-id": 0,
-        "partition-specs": [{"spec-id": 0, "fields": []}],
-        "last-partition-id": 999,
-        "default-sort-order-id": 0,
-        "sort-orders": [{"order-id": 0, "fields": []}],
-        "current-snapshot-id": 1,
-        "snapshots": [
-            {
-                "snapshot-id": 1,
-                "sequence-number": 1,
-                "timestamp-ms": 1,
-                "manifest-list": f"{directory}/metadata/snap-1.avro",
-                "summary": {"operation": "append"},
-                "schema-id": 0,
-            }
-        ],
-        "statistics": [entry],
-    }
-    path = directory / "metadata" / "v1.metadata.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(document))
-    (path.parent / "version-hint.text").write_text("1")
-    return path
-
-
-def _blob(field_id: int) -> dict[str, Any]:
-    return {
-        "type": THETA_V1,
-        "snapshot-id": 1,
-        "sequence-number": 1,
-        "fields": [field_id],
-        "properties": {"ndv": "1000", "puffin-sidecar.bounds": "1000,1000", "puffin-sidecar.type": "long"},
-    }

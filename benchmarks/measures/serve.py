@@ -7,7 +7,6 @@ that ours goes through, so that it has neither routes nor checks nor a lookup.
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import socket
 import statistics
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from benchmarks.handmade import analyzed_table
 from benchmarks.load import latencies, throughput
 from benchmarks.processes import in_fresh_process
 from benchmarks.results import HIGHER, LOWER, Bar, Results, Row, Sample
@@ -39,7 +39,8 @@ def measure(run: Run, results: Results) -> None:
     """Ask both endpoints in turn."""
     if not any(run.wants(name) for name in NAMES):
         return
-    table = _table(HOME / "data" / "serve")
+    table = HOME / "data" / "serve"
+    analyzed_table(table, _COLUMNS)
     requests = {"/v1/stats": _request(f"/v1/stats?table={quote(str(table), safe='')}"), "bare": _request(_BARE)}
     each: dict[str, list[float]] = {what: [] for what in requests}
     slowest: list[float] = []
@@ -108,49 +109,3 @@ def _server(table: Path) -> Iterator[int]:
 
 def _request(target: str) -> bytes:
     return f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n\r\n".encode()
-
-
-def _table(directory: Path) -> Path:
-    """An Iceberg table of metadata alone, whose columns all have statistics."""
-    fields = [{"id": i, "name": f"column_{i}", "required": False, "type": "long"} for i in range(1, _COLUMNS + 1)]
-    told = {"ndv": "123456", "puffin-sidecar.bounds": "119000,128000", "puffin-sidecar.type": "long"}
-    blob = {"type": "apache-datasketches-theta-v1", "snapshot-id": 1, "sequence-number": 1, "properties": told}
-    document = {
-        "format-version": 2,
-        "table-uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1",
-        "location": str(directory),
-        "last-sequence-number": 1,
-        "last-updated-ms": 1,
-        "last-column-id": _COLUMNS,
-        "current-schema-id": 0,
-        "schemas": [{"type": "struct", "schema-id": 0, "fields": fields}],
-        "default-spec-id": 0,
-        "partition-specs": [{"spec-id": 0, "fields": []}],
-        "last-partition-id": 999,
-        "default-sort-order-id": 0,
-        "sort-orders": [{"order-id": 0, "fields": []}],
-        "current-snapshot-id": 1,
-        "snapshots": [
-            {
-                "snapshot-id": 1,
-                "sequence-number": 1,
-                "timestamp-ms": 1,
-                "manifest-list": f"{directory}/metadata/snap-1.avro",
-                "summary": {"operation": "append"},
-                "schema-id": 0,
-            }
-        ],
-        "statistics": [
-            {
-                "snapshot-id": 1,
-                "statistics-path": f"{directory}/metadata/1.stats",
-                "file-size-in-bytes": 1,
-                "file-footer-size-in-bytes": 1,
-                "blob-metadata": [{**blob, "fields": [field["id"]]} for field in fields],
-            }
-        ],
-    }
-    (directory / "metadata").mkdir(parents=True, exist_ok=True)
-    (directory / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
-    (directory / "metadata" / "version-hint.text").write_text("1")
-    return directory
