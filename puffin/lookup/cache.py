@@ -174,10 +174,10 @@ class TableCache:
         with self._lock:
             # Readers hold no lock: they find the views before or those after.
             kept.views = _without_least_used({**kept.views, snapshot: view}, snapshot)
-            self._kept[name] = kept
-            if len(self._kept) > self._max_tables:
-                del self._kept[min(self._kept.keys() - {name}, key=lambda each: self._kept[each].used, default=name)]
+            if name not in self._kept and len(self._kept) >= self._max_tables:
+                del self._kept[min(self._kept, key=lambda each: self._kept[each].used)]
                 self.counts.evictions += 1
+            self._kept[name] = kept
         return view
 
 
