@@ -187,9 +187,9 @@ def test_statistics_are_stepped_over_quickly_whatever_their_size():
     metadata = pq.read_metadata(pa.BufferReader(written(table)))
     took = []
     for _ in range(5):
-        begin = time.perf_counter()
+        begin = time.thread_time()
         read_footer(metadata)
-        took.append(time.perf_counter() - begin)
+        took.append(time.thread_time() - begin)
     assert min(took) < 0.02
 
 
