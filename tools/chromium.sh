@@ -9,15 +9,7 @@ find_browser() {
     command -v chromium || command -v chromium-browser || command -v google-chrome
 }
 
-install_browser() {
-    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
-    echo "chromium.sh: installing chromium with apt-get" >&2
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update >&2
-    apt-get install -y --no-install-recommends chromium fonts-dejavu-core >&2
-}
-
 find_browser && exit 0
-[ "${1:-}" = --install ] && install_browser && find_browser && exit 0
+[ "${1:-}" = --install ] && sh "$(dirname "$0")/apt.sh" chromium fonts-dejavu-core && find_browser && exit 0
 echo "no Chromium found: install it (Debian: apt-get install chromium)" >&2
 exit 1

@@ -24,12 +24,8 @@ find_java_home() {
 }
 
 install_java() {
-    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
-    echo "java.sh: installing Java 17 to 21 with apt-get" >&2
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update >&2
-    apt-get install -y --no-install-recommends openjdk-17-jre-headless >&2 ||
-        apt-get install -y --no-install-recommends default-jre-headless >&2
+    apt="$(dirname "$0")/apt.sh"
+    sh "$apt" openjdk-17-jre-headless || sh "$apt" default-jre-headless
 }
 
 find_java_home && exit 0

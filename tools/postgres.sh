@@ -12,15 +12,7 @@ find_programs() {
     return 1
 }
 
-install_programs() {
-    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
-    echo "postgres.sh: installing postgresql with apt-get" >&2
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update >&2
-    apt-get install -y --no-install-recommends postgresql >&2
-}
-
 find_programs && exit 0
-[ "${1:-}" = --install ] && install_programs && find_programs && exit 0
+[ "${1:-}" = --install ] && sh "$(dirname "$0")/apt.sh" postgresql && find_programs && exit 0
 echo "no PostgreSQL server found: install it (Debian: apt-get install postgresql)" >&2
 exit 1

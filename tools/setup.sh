@@ -5,22 +5,20 @@ set -eu
 
 venv=$1
 python=${PYTHON:-python3}
+tools=$(dirname "$0")
 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
     echo "setup: expected Python 3.10 or newer, found $("$python" --version 2>&1)" >&2
     exit 1
 }
 if ! "$python" -c 'import ensurepip' 2>/dev/null; then
-    if [ "$(id -u)" = 0 ]; then
-        apt-get update -qq
-        apt-get install -y -qq python3-venv
-    else
+    sh "$tools/apt.sh" python3-venv || {
         echo "setup: Python has no venv module: sudo apt-get install python3-venv" >&2
         exit 1
-    fi
+    }
 fi
 
-java_home=$(sh "$(dirname "$0")/java.sh" --install)
+java_home=$(sh "$tools/java.sh" --install)
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 "$venv/bin/pip" install --quiet --upgrade 'pip>=23'
 "$venv/bin/pip" install --quiet --editable '.[all,dev]'
