@@ -30,7 +30,7 @@ demo: $(READY)
 	$(JAVA) $(BIN)/python -m demo
 
 test: $(READY)
-	$(JAVA) $(BIN)/pytest --numprocesses 2 --dist loadgroup $(PYTEST_ARGS)
+	$(JAVA) $(BIN)/pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
 
 check: lint types test
 

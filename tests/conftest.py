@@ -36,14 +36,17 @@ DELTA_SETTINGS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",  # of the log's replay, which has 50 tasks otherwise
 }
+LONG_FIRST = ("interop", "smoke", "server")
+"""Folders of tests that start processes; what is left after them is short, so that neither process waits in the end."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before the groups are read
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     What one of two processes runs, where there are two: each gets a Spark, and about half of what takes long.
 
-    The golden tables' directory is one of them's alone. All other tests go file by file to whichever is free.
+    The golden tables' directory is one of them's alone. All other tests go file by file to whichever is free, those of
+    `LONG_FIRST` before the others.
     """
     for item in (item for item in items if item.get_closest_marker("xdist_group") is None):
         file = item.nodeid.partition("::")[0]
@@ -53,6 +56,7 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
         else:
             group = "Spark and Iceberg" if "spark" in fixtures else file
         item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=_turn)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
@@ -384,6 +388,14 @@ def race() -> Callable[..., None]:
                 writer.kill()
 
     return run
+
+
+def _turn(item: pytest.Item) -> int:
+    """0 for the two groups, then the folders of `LONG_FIRST` as they stand there, then all others."""
+    if item.get_closest_marker("xdist_group").args[0].startswith("Spark"):
+        return 0
+    folders = [path.name for path in item.path.parents]
+    return 1 + next((turn for turn, folder in enumerate(LONG_FIRST) if folder in folders), len(LONG_FIRST))
 
 
 def _run_tool(*command: str | Path) -> list[str]:
