@@ -82,6 +82,20 @@ def jars(java_home: Path) -> Callable[[str], list[Path]]:
 
 
 @pytest.fixture(scope="session")
+def quick_java() -> list[str]:
+    """
+    Options of a JVM that is there for some minutes at most, beside others.
+
+    A second compiler, or a collector with threads of its own, does not pay by then. Spark is many classes: with the
+    defaults, loading them sets off one full collection after the other, and the tables of their names and of compiled
+    code are too small.
+    """
+    one_compiler = ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m"]
+    many_classes = ["-XX:MetaspaceSize=512m", "-XX:+UnlockExperimentalVMOptions", "-XX:SymbolTableSize=524288"]
+    return [*one_compiler, "-XX:+UseSerialGC", *many_classes]
+
+
+@pytest.fixture(scope="session")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The warehouse directory of the Spark session's catalog ``hadoop``."""
     return tmp_path_factory.mktemp("warehouse")
@@ -89,7 +103,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def spark(
-    jars: Callable[[str], list[Path]], warehouse: Path, tmp_path_factory: pytest.TempPathFactory
+    jars: Callable[[str], list[Path]], quick_java: list[str], warehouse: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkSession]:
     """
     A local Spark with Iceberg, a file-system catalog named ``hadoop``, and Delta tables by path (not on Spark 3.5).
@@ -111,8 +125,8 @@ def spark(
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
-        # Tests end before what the second compiler makes of their code pays.
-        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -Duser.timezone=UTC -Dderby.system.home={scratch}",
+        "spark.driver.extraJavaOptions": f"{' '.join(quick_java)} -Xms1g -Duser.timezone=UTC "
+        f"-Dderby.system.home={scratch}",
         "spark.local.dir": str(scratch),
         "spark.jars": ",".join(map(str, [*formats, *drivers])),
         "spark.jars.ivy": str(scratch / "ivy"),

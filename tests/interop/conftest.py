@@ -156,6 +156,7 @@ def count_distinct() -> Callable[[DataFrame, Sequence[str]], dict[str, int]]:
 def rest_catalog(
     jars: Callable[[str], list[Path]],
     java_home: Path,
+    quick_java: list[str],
     tmp_path_factory: pytest.TempPathFactory,
     pytestconfig: pytest.Config,
 ) -> Iterator[dict[str, str]]:
@@ -170,7 +171,7 @@ def rest_catalog(
         port, token, process = launch_gateway(
             classpath=":".join(map(str, jars("rest-server") + _jars_of_pyspark("hadoop-client-*", "log4j-*"))),
             java_path=str(java_home / "bin" / "java"),
-            javaopts=["-Xmx512m", "-Dlog4j2.level=INFO"],
+            javaopts=["-Xmx512m", *quick_java, "-Dlog4j2.level=INFO"],
             redirect_stdout=output,
             redirect_stderr=output,
             die_on_exit=True,

@@ -20,7 +20,6 @@ from puffin.cli.analyze import command
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BIN = Path(sys.executable).parent
 ROWS = pa.table({"id": pa.array(range(5_000), pa.int64()), "k": pa.array([i % 7 for i in range(5_000)], pa.int32())})
-QUICK_START = "-XX:TieredStopAtLevel=1"  # what the second compiler makes of their code does not pay here
 PATIENCE = 60  # seconds for a daemon to come up, on a machine that is busy
 
 
@@ -86,11 +85,12 @@ def test_the_dag_is_sound_python_and_passes_options_that_exist():
     assert "--summary" in texts
 
 
-def test_spark_submit_analyzes_a_table_on_a_standalone_cluster(catalog, environment, tmp_path, java_home):
+def test_spark_submit_analyzes_a_table_on_a_standalone_cluster(catalog, environment, tmp_path, java_home, quick_java):
     """Executors of a worker read the table, and the answer is committed."""
     arguments = ["sales.orders", "--catalog", "prod", "--json", "--driver-bytes", "0"]
-    arguments += ["--conf", "spark.executor.memory=512m", "--conf", "spark.executor.extraJavaOptions=" + QUICK_START]
-    with standalone_cluster(environment, tmp_path) as (master, on_cluster):
+    settings = {"memory": "512m", "extraJavaOptions": " ".join(quick_java)}
+    arguments += [word for key, value in settings.items() for word in ("--conf", f"spark.executor.{key}={value}")]
+    with standalone_cluster(environment, tmp_path, " ".join(quick_java)) as (master, on_cluster):
         run = subprocess.run(
             ["sh", EXAMPLES / "spark-submit/analyze.sh", *arguments],
             check=False,
@@ -109,7 +109,9 @@ def test_spark_submit_analyzes_a_table_on_a_standalone_cluster(catalog, environm
 
 
 @contextmanager
-def standalone_cluster(environment: dict[str, str], directory: Path) -> Iterator[tuple[str, dict[str, str]]]:
+def standalone_cluster(
+    environment: dict[str, str], directory: Path, of_java: str
+) -> Iterator[tuple[str, dict[str, str]]]:
     """A master and a worker of two cores and 1 GB, at this machine's own address; gives the URL, and who knows it."""
     import pyspark
 
@@ -117,8 +119,9 @@ def standalone_cluster(environment: dict[str, str], directory: Path) -> Iterator
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": QUICK_START,
-        "SPARK_SUBMIT_OPTS": QUICK_START,
+        "SPARK_DAEMON_JAVA_OPTS": of_java,
+        "SPARK_LAUNCHER_OPTS": of_java,
+        "SPARK_SUBMIT_OPTS": of_java,
         "SPARK_LOCAL_DIRS": str(directory / "scratch"),
     }
     environment = environment | of_spark

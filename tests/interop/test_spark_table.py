@@ -271,7 +271,7 @@ def raise_from_java(jvm, class_name: str | None) -> None:
     raise JavaError(of("because", none) if "iceberg" in class_name else of("because"))
 
 
-def test_the_command_starts_the_session_first(catalogs, make, warehouse, jars, tmp_path) -> None:
+def test_the_command_starts_the_session_first(catalogs, make, warehouse, jars, quick_java, tmp_path) -> None:
     """One process, as a scheduler runs it: Spark's time stands apart, and ``table`` is the name as given."""
     table = make("hadoop.through_spark.by_command")
     settings = {
@@ -279,6 +279,8 @@ def test_the_command_starts_the_session_first(catalogs, make, warehouse, jars, t
         "spark.sql.catalog.cat": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.cat.type": "hadoop",
         "spark.sql.catalog.cat.warehouse": str(warehouse),
+        "spark.driver.extraJavaOptions": " ".join(quick_java),
+        "spark.ui.enabled": "false",
     }
     conf = [argument for key, value in settings.items() for argument in ("--conf", f"{key}={value}")]
     names = ["--spark-table", "cat.through_spark.by_command"]

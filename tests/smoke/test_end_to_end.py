@@ -29,12 +29,12 @@ EXACT = {"k": 7, "s": 90}
 class Puffin:
     """Runs the command line against one catalog."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, java_options: list[str]) -> None:
         self.properties = {"type": "sql", "uri": f"sqlite:///{home}/catalog.db", "warehouse": f"file://{home}"}
         named = {f"PYICEBERG_CATALOG__SMOKE__{key.upper()}": value for key, value in self.properties.items()}
         # As in an activated environment, which spark-submit finds its Python by.
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self._environment = os.environ | named | {"PATH": path}
+        self._environment = os.environ | named | {"PATH": path, "SPARK_SUBMIT_OPTS": " ".join(java_options)}
 
     def __call__(self, *args: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         return self.run(sys.executable, "-m", "puffin", *args, code=code)
@@ -46,8 +46,8 @@ class Puffin:
 
 
 @pytest.fixture(scope="module")
-def puffin(tmp_path_factory: pytest.TempPathFactory) -> Puffin:
-    cli = Puffin(tmp_path_factory.mktemp("warehouse"))
+def puffin(tmp_path_factory: pytest.TempPathFactory, quick_java: list[str]) -> Puffin:
+    cli = Puffin(tmp_path_factory.mktemp("warehouse"), quick_java)
     catalog = SqlCatalog("smoke", **cli.properties)
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", ROWS.schema)

@@ -104,7 +104,7 @@ def rest(rest_catalog: dict[str, str]) -> Server:
 
 
 @pytest.fixture(scope="session")
-def hive(java_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def hive(java_home: Path, quick_java: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A Hive metastore."""
     import pyspark
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
@@ -115,7 +115,7 @@ def hive(java_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         port, token, process = launch_gateway(
             classpath=str(Path(pyspark.__file__).parent / "jars" / "*"),
             java_path=str(java_home / "bin" / "java"),
-            javaopts=["-Xmx512m", "-XX:TieredStopAtLevel=1", f"-Dderby.system.home={directory}"],
+            javaopts=["-Xmx512m", *quick_java, f"-Dderby.system.home={directory}"],
             redirect_stdout=output,
             redirect_stderr=output,
             die_on_exit=True,
