@@ -14,10 +14,13 @@ from datetime import datetime
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from puffin.errors import ConflictError, FileNotFound, PuffinError, StorageError
+from puffin.errors import ConflictError, CorruptMetadataError, FileNotFound, PuffinError, StorageError
 
 if TYPE_CHECKING:
     from pyarrow import NativeFile
+
+MAX_WHOLE_BYTES = 1024 * 1024 * 1024
+"""The longest file that is read whole. What is read so is metadata; a manifest has some megabytes."""
 
 
 class FileSource(ABC):
@@ -90,10 +93,17 @@ class Store(ABC):
     def open_input(self, uri: str) -> NativeFile:
         """Open a file for a library that reads Arrow files by itself, such as the Parquet reader."""
 
-    def read(self, uri: str) -> bytes:
-        """The content of a file."""
+    def read(self, uri: str, limit: int = MAX_WHOLE_BYTES) -> bytes:
+        """
+        The content of a file of metadata.
+
+        Raises:
+            CorruptMetadataError: It has more than ``limit`` bytes, of which none was read.
+        """
         with self.open_source(uri) as source:
-            return source.read_at(0, source.size())
+            if (size := source.size()) > limit:
+                raise CorruptMetadataError(f"{uri}: expected at most {limit} bytes of metadata, found {size}")
+            return source.read_at(0, size)
 
     @abstractmethod
     def info(self, uri: str) -> FileInfo:

@@ -17,8 +17,17 @@ from datetime import datetime, timezone
 from io import FileIO
 from typing import TYPE_CHECKING
 
-from puffin.errors import UsageError
-from puffin.storage.base import FileInfo, FileSource, Sink, Store, exists_already, is_a_directory, storage_errors
+from puffin.errors import StorageError, UsageError
+from puffin.storage.base import (
+    MAX_WHOLE_BYTES,
+    FileInfo,
+    FileSource,
+    Sink,
+    Store,
+    exists_already,
+    is_a_directory,
+    storage_errors,
+)
 from puffin.storage.uri import join, local_name
 
 if TYPE_CHECKING:
@@ -26,6 +35,7 @@ if TYPE_CHECKING:
 
     from pyarrow import NativeFile
 
+_STEP = 1024 * 1024
 _TEMPORARY_PREFIX, _TEMPORARY_SUFFIX = ".puffin-sidecar-", ".tmp"
 _TEMPORARY = re.compile(rf"{re.escape(_TEMPORARY_PREFIX)}[0-9a-f]{{32}}{re.escape(_TEMPORARY_SUFFIX)}")
 
@@ -40,7 +50,7 @@ class LocalStore(Store):
             if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return _LocalSource(uri, file)
             with file:
-                return BytesSource(file.read())
+                return BytesSource(_to_its_end(file, uri))
 
     def open_input(self, uri: str) -> NativeFile:
         import pyarrow as pa
@@ -177,18 +187,25 @@ class _LocalSource(FileSource):
         return self._size
 
     def read_at(self, offset: int, length: int) -> bytes:
-        content = bytearray()
+        chunks: list[bytes] = []
         wanted = min(length, self._size - offset)  # pread sets aside what it is asked for
         with storage_errors(self._uri):
-            while len(content) < wanted:
-                chunk = os.pread(self._file.fileno(), wanted - len(content), offset + len(content))
-                if not chunk:
-                    break
-                content += chunk
-        return bytes(content)
+            while wanted > 0 and (chunk := os.pread(self._file.fileno(), wanted, offset)):
+                chunks.append(chunk)
+                wanted, offset = wanted - len(chunk), offset + len(chunk)
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)  # mostly one, and then there is no second copy
 
     def close(self) -> None:
         self._file.close()
+
+
+def _to_its_end(file: FileIO, uri: str) -> bytes:
+    content = bytearray()
+    while chunk := file.read(_STEP):
+        content += chunk
+        if len(content) > MAX_WHOLE_BYTES:  # a device has no end
+            raise StorageError(f"{uri}: expected the end of what is no regular file within {MAX_WHOLE_BYTES} bytes")
+    return bytes(content)
 
 
 @contextmanager

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zstandard
 
@@ -36,9 +38,11 @@ from puffin.format import LZ4, ZSTD, Blob, Limits, PuffinReader, PuffinWriter, c
 from puffin.parquet import thrift
 from puffin.parquet.footer import MAX_LEVELS, parse_footer
 from puffin.parquet.hybrid import HybridCounts
-from puffin.storage import LocalStore, open_source
+from puffin.storage import LocalStore, local, open_source
 from puffin.tables.commit import commit_statistics
+from puffin.tables.delta import actions, checkpoints
 from puffin.tables.delta.actions import parse_commit
+from puffin.tables.delta.log_files import Checkpoint
 from puffin.tables.delta.schema import table_schema
 from puffin.tables.delta.statistics_documents import decode_entry
 from puffin.tables.iceberg import metadata
@@ -115,10 +119,71 @@ def test_a_footer_that_becomes_too_large_is_not_made():
 
 
 def test_table_metadata_that_becomes_too_large_is_dropped(monkeypatch):
-    monkeypatch.setattr(metadata, "MAX_INFLATED_BYTES", 4 * MEGABYTE)
+    monkeypatch.setattr(metadata, "MAX_DOCUMENT_BYTES", 4 * MEGABYTE)
     data = gzip.compress(b'{"a":"' + b" " * (64 * MEGABYTE) + b'"}')
     with holding_at_most(16 * MEGABYTE), pytest.raises(CorruptMetadataError, match="more than 4194304 bytes"):
         metadata.decode_document(data, WHERE)
+    with pytest.raises(CorruptMetadataError, match="more than 4194304 bytes"):
+        metadata.decode_document(bytes(4 * MEGABYTE + 1), WHERE)
+
+
+def test_table_metadata_of_another_ratio_than_tables_have_is_dropped():
+    """A file of 64 kB takes no more than 16 MiB, whatever gzip can make of it."""
+    data = gzip.compress(b'{"a":"' + b" " * (64 * MEGABYTE) + b'"}')
+    with holding_at_most(48 * MEGABYTE), pytest.raises(CorruptMetadataError, match="more than 16777216 bytes in 65"):
+        metadata.decode_document(data, WHERE)
+
+
+@pytest.mark.parametrize("value", ["{}", "[]", '""', '{"":{"":0}}'])
+def test_table_metadata_of_too_many_values_is_not_made(monkeypatch, value):
+    """The shortest values take twenty times their text."""
+    monkeypatch.setattr(metadata, "MAX_DOCUMENT_VALUES", 1000)
+    document = f'{{"a":[{",".join([value] * 250)}]}}'.encode()
+    assert metadata.decode_document(document, WHERE)
+    bomb = f'{{"a":[{",".join([value] * MEGABYTE)}]}}'.encode()
+    with holding_at_most(MEGABYTE), pytest.raises(CorruptMetadataError, match="more than 1000 values"):
+        metadata.decode_document(bomb, WHERE)
+
+
+def test_no_file_of_metadata_is_read_that_is_too_long_to_be_one(table_document, delta_table, tmp_path):
+    """They are sparse here; of none a byte is read, and a hint of any length is no hint."""
+    root = tmp_path / "iceberg" / "metadata"
+    root.mkdir(parents=True)
+    document = root / "v1.metadata.json"
+    document.write_text(json.dumps(table_document(tmp_path / "iceberg")))
+    with (root / "version-hint.text").open("wb") as hint:
+        hint.truncate(2 << 30)
+    writer = delta_table()
+    writer.commit(writer.add({"a": [1], "b": [2]}))
+    with holding_at_most(8 * MEGABYTE):
+        assert load_table(str(tmp_path / "iceberg")).load().current_snapshot_id == 10
+        for table, file in ((tmp_path / "iceberg", document), (writer.path, max(writer.log.glob("*.json")))):
+            with file.open("r+b") as sparse:
+                sparse.truncate(2 << 30)
+            with pytest.raises(CorruptMetadataError, match="at most 1073741824 bytes of metadata, found 2147483648"):
+                load_table(str(table)).load()
+
+
+def test_a_device_is_not_read_for_ever(monkeypatch):
+    monkeypatch.setattr(local, "MAX_WHOLE_BYTES", 4 * MEGABYTE)
+    with holding_at_most(16 * MEGABYTE), pytest.raises(StorageError, match="within 4194304 bytes"):
+        LocalStore().read("/dev/zero")
+
+
+def test_an_action_of_too_many_bytes_is_not_parsed(monkeypatch):
+    monkeypatch.setattr(actions, "MAX_LINE_BYTES", 1000)
+    with pytest.raises(CorruptMetadataError, match="line 2: expected at most 1000 bytes, found 100"):
+        parse_commit(b'{}\n{"x":"' + b" " * 1000 + b'"}', 0, WHERE)
+
+
+def test_a_checkpoint_has_no_more_rows_than_bytes(monkeypatch):
+    """A run of one action takes as many bytes as one."""
+    monkeypatch.setattr(checkpoints, "_FREE_ROWS", 1)
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"protocol": [{"minReaderVersion": 1, "minWriterVersion": 2}] * 100_000}), sink)
+    store = HeldFiles({WHERE: sink.getvalue()})
+    with pytest.raises(CorruptMetadataError, match="no more rows than bytes, found 100000"):
+        checkpoints.read_checkpoint(Checkpoint(0, (store.info(WHERE),)), "t", store, with_files=False)
 
 
 @pytest.mark.parametrize("codec", ["deflate", "zstandard", "bzip2"])

@@ -20,6 +20,9 @@ from puffin.errors import CorruptMetadataError, UnsupportedTableError
 NUM_RECORDS = r'^\s*\{\s*"numRecords"\s*:\s*(?P<count>[0-9]{1,18})\s*[,}]'
 """Finds the row count in statistics that begin with it, as those of every known writer do."""
 
+MAX_LINE_BYTES = 64 * 1024 * 1024
+"""The longest action that is read; the longest that tables have are schemas, of a few megabytes."""
+
 _PARQUET = "parquet"
 _END_OF_LONG = 1 << 63
 _COUNT_FIRST = re.compile(NUM_RECORDS, re.ASCII)
@@ -324,6 +327,8 @@ def _deletion_vector(fields: Mapping[str, Any], action: str) -> DeletionVectorDe
 
 def _json_object(line: bytes) -> dict[str, Any]:
     """The JSON object in a line; ValueError or TypeError if there is none."""
+    if len(line) > MAX_LINE_BYTES:  # as JSON it may take 24 times as much
+        raise ValueError(f"expected at most {MAX_LINE_BYTES} bytes, found {len(line)}")
     try:
         value = json.loads(line.decode())
     except json.JSONDecodeError as exc:

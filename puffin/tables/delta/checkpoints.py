@@ -41,6 +41,7 @@ from puffin.tables.delta.log_files import Checkpoint
 
 _SIDECARS = "_sidecars"
 _BATCH_ROWS = 64 * 1024
+_FREE_ROWS = 1024 * 1024  # which no file is too small for
 
 # As paths of Parquet columns, of which those that a file lacks are passed over. The row count of a file's statistics
 # may stand in either of two places.
@@ -147,6 +148,7 @@ def _read_parquet(uri: str, store: Store, columns: Sequence[str], read: _ReadBat
     found: list[_Item] = []
     with store.open_input(uri) as source, _told_of(uri):
         parquet = pq.ParquetFile(source, pre_buffer=True)
+        _check_rows(parquet.metadata.num_rows, source.size())
         _check_structs(parquet.schema_arrow, columns)
         for group in range(parquet.num_row_groups):
             for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=[group], columns=columns):
@@ -173,6 +175,12 @@ def _file_statistics(batch: pa.RecordBatch) -> Iterator[tuple[FileKey, str]]:
         ):
             if stats is not None:
                 yield (path, None if vector is None else vector.unique_id), stats
+
+
+def _check_rows(rows: int, size: int) -> None:
+    # Runs of the same row take no bytes in Parquet; but no two actions are the same, most have random names in them.
+    if rows > max(size, _FREE_ROWS):
+        raise ValueError(f"expected no more rows than bytes, found {rows} in {size}")
 
 
 def _check_structs(schema: pa.Schema, columns: Iterable[str]) -> None:

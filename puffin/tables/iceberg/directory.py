@@ -14,7 +14,14 @@ import re
 import time
 from collections.abc import Callable, Sequence
 
-from puffin.errors import ConflictError, FileNotFound, PuffinError, TableNotFound, UnsupportedTableError
+from puffin.errors import (
+    ConflictError,
+    CorruptMetadataError,
+    FileNotFound,
+    PuffinError,
+    TableNotFound,
+    UnsupportedTableError,
+)
 from puffin.storage import FileInfo, Store, is_same_place, join, store_for
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.iceberg.file import read_current_state, read_state
@@ -27,6 +34,7 @@ from puffin.tables.stores import delete_quietly
 from puffin.tables.table import CURRENT
 
 HINT = "version-hint.text"
+_LONGEST_HINT = 4096  # bytes
 _HINT_CHECKSUM = f".{HINT}.crc"
 # A version is written plain or gzip; older Iceberg put the compression last.
 _EXTENSIONS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
@@ -126,8 +134,8 @@ class IcebergDirectory(IcebergTable):
 
     def _hint(self) -> str:
         try:
-            return self._files.read(join(self._metadata, HINT)).decode().strip()
-        except (FileNotFound, UnicodeDecodeError):
+            return self._files.read(join(self._metadata, HINT), _LONGEST_HINT).decode().strip()
+        except (FileNotFound, CorruptMetadataError, UnicodeDecodeError):
             return ""
 
     def _newest_from(self, version: int) -> FileInfo | None:

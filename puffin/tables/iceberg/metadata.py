@@ -24,9 +24,14 @@ from puffin.tables.schema import field_ids, primitive_columns
 from puffin.tables.statistics_json import entry_from_json, strings, typed
 
 NEWEST_FORMAT_VERSION = 3
-MAX_INFLATED_BYTES = 512 * 1024 * 1024
-"""The longest document that is read from gzip, of which a kilobyte may stand for a megabyte."""
+MAX_DOCUMENT_BYTES = 512 * 1024 * 1024
+"""The longest document that is read: some 400,000 snapshots."""
+MAX_DOCUMENT_VALUES = 32 * 1024 * 1024
+"""The most values in a document. Tables have one for 16 bytes and more; `{},` takes 72 bytes of memory for three."""
+MAX_GZIP_RATIO = 200
+"""How much longer than its file a document from gzip may be, past 16 MiB. Tables have 3 to 20; gzip can do 1000."""
 
+_FREE_OF_RATIO = 16 * 1024 * 1024
 _STEP = 1024 * 1024
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -36,11 +41,12 @@ def decode_document(data: bytes, location: str) -> dict[str, Any]:
     The JSON object in a metadata file, plain or gzip.
 
     Raises:
-        CorruptMetadataError: It is not a JSON object, has a number that no double holds, or the gzip stream is broken
-            or too long.
+        CorruptMetadataError: It is not a JSON object, has a number that no double holds or more bytes or values than
+            are held, or the gzip stream is broken.
     """
     try:
         text = _inflated(data) if is_gzip(data) else data
+        _check_size(text)
         document = json.loads(text, parse_float=_finite, parse_constant=_no_number)
     except (ValueError, RecursionError, EOFError, OSError, zlib.error) as exc:
         raise CorruptMetadataError(f"{location}: expected Iceberg table metadata in JSON: {exc}") from exc
@@ -124,13 +130,22 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"expected JSON, which has no {text}")
 
 
+def _check_size(text: bytes) -> None:
+    if len(text) > MAX_DOCUMENT_BYTES:
+        raise ValueError(f"more than {MAX_DOCUMENT_BYTES} bytes")
+    # Every value follows a comma, or is the first of a list or an object; what stands in strings is counted with them.
+    if len(text) > MAX_DOCUMENT_VALUES and sum(map(text.count, (b",", b"[", b"{"))) > MAX_DOCUMENT_VALUES:
+        raise ValueError(f"more than {MAX_DOCUMENT_VALUES} values")
+
+
 def _inflated(data: bytes) -> bytes:
     content = bytearray()
+    limit = min(MAX_DOCUMENT_BYTES, max(_FREE_OF_RATIO, MAX_GZIP_RATIO * len(data)))
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
         while more := file.read(_STEP):  # what is asked for is set aside, whether it comes or not
             content += more
-            if len(content) > MAX_INFLATED_BYTES:
-                raise ValueError(f"more than {MAX_INFLATED_BYTES} bytes in gzip")
+            if len(content) > limit:
+                raise ValueError(f"more than {limit} bytes in {len(data)} of gzip")
     return bytes(content)
 
 
