@@ -6,8 +6,9 @@ still the base's and changes it; a table says with ``engine.hive.lock-enabled`` 
 change goes the value that it expects, which metastores since 2.3.10 and 4.0 compare themselves: there it is safe
 without the lock too. The hold is two calls long, so the lock needs no heartbeats.
 
-Each operation has a connection of its own: the one that pyiceberg's catalog has for all cannot be shared by threads. A
-table is asked for by ``get_table_req``, for 4.0 no longer has the ``get_table`` that pyiceberg calls.
+Each operation has a connection of its own: the one that pyiceberg's catalog has for all cannot be shared by threads.
+None waits for ever. A table is asked for by ``get_table_req``, for 4.0 no longer has the ``get_table`` that pyiceberg
+calls.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from thrift.Thrift import TException
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound, UnsupportedTableError
 from puffin.tables.base import TableState
 from puffin.tables.iceberg.metastore import IcebergMetastoreTable
-from puffin.tables.iceberg.sdk import one_line
+from puffin.tables.iceberg.sdk import bound_waits, one_line
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.hive import HiveCatalog
@@ -85,7 +86,7 @@ class IcebergHiveTable(IcebergMetastoreTable):
     @contextmanager
     def _metastore(self) -> Iterator[Any]:
         """A connection; whatever fails over it, unless it is sorted out already, has changed nothing."""
-        client = self._catalog._create_hive_client(self._catalog.properties)
+        client = bound_waits(self._catalog._create_hive_client(self._catalog.properties))
         try:
             yield client.__enter__()
         except (TException, OSError) as exc:

@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from puffin.errors import (
     ColumnNotFound,
@@ -26,6 +26,7 @@ from puffin.errors import (
 if TYPE_CHECKING:
     import pyarrow.fs
     from pyiceberg.catalog import Catalog
+    from pyiceberg.catalog.hive import _HiveClient
     from pyiceberg.schema import Schema
 
 try:
@@ -34,6 +35,9 @@ except ImportError as exc:
     raise MissingDependencyError("pyiceberg", "iceberg") from exc
 
 _CATALOG_CLASSES = ("RestCatalog", "SqlCatalog", "GlueCatalog", "HiveCatalog")
+METASTORE_ANSWER_SECONDS = 600.0
+"""How long a Hive metastore may take to say something, as long as Hive's own clients wait by default."""
+
 _IO_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "client.", "hf.", "py-io-impl")
 
 logging.getLogger("pyiceberg").addHandler(logging.NullHandler())
@@ -49,7 +53,10 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
     from pyiceberg.catalog import load_catalog
 
     try:
-        return load_catalog(name, **properties)
+        catalog = load_catalog(name, **properties)
+        if catalog_kind(catalog) == "HiveCatalog":
+            bound_waits(cast("Any", catalog)._client)
+        return catalog
     except Exception as exc:  # every catalog library has errors of its own
         raise SetupError(f"catalog {name!r} cannot be used: {one_line(exc)}") from exc
 
@@ -59,6 +66,22 @@ def catalog_kind(catalog: Catalog) -> str:
     # By name: to import a class takes a library that catalogs of another kind do without.
     names = [c.__name__ for c in type(catalog).__mro__]
     return next((name for name in names if name in _CATALOG_CLASSES), names[0])
+
+
+def bound_waits(client: _HiveClient) -> _HiveClient:
+    """The same client of a Hive metastore, which fails where its sockets would wait for an answer for ever."""
+    make = client._init_thrift_transport
+
+    def transport() -> Any:
+        made = make()
+        for part in vars(made).values():  # what a transport calls its socket depends on its class
+            if hasattr(part, "setTimeout"):
+                part.setTimeout(METASTORE_ANSWER_SECONDS * 1000)
+        return made
+
+    client._init_thrift_transport = transport  # type: ignore[method-assign]
+    client._transport = transport()
+    return client
 
 
 def list_namespaces(catalog: Catalog) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pyarrow as pa
 import pytest
 from hive_metastore.ThriftHiveMetastore import Client
@@ -20,7 +22,8 @@ from thrift.transport.TTransport import TTransportException
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound
 from puffin.tables.commit import commit_statistics
 from puffin.tables.iceberg import hive as hive_module
-from puffin.tables.load import load_table
+from puffin.tables.iceberg import sdk
+from puffin.tables.load import load_table, namespace_tables
 
 ALTER = "alter_table_with_environment_context"
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64()), "b": pa.array([1, 1], pa.int64())})
@@ -197,6 +200,18 @@ def test_a_metastore_that_is_not_there_is_called_so():
     properties = {"type": "hive", "uri": "thrift://127.0.0.1:1"}
     with pytest.raises(StorageError, match=r"db\.t: catalog 'off' failed"):
         load_table("db.t", catalog="off", catalog_properties=properties).load()
+
+
+def test_a_metastore_that_says_nothing_is_not_waited_for_without_end(monkeypatch):
+    """It takes connections and never answers: neither a table nor a list of tables hangs."""
+    monkeypatch.setattr(sdk, "METASTORE_ANSWER_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        properties = {"type": "hive", "uri": f"thrift://127.0.0.1:{silent.getsockname()[1]}"}
+        with pytest.raises(StorageError, match=r"db\.t: catalog 'silent' failed: .*time"):
+            load_table("db.t", catalog="silent", catalog_properties=properties).load()
+        for _ in range(2):  # the second time over a connection made anew
+            with pytest.raises(StorageError, match=r"namespace db: catalog 'silent' failed: .*time"):
+                namespace_tables("db", catalog="silent", catalog_properties=properties)
 
 
 def test_what_is_not_there_is_not_found(hive, catalog):
