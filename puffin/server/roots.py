@@ -2,8 +2,9 @@
 Which tables a caller may name.
 
 A path is served only if it is below an allowed root after symbolic links and ``..`` are resolved; a URI of an object
-store only if its scheme, authority and leading segments are those of a root, and none of its segments is one that
-some file system would resolve. Whatever is outside is refused in the same words, whether it exists or not.
+store only if its store (``s3a`` is ``s3``), authority and leading segments are those of a root, and none of its
+segments is one that some file system would resolve. Whatever is outside is refused in the same words, whether it exists
+or not.
 
 Who may write below a root may write anything into a table's metadata. So the same holds for every file that is opened:
 `Roots.confine` stands between the stores and the file systems. A catalog's tables are the catalog's responsibility.
@@ -19,7 +20,7 @@ from pathlib import Path
 from puffin.errors import FileNotFound, StorageError, TableNotFound, UsageError
 from puffin.server.problems import Problem
 from puffin.storage import local_path
-from puffin.storage.uri import SplitUri, local_name, split
+from puffin.storage.uri import SplitUri, local_name, split, store_scheme
 
 _METADATA_DIRECTORIES = ("metadata", "_delta_log")
 _LONGEST_NAME = 4096  # PATH_MAX
@@ -115,5 +116,6 @@ def _is_literal(parts: SplitUri) -> bool:
 
 
 def _is_below(parts: SplitUri, root: SplitUri) -> bool:
-    same_store = (parts.scheme, parts.authority) == (root.scheme, root.authority)
+    # Hadoop has several names for one store, and so have the tables of engines on it: all open the same objects.
+    same_store = (store_scheme(parts.scheme), parts.authority) == (store_scheme(root.scheme), root.authority)
     return same_store and f"{parts.path.rstrip('/')}/".startswith(f"{root.path.rstrip('/')}/")

@@ -26,7 +26,7 @@ from puffin.storage.base import (
     storage_errors,
 )
 from puffin.storage.new_objects import check_new_objects, put_new_object
-from puffin.storage.uri import ARROW_SCHEMES, filesystem_path, join, split
+from puffin.storage.uri import filesystem_path, join, split, store_scheme
 
 if TYPE_CHECKING:
     from pyarrow import NativeFile
@@ -67,7 +67,7 @@ class ArrowStore(Store):
         parts = split(uri)
         if parts is None:
             raise UnsupportedError(f"{uri}: expected a URI with a scheme")
-        scheme = ARROW_SCHEMES.get(parts.scheme, parts.scheme)
+        scheme = store_scheme(parts.scheme)
         with storage_errors(uri):
             try:
                 # The path stays out: pyarrow would decode it.

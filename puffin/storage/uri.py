@@ -21,8 +21,7 @@ _URI = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?=/)(?://(?P<authority>[^/?]*))?(?P<path>[^?]*)(?P<query>\?.*)?", re.DOTALL
 )
 
-ARROW_SCHEMES = {"s3a": "s3", "s3n": "s3"}
-"""Hadoop's names of schemes that pyarrow knows by another."""
+_SCHEMES_OF_HADOOP = {"s3a": "s3", "s3n": "s3"}
 
 _PATH_WITHOUT_AUTHORITY = {"hdfs", "viewfs"}
 _CONTAINER_AT_ACCOUNT = {"abfs", "abfss", "wasb", "wasbs"}
@@ -102,6 +101,11 @@ def is_same_place(one: str, other: str) -> bool:
     return _place(one) == _place(other)
 
 
+def store_scheme(scheme: str) -> str:
+    """The scheme by which stores know what Hadoop may call by this one."""
+    return _SCHEMES_OF_HADOOP.get(scheme, scheme)
+
+
 def filesystem_path(uri: str) -> str:
     """What a pyarrow file system calls a URI: bucket and key, container and path, or the path alone on HDFS."""
     parts = split(uri)
@@ -120,4 +124,4 @@ def _place(name: str) -> object:
         return name
     # An account at an Azure container is part of the place; what stands before a bucket is who asks.
     authority = parts.authority if parts.scheme in _CONTAINER_AT_ACCOUNT else parts.authority.rpartition("@")[2]
-    return ARROW_SCHEMES.get(parts.scheme, parts.scheme), authority, parts.path.rstrip("/")
+    return store_scheme(parts.scheme), authority, parts.path.rstrip("/")

@@ -107,14 +107,25 @@ def test_a_link_that_is_turned_elsewhere_is_noticed(places: Path, client_of: Cal
     assert client.stats(alias).status_code == 403
 
 
-@pytest.mark.parametrize("name", ["s3://b/w/t", "S3://b/w/t/x", "s3://b/w"])
-def test_uris_below_a_root_pass(name: str) -> None:
-    Roots(["s3://b/w/"]).check(name)
+@pytest.mark.parametrize("root", ["s3://b/w/", "s3a://b/w", "s3n://b/w"])
+@pytest.mark.parametrize("name", ["s3://b/w/t", "S3://b/w/t/x", "s3://b/w", "s3a://b/w/t", "s3n://b/w/t", "S3A://b/w"])
+def test_uris_below_a_root_pass(root: str, name: str) -> None:
+    """The three schemes are one store, of which each opens the same object."""
+    Roots([root]).check(name)
+    assert Roots([root]).confine(name) == name
+
+
+@pytest.mark.parametrize("name", ["s3://b/w/t", "gcs://b/w/t", "s3a://b/w/t"])
+def test_another_store_is_another_place(name: str) -> None:
+    Roots(["gs://b/w"]).check("gs://b/w/t")
+    with pytest.raises(Problem):
+        Roots(["gs://b/w"]).check(name)
 
 
 @pytest.mark.parametrize(
     "name",
-    ["s3://b/wide/t", "s3a://b/w/t", "s3://bb/w/t", "s3://b/w/../x", "s3://b/w/./t", "s3://b/w//t", "s3://b/w/t?versionId=1",
+    ["s3://b/wide/t", "s3a://b/wide/t", "s3b://b/w/t", "s3a://bb/w/t", "s3://bb/w/t",
+     "s3://b/w/../x", "s3://b/w/./t", "s3://b/w//t", "s3://b/w/t?versionId=1",
      "s3://u:p@b/w/t", "s3:/b/w/t", "s3://b/w\\..\\x", "/w/t"],
 )  # fmt: skip
 def test_other_uris_do_not(name: str) -> None:

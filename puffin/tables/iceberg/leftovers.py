@@ -18,6 +18,7 @@ from typing import Any
 
 from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedError, UsageError
 from puffin.storage import FileInfo, Store, is_temporary_name, local_path
+from puffin.storage.uri import split, store_scheme
 from puffin.tables.base import TableState
 from puffin.tables.iceberg.metadata import decode_document
 from puffin.tables.iceberg.partition_stats import partition_authorship_objection
@@ -142,7 +143,10 @@ def _place(uri: str) -> str:
         path = local_path(uri)
     except UsageError:  # no location at all, as an entry of a metadata log may have it
         return uri
-    return uri if path is None else str(path)
+    if path is not None:
+        return str(path)
+    parts = split(uri)
+    return uri if parts is None else f"{store_scheme(parts.scheme)}://{parts.authority}{parts.path}{parts.query}"
 
 
 def _statistics_name(name: str) -> re.Match[str] | None:
