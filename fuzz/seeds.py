@@ -15,10 +15,13 @@ import struct
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import orc
 
 from puffin.deletion_vector import DeletionVector
 from puffin.errors import CorruptPuffinError
@@ -251,6 +254,57 @@ def _page_headers() -> list[bytes]:
     return [pages[2:60] for pages in _parquet_pages()] + [pages[2 + pages[1] :][:60] for pages in _parquet_pages()]
 
 
+def _avro_data_files() -> Iterator[bytes]:
+    """As the target takes them: how many rows, and the file."""
+    types = {"i": "int", "l": "long", "d": "double", "f": "float", "s": "string", "b": "boolean", "y": "bytes"}
+    fixed = {"type": "fixed", "name": "x", "size": 3}
+    decimal = {"type": "fixed", "name": "c", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}
+    inside = {"type": "record", "name": "st", "fields": [{"name": "a", "type": ["null", "long"], "field-id": 21}]}
+    nested = {"x": fixed, "c": decimal, "st": inside, "m": {"type": "map", "values": "int"}}
+    named = [*types.items(), *nested.items(), ("li", {"type": "array", "items": ["null", "string"]})]
+    fields = [{"name": name, "type": ["null", type_], "field-id": i} for i, (name, type_) in enumerate(named, 1)]
+    row = {
+        "i": 1,
+        "l": -(2**40),
+        "d": 1.5,
+        "f": 2.5,
+        "s": "ab",
+        "b": True,
+        "y": b"c",
+        "x": b"xyz",
+        "c": Decimal("1.25"),
+    }
+    rows = [
+        {**row, "st": {"a": 7}, "m": {"k": 1}, "li": ["q", None]},
+        {"st": None},
+        {"l": 2**63 - 1, "st": {"a": None}},
+    ]
+    for codec in ("null", "deflate", "bzip2"):
+        sink = io.BytesIO()
+        fastavro.writer(sink, {"type": "record", "name": "r", "fields": fields}, rows, codec=codec)
+        yield bytes([len(rows)]) + sink.getvalue()
+
+
+def _orc_files() -> Iterator[bytes]:
+    moments = [None, 0, -1, 1, 10**12, -(10**15) - 7, *range(40), *[5] * 20]
+    table = pa.table(
+        {"t": pa.array(moments, pa.timestamp("us")), "u": pa.array([7] * len(moments), pa.timestamp("us"))}
+    )
+    for codec in ("uncompressed", "zlib", "snappy", "zstd"):
+        sink = io.BytesIO()
+        orc.write_table(table, sink, compression=codec)
+        yield sink.getvalue()
+    yield from _fixture("orc-java/*.orc")
+
+
+def _orc_streams() -> Iterator[bytes]:
+    """As the target takes them: how many values, and a stream; of each encoding the specification's example."""
+    patched_base = "8e132b2107d01e00147028323c46505a646e78828c96a0aab4befce8"
+    for run in ("0a2710", "5e035ca1ab1edeadbeef", patched_base, "c609020222424246", "6100", "fe4445"):
+        for count in (1, 4, 5, 10):
+            yield count.to_bytes(2, "little") + bytes.fromhex(run)
+
+
 _SOUND: Mapping[str, Callable[[], Iterable[bytes]]] = {
     "puffin-file": _puffin_files,
     "puffin-footer-json": _footer_payloads,
@@ -273,6 +327,9 @@ _SOUND: Mapping[str, Callable[[], Iterable[bytes]]] = {
     "delta-last-checkpoint": lambda: [b'{"version":0,"size":3}'],
     "delta-statistics-entry": _statistics_entries,
     "delta-field-ids": _statistics_entries,
+    "avro-data-file": _avro_data_files,
+    "orc-timestamps": _orc_files,
+    "orc-integers": _orc_streams,
     "parquet-footer-thrift": _parquet_footers,
     "parquet-page-header": _page_headers,
     "parquet-dictionary-page": _parquet_pages,

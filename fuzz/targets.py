@@ -10,12 +10,13 @@ Checksums would keep mutated bytes from getting anywhere, so there are targets b
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import struct
 import tempfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -23,6 +24,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from fuzz.held_files import HeldFiles
+from puffin import kernels
 from puffin.deletion_vector import MAGIC as VECTOR_MAGIC
 from puffin.deletion_vector import DeletionVector
 from puffin.errors import (
@@ -37,6 +39,10 @@ from puffin.errors import (
 from puffin.format import Blob, Limits, PuffinReader, PuffinWriter, compression, footer_json
 from puffin.inspection import describe, verify
 from puffin.kernels import load_kernels
+from puffin.orc.footer import MALFORMED as ORC_MALFORMED
+from puffin.orc.footer import TIMESTAMP, TIMESTAMP_INSTANT, is_encrypted, read_footer
+from puffin.orc.integers import read_bits, read_integers
+from puffin.orc.timestamps import read_timestamps
 from puffin.parquet import footer as parquet_footer
 from puffin.parquet.counts import dictionary_counts
 from puffin.parquet.dictionary import has_readable_dictionary, read_dictionary_page
@@ -54,10 +60,12 @@ from puffin.tables.delta.log_files import Checkpoint
 from puffin.tables.delta.schema import table_schema
 from puffin.tables.delta.statistics_documents import decode_entry, decode_field_ids
 from puffin.tables.document import partition_specs
+from puffin.tables.files.formats import open_data_file
 from puffin.tables.iceberg.manifest_lists import ManifestFile, manifest_files
 from puffin.tables.iceberg.manifests import live_files_of
 from puffin.tables.iceberg.metadata import decode_document, encode_document, parse_state
 from puffin.tables.partition_sketches import PartitionSketches
+from puffin.tables.scan_task import AVRO, DATA
 from puffin.theta import RowCounts, ThetaSketch
 from puffin.theta.image import SketchImage
 
@@ -300,6 +308,70 @@ def delta_statistics_entry(data: bytes) -> None:
 @_target(CorruptMetadataError, UnsupportedTableError)
 def delta_field_ids(data: bytes) -> None:
     decode_field_ids(data, _WHERE)
+
+
+# --- Avro and ORC -------------------------------------------------------------------------------------------------
+
+
+@_target(CorruptDataFileError, UnsupportedTableError, kilobytes=8)
+def avro_data_file(data: bytes) -> None:
+    """The first byte is how many rows the manifest says there are; the loop finds the same, compiled or not."""
+    load_kernels()
+    results = []
+    for ready in {kernels.kernels_ready(), False}:
+        with _kernels_ready(ready):
+            try:
+                results.append(_avro_rows(data[1:], int.from_bytes(data[:1], "little")))
+            except (CorruptDataFileError, UnsupportedTableError) as exc:
+                results.append(exc)
+    assert len({str(result) for result in results}) == 1
+    if isinstance(results[0], Exception):
+        raise results[0]
+
+
+def _avro_rows(data: bytes, count: int) -> list[pa.RecordBatch]:
+    with open_data_file(_WHERE, AVRO, DATA, count, lambda _: HeldFiles({_WHERE: data})) as file:
+        batches = list(file.batches(_leaves(file.schema)))
+    for batch in batches:
+        batch.validate(full=True)
+    return batches
+
+
+def _leaves(fields: Iterable[pa.Field]) -> Iterator[tuple[str, ...]]:
+    """What leads to columns; a list has none."""
+    for field in fields:
+        inside = _leaves(field.type) if pa.types.is_struct(field.type) else () if pa.types.is_list(field.type) else [()]
+        yield from ((field.name, *names) for names in inside)
+
+
+@contextlib.contextmanager
+def _kernels_ready(ready: bool) -> Iterator[None]:
+    was, kernels._is_ready = kernels._is_ready, ready
+    try:
+        yield
+    finally:
+        kernels._is_ready = was
+
+
+@_target(ValueError, NotImplementedError, OSError, *ORC_MALFORMED)
+def orc_timestamps(data: bytes) -> None:
+    """Of every column that says it has any, whether nanoseconds would do or not."""
+    source = pa.BufferReader(data)
+    is_encrypted(source)
+    footer = read_footer(source)
+    for name, (_, kind) in footer.columns.items():
+        if kind in (TIMESTAMP, TIMESTAMP_INSTANT):
+            for stripe, values in zip(footer.stripes, read_timestamps(source, footer, name), strict=True):
+                assert len(values) == stripe.rows
+
+
+@_target(ValueError, *ORC_MALFORMED)
+def orc_integers(data: bytes) -> None:
+    """The first two bytes are how many there are."""
+    count = int.from_bytes(data[:2], "little")
+    for signed in (False, True):
+        assert len(read_integers(data[2:], count, signed=signed)) == count
+    assert len(read_bits(data[2:], count)) == count
 
 
 # --- Parquet ------------------------------------------------------------------------------------------------------

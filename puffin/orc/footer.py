@@ -32,6 +32,8 @@ _LONGEST_POSTSCRIPT = 255
 _VARINT, _LONG, _BYTES, _INT = 0, 1, 2, 5
 _CHUNK_HEADER = 3
 _LARGEST_BLOCK = 1 << 23  # what a chunk's header can say
+_LAST_SHIFT = 63
+_MAX_CONTENT = 512 * 1024 * 1024  # bytes of a stream or a footer, decompressed; stripes have some 64 MiB in all
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -127,12 +129,14 @@ def read_message(data: bytes) -> Message:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned integer, and the place behind it; IndexError if the bytes end before."""
+    """An unsigned integer, and the place behind it; IndexError if the bytes end before, ValueError past 70 bits."""
     value = shift = 0
     while data[at] >= 0x80:
         value |= (data[at] & 0x7F) << shift
         shift += 7
         at += 1
+        if shift > _LAST_SHIFT:  # each further byte would cost as much as all before it
+            raise ValueError(f"an integer of more than 64 bits before byte {at}")
     return value | data[at] << shift, at + 1
 
 
@@ -155,7 +159,7 @@ def decompress(data: bytes, compression: int, block_size: int) -> bytes:
         return data
     if compression not in _CODECS:
         raise NotImplementedError(f"ORC compression {compression}")
-    pieces, at = [], 0
+    pieces, at, size = [], 0, 0
     while at < len(data):
         header = int.from_bytes(data[at : at + _CHUNK_HEADER], "little")
         at += _CHUNK_HEADER
@@ -164,6 +168,9 @@ def decompress(data: bytes, compression: int, block_size: int) -> bytes:
             raise ValueError(f"expected a chunk of {header >> 1} bytes, found {len(chunk)}")
         pieces.append(chunk if header & 1 else _CODECS[compression](chunk, block_size))
         at += len(chunk)
+        size += len(pieces[-1])
+        if size > _MAX_CONTENT:
+            raise ValueError(f"more than {_MAX_CONTENT} bytes in chunks")
     return b"".join(pieces)
 
 

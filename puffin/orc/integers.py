@@ -75,7 +75,9 @@ def _patched_base(data: bytes, at: int, _: bool) -> tuple[_Longs, int]:
     sign = 1 << (8 * base_size - 1)
     base = -(base - sign) if base & sign else base  # its highest bit is its sign
     values, at = _unpack(data, at + 4 + base_size, width, count)
-    patch_bits = next(fixed for fixed in _WIDTHS if fixed >= gap_width + patch_width)
+    patch_bits = next((fixed for fixed in _WIDTHS if fixed >= gap_width + patch_width), None)
+    if patch_bits is None:
+        raise ValueError(f"a gap of {gap_width} bits and a patch of {patch_width}, which 64 do not hold")
     entries, at = _unpack(data, at, patch_bits, patches)
     place = 0
     for entry in entries.tolist():

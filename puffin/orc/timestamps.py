@@ -68,10 +68,9 @@ def _read_stripe(
     zone = layout.get(3, [b""])[-1]
     if not is_instant and zone not in _UTC:
         raise NotImplementedError(f"timestamps beyond nanoseconds in time zone {zone!r}")
-    valid = np.ones(stripe.rows, np.bool_)
-    if _PRESENT in streams:
-        valid = read_bits(streams[_PRESENT], stripe.rows)
-    count = int(valid.sum())
+    # Nothing is made for rows of which the streams know nothing: their number is only claimed.
+    present = read_bits(streams[_PRESENT], stripe.rows) if _PRESENT in streams else None
+    count = stripe.rows if present is None else int(present.sum())
     seconds = read_integers(streams.get(_SECONDS, b""), count, signed=True) + _EPOCH
     stored = read_integers(streams.get(_NANOS, b""), count, signed=False)
     zeros = stored & 7
@@ -80,6 +79,7 @@ def _read_stripe(
     seconds -= (seconds < 0) & (nanos > 999_999)
     if not _are_within(seconds, _MOST_SECONDS) or not _are_within(nanos, _SECOND - 1):
         raise ValueError("a timestamp that 64 bits do not hold in microseconds, or a fraction of a second that is none")
+    valid = np.ones(count, np.bool_) if present is None else present
     micros = np.zeros(stripe.rows, np.int64)
     micros[valid] = seconds * 1_000_000 + nanos // 1000
     return pa.array(micros, pa.timestamp("us"), mask=~valid)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from puffin.orc.footer import read_varint
 from puffin.orc.integers import read_bits, read_integers
 
 EXAMPLES = {
@@ -30,6 +31,18 @@ def test_a_stream_that_is_cut_short_is_malformed(data, values, signed):
     for length in range(len(whole)):
         with pytest.raises((ValueError, IndexError)):
             read_integers(whole[:length], len(values), signed=signed)
+
+
+def test_a_patch_that_no_width_holds_is_malformed():
+    """Its width and that of its gap are chosen apart: together they may be 72 bits."""
+    with pytest.raises(ValueError, match="a gap of 8 bits and a patch of 64"):
+        read_integers(bytes.fromhex("8e13ffff07d01e0014702832").ljust(40, b"2"), 10, signed=False)
+
+
+def test_an_integer_in_a_message_ends_after_64_bits():
+    assert read_varint(b"\xff" * 9 + b"\1", 0) == (2**64 - 1, 10)
+    with pytest.raises(ValueError, match="more than 64 bits"):
+        read_varint(b"\xff" * 1_000_000 + b"\1", 0)
 
 
 def test_bits_come_in_runs_and_as_they_are():
