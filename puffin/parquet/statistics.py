@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types as arrow_types
 
-from puffin.parquet.footer import BYTE_ARRAY, ColumnChunk
+from puffin.parquet.footer import BYTE_ARRAY, DELTA_BYTE_ARRAY, ColumnChunk
 
 Stored: TypeAlias = bool | int | float | bytes
 """A value as Arrow stores it: the count of a date, a time or a decimal, the bytes of a string."""
@@ -69,8 +69,14 @@ def chunk_statistics(
         null_count = None
     if chunk is not None:
         null_count = 0 if chunk.max_definition_level == 0 else null_count
-        string_bytes = chunk.unencoded_byte_array_data_bytes if chunk.physical_type == BYTE_ARRAY else None
+        string_bytes = _string_bytes(chunk)
     return ChunkStatistics(arrow_type, null_count, bounds, string_bytes)
+
+
+def _string_bytes(chunk: ColumnChunk) -> int | None:
+    # Where strings refer to those before them, Arrow C++ leaves out of the sum those that are the same.
+    is_believed = chunk.physical_type == BYTE_ARRAY and DELTA_BYTE_ARRAY not in chunk.encodings
+    return chunk.unencoded_byte_array_data_bytes if is_believed else None
 
 
 def _bounds(statistics: pq.Statistics, arrow_type: pa.DataType) -> tuple[Stored, Stored] | None:

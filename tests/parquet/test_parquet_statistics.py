@@ -80,6 +80,12 @@ def test_the_bytes_of_strings_are_those_of_the_rows_not_of_the_dictionary():
     assert said_of(pa.array([1, 2])).string_bytes is None
 
 
+def test_the_bytes_of_strings_that_refer_to_those_before_them_are_not_believed():
+    """Arrow C++ leaves out those that are the same, so the footer would say 2 of 200."""
+    options = {"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY"}
+    assert said_of(pa.array(["ab"] * 100), **options).string_bytes is None
+
+
 def test_of_some_rows_only_the_bounds_hold():
     whole = said_of(pa.array(["a", None]))
     assert whole.of_some_rows() == ChunkStatistics(pa.string(), None, (b"a", b"a"), None)

@@ -86,19 +86,22 @@ class ChunkSummary:
     def _see(self, values: pa.Array, rows: npt.NDArray[np.int64] | None = None) -> None:
         if pa.types.is_null(values.type):
             return
-        if self._has_nan:
-            self._nans += _nan_count(values, rows)
+        if self._has_nan and pa.types.is_floating(values.type):  # an integer before a promotion
+            values = self._see_nans(values, rows)
         if self._lacks_bytes:
             self._bytes += total_size(values, self._type, rows)
         if self._lacks_bounds:
             self._bounds = self._bounds.union(array_bounds(self._type, values))
 
-
-def _nan_count(values: pa.Array, rows: npt.NDArray[np.int64] | None) -> int:
-    if not pa.types.is_floating(values.type):  # before a promotion
-        return 0
-    is_nan = np.isnan(values.drop_null().to_numpy())
-    return int(np.count_nonzero(is_nan) if rows is None else rows[is_nan].sum())
+    def _see_nans(self, values: pa.Array, rows: npt.NDArray[np.int64] | None) -> pa.Array:
+        """Count the NaNs; returns the values without them, since Arrow forgets what it saw before a signalling NaN."""
+        present = values.drop_null()
+        is_nan = np.isnan(present.to_numpy())
+        nans = int(np.count_nonzero(is_nan))
+        if nans == 0:
+            return values
+        self._nans += nans if rows is None else int(rows[is_nan].sum())
+        return present.filter(pa.array(~is_nan))
 
 
 def _entries(array: pa.DictionaryArray) -> tuple[pa.Array, npt.NDArray[np.int64]]:
@@ -109,9 +112,11 @@ def _entries(array: pa.DictionaryArray) -> tuple[pa.Array, npt.NDArray[np.int64]
 
 
 def _storage(array: pa.Array) -> pa.Array:
-    """The array as it is stored, in a type that Arrow can compare, which it does no views."""
+    """The array as it is stored, in a type that Arrow can compare, which it does neither views nor short decimals."""
     if isinstance(array, pa.ExtensionArray):
         return _storage(array.storage)
+    if pa.types.is_decimal32(array.type) or pa.types.is_decimal64(array.type):
+        return array.cast(pa.decimal128(array.type.precision, array.type.scale))
     if pa.types.is_string_view(array.type):
         return array.cast(pa.large_string())
     return array.cast(pa.large_binary()) if pa.types.is_binary_view(array.type) else array

@@ -8,7 +8,6 @@ are rounded down.
 from __future__ import annotations
 
 import decimal
-import math
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,13 +36,11 @@ def stored_bounds(column: ValueType, arrow_type: pa.DataType, lower: Stored, upp
 
 
 def array_bounds(column: ValueType, values: pa.Array) -> Bounds:
-    """Bounds of the values in a plain array, which are not NaN and not null; unknown if they are not of the type."""
+    """Bounds of the values in a plain array without NaN, nulls aside; unknown if they are not of the type."""
     extremes = pc.min_max(values)
     if not extremes["min"].is_valid:
         return NO_VALUES
     lower, upper = (_stored(extremes[name]) for name in ("min", "max"))
-    if isinstance(lower, float) and math.isnan(lower):
-        return NO_VALUES
     return stored_bounds(column, values.type, lower, upper)
 
 

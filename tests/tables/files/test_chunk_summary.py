@@ -11,6 +11,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -85,6 +86,8 @@ KINDS = {
     "decimal, 9 digits": ("decimal(9, 2)", pa.decimal128(9, 2), digits(9)),
     "decimal, 18 digits": ("decimal(18, 4)", pa.decimal128(18, 4), digits(18)),
     "decimal, 38 digits": ("decimal(38, 2)", pa.decimal128(38, 2), digits(38)),
+    "decimal, 32 bits": ("decimal(9, 2)", pa.decimal32(9, 2), digits(9)),
+    "decimal, 64 bits": ("decimal(18, 4)", pa.decimal64(18, 4), digits(18)),
     "decimal, widened": ("decimal(38, 2)", pa.decimal128(9, 2), digits(9)),
     "decimal, of another scale": ("decimal(20, 5)", pa.decimal128(9, 2), digits(9)),
 }
@@ -275,6 +278,15 @@ def test_bounds_of_the_footer_hold_for_the_rows_that_are_left(table):
     for column, found in answer.summaries.items():
         for one, other in zip(found, bare.summaries[column], strict=True):
             assert dataclasses.replace(one, min=None, max=None) == dataclasses.replace(other, min=None, max=None)
+
+
+@pytest.mark.parametrize("options", WRITERS, ids=str)
+def test_a_signalling_nan_hides_no_value_before_it(make_table, options):
+    table = make_table([(1, "c", "double")])
+    values = np.array([0xBFF0_0000_0000_0000, 0x7FF0_0000_0000_0001, 0x4000_0000_0000_0000], "<u8").view("<f8")
+    path = table.write("1.parquet", pa.table({"c": values}), {"c": 1}, **options)
+    table.snapshot(table.data(path))
+    assert {(found.min, found.max) for found in table.read().summaries["c"]} == {(-1.0, 2.0)}
 
 
 def test_a_row_group_without_a_live_row_widens_nothing(make_table):
