@@ -79,13 +79,15 @@ class ChunkPlan:
     Attributes:
         chunk: None if nothing is known of it; then it is read row by row.
         arrow_type: What pyarrow reads the column as, extensions as what they are stored as; None if it is no leaf.
-        as_dictionary: Whether pyarrow's ``read_dictionary`` pays if it is read row by row.
+        pays_as_dictionary: Whether pyarrow's ``read_dictionary`` pays if it is read row by row.
+        is_collected: Whether the writer certainly made the dictionary of the rows' values, each of them once.
     """
 
     route: Route
     chunk: ColumnChunk | None
     arrow_type: pa.DataType | None
-    as_dictionary: bool
+    pays_as_dictionary: bool = False
+    is_collected: bool = False
 
     def read(self, source: pa.NativeFile) -> Iterator[Values] | None:
         """
@@ -103,13 +105,25 @@ class ChunkPlan:
         if self.route is Route.LONG_STRINGS:
             return (Values(strings, rows) for strings, rows in read_long_strings(source, self.chunk))
         if self.route is Route.INDICES:
-            stored: pa.DataType = self.arrow_type
-            if arrow_types.is_dictionary(stored):
-                stored = stored.value_type
-            counted = dictionary_counts(source, self.chunk, stored)
+            counted = dictionary_counts(source, self.chunk, self._stored_type)
             return None if counted is None else iter((Values(*counted),))
         values = read_dictionary_page(source, self.chunk, self.arrow_type)
         return None if values is None else iter((Values(values),))
+
+    def reads_as_dictionary(self, source: pa.NativeFile) -> bool:
+        """
+        Whether to use pyarrow's ``read_dictionary`` if the chunk is read row by row.
+
+        Of entries that are the same pyarrow keeps one, and leaves the indices as they are: they then mean others.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        if self.chunk is None or not self.pays_as_dictionary or self.is_collected:
+            return self.pays_as_dictionary
+        stored = self._stored_type
+        values = read_dictionary_page(source, self.chunk, stored) if has_readable_dictionary(self.chunk) else None
+        return values is not None and len(values.unique()) == len(values)
 
     @property
     def bytes_read(self) -> int:
@@ -118,6 +132,11 @@ class ChunkPlan:
             return 0
         is_page = self.route is Route.DICTIONARY_PAGE
         return self.chunk.dictionary_page_size if is_page else self.chunk.total_compressed_size
+
+    @property
+    def _stored_type(self) -> pa.DataType:
+        stored: pa.DataType = self.arrow_type
+        return stored.value_type if arrow_types.is_dictionary(stored) else stored
 
 
 class ChunkPlanner:
@@ -149,11 +168,13 @@ class ChunkPlanner:
         for path in paths:
             chunk, arrow_type = self._chunk(row_group, path), leaf_type(self._schema, path)
             if chunk is None or arrow_type is None:
-                plans[path] = ChunkPlan(Route.ROWS, None, arrow_type, as_dictionary=False)
+                plans[path] = ChunkPlan(Route.ROWS, None, arrow_type)
             else:
                 is_encoded = _is_dictionary_encoded(chunk)
-                route = self._route(chunk, is_encoded, each_row) if all_live else Route.ROWS
-                plans[path] = ChunkPlan(route, chunk, arrow_type, is_encoded and _pays_as_dictionary(chunk, arrow_type))
+                is_collected = is_encoded and self._writer.stores_only_used_values(chunk)
+                route = _route(chunk, is_encoded, is_collected and not each_row) if all_live else Route.ROWS
+                pays_as_dictionary = is_encoded and _pays_as_dictionary(chunk, arrow_type)
+                plans[path] = ChunkPlan(route, chunk, arrow_type, pays_as_dictionary, is_collected)
         return plans
 
     def _chunk(self, row_group: int, path: Path) -> ColumnChunk | None:
@@ -162,13 +183,14 @@ class ChunkPlanner:
         except CorruptDataFileError:
             return None
 
-    def _route(self, chunk: ColumnChunk, is_dictionary_encoded: bool, each_row: bool) -> Route:
-        if is_dictionary_encoded and has_readable_dictionary(chunk):
-            if not each_row and self._writer.stores_only_used_values(chunk):
-                return Route.DICTIONARY_PAGE
-            if kernels_ready() and has_readable_pages(chunk):
-                return Route.INDICES
-        return Route.LONG_STRINGS if has_long_strings(chunk) else Route.ROWS
+
+def _route(chunk: ColumnChunk, is_dictionary_encoded: bool, is_page_enough: bool) -> Route:
+    if is_dictionary_encoded and has_readable_dictionary(chunk):
+        if is_page_enough:
+            return Route.DICTIONARY_PAGE
+        if kernels_ready() and has_readable_pages(chunk):
+            return Route.INDICES
+    return Route.LONG_STRINGS if has_long_strings(chunk) else Route.ROWS
 
 
 def _is_dictionary_encoded(chunk: ColumnChunk) -> bool:

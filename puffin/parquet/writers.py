@@ -11,8 +11,8 @@ What is known was measured on files that each of them wrote:
   the rows. The file's ``ARROW:schema`` tells which it was; without it there is no trace.
 * parquet-rs, also as delta-rs and DataFusion, collects that of a DictionaryArray from the rows too; since nothing
   promises it, the rule is the same.
-* DuckDB gives every member of an ENUM an entry, and collects the dictionary of any other type from the rows; an ENUM
-  is always a BYTE_ARRAY.
+* DuckDB gives every member of an ENUM an entry, which is empty if no row has it, and collects the dictionary of any
+  other type from the rows; an ENUM is always a BYTE_ARRAY.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Writer:
         return cls(str(metadata.created_by), key_values.keys(), _arrow_schema(key_values))
 
     def stores_only_used_values(self, chunk: ColumnChunk) -> bool:
-        """Whether each value in the dictionary of a chunk is certain to be in one of its rows."""
+        """Whether each entry in the dictionary of a chunk is certain to be in one of its rows, and no two the same."""
         rule = next((rule for name, rule in _RULES.items() if self.created_by.startswith(f"{name} version ")), None)
         return rule is not None and rule(self, chunk)
 

@@ -95,9 +95,10 @@ def found_by(plan, file, group, path):
     assert (found is None) == (plan.route is PLAIN)
     if found is not None:
         return list(found)
-    encoded = [".".join(path)] if plan.as_dictionary else None
+    is_encoded = plan.reads_as_dictionary(pa.BufferReader(file))
+    encoded = [".".join(path)] if is_encoded else None
     column = leaf(opened(file, read_dictionary=encoded).read_row_group(group), path)
-    assert pa.types.is_dictionary(column.type) or not plan.as_dictionary
+    assert pa.types.is_dictionary(column.type) or not is_encoded
     return [Values(column)]
 
 
@@ -157,7 +158,7 @@ def test_where_rows_are_left_out_every_row_is_read():
     plans = ChunkPlanner(parquet.metadata, parquet.schema_arrow).plan(
         0, [("s",), ("i",)], all_live=False, each_row=True
     )
-    assert [plan.as_dictionary for plan in plans.values()] == [True, False]
+    assert [plan.reads_as_dictionary(pa.BufferReader(file)) for plan in plans.values()] == [True, False]
 
 
 def test_where_rows_are_counted_the_indices_are():
@@ -277,7 +278,7 @@ def test_a_large_dictionary_is_not_carried_along_by_every_batch(monkeypatch):
     size = plan_of(file).chunk.dictionary_page_size
     for limit, pays in ((size, True), (size - 1, False)):
         monkeypatch.setattr(parquet_plan, "MAX_BYTES_AS_DICTIONARY", limit)
-        assert plan_of(file).as_dictionary is pays
+        assert plan_of(file).reads_as_dictionary(pa.BufferReader(file)) is pays
 
 
 # --- writers: parquet-rs ------------------------------------------------------------------------------------------
@@ -341,6 +342,22 @@ def test_duckdb_is_trusted_but_for_strings_which_may_be_enums(tmp_path, version)
     assert (len(enum.dictionary), len(enum.unique())) == (3, 2)
     numbers = dict.fromkeys(("int", "long", "double", "decimal", "date", "holes"), PAGE)
     check(file, enum=INDICES, text=INDICES, **numbers)
+
+
+def test_entries_that_are_the_same_move_no_index(tmp_path, monkeypatch):
+    """DuckDB leaves the members of an ENUM empty that no row has; pyarrow's dictionary has one of those alone."""
+    import duckdb
+
+    path = str(tmp_path / "duck.parquet")
+    with duckdb.connect() as connection:
+        connection.sql("create type letters as enum ('unused', 'unused too', 'a', 'b', 'c')")
+        connection.sql(f"copy (select (['a', 'b'])[1 + i % 2]::letters as enum from range(9) as r(i)) to '{path}'")
+    file = Path(path).read_bytes()
+    encoded = opened(file, read_dictionary=["enum"]).read().column(0).chunk(0)
+    assert (encoded.dictionary.to_pylist(), encoded.indices[0].as_py()) == (["", "a", "b"], 2)
+    check(file, enum=INDICES)
+    monkeypatch.setattr(kernels, "_is_ready", False)
+    check(file, enum=PLAIN)
 
 
 # --- writers: parquet-mr ------------------------------------------------------------------------------------------

@@ -93,7 +93,8 @@ class ParquetRows:
         if self._all_live and not rest:
             yield Rows(group.num_rows, {}, 0, _totals(summaries, group.num_rows))
             return
-        as_dictionary = {column.names for column in rest if column.names in plans and plans[column.names].as_dictionary}
+        plans_of_rest = {column.names: plans[column.names] for column in rest if column.names in plans}
+        as_dictionary = {path for path, plan in plans_of_rest.items() if plan.reads_as_dictionary(self._source)}
         live = 0
         for rows in self._read_rows(index, group, rest, as_dictionary, first_row):
             yield rows
