@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ from puffin.cli.options import (
     of_snapshot,
     print_failure,
 )
-from puffin.cli.render import columns_table, console, human_bytes, print_json
+from puffin.cli.render import columns_table, console, human_bytes, print_json, print_lines
 from puffin.cli.summary import RunSummary
 from puffin.errors import PuffinError
 
@@ -172,7 +172,7 @@ def command(
             with _told(run, name) as tell, _screen(bars=as_text) as screen, screen.watch(name) as progress:
                 report = analyze(wanted[0], options, spark, progress, **table_in)
                 tell(report)
-            print_json(report.to_json()) if json_output else click.echo(_text(name, report))
+            print_json(report.to_json()) if json_output else print_lines(_text(name, report))
             run.check()
             return
         started = time.monotonic()
@@ -190,7 +190,7 @@ def command(
         if json_output:
             print_json({"tables": [_document(name, answer) for name, answer in answers.items()]})
         else:
-            click.echo(_summary(answers, asked=len(wanted), seconds=time.monotonic() - started))
+            print_lines([_summary(answers, asked=len(wanted), seconds=time.monotonic() - started)])
     failed = sum(isinstance(answer, PuffinError) for answer in answers.values())
     if failed:
         print_failure(f"{failed} of {len(wanted)} tables failed", settings)
@@ -273,23 +273,23 @@ def _ending(answer: Report | PuffinError) -> str:
     return "committed" if answer.committed else "written only"
 
 
-def _text(name: str, answer: Report | PuffinError) -> str:
+def _text(name: str, answer: Report | PuffinError) -> list[str]:
     if isinstance(answer, PuffinError):
-        return f"{name}: {answer}"
+        return [f"{name}: {answer}"]
     if answer.snapshot is None:
-        return f"{name}: no snapshot yet, nothing to analyze"
+        return [f"{name}: no snapshot yet, nothing to analyze"]
     if not answer.columns and answer.entry is None:
-        return f"{name}: no column outside lists and maps that can be hashed, nothing to analyze"
+        return [f"{name}: no column outside lists and maps that can be hashed, nothing to analyze"]
     lines = [
         f"{name} ({answer.format}, snapshot {answer.snapshot.snapshot_id})",
-        columns_table(answer.columns, answer.snapshot.snapshot_id),
+        *columns_table(answer.columns, answer.snapshot.snapshot_id).split("\n"),
     ]
     if answer.partitions is not None:
         lines.append(_partitions_text(answer.partitions))
     path = "" if answer.entry is None else answer.entry.statistics_path
     spark = answer.session_seconds
     if answer.current:
-        return "\n".join([*lines, f"statistics are current, nothing was read: {path}"])
+        return [*lines, f"statistics are current, nothing was read: {path}"]
     lines.append(
         f"{answer.files_read:,} files, {answer.rows_read:,} rows, {human_bytes(answer.bytes_read)} read in "
         f"{answer.elapsed_seconds:.1f} s" + (f" (and {spark:.1f} s to start Spark)" if spark else "")
@@ -301,7 +301,7 @@ def _text(name: str, answer: Report | PuffinError) -> str:
         lines.append(f"committed in {attempts}: {path}")
     else:
         lines.append(f"written, not committed: {path}")
-    return "\n".join(lines)
+    return lines
 
 
 def _partitions_text(partitions: PartitionReport) -> str:
@@ -330,12 +330,12 @@ class _Screen:
             finally:
                 bars.remove_task(task)
 
-    def say(self, text: str) -> None:
-        """Text on stdout; on a terminal it goes above the bars, which would tear it apart otherwise."""
+    def say(self, lines: Sequence[str]) -> None:
+        """Lines on stdout; on a terminal it goes above the bars, which would tear it apart otherwise."""
         if self._bars is not None and sys.stdout.isatty():
-            self._bars.console.print(text, emoji=False)
+            self._bars.console.print("\n".join(lines), emoji=False)
         else:
-            click.echo(text)
+            print_lines(lines)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from puffin.cli.options import as_json, diagnostics, stored_files
-from puffin.cli.render import exact_bytes, print_json, print_lines
+from puffin.cli.render import exact_bytes, print_bytes, print_json, print_lines
 from puffin.errors import CorruptError, MagicError, UnsupportedCodecError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def command(*, file: str, blob: int | None, raw: bool, json_output: bool) -> Non
         raise click.UsageError("--raw and --json exclude each other")
     with _errors_name(file):
         if raw and blob is not None:
-            click.echo(read_payload(file, blob), nl=False)
+            print_bytes(read_payload(file, blob))
             return
         description = describe(file, only=blob)
     if json_output:

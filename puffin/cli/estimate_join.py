@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
 from puffin.cli.options import as_json, diagnostics, of_catalog
-from puffin.cli.render import aligned, print_json
+from puffin.cli.render import aligned, print_json, print_lines
 
 if TYPE_CHECKING:
     from puffin.lookup import JoinEstimate
@@ -44,20 +45,20 @@ def command(
     if json_output:
         print_json(estimate.to_json())
     else:
-        _print(estimate)
+        print_lines(_lines(estimate))
 
 
-def _print(estimate: JoinEstimate) -> None:
+def _lines(estimate: JoinEstimate) -> Iterator[str]:
     rows = [("", "column", "rows", "ndv", "of them in the other")]
     sides = (("left", estimate.left, estimate.containment_left), ("right", estimate.right, estimate.containment_right))
     for which, side, contained in sides:
         share = "-" if contained is None else f"{contained:.1%}"
         rows.append((which, f"{side.table} {side.column}", _number(side.row_count), _number(side.ndv), share))
-    click.echo(aligned(rows, right=(2, 3, 4)))
+    yield from aligned(rows, right=(2, 3, 4)).split("\n")
     overlap = estimate.overlap
     bounds = "exact" if overlap.exact else f"{overlap.lower:,} to {overlap.upper:,} at 95 %"
-    click.echo(f"both have {overlap.ndv:,} values ({bounds})")
-    click.echo(f"the join has about {_number(estimate.join_rows)} rows")
+    yield f"both have {overlap.ndv:,} values ({bounds})"
+    yield f"the join has about {_number(estimate.join_rows)} rows"
 
 
 def _number(value: int | None) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
 from puffin.cli.options import as_json, diagnostics, of_catalog, of_snapshot
-from puffin.cli.render import columns_table, print_json
+from puffin.cli.render import columns_table, print_json, print_lines
 
 if TYPE_CHECKING:
     from puffin.lookup import TableAnswer
@@ -82,13 +83,13 @@ def command(
     if json_output:
         print_json(answer.to_json())
     else:
-        _print(answer)
+        print_lines(_lines(answer))
 
 
-def _print(answer: TableAnswer) -> None:
+def _lines(answer: TableAnswer) -> Iterator[str]:
     snapshot = "no snapshot yet" if answer.snapshot_id is None else f"snapshot {answer.snapshot_id}"
-    click.echo(f"{answer.table} ({answer.format}, {snapshot})")
-    click.echo(columns_table(answer.columns, answer.snapshot_id))
+    yield f"{answer.table} ({answer.format}, {snapshot})"
+    yield from columns_table(answer.columns, answer.snapshot_id).split("\n")
     if answer.partitions is not None and answer.partitions.of is not None:
         count = f"{answer.partitions.matched:,} of {answer.partitions.of:,} partitions"
-        click.echo(f"{count}, all rows of each: an upper view of the rows that a filter means")
+        yield f"{count}, all rows of each: an upper view of the rows that a filter means"

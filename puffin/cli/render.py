@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from puffin.errors import StorageError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -19,7 +21,7 @@ def print_json(document: Any) -> None:
     """The document on stdout, indented, in UTF-8 whatever the locale, and nothing else."""
     text = json.dumps(document, indent=2, ensure_ascii=False)
     # Half of a surrogate pair, as in a path that is not UTF-8, comes out as JSON's own escape.
-    click.echo(text.encode(errors="backslashreplace"))
+    _put(text.encode(errors="backslashreplace") + b"\n")
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -28,8 +30,14 @@ def print_lines(lines: Iterable[str]) -> None:
 
     They may quote any file, so that characters which would steer the terminal or cannot be shown are escaped.
     """
-    text = "\n".join(_printable(line) for line in lines)
-    click.echo(text.encode(sys.stdout.encoding or "utf-8", errors="backslashreplace"))
+    text = "".join(f"{_printable(line)}\n" for line in lines)
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    _put(text.encode(encoding, errors="backslashreplace"))
+
+
+def print_bytes(content: bytes) -> None:
+    """Bytes on stdout, as they are."""
+    _put(content)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -50,7 +58,8 @@ def columns_table(columns: Iterable[ColumnAnswer], snapshot_id: int | None) -> s
         ndv = "-" if distinct is None else f"{distinct.ndv:,}"
         bounds = "" if distinct is None else "exact" if distinct.exact else f"{distinct.lower:,} to {distinct.upper:,}"
         summary = _summary(answer) if summarized else ()
-        rows.append((answer.column.name, answer.column.type, ndv, bounds, *summary, _remark(answer, snapshot_id)))
+        name = _printable(answer.column.name)
+        rows.append((name, answer.column.type, ndv, bounds, *summary, _remark(answer, snapshot_id)))
     return aligned(rows, right=range(2, len(head) + 4))
 
 
@@ -95,6 +104,17 @@ def human_bytes(size: int) -> str:
 def exact_bytes(size: int) -> str:
     """A size for a person who may want to compute with it: ``"1,536 bytes (1.5 KiB)"``."""
     return f"{size:,} bytes" if size < 1024 else f"{size:,} bytes ({human_bytes(size)})"
+
+
+def _put(content: bytes) -> None:
+    if sys.stdout is None:
+        raise StorageError("standard output: it is closed")
+    try:
+        click.echo(content, nl=False)
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        raise StorageError(f"standard output: {exc.strerror}") from exc
 
 
 def _printable(text: str) -> str:

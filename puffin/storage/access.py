@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from puffin.errors import StorageError
 from puffin.storage.base import FileSource, Store, storage_errors
 from puffin.storage.local import BytesSource, ConfinedLocalStore, LocalStore
 from puffin.storage.uri import local_name
@@ -59,6 +60,8 @@ def open_source(uri: str) -> FileSource:
         UsageError, MissingDependencyError, UnsupportedError: As ``store_for``.
     """
     if uri == STDIN:
+        if sys.stdin is None:
+            raise StorageError("standard input: it is closed")
         with storage_errors("standard input"):
             return BytesSource(sys.stdin.buffer.read())
     return store_for(uri).open_source(uri)

@@ -1,0 +1,91 @@
+"""Where the answers go: what stdout cannot take is said in one line, what it cannot show is escaped."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from puffin.cli import main
+
+FULL = Path("/dev/full")
+
+
+@pytest.fixture
+def file(tmp_path, sound_image):
+    path = tmp_path / "sound.puffin"
+    path.write_bytes(sound_image)
+    return path
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A Delta table without files, whose column has a name that no terminal should be sent."""
+    log = tmp_path / "té" / "_delta_log"
+    log.mkdir(parents=True)
+    schema = {"type": "struct", "fields": [{"name": "ä\x1b[31m", "type": "long", "nullable": True, "metadata": {}}]}
+    actions = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {
+            "metaData": {
+                "id": "00000000-0000-0000-0000-000000000000",
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": json.dumps(schema),
+                "partitionColumns": [],
+                "configuration": {},
+            }
+        },
+    ]
+    (log / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
+    return log.parent
+
+
+def shown(monkeypatch, encoding, *args):
+    """The bytes that a command prints where stdout has an encoding."""
+    stdout = io.TextIOWrapper(io.BytesIO(), encoding)
+    monkeypatch.setattr(sys, "stdout", stdout)
+    with pytest.raises(SystemExit) as exit_:
+        main([str(arg) for arg in args])
+    assert not exit_.value.code
+    return stdout.buffer.getvalue()
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full on this system")
+@pytest.mark.parametrize("options", [["--json"], ["--blob", "0", "--raw"]], ids=str)
+def test_a_disk_that_is_full_is_no_internal_error(file, options):
+    with FULL.open("wb") as stdout:
+        command = [sys.executable, "-m", "puffin", "dump", file, *options]
+        run = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
+    assert (run.returncode, run.stderr) == (1, f"puffin: standard output: {os.strerror(28)}\n")
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "json"])
+def test_without_a_stdout_a_dump_fails(file, options, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(SystemExit) as exit_:
+        main(["dump", str(file), *options])
+    assert exit_.value.code == 1
+    assert capsys.readouterr().err == "puffin: standard output: it is closed\n"
+
+
+def test_without_a_stdin_there_is_nothing_to_read(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(SystemExit) as exit_:
+        main(["dump", "-"])
+    assert exit_.value.code == 1
+    assert capsys.readouterr().err == "puffin: standard input: it is closed\n"
+
+
+def test_names_of_a_table_are_shown_in_any_encoding_and_steer_no_terminal(table, monkeypatch):
+    for encoding, name, directory in (("utf-8", "ä", "té"), ("ascii", r"\xe4", r"t\xe9")):
+        text = shown(monkeypatch, encoding, "ndv", table).decode(encoding)
+        assert f"{name}\\x1b[31m  long" in text
+        assert f"/{directory} (delta" in text
+
+
+def test_a_document_is_utf_8_whatever_the_encoding(table, monkeypatch):
+    document = json.loads(shown(monkeypatch, "ascii", "ndv", table, "--json"))
+    assert document["columns"][0]["column"] == "ä\x1b[31m"
