@@ -17,21 +17,28 @@ from typing import TYPE_CHECKING
 from puffin.errors import UnsupportedError
 from puffin.lookup.answer import SNAPSHOT, ColumnAnswer
 from puffin.lookup.partitions import StoredPartitionSketches
-from puffin.lookup.planner import answer_columns
 from puffin.tables.base import Column, Snapshot, StatisticsEntry, TableState
 from puffin.tables.blob_properties import Distinct, is_ours
 from puffin.tables.changes import narrowed
 from puffin.tables.commit import commit_statistics
 from puffin.tables.load import load_table
+from puffin.tables.partition_sketches import PartitionSketches
 from puffin.tables.table import PartitionStatisticsWriter, Table
 from stats_jobs import basis
 from stats_jobs.basis import ColumnPlan, plan_columns
 from stats_jobs.compute import Computation, Computed, compute
+from stats_jobs.current import current_answers
 from stats_jobs.draft import StatisticsDraft
 from stats_jobs.execute import Measure
 from stats_jobs.files import SnapshotFiles
 from stats_jobs.options import FULL, INCREMENTAL, Options
-from stats_jobs.partitions import PartitionPlans, partitions_kept, plan_partitions
+from stats_jobs.partitions import (
+    CarriedPartitions,
+    PartitionPlans,
+    carry_partitions,
+    partitions_kept,
+    plan_partitions,
+)
 from stats_jobs.report import PartitionReport, Report
 from stats_jobs.run import Runner
 from stats_jobs.session import Progress, SparkStarter
@@ -93,7 +100,7 @@ def _analyze(table: Table, options: Options, spark: SparkStarter, progress: Prog
     if not columns and state.settled(snapshot).snapshot_id not in state.statistics:
         return Report(table=table.name, format=state.format, snapshot=snapshot, columns=())
     files = SnapshotFiles(table, state, snapshot)
-    current = _current(table, state, snapshot, columns, options)
+    current = None if options.mode == FULL else current_answers(table, state, snapshot, columns, options)
     partition_plans = _plan_partitions(table, files, columns, options, is_current=current is not None)
     if current is not None and not partition_plans.by_field:
         return Report(
@@ -111,7 +118,10 @@ def _analyze(table: Table, options: Options, spark: SparkStarter, progress: Prog
         table.check_committable(state)
     plans = _plan(table, files, columns, options, partition_plans)
     computation = _compute(table, files, plans, options, partition_plans, spark, progress)
-    entry, attempts = _publish(table, state, snapshot, computation, plans, options)
+    made = _made(computation, plans, snapshot)
+    carried = _carried(table, files, made, options)
+    partition_sketches = {**carried.by_field, **computation.partitions}
+    entry, attempts = _publish(table, state, snapshot, made, partition_sketches, options)
     counts = [len(sketches.keys) for sketches in computation.partitions.values()]
     return Report(
         table=table.name,
@@ -127,30 +137,8 @@ def _analyze(table: Table, options: Options, spark: SparkStarter, progress: Prog
         elapsed_seconds=time.monotonic() - started - computation.session_seconds - computation.waited_seconds,
         session_seconds=computation.session_seconds,
         attempts=attempts,
-        partitions=_partition_report(options, max(counts, default=None), partition_plans.reason),
+        partitions=_partition_report(options, max(counts, default=None), partition_plans.reason or carried.reason),
     )
-
-
-def _current(
-    table: Table, state: TableState, snapshot: Snapshot, columns: Sequence[Column], options: Options
-) -> tuple[ColumnAnswer, ...] | None:
-    """The answers that stand already, if every column asked for has one of this snapshot, type and size."""
-    settled = state.settled(snapshot).snapshot_id
-    entry = state.statistics.get(settled)
-    if options.mode == FULL or entry is None:
-        return None
-    if not all(state.field_ids.issuperset(blob.fields) for blob in entry.blobs):
-        return None  # a blob for a field that is gone makes Spark's planner fail: only a new entry takes it out
-    if options.partitions and table.keeps_partition_statistics(state) and settled not in state.partition_statistics:
-        return None
-    answers = answer_columns(table, state, snapshot, columns)
-    for answer in answers:
-        blob = entry.sketch_of(answer.column.field_id)
-        if answer.stats_snapshot_id != settled or blob is None:
-            return None
-        if basis.misfit(state, snapshot, answer.column, blob, options.lg_k) is not None:
-            return None
-    return tuple(dataclasses.replace(answer, basis=basis.CARRIED) for answer in answers)
 
 
 def _plan_partitions(
@@ -230,21 +218,33 @@ def _compute(
     return computation
 
 
+def _made(computation: Computation, plans: Sequence[ColumnPlan], snapshot: Snapshot) -> list[Computed]:
+    """Of the columns, those to write: what is of this snapshot already stays as it is stored, asked for or not."""
+    stored = {plan.column.field_id for plan in plans if plan.base_id == snapshot.snapshot_id}
+    stored -= computation.partitions.keys()
+    return [c for c in computation.columns if c.column.field_id not in stored or c.basis == basis.FULL]
+
+
+def _carried(table: Table, files: SnapshotFiles, made: Sequence[Computed], options: Options) -> CarriedPartitions:
+    """Earlier sketches by partition that stay beside what is written, in a run that makes none."""
+    if options.partitions or options.dry_run:
+        return CarriedPartitions({})
+    columns = [computed.column for computed in made]
+    stored = StoredPartitionSketches(table.store, [column.field_id for column in columns])
+    return carry_partitions(files, columns, stored)
+
+
 def _publish(
     table: Table,
     state: TableState,
     snapshot: Snapshot,
-    computation: Computation,
-    plans: Sequence[ColumnPlan],
+    made: Sequence[Computed],
+    partition_sketches: Mapping[int, PartitionSketches],
     options: Options,
 ) -> tuple[StatisticsEntry | None, int]:
     """The entry of the file written and the number of commit attempts, none for a file without a commit."""
     if options.dry_run:
         return None, 0
-    # What is of this snapshot already stays as it is stored, like the blobs of columns that nobody asked for.
-    stored = {plan.column.field_id for plan in plans if plan.base_id == snapshot.snapshot_id}
-    stored -= computation.partitions.keys()
-    made = [c for c in computation.columns if c.column.field_id not in stored or c.basis == basis.FULL]
     draft = StatisticsDraft(
         state,
         snapshot,
@@ -256,7 +256,7 @@ def _publish(
         partition_statistics=_partition_statistics(table, state, snapshot) if options.partitions else None,
         summaries={c.column.field_id: c.summary for c in made if c.summary is not None},
         row_counts={c.column.field_id: c.counts for c in made if c.counts is not None and options.row_counts},
-        partition_sketches=computation.partitions,
+        partition_sketches=partition_sketches,
     )
     if options.commit:
         committed = commit_statistics(table, draft)
@@ -270,7 +270,7 @@ def _partition_statistics(table: Table, state: TableState, snapshot: Snapshot) -
 
 
 def _partition_report(options: Options, count: int | None, reason: str | None) -> PartitionReport | None:
-    return PartitionReport(count, reason) if options.partitions else None
+    return PartitionReport(count, reason) if options.partitions or reason is not None else None
 
 
 def _answer(computed: Computed, snapshot: Snapshot) -> ColumnAnswer:

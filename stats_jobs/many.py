@@ -19,11 +19,10 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
 from puffin.errors import PuffinError
-from puffin.lookup import lookup
-from puffin.lookup.answer import SNAPSHOT
 from puffin.tables.load import load_table
 from puffin.tables.table import Table
 from stats_jobs.analyze import analyze
+from stats_jobs.current import is_stale
 from stats_jobs.options import Options
 from stats_jobs.report import Report
 from stats_jobs.session import Progress, SparkStarter
@@ -55,7 +54,7 @@ def analyze_many(
         tables: Tables at hand, or their names as for `puffin.load_table`, which takes the catalog too.
         spark: A session to use, or a starter that others share too; none of them is stopped. By default a session of
             this call's, started only if a table needs it.
-        only_stale: Leave out every table that is not stale, as `is_stale` has it.
+        only_stale: Leave out every table that is not stale, as `stats_jobs.current.is_stale` has it.
         watch: Entered with a table's name around its analysis; gives what is called as `analyze` calls ``progress``.
 
     Returns:
@@ -80,12 +79,6 @@ def analyze_many(
         for table, outcome in outcomes:
             if outcome is not None:
                 yield table if isinstance(table, str) else table.name, outcome
-
-
-def is_stale(table: Table, options: Options) -> bool:
-    """Whether a column asked for has no statistics of the very snapshot asked for."""
-    answer = lookup(table, options.columns, options.selector)
-    return any(column.source != SNAPSHOT for column in answer.columns)
 
 
 def in_order(

@@ -8,6 +8,8 @@ partition spec has changed it may write them into other partitions, and then all
 Their size follows from the number of partitions. When that grows, larger sketches are cut to what smaller ones would
 have been. When it shrinks a little they stay as they are, so that a table whose partitions come and go is not read anew
 each time it passes a boundary.
+
+A run that is not asked for them computes none, and takes those along that still hold.
 """
 
 from __future__ import annotations
@@ -82,6 +84,19 @@ class PartitionPlans:
     reason: str | None = None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class CarriedPartitions:
+    """
+    Sketches by partition that stay as they are, by field id.
+
+    Attributes:
+        reason: Why those of another column are left behind, if they are.
+    """
+
+    by_field: Mapping[int, PartitionSketches]
+    reason: str | None = None
+
+
 def plan_partitions(
     files: SnapshotFiles, columns: Sequence[Column], stored: StoredPartitionSketches | None
 ) -> PartitionPlans:
@@ -97,8 +112,7 @@ def plan_partitions(
     Raises:
         PuffinError: The files of the snapshot cannot be told.
     """
-    types = source_types(files.state.document)
-    if not any(tuple_types(spec, types) for spec in partition_specs(files.state.document).values()):
+    if not is_partitioned(files.state):
         return PartitionPlans({}, reason="the table is not partitioned")
     planner = _Planner(files, stored)
     try:
@@ -108,11 +122,44 @@ def plan_partitions(
         return PartitionPlans({}, reason=str(exc))
 
 
+def carry_partitions(
+    files: SnapshotFiles, columns: Sequence[Column], stored: StoredPartitionSketches
+) -> CarriedPartitions:
+    """
+    The earlier sketches by partition that hold of the snapshot, for columns whose own sketches are written anew.
+
+    They hold while nothing but compactions within their partition specs lies in between. Others are left behind with
+    the snapshot that they are of: sketches of some partitions alone could not answer for a filter.
+    """
+    planner = _Planner(files, stored)
+    carried, reason = {}, None
+    for column in columns:
+        try:
+            found = planner.carry(column)
+        except PuffinError as exc:
+            reason = str(exc)
+        except _Unfit as unfit:
+            reason = str(unfit)
+        else:
+            if found is not None:
+                carried[column.field_id] = found
+            continue
+        _log.warning("column %s: earlier sketches by partition are left behind: %s", column.name, reason)
+    return CarriedPartitions(carried, None if reason is None else f"they were not asked for, and {reason}")
+
+
+def is_partitioned(state: TableState) -> bool:
+    """Whether the table was ever partitioned, by something that is known."""
+    types = source_types(state.document)
+    return any(tuple_types(spec, types) for spec in partition_specs(state.document).values())
+
+
 def partitions_kept(state: TableState, snapshot: Snapshot, columns: Sequence[Column]) -> int | None:
     """How many partitions of this snapshot have sketches already; None if a column lacks them."""
-    entry = state.statistics.get(snapshot.snapshot_id)
+    settled = state.settled(snapshot).snapshot_id
+    entry = state.statistics.get(settled)
     blobs = [None if entry is None else entry.sketch_of(column.field_id) for column in columns]
-    kept = [None if b is None or b.snapshot_id != snapshot.snapshot_id else partitions_of(b.properties) for b in blobs]
+    kept = [None if b is None or b.snapshot_id != settled else partitions_of(b.properties) for b in blobs]
     counts = [count for count in kept if count is not None]
     return max(counts, default=0) if len(counts) == len(kept) else None
 
@@ -137,6 +184,18 @@ class _Planner:
                 except PuffinError as exc:
                     _log.warning("column %s: earlier sketches by partition cannot be built on: %s", column.name, exc)
         return self._in_full()
+
+    def carry(self, column: Column) -> PartitionSketches | None:
+        """The column's nearest sketches by partition, if they hold as they are; None if its nearest sketch has none."""
+        known = next(iter(self._ancestry.blobs_of(column.field_id)), None)
+        if known is None or self._stored is None or partitions_of(known.blob.properties) is None:
+            return None
+        if known.freshness.snapshots_behind != 0:
+            raise _Unfit(f"rows have changed since those of snapshot {known.blob.snapshot_id}")
+        plan = self._plan_on(column, known, self._stored)
+        if plan.tasks or plan.stale:
+            raise _Unfit(f"a compaction moved rows between partitions since those of snapshot {plan.base_id}")
+        return plan.sketches(None)
 
     def _plan_on(self, column: Column, known: KnownBlob, stored: StoredPartitionSketches) -> PartitionPlan:
         if known.snapshot is None:

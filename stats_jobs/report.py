@@ -36,7 +36,7 @@ class Report:
         elapsed_seconds: From planning to the commit, without ``session_seconds`` and the wait for other tables.
         session_seconds: Starting Spark and its Python workers.
         attempts: How often the commit was tried.
-        partitions: What came of sketches by partition, if they were asked for.
+        partitions: What came of sketches by partition, if they were asked for, or if earlier ones were left behind.
     """
 
     table: str

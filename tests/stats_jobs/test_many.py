@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import signal
 import threading
 import time
@@ -14,9 +13,8 @@ import pytest
 
 from puffin.errors import PuffinError, SetupError, StorageError, TableNotFound
 from puffin.storage import LocalStore
-from puffin.tables.load import load_table
 from stats_jobs import Options, SparkStarter
-from stats_jobs.many import TABLES_AT_ONCE, analyze_many, in_order, is_stale
+from stats_jobs.many import TABLES_AT_ONCE, analyze_many, in_order
 from stats_jobs.session import SLOTS
 
 SOON = 10  # seconds in which whatever ought to happen has happened
@@ -320,45 +318,6 @@ def test_threads_share_a_callers_real_session(spark):
 
 
 # --- which tables -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def table_with(tmp_path, table_document):
-    """Makes a table with snapshots 10 and 11, and statistics of some columns as (field id, snapshot they are of)."""
-
-    def make(name, *computed):
-        blobs = [
-            {
-                "type": "apache-datasketches-theta-v1",
-                "snapshot-id": snapshot_id,
-                "sequence-number": 1,
-                "fields": [field_id],
-                "properties": {"ndv": "3"},
-            }
-            for field_id, snapshot_id in computed
-        ]
-        entry = {
-            "snapshot-id": 11,
-            "statistics-path": str(tmp_path / "gone.stats"),
-            "file-size-in-bytes": 200,
-            "file-footer-size-in-bytes": 100,
-            "blob-metadata": blobs,
-        }
-        root = tmp_path / name
-        (root / "metadata").mkdir(parents=True)
-        document = table_document(root, snapshots=(10, 11), columns=("a", "b"), statistics=[entry])
-        (root / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
-        return load_table(str(root))
-
-    return make
-
-
-def test_a_table_is_stale_if_a_column_asked_for_is_not_of_the_snapshot(table_with):
-    """Other columns do not make it stale."""
-    assert not is_stale(table_with("current", (1, 11), (2, 11)), Options())
-    assert is_stale(table_with("missing", (1, 11)), Options())
-    older = table_with("older", (1, 11), (2, 10))
-    assert [is_stale(older, Options(columns=columns)) for columns in (None, ("a",), ("b",))] == [True, False, True]
 
 
 def test_only_stale_tables_are_taken(table_with, tmp_path):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 
+import deltalake
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from puffin import ndv
 from puffin.errors import CorruptSketchError, FileNotFound
+from puffin.tables.base import SnapshotSelector
 from puffin.tables.changes import Changes, Difference
 from puffin.tables.iceberg import changes
 from puffin.tables.iceberg.changes import moved_between_specs
@@ -16,7 +21,8 @@ from puffin.tables.partition_sketches import PartitionSketchesBuilder
 from puffin.tables.partition_tuples import partition_key
 from puffin.tables.scan_task import ContentFile, FileScanTask
 from puffin.theta import MAX_THETA
-from stats_jobs.partitions import PartitionPlan, partitions_kept, plan_partitions
+from stats_jobs import Options, analyze
+from stats_jobs.partitions import PartitionPlan, carry_partitions, partitions_kept, plan_partitions
 
 FIELD = {"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}
 SPEC = {"spec-id": 0, "fields": [FIELD]}
@@ -96,17 +102,26 @@ OURS = {"ndv": "3", "puffin-sidecar.type": "long", "puffin-sidecar.partitions": 
 
 
 @pytest.fixture
-def planned(table_document):
-    """Plans column a (field 1, long) of snapshot 30; ``stored`` are sketches by partition by the entry's snapshot."""
+def files_of(table_document):
+    """The files of snapshot 30; its ancestors in ``stored``, or itself, have sketches by partition."""
 
-    def run(stored, *, changes=NOTHING, live=LIVE, of=None, properties=OURS, specs=(SPEC,), edit=lambda _: None):
+    def make(stored, *, changes=NOTHING, live=LIVE, of=None, properties=OURS, specs=(SPEC,), edit=lambda _: None):
         entries = [entry(s, of or s, properties) for s in stored or ()]
         document = table_document("t", snapshots=(10, 20, 30), statistics=entries)
         document["partition-specs"] = list(specs)
         edit(document)
-        state = parse_state(document, "m.json")
-        files = Files(state, live, changes)
-        plans = plan_partitions(files, state.select_columns(("a",)), None if stored is None else Stored(stored))
+        return Files(parse_state(document, "m.json"), live, changes)
+
+    return make
+
+
+@pytest.fixture
+def planned(files_of):
+    """Plans column a (field 1, long) of snapshot 30; ``stored`` are sketches by partition by the entry's snapshot."""
+
+    def run(stored, **others):
+        files = files_of(stored, **others)
+        plans = plan_partitions(files, files.state.select_columns(("a",)), None if stored is None else Stored(stored))
         return plans.by_field.get(1, plans.reason), files
 
     return run
@@ -212,9 +227,6 @@ def test_rows_that_a_compaction_moved_are_read_where_they_are(planned, monkeypat
         asked.append((before.snapshot_id, after.snapshot_id))
         return rewritten
 
-    def compacted(document):
-        document["snapshots"][2]["summary"]["operation"] = "replace"
-
     monkeypatch.setattr(changes, "difference_of_snapshots", difference)
     live = [file("left", 1), file("compacted", 3, new_spec), file("three", 3)]
     plan, _ = planned({10: sketches(1, 3)}, live=live, specs=(SPEC, {**SPEC, "spec-id": 1}), edit=compacted)
@@ -228,6 +240,102 @@ def test_the_plan_comes_to_the_base_without_what_is_stale_and_what_was_read():
     assert plan.sketches(sketches(1, 4)) == sketches(1, 3, 4)
     assert plan.in_full(tuple(LIVE)).sketches(sketches(1)) == sketches(1)
     assert plan.in_full(()).sketches(None) == sketches()
+
+
+# --- those that no run was asked for ------------------------------------------------------------------------------
+
+
+def compacted(document):
+    document["snapshots"][2]["summary"]["operation"] = "replace"
+
+
+def test_they_are_carried_while_rows_stay_the_same(files_of):
+    """Of the snapshot itself, and from before a compaction; a column that has none is not missed."""
+    base = sketches(1, 2)
+    for files in (files_of({30: base}), files_of({20: base}, edit=compacted)):
+        stored = Stored({30: base, 20: base})
+        carried = carry_partitions(files, files.state.select_columns(("a", "b")), stored)
+        assert (carried.by_field, carried.reason, files.planned) == ({1: base}, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("stored", "case", "says"),
+    [
+        ({20: sketches(1)}, {}, "rows have changed since those of snapshot 20"),
+        ({30: sketches(1)}, {"of": 5}, "rows have changed since those of snapshot 5"),
+        ({30: CorruptSketchError("cut short")}, {}, "cut short"),
+    ],
+    ids=["rows came", "expired", "broken"],
+)
+def test_those_that_do_not_hold_are_left_behind_and_the_reason_is_told(files_of, caplog, stored, case, says):
+    files = files_of(stored, **case)
+    carried = carry_partitions(files, files.state.select_columns(("a",)), Stored(stored))
+    assert (carried.by_field, carried.reason) == ({}, f"they were not asked for, and {says}")
+    assert [r.levelno for r in caplog.records if says in r.message] == [logging.WARNING]
+
+
+def test_a_compaction_into_other_partitions_leaves_them_behind(files_of, monkeypatch):
+    rewritten = Difference([file("old", 1)], [], [file("new", 3, 1)])
+    monkeypatch.setattr(changes, "difference_of_snapshots", lambda *_: rewritten)
+    stored = {20: sketches(1, 3)}
+    files = files_of(stored, specs=(SPEC, {**SPEC, "spec-id": 1}), edit=compacted)
+    carried = carry_partitions(files, files.state.select_columns(("a",)), Stored(stored))
+    assert (carried.by_field, "moved rows between partitions" in carried.reason) == ({}, True)
+
+
+def test_what_is_left_behind_already_is_not_told_again(files_of):
+    """The nearest sketch has none beside it."""
+    stored = {10: sketches(1)}
+    files = files_of(stored)
+    plain = files_of({20: None}, properties={"ndv": "3", "puffin-sidecar.type": "long"}).state.statistics
+    files.state = dataclasses.replace(files.state, statistics={**files.state.statistics, **plain})
+    carried = carry_partitions(files, files.state.select_columns(("a",)), Stored(stored))
+    assert (carried.by_field, carried.reason) == ({}, None)
+
+
+@pytest.fixture
+def delta_table(tmp_path):
+    """A Delta table of four rows in two partitions, with sketches by partition, and what appends the same again."""
+    rows = pa.table({"a": pa.array([1, 2, 3, 4], pa.int64()), "b": ["x", "y", "x", "y"]})
+    path = str(tmp_path / "delta")
+    deltalake.write_deltalake(path, rows, partition_by=["b"])
+    assert analyze(path, Options(partitions=True)).partitions.count == 2
+    return path, lambda: deltalake.write_deltalake(path, rows, mode="append")
+
+
+def in_one_partition(path):
+    (column,) = ndv(path, ["a"], partitions=["b=x"]).columns
+    return column.ndv, column.source
+
+
+@pytest.mark.parametrize("options", [{"mode": "full"}, {"lg_k": 13}, {"lg_k": 13, "columns": ("a",)}])
+def test_a_run_without_them_keeps_those_that_hold(delta_table, options):
+    """All rows were read, and the partitions are what they were."""
+    path, _ = delta_table
+    report = analyze(path, Options(**options))
+    assert (report.committed, report.files_read, report.partitions) == (True, 2, None)
+    assert in_one_partition(path) == (2, "snapshot")
+    again = analyze(path, Options(partitions=True, lg_k=options.get("lg_k", 12), columns=options.get("columns")))
+    assert (again.current, again.partitions.count) == (True, 2)
+
+
+def test_a_run_without_them_says_that_it_leaves_them_behind(delta_table):
+    """Once: the next finds nothing that it could leave behind."""
+    path, append = delta_table
+    append()
+    report = analyze(path).to_json()
+    assert report["committed"]
+    reason = "they were not asked for, and rows have changed since those of snapshot 0"
+    assert report["partitions"] == {"kept": False, "count": None, "reason": reason}
+    append()
+    assert "partitions" not in analyze(path).to_json()
+
+
+def test_of_a_version_that_only_took_notes_they_are_those_of_the_one_before(delta_table):
+    """Version 1 is the note that statistics were committed."""
+    path, _ = delta_table
+    report = analyze(path, Options(partitions=True, selector=SnapshotSelector(snapshot_id=1)))
+    assert (report.snapshot.snapshot_id, report.current, report.partitions.count) == (1, True, 2)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,53 @@
+"""Tables that have statistics and no data, for what is decided from metadata alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from puffin.tables.load import load_table
+from puffin.tables.table import Table
+
+
+@pytest.fixture
+def table_with(tmp_path: Path, table_document: Callable[..., dict[str, Any]]) -> Callable[..., Table]:
+    """
+    Makes a table with snapshots 10 and 11, and statistics of some columns as (field id, snapshot they are of).
+
+    What its blobs have for properties, and its metadata besides, can be given.
+    """
+
+    def make(
+        name: str,
+        *computed: tuple[int, int],
+        properties: Mapping[str, str] | None = None,
+        **others: Any,
+    ) -> Table:
+        blobs = [
+            {
+                "type": "apache-datasketches-theta-v1",
+                "snapshot-id": snapshot_id,
+                "sequence-number": 1,
+                "fields": [field_id],
+                "properties": {"ndv": "3", **(properties or {})},
+            }
+            for field_id, snapshot_id in computed
+        ]
+        entry = {
+            "snapshot-id": 11,
+            "statistics-path": str(tmp_path / "gone.stats"),
+            "file-size-in-bytes": 200,
+            "file-footer-size-in-bytes": 100,
+            "blob-metadata": blobs,
+        }
+        root = tmp_path / name
+        (root / "metadata").mkdir(parents=True)
+        document = table_document(root, snapshots=(10, 11), columns=("a", "b"), statistics=[entry])
+        (root / "metadata" / "v1.metadata.json").write_text(json.dumps(document | others))
+        return load_table(str(root))
+
+    return make

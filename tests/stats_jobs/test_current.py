@@ -1,0 +1,64 @@
+"""When statistics are current, so that a run leaves them as they are and `--only-stale` leaves the table out."""
+
+from __future__ import annotations
+
+import pytest
+
+from puffin.errors import FileNotFound
+from stats_jobs import Options, analyze
+from stats_jobs.current import is_stale
+
+FIELD = {"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}
+PARTITIONED = [{"spec-id": 0, "fields": [FIELD]}]
+PARTITION_FILE = {"snapshot-id": 11, "statistics-path": "gone.parquet", "file-size-in-bytes": 100}
+BY_PARTITION = {"puffin-sidecar.type": "long", "puffin-sidecar.partitions": "3"}
+
+
+def test_a_table_is_stale_if_a_column_asked_for_is_not_of_the_snapshot(table_with):
+    """Other columns do not make it stale."""
+    assert not is_stale(table_with("current", (1, 11), (2, 11)), Options())
+    assert is_stale(table_with("missing", (1, 11)), Options())
+    older = table_with("older", (1, 11), (2, 10))
+    assert [is_stale(older, Options(columns=columns)) for columns in (None, ("a",), ("b",))] == [True, False, True]
+
+
+def test_a_table_without_a_snapshot_is_stale_and_one_without_a_column_is_not(table_with):
+    nothing_yet = {"current-snapshot-id": -1, "snapshots": [], "snapshot-log": [], "refs": {}}
+    assert is_stale(table_with("new", **nothing_yet), Options())
+    no_columns = {"schemas": [{"type": "struct", "schema-id": 0, "fields": []}]}
+    assert not is_stale(table_with("empty", **no_columns), Options())
+
+
+def test_statistics_that_a_run_would_make_anew_are_stale(table_with):
+    """Of another size, or beside those of a column that is gone."""
+    assert is_stale(table_with("small", (1, 11), (2, 11)), Options(lg_k=13))
+    assert is_stale(table_with("gone", (1, 11), (2, 11), (9, 11)), Options())
+
+
+@pytest.mark.parametrize(
+    ("properties", "files", "of", "stale"),
+    [
+        (BY_PARTITION, [PARTITION_FILE], 11, False),
+        ({"puffin-sidecar.type": "long"}, [PARTITION_FILE], 11, True),
+        (BY_PARTITION, [], 11, True),
+        (BY_PARTITION, [PARTITION_FILE], 10, True),
+    ],
+    ids=["all there", "no sketches by partition", "no partition statistics file", "of an older snapshot"],
+)
+def test_by_partition_all_that_is_kept_by_partition_has_to_be_there(table_with, properties, files, of, stale):
+    """A run that is not asked for it does not miss it; nor does a table that was never partitioned."""
+    kept = {"properties": properties, "partition-statistics": files}
+    table = table_with("t", (1, of), (2, of), **kept, **{"partition-specs": PARTITIONED})
+    assert is_stale(table, Options(partitions=True)) is stale
+    assert is_stale(table, Options()) is (of == 10)
+    assert analyze_reads_nothing(table, Options(partitions=True)) is not stale
+    plain = table_with("plain", (1, of), (2, of), **kept)
+    assert is_stale(plain, Options(partitions=True)) is (of == 10)
+
+
+def analyze_reads_nothing(table, options):
+    """What a run itself says; the table has no files, so one that reads fails."""
+    try:
+        return analyze(table, options).current
+    except FileNotFound:
+        return False
