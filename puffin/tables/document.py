@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from puffin.errors import CorruptMetadataError
-from puffin.tables.base import Snapshot, TableState
+from puffin.tables.base import Column, Snapshot, TableState
 from puffin.tables.schema import primitive_columns
 
 NAME_MAPPING = "schema.name-mapping.default"
@@ -59,11 +59,15 @@ def all_schemas(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return schemas
 
 
+def columns_ever(document: Mapping[str, Any]) -> dict[int, Column]:
+    """By field id the columns of every schema the table ever had; one that it still has is as it is now."""
+    schemas = (*all_schemas(document), current_schema(document))
+    return {column.field_id: column for schema in schemas for column in primitive_columns(schema)}
+
+
 def source_types(document: Mapping[str, Any]) -> dict[int, str]:
-    """The type of every primitive column by field id: its newest, of whatever schema the table ever had."""
-    wanted = document.get("current-schema-id")
-    schemas = sorted(all_schemas(document), key=lambda schema: schema.get("schema-id") == wanted)
-    return {column.field_id: column.type for schema in schemas for column in primitive_columns(schema)}
+    """The types of `columns_ever`, by field id: those of the source columns of any partition spec."""
+    return {field_id: column.type for field_id, column in columns_ever(document).items()}
 
 
 def column_type_at(state: TableState, snapshot: Snapshot | None, field_id: int) -> str | None:

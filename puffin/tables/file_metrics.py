@@ -49,13 +49,23 @@ def summarize(type_: str, files: Iterable[FileMetrics]) -> ColumnSummary:
     bounded = [file for file in files if not file.is_empty]
     lower, upper = [file.lower for file in bounded], [file.upper for file in bounded]
     return ColumnSummary(
-        row_count=_sum(file.record_count for file in files),
-        null_count=_sum(file.null_count for file in files),
-        nan_count=_sum(file.nan_count for file in files) if type_ in _FLOATS else None,
+        row_count=known_sum(file.record_count for file in files),
+        null_count=known_sum(file.null_count for file in files),
+        nan_count=known_sum(file.nan_count for file in files) if type_ in _FLOATS else None,
         min=_json(type_, min(lower)) if lower and None not in lower else None,
         max=_json(type_, max(upper)) if upper and None not in upper else None,
         total_bytes=None,
     )
+
+
+def known_sum(counts: Iterable[int | None]) -> int | None:
+    """The sum; None if one of them is unknown."""
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
 
 
 def stored_value(type_: str, value: Any) -> Any:
@@ -78,12 +88,3 @@ def _json(type_: str, value: Any) -> Any:
         return to_json(type_, value)
     except CorruptMetadataError:
         return None
-
-
-def _sum(counts: Iterable[int | None]) -> int | None:
-    total = 0
-    for count in counts:
-        if count is None:
-            return None
-        total += count
-    return total

@@ -57,34 +57,17 @@ FileKey = tuple[str, str | None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class AddFile:
+class LoggedFile:
     """
-    A data file that becomes part of the table.
+    A data file as an action is about it; what is said of removed files may leave out how to read them.
 
     Attributes:
         path: As the log has it: percent-encoded, and relative to the table or absolute.
-        partition_values: The text of each value by physical column name.
-        size: In bytes.
-        data_change: False if its rows were in the table before, in other files.
+        partition_values: The text of each value by physical column name; None if the log does not say.
+        size: In bytes; None if the log does not say.
+        data_change: False if its rows are in the table before and after, in these files or others.
         num_records: The rows in the file, those deleted by its deletion vector included; None if unknown.
     """
-
-    path: str
-    partition_values: Mapping[str, str | None]
-    size: int
-    data_change: bool
-    num_records: int | None
-    deletion_vector: DeletionVectorDescriptor | None
-
-    @property
-    def key(self) -> FileKey:
-        """The path and the id of the deletion vector."""
-        return _key(self.path, self.deletion_vector)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RemoveFile:
-    """A data file that ceases to be part of the table; as `AddFile`, but what is not needed for that may be None."""
 
     path: str
     partition_values: Mapping[str, str | None] | None
@@ -97,6 +80,19 @@ class RemoveFile:
     def key(self) -> FileKey:
         """The path and the id of the deletion vector."""
         return _key(self.path, self.deletion_vector)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AddFile(LoggedFile):
+    """A data file that becomes part of the table."""
+
+    partition_values: Mapping[str, str | None]
+    size: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RemoveFile(LoggedFile):
+    """A data file that ceases to be part of the table."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

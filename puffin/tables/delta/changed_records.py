@@ -8,9 +8,9 @@ others. A removal need not say how many rows the file had: then only its being a
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 
-from puffin.tables.delta.actions import AddFile, Commit, RemoveFile
+from puffin.tables.delta.actions import Commit, LoggedFile
+from puffin.tables.file_metrics import known_sum
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,21 +30,12 @@ class ChangedRecords:
         for path in adds.keys() & removes.keys():
             fewer = _deleted_by_vector(adds[path]) - _deleted_by_vector(removes[path])
             (deleted if fewer > 0 else added).append(abs(fewer))
-        return cls(_sum(added), _sum(deleted))
+        return cls(known_sum(added), known_sum(deleted))
 
 
-def _live_records(file: AddFile | RemoveFile) -> int | None:
+def _live_records(file: LoggedFile) -> int | None:
     return None if file.num_records is None else max(file.num_records - _deleted_by_vector(file), 0)
 
 
-def _deleted_by_vector(file: AddFile | RemoveFile) -> int:
+def _deleted_by_vector(file: LoggedFile) -> int:
     return 0 if file.deletion_vector is None else file.deletion_vector.cardinality
-
-
-def _sum(counts: Iterable[int | None]) -> int | None:
-    total = 0
-    for count in counts:
-        if count is None:
-            return None
-        total += count
-    return total

@@ -13,7 +13,7 @@ from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.tables.base import Column, Snapshot, TableState
-from puffin.tables.document import all_schemas, current_schema, partition_specs
+from puffin.tables.document import columns_ever, partition_specs
 from puffin.tables.iceberg.deletes import DeleteIndex, delete_columns
 from puffin.tables.iceberg.manifest_lists import manifests_of
 from puffin.tables.iceberg.manifests import LiveFile, live_files
@@ -29,7 +29,6 @@ from puffin.tables.scan_task import (
     ContentFile,
     FileScanTask,
 )
-from puffin.tables.schema import primitive_columns
 from puffin.tables.stores import stores
 from puffin.tables.values import to_json
 
@@ -62,7 +61,7 @@ def scan_tasks(state: TableState, data: Iterable[LiveFile], deletes: Iterable[Li
         UnsupportedTableError: Equality deletes compare by a column whose values this version cannot compare.
         CorruptMetadataError: The delete files contradict each other, or refer to what the table's metadata lacks.
     """
-    specs, columns = partition_specs(state.document), _columns_ever(state.document)
+    specs, columns = partition_specs(state.document), columns_ever(state.document)
     index = DeleteIndex(specs, columns)
     for file in deletes:
         index.add(file)
@@ -135,9 +134,3 @@ class _ContentFiles:
             }
         except CorruptMetadataError as exc:
             raise CorruptMetadataError(f"{file.file_path}: {exc}") from exc
-
-
-def _columns_ever(document: Mapping[str, Any]) -> dict[int, Column]:
-    """By field id the columns of every schema the table ever had; one that it still has is as it is now."""
-    schemas = (*all_schemas(document), current_schema(document))
-    return {column.field_id: column for schema in schemas for column in primitive_columns(schema)}
