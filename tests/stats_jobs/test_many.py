@@ -17,7 +17,7 @@ from stats_jobs import Options, SparkStarter
 from stats_jobs.many import TABLES_AT_ONCE, analyze_many, in_order
 from stats_jobs.session import SLOTS
 
-SOON = 10  # seconds in which whatever ought to happen has happened
+SOON = 60  # seconds in which whatever ought to happen has happened
 
 
 # --- the order, and what overlaps ---------------------------------------------------------------------------------
