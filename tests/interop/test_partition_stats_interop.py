@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.parse import unquote_plus
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,7 +30,7 @@ from puffin.tables.iceberg.patch import (
     with_partition_statistics,
 )
 from puffin.tables.load import load_table
-from puffin.tables.transforms import partition_to_path
+from puffin.tables.transforms import partition_value, result_type, to_partition_value
 
 COUNTS = (
     *("specId", "dataRecordCount", "dataFileCount", "totalDataFileSizeInBytes", "positionDeleteRecordCount"),
@@ -137,11 +138,18 @@ def test_partitions_of_every_type_are_named_and_read_alike(spark, tmp_path):
     opened = load_table(str(tmp_path / "t"))
     state = opened.load()
     spec, types = partition_specs(state.document)[0], source_types(state.document)
-    files = live_files(manifests_of(state, current(state), opened.store), opened.store)
-    assert {file.file_path: partition_to_path(spec, types, file.partition) for file in files} == {
-        task.file().location(): table.spec().partitionToPath(task.file().partition())
-        for task in elements(table.newScan().planFiles())
+    files = {
+        file.file_path: file for file in live_files(manifests_of(state, current(state), opened.store), opened.store)
     }
+    for task in elements(table.newScan().planFiles()):
+        file = files.pop(task.file().location())
+        parts = (part.split("=") for part in table.spec().partitionToPath(task.file().partition()).split("/"))
+        named = {unquote_plus(name): unquote_plus(text) for name, text in parts}
+        for field in spec:
+            transform, source = field["transform"], types[field["source-id"]]
+            value = partition_value(result_type(transform, source), file.partition[field["field-id"]])
+            assert to_partition_value(transform, source, named[field["name"]]) == value, field["name"]
+    assert files == {}
 
     entry = spark._jvm.org.apache.iceberg.PartitionStatsHandler.computeAndWriteStatsFile(table)
     theirs = PartitionStatisticsEntry(entry.snapshotId(), entry.path(), entry.fileSizeInBytes())

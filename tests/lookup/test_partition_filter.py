@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import expression_evaluator, rewrite_not
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import parse_transform
 from pyiceberg.typedef import Record
 
 from puffin.errors import ColumnNotFound, NotFoundError, UsageError
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.tables.iceberg.metadata import parse_state
 from puffin.tables.partition_tuples import partition_key, tuple_types, value_to_json
-from puffin.tables.transforms import apply
 
 TYPES = {
     "i": "int", "l": "long", "f": "float", "d": "double", "s": "string", "t": "boolean", "day": "date",
@@ -222,6 +222,7 @@ VALUES = {  # of each column: values as manifests have them, and how a filter wr
     "dec": (st.integers(-9999, 9999).map(lambda unscaled: Decimal(unscaled).scaleb(-2)), str),
     "t": (st.booleans(), lambda value: str(value).lower()),
 }  # fmt: skip
+KNOWN = Schema.model_validate({**SCHEMA, "fields": [f for f in FIELDS if f["name"] in VALUES]})
 CALENDAR = ("year", "month", "day")
 TRANSFORMS = {
     "i": ("identity", "bucket[4]", "truncate[5]"),
@@ -264,13 +265,12 @@ def test_a_partition_with_a_row_that_passes_is_always_meant(make_filter, data):
     for index, column in enumerate(data.draw(st.sets(st.sampled_from(sorted(VALUES)), min_size=1, max_size=3))):
         transform = data.draw(st.sampled_from(TRANSFORMS[column]))
         spec.append(field(f"p{index}", transform, 1000 + index, column))
-        partition[1000 + index] = apply(transform, TYPES[column], row[column])
+        partition[1000 + index] = parse_transform(transform).transform(KNOWN.find_type(column))(row[column])
     types = tuple_types(spec, {IDS[name]: type_ for name, type_ in TYPES.items()})
     key = partition_key(0, {str(i): value_to_json(types[i], value) for i, value in partition.items()})
 
-    known = Schema.model_validate({**SCHEMA, "fields": [f for f in FIELDS if f["name"] in VALUES]})
     # Without its negations, of which pyiceberg takes that of an unknown for true, which no engine does.
-    evaluate = expression_evaluator(known, rewrite_not(parse(where)), case_sensitive=True)
-    passes = evaluate(Record(*(row[f.name] for f in known.fields)))
+    evaluate = expression_evaluator(KNOWN, rewrite_not(parse(where)), case_sensitive=True)
+    passes = evaluate(Record(*(row[f.name] for f in KNOWN.fields)))
     if passes:
         assert make_filter(spec, where=where)(key)
