@@ -10,9 +10,9 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from puffin.avro.records import read_records
+from puffin.avro.records import Wanted, read_records
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.storage import Store
 from puffin.tables.iceberg.manifest_lists import ManifestFile
@@ -43,6 +43,8 @@ _DELETE_ENTRY = {**_ENTRY, _DATA_FILE: dict.fromkeys((*_BASIC, *_METRICS, *_OF_D
 
 _ADDED, _DELETED = 1, 2
 _CONTENTS = (DATA, POSITION_DELETES, EQUALITY_DELETES)
+
+_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -126,22 +128,49 @@ def live_files_of(
         metrics_of: Of which columns data files are to have metrics, by field id.
         nan_counts: Whether these are to have the number of NaN values too.
     """
-    path = manifest.manifest_path
-    if manifest.encrypted:
-        raise UnsupportedTableError(f"{path}: expected an unencrypted manifest, found key metadata")
     # Metrics cost more than all else of a manifest: they are read only if somebody asks for some.
     with_metrics = _DATA_ENTRY_WITH_NAN_COUNTS if nan_counts else _DATA_ENTRY_WITH_METRICS
     of_data = with_metrics if metrics_of else _DATA_ENTRY
-    entries = 0
-    for entry in read_records(store_for(path).read(path), _DELETE_ENTRY if manifest.of_deletes else of_data, path):
-        entries += 1
+    entries = read_entries(
+        manifest,
+        _DELETE_ENTRY if manifest.of_deletes else of_data,
+        store_for,
+        lambda entry: None if entry[_STATUS] == _DELETED else _live_file(entry, manifest, metrics_of),
+    )
+    return (file for file in entries if file is not None)
+
+
+def read_entries(
+    manifest: ManifestFile,
+    fields: Wanted,
+    store_for: Callable[[str], Store],
+    understand: Callable[[Mapping[int, Any]], _T],
+) -> Iterator[_T]:
+    """
+    What is understood of each entry of a manifest, the deleted ones too, in its order.
+
+    Args:
+        fields: What an entry is to have, by field id, as for `puffin.avro.records.read_records`.
+        understand: May fail over an entry as code does that takes its fields for granted.
+
+    Raises:
+        CorruptMetadataError: The manifest or an entry cannot be understood, or there are more or fewer than it says.
+        UnsupportedTableError: It is encrypted, or compressed in a way that this version does not know.
+        FileNotFound, StorageError: It is not there, or the storage failed.
+    """
+    path = manifest.manifest_path
+    if manifest.encrypted:
+        raise UnsupportedTableError(f"{path}: expected an unencrypted manifest, found key metadata")
+    count = 0
+    for entry in read_records(store_for(path).read(path), fields, path):
+        count += 1
         try:
-            if entry[_STATUS] != _DELETED:
-                yield _live_file(entry, manifest, metrics_of)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as exc:
-            raise CorruptMetadataError(f"{path}: not an Iceberg manifest: entry {entries}: {exc!r}") from exc
-    if manifest.entries not in (None, entries):
-        raise CorruptMetadataError(f"{path}: expected {manifest.entries} entries, found {entries}")
+            understood = understand(entry)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, CorruptMetadataError) as exc:
+            raise CorruptMetadataError(f"{path}: not an Iceberg manifest: entry {count}: {exc!r}") from exc
+        yield understood
+    if manifest.entries not in (None, count):
+        raise CorruptMetadataError(f"{path}: expected {manifest.entries} entries, found {count}")
 
 
 def _live_file(entry: Mapping[int, Any], manifest: ManifestFile, metrics_of: Collection[int]) -> LiveFile:

@@ -20,7 +20,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from puffin.avro.records import read_records
 from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError, UsageError
 from puffin.format import CREATED_BY
 from puffin.storage import FileInfo, Store
@@ -28,6 +27,7 @@ from puffin.tables.base import PartitionStatisticsEntry, Snapshot, TableState
 from puffin.tables.document import partition_specs, source_types
 from puffin.tables.files.file_columns import field_id_of
 from puffin.tables.iceberg.manifest_lists import ManifestFile, manifests_of
+from puffin.tables.iceberg.manifests import read_entries
 from puffin.tables.iceberg.patch import partition_statistics_path
 from puffin.tables.leftovers import APPLICATION, is_our_name
 from puffin.tables.stores import stores
@@ -245,18 +245,8 @@ class _Partitions:
         self._rows: dict[tuple[Any, ...], _Row] = {}
 
     def add(self, manifest: ManifestFile, store_for: Callable[[str], Store]) -> None:
-        path = manifest.manifest_path
-        if manifest.encrypted:
-            raise UnsupportedTableError(f"{path}: expected an unencrypted manifest, found key metadata")
-        entries = 0
-        for entry in read_records(store_for(path).read(path), _ENTRY, path):
-            entries += 1
-            try:
-                self._add(entry, manifest)
-            except (KeyError, TypeError, AttributeError, CorruptMetadataError) as exc:
-                raise CorruptMetadataError(f"{path}: not an Iceberg manifest: entry {entries}: {exc!r}") from exc
-        if manifest.entries not in (None, entries):
-            raise CorruptMetadataError(f"{path}: expected {manifest.entries} entries, found {entries}")
+        for _ in read_entries(manifest, _ENTRY, store_for, lambda entry: self._add(entry, manifest)):
+            pass
 
     def sorted_rows(self) -> list[_Row]:
         return [self._rows[key] for key in sorted(self._rows)]
