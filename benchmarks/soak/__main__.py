@@ -42,7 +42,8 @@ class Outcome:
         counts: Answers by kind and status.
         untrue: Answers that were not true within the time to live before they were asked for.
         growth: Of the server's memory, as a share of what it was.
-        stopped: The server's exit code.
+        stopped: The server's exit code; of one that did not stop in time, and was killed, the signal's.
+        stop_seconds: From the signal to its end.
         logged: What it wrote to standard error.
     """
 
@@ -59,6 +60,7 @@ class Outcome:
     resident_mib: list[float]
     growth: float
     stopped: int
+    stop_seconds: float
     logged: str
 
     @property
@@ -92,13 +94,31 @@ def _soak(root: Path, args: argparse.Namespace) -> Outcome:
             time.sleep(min(1, args.seconds / 30))
             resident.append(_resident_mib(server.pid))
         answers, commits = asked.result(), changed.result()
-        server.send_signal(signal.SIGTERM)
+        ended = _stopped(server)
+    return _outcome(args, answers, commits, resident, ended)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _End:
+    code: int
+    seconds: float
+    logged: str
+
+
+def _stopped(server: subprocess.Popen[str]) -> _End:
+    """How the server ends when it is told to; what the load found out is not lost where it does not."""
+    began = time.monotonic()
+    server.send_signal(signal.SIGTERM)
+    try:
         _, logged = server.communicate(timeout=_LONGEST_STOP)
-    return _outcome(args, answers, commits, resident, server.returncode, logged)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        _, logged = server.communicate()
+    return _End(server.returncode, time.monotonic() - began, logged)
 
 
 def _outcome(
-    args: argparse.Namespace, answers: Answers, commits: Commits, resident: list[float], stopped: int, logged: str
+    args: argparse.Namespace, answers: Answers, commits: Commits, resident: list[float], ended: _End
 ) -> Outcome:
     untrue = [
         f"{table}: {ndv} after {len(commits[table])} changes"
@@ -120,8 +140,9 @@ def _outcome(
         p99_ms=round(1e3 * statistics.quantiles(answers.took, n=100)[98], 2),
         resident_mib=[round(statistics.median(resident[i * third : (i + 1) * third]), 1) for i in range(3)],
         growth=round(last / middle - 1, 4),
-        stopped=stopped,
-        logged=logged,
+        stopped=ended.code,
+        stop_seconds=round(ended.seconds, 2),
+        logged=ended.logged,
     )
 
 
