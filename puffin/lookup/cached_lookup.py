@@ -108,7 +108,7 @@ class Lookup:
         now = self._clock()
         snapshot = (snapshot_id, ref, as_of_ms)
         question = (
-            columns if columns is None else tuple(columns),
+            columns if columns is None or isinstance(columns, str) else tuple(columns),  # a text is refused, below
             max_staleness,
             tuple(partitions) if partitions else (),
             where,
@@ -218,7 +218,8 @@ class Lookup:
         self, namespaces: Iterable[str] | None = None, *, roots: Iterable[str] = (), limit: int = MOST_TABLES
     ) -> Iterator[AnalyzedTable]:
         """
-        The tables that have statistics, each found when it is asked for; those that cannot be read are left out.
+        The tables that have statistics, each found when it is asked for; those that cannot be read are left out, a
+        namespace that was asked for is not.
 
         Args:
             namespaces: Of the catalog; None for all of them, if there is a catalog.
@@ -226,7 +227,8 @@ class Lookup:
             limit: How many tables are looked at, at most.
 
         Raises:
-            UsageError: There are namespaces and no catalog, or directories and a catalog without locations.
+            UsageError: There are namespaces and no catalog, or directories and a catalog without locations; or the
+                catalog has no such namespace.
             SetupError, StorageError: The catalog cannot be used.
         """
         return self._analyzed(itertools.islice(self.table_names(namespaces, roots=roots), limit))

@@ -52,12 +52,21 @@ def table_names(tables: Tables, namespaces: Iterable[str] | None, roots: Iterabl
     """
     The names of the tables in some namespaces, None for all of them, and of those below some directories.
 
-    A namespace or directory that cannot be listed is left out with a warning.
+    A directory that cannot be listed is left out with a warning, and so is one of all namespaces; a namespace that was
+    asked for is not.
+
+    Raises:
+        UsageError: There is no such namespace.
+        SetupError, StorageError: The catalog cannot be used.
     """
     for root in roots:
         yield from _as_far_as_possible(root, tables.below(root))
-    for namespace in tables.namespaces() if namespaces is None else namespaces:
-        yield from _as_far_as_possible(namespace, _of_namespace(tables, namespace))
+    if namespaces is None:
+        for namespace in tables.namespaces():
+            yield from _as_far_as_possible(namespace, _of_namespace(tables, namespace))
+    else:
+        for namespace in namespaces:
+            yield from tables.of_namespace(namespace)
 
 
 def analyzed_table(name: str, state: TableState) -> AnalyzedTable | None:

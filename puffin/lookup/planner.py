@@ -59,7 +59,8 @@ def ndv(
 
     Raises:
         NotFoundError: There is no such table, snapshot, column or partition field.
-        UsageError: A partition or the filter cannot be understood, or comes together with ``manifests``.
+        UsageError: A partition or the filter cannot be understood, or comes together with ``manifests``; the snapshot
+            is named in two ways; the columns are one text, which would be taken for a column of each letter.
         CorruptMetadataError: The table's metadata cannot be understood.
         StorageError: The storage or the catalog does not answer.
         MissingDependencyError: There is a filter or a catalog, and pyiceberg is not installed.
@@ -113,6 +114,8 @@ def answer_from(
     manifests: bool = False,
 ) -> TableAnswer:
     """As `ndv`, for a state of a table that was loaded for the selector."""
+    if isinstance(columns, str):
+        raise UsageError(f"expected a list of column names, found the text {columns!r}")
     is_of_partitions = bool(partitions) or where is not None
     if manifests and is_of_partitions:
         raise UsageError("manifests tell of whole snapshots: leave them out, or the partitions and the filter")

@@ -8,10 +8,11 @@ bytes that the service made; they are described there, and not checked again.
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
@@ -26,6 +27,7 @@ from puffin.server.service import Question, Service, encode
 from puffin.server.settings import Settings
 
 _JSON = "application/json"
+_REPEATED = STATS, "column"  # the one parameter that may be
 _MOST_ERRORS = 3  # of one request, in its problem's detail
 _KINDS = {404: "not-found", 405: "method-not-allowed"}
 
@@ -42,7 +44,14 @@ def create_app(settings: Settings, hosts: Hosts | None = None) -> App:
     """
     from puffin import __version__
 
-    app = FastAPI(title="puffin", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = FastAPI(
+        title="puffin",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        dependencies=[Depends(_refuse_repeated)],
+    )
     service, counted = Service(settings), metrics.Metrics()
     entrance = Entrance(app, settings, hosts or Hosts(), service, counted)
     _add_routes(app, _Handlers(service, entrance, counted, settings))
@@ -167,6 +176,14 @@ def _methods(app: FastAPI) -> dict[str, list[str]]:
         if isinstance(route, Route):
             methods.setdefault(route.path, []).extend(sorted(route.methods or ()))
     return methods
+
+
+async def _refuse_repeated(request: Request) -> None:
+    # Of two tables one would be ignored, and a proxy that looks at the first may have let pass the last.
+    named = (name for name, _ in request.query_params.multi_items() if (request.scope["path"], name) != _REPEATED)
+    for name, count in Counter(named).most_common(1):
+        if count > 1:
+            raise Problem(422, "invalid", f"query.{name}: expected it once, found it {count} times")
 
 
 def _json(body: bytes) -> Response:

@@ -16,7 +16,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from puffin.errors import PuffinError, SetupError, SnapshotNotFound, TableNotFound, UsageError
+from puffin.errors import NotFoundError, PuffinError, SetupError, SnapshotNotFound, TableNotFound, UsageError
 from puffin.lookup import Lookup, TableAnswer
 from puffin.server.problems import Problem
 from puffin.server.roots import Roots
@@ -149,10 +149,11 @@ class Service:
 
         def names() -> list[str]:
             if namespace is None:
-                found = self.lookup.table_names(roots=self._roots.uris)
-            else:
-                found = self.lookup.table_names([namespace]) if self._has_catalog else iter(())
-            return sorted(itertools.islice(found, most))
+                return sorted(itertools.islice(self.lookup.table_names(roots=self._roots.uris), most))
+            try:
+                return sorted(itertools.islice(self.lookup.table_names([namespace]), most))
+            except UsageError as exc:  # for a caller of this server, its catalog is no argument
+                raise NotFoundError(f"namespace {namespace!r}: no such namespace") from exc
 
         return await self._workers.run("", names)
 

@@ -13,7 +13,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from puffin.errors import ColumnNotFound, SnapshotNotFound, UnsupportedTypeError
+from puffin.errors import ColumnNotFound, SnapshotNotFound, UnsupportedTypeError, UsageError
 from puffin.format import THETA_V1
 from puffin.storage import FileInfo
 from puffin.theta.value_type import is_hashable
@@ -132,11 +132,18 @@ class SnapshotSelector:
     Which snapshot is meant: at most one of the three; none of them means the current one.
 
     ``as_of_ms`` is milliseconds since the epoch: the snapshot that was current at that time.
+
+    Raises:
+        UsageError: It is named in several ways, of which one would be ignored.
     """
 
     snapshot_id: int | None = None
     ref: str | None = None
     as_of_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.snapshot_id, self.ref, self.as_of_ms).count(None) < 2:
+            raise UsageError("expected one of a snapshot's id, a ref and a time, found several")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

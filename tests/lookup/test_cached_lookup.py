@@ -215,6 +215,17 @@ def test_numbers_out_of_range_are_refused(arguments):
         Lookup(**arguments)
 
 
+def test_what_would_be_answered_in_part_or_amiss_is_refused(lookup, directory, entry_of):
+    """One text for several columns, also where those of its letters are at hand; a snapshot named in two ways."""
+    table = str(directory("t", entry_of(10, {1: 3, 2: 4})))
+    lookup.ndv(table, ["a", "b"])
+    for _ in range(2):
+        with pytest.raises(UsageError, match="found the text 'ab'"):
+            lookup.ndv(table, "ab")
+        with pytest.raises(UsageError, match="found several"):
+            lookup.ndv(table, ["a"], snapshot_id=10, ref="main")
+
+
 # --- bounds -------------------------------------------------------------------------------------------------------
 
 

@@ -62,7 +62,9 @@ def test_the_tables_of_a_catalog(directory, entry_of, tmp_path):
         catalog.register_table(f"{namespace}.{name}", f"file://{table}/metadata/v1.metadata.json")
     lookup = Lookup(catalog="prod", catalog_properties=properties)
     assert [each.table for each in lookup.tables()] == ["one.t", "one.u", "two.t"]
-    assert [each.table for each in lookup.tables(["two", "absent"])] == ["two.t"]
+    assert [each.table for each in lookup.tables(["two"])] == ["two.t"]
+    with pytest.raises(UsageError, match="no namespace 'absent'"):
+        list(lookup.tables(["two", "absent"]))
     with pytest.raises(UsageError, match="found directories"):
         lookup.tables(roots=["/"])
 

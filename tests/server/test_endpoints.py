@@ -199,5 +199,8 @@ def test_tables_of_a_catalog_are_served_by_name(
     assert both.stats("db.events").status_code == 200
     assert [found["table"] for found in both.get("/v1/tables").json()["tables"]] == [table]
     assert both.get("/v1/tables", params={"namespace": "db"}).json()["tables"] == []
+    assert both.get("/v1/tables", params={"namespace": "absent"}).status_code == 404
     asked = {"left": {"table": table, "column": "a"}, "right": {"table": "db.events", "column": "a"}}
     assert "no statistics" in both.post("/v1/estimate/join", json=asked).json()["detail"]
+    (tmp_path / "catalog.db").write_bytes(b"no database")
+    assert both.get("/v1/tables", params={"namespace": "db"}).status_code == 503

@@ -48,6 +48,8 @@ def test_a_snapshot_is_chosen_by_id_or_ref(table: Path, client_of: Callable[...,
         ({"table": "TABLE", "snapshot-id": "ten"}, 422, "invalid"),
         ({"table": "TABLE", "snapshot-id": str(2**70)}, 404, "not-found"),
         ({"table": "TABLE", "columns": "a"}, 422, "invalid"),
+        ({"table": ["TABLE", "TABLE"]}, 422, "invalid"),
+        ({"table": "TABLE", "snapshot-id": ["10", "20"]}, 422, "invalid"),
         ({"table": ""}, 422, "invalid"),
         ({}, 422, "invalid"),
         ({"table": "TABLE/metadata/version-hint.text"}, 422, "corrupt"),
@@ -55,10 +57,11 @@ def test_a_snapshot_is_chosen_by_id_or_ref(table: Path, client_of: Callable[...,
     ],
 )
 def test_errors_are_problem_documents(
-    table: Path, client_of: Callable[..., Any], parameters: dict[str, str], status: int, kind: str
+    table: Path, client_of: Callable[..., Any], parameters: dict[str, str | list[str]], status: int, kind: str
 ) -> None:
     """Whatever a caller gets wrong is 4xx, and the document says what it is."""
-    asked = {key: value.replace("TABLE", str(table)) for key, value in parameters.items()}
+    values = {key: value if isinstance(value, list) else [value] for key, value in parameters.items()}
+    asked = {key: [value.replace("TABLE", str(table)) for value in of_key] for key, of_key in values.items()}
     answer = client_of(table.parent).get("/v1/stats", params=asked)
     assert answer.headers["content-type"] == "application/problem+json"
     problem = answer.json()
