@@ -25,6 +25,7 @@ from puffin.storage.local import LocalStore
 from puffin.theta import ThetaSketch
 
 TTL = 0.2
+PATIENCE = 60  # seconds, after which what has not come never will
 
 
 class Client:
@@ -125,21 +126,39 @@ def write_table(table_document: Callable[..., dict[str, Any]]) -> Callable[..., 
     return make
 
 
+class Hanging:
+    """Storage that does not answer, below some directories."""
+
+    def __init__(self) -> None:
+        self._directories: list[str] = []
+        self._is_over = threading.Event()
+
+    def __call__(self, directory: Path) -> None:
+        """Every read of a file below this directory hangs from now on."""
+        self._directories.append(str(directory))
+
+    def wait_for(self, uri: str) -> None:
+        """What a read of a file does first."""
+        if any(uri.startswith(directory) for directory in self._directories):
+            self._is_over.wait()
+
+    def end(self) -> None:
+        """All that hangs goes on."""
+        self._is_over.set()
+
+
 @pytest.fixture
-def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
-    """Lets every read of a file below a directory hang until the test is over."""
-    directories: list[str] = []
-    is_over = threading.Event()
-    opened = LocalStore.open_source
+def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
+    """Lets storage hang below the directories that it is called with, until it is ended or the test is over."""
+    hanging, opened = Hanging(), LocalStore.open_source
 
     def open_source(self: LocalStore, uri: str) -> Any:
-        if any(uri.startswith(directory) for directory in directories):
-            is_over.wait()
+        hanging.wait_for(uri)
         return opened(self, uri)
 
     monkeypatch.setattr(LocalStore, "open_source", open_source)
-    yield lambda directory: directories.append(str(directory))
-    is_over.set()
+    yield hanging
+    hanging.end()
 
 
 class Process:
@@ -162,10 +181,10 @@ class Process:
         self.process.communicate()
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Send a signal and return the exit code; TimeoutExpired after the 10 s that the server has."""
+        """Send a signal and return the exit code; TimeoutExpired if it hangs, however busy the machine is."""
         if self.process.poll() is None:
             os.kill(self.process.pid, number)
-        return self.process.wait(10)
+        return self.process.wait(PATIENCE)
 
     def resident_kib(self) -> int:
         status = Path(f"/proc/{self.process.pid}/status").read_text()

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -48,7 +47,7 @@ def test_a_body_that_does_not_arrive_is_given_up(tmp_path: Path, client_of: Call
 
     async def receive() -> dict[str, Any]:
         if sent_before:
-            await asyncio.sleep(5)
+            await asyncio.Event().wait()
         sent_before.append(True)
         return {"type": "http.request", "body": b"{", "more_body": True}
 
@@ -96,26 +95,26 @@ def test_too_many_columns_in_a_query_are_422(tmp_path: Path, client_of: Callable
     assert client_of(tmp_path).stats("/x", column=["a"] * 65).status_code == 422
 
 
-def test_a_slow_table_times_out_and_no_other_waits_for_it(
-    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], hanging: Callable[[Path], None]
+def test_no_table_waits_for_a_slow_one(
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], hanging: Any
 ) -> None:
-    """However many ask about it: each of them gets 504, and all others their answers meanwhile."""
+    """However many ask about it: all others get their answers while these still wait for theirs."""
     slow, fast = write_table(tmp_path / "slow"), [write_table(tmp_path / f"t{i}") for i in range(8)]
     hanging(slow)
-    client = client_of(tmp_path, limits=Limits(request_seconds=1))
-    took: list[float] = []
+    client = client_of(tmp_path, limits=Limits(request_seconds=600))
 
-    async def timed(table: Path) -> int:
-        began = time.perf_counter()
-        answer = await client.http.get("/v1/stats", params={"table": str(table)})
-        if table is not slow:
-            took.append(time.perf_counter() - began)
-        return int(answer.status_code)
+    async def status(table: Path) -> int:
+        return int((await client.http.get("/v1/stats", params={"table": str(table)})).status_code)
 
-    statuses = client.together(*(timed(slow) for _ in range(30)), *map(timed, fast))
-    assert statuses == [504] * 30 + [200] * 8
-    assert max(took) < 0.9
-    assert client.stats(fast[0]).status_code == 200
+    async def story() -> None:
+        stuck = [asyncio.ensure_future(status(slow)) for _ in range(30)]
+        await _until(lambda: client.http._transport.app.running == len(stuck))
+        assert await asyncio.gather(*map(status, fast)) == [200] * len(fast)
+        assert not any(each.done() for each in stuck)
+        hanging.end()
+        assert await asyncio.gather(*stuck) == [200] * len(stuck)
+
+    client.run(story())
 
 
 def test_a_slow_table_in_a_batch_is_a_problem_in_its_place(
@@ -123,7 +122,9 @@ def test_a_slow_table_in_a_batch_is_a_problem_in_its_place(
 ) -> None:
     slow, fast = (write_table(tmp_path / name) for name in ("slow", "fast"))
     hanging(slow)
-    client = client_of(tmp_path, limits=Limits(request_seconds=0.5))
+    client = client_of(tmp_path, ttl_seconds=600, limits=Limits(request_seconds=0.5))
+    while client.stats(fast).status_code != 200:  # a busy machine may take as long for it as for the slow one
+        pass
     answer = client.post("/v1/stats", json={"requests": [{"table": str(slow)}, {"table": str(fast)}]})
     problem, found = answer.json()["results"]
     assert (answer.status_code, problem["status"], found["table"]) == (200, 504, str(fast))
@@ -134,7 +135,9 @@ def test_a_list_goes_on_without_the_tables_that_do_not_answer(
 ) -> None:
     slow, fast = (write_table(tmp_path / name) for name in ("slow", "fast"))
     hanging(slow)
-    answer = client_of(tmp_path, limits=Limits(request_seconds=1)).get("/v1/tables").json()
+    client = client_of(tmp_path, ttl_seconds=600, limits=Limits(request_seconds=1))
+    client.stats(fast)
+    answer = client.get("/v1/tables").json()
     assert [table["table"] for table in answer["tables"]] == [str(fast)]
     assert answer["unreadable"] == [str(slow)]
 
@@ -151,26 +154,27 @@ def test_more_than_may_wait_for_one_table_are_429(
 
 
 def test_more_than_may_run_are_429_but_not_what_is_at_hand(
-    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], hanging: Callable[[Path], None]
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], hanging: Any
 ) -> None:
     """A server that is full still answers from memory, and says that it lives."""
     slow, warm = (write_table(tmp_path / name) for name in ("slow", "warm"))
-    client = client_of(tmp_path, ttl_seconds=60, limits=Limits(request_seconds=1, running=3))
+    client = client_of(tmp_path, ttl_seconds=600, limits=Limits(request_seconds=600, running=3))
     client.stats(warm)
     hanging(slow)
 
-    async def later(path: str, **parameters: str) -> Any:
-        await asyncio.sleep(0.3)
-        return await client.http.get(path, params=parameters)
+    async def status(path: str, **parameters: object) -> int:
+        return int((await client.http.get(path, params=parameters)).status_code)
 
-    stuck = (client.http.get("/v1/stats", params={"table": str(slow)}) for _ in range(3))
-    others = (
-        later("/v1/stats", table=str(tmp_path / "cold")),
-        later("/v1/stats", table=str(warm)),
-        later("/healthz"),
-    )
-    statuses = [answer.status_code for answer in client.together(*stuck, *others)]
-    assert statuses == [504, 504, 504, 429, 200, 200]
+    async def story() -> None:
+        stuck = [asyncio.ensure_future(status("/v1/stats", table=slow)) for _ in range(3)]
+        await _until(lambda: client.http._transport.app.running == len(stuck))
+        assert await status("/v1/stats", table=tmp_path / "cold") == 429
+        assert await status("/v1/stats", table=warm) == 200
+        assert await status("/healthz") == 200
+        hanging.end()
+        assert await asyncio.gather(*stuck) == [200] * len(stuck)
+
+    client.run(story())
 
 
 def test_a_peer_that_does_not_take_its_answer_holds_no_place(tmp_path: Path, client_of: Callable[..., Any]) -> None:
@@ -182,11 +186,14 @@ def test_a_peer_that_does_not_take_its_answer_holds_no_place(tmp_path: Path, cli
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def never(message: Any) -> None:
-        await asyncio.sleep(60)
+        is_sent.set()
+        await asyncio.Event().wait()
+
+    is_sent = asyncio.Event()
 
     async def story() -> int:
         stuck = asyncio.ensure_future(client.http._transport.app(scope, receive, never))
-        await asyncio.sleep(0.2)
+        await is_sent.wait()
         answer = await client.http.get("/v1/tables")
         stuck.cancel()
         return int(answer.status_code)
@@ -219,3 +226,8 @@ def test_an_error_in_a_thread_is_raised_where_it_is_awaited() -> None:
 
     with pytest.raises(Problem):
         asyncio.run(Workers(Limits()).run("t", fail))
+
+
+async def _until(is_so: Callable[[], bool]) -> None:
+    while not is_so():
+        await asyncio.sleep(0.001)
