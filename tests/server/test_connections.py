@@ -13,9 +13,11 @@ import pytest
 
 from puffin.server.app import create_app
 from puffin.server.heads import Heads
-from puffin.server.process import run
+from puffin.server.process import _Protocol, run
 from puffin.server.settings import Limits, Settings
 
+KEPT = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+CLOSED = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 STALLS = [
     b"",
@@ -27,7 +29,7 @@ STALLS = [
     HEALTH + b"GET /healthz HTTP/1.1\r\n",
 ]
 LONG = 16_000_000  # bytes of an answer, more than the buffers of any operating system hold
-DEPARTURE = 4.0  # seconds, in which a busy machine passes so much on
+DEPARTURE = 0.2  # seconds
 PATIENCE = 60  # seconds, after which what has not come never will
 
 
@@ -111,7 +113,11 @@ def test_a_head_that_drips_is_closed(impatient: int) -> None:
         drip()
 
 
-@pytest.mark.parametrize("data", [b"GET /" + b"x" * 5000, b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: " + b"y" * 5000])
+@pytest.mark.parametrize(
+    "data",
+    [b"GET /" + b"x" * 5000, b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: " + b"y" * 5000],
+    ids=["its first line", "a header"],
+)
 def test_a_head_that_is_too_long_is_431(impatient: int, data: bytes) -> None:
     assert exchange(impatient, data).startswith(b"HTTP/1.1 431 ")
 
@@ -175,17 +181,28 @@ def test_more_connections_than_may_be_are_closed(port_of: Callable[..., int]) ->
         peer.close()
 
 
-def test_a_peer_that_takes_nothing_is_cut_off(port_of: Callable[..., int]) -> None:
-    """Whether its connection was to be kept or not, and if it asks on; one that takes its answer gets all of it."""
-    port = port_of(long_answer, departure_seconds=DEPARTURE, idle_seconds=1)
-    kept, closed = (b"GET / HTTP/1.1\r\nHost: localhost\r\n" + more for more in (b"\r\n", b"Connection: close\r\n\r\n"))
+def test_a_peer_that_takes_nothing_is_cut_off(port_of: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether its connection was to be kept or not, and if it asks on."""
+    cut_off, connection_lost = threading.Semaphore(0), _Protocol.connection_lost
+
+    def noted(self: _Protocol, exc: Exception | None) -> None:
+        connection_lost(self, exc)
+        if self.limits.departure_seconds == DEPARTURE:
+            cut_off.release()
+
+    monkeypatch.setattr(_Protocol, "connection_lost", noted)
+    port = port_of(long_answer, departure_seconds=DEPARTURE)
     with contextlib.ExitStack() as stack:
-        quick, *slow = (stack.enter_context(connect(port)) for _ in range(4))
-        for peer, asked in zip((quick, *slow), (kept, kept, kept * 3, closed), strict=True):
+        peers = [stack.enter_context(connect(port)) for _ in range(3)]
+        for peer, asked in zip(peers, (KEPT, KEPT * 3, CLOSED), strict=True):
             peer.sendall(asked)
-        assert len(received(quick, LONG)) >= LONG
-        time.sleep(1.5 * DEPARTURE)
-        assert all(len(received(peer)) < LONG for peer in slow)
+        for _ in peers:
+            assert cut_off.acquire(timeout=PATIENCE)
+        assert all(len(received(peer)) < LONG for peer in peers)
+
+
+def test_a_peer_that_takes_its_answer_gets_all_of_it(port_of: Callable[..., int]) -> None:
+    assert len(exchange(port_of(long_answer, departure_seconds=PATIENCE), CLOSED)) >= LONG
 
 
 def test_idle_connections_do_not_use_up_the_server(port_of: Callable[..., int]) -> None:
