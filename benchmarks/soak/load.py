@@ -17,6 +17,7 @@ from benchmarks.soak.tables import COLUMN
 
 _CALLERS = 8
 _BATCH = 10
+_LEAST = 25  # questions of each caller, however busy the machine is
 _TIMEOUT = 30  # seconds
 _MOST_PROBLEMS = 20
 
@@ -47,7 +48,13 @@ class Answers:
 
 
 def ask(port: int, tables: list[str], rate: float, seconds: float) -> Answers:
-    """Ask so many questions a second about these tables, from several connections that are kept."""
+    """
+    Ask about these tables, from several connections that are kept.
+
+    Args:
+        rate: Questions a second, as far as the machine can do so many.
+        seconds: How long, or longer, until there are some of every kind.
+    """
     callers = [_Caller(port, tables, seed) for seed in range(_CALLERS)]
     until = time.monotonic() + seconds
     threads = [threading.Thread(target=caller.ask_until, args=(until, _CALLERS / rate)) for caller in callers]
@@ -83,7 +90,9 @@ class _Caller:
         }
         asks = self._random.choices(list(kinds), list(kinds.values()), k=10_000)
         due = time.monotonic() + self._random.random() * interval
-        while due < until:
+        asked = 0
+        while due < until or asked < _LEAST:
+            asked += 1
             time.sleep(max(0, due - time.monotonic()))
             asks[self._random.randrange(len(asks))]()
             due = max(due + interval, time.monotonic() - interval)

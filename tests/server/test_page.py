@@ -32,7 +32,7 @@ def look(browser: str, tmp_path: Path) -> Callable[..., tuple[str, str]]:
         quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr"]
         once = [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000", "--dump-dom"]
         command = [browser, *quiet, *once, url]
-        ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+        ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
         console = [line for line in ran.stderr.splitlines() if "CONSOLE" in line]
         return ran.stdout, "\n".join(console)
 
