@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from puffin.errors import UsageError
 from puffin.theta.hashing import hash_array
+from puffin.theta.plain_arrays import plain_array
 from puffin.theta.row_tally import Hashes, Rows
 from puffin.theta.serialized import slice_rows
 
@@ -39,7 +40,7 @@ def hash_rows(array: pa.Array | pa.ChunkedArray, type_string: str) -> Iterator[t
         CorruptDataFileError: The array cannot hold values of the column type.
     """
     for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
-        plain = _plain_array(chunk)
+        plain = plain_array(chunk)
         if isinstance(plain, pa.DictionaryArray):
             yield from hash_counted(plain.dictionary, _histogram(plain), type_string)
         elif pa.types.is_boolean(plain.type):
@@ -68,7 +69,7 @@ def hash_counted(values: pa.Array, rows: Rows, type_string: str) -> Iterator[tup
     """
     if rows.dtype != np.int64 or rows.shape != (len(values),) or (rows < 0).any():
         raise UsageError(f"rows: expected {len(values)} int64 from 0 on, found {rows.dtype} of shape {rows.shape}")
-    values = _plain_array(values)
+    values = plain_array(values)
     if isinstance(values, pa.DictionaryArray):
         values, rows = _entries(values, rows)
     if pa.types.is_boolean(values.type):  # `hash_array` repeats none of them
@@ -93,15 +94,6 @@ def _hash_slice(values: pa.Array, rows: Rows, type_string: str) -> Iterator[tupl
             yield part, np.full(len(part), digit)
 
 
-def _plain_array(array: pa.Array) -> pa.Array:
-    """A dictionary array, or one that holds the values themselves and can be filtered, which views cannot."""
-    if isinstance(array, pa.ExtensionArray):
-        return _plain_array(array.storage)
-    if pa.types.is_string_view(array.type):
-        return array.cast(pa.large_string())
-    return array.cast(pa.large_binary()) if pa.types.is_binary_view(array.type) else array
-
-
 def _histogram(array: pa.DictionaryArray) -> Rows:
     """How many rows have each entry of the dictionary."""
     indices, nulls = array.indices, array.indices.null_count
@@ -118,7 +110,7 @@ def _entries(array: pa.DictionaryArray, rows: Rows) -> tuple[pa.Array, Rows]:
     """The entries of a dictionary, and the sum of the rows of each."""
     totals = np.zeros(len(array.dictionary), np.int64)
     np.add.at(totals, array.indices.drop_null().to_numpy(), rows[_mask(array.indices.is_valid())])
-    return _plain_array(array.dictionary), totals
+    return plain_array(array.dictionary), totals
 
 
 def _with_hash(values: pa.Array, rows: Rows) -> tuple[pa.Array, Rows]:

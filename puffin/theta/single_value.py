@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from puffin.theta.encoders import Encoder, choose_encoder
+from puffin.theta.plain_arrays import storage_of, without_views
 from puffin.theta.serialized import SerializedValues, slice_rows
 from puffin.theta.value_type import ValueType
 
@@ -44,7 +45,7 @@ def _encode_chunk(chunk: pa.Array, encode: Encoder) -> Iterator[SerializedValues
     plain = _plain_array(chunk)
     rows = slice_rows()
     for start in range(0, len(plain), rows):
-        present = _without_views(plain.slice(start, rows))
+        present = without_views(plain.slice(start, rows))
         if present.null_count > 0:
             present = present.drop_null()
         if len(present) > 0:
@@ -60,15 +61,7 @@ def _plain_type(arrow_type: pa.DataType) -> pa.DataType:
 
 
 def _plain_array(array: pa.Array) -> pa.Array:
-    if isinstance(array, pa.ExtensionArray):
-        return _plain_array(array.storage)
-    if isinstance(array, pa.DictionaryArray):
-        return _plain_array(array.dictionary.take(array.indices.unique().drop_null()))
-    return array
-
-
-def _without_views(array: pa.Array) -> pa.Array:
-    # Arrow filters no views, and nobody finds their bytes in one buffer.
-    if pa.types.is_string_view(array.type):
-        return array.cast(pa.large_string())
-    return array.cast(pa.large_binary()) if pa.types.is_binary_view(array.type) else array
+    stored = storage_of(array)
+    if isinstance(stored, pa.DictionaryArray):
+        return _plain_array(stored.dictionary.take(stored.indices.unique().drop_null()))
+    return stored

@@ -18,6 +18,7 @@ from puffin.tables.base import Column
 from puffin.tables.column_bounds import NO_VALUES, UNKNOWN
 from puffin.tables.files.value_bounds import array_bounds, stored_bounds
 from puffin.tables.row_summary import RowSummary, has_nan
+from puffin.theta.comparable_arrays import comparable_array
 from puffin.theta.value_sizes import total_size, value_width
 from puffin.theta.value_type import ValueType
 
@@ -50,7 +51,7 @@ class ChunkSummary:
         """Take some of the rows, with a value or null for each."""
         self._values += len(array) - array.null_count
         if self._lacks_some:
-            array = _storage(array)
+            array = comparable_array(array)
             if isinstance(array, pa.DictionaryArray):
                 self._see(*_entries(array))
             else:
@@ -63,7 +64,7 @@ class ChunkSummary:
         else:
             self._values += int(values.rows.sum())
         if self._lacks_some:
-            self._see(_storage(values.array), values.rows)
+            self._see(comparable_array(values.array), values.rows)
 
     def total(self, rows: int) -> RowSummary:
         """What was taken, in this many rows."""
@@ -108,15 +109,4 @@ def _entries(array: pa.DictionaryArray) -> tuple[pa.Array, npt.NDArray[np.int64]
     """The entries of a dictionary that rows have, and how many have each."""
     rows = np.bincount(array.indices.drop_null().to_numpy(), minlength=len(array.dictionary))
     is_used = rows > 0
-    return _storage(array.dictionary).filter(pa.array(is_used)), rows[is_used]
-
-
-def _storage(array: pa.Array) -> pa.Array:
-    """The array as it is stored, in a type that Arrow can compare, which it does neither views nor short decimals."""
-    if isinstance(array, pa.ExtensionArray):
-        return _storage(array.storage)
-    if pa.types.is_decimal32(array.type) or pa.types.is_decimal64(array.type):
-        return array.cast(pa.decimal128(array.type.precision, array.type.scale))
-    if pa.types.is_string_view(array.type):
-        return array.cast(pa.large_string())
-    return array.cast(pa.large_binary()) if pa.types.is_binary_view(array.type) else array
+    return comparable_array(array.dictionary).filter(pa.array(is_used)), rows[is_used]

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from puffin.errors import CorruptDataFileError, CorruptMetadataError, UnsupportedTableError
 from puffin.tables.base import Column
 from puffin.tables.values import to_scalar
+from puffin.theta.plain_arrays import without_views
 
 _FIELD_ID = b"PARQUET:field_id"
 _ORC_FIELD_ID = b"iceberg.id"
@@ -196,9 +197,7 @@ def _sound(array: pa.Array) -> pa.Array:
         bounds = pc.min_max(array.indices).as_py()
         if bounds["max"] is not None and not 0 <= bounds["min"] <= bounds["max"] < len(array.dictionary):
             raise ValueError(f"index {bounds['max']} into a dictionary of {len(array.dictionary)} values")
-    if pa.types.is_string_view(array.type):
-        return array.cast(pa.large_string())
-    return array.cast(pa.large_binary()) if pa.types.is_binary_view(array.type) else array
+    return without_views(array)
 
 
 def _repeat(scalar: pa.Scalar | None, rows: int) -> pa.Array:

@@ -25,6 +25,7 @@ from puffin.errors import CorruptDataFileError
 from puffin.tables.base import Column
 from puffin.tables.values import arrow_type
 from puffin.theta.encoders import choose_encoder
+from puffin.theta.plain_arrays import storage_of
 from puffin.theta.value_type import ValueType
 
 _NAN = pa.scalar(float("nan"))
@@ -80,9 +81,8 @@ def _of_column_type(array: pa.Array, column: Column) -> pa.Array:
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    if isinstance(array, pa.ExtensionArray):
-        return _plain(array.storage)
-    return _plain(array.dictionary_decode()) if isinstance(array, pa.DictionaryArray) else array
+    stored = storage_of(array)
+    return _plain(stored.dictionary_decode()) if isinstance(stored, pa.DictionaryArray) else stored
 
 
 def _integer(array: pa.Array, _: ValueType) -> pa.Array:
