@@ -67,19 +67,19 @@ def command(
     TABLE is the path or URI of a table directory or of an Iceberg metadata file; with --catalog, namespace.table.
     COLUMN is a name or dotted path in the current schema; by default every primitive column outside lists and maps.
     """
-    from puffin.lookup import lookup
+    from puffin.lookup import Question, lookup
     from puffin.tables.load import load_table
 
     loaded = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
-    answer = lookup(
-        loaded,
-        columns or None,
-        selector,
+    question = Question(
+        columns=columns or None,
+        selector=selector,
         max_staleness=max_staleness,
         partitions=partitions,
         where=where,
         manifests=manifests,
     )
+    answer = lookup(loaded, question)
     if json_output:
         print_json(answer.to_json())
     else:

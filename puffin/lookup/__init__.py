@@ -4,7 +4,7 @@ from puffin.lookup.answer import ColumnAnswer, Freshness, PartitionMatch, TableA
 from puffin.lookup.cached_lookup import Lookup
 from puffin.lookup.history import ColumnHistory, HistoryPoint
 from puffin.lookup.listing import AnalyzedTable
-from puffin.lookup.planner import lookup, ndv
+from puffin.lookup.planner import Question, lookup, ndv
 from puffin.lookup.sets import ColumnRef, JoinEstimate, JoinSide, UnionEstimate
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "JoinSide",
     "Lookup",
     "PartitionMatch",
+    "Question",
     "TableAnswer",
     "UnionEstimate",
     "lookup",

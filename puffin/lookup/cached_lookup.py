@@ -17,7 +17,7 @@ from puffin.lookup.answer import TableAnswer
 from puffin.lookup.cache import Counts, SnapshotKey, TableCache, View
 from puffin.lookup.history import ColumnHistory, column_history
 from puffin.lookup.listing import AnalyzedTable, analyzed_table, table_names
-from puffin.lookup.planner import answer_from
+from puffin.lookup.planner import Question, answer_from
 from puffin.lookup.sets import (
     ColumnRef,
     ColumnSketch,
@@ -120,7 +120,6 @@ class Lookup:
             if found is not None:
                 self._counts.hits += 1
                 return found
-        selector = SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
         return self._answered(
             view or self._cache.view(table, snapshot, now),
             question,
@@ -128,12 +127,14 @@ class Lookup:
             lambda view: answer_from(
                 view.table,
                 view.state,
-                columns,
-                selector,
-                max_staleness=max_staleness,
-                partitions=partitions,
-                where=where,
-                manifests=manifests,
+                Question(
+                    columns=columns,
+                    selector=SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms),
+                    max_staleness=max_staleness,
+                    partitions=partitions,
+                    where=where,
+                    manifests=manifests,
+                ),
             ),
         )
 

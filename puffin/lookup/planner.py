@@ -20,7 +20,7 @@ from puffin.lookup.stored import read_blobs
 from puffin.tables.base import BlobEntry, Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.blob_properties import Distinct, from_properties
 from puffin.tables.load import load_table
-from puffin.tables.table import Table
+from puffin.tables.table import CURRENT, Table
 from puffin.theta import ThetaSketch
 
 
@@ -66,62 +66,48 @@ def ndv(
         MissingDependencyError: There is a filter or a catalog, and pyiceberg is not installed.
     """
     loaded = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
-    selector = SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
-    return lookup(
-        loaded,
-        columns,
-        selector,
+    question = Question(
+        columns=columns,
+        selector=SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms),
         max_staleness=max_staleness,
         partitions=partitions,
         where=where,
         manifests=manifests,
     )
+    return lookup(loaded, question)
 
 
-def lookup(
-    table: Table,
-    columns: Sequence[str] | None,
-    selector: SnapshotSelector,
-    *,
-    max_staleness: int | None = None,
-    partitions: Sequence[str] = (),
-    where: str | None = None,
-    manifests: bool = False,
-) -> TableAnswer:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked of a table, as `ndv` has it; by default all columns of the current snapshot."""
+
+    columns: Sequence[str] | None = None
+    selector: SnapshotSelector = CURRENT
+    max_staleness: int | None = None
+    partitions: Sequence[str] = ()
+    where: str | None = None
+    manifests: bool = False
+
+    @property
+    def is_of_partitions(self) -> bool:
+        """Whether only some partitions are meant."""
+        return bool(self.partitions) or self.where is not None
+
+
+def lookup(table: Table, question: Question) -> TableAnswer:
     """As `ndv`, for a table that is at hand."""
-    state = table.load(selector)
-    return answer_from(
-        table,
-        state,
-        columns,
-        selector,
-        max_staleness=max_staleness,
-        partitions=partitions,
-        where=where,
-        manifests=manifests,
-    )
+    return answer_from(table, table.load(question.selector), question)
 
 
-def answer_from(
-    table: Table,
-    state: TableState,
-    columns: Sequence[str] | None,
-    selector: SnapshotSelector,
-    *,
-    max_staleness: int | None = None,
-    partitions: Sequence[str] = (),
-    where: str | None = None,
-    manifests: bool = False,
-) -> TableAnswer:
-    """As `ndv`, for a state of a table that was loaded for the selector."""
-    if isinstance(columns, str):
-        raise UsageError(f"expected a list of column names, found the text {columns!r}")
-    is_of_partitions = bool(partitions) or where is not None
-    if manifests and is_of_partitions:
+def answer_from(table: Table, state: TableState, question: Question) -> TableAnswer:
+    """As `ndv`, for a state of a table that was loaded for the question's selector."""
+    if isinstance(question.columns, str):
+        raise UsageError(f"expected a list of column names, found the text {question.columns!r}")
+    if question.manifests and question.is_of_partitions:
         raise UsageError("manifests tell of whole snapshots: leave them out, or the partitions and the filter")
-    snapshot = state.select_snapshot(selector)
-    chosen = state.select_columns(None if columns is None else tuple(columns))
-    is_meant = PartitionFilter(state, partitions, where) if is_of_partitions else None
+    snapshot = state.select_snapshot(question.selector)
+    chosen = state.select_columns(None if question.columns is None else tuple(question.columns))
+    is_meant = PartitionFilter(state, question.partitions, question.where) if question.is_of_partitions else None
     match = None if is_meant is None else PartitionMatch(None, None)
     if snapshot is None:
         missing = tuple(ColumnAnswer.missing(column) for column in chosen)
@@ -130,9 +116,9 @@ def answer_from(
         answers = answer_columns(table, state, snapshot, chosen)
     else:
         answers, match = answer_partitions(table.store, state, snapshot, chosen, is_meant)
-    if max_staleness is not None:
-        answers = tuple(_fresh_or_missing(answer, max_staleness) for answer in answers)
-    if manifests:
+    if (allowed := question.max_staleness) is not None:
+        answers = tuple(_fresh_or_missing(answer, allowed) for answer in answers)
+    if question.manifests:
         answers = _with_summaries(table, state, snapshot, answers)
     return TableAnswer(table.name, state.format, snapshot.snapshot_id, answers, match)
 

@@ -21,8 +21,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import FixedType, NestedField, TimeType, UUIDType
 
-from puffin.lookup.planner import lookup
-from puffin.tables.base import SnapshotSelector
+from puffin.lookup.planner import Question, lookup
 from puffin.tables.load import load_table
 
 ROWS = 600
@@ -57,7 +56,7 @@ def java_sketch(spark):
 
 
 def assert_looked_up(table, truth: dict[str, int]) -> None:
-    answer = lookup(table, None, SnapshotSelector())
+    answer = lookup(table, Question())
     assert {column.column.name: column.ndv for column in answer.columns} == truth
     assert all(column.distinct.exact for column in answer.columns)
 

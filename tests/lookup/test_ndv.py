@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import puffin
 from puffin.errors import PuffinError
 from puffin.format import PuffinReader
-from puffin.lookup import lookup, stored
+from puffin.lookup import Question, lookup, stored
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.blob_properties import from_properties
 from puffin.tables.commit import commit_statistics
@@ -25,12 +25,12 @@ CURRENT = SnapshotSelector()
 
 
 def one(table, column="a"):
-    (answer,) = lookup(table, [column], CURRENT).columns
+    (answer,) = lookup(table, Question(columns=[column])).columns
     return answer
 
 
 def ndvs(table, *columns):
-    return [answer.ndv for answer in lookup(table, columns or None, CURRENT).columns]
+    return [answer.ndv for answer in lookup(table, Question(columns=columns or None)).columns]
 
 
 # --- from metadata ------------------------------------------------------------------------------------------------
@@ -271,4 +271,4 @@ def test_whatever_stands_in_the_metadata_is_an_answer_or_an_error_of_ours(data, 
 
     for columns, selector in ((None, CURRENT), (["a"], SnapshotSelector(as_of_ms=1500))):
         with contextlib.suppress(PuffinError):
-            lookup(table_of_document(document), columns, selector)
+            lookup(table_of_document(document), Question(columns=columns, selector=selector))

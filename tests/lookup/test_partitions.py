@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from puffin.format import PARTITION_SKETCHES_V1, PuffinReader
-from puffin.lookup import PartitionMatch, lookup, stored
-from puffin.tables.base import SnapshotSelector
+from puffin.lookup import PartitionMatch, Question, lookup, stored
 
-CURRENT = SnapshotSelector()
 SPECS = [{"spec-id": 0, "fields": [{"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}]}]
 ONE, TWO, THREE = ((0, f'{{"1000":{value}}}') for value in (1, 2, 3))
 VALUES = {ONE: range(10), TWO: range(5, 20), THREE: range(100, 3000)}
@@ -23,7 +21,7 @@ def table(table_of):
 
 
 def asked(table, *columns, partitions=(), where=None, **options):
-    return lookup(table, columns or ["a"], CURRENT, partitions=partitions, where=where, **options)
+    return lookup(table, Question(columns=columns or ["a"], partitions=partitions, where=where, **options))
 
 
 def test_one_partition(table, by_partition):

@@ -12,12 +12,10 @@ from deltalake import DeltaTable, write_deltalake
 
 import puffin
 from puffin.errors import UsageError
-from puffin.lookup import lookup
-from puffin.tables.base import SnapshotSelector
+from puffin.lookup import Question, lookup
 from puffin.tables.blob_properties import summary_of
 from puffin.tables.column_summary import ColumnSummary
 
-CURRENT = SnapshotSelector()
 SUMMARY = ("row-count", "null-count", "nan-count", "min", "max", "avg-bytes")
 FRESHNESS = ("snapshots-behind", "records-added", "records-deleted")
 
@@ -33,11 +31,11 @@ def told(answer, keys, column=0):
 def test_a_summary_is_in_the_properties(table_of, entry_of):
     entry = entry_of(10, {1: 3})
     entry["blob-metadata"][0]["properties"]["puffin-sidecar.summary"] = '[10,2,null,64,-1,"9"]'
-    assert told(lookup(table_of(entry), ["a"], CURRENT), SUMMARY) == [10, 2, None, -1, "9", 8.0]
+    assert told(lookup(table_of(entry), Question(columns=["a"])), SUMMARY) == [10, 2, None, -1, "9", 8.0]
 
 
 def test_without_one_it_is_unknown(table_of, entry_of):
-    assert told(lookup(table_of(entry_of(10, {1: 3})), ["a"], CURRENT), SUMMARY) == [None] * 6
+    assert told(lookup(table_of(entry_of(10, {1: 3})), Question(columns=["a"])), SUMMARY) == [None] * 6
 
 
 def test_a_column_of_nulls_has_no_average():
@@ -96,17 +94,17 @@ def test_an_answer_tells_what_came_after_its_statistics(table_of, entry_of, betw
     ids = tuple(range(10, 11 + len(between)))
     table = table_of(entry_of(10, {1: 3}), snapshots=ids)
     aged(table.document, dict(zip(ids[1:], between, strict=True)))
-    assert told(lookup(table, ["a"], CURRENT), FRESHNESS) == expected
+    assert told(lookup(table, Question(columns=["a"])), FRESHNESS) == expected
 
 
 def test_what_came_after_an_expired_snapshot_is_unknown(table_of, entry_of):
-    assert told(lookup(table_of(entry_of(30, {1: (3, 5)}), snapshots=(30,)), ["a"], CURRENT), FRESHNESS) == [None] * 3
-    assert told(lookup(table_of(), ["a"], CURRENT), FRESHNESS) == [None] * 3
+    for table in (table_of(entry_of(30, {1: (3, 5)}), snapshots=(30,)), table_of()):
+        assert told(lookup(table, Question(columns=["a"])), FRESHNESS) == [None] * 3
 
 
 def test_too_old_is_missing_with_a_reason(table_of, entry_of):
     table = table_of(entry_of(10, {1: 3}), snapshots=(10, 20, 30))
-    (column,) = lookup(table, ["a"], CURRENT, max_staleness=1).to_json()["columns"]
+    (column,) = lookup(table, Question(columns=["a"], max_staleness=1)).to_json()["columns"]
     assert (column["source"], column["ndv"]) == ("missing", None)
     assert column["reason"] == "statistics: expected at most 1 snapshots behind, found 2"
 
@@ -276,4 +274,4 @@ def test_a_summary_of_ours_counts_before_manifests(table_of, entry_of):
     """The manifests are not even looked for."""
     entry = entry_of(10, {1: 3})
     entry["blob-metadata"][0]["properties"]["puffin-sidecar.summary"] = "[10,2,null,64,-1,9]"
-    assert told(lookup(table_of(entry), ["a"], CURRENT, manifests=True), SUMMARY)[0] == 10
+    assert told(lookup(table_of(entry), Question(columns=["a"], manifests=True)), SUMMARY)[0] == 10

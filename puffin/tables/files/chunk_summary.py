@@ -18,7 +18,7 @@ from puffin.tables.base import Column
 from puffin.tables.column_bounds import NO_VALUES, UNKNOWN
 from puffin.tables.files.value_bounds import array_bounds, stored_bounds
 from puffin.tables.row_summary import RowSummary, has_nan
-from puffin.theta.comparable_arrays import comparable_array
+from puffin.theta.plain_arrays import comparable_array
 from puffin.theta.value_sizes import total_size, value_width
 from puffin.theta.value_type import ValueType
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptMetadataError, FileNotFound, PuffinError
-from puffin.lookup.planner import answer_from
+from puffin.lookup.planner import Question, answer_from
 from puffin.storage import store_for
 from puffin.tables.base import BlobEntry, PartitionStatisticsEntry, SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import RetryPolicy
@@ -88,10 +88,10 @@ def uses(state):
     table = IcebergMetadataFile(state.metadata_location)
     selectors = [SnapshotSelector(snapshot_id=1), SnapshotSelector(ref="old"), SnapshotSelector(as_of_ms=1500)]
     for selector in (SnapshotSelector(), *selectors):
-        yield lambda selector=selector: answer_from(table, state, None, selector, max_staleness=1)
-        yield lambda selector=selector: answer_from(table, state, None, selector, manifests=True)
-    yield lambda: answer_from(table, state, ["id"], SnapshotSelector(), partitions=["p0=x"])
-    yield lambda: answer_from(table, state, ["st.d"], SnapshotSelector(), where="id > 3 and p = 'x'")
+        yield lambda selector=selector: answer_from(table, state, Question(selector=selector, max_staleness=1))
+        yield lambda selector=selector: answer_from(table, state, Question(selector=selector, manifests=True))
+    yield lambda: answer_from(table, state, Question(columns=["id"], partitions=["p0=x"]))
+    yield lambda: answer_from(table, state, Question(columns=["st.d"], where="id > 3 and p = 'x'"))
     for snapshot in state.snapshots.values():
         yield lambda snapshot=snapshot: table.plan(state, snapshot)
         yield lambda snapshot=snapshot: table.partition_statistics(state, snapshot)
