@@ -1,0 +1,135 @@
+"""Which file system opens what, and what is said where none can."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.fs as pafs
+import pytest
+
+from puffin.errors import (
+    FileNotFound,
+    MissingDependencyError,
+    StorageError,
+    UnsupportedError,
+)
+from puffin.storage import LocalStore, open_source, store_for
+
+
+def no_filesystem(uri: str) -> None:
+    raise OSError("no such bucket")
+
+
+@pytest.fixture
+def memory():
+    """fsspec's file system in memory, which one process shares."""
+    fsspec = pytest.importorskip("fsspec")
+    filesystem = fsspec.filesystem("memory")
+    filesystem.store.clear()
+    yield filesystem
+    filesystem.store.clear()
+
+
+def test_scheme_that_only_fsspec_knows(memory) -> None:
+    memory.pipe("/table/a%20b c", b"0123456789")
+    store = store_for("memory://table")
+    with open_source("memory://table/a%20b c") as source:
+        assert (source.size(), source.read_at(2, 3), source.read_at(8, 9)) == (10, b"234", b"89")
+    assert store.exists("memory://table")
+    assert [(file.name, file.uri) for file in store.list("memory://table")] == [("a%20b c", "memory://table/a%20b c")]
+    with store.create("memory://table/new") as sink:
+        sink.write(b"new")
+    assert store.read("memory://table/new") == b"new"
+    with pytest.raises(FileNotFound, match=r"^memory://table/missing: "):
+        store.read("memory://table/missing")
+
+
+def test_local_uris_need_no_filesystem() -> None:
+    assert isinstance(store_for("file:/a", filesystem_for=no_filesystem), LocalStore)
+
+
+def test_filesystem_for_is_asked_for_other_uris(tmp_path: Path) -> None:
+    """As a catalog does, which knows the credentials."""
+    (tmp_path / "bucket").mkdir()
+    (tmp_path / "bucket/a%20b").write_bytes(b"abc")
+    asked = []
+
+    def filesystem_for(uri: str) -> pafs.FileSystem:
+        asked.append(uri)
+        return pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem())
+
+    assert store_for("s3://bucket/a%20b", filesystem_for).read("s3://bucket/a%20b") == b"abc"
+    assert asked == ["s3://bucket/a%20b"]
+
+
+def test_filesystem_that_cannot_be_made_is_a_storage_error() -> None:
+    with pytest.raises(StorageError, match=r"^s3://bucket/a: no such bucket"):
+        store_for("s3://bucket/a", filesystem_for=no_filesystem)
+
+
+def test_reason_of_many_lines_is_told_in_one() -> None:
+    """Object stores and the JVM explain themselves at length."""
+
+    def fail(uri: str) -> None:
+        raise OSError("no credentials\n  tried: environment\n  tried: profile")
+
+    with pytest.raises(StorageError) as error:
+        store_for("s3://bucket/a", filesystem_for=fail)
+    assert str(error.value) == "s3://bucket/a: no credentials tried: environment tried: profile"
+
+
+def test_pyarrow_gets_its_own_scheme_and_no_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """pyarrow refuses Hadoop's ``s3a`` and would decode the path."""
+    asked = []
+
+    class FileSystem:
+        @staticmethod
+        def from_uri(uri: str) -> tuple[pafs.FileSystem, str]:
+            asked.append(uri)
+            return pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem()), ""
+
+    monkeypatch.setattr("pyarrow.fs.FileSystem", FileSystem)
+    (tmp_path / "bucket").mkdir()
+    (tmp_path / "bucket/a%20b c").write_bytes(b"abc")
+    with open_source("s3a://bucket/a%20b c") as source:
+        assert source.size() == 3
+    assert asked == ["s3://bucket/"]
+
+
+def test_unknown_scheme_is_unsupported() -> None:
+    pytest.importorskip("fsspec")
+    with pytest.raises(UnsupportedError, match=r"^nowhere://a/b: "):
+        open_source("nowhere://a/b")
+
+
+def test_missing_fsspec_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    with pytest.raises(MissingDependencyError, match="fsspec is not installed"):
+        open_source("memory://a/b")
+
+
+def test_failing_driver_is_a_storage_error(memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drivers of fsspec raise errors of their own kinds."""
+
+    class DriverError(Exception):
+        pass
+
+    def fail(*args: object, **kwargs: object) -> None:
+        raise DriverError("token expired")
+
+    memory.pipe("/a", b"abc")
+    monkeypatch.setattr(type(memory), "_open", fail)
+    with pytest.raises(StorageError, match=r"^memory://a: .*token expired"):
+        open_source("memory://a")
+
+
+def test_local_files_load_no_other_file_system(tmp_path: Path) -> None:
+    """A planner's lookup on local metadata pays for neither pyarrow.fs nor fsspec."""
+    (tmp_path / "a").write_bytes(b"abc")
+    program = (
+        "import sys; from puffin.storage import open_source;"
+        f"open_source({str(tmp_path / 'a')!r}).read_at(0, 3);"
+        "print(sorted({'pyarrow.fs', 'fsspec'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,128 @@
+"""Files are written whole or not at all."""
+
+import errno
+import io
+import os
+from pathlib import Path
+
+import pyarrow.fs as pafs
+import pytest
+
+from puffin.errors import (
+    ConflictError,
+    StorageError,
+    UnsupportedError,
+)
+from puffin.storage import LocalStore, Store
+from puffin.storage.arrow import ArrowStore
+
+
+def no_space(*args: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_create_makes_the_file_at_the_end_of_the_block(store: Store, tmp_path: Path, names) -> None:
+    uri = f"{tmp_path}/new"
+    with store.create(uri) as sink:
+        assert sink.write(b"abc") == 3
+        assert not Path(uri).exists()
+        sink.write(b"def")
+    assert store.read(uri) == b"abcdef"
+    assert names() == ["new"]
+
+
+def test_create_leaves_nothing_when_the_block_raises(store: Store, tmp_path: Path, names) -> None:
+    def interrupted() -> None:
+        with store.create(f"{tmp_path}/new") as sink:
+            sink.write(b"abc")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert names() == []
+
+
+def test_create_leaves_an_existing_file_as_it_is(store: Store, tmp_path: Path, names) -> None:
+    (tmp_path / "old").write_bytes(b"old")
+    with pytest.raises(ConflictError, match=f"^{tmp_path}/old: "), store.create(f"{tmp_path}/old") as sink:
+        sink.write(b"new")
+    assert (tmp_path / "old").read_bytes() == b"old"
+    assert names() == ["old"]
+
+
+def test_create_makes_missing_directories(tmp_path: Path) -> None:
+    with LocalStore().create(f"{tmp_path}/a/b/new") as sink:
+        sink.write(b"abc")
+    assert (tmp_path / "a/b/new").read_bytes() == b"abc"
+
+
+def test_put_if_absent_writes_once(tmp_path: Path, names) -> None:
+    uri = f"file:{tmp_path}/v2.metadata.json"
+    LocalStore().put_if_absent(uri, b"first")
+    with pytest.raises(ConflictError) as error:
+        LocalStore().put_if_absent(uri, b"second")
+    assert str(error.value) == f"{uri}: the file exists already"
+    assert LocalStore().read(uri) == b"first"
+    assert names() == ["v2.metadata.json"]
+
+
+def test_put_if_absent_is_refused_where_it_cannot_be_promised(tmp_path: Path, names) -> None:
+    with pytest.raises(UnsupportedError, match=f"^{tmp_path}/new: "):
+        ArrowStore(pafs.LocalFileSystem()).put_if_absent(f"{tmp_path}/new", b"x")
+    assert names() == []
+
+
+def test_replace_overwrites(store: Store, tmp_path: Path, names) -> None:
+    store.replace(f"{tmp_path}/hint", b"1")
+    store.replace(f"{tmp_path}/hint", b"2")
+    assert store.read(f"{tmp_path}/hint") == b"2"
+    assert names() == ["hint"]
+
+
+def create(store: Store, uri: str, data: bytes) -> None:
+    with store.create(uri) as sink:
+        sink.write(data)
+
+
+@pytest.mark.parametrize("write", [create, LocalStore.put_if_absent, LocalStore.replace])
+@pytest.mark.parametrize("size", [1, 10**6])
+def test_full_disk_leaves_the_old_content_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, names, write, size: int
+) -> None:
+    """Whether it is noticed when bytes are handed over or when they are flushed."""
+    (tmp_path / "old").write_bytes(b"old")
+
+    def open_on_full_disk(path: Path, mode: str):
+        path.touch()
+        return io.open("/dev/full", "wb")  # noqa: UP020 - Path.open is what is replaced
+
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr("pathlib.Path.open", open_on_full_disk)
+        with pytest.raises(StorageError) as error:
+            write(LocalStore(), f"{tmp_path}/old", bytes(size))
+    assert str(error.value) == f"{tmp_path}/old: No space left on device"
+    assert (tmp_path / "old").read_bytes() == b"old"
+    assert names() == ["old"]
+
+
+def test_file_gets_its_name_only_once_it_is_on_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, names) -> None:
+    monkeypatch.setattr("os.fsync", no_space)
+    with pytest.raises(StorageError, match="No space left on device"):
+        create(LocalStore(), f"{tmp_path}/new", b"abc")
+    assert names() == []
+
+
+def test_failing_upload_leaves_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, names) -> None:
+    """What went into the stream before it failed would be published by closing it."""
+
+    def half_a_copy(source, target, size: int) -> None:
+        target.write(source.read(2))
+        no_space()
+
+    monkeypatch.setattr("shutil.copyfileobj", half_a_copy)
+    with (
+        pytest.raises(StorageError, match=f"^{tmp_path}/new: No space left"),
+        ArrowStore(pafs.LocalFileSystem()).create(f"{tmp_path}/new") as sink,
+    ):
+        sink.write(b"abc")
+    assert names() == []
