@@ -220,7 +220,7 @@ class HandMadeTable:
             tasks=tuple(piece for task in self.plan(snapshot_id) for piece in split_task(task, target_bytes)),
             context=ScanContext(partition_specs(state.document), name_mapping(state), {}),
         )
-        return read_batch(decode_batch(encode_batch(batch)), is_sound)
+        return sketches_of(decode_batch(encode_batch(batch)), is_sound)
 
     def _manifest(self, snapshot_id: int, spec_id: int, of_deletes: bool, entries: list[Mapping[str, Any]]) -> Any:
         from pyiceberg.manifest import (
@@ -306,7 +306,7 @@ class HandMadeTable:
         return StructType(*map(NestedField.model_validate, fields))
 
 
-def read_batch(batch: ScanBatch, is_sound: bool) -> Answer:
+def sketches_of(batch: ScanBatch, is_sound: bool = True) -> Answer:
     """The batch's sketches, read with and without counting rows, which has to come to the same."""
     builders = {column.field_id: ThetaSketchBuilder() for column in batch.columns}
     counts = {column.field_id: RowCountsBuilder(row_counts_limit(DEFAULT_LG_K)) for column in batch.columns}
@@ -447,6 +447,12 @@ def _record(values: Sequence[Any]) -> Any:
     from pyiceberg.typedef import Record
 
     return Record(*values)
+
+
+@pytest.fixture(scope="session")
+def read_batch() -> Callable[[ScanBatch], Answer]:
+    """Reads a batch as the tables made here are read."""
+    return sketches_of
 
 
 @pytest.fixture(scope="module")
