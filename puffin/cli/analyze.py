@@ -69,7 +69,7 @@ _log = logging.getLogger(__name__)
     metavar="PATTERN",
     help="Not the tables whose name matches, even if --include does. May be repeated.",
 )
-@click.option("--only-stale", is_flag=True, help="Only tables with a column asked for that is not current.")
+@click.option("--only-stale", is_flag=True, help="Only tables of which something asked for is not current.")
 @click.option("--columns", multiple=True, callback=column_names, metavar="a,b.c", help="Only these; may be repeated.")
 @of_snapshot
 @click.option(

@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-JSON, TEXT = "json", "text"
+JSON = "json"
 
 _LOGGER = "puffin"
 _table: ContextVar[str | None] = ContextVar("table", default=None)

@@ -50,19 +50,24 @@ def as_json(command: _Command) -> _Command:
 
 
 def of_catalog(command: _Command) -> _Command:
-    """``--catalog`` and ``--catalog-property``, as ``catalog`` and ``catalog_properties``."""
+    """``--catalog``, whose tables are meant, and `catalog_property`."""
     return _decorated(
         command,
         click.option("--catalog", metavar="NAME", help="TABLE is namespace.table of this pyiceberg catalog."),
-        click.option(
-            "--catalog-property",
-            "catalog_properties",
-            multiple=True,
-            metavar="K=V",
-            callback=key_values,
-            help="A property of the catalog; may be repeated.",
-        ),
+        catalog_property,
     )
+
+
+def catalog_property(command: _Command) -> _Command:
+    """``--catalog-property``, as ``catalog_properties``."""
+    return click.option(
+        "--catalog-property",
+        "catalog_properties",
+        multiple=True,
+        metavar="K=V",
+        callback=key_values,
+        help="A property of the catalog; may be repeated.",
+    )(command)
 
 
 def of_snapshot(command: _Command) -> _Command:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from puffin.cli.options import diagnostics, key_values, log_format
+from puffin.cli.options import catalog_property, diagnostics, log_format
 
 _MIB = 1024**2
 
@@ -35,14 +35,7 @@ _MIB = 1024**2
     "answered. May be repeated.",
 )
 @click.option("--catalog", metavar="NAME", help="Serve the tables of this pyiceberg catalog, by their names.")
-@click.option(
-    "--catalog-property",
-    "catalog_properties",
-    multiple=True,
-    metavar="K=V",
-    callback=key_values,
-    help="A property of the catalog; may be repeated.",
-)
+@catalog_property
 @click.option(
     "--ttl",
     default=5.0,
