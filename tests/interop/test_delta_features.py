@@ -11,6 +11,7 @@ import datetime
 import functools
 import json
 import math
+import shutil
 import struct
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -129,9 +130,9 @@ def partitioned_by_every_type(table: DeltaTable) -> None:
 
 
 @maker
-def numbers(table: DeltaTable) -> None:
+def numbers_and_variants(table: DeltaTable) -> None:
     table.create(
-        """SELECT * FROM VALUES
+        """SELECT *, parse_json('{"a": ' || id || '}') AS v FROM VALUES
              (1, -128Y, -32768S, -2147483648, -9223372036854775808L, float('NaN'), double('NaN')),
              (2, 127Y, 32767S, 2147483647, 9223372036854775807L, float('-0.0'), double('-0.0')),
              (3, 0Y, 0S, 0, 0L, float('0.0'), double('0.0')),
@@ -191,11 +192,6 @@ def widened_types(table: DeltaTable) -> None:
     )
 
 
-@maker
-def variants(table: DeltaTable) -> None:
-    table.create("""SELECT id, parse_json('{"a": ' || id || '}') AS v FROM range(10)""")
-
-
 # --- columns by name and by id ------------------------------------------------------------------------------------
 
 
@@ -251,13 +247,22 @@ CHECKPOINTS: dict[str, tuple[str, dict[str, str], str]] = {
 """Table properties, settings below ``spark.databricks.delta``, and the files that they make, by what they are."""
 
 
+def without_checkpoints(table: DeltaTable) -> Path:
+    """The directory of a table, made once for all kinds of checkpoints: of more files than a part has, and a vector."""
+    made = DeltaTable(table.spark, table.path.with_name("without checkpoints"))
+    if not made.path.exists():
+        made.create(ROWS.format(0, 60, 2), DELETION_VECTORS, "PARTITIONED BY (s)")
+        made.sql("DELETE FROM {t} WHERE id IN (3, 4)")
+    return made.path
+
+
 def checkpointed(kind: str, table: DeltaTable) -> None:
     properties, settings, files = CHECKPOINTS[kind]
     for key, value in settings.items():
         table.spark.conf.set(f"spark.databricks.delta.{key}", value)
-    table.create(ROWS.format(0, 60, 6), ", ".join(filter(None, [DELETION_VECTORS, properties])), "PARTITIONED BY (s)")
-    if kind in ("classic", "v2 in JSON"):
-        table.sql("DELETE FROM {t} WHERE id IN (3, 4)")
+    shutil.copytree(without_checkpoints(table), table.path)
+    if properties:
+        table.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ({properties})")
     version = table.checkpoint()
     table.sql(f"INSERT INTO {{t}} {ROWS.format(60, 65, 1)}")
     for key in settings:
@@ -309,12 +314,6 @@ def row_tracking_backfilled(table: DeltaTable) -> None:
 
 
 @maker
-def clustered(table: DeltaTable) -> None:
-    table.create(ROWS.format(0, 30, 3), DELETION_VECTORS, "CLUSTER BY (s)")
-    table.sql("OPTIMIZE {t}", f"INSERT INTO {{t}} {ROWS.format(30, 35, 1)}")
-
-
-@maker
 def generated_and_identity_columns(table: DeltaTable) -> None:
     delta = table.spark._jvm.io.delta.tables.DeltaTable
     column = lambda name: delta.columnBuilder(table.spark._jsparkSession, name).dataType("BIGINT")  # noqa: E731
@@ -348,6 +347,7 @@ def everything_at_once(table: DeltaTable) -> None:
         "ALTER TABLE {t} ALTER COLUMN n TYPE bigint",
         "ALTER TABLE {t} RENAME COLUMN s TO s2",
         "UPDATE {t} SET n = 5000000000 WHERE id < 3",
+        "OPTIMIZE {t}",
     )
 
 

@@ -5,7 +5,7 @@ Every writer of rows has a partition of its own, so that what another one commit
 takes it for one where files were removed), and keeps account of its rows. What is asked is whether we are such a
 reason, and whether what we say is right.
 
-The race takes 12 seconds, and as many as ``DELTA_RACE_SECONDS`` says where that is set: 60 were enough for everybody to
+The race takes 6 seconds, and as many as ``DELTA_RACE_SECONDS`` says where that is set: 60 were enough for everybody to
 meet everybody. ``-s`` shows who did how much.
 
 A log entry has to be put by whoever is first. deltalake and we do that with ``link``; delta-spark looks whether there
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PROCESS = Path(__file__).parent / "delta_racing_process.py"
-SECONDS = float(os.environ.get("DELTA_RACE_SECONDS", "12"))
+SECONDS = float(os.environ.get("DELTA_RACE_SECONDS", "6"))
 PIPES: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 EIGHT = tuple("abcdefgh")
 
@@ -316,10 +316,10 @@ def test_blind_appends_never_fail(tmp_path: Path) -> None:
     write_deltalake(table, columns)
     names = ("one", "two", "three")
     jobs = [StatisticsJob(table, "--columns", "id"), StatisticsJob(table, "--columns", "s", "--mode", "full")]
-    with processes(table, *((name, str(SECONDS / 3)) for name in names)) as started:
+    with processes(table, *((name, str(SECONDS / 2)) for name in names)) as started:
         go(started)
         for job in jobs:
-            job.deadline = time.monotonic() + SECONDS / 3
+            job.deadline = time.monotonic() + SECONDS / 2
             job.start()
         accounts = dict(zip(names, said(started, SECONDS + 60), strict=True))
         for job in jobs:
