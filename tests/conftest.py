@@ -34,7 +34,15 @@ ICEBERG_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExt
 DELTA_SETTINGS = {
     "spark.sql.extensions": f"{ICEBERG_EXTENSIONS},io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.databricks.delta.snapshotPartitions": "2",  # of the log's replay, which has 50 tasks otherwise
+    "spark.databricks.delta.snapshotPartitions": "1",  # of the log's replay, which has 50 tasks otherwise
+}
+# Tables of tests are small: most of what Spark did otherwise would be to compile code, to plan anew between stages, and
+# to start tasks that have no rows.
+SMALL_DATA_SETTINGS = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 LONG_FIRST = ("interop", "smoke", "server")
 """Folders of tests that start processes; what is left after them is short, so that neither process waits in the end."""
@@ -132,13 +140,13 @@ def spark(
         "spark.jars.ivy": str(scratch / "ivy"),
         "spark.sql.warehouse.dir": str(scratch / "spark-warehouse"),
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "4",
         "spark.sql.cbo.enabled": "true",
         "spark.sql.extensions": ICEBERG_EXTENSIONS,
         "spark.sql.catalog.hadoop": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.hadoop.type": "hadoop",
         "spark.sql.catalog.hadoop.warehouse": str(warehouse),
         "spark.sql.catalog.hadoop.cache-enabled": "false",  # commits of others are seen at once
+        **SMALL_DATA_SETTINGS,
         **delta_settings,
     }
     builder = SparkSession.builder.master("local[2]").appName("puffin-sidecar tests")
