@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -316,25 +316,35 @@ def delta_field_ids(data: bytes) -> None:
 @_target(CorruptDataFileError, UnsupportedTableError, kilobytes=8)
 def avro_data_file(data: bytes) -> None:
     """The first byte is how many rows the manifest says there are; the loop finds the same, compiled or not."""
-    load_kernels()
-    results = []
-    for ready in {kernels.kernels_ready(), False}:
+    results: list[Any] = []
+    for ready in (load_kernels(), False):
         with _kernels_ready(ready):
             try:
                 results.append(_avro_rows(data[1:], int.from_bytes(data[:1], "little")))
             except (CorruptDataFileError, UnsupportedTableError) as exc:
                 results.append(exc)
-    assert len({str(result) for result in results}) == 1
-    if isinstance(results[0], Exception):
-        raise results[0]
+    compiled, plain = results
+    if isinstance(compiled, Exception):
+        assert str(compiled) == str(plain)
+        raise compiled
+    assert compiled == plain
 
 
-def _avro_rows(data: bytes, count: int) -> list[pa.RecordBatch]:
+def _avro_rows(data: bytes, count: int) -> list[str]:
+    """The batches in a form in which NaN equals itself."""
     with open_data_file(_WHERE, AVRO, DATA, count, lambda _: HeldFiles({_WHERE: data})) as file:
         batches = list(file.batches(_leaves(file.schema)))
     for batch in batches:
-        batch.validate(full=True)
-    return batches
+        batch.validate()  # and no more: a string need not be UTF-8
+    return [repr([column.cast(_as_bytes(column.type)).to_pylist() for column in batch.columns]) for batch in batches]
+
+
+def _as_bytes(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(type_):
+        return pa.struct([field.with_type(_as_bytes(field.type)) for field in type_])
+    if pa.types.is_temporal(type_):  # of which Python has not all
+        return pa.int32() if pa.types.is_date32(type_) else pa.int64()
+    return pa.large_binary() if pa.types.is_string(type_) or pa.types.is_large_string(type_) else type_
 
 
 def _leaves(fields: Iterable[pa.Field]) -> Iterator[tuple[str, ...]]:
