@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from puffin.format import PARTITION_SKETCHES_V1, THETA_V1, Blob, PuffinWriter
+from puffin.format import PARTITION_SKETCHES_V1, THETA_V1, Blob, PuffinWriter, WrittenFile
 from puffin.storage import FileSource, LocalStore
 from puffin.tables.base import SnapshotSelector, TableState
 from puffin.tables.blob_properties import to_properties
@@ -71,6 +71,19 @@ def described(field_id: int, snapshot_id: int, **properties: str) -> dict[str, A
     }
 
 
+def entry_json(
+    snapshot_id: int, path: Path, written: WrittenFile, blobs: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The entry of a statistics file that was written, with these of its blobs."""
+    return {
+        "snapshot-id": snapshot_id,
+        "statistics-path": str(path),
+        "file-size-in-bytes": written.file_size,
+        "file-footer-size-in-bytes": written.footer_size,
+        "blob-metadata": list(blobs),
+    }
+
+
 @pytest.fixture
 def entry_of(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """
@@ -116,13 +129,8 @@ def sketched(tmp_path: Path) -> Callable[..., dict[str, Any]]:
                     )
                 )
             written = writer.finish()
-        return {
-            "snapshot-id": snapshot_id,
-            "statistics-path": str(path),
-            "file-size-in-bytes": written.file_size,
-            "file-footer-size-in-bytes": written.footer_size,
-            "blob-metadata": [described(field_id, snapshot_id) for field_id in listed or sizes],
-        }
+        blobs = [described(field_id, snapshot_id) for field_id in listed or sizes]
+        return entry_json(snapshot_id, path, written, blobs)
 
     return make
 
@@ -161,13 +169,7 @@ def by_partition(tmp_path: Path) -> Callable[..., dict[str, Any]]:
                 )
                 listed.append({**described(field_id, place["snapshot_id"]), "properties": properties})
             written = writer.finish()
-        return {
-            "snapshot-id": snapshot_id,
-            "statistics-path": str(path),
-            "file-size-in-bytes": written.file_size,
-            "file-footer-size-in-bytes": written.footer_size,
-            "blob-metadata": listed,
-        }
+        return entry_json(snapshot_id, path, written, listed)
 
     return make
 
