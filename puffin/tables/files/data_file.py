@@ -7,16 +7,14 @@ what delete files of all formats are read by.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
 from puffin.parquet.statistics import ChunkStatistics
 from puffin.tables.files.chunk_summary import ChunkSummary
-from puffin.tables.files.file_columns import FileColumn
-from puffin.tables.files.rows import Rows, Selection
+from puffin.tables.files.rows import Reading, Rows
 
 Path = tuple[str, ...]
 """The names from the root of a file's schema to a column, or to a struct."""
@@ -37,24 +35,8 @@ class DataFile(ABC):
         """All rows in their order, in batches of bounded bytes that have at least what these paths lead to."""
 
     @abstractmethod
-    def rows(
-        self,
-        columns: Sequence[FileColumn],
-        selection: Selection,
-        *,
-        start: int = 0,
-        stop: float = math.inf,
-        each_row: bool,
-        summaries: bool,
-    ) -> Iterator[Rows]:
-        """
-        The values of some columns in the rows that are meant.
-
-        Args:
-            start: Of the row groups, those that begin in this range of bytes are read.
-            each_row: Whether it matters how many rows have a value, and not only whether one has.
-            summaries: Whether what is known of the columns besides their values is told too.
-        """
+    def rows(self, reading: Reading) -> Iterator[Rows]:
+        """The values of some columns in the rows that are meant."""
 
 
 class RowFile(DataFile):
@@ -70,22 +52,13 @@ class RowFile(DataFile):
         self._size = size
         self._record_count = record_count
 
-    def rows(
-        self,
-        columns: Sequence[FileColumn],
-        selection: Selection,
-        *,
-        start: int = 0,
-        stop: float = math.inf,  # noqa: ARG002 - where it begins alone counts
-        each_row: bool,  # noqa: ARG002 - there is a value for each
-        summaries: bool,
-    ) -> Iterator[Rows]:
-        """As `DataFile.rows`; the file is one row group, which begins at 0."""
-        if start > 0:
+    def rows(self, reading: Reading) -> Iterator[Rows]:
+        """As `DataFile.rows`; the file is one row group, which begins at 0, and there is a value for each row."""
+        if reading.start > 0:
             return
-        of_columns = (
-            {c.column.field_id: ChunkSummary(c.column, ChunkStatistics()) for c in columns} if summaries else {}
-        )
+        columns, selection = reading.columns, reading.selection
+        summarized = columns if reading.summaries else ()
+        of_columns = {c.column.field_id: ChunkSummary(c.column, ChunkStatistics()) for c in summarized}
         bytes_read, at, live = self._size, 0, 0
         for batch in self.batches([column.names for column in selection.columns_seen(columns)]):
             stop_at = at + batch.num_rows

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from puffin.parquet.encryption import read_plain_footer
 from puffin.tables.files.data_file import DataFile, Path
-from puffin.tables.files.file_columns import FileColumn
 from puffin.tables.files.parquet_rows import ParquetRows, open_parquet
-from puffin.tables.files.rows import Rows, Selection
+from puffin.tables.files.rows import Reading, Rows
 
 
 class ParquetDataFile(DataFile):
@@ -28,16 +26,6 @@ class ParquetDataFile(DataFile):
         columns = [".".join(path) for path in paths if path]
         yield from self._parquet.iter_batches(columns=columns, use_threads=False)
 
-    def rows(
-        self,
-        columns: Sequence[FileColumn],
-        selection: Selection,
-        *,
-        start: int = 0,
-        stop: float = math.inf,
-        each_row: bool,
-        summaries: bool,
-    ) -> Iterator[Rows]:
+    def rows(self, reading: Reading) -> Iterator[Rows]:
         """As `DataFile.rows`."""
-        rows = ParquetRows(self._source, self._parquet, columns, selection, each_row=each_row, summaries=summaries)
-        return rows.read(start, stop)
+        return ParquetRows(self._source, self._parquet, reading).read()

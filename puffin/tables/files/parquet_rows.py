@@ -19,7 +19,7 @@ from puffin.parquet.statistics import ChunkStatistics, chunk_statistics
 from puffin.parquet.writers import Path
 from puffin.tables.files.chunk_summary import ChunkSummary
 from puffin.tables.files.file_columns import FileColumn
-from puffin.tables.files.rows import BATCH_BYTES, MAX_BATCH_ROWS, Rows, Selection
+from puffin.tables.files.rows import BATCH_BYTES, MAX_BATCH_ROWS, Reading, Rows
 from puffin.tables.row_summary import RowSummary
 
 _STREAM_BUFFER = 8 * 1024 * 1024  # bytes of a column chunk that are held at a time
@@ -32,27 +32,14 @@ class ParquetRows:
 
     Args:
         parquet: What `open_parquet` made of ``source``, without dictionaries.
-        selection: Which of the rows are meant.
-        each_row: Whether it matters how many rows have a value, and not only whether one has.
-        summaries: Whether what is known of the columns besides their values is told too.
     """
 
-    def __init__(
-        self,
-        source: pa.NativeFile,
-        parquet: pq.ParquetFile,
-        columns: Sequence[FileColumn],
-        selection: Selection,
-        *,
-        each_row: bool,
-        summaries: bool,
-    ) -> None:
+    def __init__(self, source: pa.NativeFile, parquet: pq.ParquetFile, reading: Reading) -> None:
         self._source = source
-        self._summaries = summaries
-        self._each_row = each_row
-        self._columns = columns
-        self._selection = selection
-        self._all_live = selection.is_all
+        self._reading = reading
+        self._columns = reading.columns
+        self._selection = reading.selection
+        self._all_live = reading.selection.is_all
         self._metadata = parquet.metadata
         self._planner = ChunkPlanner(parquet.metadata, parquet.schema_arrow)
         self._leaf_paths = [parquet.schema.column(i).path for i in range(len(parquet.schema))]
@@ -60,8 +47,9 @@ class ParquetRows:
         self._places = {path: place for place, path in enumerate(self._leaf_paths) if times[path] == 1}
         self._opened: dict[tuple[str, ...], pq.ParquetFile] = {(): parquet}
 
-    def read(self, start: int, stop: float) -> Iterator[Rows]:
-        """The live rows of the row groups that begin in this range of bytes; errors are pyarrow's."""
+    def read(self) -> Iterator[Rows]:
+        """What is to be read; errors are pyarrow's."""
+        start, stop = self._reading.start, self._reading.stop
         first_row = 0
         for index in range(self._metadata.num_row_groups):
             group = self._metadata.row_group(index)
@@ -71,13 +59,13 @@ class ParquetRows:
 
     def _read_group(self, index: int, group: pq.RowGroupMetaData, first_row: int) -> Iterator[Rows]:
         paths = [column.names for column in self._columns if column.names and column.constant is None]
-        plans = self._planner.plan(index, paths, all_live=self._all_live, each_row=self._each_row)
+        plans = self._planner.plan(index, paths, all_live=self._all_live, each_row=self._reading.each_row)
         summaries: dict[int, ChunkSummary] = {}
         rest: list[FileColumn] = []
         for column in self._columns:
             field_id = column.column.field_id
             plan = plans.get(column.names) if column.constant is None else None
-            if self._summaries:
+            if self._reading.summaries:
                 summaries[field_id] = ChunkSummary(column.column, self._statistics(group, column.names, plan))
             found = None if plan is None else plan.read(self._source)
             if plan is None or found is None:

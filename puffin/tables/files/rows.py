@@ -98,3 +98,23 @@ class Selection:
             live &= filter_.live(batch)
         mask = pa.array(live)
         return Rows(int(live.sum()), {key: Values(array.filter(mask)) for key, array in arrays.items()}, bytes_read)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """
+    What is to be read of a data file.
+
+    Attributes:
+        selection: Which of the rows are meant.
+        start: In bytes; of the row groups, those that begin from here on are read, and before ``stop``.
+        each_row: Whether it matters how many rows have a value, and not only whether one has.
+        summaries: Whether what is known of the columns besides their values is told too.
+    """
+
+    columns: Sequence[FileColumn]
+    selection: Selection
+    start: int
+    stop: float
+    each_row: bool
+    summaries: bool

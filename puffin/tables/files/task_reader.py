@@ -23,7 +23,7 @@ from puffin.tables.files.equality_deletes import DeletedKeys, EqualityFilter, Ke
 from puffin.tables.files.file_columns import FileColumn, locate_columns, partition_constants
 from puffin.tables.files.formats import open_data_file
 from puffin.tables.files.position_deletes import read_positions
-from puffin.tables.files.rows import Rows, Selection
+from puffin.tables.files.rows import Reading, Rows, Selection
 from puffin.tables.scan_task import EQUALITY_DELETES, POSITION_DELETES, ContentFile, FileScanTask, ScanBatch
 
 
@@ -64,16 +64,15 @@ class TaskReader:
             if chosen.cardinality == 0:
                 return
         with self._open(task.data_file) as file:
-            columns = self._locate(self._batch.columns, task.data_file, file.schema)
-            filters = list(self._equality_filters(task, file.schema))
-            yield from file.rows(
-                columns,
-                Selection(deleted, filters, chosen),
+            reading = Reading(
+                columns=self._locate(self._batch.columns, task.data_file, file.schema),
+                selection=Selection(deleted, list(self._equality_filters(task, file.schema)), chosen),
                 start=task.start,
                 stop=_stop(task),
                 each_row=self._each_row,
                 summaries=self._summaries,
             )
+            yield from file.rows(reading)
 
     def _open(self, file: ContentFile) -> AbstractContextManager[DataFile]:
         return open_data_file(file.file_path, file.file_format, file.content, file.record_count, self._store_for)
