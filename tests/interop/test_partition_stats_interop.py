@@ -148,7 +148,8 @@ def test_partitions_of_every_type_are_named_and_read_alike(spark, tmp_path):
         for field in spec:
             transform, source = field["transform"], types[field["source-id"]]
             value = partition_value(result_type(transform, source), file.partition[field["field-id"]])
-            assert to_partition_value(transform, source, named[field["name"]]) == value, field["name"]
+            read = to_partition_value(transform, source, named[field["name"]])
+            assert read == value or str(read) == str(value) == "nan", field["name"]
     assert files == {}
 
     entry = spark._jvm.org.apache.iceberg.PartitionStatsHandler.computeAndWriteStatsFile(table)
