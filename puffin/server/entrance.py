@@ -76,6 +76,8 @@ class Entrance:
             return
         began = time.perf_counter()
         path = scope["path"]
+        if scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}  # uvicorn, which has the scope as it was, leaves the body out
         if not self._hosts.include(scope["headers"]):
             status = await _refuse(misdirected(), path, send)
         elif self._token is None or path in OPEN or _presents(scope["headers"], self._token):

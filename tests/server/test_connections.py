@@ -214,6 +214,16 @@ def test_a_peer_that_takes_its_answer_gets_all_of_it(port_of: Callable[..., int]
     assert len(exchange(port_of(long_answer, departure_seconds=PATIENCE), CLOSED)) >= LONG
 
 
+@pytest.mark.parametrize("path", [b"/healthz", b"/v1/tables", b"/nowhere"])
+def test_a_head_request_has_the_head_of_the_answer_to_get(port_of: Callable[..., int], path: bytes) -> None:
+    port = port_of()
+    asked = path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    head, alone = (exchange(port, method + asked).partition(b"\r\n\r\n")[::2] for method in (b"GET ", b"HEAD "))
+    assert (alone[0].splitlines()[0], alone[1]) == (head[0].splitlines()[0], b"")
+    assert f"content-length: {len(head[1])}".encode() in alone[0].splitlines()
+    assert head[1]
+
+
 def test_idle_connections_do_not_use_up_the_server(port_of: Callable[..., int]) -> None:
     """More of them than requests may run; the next request is answered all the same."""
     port = port_of(running=2)
