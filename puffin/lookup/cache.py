@@ -139,6 +139,14 @@ class TableCache:
             lambda: self._renewed(table, snapshot, gate),
         )
 
+    def expire(self, table: str) -> None:
+        """From now on no view of the table counts before the table was asked again."""
+        kept = self._kept.get(table)
+        if kept is not None:
+            now = self._clock()
+            for view in kept.views.values():
+                view.fresh_until = min(view.fresh_until, now)
+
     def _renewed(self, name: str, snapshot: SnapshotKey, gate: Gate) -> View:
         kept = self._kept.get(name)
         if kept is not None:

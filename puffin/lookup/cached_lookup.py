@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from puffin.errors import PuffinError, UsageError
+from puffin.errors import FileNotFound, PuffinError, UsageError
 from puffin.lookup.answer import TableAnswer
 from puffin.lookup.cache import Counts, SnapshotKey, TableCache, View
 from puffin.lookup.history import ColumnHistory, column_history
@@ -185,21 +185,21 @@ class Lookup:
             UnsupportedTypeError: The values of the columns are not hashed alike.
             CorruptError, StorageError: Metadata or a statistics file cannot be read.
         """
-        now = self._clock()
-        left, right = (self._cache.view(table, _CURRENT, now) for table in (left_table, right_table))
-        question = ("join", left_column, right_table, right_column, right.number)
-        found: JoinEstimate | None = left.answers.get(question)
-        if found is not None:
-            self._counts.hits += 1
-            return found
-        return self._answered(
-            left,
-            question,
-            now,
-            lambda left: join_estimate(
-                _sketch(left, ColumnRef(left_table, left_column)), _sketch(right, ColumnRef(right_table, right_column))
-            ),
-        )
+
+        def estimate() -> JoinEstimate:
+            now = self._clock()
+            left, right = (self._cache.view(table, _CURRENT, now) for table in (left_table, right_table))
+            question = ("join", left_column, right_table, right_column, right.number)
+            found: JoinEstimate | None = left.answers.get(question)
+            if found is not None:
+                self._counts.hits += 1
+                return found
+            left_ref, right_ref = ColumnRef(left_table, left_column), ColumnRef(right_table, right_column)
+            return self._answered(
+                left, question, now, lambda left: join_estimate(_sketch(left, left_ref), _sketch(right, right_ref))
+            )
+
+        return self.following((left_table, right_table), estimate)
 
     def union_ndv(self, columns: Iterable[ColumnRef | tuple[str, str]]) -> UnionEstimate:
         """
@@ -211,9 +211,32 @@ class Lookup:
         Raises:
             PuffinError: As for `estimate_join`.
         """
-        now = self._clock()
         wanted = [column if isinstance(column, ColumnRef) else ColumnRef(*column) for column in columns]
-        return union_estimate([(each, _sketch(self._cache.view(each.table, _CURRENT, now), each)) for each in wanted])
+
+        def estimate() -> UnionEstimate:
+            now = self._clock()
+            views = [self._cache.view(each.table, _CURRENT, now) for each in wanted]
+            return union_estimate([(each, _sketch(view, each)) for each, view in zip(wanted, views, strict=True)])
+
+        return self.following([each.table for each in wanted], estimate)
+
+    def following(self, tables: Iterable[str], ask: Callable[[], _T]) -> _T:
+        """
+        What ``ask`` returns, which asks this lookup about the tables and reads files that their metadata names.
+
+        A commit may have replaced such a file, and a cleaning taken it away, within the time to live. So where one is
+        gone, the tables are asked for news at once, and ``ask`` is called again.
+
+        Raises:
+            FileNotFound: It is gone all the same.
+            PuffinError: As ``ask`` raises it.
+        """
+        try:
+            return ask()
+        except FileNotFound:
+            for table in tables:
+                self._cache.expire(table)
+            return ask()
 
     def tables(
         self, namespaces: Iterable[str] | None = None, *, roots: Iterable[str] = (), limit: int = MOST_TABLES

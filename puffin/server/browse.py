@@ -48,7 +48,12 @@ class Browser:
 
     async def dump(self, question: Question) -> bytes:
         """The dump document of the statistics file that answers for a snapshot; of several, the first column's."""
-        return encode(await self._service.read(question.table, lambda: self._dump(question)))
+        lookup = self._service.lookup
+        return encode(
+            await self._service.read(
+                question.table, lambda: lookup.following([question.table], lambda: self._dump(question))
+            )
+        )
 
     def _dump(self, question: Question) -> dict[str, Any]:
         answer = self._service.ask(question)

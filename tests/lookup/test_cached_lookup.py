@@ -8,13 +8,15 @@ import threading
 import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 import puffin
-from puffin.errors import ColumnNotFound, StorageError, TableNotFound, UsageError
+from puffin.errors import ColumnNotFound, FileNotFound, StorageError, TableNotFound, UsageError
 from puffin.lookup import Lookup
 from puffin.storage import LocalStore
+from puffin.storage.uri import local_name
 from puffin.tables.load import Tables
 
 COLD = ["version-hint.text", "v1.metadata.json"]
@@ -171,6 +173,28 @@ def test_a_table_that_was_dropped_is_gone_after_its_time_to_live(lookup, clock, 
     with pytest.raises(TableNotFound):
         lookup.ndv(str(table))
     assert len(lookup) == 0
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda lookup, table, other: lookup.estimate_join(table, "a", other, "a").left.ndv,
+        lambda lookup, table, other: lookup.estimate_join(other, "a", table, "a").right.ndv,
+        lambda lookup, table, other: lookup.union_ndv([(other, "a"), (table, "a")]).distinct.ndv,
+    ],
+    ids=["left", "right", "union"],
+)
+def test_statistics_that_a_commit_replaced_within_the_time_to_live_are_not_missed(lookup, directory, sketched, ask):
+    """A file that is gone is a reason to look at the table at once; only what the table still names is not found."""
+    table, other = directory("t", sketched(10, {1: 3})), str(directory("u", sketched(11, {1: 2}), snapshots=(11,)))
+    lookup.ndv(str(table))
+    entry = sketched(20, {1: 9})
+    Path(local_name(lookup.ndv(str(table), ["a"]).columns[0].statistics_path)).unlink()
+    with pytest.raises(FileNotFound):
+        ask(lookup, str(table), other)
+    table.commit(entry, snapshots=(10, 20))
+    assert ask(lookup, str(table), other) == 9
+    assert lookup.ndv(str(table), ["a"]).columns[0].ndv == 9
 
 
 def test_what_is_at_hand_is_not_given_once_it_has_expired_and_the_storage_fails(

@@ -110,6 +110,22 @@ def test_a_dump_is_that_of_the_statistics_file(
     assert answer.json() == describe(str(table / "metadata" / "10.stats")).to_json()
 
 
+def test_a_dump_follows_a_table_whose_statistics_were_replaced_and_taken_away(
+    tmp_path: Path, client_of: Callable[..., Any], analyzed: Callable[..., Path]
+) -> None:
+    """Within the time to live too."""
+    client, table = client_of(tmp_path, ttl_seconds=60), analyzed(tmp_path / "t", [1, 2, 3], 3)
+    client.stats(table)
+    metadata = table / "metadata"
+    (metadata / "10.stats").rename(metadata / "11.stats")
+    assert client.get("/v1/dump", params={"table": str(table)}).status_code == 404
+    document = (metadata / "v1.metadata.json").read_text().replace("10.stats", "11.stats")
+    (metadata / "v2.metadata.json").write_text(document)
+    (metadata / "version-hint.text").write_text("2")
+    answer = client.get("/v1/dump", params={"table": str(table)})
+    assert answer.json() == describe(str(metadata / "11.stats")).to_json()
+
+
 def test_a_dump_of_a_corrupt_file_is_a_problem(
     tmp_path: Path, client_of: Callable[..., Any], analyzed: Callable[..., Path]
 ) -> None:
