@@ -108,7 +108,7 @@ class Lookup:
         now = self._clock()
         snapshot = (snapshot_id, ref, as_of_ms)
         question = (
-            columns if columns is None or isinstance(columns, str) else tuple(columns),  # a text is refused, below
+            _names(columns),
             max_staleness,
             tuple(partitions) if partitions else (),
             where,
@@ -150,7 +150,7 @@ class Lookup:
         view = self._cache.at_hand(table, (snapshot_id, ref, None), self._clock())
         if view is None:
             return None
-        question = (columns if columns is None else tuple(columns), None, (), None, False)
+        question = (_names(columns), None, (), None, False)
         found: TableAnswer | None = view.answers.get(question)
         if found is not None:
             self._counts.hits += 1
@@ -300,6 +300,10 @@ class Lookup:
             return answer
 
         return view.gate.make(question, arrived, found, made)
+
+
+def _names(columns: Sequence[str] | None) -> str | tuple[str, ...] | None:
+    return columns if columns is None or isinstance(columns, str) else tuple(columns)  # a text is none: it is refused
 
 
 def _sketch(view: View, column: ColumnRef) -> ColumnSketch:

@@ -253,6 +253,14 @@ def test_what_would_be_answered_in_part_or_amiss_is_refused(lookup, directory, e
 # --- bounds -------------------------------------------------------------------------------------------------------
 
 
+def test_a_text_as_columns_has_nothing_at_hand(lookup, directory, entry_of):
+    """Though a question for columns of its letters was answered."""
+    table = str(directory("t", entry_of(10, {1: 3})))
+    found = lookup.ndv(table, ["a", "b"])
+    assert lookup.at_hand(table, ["a", "b"]) is found
+    assert lookup.at_hand(table, "ab") is None
+
+
 def test_the_least_recently_used_table_goes(clock, directory, entry_of):
     lookup = Lookup(max_tables=2, clock=clock)
     one, two, three = (str(directory(name, entry_of(10, {1: 3}))) for name in ("one", "two", "three"))
