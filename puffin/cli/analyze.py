@@ -282,7 +282,7 @@ def _text(name: str, answer: Report | PuffinError) -> list[str]:
         return [f"{name}: no column outside lists and maps that can be hashed, nothing to analyze"]
     lines = [
         f"{name} ({answer.format}, snapshot {answer.snapshot.snapshot_id})",
-        *columns_table(answer.columns, answer.snapshot.snapshot_id).split("\n"),
+        *columns_table(answer.columns, answer.snapshot.snapshot_id),
     ]
     if answer.partitions is not None:
         lines.append(_partitions_text(answer.partitions))

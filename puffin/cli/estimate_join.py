@@ -54,7 +54,7 @@ def _lines(estimate: JoinEstimate) -> Iterator[str]:
     for which, side, contained in sides:
         share = "-" if contained is None else f"{contained:.1%}"
         rows.append((which, f"{side.table} {side.column}", _number(side.row_count), _number(side.ndv), share))
-    yield from aligned(rows, right=(2, 3, 4)).split("\n")
+    yield from aligned(rows, right=(2, 3, 4))
     overlap = estimate.overlap
     bounds = "exact" if overlap.exact else f"{overlap.lower:,} to {overlap.upper:,} at 95 %"
     yield f"both have {overlap.ndv:,} values ({bounds})"

@@ -89,7 +89,7 @@ def command(
 def _lines(answer: TableAnswer) -> Iterator[str]:
     snapshot = "no snapshot yet" if answer.snapshot_id is None else f"snapshot {answer.snapshot_id}"
     yield f"{answer.table} ({answer.format}, {snapshot})"
-    yield from columns_table(answer.columns, answer.snapshot_id).split("\n")
+    yield from columns_table(answer.columns, answer.snapshot_id)
     if answer.partitions is not None and answer.partitions.of is not None:
         count = f"{answer.partitions.matched:,} of {answer.partitions.of:,} partitions"
         yield f"{count}, all rows of each: an upper view of the rows that a filter means"

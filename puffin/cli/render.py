@@ -21,7 +21,7 @@ def print_json(document: Any) -> None:
     """The document on stdout, indented, in UTF-8 whatever the locale, and nothing else."""
     text = json.dumps(document, indent=2, ensure_ascii=False)
     # Half of a surrogate pair, as in a path that is not UTF-8, comes out as JSON's own escape.
-    _put(text.encode(errors="backslashreplace") + b"\n")
+    print_bytes(text.encode(errors="backslashreplace") + b"\n")
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -32,12 +32,19 @@ def print_lines(lines: Iterable[str]) -> None:
     """
     text = "".join(f"{_printable(line)}\n" for line in lines)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    _put(text.encode(encoding, errors="backslashreplace"))
+    print_bytes(text.encode(encoding, errors="backslashreplace"))
 
 
 def print_bytes(content: bytes) -> None:
-    """Bytes on stdout, as they are."""
-    _put(content)
+    """Bytes on stdout, as they are; StorageError if it does not take them."""
+    if sys.stdout is None:
+        raise StorageError("standard output: it is closed")
+    try:
+        click.echo(content, nl=False)
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        raise StorageError(f"standard output: {exc.strerror}") from exc
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -47,8 +54,8 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
 
 
-def columns_table(columns: Iterable[ColumnAnswer], snapshot_id: int | None) -> str:
-    """NDV and bounds, a row for each column; says so where the rows counted are not this snapshot's."""
+def columns_table(columns: Iterable[ColumnAnswer], snapshot_id: int | None) -> list[str]:
+    """NDV and bounds, a line for each column; says so where the rows counted are not this snapshot's."""
     columns = list(columns)
     summarized = any(answer.summary is not None for answer in columns)
     head = ("rows", "nulls", "min", "max") if summarized else ()
@@ -81,16 +88,16 @@ def _remark(answer: ColumnAnswer, snapshot_id: int | None) -> str:
     return f"of snapshot {answer.stats_snapshot_id}" + ("" if behind is None else f", {behind:,} behind")
 
 
-def aligned(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> str:
-    """Rows as text in columns, those with the indexes ``right`` flush right; lines are never wrapped."""
+def aligned(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> list[str]:
+    """Rows as lines of text in columns, those with the indexes ``right`` flush right; lines are never wrapped."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    return "\n".join(
+    return [
         "  ".join(
             cell.rjust(width) if index in right else cell.ljust(width)
             for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
-    )
+    ]
 
 
 def human_bytes(size: int) -> str:
@@ -104,17 +111,6 @@ def human_bytes(size: int) -> str:
 def exact_bytes(size: int) -> str:
     """A size for a person who may want to compute with it: ``"1,536 bytes (1.5 KiB)"``."""
     return f"{size:,} bytes" if size < 1024 else f"{size:,} bytes ({human_bytes(size)})"
-
-
-def _put(content: bytes) -> None:
-    if sys.stdout is None:
-        raise StorageError("standard output: it is closed")
-    try:
-        click.echo(content, nl=False)
-    except BrokenPipeError:
-        raise
-    except OSError as exc:
-        raise StorageError(f"standard output: {exc.strerror}") from exc
 
 
 def _printable(text: str) -> str:
