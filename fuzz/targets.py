@@ -255,6 +255,7 @@ def manifest(data: bytes) -> None:
         min_sequence_number=1,
         added_snapshot_id=1,
         entries=None,
+        live_files=None,
         encrypted=False,
     )
     for _ in live_files_of(described, lambda _: HeldFiles({_WHERE: data[1:]}), (1, 2, 3), nan_counts=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from puffin.storage import Store
 from puffin.tables.base import (
@@ -19,6 +19,9 @@ from puffin.tables.changes import Changes
 from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
 from puffin.tables.scan_task import FileScanTask, ScanContext
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 CURRENT = SnapshotSelector()
 
@@ -123,6 +126,19 @@ class FileSource(Protocol):
         What the metadata of the snapshot's data files tells of columns, by field id: counts and bounds, no sizes.
 
         What is not known of every row is None; with a delete file that applies, little is.
+
+        Raises:
+            PuffinError: As for `plan`.
+        """
+        ...
+
+    def certain_values(
+        self, state: TableState, snapshot: Snapshot, columns: Sequence[Column]
+    ) -> Mapping[int, pa.Array]:
+        """
+        Some values that columns have in rows of the snapshot, by field id, as the metadata of a few files tells.
+
+        They are for a sketch to be checked against. A column of which none is known is left out.
 
         Raises:
             PuffinError: As for `plan`.

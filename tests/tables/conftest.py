@@ -255,7 +255,8 @@ class HandMadeTable:
             records,
             {"partition-spec-id": str(spec_id), "content": "deletes" if of_deletes else "data"},
         )
-        counts = {"added": len(entries), "existing": 0, "deleted": 0}
+        statuses = [entry.get("status", ADDED) for entry in entries]
+        counts = {kind: statuses.count(status) for status, kind in enumerate(("existing", "added", "deleted"))}
         return ManifestFile.from_args(
             self.version,
             manifest_path=str(path),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from puffin.errors import PuffinError, UnsupportedTableError
 from puffin.storage import Store, local_path, store_for
@@ -27,6 +28,9 @@ from puffin.tables.document import partition_specs
 from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
 from puffin.tables.scan_task import FileScanTask, ScanContext
 from puffin.tables.table import CURRENT, NewStatisticsFile, PartitionStatisticsWriter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FIELD_IDS = "puffin-sidecar.field-ids"
 """The property of a statistics file that says which column each field id means: a JSON object of ids by name."""
@@ -131,6 +135,15 @@ class DeltaDirectory:
         from puffin.tables.delta.file_statistics import column_summaries
 
         return column_summaries(_delta(state), columns)
+
+    def certain_values(
+        self,
+        state: TableState,  # noqa: ARG002
+        snapshot: Snapshot,  # noqa: ARG002
+        columns: Sequence[Column],  # noqa: ARG002
+    ) -> Mapping[int, pa.Array]:
+        """None: nobody else writes sketches of Delta tables, so that there are none to check."""
+        return {}
 
     def changes(self, state: TableState, base: Snapshot, target: Snapshot) -> Changes:
         """The whole data files to read for the rows that came after ``base`` and those that are gone in ``target``."""

@@ -7,26 +7,16 @@ equality delete files do not, so that with one of these no count is known. Bound
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from puffin.storage import Store
 from puffin.tables.base import Column, Snapshot, TableState
 from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.file_metrics import FileMetrics, summarize
+from puffin.tables.iceberg.bound_values import bound_value
 from puffin.tables.iceberg.manifest_lists import manifests_of
-from puffin.tables.iceberg.manifests import ColumnMetrics, LiveFile, live_files_of
+from puffin.tables.iceberg.manifests import LiveFile, live_files_of
 from puffin.tables.scan_task import DATA, PUFFIN
-
-_INTEGERS = {
-    "int": (4,),
-    "long": (4, 8),  # four bytes are from before a promotion, likewise below
-    "date": (4,),
-    **dict.fromkeys(("time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), (8,)),
-}
-_FLOATS = {"float": (4,), "double": (4, 8)}
 
 
 def column_summaries(
@@ -65,29 +55,6 @@ def _metrics(file: LiveFile, column: Column, vectors: Mapping[str | None, int], 
         record_count=rows,
         null_count=None if has_deletes else nulls,
         nan_count=None if has_deletes or metrics is None else metrics.nan_value_count,
-        lower=_bound(column.type, metrics, "lower_bound"),
-        upper=_bound(column.type, metrics, "upper_bound"),
+        lower=None if metrics is None else bound_value(column.type, metrics.lower_bound),
+        upper=None if metrics is None else bound_value(column.type, metrics.upper_bound),
     )
-
-
-def _bound(type_: str, metrics: ColumnMetrics | None, which: str) -> Any:
-    """A bound in the binary form of appendix D, as `stored_value` has it; None if it is not clear what it means."""
-    stored = None if metrics is None else getattr(metrics, which)
-    if not isinstance(stored, bytes):
-        return None
-    if len(stored) in _INTEGERS.get(type_, ()):
-        return int.from_bytes(stored, "little", signed=True)
-    if len(stored) in _FLOATS.get(type_, ()):
-        (value,) = struct.unpack("<f" if len(stored) == 4 else "<d", stored)
-        return None if math.isnan(value) else value
-    if type_ == "boolean" and len(stored) == 1:
-        return stored != b"\0"
-    if type_ == "string":
-        try:
-            return stored.decode()
-        except UnicodeDecodeError:
-            return None
-    if type_.startswith("decimal") and stored:
-        return int.from_bytes(stored, "big", signed=True)
-    # Writers disagree on the order of uuids.
-    return stored if type_ == "binary" or type_.startswith("fixed") else None

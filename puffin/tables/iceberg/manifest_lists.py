@@ -49,6 +49,7 @@ class ManifestFile:
         min_sequence_number: No live file in it is older. 0 in format version 1.
         added_snapshot_id: The snapshot that it came with, or None where the list leaves that out.
         entries: How many entries it has, or None where the list leaves that out.
+        live_files: How many of them are of files that are not deleted, or None likewise.
         encrypted: Whether it has key metadata.
     """
 
@@ -59,6 +60,7 @@ class ManifestFile:
     min_sequence_number: int
     added_snapshot_id: int | None
     entries: int | None
+    live_files: int | None
     encrypted: bool
 
 
@@ -104,7 +106,8 @@ def _manifest_file(record: Mapping[int, Any], manifest_list: str) -> ManifestFil
         if not isinstance(record.get(field_id), type_):
             found = f"found {record.get(field_id)!r} for field {field_id} of a manifest"
             raise CorruptMetadataError(f"{manifest_list}: not an Iceberg manifest list: {found}")
-    counts = [count for field_id in _FILES_COUNTS if (count := record.get(field_id)) is not None]
+    added, existing, deleted = (record.get(field_id) for field_id in _FILES_COUNTS)
+    live = None if added is None or existing is None else added + existing
     return ManifestFile(
         manifest_path=record[_MANIFEST_PATH],
         partition_spec_id=record[_PARTITION_SPEC_ID],
@@ -112,7 +115,8 @@ def _manifest_file(record: Mapping[int, Any], manifest_list: str) -> ManifestFil
         sequence_number=record.get(_SEQUENCE_NUMBER) or 0,
         min_sequence_number=record.get(_MIN_SEQUENCE_NUMBER) or 0,
         added_snapshot_id=record.get(_ADDED_SNAPSHOT_ID),
-        entries=sum(counts) if len(counts) == len(_FILES_COUNTS) else None,
+        entries=None if live is None or deleted is None else live + deleted,
+        live_files=live,
         encrypted=record.get(_KEY_METADATA) is not None,
     )
 
@@ -129,5 +133,6 @@ def _unlisted(path: str, store_for: Callable[[str], Store]) -> ManifestFile:
         min_sequence_number=0,
         added_snapshot_id=None,
         entries=None,
+        live_files=None,
         encrypted=False,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from puffin.storage import Store, store_for
 from puffin.tables.base import Column, Snapshot, TableState
@@ -18,6 +19,9 @@ from puffin.tables.iceberg.patch import statistics_path, stored_entries
 from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
 from puffin.tables.scan_task import FileScanTask, ScanContext
 from puffin.tables.table import NewStatisticsFile, PartitionStatisticsWriter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class IcebergTable(ABC):
@@ -65,6 +69,14 @@ class IcebergTable(ABC):
         from puffin.tables.iceberg.column_metrics import column_summaries
 
         return column_summaries(state, snapshot, columns, self.store)
+
+    def certain_values(
+        self, state: TableState, snapshot: Snapshot, columns: Sequence[Column]
+    ) -> Mapping[int, pa.Array]:
+        """Some values that columns have for certain, by field id, from at most two of the snapshot's manifests."""
+        from puffin.tables.iceberg.certain_values import certain_values
+
+        return certain_values(state, snapshot, columns, self.store)
 
     def changes(self, state: TableState, base: Snapshot, target: Snapshot) -> Changes:
         """The whole data files to read for the rows that came after ``base`` and those that are gone in ``target``."""

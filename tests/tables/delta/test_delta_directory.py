@@ -312,6 +312,13 @@ def test_files_that_a_week_of_jobs_has_superseded_are_removed(table):
     assert ndvs(table) == {"a": 3, "b": 3}
 
 
+def test_no_value_is_certain(table):
+    """Nobody else writes sketches of Delta tables, so there are none to check."""
+    loaded = open_table(table)
+    state = loaded.load()
+    assert loaded.certain_values(state, state.snapshot(0), state.columns) == {}
+
+
 def test_there_are_no_partition_statistics_files(table):
     """Sketches by partition are in the statistics file, which every format has."""
     loaded = open_table(table)

@@ -95,6 +95,7 @@ def uses(state):
     for snapshot in state.snapshots.values():
         yield lambda snapshot=snapshot: table.plan(state, snapshot)
         yield lambda snapshot=snapshot: table.partition_statistics(state, snapshot)
+        yield lambda snapshot=snapshot: table.certain_values(state, snapshot, state.columns)
         yield lambda snapshot=snapshot: column_type_at(state, snapshot, 1)
         yield lambda snapshot=snapshot: table.changes(state, state.snapshot(1), snapshot)
         yield lambda snapshot=snapshot: table.moved(state, state.snapshot(1), snapshot)
