@@ -15,20 +15,24 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from puffin.errors import UnsupportedError
+from puffin.format import PARTITION_SKETCHES_V1, ROW_COUNTS_V1
 from puffin.lookup.answer import SNAPSHOT, ColumnAnswer
 from puffin.lookup.partitions import StoredPartitionSketches
 from puffin.tables.base import Column, Snapshot, StatisticsEntry, TableState
-from puffin.tables.blob_properties import Distinct, is_ours
+from puffin.tables.blob_properties import Distinct, Provenance, is_ours
 from puffin.tables.changes import narrowed
 from puffin.tables.commit import commit_statistics
+from puffin.tables.document import mapping_digest
 from puffin.tables.load import load_table
 from puffin.tables.partition_sketches import PartitionSketches
+from puffin.tables.private_state.upkeep import remove_lost_state
 from puffin.tables.table import PartitionStatisticsWriter, Table
 from stats_jobs import basis
-from stats_jobs.basis import ColumnPlan, plan_columns
+from stats_jobs.assemble import ColumnStatistics
+from stats_jobs.basis import ColumnPlan, Wanted, plan_columns
 from stats_jobs.compute import Computation, Computed, compute
 from stats_jobs.current import current_answers
-from stats_jobs.draft import StatisticsDraft
+from stats_jobs.draft import FileOptions, StatisticsDraft, damaged_entries
 from stats_jobs.execute import Measure
 from stats_jobs.files import SnapshotFiles
 from stats_jobs.options import FULL, INCREMENTAL, Options
@@ -100,28 +104,33 @@ def _analyze(table: Table, options: Options, spark: SparkStarter, progress: Prog
     if not columns and state.settled(snapshot).snapshot_id not in state.statistics:
         return Report(table=table.name, format=state.format, snapshot=snapshot, columns=())
     files = SnapshotFiles(table, state, snapshot)
-    current = None if options.mode == FULL else current_answers(table, state, snapshot, columns, options)
+    current = None if options.mode == FULL else current_answers(table, files, columns, options)
     partition_plans = _plan_partitions(table, files, columns, options, is_current=current is not None)
+    writes = options.commit and not options.dry_run
     if current is not None and not partition_plans.by_field:
-        return Report(
+        report = Report(
             table=table.name,
             format=state.format,
             snapshot=snapshot,
             columns=current,
             entry=state.statistics[state.settled(snapshot).snapshot_id],
             current=True,
-            elapsed_seconds=time.monotonic() - started,
             partitions=_partition_report(options, partition_plans.kept, partition_plans.reason),
         )
+        if writes and damaged_entries(state):
+            report = _repaired(table, state, snapshot, options, report)
+        return dataclasses.replace(report, elapsed_seconds=time.monotonic() - started)
 
-    if options.commit and not options.dry_run:
+    if writes:
         table.check_committable(state)
     plans = _plan(table, files, columns, options, partition_plans)
     computation = _compute(table, files, plans, options, partition_plans, spark, progress)
     made = _made(computation, plans, snapshot)
     carried = _carried(table, files, made, options)
-    partition_sketches = {**carried.by_field, **computation.partitions}
-    entry, attempts = _publish(table, state, snapshot, made, partition_sketches, options)
+    statistics = [_statistics(computed, state, computation.partitions, carried) for computed in made]
+    if not options.row_counts:
+        statistics = [dataclasses.replace(each, row_counts=None) for each in statistics]
+    entry, attempts = _publish(table, state, snapshot, statistics, options)
     counts = [len(sketches.keys) for sketches in computation.partitions.values()]
     return Report(
         table=table.name,
@@ -137,8 +146,31 @@ def _analyze(table: Table, options: Options, spark: SparkStarter, progress: Prog
         elapsed_seconds=time.monotonic() - started - computation.session_seconds - computation.waited_seconds,
         session_seconds=computation.session_seconds,
         attempts=attempts,
+        entries_repaired=_count_of_repaired(state, snapshot, entry if attempts > 0 else None),
         partitions=_partition_report(options, max(counts, default=None), partition_plans.reason or carried.reason),
     )
+
+
+def _repaired(table: Table, state: TableState, snapshot: Snapshot, options: Options, report: Report) -> Report:
+    """The report of a run that has nothing to compute, and makes entries good that other engines choke on."""
+    table.check_committable(state)
+    settled = state.settled(snapshot)
+    entry, attempts = _publish(table, state, settled, [], options)
+    return dataclasses.replace(
+        report,
+        entry=entry,
+        current=False,
+        committed=True,
+        attempts=attempts,
+        entries_repaired=_count_of_repaired(state, settled, entry),
+    )
+
+
+def _count_of_repaired(state: TableState, snapshot: Snapshot, committed: StatisticsEntry | None) -> int:
+    """How many damaged entries a commit has replaced, that of its own snapshot included."""
+    if committed is None:
+        return 0
+    return len(committed.repairs) + any(each.snapshot_id == snapshot.snapshot_id for each in damaged_entries(state))
 
 
 def _plan_partitions(
@@ -150,10 +182,8 @@ def _plan_partitions(
     kept = partitions_kept(files.state, files.snapshot, columns) if is_current else None
     if kept is not None:
         return PartitionPlans({}, kept=kept)
-    fields = [column.field_id for column in columns]
-    plans = plan_partitions(
-        files, columns, None if options.mode == FULL else StoredPartitionSketches(table.store, fields)
-    )
+    stored = StoredPartitionSketches(files.state, table.store, [column.field_id for column in columns])
+    plans = plan_partitions(files, columns, None if options.mode == FULL else stored)
     for column in columns:
         if options.mode == INCREMENTAL and plans.by_field and plans.by_field[column.field_id].base is None:
             raise _not_incremental(table, column, "there are no sketches by partition that fit")
@@ -173,8 +203,8 @@ def _plan(
         files.state,
         files.snapshot,
         columns,
-        lg_k=options.lg_k,
-        stored=StoredSketches(table.store, [column.field_id for column in columns]),
+        Wanted(options.lg_k, complete=options.mode != INCREMENTAL),
+        StoredSketches(table, files.state, columns),
         changes_since=lambda base: narrowed(files.changes_since(base)),
     )
     if partition_plans.by_field:
@@ -230,36 +260,46 @@ def _carried(table: Table, files: SnapshotFiles, made: Sequence[Computed], optio
     if options.partitions or options.dry_run:
         return CarriedPartitions({})
     columns = [computed.column for computed in made]
-    stored = StoredPartitionSketches(table.store, [column.field_id for column in columns])
+    stored = StoredPartitionSketches(files.state, table.store, [column.field_id for column in columns])
     return carry_partitions(files, columns, stored)
 
 
+def _statistics(
+    computed: Computed, state: TableState, sketches: Mapping[int, PartitionSketches], carried: CarriedPartitions
+) -> ColumnStatistics:
+    """What is written of a column."""
+    field_id = computed.column.field_id
+    mapping = mapping_digest(state, computed.column) if computed.is_mapped else computed.base.mapping
+    kept = {ROW_COUNTS_V1: computed.kept_counts, PARTITION_SKETCHES_V1: carried.kept.get(field_id)}
+    return ColumnStatistics(
+        computed.column,
+        computed.sketch,
+        computed.summary,
+        Provenance(mapping, computed.base.writer),
+        computed.counts,
+        sketches.get(field_id, carried.by_field.get(field_id)),
+        {type_: blob for type_, blob in kept.items() if blob is not None},
+    )
+
+
 def _publish(
-    table: Table,
-    state: TableState,
-    snapshot: Snapshot,
-    made: Sequence[Computed],
-    partition_sketches: Mapping[int, PartitionSketches],
-    options: Options,
+    table: Table, state: TableState, snapshot: Snapshot, statistics: Sequence[ColumnStatistics], options: Options
 ) -> tuple[StatisticsEntry | None, int]:
     """The entry of the file written and the number of commit attempts, none for a file without a commit."""
     if options.dry_run:
         return None, 0
+    codec = None if options.codec == "none" else options.codec
     draft = StatisticsDraft(
         state,
         snapshot,
-        [c.column for c in made],
-        {c.column.field_id: c.sketch for c in made},
-        lg_k=options.lg_k,
-        codec=None if options.codec == "none" else options.codec,
-        home=table,
-        partition_statistics=_partition_statistics(table, state, snapshot) if options.partitions else None,
-        summaries={c.column.field_id: c.summary for c in made if c.summary is not None},
-        row_counts={c.column.field_id: c.counts for c in made if c.counts is not None and options.row_counts},
-        partition_sketches=partition_sketches,
+        statistics,
+        FileOptions(options.lg_k, codec, options.home),
+        table,
+        _partition_statistics(table, state, snapshot) if options.partitions else None,
     )
     if options.commit:
         committed = commit_statistics(table, draft)
+        remove_lost_state(table, table.load(), options.home)
         return committed.entry, committed.attempts
     existing = state.statistics.get(snapshot.snapshot_id)
     return draft.write(state, [] if existing is None else [existing]), 0
@@ -275,6 +315,8 @@ def _partition_report(options: Options, count: int | None, reason: str | None) -
 
 def _answer(computed: Computed, snapshot: Snapshot) -> ColumnAnswer:
     distinct = Distinct.of(computed.sketch)
+    if computed.summary is not None:
+        distinct = distinct.at_most(computed.summary.most_distinct)
     return ColumnAnswer(
         computed.column, distinct, snapshot.snapshot_id, SNAPSHOT, basis=computed.basis, reason=computed.reason
     )

@@ -1,105 +1,125 @@
 """
 What goes into a statistics file, and in which order: pure, so that the file's layout can be tested without one.
 
-Theta blobs come first, sorted by field id, and are exactly those of the table's entry: pyiceberg cannot load a
-table whose entry names any other type. What is ours besides follows, and whatever else is kept, in the footer only.
+A file holds theta blobs of one field each, sorted by field id, and these are exactly those of the table's entry. Some
+engine breaks on anything else: pyiceberg on an entry that names another type, Presto on a blob of several fields, and
+Trino copies whatever stands in the footer into table metadata. What is ours besides goes into private state.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from puffin.format import PARTITION_SKETCHES_V1, ROW_COUNTS_V1, THETA_V1, ZSTD, Blob, RawBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
-from puffin.tables.blob_properties import to_properties
+from puffin.tables.blob_properties import HASHED_HERE, Provenance, is_ours, to_properties, when_carried
 from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.partition_sketches import PartitionSketches
+from puffin.tables.private_state.places import HOME
+from puffin.tables.private_state.writing import KeptBlob, PrivateBlob
 from puffin.theta import RowCounts, ThetaSketch
 
 COMPANIONS = (ROW_COUNTS_V1, PARTITION_SKETCHES_V1)
-"""The types of ours, of blobs that stand beside the sketch of the same field and snapshot, in the footer alone."""
+"""The types of private blobs, each beside the sketch of the same field and snapshot."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RetainedBlob:
     """
-    A blob of another run or another engine that stays.
+    A sketch of another run or another engine that stays.
 
     Attributes:
-        entry: What table metadata says of it; None for a blob that stands in the footer only.
+        entry: What table metadata says of it.
+        beside: The private blobs that belong to it.
     """
 
     raw: RawBlob
-    entry: BlobEntry | None
+    entry: BlobEntry
+    beside: tuple[PrivateBlob, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Contents:
-    """The blobs of a statistics file in order, and those of them that the table's entry lists."""
+    """
+    What a statistics file is made of.
+
+    Attributes:
+        blobs: Of the file, in order.
+        entries: The same blobs as the table's entry lists them.
+        private: What belongs into its private state.
+    """
 
     blobs: tuple[Blob | RawBlob, ...]
     entries: tuple[BlobEntry, ...]
+    private: tuple[PrivateBlob, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """
+    What a run has computed of a column.
+
+    Attributes:
+        summary: None if there is none.
+        row_counts: Likewise.
+        partitions: Sketches by partition, likewise.
+        kept: By type, where an earlier run has stored the same as these two.
+    """
+
+    column: Column
+    sketch: ThetaSketch
+    summary: ColumnSummary | None = None
+    provenance: Provenance = HASHED_HERE
+    row_counts: RowCounts | None = None
+    partitions: PartitionSketches | None = None
+    kept: Mapping[str, KeptBlob] = dataclasses.field(default_factory=dict)
 
 
 def sketch_blobs(
-    sketches: Mapping[int, ThetaSketch],
-    columns: Iterable[Column],
-    snapshot: Snapshot,
-    *,
-    lg_k: int,
-    codec: str | None,
-    partitions: Mapping[int, PartitionSketches] | None = None,
-    summaries: Mapping[int, ColumnSummary] | None = None,
+    statistics: Iterable[ColumnStatistics], snapshot: Snapshot, *, lg_k: int, codec: str | None
 ) -> list[Blob]:
-    """
-    One theta blob of this snapshot for each of the columns.
-
-    Args:
-        partitions: Of which its properties say how many there are.
-        summaries: Which its properties have.
-    """
-    summaries = summaries or {}
-    counts = {field_id: len(sketches.keys) for field_id, sketches in (partitions or {}).items()}
+    """One theta blob of this snapshot for each of the columns."""
     return [
         Blob(
             type=THETA_V1,
-            fields=(column.field_id,),
+            fields=(each.column.field_id,),
             snapshot_id=snapshot.snapshot_id,
             sequence_number=snapshot.sequence_number,
-            payload=sketches[column.field_id].to_bytes(),
+            payload=each.sketch.to_bytes(),
             compression_codec=codec,
             properties=to_properties(
-                sketches[column.field_id],
-                column.type,
+                each.sketch,
+                each.column.type,
                 lg_k,
-                partitions=counts.get(column.field_id),
-                summary=summaries.get(column.field_id),
+                partitions=None if each.partitions is None else len(each.partitions.keys),
+                summary=each.summary,
+                provenance=each.provenance,
             ),
         )
-        for column in columns
+        for each in statistics
     ]
 
 
-def companion_blobs(
-    type_: str,
-    companions: Mapping[int, RowCounts] | Mapping[int, PartitionSketches],
-    columns: Iterable[Column],
-    snapshot: Snapshot,
-) -> list[Blob]:
-    """One blob of a type of ours for each of the columns that has one; compressed, since nobody but us reads it."""
-    return [
-        Blob(
-            type=type_,
-            fields=(column.field_id,),
-            snapshot_id=snapshot.snapshot_id,
-            sequence_number=snapshot.sequence_number,
-            payload=companions[column.field_id].to_bytes(),
-            compression_codec=ZSTD,
-        )
-        for column in columns
-        if column.field_id in companions
-    ]
+def companion_blobs(statistics: Iterable[ColumnStatistics], snapshot: Snapshot) -> list[PrivateBlob]:
+    """The private blobs of the columns; new ones compressed, since nobody but us reads them."""
+    private: list[PrivateBlob] = []
+    for each in statistics:
+        for type_, companion in ((ROW_COUNTS_V1, each.row_counts), (PARTITION_SKETCHES_V1, each.partitions)):
+            if companion is not None and type_ in each.kept:
+                private.append(each.kept[type_].beside(snapshot.snapshot_id))
+            elif companion is not None:
+                private.append(
+                    Blob(
+                        type=type_,
+                        fields=(each.column.field_id,),
+                        snapshot_id=snapshot.snapshot_id,
+                        sequence_number=snapshot.sequence_number,
+                        payload=companion.to_bytes(),
+                        compression_codec=ZSTD,
+                    )
+                )
+    return private
 
 
 def choose_retained(
@@ -110,64 +130,91 @@ def choose_retained(
     current_fields: Collection[int],
 ) -> list[RetainedBlob]:
     """
-    Of the blobs that were there, those to keep: of other columns, of fields the current schema still has.
+    Of the sketches that were there, those to keep: of one field, of other columns, and that the schema still has.
 
-    A theta blob for a field that is gone makes Spark's planner fail, and two for one first field make Trino's fail:
-    of several the one of the newest rows is kept, and of equals the first. What is ours beside a sketch stays with it.
+    A theta blob for a field that is gone makes Spark's planner fail, and two for one field make Trino's fail: of
+    several the one of the newest rows is kept, and of equals the first.
 
     Args:
         snapshot_id: The snapshot whose statistics file they go into.
         computed: The fields that have been computed anew.
         current_fields: Every field of the current schema, those inside of lists and maps included.
     """
-    fitting = [c for c in candidates if set(c.raw.metadata.fields) <= set(current_fields)]
+    wanted = {*current_fields} - {*computed}
     sketches: dict[int, RetainedBlob] = {}
-    for field_id, candidate in _newest_first(fitting, snapshot_id):
-        if field_id not in computed:
-            sketches.setdefault(field_id, candidate)
-    kept = {(entry.fields, entry.snapshot_id) for c in sketches.values() if (entry := c.entry) is not None}
-    others = {_wherever(c.raw): c for c in reversed(fitting) if c.entry is None and _stays(c.raw, kept)}
-    return [*sketches.values(), *reversed(others.values())]
+    for candidate in _newest_first(candidates, snapshot_id):
+        if len(candidate.entry.fields) == 1 and wanted.issuperset(candidate.entry.fields):
+            sketches.setdefault(candidate.entry.fields[0], candidate)
+    return list(sketches.values())
 
 
-def with_entries(entry: StatisticsEntry, raws: Iterable[RawBlob]) -> list[RetainedBlob]:
-    """Each stored blob with what the table's entry says of it; not a theta blob of which it says nothing."""
-    retained = [RetainedBlob(raw, _entry_of(entry, raw)) for raw in raws]
-    return [r for r in retained if r.entry is not None or r.raw.metadata.type != THETA_V1]
+def with_entries(entry: StatisticsEntry, raws: Iterable[RawBlob], created_by: str | None) -> list[RetainedBlob]:
+    """
+    The sketches of a stored file, with what the table's entry says of them; not one of which it says nothing.
+
+    In another file of ours their maker stays known (`when_carried`). What stands in the same file beside a sketch, as
+    an earlier version wrote it, comes with it.
+
+    Args:
+        created_by: Who wrote the file, as its footer says.
+    """
+    raws = list(raws)
+    companions: dict[tuple[tuple[int, ...], int], list[RawBlob]] = {}
+    for raw in raws:
+        if raw.metadata.type in COMPANIONS:
+            companions.setdefault((raw.metadata.fields, raw.metadata.snapshot_id), []).append(raw)
+    retained = []
+    for raw in raws:
+        stored, said = raw.metadata, _entry_of(entry, raw)
+        if said is not None:
+            marked = dataclasses.replace(stored, properties=when_carried(stored.properties, created_by))
+            retained.append(
+                RetainedBlob(
+                    dataclasses.replace(raw, metadata=marked),
+                    dataclasses.replace(said, properties=when_carried(said.properties, created_by)),
+                    tuple(companions.get((said.fields, said.snapshot_id), ())) if is_ours(said.properties) else (),
+                )
+            )
+    return retained
 
 
-def assemble(computed: Sequence[Blob], retained: Sequence[RetainedBlob]) -> Contents:
-    """The file's contents: computed and retained theta blobs by field id, then whatever else is retained."""
-    theta: list[tuple[tuple[int, ...], Blob | RawBlob, BlobEntry]]
-    theta = [(b.fields, b, _entry(b)) for b in computed if b.type == THETA_V1]
-    theta += [(r.raw.metadata.fields, r.raw, r.entry) for r in retained if r.entry is not None]
-    theta.sort(key=lambda item: item[0])
-    rest: list[Blob | RawBlob] = [
-        *(b for b in computed if b.type != THETA_V1),
-        *(r.raw for r in retained if r.entry is None),
-    ]
-    return Contents((*(blob for _, blob, _ in theta), *rest), tuple(entry for _, _, entry in theta))
+def assemble(
+    computed: Sequence[Blob],
+    retained: Sequence[RetainedBlob],
+    private: Sequence[PrivateBlob] = (),
+    home: str | None = None,
+) -> Contents:
+    """
+    The file's contents: computed and retained sketches by field id.
+
+    Args:
+        private: What belongs beside the computed ones.
+        home: Where the private state is, if not in the default place; the first sketch says so.
+    """
+    theta: list[tuple[Blob | RawBlob, BlobEntry]] = [(blob, _entry(blob)) for blob in computed]
+    theta += [(kept.raw, kept.entry) for kept in retained]
+    theta.sort(key=lambda item: item[1].fields)
+    if theta and home is not None:
+        theta[0] = _with_home(*theta[0], home)
+    beside = [blob for kept in retained for blob in kept.beside]
+    return Contents(tuple(blob for blob, _ in theta), tuple(entry for _, entry in theta), (*private, *beside))
 
 
 def _entry(blob: Blob) -> BlobEntry:
     return BlobEntry(blob.type, blob.snapshot_id, blob.sequence_number, blob.fields, blob.properties)
 
 
-def _newest_first(candidates: Iterable[RetainedBlob], snapshot_id: int) -> Iterator[tuple[int, RetainedBlob]]:
+def _with_home(blob: Blob | RawBlob, entry: BlobEntry, home: str) -> tuple[Blob | RawBlob, BlobEntry]:
+    said = dataclasses.replace(entry, properties={**entry.properties, HOME: home})
+    if isinstance(blob, Blob):
+        return dataclasses.replace(blob, properties=said.properties), said
+    stored = dataclasses.replace(blob.metadata, properties={**blob.metadata.properties, HOME: home})
+    return dataclasses.replace(blob, metadata=stored), said
+
+
+def _newest_first(candidates: Iterable[RetainedBlob], snapshot_id: int) -> list[RetainedBlob]:
     # In version 1 all sequence numbers are 0: there the snapshot itself is all that is known to be newer.
-    listed = [(c.entry, c) for c in candidates if c.entry is not None and c.entry.fields]
-    listed.sort(key=lambda e: (e[0].snapshot_id != snapshot_id, -e[0].sequence_number, len(e[0].fields)))
-    for entry, candidate in listed:
-        yield entry.fields[0], candidate
-
-
-def _stays(raw: RawBlob, sketches: Collection[tuple[tuple[int, ...], int]]) -> bool:
-    return raw.metadata.type not in COMPANIONS or (raw.metadata.fields, raw.metadata.snapshot_id) in sketches
-
-
-def _wherever(raw: RawBlob) -> RawBlob:
-    """The blob without its place, so that copies of it in several files are equal."""
-    return dataclasses.replace(raw, metadata=dataclasses.replace(raw.metadata, offset=0))
+    return sorted(candidates, key=lambda c: (c.entry.snapshot_id != snapshot_id, -c.entry.sequence_number))
 
 
 def _entry_of(entry: StatisticsEntry, raw: RawBlob) -> BlobEntry | None:

@@ -5,6 +5,10 @@ The nearest rows of the snapshot's ancestry that were counted are the base. If n
 snapshot but compactions, they are carried; else the rows that came and the rows that went are read, in the files that
 changed. Where there is no base, or none that fits, the column is computed in full, and the reason is kept: a sketch is
 worth having only if it is right.
+
+A base is complete if everything that we keep of a column is there: bounds and counts in the entry, row counts in the
+private state. Another engine's sketch is built on only if it has every hash, and while nothing of ours ever was: after
+that, an older base of ours, or every row, restores what the other engine's commit replaced.
 """
 
 from __future__ import annotations
@@ -16,9 +20,16 @@ from collections.abc import Callable, Sequence
 from puffin.errors import PuffinError
 from puffin.lookup.resolve import Ancestry, KnownBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot, TableState
-from puffin.tables.blob_properties import is_ours, lg_k_of, type_of
+from puffin.tables.blob_properties import (
+    MAPPING_CHANGED,
+    is_by_an_earlier_version,
+    is_ours,
+    is_read_otherwise,
+    lg_k_of,
+    type_of,
+)
 from puffin.tables.changes import Changes
-from puffin.tables.document import column_type_at
+from puffin.tables.document import column_type_at, mapping_digest
 from puffin.theta.value_type import hashes_alike
 from stats_jobs.stored import StoredSketch, StoredSketches
 
@@ -53,12 +64,25 @@ class ColumnPlan:
         return cls(column, FULL, reason=reason)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """
+    What a base has to be.
+
+    Attributes:
+        lg_k: Base-2 logarithm of the nominal entries asked for.
+        complete: Whether one that lacks something is passed over where every row can be read instead.
+    """
+
+    lg_k: int
+    complete: bool = True
+
+
 def plan_columns(
     state: TableState,
     snapshot: Snapshot,
     columns: Sequence[Column],
-    *,
-    lg_k: int,
+    wanted: Wanted,
     stored: StoredSketches,
     changes_since: Callable[[Snapshot], Changes],
 ) -> list[ColumnPlan]:
@@ -66,10 +90,9 @@ def plan_columns(
     The plan of each column, in the order asked.
 
     Args:
-        lg_k: Base-2 logarithm of the nominal entries asked for.
         changes_since: The changes between an ancestor and the snapshot; asked once for each ancestor.
     """
-    planner = _Planner(state, Ancestry(state, snapshot), lg_k, stored, changes_since)
+    planner = _Planner(state, Ancestry(state, snapshot), wanted, stored, changes_since)
     return [planner.plan(column) for column in columns]
 
 
@@ -81,6 +104,16 @@ def misfit(state: TableState, snapshot: Snapshot, column: Column, blob: BlobEntr
     hashed = type_of(blob.properties) if is_known else column_type_at(state, snapshot, column.field_id)
     if hashed is None or not hashes_alike(hashed, column.type):
         return f"the earlier sketch is of type {hashed}, the column of type {column.type}"
+    return misread(state, column, blob)
+
+
+def misread(state: TableState, column: Column, blob: BlobEntry) -> str | None:
+    """Why the files that a sketch was made of may have other values of the column today; None if they have not."""
+    if is_read_otherwise(state, column, blob.properties):
+        return MAPPING_CHANGED
+    is_noted = is_ours(blob.properties) and not is_by_an_earlier_version(blob.properties)
+    if not is_noted and mapping_digest(state, column) is not None:
+        return "the table has a name mapping, and nobody noted whether the earlier sketch depends on it"
     return None
 
 
@@ -89,42 +122,54 @@ class _Planner:
         self,
         state: TableState,
         ancestry: Ancestry,
-        lg_k: int,
+        wanted: Wanted,
         stored: StoredSketches,
         changes_since: Callable[[Snapshot], Changes],
     ) -> None:
         self._state = state
         self._ancestry = ancestry
-        self._lg_k = lg_k
+        self._wanted = wanted
         self._stored = stored
         self._changes_since = changes_since
         self._changes: dict[int, Changes | PuffinError] = {}
 
     def plan(self, column: Column) -> ColumnPlan:
-        reasons = []
+        reasons: list[str] = []
+        incomplete: ColumnPlan | None = None
         for known in self._ancestry.blobs_of(column.field_id):
             try:
-                return self._plan_on(column, known)
+                plan = self._plan_on(column, known)
+                if not self._wanted.complete or (lack := self._stored.lacks(known)) is None:
+                    return plan
+                incomplete = incomplete or (plan if self._is_exact_and_foreign(known, plan) else None)
+                reasons.append(lack)
             except _Unfit as unfit:
                 reasons.append(str(unfit))
             except PuffinError as exc:
                 _log.warning("column %s: earlier statistics cannot be built on: %s", column.name, exc)
                 reasons.append(str(exc))
+        if incomplete is not None and not self._stored.had_ours(column):
+            return incomplete
         return ColumnPlan.in_full(column, reasons[0] if reasons else "no earlier statistics of the column")
 
     def _plan_on(self, column: Column, known: KnownBlob) -> ColumnPlan:
         if known.snapshot is None:
             raise _Unfit("the snapshot of its earlier statistics has expired, or is of another branch")
-        if (reason := misfit(self._state, known.snapshot, column, known.blob, self._lg_k)) is not None:
+        if (reason := misfit(self._state, known.snapshot, column, known.blob, self._wanted.lg_k)) is not None:
             raise _Unfit(reason)
         changes = self._changes_to(known.snapshot)
         base = self._stored.read(known.entry, known.blob)
+        if (reason := self._stored.objection(known, column, base.sketch, self._wanted.lg_k)) is not None:
+            raise _Unfit(reason)
         basis = CHANGED if changes.removed else ADDED if changes.added else CARRIED
         if basis == CHANGED and base.counts is None:
             raise _Unfit("rows were deleted, and the earlier statistics have no row counts to subtract them from")
-        if known.age > 0 and column.type == "uuid" and not is_ours(known.blob.properties):
-            raise _Unfit("another engine made the earlier sketch, and engines hash uuids in different ways")
         return ColumnPlan(column, basis, base, known.snapshot.snapshot_id, changes)
+
+    @staticmethod
+    def _is_exact_and_foreign(known: KnownBlob, plan: ColumnPlan) -> bool:
+        # Engines sample in ways of their own: only a sketch that has every hash is the same whoever made it.
+        return not is_ours(known.blob.properties) and plan.base is not None and not plan.base.sketch.estimating
 
     def _changes_to(self, base: Snapshot) -> Changes:
         if base.snapshot_id not in self._changes:

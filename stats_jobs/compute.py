@@ -15,9 +15,11 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from puffin.errors import CorruptError, NotFoundError, PuffinError
 from puffin.tables.base import Column
+from puffin.tables.blob_properties import HASHED_HERE, Provenance
 from puffin.tables.changes import Changes, compare
 from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.partition_sketches import PartitionSketches
+from puffin.tables.private_state.writing import KeptBlob
 from puffin.tables.row_summary import RowSummary
 from puffin.tables.scan_task import FileScanTask
 from puffin.theta import RowCounts, ThetaSketch, merge
@@ -38,6 +40,9 @@ class Computed:
         summary: None if it was not asked for, or built on statistics that have none.
         basis: What the column was built on in the end.
         reason: Why it was computed in full, if it was.
+        base: How the statistics that it was built on came about.
+        is_mapped: Whether a file without field ids was read, whose columns the table's name mapping told.
+        kept_counts: Where the counts are stored already; None if they are new.
     """
 
     column: Column
@@ -46,6 +51,9 @@ class Computed:
     summary: ColumnSummary | None
     basis: str
     reason: str | None
+    base: Provenance = HASHED_HERE
+    is_mapped: bool = False
+    kept_counts: KeptBlob | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -176,6 +184,12 @@ def _by_partition(plans: Mapping[int, PartitionPlan], partial: Partial) -> dict[
 
 
 def _added_up(plan: ColumnPlan, partial: Partial, measure: Measure) -> Computed:
+    base = HASHED_HERE if plan.base is None else plan.base.provenance
+    is_mapped = plan.column.field_id in partial.mapped
+    return dataclasses.replace(_tallied(plan, partial, measure), base=base, is_mapped=is_mapped)
+
+
+def _tallied(plan: ColumnPlan, partial: Partial, measure: Measure) -> Computed:
     field_id = plan.column.field_id
     added = partial.added.get(field_id, measure.nothing())
     removed = partial.removed.get(field_id, measure.nothing())
@@ -183,7 +197,8 @@ def _added_up(plan: ColumnPlan, partial: Partial, measure: Measure) -> Computed:
     if plan.base is None:
         return _computed(plan, added, summary, measure)
     if plan.basis == CARRIED:
-        return Computed(plan.column, plan.base.sketch, plan.base.counts, summary, plan.basis, None)
+        base = plan.base
+        return Computed(plan.column, base.sketch, base.counts, summary, plan.basis, None, kept_counts=base.kept_counts)
     if plan.base.counts is not None and isinstance(added, RowCounts) and isinstance(removed, RowCounts):
         try:
             return _computed(plan, plan.base.counts.combine(added, removed, measure.limit), summary, measure)

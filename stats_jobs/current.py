@@ -1,8 +1,8 @@
 """
 Whether statistics are current: of the snapshot, of its columns as they are now, and as large as they were asked for.
 
-A table of which everything asked for is current is left as it is by a run, and left out before one by who wants stale
-tables alone. Both ask here, from metadata alone.
+A run leaves a table as it is if everything that was asked for is current; who wants stale tables alone skips it. Both
+ask here, from table metadata and the names and sizes of private state, as long as this version made the statistics.
 """
 
 from __future__ import annotations
@@ -12,19 +12,25 @@ from collections.abc import Sequence
 
 from puffin.lookup.answer import ColumnAnswer
 from puffin.lookup.planner import answer_columns
-from puffin.tables.base import Column, Snapshot, TableState
+from puffin.tables.base import Column, StatisticsEntry
+from puffin.tables.blob_properties import is_by_an_earlier_version, is_ours
+from puffin.tables.stored_blobs import StoredBlobs
 from puffin.tables.table import Table
-from stats_jobs import basis
-from stats_jobs.options import Options
+from stats_jobs.basis import CARRIED, Wanted, misfit, plan_columns
+from stats_jobs.draft import damaged_entries
+from stats_jobs.files import SnapshotFiles
+from stats_jobs.options import INCREMENTAL, Options
 from stats_jobs.partitions import is_partitioned, partitions_kept
+from stats_jobs.stored import StoredSketches
 
 
 def is_stale(table: Table, options: Options) -> bool:
     """
     Whether something that is asked for is not current, sketches by partition too, if they are.
 
-    A table without a snapshot is stale, and one without a column to analyze is not. One that has more partitions than
-    sketches are kept of stays stale by partition: how many it has, its files alone tell.
+    A table without a snapshot is stale, and one without a column to analyze is not. One with an entry that has to be
+    made good is. One that has more partitions than sketches are kept of stays stale by partition: how many it has, its
+    files alone tell.
 
     Raises:
         PuffinError: The table cannot be loaded; it has no such snapshot or column.
@@ -32,17 +38,20 @@ def is_stale(table: Table, options: Options) -> bool:
     state = table.load(options.selector)
     snapshot = state.select_snapshot(options.selector)
     columns = state.select_columns(options.columns)
+    if damaged_entries(state):
+        return True
     if not columns:
         return False
-    if snapshot is None or current_answers(table, state, snapshot, columns, options) is None:
+    if snapshot is None or current_answers(table, SnapshotFiles(table, state, snapshot), columns, options) is None:
         return True
     return options.partitions and is_partitioned(state) and partitions_kept(state, snapshot, columns) is None
 
 
 def current_answers(
-    table: Table, state: TableState, snapshot: Snapshot, columns: Sequence[Column], options: Options
+    table: Table, files: SnapshotFiles, columns: Sequence[Column], options: Options
 ) -> tuple[ColumnAnswer, ...] | None:
     """The answers that stand already, if every column asked for has one of this snapshot, type and size."""
+    state, snapshot = files.state, files.snapshot
     settled = state.settled(snapshot).snapshot_id
     entry = state.statistics.get(settled)
     if entry is None:
@@ -56,6 +65,30 @@ def current_answers(
         blob = entry.sketch_of(answer.column.field_id)
         if answer.stats_snapshot_id != settled or blob is None:
             return None
-        if basis.misfit(state, snapshot, answer.column, blob, options.lg_k) is not None:
+        if misfit(state, snapshot, answer.column, blob, options.lg_k) is not None:
             return None
-    return tuple(dataclasses.replace(answer, basis=basis.CARRIED) for answer in answers)
+    if not _are_whole(table, files, entry, columns, options):
+        return None
+    return tuple(dataclasses.replace(answer, basis=CARRIED) for answer in answers)
+
+
+def _are_whole(
+    table: Table, files: SnapshotFiles, entry: StatisticsEntry, columns: Sequence[Column], options: Options
+) -> bool:
+    """
+    Whether the sketches of an entry, which fit, can be trusted, and nothing that is kept beside them is missing.
+
+    Those that this version wrote say so themselves, and only the files of their private state are looked up. Others
+    are planned with as if they were to be built on.
+    """
+    blobs = {column: entry.sketch_of(column.field_id) for column in columns}
+    noted = [c for c, b in blobs.items() if b and is_ours(b.properties) and not is_by_an_earlier_version(b.properties)]
+    wanted = Wanted(options.lg_k, complete=options.mode != INCREMENTAL)
+    if noted and wanted.complete and StoredBlobs(files.state, table.store, (), ()).has_lost_state(entry):
+        return False
+    doubtful = [column for column in columns if column not in noted]
+    if not doubtful:
+        return True
+    stored = StoredSketches(table, files.state, doubtful)
+    plans = plan_columns(files.state, files.snapshot, doubtful, wanted, stored, files.changes_since)
+    return all(plan.basis == CARRIED and plan.base_id == entry.snapshot_id for plan in plans)

@@ -113,6 +113,7 @@ class Partial:
         bytes_read: Compressed bytes of the column chunks that were read.
         partitions: By field id, of rows that are in the table, those that were asked for by partition.
         summaries: By field id, of ``added`` less ``removed``.
+        mapped: By field id, of which columns a file had no field ids, so that the table's name mapping told them.
         failure: Why there is no answer, if there is none.
     """
 
@@ -122,6 +123,7 @@ class Partial:
     bytes_read: int = 0
     partitions: Mapping[int, PartitionSketches] = dataclasses.field(default_factory=dict)
     summaries: Mapping[int, RowSummary] = dataclasses.field(default_factory=dict)
+    mapped: frozenset[int] = frozenset()
     failure: FinalError | None = None
 
 
@@ -162,10 +164,11 @@ def read_batch(batch: ScanBatch, removed: bool, measure: Measure) -> Partial:
     found = {field_id: c.whole.compact() for field_id, c in columns.items() if c.whole is not None}
     partitions = {field_id: c.partitions.compact() for field_id, c in columns.items() if c.partitions is not None}
     summaries = {field_id: columns[field_id].summary for field_id in found}
+    mapped = frozenset(columns) if reader.has_used_mapping else frozenset()
     if removed:
         gone = {field_id: summary.gone() for field_id, summary in summaries.items()}
-        return Partial({}, found, rows, bytes_read, partitions, gone)
-    return Partial(found, {}, rows, bytes_read, partitions, summaries)
+        return Partial({}, found, rows, bytes_read, partitions, gone, mapped)
+    return Partial(found, {}, rows, bytes_read, partitions, summaries, mapped)
 
 
 def merge_partials(left: Partial, right: Partial, measure: Measure) -> Partial:
@@ -179,6 +182,7 @@ def merge_partials(left: Partial, right: Partial, measure: Measure) -> Partial:
         left.bytes_read + right.bytes_read,
         _merged(left.partitions, right.partitions, merge_partitions),
         _merged(left.summaries, right.summaries, RowSummary.plus),
+        left.mapped | right.mapped,
     )
 
 

@@ -29,7 +29,9 @@ class Options:
         lg_k: Base-2 logarithm of a sketch's nominal entries.
         codec: What sketches are compressed with: ``"none"``, ``"zstd"`` or ``"lz4"``.
         partitions: Whether statistics are kept by partition too, and a partition statistics file is written.
-        row_counts: Whether row counts are kept in the file, to subtract deleted rows later.
+        row_counts: Whether row counts are kept in private state, to subtract deleted rows later.
+        home: The URI of a directory for private state; None for what the table's property says, or a hidden folder of
+            the table.
         commit: Whether the table's metadata is made to refer to the file.
         dry_run: Compute only; write nothing at all.
         driver_bytes: Work of at most so many bytes is done in this process, and Spark is not started for it.
@@ -45,6 +47,7 @@ class Options:
     codec: str = "none"
     partitions: bool = False
     row_counts: bool = True
+    home: str | None = None
     commit: bool = True
     dry_run: bool = False
     driver_bytes: int = DRIVER_BYTES

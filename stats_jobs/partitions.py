@@ -27,8 +27,10 @@ from puffin.tables.blob_properties import partitions_of, type_of
 from puffin.tables.document import partition_specs, source_types
 from puffin.tables.partition_sketches import PartitionSketches, PartitionSketchesBuilder, lg_k_for
 from puffin.tables.partition_tuples import PartitionKey, partition_key, tuple_types
+from puffin.tables.private_state.writing import KeptBlob
 from puffin.tables.scan_task import FileScanTask
 from puffin.theta.value_type import hashes_alike
+from stats_jobs.basis import misread
 from stats_jobs.files import SnapshotFiles
 
 _log = logging.getLogger(__name__)
@@ -90,10 +92,12 @@ class CarriedPartitions:
     Sketches by partition that stay as they are, by field id.
 
     Attributes:
+        kept: Where they are stored already; not of those that stand in a file of an earlier version.
         reason: Why those of another column are left behind, if they are.
     """
 
     by_field: Mapping[int, PartitionSketches]
+    kept: Mapping[int, KeptBlob] = dataclasses.field(default_factory=dict)
     reason: str | None = None
 
 
@@ -132,7 +136,9 @@ def carry_partitions(
     the snapshot that they are of: sketches of some partitions alone could not answer for a filter.
     """
     planner = _Planner(files, stored)
-    carried, reason = {}, None
+    carried: dict[int, PartitionSketches] = {}
+    kept: dict[int, KeptBlob] = {}
+    reason = None
     for column in columns:
         try:
             found = planner.carry(column)
@@ -142,10 +148,11 @@ def carry_partitions(
             reason = str(unfit)
         else:
             if found is not None:
-                carried[column.field_id] = found
+                carried[column.field_id], where = found
+                kept |= {} if where is None else {column.field_id: where}
             continue
         _log.warning("column %s: earlier sketches by partition are left behind: %s", column.name, reason)
-    return CarriedPartitions(carried, None if reason is None else f"they were not asked for, and {reason}")
+    return CarriedPartitions(carried, kept, None if reason is None else f"they were not asked for, and {reason}")
 
 
 def is_partitioned(state: TableState) -> bool:
@@ -185,8 +192,13 @@ class _Planner:
                     _log.warning("column %s: earlier sketches by partition cannot be built on: %s", column.name, exc)
         return self._in_full()
 
-    def carry(self, column: Column) -> PartitionSketches | None:
-        """The column's nearest sketches by partition, if they hold as they are; None if its nearest sketch has none."""
+    def carry(self, column: Column) -> tuple[PartitionSketches, KeptBlob | None] | None:
+        """
+        The column's nearest sketches by partition, if they hold as they are, and where they are stored so.
+
+        Returns:
+            None if its nearest sketch has none.
+        """
         known = next(iter(self._ancestry.blobs_of(column.field_id)), None)
         if known is None or self._stored is None or partitions_of(known.blob.properties) is None:
             return None
@@ -195,7 +207,8 @@ class _Planner:
         plan = self._plan_on(column, known, self._stored)
         if plan.tasks or plan.stale:
             raise _Unfit(f"a compaction moved rows between partitions since those of snapshot {plan.base_id}")
-        return plan.sketches(None)
+        is_stored = plan.base is not None and plan.lg_k == plan.base.lg_k
+        return plan.sketches(None), self._stored.kept(known.entry, known.blob) if is_stored else None
 
     def _plan_on(self, column: Column, known: KnownBlob, stored: StoredPartitionSketches) -> PartitionPlan:
         if known.snapshot is None:
@@ -203,6 +216,8 @@ class _Planner:
         hashed = type_of(known.blob.properties)
         if hashed is None or not hashes_alike(hashed, column.type):
             raise _Unfit(f"the earlier sketches by partition are of type {hashed}, the column of type {column.type}")
+        if (reason := misread(self._files.state, column, known.blob)) is not None:
+            raise _Unfit(reason)
         reading = self._read_since(known.snapshot)
         base = stored.read(known.entry, known.blob)
         wanted = lg_k_for((set(base.keys) - reading.stale) | reading.partitions)

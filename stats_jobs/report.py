@@ -36,6 +36,7 @@ class Report:
         elapsed_seconds: From planning to the commit, without ``session_seconds`` and the wait for other tables.
         session_seconds: Starting Spark and its Python workers.
         attempts: How often the commit was tried.
+        entries_repaired: How many statistics entries the commit made good, because other engines would choke on them.
         partitions: What came of sketches by partition, if they were asked for, or if earlier ones were left behind.
     """
 
@@ -53,6 +54,7 @@ class Report:
     elapsed_seconds: float = 0.0
     session_seconds: float = 0.0
     attempts: int = 0
+    entries_repaired: int = 0
     partitions: PartitionReport | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -78,5 +80,6 @@ class Report:
             "elapsed-seconds": round(self.elapsed_seconds, 3),
             "session-seconds": round(self.session_seconds, 3),
             "attempts": self.attempts,
+            "entries-repaired": self.entries_repaired,
             **({} if self.partitions is None else {"partitions": self.partitions.to_json()}),
         }

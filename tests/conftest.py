@@ -238,7 +238,8 @@ def draft_of() -> Callable[..., StatisticsDraft]:
 
     from puffin.tables.base import SnapshotSelector
     from puffin.theta import DEFAULT_LG_K, ThetaSketch
-    from stats_jobs.draft import StatisticsDraft
+    from stats_jobs.assemble import ColumnStatistics
+    from stats_jobs.draft import FileOptions, StatisticsDraft
 
     def make(
         table: Any,
@@ -247,17 +248,32 @@ def draft_of() -> Callable[..., StatisticsDraft]:
         *,
         lg_k: int = DEFAULT_LG_K,
         codec: str | None = None,
+        home: str | None = None,
     ) -> StatisticsDraft:
         state = table.load()
         columns = state.select_columns(tuple(values))
-        sketches = {
-            column.field_id: ThetaSketch.from_arrow(pa.array(values[column.name], pa.int64()), column.type, lg_k)
-            for column in columns
-        }
+        statistics = [
+            ColumnStatistics(c, ThetaSketch.from_arrow(pa.array(values[c.name], pa.int64()), c.type, lg_k))
+            for c in columns
+        ]
         snapshot = state.select_snapshot(SnapshotSelector(snapshot_id=snapshot_id))
-        return StatisticsDraft(state, snapshot, columns, sketches, lg_k=lg_k, codec=codec, home=table)
+        return StatisticsDraft(state, snapshot, statistics, FileOptions(lg_k, codec, home), table)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def private_payloads() -> Callable[..., dict[int, bytes]]:
+    """Reads the uncompressed private blobs of a type beside an entry's sketches, by field id."""
+    from puffin.tables.stored_blobs import StoredBlobs
+
+    def read(table: Any, entry: Any, type_: str) -> dict[int, bytes]:
+        blobs = StoredBlobs(table.load(), table.store, (type_,), [blob.fields[0] for blob in entry.blobs])
+        found = {blob.fields[0]: blobs.find(entry, blob, type_) for blob in entry.blobs}
+        assert all(payload is None or isinstance(payload, bytes) for payload in found.values()), found
+        return {field_id: payload for field_id, payload in found.items() if isinstance(payload, bytes)}
+
+    return read
 
 
 class DeltaTableWriter:

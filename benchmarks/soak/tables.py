@@ -23,7 +23,8 @@ from puffin.tables.base import SnapshotSelector
 from puffin.tables.commit import commit_statistics
 from puffin.tables.load import load_table
 from puffin.theta import DEFAULT_LG_K, ThetaSketch
-from stats_jobs.draft import StatisticsDraft
+from stats_jobs.assemble import ColumnStatistics
+from stats_jobs.draft import FileOptions, StatisticsDraft
 
 COLUMN = "id"
 FIRST_NDV = 100  # of the first analysis
@@ -66,8 +67,8 @@ class SoakTable(ABC):
             raise SystemExit(f"{self.directory}: expected a snapshot to analyze, found none")
         values = pa.array(range(FIRST_NDV + self.analyses), pa.int64())
         (column,) = state.columns
-        sketches = {column.field_id: ThetaSketch.from_arrow(values, column.type)}
-        draft = StatisticsDraft(state, snapshot, [column], sketches, lg_k=DEFAULT_LG_K, codec=None, home=table)
+        statistics = [ColumnStatistics(column, ThetaSketch.from_arrow(values, column.type))]
+        draft = StatisticsDraft(state, snapshot, statistics, FileOptions(DEFAULT_LG_K), table)
         commit_statistics(table, draft)
         self.analyses += 1
 

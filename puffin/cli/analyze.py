@@ -27,6 +27,7 @@ from puffin.cli.options import (
     key_values,
     log_format,
     of_catalog,
+    of_home,
     of_snapshot,
     print_failure,
 )
@@ -89,6 +90,7 @@ _log = logging.getLogger(__name__)
     help="Blob compression; sketches hardly shrink, and not every reader knows a codec.",
 )
 @click.option("--no-row-counts", is_flag=True, help="Keep nothing to subtract deleted rows with.")
+@of_home
 @click.option(
     "--driver-bytes",
     type=click.IntRange(min=0),
@@ -98,7 +100,7 @@ _log = logging.getLogger(__name__)
 @click.option("--master", metavar="URL", help="Spark master; every core of this machine by default.")
 @click.option("--conf", multiple=True, callback=key_values, metavar="K=V", help="Spark configuration; may be repeated.")
 @click.option("--dry-run", is_flag=True, help="Compute only; write nothing.")
-@click.option("--no-commit", is_flag=True, help="Write the statistics file, leave the table's metadata as it is.")
+@click.option("--no-commit", is_flag=True, help="Write the files, leave the table's metadata as it is.")
 @click.option("--summary", metavar="FILE", help="Append a JSON line for each table to this local file.")
 @as_json
 @log_format
@@ -122,6 +124,7 @@ def command(
     lg_k: int,
     codec: str,
     no_row_counts: bool,
+    home: str | None,
     driver_bytes: int | None,
     master: str | None,
     conf: dict[str, str],
@@ -152,6 +155,7 @@ def command(
         codec=codec,
         partitions=partitions,
         row_counts=not no_row_counts,
+        home=home,
         commit=not no_commit,
         dry_run=dry_run,
         driver_bytes=DRIVER_BYTES if driver_bytes is None else driver_bytes,
@@ -286,6 +290,9 @@ def _text(name: str, answer: Report | PuffinError) -> list[str]:
     ]
     if answer.partitions is not None:
         lines.append(_partitions_text(answer.partitions))
+    if answer.entries_repaired:
+        entries = "1 entry" if answer.entries_repaired == 1 else f"{answer.entries_repaired} entries"
+        lines.append(f"repaired {entries} of the table: statistics files now hold nothing that other engines choke on")
     path = "" if answer.entry is None else answer.entry.statistics_path
     spark = answer.session_seconds
     if answer.current:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from puffin.cli.options import as_json, diagnostics, duration, of_catalog
+from puffin.cli.options import as_json, diagnostics, duration, of_catalog, of_home
 from puffin.cli.render import human_bytes, print_json, print_lines
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     "younger one.",
 )
 @click.option("--yes", is_flag=True, help="Remove what is listed.")
+@of_home
 @as_json
 @diagnostics
 def command(
@@ -37,10 +38,11 @@ def command(
     catalog_properties: dict[str, str],
     older_than: datetime.timedelta,
     yes: bool,
+    home: str | None,
     json_output: bool,
 ) -> None:
     """
-    List statistics files of ours that nothing refers to and entries of snapshots that are gone; with --yes remove them.
+    List files of ours that nothing refers to and entries of snapshots that are gone; with --yes remove them.
 
     TABLE is the path or URI of a table directory; with --catalog, namespace.table. What cannot be proved to be ours,
     unreferenced and old stays, and is listed with the reason.
@@ -49,7 +51,7 @@ def command(
     from puffin.tables.load import load_table
 
     loaded = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
-    cleaning = clean(loaded, older_than=older_than, remove=yes)
+    cleaning = clean(loaded, older_than=older_than, remove=yes, home=home)
     if json_output:
         print_json(cleaning.to_json())
     else:

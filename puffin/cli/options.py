@@ -70,6 +70,16 @@ def catalog_property(command: _Command) -> _Command:
     )(command)
 
 
+def of_home(command: _Command) -> _Command:
+    """``--home``, where private state is."""
+    return click.option(
+        "--home",
+        metavar="URI",
+        help="A directory for what is kept beside statistics files; by default what the table property "
+        "puffin-sidecar.home says, or a hidden folder of the table.",
+    )(command)
+
+
 def of_snapshot(command: _Command) -> _Command:
     """``--snapshot-id``, ``--ref`` and ``--as-of``, as one ``selector``."""
 

@@ -64,6 +64,12 @@ class ColumnAnswer:
         """There are no statistics of the column, or none that count."""
         return cls(column, None, None, MISSING, reason=reason)
 
+    def with_summary(self, summary: ColumnSummary | None) -> ColumnAnswer:
+        """The same with what else is known of the values: there are no more distinct ones than rows with a value."""
+        limit = None if summary is None else summary.most_distinct
+        distinct = None if self.distinct is None else self.distinct.at_most(limit)
+        return dataclasses.replace(self, distinct=distinct, summary=summary)
+
     @property
     def ndv(self) -> int | None:
         """The estimated number of distinct values, or None."""

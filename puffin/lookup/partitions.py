@@ -1,9 +1,9 @@
 """
 The NDV of some partitions: the union of their sketches.
 
-The columns of a table have the sketches of its partitions beside theirs, in the statistics file alone. A property of
-the sketch that table metadata lists says that they are there, so that no file is opened in vain. A file or blob that
-cannot be read leaves the question to an older one.
+The columns of a table have the sketches of its partitions beside theirs, in private state. A property of the sketch
+that table metadata lists says that they are there, so that no file is opened in vain. A file or blob that cannot be
+read leaves the question to an older one.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from puffin.errors import CorruptError, PuffinError
 from puffin.format import PARTITION_SKETCHES_V1
 from puffin.lookup.answer import ColumnAnswer, PartitionMatch
 from puffin.lookup.resolve import Ancestry, KnownBlob, provisional_after
-from puffin.lookup.stored import StoredBlobs
 from puffin.storage import Store
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry, TableState
 from puffin.tables.blob_properties import Distinct, partitions_of
 from puffin.tables.partition_sketches import PartitionSketches
 from puffin.tables.partition_tuples import PartitionKey
+from puffin.tables.private_state.writing import KeptBlob
+from puffin.tables.stored_blobs import StoredBlobs
 
 
 def answer_partitions(
@@ -35,7 +36,7 @@ def answer_partitions(
     These are counted where the sketches of the nearest rows are, if columns have them of different snapshots.
     """
     ancestry = Ancestry(state, snapshot)
-    stored = StoredPartitionSketches(store_for, [column.field_id for column in columns])
+    stored = StoredPartitionSketches(state, store_for, [column.field_id for column in columns])
     answers = []
     match, nearest = PartitionMatch(None, None), None
     for column in columns:
@@ -59,8 +60,8 @@ class StoredPartitionSketches:
         field_ids: Of the columns that will be asked for.
     """
 
-    def __init__(self, store_for: Callable[[str], Store], field_ids: Sequence[int]) -> None:
-        self._blobs = StoredBlobs(store_for, (PARTITION_SKETCHES_V1,), field_ids)
+    def __init__(self, state: TableState, store_for: Callable[[str], Store], field_ids: Sequence[int]) -> None:
+        self._blobs = StoredBlobs(state, store_for, (PARTITION_SKETCHES_V1,), field_ids)
 
     def read(self, entry: StatisticsEntry, blob: BlobEntry) -> PartitionSketches:
         """
@@ -79,6 +80,10 @@ class StoredPartitionSketches:
             return PartitionSketches.from_bytes(payload)
         except CorruptError as exc:
             raise CorruptError(f"{path}: field {blob.fields[0]}: {exc}") from exc
+
+    def kept(self, entry: StatisticsEntry, blob: BlobEntry) -> KeptBlob | None:
+        """Where what `read` reads is stored; None if it is in no part, so that it has to be written anew."""
+        return self._blobs.kept(entry, blob, PARTITION_SKETCHES_V1)
 
 
 def nearest_partition_sketches(

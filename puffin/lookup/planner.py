@@ -16,10 +16,10 @@ from puffin.lookup.answer import ColumnAnswer, PartitionMatch, TableAnswer
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.partitions import answer_partitions
 from puffin.lookup.resolve import resolve
-from puffin.lookup.stored import read_blobs
 from puffin.tables.base import BlobEntry, Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
-from puffin.tables.blob_properties import Distinct, from_properties
+from puffin.tables.blob_properties import Distinct, is_ours
 from puffin.tables.load import load_table
+from puffin.tables.stored_blobs import read_blobs
 from puffin.tables.table import CURRENT, Table
 from puffin.theta import ThetaSketch
 
@@ -145,7 +145,8 @@ def _with_summaries(
     without = [answer.column for answer in answers if answer.summary is None]
     found = table.column_summaries(state, snapshot, without) if without else {}
     return tuple(
-        dataclasses.replace(answer, summary=answer.summary or found.get(answer.column.field_id)) for answer in answers
+        answer if answer.summary is not None else answer.with_summary(found.get(answer.column.field_id))
+        for answer in answers
     )
 
 
@@ -171,16 +172,16 @@ class _StoredSketches:
         return CorruptError(f"{path}: {found}") if is_of_bytes else found
 
     def _read(self, entry: StatisticsEntry) -> dict[tuple[int, ...], Distinct | PuffinError]:
-        asked = {b.fields for b in entry.blobs if b.fields in self._fields and from_properties(b.properties) is None}
+        asked = {blob.fields for blob in entry.blobs if blob.fields in self._fields and not is_ours(blob.properties)}
         try:
             blobs = read_blobs(self._table.store, entry, lambda b: b.type == THETA_V1 and b.fields in asked)
         except PuffinError as exc:
             return dict.fromkeys(asked, exc)
-        return {blob.fields: _nominal(payload) for blob, payload in blobs}
+        return {blob.fields: _read(payload) for blob, payload in blobs}
 
 
-def _nominal(payload: bytes | PuffinError) -> Distinct | PuffinError:
+def _read(payload: bytes | PuffinError) -> Distinct | PuffinError:
     try:
-        return payload if isinstance(payload, PuffinError) else Distinct.nominal(ThetaSketch.from_bytes(payload).ndv)
+        return payload if isinstance(payload, PuffinError) else Distinct.foreign(ThetaSketch.from_bytes(payload))
     except PuffinError as exc:
         return exc

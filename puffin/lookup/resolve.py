@@ -11,10 +11,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from puffin.errors import PuffinError, StorageError
+from puffin.errors import PuffinError, StorageError, UnsupportedError
 from puffin.lookup.answer import ANCESTOR, SNAPSHOT, UNKNOWN_FRESHNESS, ColumnAnswer, Freshness
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry, TableState
-from puffin.tables.blob_properties import Distinct, from_properties, summary_of
+from puffin.tables.blob_properties import (
+    MAPPING_CHANGED,
+    Distinct,
+    from_properties,
+    is_ours,
+    is_read_otherwise,
+    lg_k_of,
+    summary_of,
+)
+from puffin.theta import DEFAULT_LG_K
 
 SketchReader = Callable[[StatisticsEntry, BlobEntry], Distinct | PuffinError]
 
@@ -79,10 +88,11 @@ def resolve(
     The answer for each column, in the order asked.
 
     Args:
-        read_sketch: Asked for a blob whose properties have no ``ndv``; an error means that the file cannot tell either.
+        read_sketch: Asked for a blob whose properties have no ``ndv``, or not the size of the sketch; an error means
+            that the file cannot tell either.
     """
     ancestry = Ancestry(state, snapshot)
-    return tuple(_resolve(ancestry.blobs_of(column.field_id), column, read_sketch) for column in columns)
+    return tuple(_resolve(state, ancestry.blobs_of(column.field_id), column, read_sketch) for column in columns)
 
 
 def provisional_after(errors: Iterable[PuffinError], answer: ColumnAnswer) -> ColumnAnswer:
@@ -91,16 +101,28 @@ def provisional_after(errors: Iterable[PuffinError], answer: ColumnAnswer) -> Co
     return dataclasses.replace(answer, is_provisional=True) if failed else answer
 
 
-def _resolve(known: Sequence[KnownBlob], column: Column, read_sketch: SketchReader) -> ColumnAnswer:
+def _resolve(state: TableState, known: Sequence[KnownBlob], column: Column, read_sketch: SketchReader) -> ColumnAnswer:
     errors: list[PuffinError] = []
     for candidate in known:
         properties = candidate.blob.properties
-        distinct = from_properties(properties) or read_sketch(candidate.entry, candidate.blob)
-        if isinstance(distinct, Distinct):
-            answer = dataclasses.replace(candidate.answer(column, distinct), summary=summary_of(properties))
-            return provisional_after(errors, answer)
-        errors.append(distinct)
+        if is_read_otherwise(state, column, properties):
+            errors.append(UnsupportedError(MAPPING_CHANGED))
+            continue
+        found = _stated(candidate, known) or read_sketch(candidate.entry, candidate.blob)
+        if isinstance(found, PuffinError):
+            errors.append(found)
+        distinct = from_properties(properties) if isinstance(found, PuffinError) else found
+        if distinct is not None:
+            return provisional_after(errors, candidate.answer(column, distinct).with_summary(summary_of(properties)))
     return provisional_after(errors, ColumnAnswer.missing(column, str(errors[0]) if errors else None))
+
+
+def _stated(candidate: KnownBlob, known: Sequence[KnownBlob]) -> Distinct | None:
+    """What a sketch's properties say; None if they do not, or leave its size in doubt."""
+    properties = candidate.blob.properties
+    if not is_ours(properties) and any(lg_k_of(each.blob.properties) != DEFAULT_LG_K for each in known):
+        return None  # an engine that extends one of ours keeps its size, and says nothing of it
+    return from_properties(properties)
 
 
 def _since_each(ancestors: Iterable[Snapshot]) -> Iterator[Freshness]:

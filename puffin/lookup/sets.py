@@ -26,11 +26,19 @@ from puffin.format import THETA_V1
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.partitions import StoredPartitionSketches, nearest_partition_sketches
 from puffin.lookup.resolve import Ancestry, KnownBlob
-from puffin.lookup.stored import StoredBlobs
 from puffin.tables.base import Column, SnapshotSelector, TableState
-from puffin.tables.blob_properties import Distinct, is_ours, lg_k_of, summary_of, type_of
+from puffin.tables.blob_properties import (
+    MAPPING_CHANGED,
+    Distinct,
+    is_read_otherwise,
+    lg_k_of,
+    summary_of,
+    type_of,
+)
 from puffin.tables.document import column_type_at
+from puffin.tables.stored_blobs import StoredBlobs
 from puffin.tables.table import Table
+from puffin.tables.trust import Trust
 from puffin.theta import DEFAULT_LG_K, ThetaSketch, merge
 from puffin.theta.value_type import hashes_alike
 
@@ -59,7 +67,6 @@ class ColumnSketch:
     Attributes:
         table: What the user called it.
         hashed_type: The type that its values were hashed as.
-        is_ours: Whether this project made it.
         lg_k: Base-2 logarithm of the most hashes that it can have.
         row_count: The rows that it was made of, those with a null included; None if unknown.
         value_count: Those whose value is not null; if nulls were not counted, all of them.
@@ -69,7 +76,6 @@ class ColumnSketch:
     column: Column
     sketch: ThetaSketch
     hashed_type: str
-    is_ours: bool
     lg_k: int
     row_count: int | None
     value_count: int | None
@@ -164,14 +170,14 @@ def column_sketch(table: Table, state: TableState, wanted: ColumnRef) -> ColumnS
     ancestry = Ancestry(state, snapshot)
     if wanted.partitions or wanted.where is not None:
         is_meant = PartitionFilter(state, wanted.partitions, wanted.where)
-        stored = StoredPartitionSketches(table.store, [column.field_id])
+        stored = StoredPartitionSketches(state, table.store, [column.field_id])
         errors: list[PuffinError] = []
         found = nearest_partition_sketches(ancestry, column, stored, errors)
         if found is None:
             raise _about(table, column, errors[0] if errors else NotFoundError("no statistics of it by partition"))
         known, sketches = found
         return _described(table, state, known, column, sketches.union(is_meant), of_all_rows=False)
-    known, sketch = _nearest(table, ancestry, column)
+    known, sketch = _nearest(table, state, ancestry, column)
     return _described(table, state, known, column, sketch, of_all_rows=True)
 
 
@@ -225,16 +231,11 @@ def check_alike(one: ColumnSketch, other: ColumnSketch) -> None:
             f"{one} was hashed as {one.hashed_type} and {other} as {other.hashed_type}: these hashes cannot be "
             "compared; bring both columns to one type and analyze them again"
         )
-    if one.hashed_type == "uuid" and not (one.is_ours and other.is_ours):
-        foreign = other if one.is_ours else one
-        raise UnsupportedTypeError(
-            f"{foreign}: the statistics are another engine's, and engines hash uuids in different ways; "
-            "analyze the column with puffin analyze --mode full"
-        )
 
 
-def _nearest(table: Table, ancestry: Ancestry, column: Column) -> tuple[KnownBlob, ThetaSketch]:
-    stored = StoredBlobs(table.store, (THETA_V1,), (column.field_id,))
+def _nearest(table: Table, state: TableState, ancestry: Ancestry, column: Column) -> tuple[KnownBlob, ThetaSketch]:
+    stored = StoredBlobs(state, table.store, (THETA_V1,), (column.field_id,))
+    trust = Trust(table, state, stored, (column,))
     errors: list[PuffinError] = []
     for known in ancestry.blobs_of(column.field_id):
         try:
@@ -243,7 +244,13 @@ def _nearest(table: Table, ancestry: Ancestry, column: Column) -> tuple[KnownBlo
                 raise CorruptError("expected a sketch, found none")
             if isinstance(payload, PuffinError):
                 raise payload
-            return known, ThetaSketch.from_bytes(payload)
+            sketch = ThetaSketch.from_bytes(payload)
+            objection = trust.objection(known.entry, known.blob, known.snapshot, column, sketch)
+            if objection is None and is_read_otherwise(state, column, known.blob.properties):
+                objection = MAPPING_CHANGED
+            if objection is not None:
+                raise UnsupportedTypeError(f"{objection}: run puffin analyze")
+            return known, sketch
         except (CorruptError, UnsupportedError, NotFoundError) as exc:
             errors.append(exc)
     raise _about(table, column, errors[0] if errors else NotFoundError("no statistics of it: run puffin analyze"))
@@ -251,6 +258,8 @@ def _nearest(table: Table, ancestry: Ancestry, column: Column) -> tuple[KnownBlo
 
 def _about(table: Table, column: Column, error: PuffinError) -> PuffinError:
     message = f"{table.name}: column {column.name}: {error}"
+    if isinstance(error, UnsupportedTypeError):
+        return UnsupportedTypeError(message)
     if isinstance(error, CorruptError | UnsupportedError):
         return CorruptError(message)
     return NotFoundError(message) if type(error) is NotFoundError else error
@@ -267,16 +276,12 @@ def _described(
     values = None if summary is None else summary.value_count
     hashed_type = type_of(properties) or column_type_at(state, known.snapshot, column.field_id)
     if hashed_type is None:
-        raise UnsupportedTypeError(
-            f"{table.name}: column {column.name}: the statistics do not say of which type it was when they were made: "
-            "analyze it with puffin analyze --mode full"
-        )
+        raise _about(table, column, UnsupportedTypeError("the statistics do not say of which type it was"))
     return ColumnSketch(
         table=table.name,
         column=column,
         sketch=sketch,
         hashed_type=hashed_type,
-        is_ours=is_ours(properties),
         lg_k=lg_k_of(properties),
         row_count=rows,
         value_count=rows if values is None else values,

@@ -112,6 +112,11 @@ class ArrowStore(Store):
         with storage_errors(uri), suppress(FileNotFoundError):
             self._filesystem.delete_file(self._path_of(uri))
 
+    def delete_empty_directory(self, uri: str) -> None:
+        if not self._listed(uri):  # an object store may keep an empty object in a directory's name
+            with storage_errors(uri), suppress(FileNotFoundError):
+                self._filesystem.delete_dir(self._path_of(uri))
+
     @contextmanager
     def create(self, uri: str) -> Iterator[Sink]:
         """

@@ -134,6 +134,10 @@ class Store(ABC):
         """Delete a file; one that is missing is fine."""
 
     @abstractmethod
+    def delete_empty_directory(self, uri: str) -> None:
+        """Delete a directory that has nothing in it; one that has, or that is missing, is fine."""
+
+    @abstractmethod
     def create(self, uri: str) -> AbstractContextManager[Sink]:
         """
         Write a new file; if the block raises, no file is left behind.

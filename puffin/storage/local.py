@@ -7,6 +7,7 @@ A file is written under a temporary name in its own directory, brought to the di
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -102,6 +103,14 @@ class LocalStore(Store):
     def delete(self, uri: str) -> None:
         with storage_errors(uri):
             self._path(uri).unlink(missing_ok=True)
+
+    def delete_empty_directory(self, uri: str) -> None:
+        with storage_errors(uri), suppress(FileNotFoundError):
+            try:
+                self._path(uri).rmdir()
+            except OSError as exc:
+                if exc.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
 
     def create(self, uri: str) -> AbstractContextManager[Sink]:
         return _staged(uri, self._path(uri), overwrite=False)

@@ -112,6 +112,8 @@ class StatisticsEntry:
     Attributes:
         partitions: The partition statistics of the same snapshot that are committed with it, if there are any. Of an
             entry that stands in metadata it is None.
+        repairs: Entries of other snapshots that are committed with it, in place of damaged ones. Of an entry that
+            stands in metadata there are none.
     """
 
     snapshot_id: int
@@ -120,6 +122,7 @@ class StatisticsEntry:
     file_footer_size_in_bytes: int
     blobs: tuple[BlobEntry, ...]
     partitions: PartitionStatisticsEntry | None = None
+    repairs: tuple[StatisticsEntry, ...] = ()
 
     def sketch_of(self, field_id: int) -> BlobEntry | None:
         """The theta blob of exactly this one field, or None."""

@@ -10,11 +10,15 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from puffin.storage import FileInfo
+from puffin.tables.base import TableState
 from puffin.tables.commit import remove_dead_entries
-from puffin.tables.leftovers import SAFETY_AGE, AgeLimit, Kept, Leftover, StoredEntry
+from puffin.tables.leftovers import SAFETY_AGE, AgeLimit, Kept, Leftover, Leftovers, StoredEntry
+from puffin.tables.private_state.upkeep import lost_state
+from puffin.tables.private_state.writing import delete_files
 from puffin.tables.table import Table
 
 
@@ -74,6 +78,7 @@ def clean(
     *,
     older_than: datetime.timedelta = SAFETY_AGE,
     remove: bool = False,
+    home: str | None = None,
     now: datetime.datetime | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Cleaning:
@@ -84,6 +89,7 @@ def clean(
         older_than: The age from which on files may go. Below the time that a job takes to commit, only safe where none
             is running.
         remove: Whether to remove it.
+        home: A home of private state to look into, besides those that the table names.
         now: What ages are reckoned from; by default the present.
         sleep: Waits between attempts to commit, a number of seconds.
 
@@ -96,16 +102,14 @@ def clean(
     limit = AgeLimit(now or datetime.datetime.now(datetime.timezone.utc), older_than)
     state = table.load()
     entries = table.dead_entries(state)
-    found = table.leftovers(state, limit)
+    found = _leftovers(table, state, limit, home)
     files, kept = found.files, found.kept
     if remove:
         entries = remove_dead_entries(table, sleep=sleep)
-        again = table.leftovers(table.load(), limit)
-        known = {leftover.file for leftover in found.files}
-        files = tuple(leftover for leftover in again.files if leftover.file in known)
-        kept = again.kept
-        for leftover in files:
-            table.store(leftover.file.uri).delete(leftover.file.uri)
+        again = _leftovers(table, table.load(), limit, home, among={leftover.file for leftover in found.files})
+        files, kept = again.files, again.kept
+        for failure in delete_files((leftover.file.uri for leftover in files), table.store):
+            raise failure
     return Cleaning(
         table=table.name,
         format=state.format,
@@ -115,3 +119,17 @@ def clean(
         kept=kept,
         removed=remove,
     )
+
+
+def _leftovers(
+    table: Table, state: TableState, limit: AgeLimit, home: str | None, among: Collection[FileInfo] | None = None
+) -> Leftovers:
+    """Of statistics files and of the private state beside them; only such as were found before, if these are given."""
+
+    def wanted(leftovers: Iterable[Leftover]) -> list[Leftover]:
+        return [leftover for leftover in leftovers if among is None or leftover.file in among]
+
+    found = table.leftovers(state, limit)
+    files = wanted(found.files)
+    private = lost_state(table, state, limit, home, {leftover.file.name for leftover in files})
+    return Leftovers((*files, *wanted(private.files)), (*found.kept, *private.kept))

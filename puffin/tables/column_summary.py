@@ -47,6 +47,11 @@ class ColumnSummary:
         return None if self.row_count is None or self.null_count is None else self.row_count - self.null_count
 
     @property
+    def most_distinct(self) -> int | None:
+        """How many distinct values there can be at most; None if not even the rows are known."""
+        return self.row_count if self.value_count is None else self.value_count
+
+    @property
     def avg_bytes(self) -> float | None:
         """Bytes of a value that is not null, on average; None if there is none, or if it is not known."""
         values = self.value_count

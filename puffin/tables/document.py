@@ -8,6 +8,7 @@ that whoever plans, reads or filters knows one language.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -121,6 +122,29 @@ def name_mapping(state: TableState) -> list[dict[str, Any]] | None:
     return list(mapping)
 
 
+def mapping_digest(state: TableState, column: Column) -> str | None:
+    """
+    What the table's name mapping says of a column, in twelve hexadecimal digits; None if there is no mapping.
+
+    Two digests differ if a file without field ids may have other values of the column under the one than under the
+    other: its names, those of the structs around it, or which other fields lay claim to them.
+
+    Raises:
+        CorruptMetadataError: As `name_mapping`.
+    """
+    level = name_mapping(state)
+    if level is None:
+        return None
+    said: list[Any] = []
+    for field_id in column.path:
+        entry = next((entry for entry in level if entry.get("field-id") == field_id), None)
+        names = set() if entry is None else {*entry["names"]}
+        rivals = [(other.get("field-id"), other["names"]) for other in level if names.intersection(other["names"])]
+        said.append((field_id, sorted(names), rivals))
+        level = [] if entry is None else entry.get("fields") or []
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:12]
+
+
 def _partition_fields(fields: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     complete = [
         {"field-id": field_id, "source-id": next(iter(field.get("source-ids", ())), None), **field}
@@ -139,4 +163,6 @@ def _check_mapping(mapping: Any) -> None:
     for entry in mapping:
         if not isinstance(entry, dict) or not isinstance(entry.get("names"), list):
             raise TypeError("expected objects with a list of names")
+        if not all(isinstance(name, str) for name in entry["names"]):
+            raise TypeError("names: expected a list of texts")
         _check_mapping(entry.get("fields") or [])

@@ -13,7 +13,8 @@ from puffin.tables.load import load_table
 from puffin.tables.partition_sketches import PartitionSketchesBuilder
 from puffin.tables.partition_tuples import partition_key
 from puffin.theta import ThetaSketch
-from stats_jobs.draft import StatisticsDraft
+from stats_jobs.assemble import ColumnStatistics
+from stats_jobs.draft import FileOptions, StatisticsDraft
 
 FIELD = {"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}
 
@@ -30,16 +31,10 @@ def table(tmp_path, table_document):
     for value in range(4):
         part = ThetaSketch.from_arrow(pa.array(range(value * 100, value * 100 + 100)), "long")
         builder.add(partition_key(0, {"1000": value}), part.theta, part.hashes)
-    draft = StatisticsDraft(
-        state,
-        state.snapshot(10),
-        state.select_columns(("a",)),
-        {1: ThetaSketch.from_arrow(pa.array(range(400)), "long")},
-        lg_k=12,
-        codec=None,
-        home=loaded,
-        partition_sketches={1: builder.compact()},
-    )
+    (column,) = state.select_columns(("a",))
+    sketch = ThetaSketch.from_arrow(pa.array(range(400)), "long")
+    statistics = ColumnStatistics(column, sketch, partitions=builder.compact())
+    draft = StatisticsDraft(state, state.snapshot(10), [statistics], FileOptions(12), loaded)
     commit_statistics(loaded, draft)
     return tmp_path
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from puffin.format import ROW_COUNTS_V1, THETA_V1, PuffinReader
+from puffin.format import THETA_V1, PuffinReader
 from puffin.theta import ThetaSketch
 
 TABLE = "hadoop.java_reads.t"
@@ -55,7 +55,7 @@ def test_java_describes_every_blob_as_our_reader_does(analyzed, open_table):
         )
         for b, payload in ours
     ]
-    assert [b.type for b in java.every_blob] == [THETA_V1] * len(COLUMNS) + [ROW_COUNTS_V1] * len(COLUMNS)
+    assert [b.type for b in java.every_blob] == [THETA_V1] * len(COLUMNS)
 
 
 def test_java_finds_the_blobs_that_the_entry_lists(analyzed):

@@ -15,7 +15,7 @@ import pytest
 
 import puffin
 from puffin.errors import UnsupportedError
-from puffin.format import PARTITION_SKETCHES_V1, PuffinReader
+from puffin.format import PARTITION_SKETCHES_V1
 from puffin.lookup import PartitionMatch
 from puffin.tables.partition_sketches import PartitionSketches
 from puffin.tables.partition_tuples import partition_key
@@ -44,16 +44,8 @@ STEPS = {
 }
 
 
-def stored(table, report) -> dict[int, bytes]:
-    path = report.entry.statistics_path
-    with table.store(path).open_source(path) as source:
-        reader = PuffinReader(source)
-        blobs = [blob for blob in reader.file_metadata.blobs if blob.type == PARTITION_SKETCHES_V1]
-        return dict(zip([blob.fields[0] for blob in blobs], reader.read_all(blobs), strict=True))
-
-
 @pytest.fixture(scope="module")
-def visits(spark, warehouse, open_table, analyze_table):
+def visits(spark, warehouse, open_table, analyze_table, private_payloads):
     """The table after its first run, and what checks it."""
     spark.sql(f"""
         CREATE TABLE {NAME} (id bigint, city string, at timestamp, visitor int, note string)
@@ -73,8 +65,14 @@ def visits(spark, warehouse, open_table, analyze_table):
     def analyze(**options):
         return analyze_table(table, columns=tuple(COLUMNS.values()), partitions=True, **options)
 
-    return SimpleNamespace(spark=spark, table=table, name=str(warehouse / "partition_ndv" / "visits"), exact=exact,
-                           analyze=analyze, first=analyze())  # fmt: skip
+    def stored(report):
+        """The sketches by partition of a run, by field id."""
+        return private_payloads(table, report.entry, PARTITION_SKETCHES_V1)
+
+    path = str(warehouse / "partition_ndv" / "visits")
+    return SimpleNamespace(
+        stored=stored, spark=spark, table=table, name=path, exact=exact, analyze=analyze, first=analyze()
+    )
 
 
 def _key(spec_id, partition):
@@ -83,8 +81,8 @@ def _key(spec_id, partition):
 
 
 def check(visits, report, step):
-    payloads = stored(visits.table, report)
-    assert payloads == stored(visits.table, visits.analyze(mode="full", commit=False)), step
+    payloads = visits.stored(report)
+    assert payloads == visits.stored(visits.analyze(mode="full", commit=False)), step
     sketches = {field_id: PartitionSketches.from_bytes(payload) for field_id, payload in payloads.items()}
     found = {
         key: {field_id: s.union(lambda other, key=key: other == key).ndv for field_id, s in sketches.items()}
@@ -97,7 +95,7 @@ def check(visits, report, step):
 def test_each_step_is_followed_at_the_cost_of_what_it_touched(visits):
     check(visits, visits.first, "create")
     on_executors = visits.analyze(mode="full", commit=False, driver_bytes=0)
-    assert stored(visits.table, on_executors) == stored(visits.table, visits.first)
+    assert visits.stored(on_executors) == visits.stored(visits.first)
     assert {column.basis for column in visits.first.columns} == {"full"}
     for step, statement in STEPS.items():
         rows = visits.spark.sql(statement)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,10 @@ from puffin.tables.blob_properties import to_properties
 from puffin.tables.iceberg.metadata import parse_state
 from puffin.tables.partition_sketches import PartitionSketchesBuilder
 from puffin.tables.partition_tuples import PartitionKey
+from puffin.tables.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.theta import ThetaSketch
+
+TABLE_UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"  # of `table_document`
 
 
 class CountingStore(LocalStore):
@@ -115,7 +119,7 @@ def sketched(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     def make(snapshot_id: int, sizes: Mapping[int, int], *, listed: Sequence[int] | None = None) -> dict[str, Any]:
         path = tmp_path / f"{snapshot_id}.stats"
         with path.open("wb") as file:
-            writer = PuffinWriter(file, properties={"created-by": "another engine"})
+            writer = PuffinWriter(file, properties={"created-by": "Trino version 476"})
             for field_id, size in sizes.items():
                 sketch = ThetaSketch.from_arrow(pa.array(range(size), pa.int64()), "long")
                 writer.add(
@@ -138,7 +142,7 @@ def sketched(tmp_path: Path) -> Callable[..., dict[str, Any]]:
 @pytest.fixture
 def by_partition(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """
-    Makes the entry of a snapshot with a real file: by field id and partition key, the values of each partition.
+    Makes the entry of a snapshot with real files: by field id and partition key, the values of each partition.
 
     Each field has its sketch and its partition sketches, of that snapshot or of another one that is given.
     """
@@ -146,30 +150,38 @@ def by_partition(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     def make(
         snapshot_id: int, values: Mapping[int, Mapping[PartitionKey, range]], *, of: int | None = None
     ) -> dict[str, Any]:
-        path = tmp_path / f"{snapshot_id}.stats"
+        path, part = tmp_path / f"{snapshot_id}.stats", Part(str(uuid.uuid4()), 0, 0)
+        home = tmp_path / "home" / TABLE_UUID
+        stored = home / "parts" / part.id / "version-hint.text"
+        stored.parent.mkdir(parents=True)
         place = {"snapshot_id": snapshot_id if of is None else of, "sequence_number": 1}
         listed = []
-        with path.open("wb") as file:
-            writer = PuffinWriter(file)
+        with path.open("wb") as file, stored.open("wb") as private:
+            writer, beside = PuffinWriter(file), PuffinWriter(private)
             for field_id, partitions in values.items():
                 everything = pa.array([value for each in partitions.values() for value in each], pa.int64())
                 sketch = ThetaSketch.from_arrow(everything, "long")
                 properties = to_properties(sketch, "long", 12, partitions=len(partitions))
+                properties["puffin-sidecar.home"] = str(tmp_path / "home")
                 fields = (field_id,)
                 writer.add(
                     Blob(type=THETA_V1, fields=fields, payload=sketch.to_bytes(), properties=properties, **place)
                 )
                 builder = PartitionSketchesBuilder(9)
                 for key, each in partitions.items():
-                    part = ThetaSketch.from_arrow(pa.array(each, pa.int64()), "long", 9)
-                    builder.add(key, part.theta, part.hashes)
+                    of_partition = ThetaSketch.from_arrow(pa.array(each, pa.int64()), "long", 9)
+                    builder.add(key, of_partition.theta, of_partition.hashes)
                 payload = builder.compact().to_bytes()
-                writer.add(
+                beside.add(
                     Blob(type=PARTITION_SKETCHES_V1, fields=fields, payload=payload, compression_codec="zstd", **place)
                 )
                 listed.append({**described(field_id, place["snapshot_id"]), "properties": properties})
-            written = writer.finish()
-        return entry_json(snapshot_id, path, written, listed)
+            written, written_beside = writer.finish(), beside.finish()
+        part = Part(part.id, written_beside.file_size, written_beside.footer_size)
+        keys = (BlobKey(PARTITION_SKETCHES_V1, field_id, place["snapshot_id"]) for field_id in values)
+        blobs = {key: StoredKey(part, key.snapshot_id) for key in keys}
+        (home / path.name).write_bytes(encode(Manifest(TABLE_UUID, path.name, written.file_size, blobs)))
+        return {**entry_json(snapshot_id, path, written, listed), "part": str(stored)}
 
     return make
 

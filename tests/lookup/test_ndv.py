@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import puffin
 from puffin.errors import PuffinError
 from puffin.format import PuffinReader
-from puffin.lookup import Question, lookup, stored
+from puffin.lookup import Question, lookup
+from puffin.tables import stored_blobs
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.blob_properties import from_properties
 from puffin.tables.commit import commit_statistics
@@ -144,7 +145,7 @@ def test_a_file_of_another_size_than_the_metadata_says_is_missing_with_a_reason(
 @pytest.fixture
 def no_small_files(monkeypatch):
     """Makes every statistics file one that is too large to be read whole."""
-    monkeypatch.setattr(stored, "SMALL_FILE", -1)
+    monkeypatch.setattr(stored_blobs, "SMALL_FILE", -1)
 
 
 @pytest.mark.usefixtures("no_small_files")

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from puffin.format import PARTITION_SKETCHES_V1, PuffinReader
-from puffin.lookup import PartitionMatch, Question, lookup, stored
+from puffin.format import PARTITION_SKETCHES_V1, PuffinReader, PuffinWriter
+from puffin.lookup import PartitionMatch, Question, lookup
+from puffin.tables import stored_blobs
 
 SPECS = [{"spec-id": 0, "fields": [{"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}]}]
 ONE, TWO, THREE = ((0, f'{{"1000":{value}}}') for value in (1, 2, 3))
@@ -135,17 +136,37 @@ def test_old_statistics_can_be_refused(table, by_partition):
     assert asked(looked_up, partitions=["b=1"], max_staleness=1).columns[0].source == "missing"
 
 
-def test_several_columns_cost_one_read_for_the_footer_and_one_for_all_of_them(table, by_partition, monkeypatch):
-    monkeypatch.setattr(stored, "SMALL_FILE", -1)
+def test_several_columns_cost_one_read_for_the_manifest_one_for_a_footer_and_one_for_all_of_them(
+    table, by_partition, monkeypatch
+):
+    monkeypatch.setattr(stored_blobs, "SMALL_FILE", -1)
     looked_up = table(by_partition(10, {1: VALUES, 2: VALUES, 3: VALUES}))
     assert [c.ndv for c in asked(looked_up, "a", "c", partitions=["b=1"]).columns] == [10, 10]
-    assert (len(looked_up.files.opened), len(looked_up.files.reads)) == (1, 2)
+    assert [Path(uri).name for uri in looked_up.files.opened] == ["10.stats", "version-hint.text"]
+    assert len(looked_up.files.reads) == 3  # the manifest, and of the part its footer and the blobs
+
+
+def test_sketches_by_partition_in_a_file_of_an_earlier_version_answer_too(table, by_partition):
+    """It had them in the statistics file itself, and noted nothing."""
+    entry = by_partition(10, {1: VALUES})
+    theta = PuffinReader(Path(entry["statistics-path"]).read_bytes()).read_all_raw()
+    private = PuffinReader(Path(entry["part"]).read_bytes()).read_all_raw()
+    with Path(entry["statistics-path"]).open("wb") as file:
+        writer = PuffinWriter(file)
+        for blob in (*theta, *private):
+            writer.copy(blob)
+        written = writer.finish()
+    sizes = {"file-size-in-bytes": written.file_size, "file-footer-size-in-bytes": written.footer_size}
+    (blob,) = entry["blob-metadata"]
+    kept = {k: v for k, v in blob["properties"].items() if k not in ("puffin-sidecar.home", "puffin-sidecar.reading")}
+    looked_up = table({**entry, **sizes, "blob-metadata": [{**blob, "properties": kept}]})
+    assert asked(looked_up, partitions=["b=1"]).columns[0].ndv == 10
 
 
 @pytest.mark.parametrize("damage", ["missing", "footer", "payload", "unlisted"])
 def test_a_file_that_cannot_be_read_leaves_the_question_to_an_ancestor(table, by_partition, damage):
     broken = by_partition(20, {1: VALUES} if damage != "unlisted" else {2: VALUES})
-    path = Path(broken["statistics-path"])
+    path = Path(broken["part"])
     data = bytearray(path.read_bytes())
     if damage == "missing":
         path.unlink()
@@ -156,7 +177,7 @@ def test_a_file_that_cannot_be_read_leaves_the_question_to_an_ancestor(table, by
         data[blob.offset + 8 : blob.end] = bytes(blob.length - 8)
         path.write_bytes(data)
     else:
-        broken["blob-metadata"][0]["fields"] = [1]
+        broken["blob-metadata"][0]["fields"] = [1]  # of which no part has anything
     looked_up = table(by_partition(10, {1: {ONE: range(3)}}), broken, snapshots=(10, 20))
     (column,) = asked(looked_up, partitions=["b=1"]).columns
     assert (column.ndv, column.stats_snapshot_id) == (3, 10)

@@ -39,6 +39,7 @@ def analyzed(tmp_path, table_document):
         total=None,
         of=10,
         once=None,
+        maker="Trino version 476",
     ):
         root = tmp_path / name
         (root / "metadata").mkdir(parents=True)
@@ -50,7 +51,7 @@ def analyzed(tmp_path, table_document):
             properties["puffin-sidecar.summary"] = json.dumps([rows, nulls, None, None, None, None])
         path = root / "metadata" / "10.stats"
         with path.open("wb") as file:
-            writer = PuffinWriter(file)
+            writer = PuffinWriter(file, properties={"created-by": maker})
             place = {"type": THETA_V1, "fields": (1,), "snapshot_id": of, "sequence_number": 1}
             writer.add(Blob(payload=sketch.to_bytes(), properties=properties, **place))
             written = writer.finish()
@@ -205,11 +206,20 @@ def test_what_counts_is_the_type_that_was_hashed(lookup, analyzed):
 
 
 @pytest.mark.parametrize("both", [True, False])
-def test_uuids_that_another_engine_hashed_are_refused(lookup, analyzed, both):
-    values = pa.array([bytes(16)], pa.binary(16))
-    tables = analyzed("left", values, "uuid", ours=False), analyzed("right", values, "uuid", ours=not both)
-    with pytest.raises(UnsupportedTypeError, match="uuids in different ways"):
-        joined(lookup, *tables)
+def test_uuids_that_icebergs_spark_action_hashed_are_refused(lookup, analyzed, both):
+    values, spark = pa.array([bytes(16)], pa.binary(16)), "Iceberg Apache Iceberg 1.12.0 (commit 0a1b2c) Spark 4.1.0"
+    left = analyzed("left", values, "uuid", ours=False, maker=spark)
+    right = analyzed("right", values, "uuid", ours=not both, maker=spark)
+    with pytest.raises(UnsupportedTypeError, match="text of a uuid"):
+        joined(lookup, left, right)
+
+
+@pytest.mark.parametrize("maker", ["presto-0.287-b8952fa", "Trino-like version 1"])
+def test_sketches_of_engines_that_hash_in_ways_of_their_own_are_refused(lookup, analyzed, maker):
+    """Or in ways that nobody knows: no number is better than a wrong one."""
+    left = analyzed("left", range(10), ours=False, maker=maker)
+    with pytest.raises(UnsupportedTypeError, match="column a: its sketch was written by"):
+        joined(lookup, left, analyzed("right", range(10)))
 
 
 def test_foreign_statistics_of_a_snapshot_that_expired_may_be_of_another_type(lookup, analyzed):

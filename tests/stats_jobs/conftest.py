@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from puffin.tables.load import load_table
+from puffin.tables.private_state.manifest import Manifest, encode
 from puffin.tables.table import Table
+
+# What this version's sketches say of themselves, so that nobody has to read them.
+NOTED = {"ndv": "3", "puffin-sidecar.type": "long", "puffin-sidecar.reading": "1"}
 
 
 @pytest.fixture
@@ -33,7 +37,7 @@ def table_with(tmp_path: Path, table_document: Callable[..., dict[str, Any]]) ->
                 "snapshot-id": snapshot_id,
                 "sequence-number": 1,
                 "fields": [field_id],
-                "properties": {"ndv": "3", **(properties or {})},
+                "properties": {**NOTED, **(properties or {})},
             }
             for field_id, snapshot_id in computed
         ]
@@ -48,6 +52,9 @@ def table_with(tmp_path: Path, table_document: Callable[..., dict[str, Any]]) ->
         (root / "metadata").mkdir(parents=True)
         document = table_document(root, snapshots=(10, 11), columns=("a", "b"), statistics=[entry])
         (root / "metadata" / "v1.metadata.json").write_text(json.dumps(document | others))
+        (root / "_puffin_sidecar").mkdir()
+        manifest = Manifest(document["table-uuid"], "gone.stats", 200, {})
+        (root / "_puffin_sidecar" / "gone.stats").write_bytes(encode(manifest))
         return load_table(str(root))
 
     return make

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,10 +13,21 @@ from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
 from puffin.tables.blob_properties import partitions_of, summary_of
 from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.partition_sketches import PartitionSketchesBuilder
-from puffin.theta import MAX_THETA, ThetaSketch
-from stats_jobs.assemble import RetainedBlob, assemble, choose_retained, companion_blobs, sketch_blobs, with_entries
+from puffin.tables.private_state.manifest import BlobKey, Part, StoredKey
+from puffin.tables.private_state.writing import KeptBlob
+from puffin.theta import MAX_THETA, RowCountsBuilder, ThetaSketch
+from stats_jobs.assemble import (
+    ColumnStatistics,
+    RetainedBlob,
+    assemble,
+    choose_retained,
+    companion_blobs,
+    sketch_blobs,
+    with_entries,
+)
 
 SNAPSHOT = Snapshot(10, None, 7, 0, "append", None)
+NOTED = {"puffin-sidecar.type": "long", "puffin-sidecar.reading": "1"}
 KLL = "presto-kll-sketch-bytes-v1"
 
 
@@ -32,7 +45,12 @@ def listed(*raws: RawBlob) -> StatisticsEntry:
 
 
 def retained(*raws: RawBlob) -> list[RetainedBlob]:
-    return with_entries(listed(*raws), raws)
+    return with_entries(listed(*raws), raws, "puffin-sidecar 0.2.0")
+
+
+def ours(*fields: int, **options) -> RawBlob:
+    """A sketch of ours, which no mark is added to."""
+    return raw(*fields, **{"properties": NOTED, **options})
 
 
 def kept(*candidates: RetainedBlob, computed=(), current=range(100)) -> list[RawBlob]:
@@ -45,8 +63,12 @@ def column(field_id: int, name: str = "c") -> Column:
 
 
 def computed(*field_ids: int):
-    sketches = {i: ThetaSketch.from_arrow(pa.array(range(i), pa.int64()), "long") for i in field_ids}
-    return sketch_blobs(sketches, [column(i) for i in field_ids], SNAPSHOT, lg_k=12, codec=None)
+    return sketch_blobs([statistics(i) for i in field_ids], SNAPSHOT, lg_k=12, codec=None)
+
+
+def statistics(field_id: int, size: int | None = None, **options) -> ColumnStatistics:
+    values = pa.array(range(field_id if size is None else size), pa.int64())
+    return ColumnStatistics(column(field_id), ThetaSketch.from_arrow(values, "long"), **options)
 
 
 # --- computed blobs -----------------------------------------------------------------------------------------------
@@ -54,10 +76,9 @@ def computed(*field_ids: int):
 
 def test_a_summary_stands_beside_its_sketch_in_the_properties_and_nowhere_else():
     summary = ColumnSummary(9, 1, None, 0, 2, 64)
-    sketches = {i: ThetaSketch.from_arrow(pa.array(range(3), pa.int64()), "long") for i in (3, 4)}
-    columns = [column(3), column(4)]
-    with_it = sketch_blobs(sketches, columns, SNAPSHOT, lg_k=12, codec=None, summaries={3: summary})
-    without = sketch_blobs(sketches, columns, SNAPSHOT, lg_k=12, codec=None)
+    others = statistics(4, 3)
+    with_it = sketch_blobs([statistics(3, 3, summary=summary), others], SNAPSHOT, lg_k=12, codec=None)
+    without = sketch_blobs([statistics(3, 3), others], SNAPSHOT, lg_k=12, codec=None)
     assert [summary_of(blob.properties) for blob in with_it] == [summary, None]
     assert [blob.payload for blob in with_it] == [blob.payload for blob in without]
     assert [blob.properties["ndv"] for blob in with_it] == ["3", "3"]
@@ -74,139 +95,138 @@ def test_a_computed_blob_is_about_one_field_of_the_snapshot():
 @pytest.mark.parametrize("size", [0, 1, 4096, 4097, 100_000])
 def test_ndv_is_digits_and_the_properties_are_short(size):
     """They are repeated in every later metadata file."""
-    sketch = ThetaSketch.from_arrow(pa.array(range(size), pa.int64()), "long")
-    (blob,) = sketch_blobs({1: sketch}, [column(1)], SNAPSHOT, lg_k=12, codec=None)
+    one = statistics(1, size)
+    (blob,) = sketch_blobs([one], SNAPSHOT, lg_k=12, codec=None)
     assert blob.properties["ndv"].isdecimal()
-    assert int(blob.properties["ndv"]) == int(sketch.estimate)
+    assert int(blob.properties["ndv"]) == int(one.sketch.estimate)
     assert sum(len(key) + len(value) for key, value in blob.properties.items()) < 200
 
 
-def test_a_sketch_tells_of_sketches_by_partition_and_they_stand_in_the_footer_alone():
-    sketches = {i: ThetaSketch.from_arrow(pa.array(range(i), pa.int64()), "long") for i in (1, 2)}
+def test_a_sketch_tells_of_sketches_by_partition_and_these_are_private():
     builder = PartitionSketchesBuilder(9)
     for i in range(3):
         builder.add((0, str(i)), MAX_THETA, np.array([5], np.uint64))
-    partitions, columns = {2: builder.compact()}, [column(1), column(2)]
-    blobs = sketch_blobs(sketches, columns, SNAPSHOT, lg_k=12, codec=None, partitions=partitions)
-    blobs += companion_blobs(PARTITION_SKETCHES_V1, partitions, columns, SNAPSHOT)
-    assert [partitions_of(blob.properties) for blob in blobs] == [None, 3, None]
-    contents = assemble(blobs, [])
-    assert [(b.type, b.fields) for b in contents.blobs][2:] == [(PARTITION_SKETCHES_V1, (2,))]
+    columns = [statistics(1), statistics(2, partitions=builder.compact())]
+    blobs = sketch_blobs(columns, SNAPSHOT, lg_k=12, codec=None)
+    assert [partitions_of(blob.properties) for blob in blobs] == [None, 3]
+    contents = assemble(blobs, [], companion_blobs(columns, SNAPSHOT))
     assert [b.fields for b in contents.entries] == [(1,), (2,)]
-    assert contents.blobs[2].compression_codec == "zstd"
+    assert [b.fields for b in contents.blobs] == [(1,), (2,)]
+    assert [(b.type, b.fields, b.compression_codec) for b in contents.private] == [
+        (PARTITION_SKETCHES_V1, (2,), "zstd")
+    ]
+
+
+def test_what_an_earlier_run_has_stored_is_referred_to_beside_the_sketch_of_today():
+    counts = RowCountsBuilder(10).compact()
+    stored = KeptBlob(BlobKey(ROW_COUNTS_V1, 1, 7), StoredKey(Part("p", 10, 5), 5), "s3://b/t/_puffin_sidecar")
+    one = statistics(1, row_counts=counts, kept={ROW_COUNTS_V1: stored})
+    (private,) = companion_blobs([one], SNAPSHOT)
+    assert private == dataclasses.replace(stored, key=BlobKey(ROW_COUNTS_V1, 1, 10))
+    assert companion_blobs([dataclasses.replace(one, row_counts=None)], SNAPSHOT) == []
+
+
+def test_the_first_sketch_says_where_private_state_is_if_not_in_the_default_place():
+    contents = assemble(computed(3, 2), retained(ours(1)), home="s3://b/home")
+    said = [entry.properties.get("puffin-sidecar.home") for entry in contents.entries]
+    assert said == ["s3://b/home", None, None]
+    moved = dataclasses.replace(contents.blobs[0], stored=b"x")
+    again = assemble([], with_entries(listed(moved), [moved], None), home=None)
+    assert "puffin-sidecar.home" not in again.entries[0].properties
 
 
 # --- what stays ---------------------------------------------------------------------------------------------------
 
 
 def test_other_columns_stay_and_computed_ones_are_replaced():
-    a, b = raw(1), raw(2)
+    a, b = ours(1), ours(2)
     assert kept(*retained(a, b), computed=[1]) == [b]
 
 
 def test_fields_that_the_schema_lacks_go():
-    a, gone, half_gone, unknown = raw(1), raw(9), raw(1, 9, type_="pairs"), raw(9, type_=KLL)
-    assert kept(*retained(a, gone, half_gone, unknown), current=[1]) == [a]
+    a, gone = ours(1), ours(9)
+    assert kept(*retained(a, gone), current=[1]) == [a]
 
 
-def test_blobs_of_unknown_types_stay_beside_a_computed_one_of_the_same_field():
-    unknown = raw(1, type_=KLL)
-    assert kept(*retained(raw(1), unknown), computed=[1]) == [unknown]
+def test_nothing_stays_but_sketches_of_one_field():
+    """pyiceberg, Presto, Trino and Spark each break on one of the others."""
+    a, others = (
+        ours(1),
+        [raw(2, type_=KLL), raw(type_="table-histogram"), raw(), raw(2, 3), raw(3, type_=ROW_COUNTS_V1)],
+    )
+    assert kept(*retained(a, *others)) == [a]
 
 
 @pytest.mark.parametrize("type_", [ROW_COUNTS_V1, PARTITION_SKETCHES_V1])
-def test_what_is_ours_beside_a_sketch_stays_with_it(type_):
+def test_what_an_earlier_version_wrote_into_the_file_comes_with_its_sketch(type_):
     """Beside the sketch of other rows it would be taken for something of those."""
-    a, beside_a, b, beside_b, older = raw(1), raw(1, type_=type_), raw(2), raw(2, type_=type_), raw(2, snapshot_id=9)
-    of_older = raw(2, type_=type_, snapshot_id=9)
-    assert kept(*retained(a, beside_a, b, beside_b), computed=[1]) == [b, beside_b]
-    assert kept(*retained(b, beside_b), *retained(older, of_older)) == [b, beside_b]
-
-
-def test_blobs_about_no_field_stay_unless_they_are_sketches():
-    """A sketch of nothing makes Spark's planner fail, which looks at the first field."""
-    table_wide = raw(type_="table-histogram")
-    assert kept(*retained(raw(), table_wide)) == [table_wide]
-
-
-def test_several_blobs_of_one_unknown_type_and_field_stay():
-    """They may be about partitions, say: nobody here knows."""
-    blobs = [raw(1, type_=KLL, properties={"partition": str(i)}) for i in range(3)]
-    assert kept(*retained(*blobs)) == blobs
-
-
-def test_a_blob_that_two_files_have_stays_once_wherever_it_stood():
-    first, copy = raw(1, type_=KLL, offset=4), raw(1, type_=KLL, offset=99)
-    assert kept(*retained(first), *retained(copy)) == [first]
+    a, beside_a, older = ours(1), raw(1, type_=type_), raw(1, type_=type_, snapshot_id=9)
+    (candidate,) = retained(a, beside_a, older)
+    assert candidate.beside == (beside_a,)
+    (foreign,) = retained(raw(1), beside_a)
+    assert foreign.beside == ()
 
 
 def test_a_sketch_that_the_entry_does_not_list_goes():
     """It is none of the table's statistics; and the entry has every sketch of the file."""
-    a, unlisted = raw(1), raw(2)
-    assert with_entries(listed(a), [a, unlisted]) == retained(a)
-
-
-def test_blobs_of_other_types_are_in_the_footer_only_even_if_the_entry_had_them():
-    """pyiceberg cannot load a table whose entry names their type."""
-    unknown = raw(1, type_=KLL)
-    contents = assemble(computed(2), retained(unknown))
-    assert contents.blobs[1:] == (unknown,)
-    assert [entry.fields for entry in contents.entries] == [(2,)]
+    a, unlisted = ours(1), ours(2)
+    assert with_entries(listed(a), [a, unlisted], None) == retained(a)
 
 
 def test_a_retained_blob_keeps_what_the_entry_said_of_it():
     """Its own snapshot and sequence number, and the properties in the table's metadata, not those in the file."""
-    stored = raw(2, snapshot_id=5, sequence_number=3, properties={"ndv": "2", "more": "x"})
-    said = BlobEntry(THETA_V1, 5, 3, (2,), {"ndv": "2"})
+    stored = raw(2, snapshot_id=5, sequence_number=3, properties={**NOTED, "ndv": "2", "more": "x"})
+    said = BlobEntry(THETA_V1, 5, 3, (2,), {**NOTED, "ndv": "2"})
     entry = StatisticsEntry(10, "s3://b/old.stats", 100, 50, (said,))
-    contents = assemble(computed(1), with_entries(entry, [stored]))
-    assert contents.blobs[1] is stored
+    contents = assemble(computed(1), with_entries(entry, [stored], None))
+    assert contents.blobs[1] == stored
     assert contents.entries[1] == said
+
+
+@pytest.mark.parametrize(
+    ("properties", "created_by", "marks"),
+    [
+        (NOTED, "Trino version 476", {}),
+        ({"puffin-sidecar.type": "long"}, "puffin-sidecar 0.1.0", {"puffin-sidecar.reading": "0"}),
+        ({}, "Trino version 476", {"puffin-sidecar.writer": "Trino version 476"}),
+        ({}, "puffin-sidecar 0.1.0", {"puffin-sidecar.writer": ""}),
+        ({}, None, {"puffin-sidecar.writer": ""}),
+        ({"puffin-sidecar.writer": "presto-0.287"}, "Trino version 476", {}),
+    ],
+    ids=["ours", "of an earlier version", "Trino's", "carried without a mark", "nobody's", "carried with a mark"],
+)
+def test_the_maker_of_a_carried_sketch_stays_known(properties, created_by, marks):
+    stored = raw(1, properties=properties)
+    (carried,) = with_entries(listed(stored), [stored], created_by)
+    assert carried.entry.properties == carried.raw.metadata.properties == {**properties, **marks}
 
 
 # --- never two for one field --------------------------------------------------------------------------------------
 
 
 def test_of_two_sketches_of_a_field_the_first_entrys_stays():
-    mine, theirs = raw(1, stored=b"mine"), raw(1, stored=b"theirs")
+    mine, theirs = ours(1, stored=b"mine"), ours(1, stored=b"theirs")
     assert kept(*retained(mine), *retained(theirs)) == [mine]
 
 
 def test_a_sketch_of_newer_rows_wins_over_one_that_was_carried():
-    old, new = raw(1, snapshot_id=5, sequence_number=3), raw(1, snapshot_id=8, sequence_number=6)
+    old, new = ours(1, snapshot_id=5, sequence_number=3), ours(1, snapshot_id=8, sequence_number=6)
     assert kept(*retained(old), *retained(new)) == [new]
     assert kept(*retained(new), *retained(old)) == [new]
 
 
 def test_in_version_1_a_sketch_of_the_snapshot_itself_wins():
     """There all sequence numbers are 0."""
-    old, new = raw(1, snapshot_id=5, sequence_number=0), raw(1, snapshot_id=10, sequence_number=0)
+    old, new = ours(1, snapshot_id=5, sequence_number=0), ours(1, snapshot_id=10, sequence_number=0)
     assert kept(*retained(old), *retained(new)) == [new]
-
-
-def test_a_sketch_of_one_field_wins_over_one_of_several():
-    pair, single = raw(1, 2), raw(1)
-    assert kept(*retained(pair, single)) == [single]
-
-
-def test_a_sketch_of_several_fields_goes_with_its_first_field():
-    """Spark takes it for one of the first field."""
-    pair = raw(1, 2)
-    assert kept(*retained(pair), computed=[2]) == [pair]
-    assert kept(*retained(pair), computed=[1]) == []
 
 
 # --- order --------------------------------------------------------------------------------------------------------
 
 
-def test_sketches_come_first_by_field_and_are_those_of_the_entry():
-    unknown = raw(1, type_=KLL)
-    old = [raw(4), unknown, raw(2)]
-    contents = assemble(
-        computed(3, 1), choose_retained(retained(*old), snapshot_id=10, computed={1, 3}, current_fields=range(9))
-    )
+def test_sketches_are_in_the_order_of_their_fields_and_are_those_of_the_entry():
+    old = retained(ours(4), raw(1, type_=KLL), ours(2))
+    contents = assemble(computed(3, 1), choose_retained(old, snapshot_id=10, computed={1, 3}, current_fields=range(9)))
     fields = [blob.fields if hasattr(blob, "fields") else blob.metadata.fields for blob in contents.blobs]
-    assert fields == [(1,), (2,), (3,), (4,), (1,)]
-    assert [entry.fields for entry in contents.entries] == fields[:4]
-    assert contents.blobs[-1] is unknown
+    assert fields == [entry.fields for entry in contents.entries] == [(1,), (2,), (3,), (4,)]
     assert {entry.type for entry in contents.entries} == {THETA_V1}

@@ -8,15 +8,15 @@ import pyarrow as pa
 import pytest
 
 from puffin.errors import CorruptSketchError, FileNotFound
-from puffin.tables.blob_properties import to_properties
+from puffin.tables.blob_properties import is_ours, to_properties
 from puffin.tables.changes import Changes
 from puffin.tables.iceberg.metadata import parse_state
 from puffin.tables.scan_task import ContentFile, FileScanTask
 from puffin.theta import RowCountsBuilder, ThetaSketch, row_counts_limit
-from stats_jobs.basis import plan_columns
+from stats_jobs.basis import Wanted, plan_columns
 from stats_jobs.stored import StoredSketch
 
-NOTHING = Changes((), ())
+NOTHING, WANTED = Changes((), ()), Wanted(12)
 SKETCH = ThetaSketch.from_arrow(pa.array([1, 2, 3]), "long")
 COUNTS = RowCountsBuilder(row_counts_limit(12)).compact()
 OURS, COUNTED = StoredSketch(SKETCH, None), StoredSketch(SKETCH, COUNTS)
@@ -34,10 +34,23 @@ ADDED, REMOVED = Changes((file("new"),), ()), Changes((), (file("old"),))
 
 
 class Stored:
-    """Hands out what is stored for the entry of each snapshot, or fails."""
+    """Hands out what is stored for the entry of each snapshot, or fails; some of it may be lost."""
 
-    def __init__(self, found) -> None:
+    def __init__(self, found, lost=(), had_ours=False) -> None:
         self._found = found
+        self._lost = lost
+        self._had_ours = had_ours
+
+    def objection(self, known, _column, _sketch, _lg_k):
+        return "whoever hashed it" if known.blob.properties.get("puffin-sidecar.writer") == "unknown" else None
+
+    def lacks(self, known):
+        if not is_ours(known.blob.properties):
+            return "another engine made it"
+        return "its state is gone" if known.entry.snapshot_id in self._lost else None
+
+    def had_ours(self, _column):
+        return self._had_ours
 
     def read(self, entry, _blob):
         found = self._found[entry.snapshot_id] if isinstance(self._found, dict) else self._found
@@ -50,7 +63,7 @@ class Stored:
 def plan(table_document):
     """Plans column a (field 1, long) of snapshot 30; ``blobs`` are (entry's snapshot, blob's snapshot, properties)."""
 
-    def run(*blobs, changes=ADDED, stored=OURS, snapshots=(10, 20, 30), lg_k=12, edit=lambda _: None):
+    def run(*blobs, changes=ADDED, stored=OURS, snapshots=(10, 20, 30), wanted=WANTED, edit=lambda _: None, **kept):
         entries = [
             {
                 "snapshot-id": entry,
@@ -81,9 +94,7 @@ def plan(table_document):
             return NOTHING if base.snapshot_id == 30 else changes
 
         column = state.select_columns(("a",))
-        (planned,) = plan_columns(
-            state, state.snapshot(30), column, lg_k=lg_k, stored=Stored(stored), changes_since=changes_since
-        )
+        (planned,) = plan_columns(state, state.snapshot(30), column, wanted, Stored(stored, **kept), changes_since)
         return planned.basis, planned.base_id, planned.reason
 
     return run
@@ -123,7 +134,34 @@ def test_row_counts_further_back_are_better_than_none(plan):
     blobs = (20, 20, JAVAS), (10, 10, ours())
     stored = {20: OURS, 10: COUNTED}
     assert plan(*blobs, changes=REMOVED, stored=stored) == ("changed-files", 10, None)
-    assert plan(*blobs, changes=ADDED, stored=stored) == ("added-files", 20, None)
+
+
+def test_what_is_complete_is_built_on_though_something_incomplete_is_nearer(plan):
+    """Nearer are another engine's sketch, and one of ours whose private state is gone."""
+    assert plan((20, 20, JAVAS), (10, 10, ours())) == ("added-files", 10, None)
+    assert plan((20, 20, ours()), (10, 10, ours()), lost=(20,)) == ("added-files", 10, None)
+    assert plan((20, 20, ours()), lost=(20,)) == ("full", None, "its state is gone")
+    incremental = Wanted(12, complete=False)
+    assert plan((20, 20, ours()), (10, 10, ours()), lost=(20,), wanted=incremental) == ("added-files", 20, None)
+
+
+def test_another_engines_sketch_is_built_on_while_nothing_of_ours_ever_was(plan):
+    assert plan((20, 20, JAVAS)) == ("added-files", 20, None)
+    assert plan((20, 20, JAVAS), had_ours=True) == ("full", None, "another engine made it")
+    assert plan((20, 20, JAVAS), had_ours=True, wanted=Wanted(12, complete=False)) == ("added-files", 20, None)
+
+
+def test_another_engines_sample_is_built_on_only_where_not_every_row_may_be_read(plan):
+    """Above its nominal entries an engine keeps other hashes than a full run of ours would."""
+    sample = StoredSketch(ThetaSketch.from_arrow(pa.array(range(9000)), "long"), None)
+    assert plan((20, 20, JAVAS), stored=sample)[0] == "full"
+    assert plan((20, 20, JAVAS), stored=sample, wanted=Wanted(12, complete=False))[0] == "added-files"
+
+
+def test_a_sketch_that_is_not_trusted_is_not_built_on(plan):
+    unknown = {**JAVAS, "puffin-sidecar.writer": "unknown"}
+    assert plan((20, 20, unknown)) == ("full", None, "whoever hashed it")
+    assert plan((20, 20, unknown), (10, 10, ours())) == ("added-files", 10, None)
 
 
 @pytest.mark.parametrize(
@@ -160,17 +198,6 @@ def test_the_precision_of_a_decimal_changes_no_hash(plan):
 
     assert plan((20, 20, ours("decimal(9, 2)")), edit=decimals)[0] == "added-files"
     assert plan((20, 20, ours("decimal(9, 3)")), edit=decimals)[0] == "full"
-
-
-def test_a_uuid_sketch_is_built_on_only_if_it_is_ours(plan):
-    def uuids(document):
-        document["schemas"][0]["fields"][0]["type"] = "uuid"
-
-    assert plan((20, 20, ours("uuid")), edit=uuids)[0] == "added-files"
-    basis, _, reason = plan((20, 20, JAVAS), edit=uuids)
-    assert (basis, "uuid" in reason) == ("full", True)
-    assert plan((20, 20, JAVAS), edit=uuids, changes=NOTHING)[0] == "full"  # it would be ours from then on
-    assert plan((30, 30, JAVAS), edit=uuids)[0] == "carried"
 
 
 def test_ancestry_decides_not_time(plan):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from puffin.errors import FileNotFound
@@ -27,6 +29,21 @@ def test_a_table_without_a_snapshot_is_stale_and_one_without_a_column_is_not(tab
     assert is_stale(table_with("new", **nothing_yet), Options())
     no_columns = {"schemas": [{"type": "struct", "schema-id": 0, "fields": []}]}
     assert not is_stale(table_with("empty", **no_columns), Options())
+
+
+def test_statistics_that_an_earlier_version_wrote_are_stale_until_their_files_are_clean(table_with):
+    noted = table_with("noted", (1, 11), (2, 11))
+    before = table_with("before", (1, 11), (2, 11))
+    path = Path(before.name) / "metadata" / "v1.metadata.json"
+    path.write_text(path.read_text().replace("puffin-sidecar.reading", "unheard-of"))
+    assert [is_stale(table, Options()) for table in (noted, before)] == [False, True]
+
+
+def test_statistics_whose_private_state_is_lost_are_stale_unless_every_row_would_be_read_for_it(table_with):
+    table = table_with("lost", (1, 11), (2, 11))
+    (Path(table.name) / "_puffin_sidecar" / "gone.stats").unlink()
+    assert is_stale(table, Options())
+    assert not is_stale(table, Options(mode="incremental"))
 
 
 def test_statistics_that_a_run_would_make_anew_are_stale(table_with):

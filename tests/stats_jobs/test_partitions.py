@@ -86,6 +86,9 @@ class Stored:
             raise found
         return found
 
+    def kept(self, _entry, _blob):
+        return None
+
 
 def entry(snapshot, of, properties):
     blob = {

@@ -15,7 +15,8 @@ from pyiceberg.exceptions import CommitFailedException
 from puffin.tables.commit import commit_statistics
 from puffin.tables.load import load_table
 from puffin.theta import DEFAULT_LG_K, ThetaSketch
-from stats_jobs.draft import StatisticsDraft
+from stats_jobs.assemble import ColumnStatistics
+from stats_jobs.draft import FileOptions, StatisticsDraft
 
 APPEND = "append"
 
@@ -32,15 +33,7 @@ def main(name: str, catalog: str, what: str) -> None:
     snapshot = next(iter(state.snapshots.values()))
     (column,) = state.select_columns((what,))
     sketch = ThetaSketch.from_arrow(pa.array(range(column.field_id), pa.int64()), column.type)
-    draft = StatisticsDraft(
-        state,
-        snapshot,
-        [column],
-        {column.field_id: sketch},
-        lg_k=DEFAULT_LG_K,
-        codec=None,
-        home=table,
-    )
+    draft = StatisticsDraft(state, snapshot, [ColumnStatistics(column, sketch)], FileOptions(DEFAULT_LG_K), table)
     wait()
     commit_statistics(table, draft)
 

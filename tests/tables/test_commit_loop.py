@@ -127,7 +127,7 @@ def catalog(new_catalog):
 @pytest.fixture
 def files(tmp_path):
     """The statistics files there are."""
-    return lambda: sorted(str(path) for path in tmp_path.rglob("*.stats"))
+    return lambda: sorted(str(path) for path in (tmp_path / "metadata").rglob("*.stats"))
 
 
 def fail(error: BaseException) -> Callable[[], None]:

@@ -187,8 +187,9 @@ class DeltaDirectory:
         if schema.assigned:
             ids = {**state.known_ids, **schema.assigned}
             self._statistics.put_field_ids(ids, stored.next_field_ids_generation())
-        generation = stored.next_generation(entry.snapshot_id)
-        self._statistics.put(entry, state.metadata.id, schema.paths, generation)
+        for each in (entry, *entry.repairs):
+            generation = stored.next_generation(each.snapshot_id)
+            self._statistics.put(each, state.metadata.id, schema.paths, generation)
         try:
             append_note(self._log, self._files, self._location, state.metadata.id, entry)
         except PuffinError as exc:

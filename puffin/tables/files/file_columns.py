@@ -78,7 +78,7 @@ def locate_columns(
     """
     fields = list(file_schema)
     mapping = None
-    if fields and (by_name or not any(_has_id(field) for field in fields)):
+    if fields and (by_name or lacks_field_ids(file_schema)):
         mapping = name_mapping
         if mapping is None:
             raise UnsupportedTableError(f"{where}: the file has no field ids, the table no schema.name-mapping.default")
@@ -90,6 +90,11 @@ def locate_columns(
         except (CorruptDataFileError, CorruptMetadataError) as exc:
             raise type(exc)(f"{where}: column {column.name}: {exc}") from exc
     return tuple(located)
+
+
+def lacks_field_ids(file_schema: pa.Schema) -> bool:
+    """Whether a file gives none of its fields an id, so that the table's name mapping has to."""
+    return not any(_has_id(field) for field in file_schema)
 
 
 def field_id_of(field: pa.Field) -> int | None:

@@ -20,7 +20,7 @@ from puffin.tables.base import Column
 from puffin.tables.files.data_file import DataFile
 from puffin.tables.files.data_file_errors import told_of
 from puffin.tables.files.equality_deletes import DeletedKeys, EqualityFilter, KeyReader, read_deleted_keys
-from puffin.tables.files.file_columns import FileColumn, locate_columns, partition_constants
+from puffin.tables.files.file_columns import FileColumn, lacks_field_ids, locate_columns, partition_constants
 from puffin.tables.files.formats import open_data_file
 from puffin.tables.files.position_deletes import read_positions
 from puffin.tables.files.rows import Reading, Rows, Selection
@@ -34,11 +34,15 @@ class TaskReader:
     Args:
         each_row: Whether it matters how many rows have a value, and not only whether one has.
         summaries: Whether what is known of columns besides their values is told too.
+
+    Attributes:
+        has_used_mapping: Whether a file had no field ids, so that the table's name mapping said what its columns are.
     """
 
     def __init__(
         self, batch: ScanBatch, store_for: Callable[[str], Store], *, each_row: bool, summaries: bool = True
     ) -> None:
+        self.has_used_mapping = False
         self._batch = batch
         self._each_row = each_row
         self._summaries = summaries
@@ -64,6 +68,7 @@ class TaskReader:
             if chosen.cardinality == 0:
                 return
         with self._open(task.data_file) as file:
+            self.has_used_mapping |= not self._batch.context.by_name and lacks_field_ids(file.schema)
             reading = Reading(
                 columns=self._locate(self._batch.columns, task.data_file, file.schema),
                 selection=Selection(deleted, list(self._equality_filters(task, file.schema)), chosen),

@@ -47,7 +47,8 @@ def with_statistics(base: TableState, entry: StatisticsEntry, now_ms: int) -> Ne
         CorruptMetadataError: What every commit changes is not of the form of the spec.
     """
     document = dict(base.document)
-    document[_STATISTICS] = _replaced(document.get(_STATISTICS), entry_to_json(entry))
+    for each in (entry, *entry.repairs):
+        document[_STATISTICS] = _replaced(document.get(_STATISTICS), entry_to_json(each))
     if entry.partitions is not None:
         document = with_partition_statistics(document, entry.partitions)
     return _following(base, document, now_ms)

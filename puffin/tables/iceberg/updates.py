@@ -28,7 +28,10 @@ _log = logging.getLogger(__name__)
 
 def set_updates(entry: StatisticsEntry) -> Updates:
     """What makes ``entry`` the one entry of its snapshot, and its partitions' likewise."""
-    updates = [{"action": "set-statistics", "snapshot-id": entry.snapshot_id, "statistics": entry_to_json(entry)}]
+    updates = [
+        {"action": "set-statistics", "snapshot-id": each.snapshot_id, "statistics": entry_to_json(each)}
+        for each in (entry, *entry.repairs)
+    ]
     return updates if entry.partitions is None else [*updates, partition_statistics_update(entry.partitions)]
 
 

@@ -1,0 +1,162 @@
+"""
+The manifest of a statistics file: which private blobs belong to it, and in which parts they are.
+
+::
+
+    {"format-version": 1, "table-uuid": "f8e1…", "statistics-file": "12-5f0c….stats", "file-size-in-bytes": 8123,
+     "parts": [{"id": "9b1d…", "file-size-in-bytes": 4096, "file-footer-size-in-bytes": 300,
+                "blobs": [{"type": "puffin-sidecar-row-counts-v1", "snapshot-id": 12, "stored-snapshot-id": 9,
+                           "fields": [1, 2]}]}]}
+
+A part is a Puffin file with blobs of ours, one for each type, field and snapshot. It may hold more than a manifest
+lists: what was replaced since. ``snapshot-id`` is that of the sketches in the statistics file, ``stored-snapshot-id``
+what the part has: an older one, where rows are the same and the blob was not written again. A manifest names its
+statistics file and that file's size, so that a manifest that was copied or renamed is not taken for another file's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.tables.base import StatisticsEntry, TableState
+from puffin.tables.statistics_json import integer, typed
+
+FORMAT_VERSION = 1
+_PART_ID = re.compile(r"[0-9a-f-]{36}")
+
+
+class BlobKey(NamedTuple):
+    """What tells a private blob from the others of its table, by the sketch that it is beside or as it is stored."""
+
+    type: str
+    field_id: int
+    snapshot_id: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """
+    A file of private blobs, which never changes.
+
+    Attributes:
+        id: A uuid.
+        file_size: In bytes, likewise ``footer_size``, which counts the whole footer.
+    """
+
+    id: str
+    file_size: int
+    footer_size: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StoredKey:
+    """The part that has a private blob, and the snapshot id that it is stored under there."""
+
+    part: Part
+    snapshot_id: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Manifest:
+    """
+    The private state of one statistics file.
+
+    Attributes:
+        table_uuid: None where the table's format version has none.
+        statistics_file: The name of the statistics file, without its directory.
+        file_size: That file's size in bytes.
+        blobs: Where each private blob of the file is.
+    """
+
+    table_uuid: str | None
+    statistics_file: str
+    file_size: int
+    blobs: Mapping[BlobKey, StoredKey]
+
+    @property
+    def parts(self) -> frozenset[Part]:
+        """The parts that it refers to."""
+        return frozenset(stored.part for stored in self.blobs.values())
+
+    def objection(self, state: TableState, entry: StatisticsEntry) -> str | None:
+        """Why this is not the manifest of an entry's statistics file; None if it is."""
+        if self.table_uuid not in (None, state.uuid):  # a table of version 1 gets its uuid with an upgrade
+            return f"expected the manifest of table {state.uuid}, found that of {self.table_uuid}"
+        expected = entry.statistics_path.rpartition("/")[2], entry.file_size_in_bytes
+        found = self.statistics_file, self.file_size
+        return None if found == expected else f"expected the manifest of file and size {expected}, found {found}"
+
+
+def encode(manifest: Manifest) -> bytes:
+    """The bytes of a manifest."""
+    groups: dict[Part, dict[tuple[str, int, int], list[int]]] = {}
+    for key, stored in manifest.blobs.items():
+        of_part = groups.setdefault(stored.part, {})
+        of_part.setdefault((key.type, key.snapshot_id, stored.snapshot_id), []).append(key.field_id)
+    document = {
+        "format-version": FORMAT_VERSION,
+        "table-uuid": manifest.table_uuid,
+        "statistics-file": manifest.statistics_file,
+        "file-size-in-bytes": manifest.file_size,
+        "parts": [_part_to_json(part, of_part) for part, of_part in groups.items()],
+    }
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def decode(data: bytes, where: str) -> Manifest:
+    """
+    The manifest in these bytes.
+
+    Args:
+        where: The file, for messages.
+
+    Raises:
+        UnsupportedTableError: Its format version is newer than 1.
+        CorruptMetadataError: It is no manifest.
+    """
+    try:
+        document = json.loads(data)
+        version = typed(document, "format-version", int)
+        if version > FORMAT_VERSION:
+            raise UnsupportedTableError(f"{where}: expected format-version {FORMAT_VERSION}, found {version}")
+        uuid = document["table-uuid"]
+        if uuid is not None and not isinstance(uuid, str):
+            raise TypeError(f"table-uuid: expected a text, found {uuid!r}")
+        return Manifest(
+            uuid,
+            typed(document, "statistics-file", str),
+            typed(document, "file-size-in-bytes", int),
+            dict(found for part in typed(document, "parts", list) for found in _blobs(part)),
+        )
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as exc:
+        raise CorruptMetadataError(f"{where}: not a manifest of private state: {exc!r}") from exc
+
+
+def _part_to_json(part: Part, groups: Mapping[tuple[str, int, int], list[int]]) -> dict[str, Any]:
+    return {
+        "id": part.id,
+        "file-size-in-bytes": part.file_size,
+        "file-footer-size-in-bytes": part.footer_size,
+        "blobs": [
+            {"type": type_, "snapshot-id": of, "stored-snapshot-id": stored, "fields": fields}
+            for (type_, of, stored), fields in groups.items()
+        ],
+    }
+
+
+def _blobs(document: Mapping[str, Any]) -> Iterator[tuple[BlobKey, StoredKey]]:
+    part_id = typed(document, "id", str)
+    if not _PART_ID.fullmatch(part_id):
+        raise ValueError(f"id: expected a uuid, found {part_id!r}")
+    sizes = typed(document, "file-size-in-bytes", int), typed(document, "file-footer-size-in-bytes", int)
+    stored = Part(part_id, *sizes)
+    for group in typed(document, "blobs", list):
+        type_, of = typed(group, "type", str), typed(group, "snapshot-id", int)
+        for field_id in typed(group, "fields", list):
+            key = BlobKey(type_, integer("fields", field_id), of)
+            yield key, StoredKey(stored, typed(group, "stored-snapshot-id", int))

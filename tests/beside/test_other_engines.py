@@ -1,0 +1,284 @@
+"""Statistics that other engines, and the version before, left at a table: read, judged, restored and made good."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pyarrow as pa
+import pytest
+from pyiceberg.exceptions import ValidationError
+
+import puffin
+from puffin.errors import UnsupportedTypeError
+from puffin.format import ROW_COUNTS_V1, THETA_V1
+from puffin.tables.blob_properties import provenance_of, to_properties
+from puffin.theta import ThetaSketch, merge
+from stats_jobs import Options
+from stats_jobs.current import is_stale
+
+TRINO, SPARK = "Trino version 476", "Iceberg Apache Iceberg 1.12.0 (commit 0a1b2c) Spark 4.1.0"
+PRESTO_MISHASHES = ("i", "r", "ds", "dl", "dt", "ts")
+
+
+def rows(*values: int) -> pa.Table:
+    return pa.table({"k": pa.array(values, pa.int64()), "n": pa.array([v % 3 for v in values], pa.int64())})
+
+
+@pytest.fixture
+def table(shared):
+    made = shared("t", rows(*range(100)))
+    made.analyze()
+    return made
+
+
+def said(table) -> dict[str, tuple]:
+    answer = puffin.ndv(table.name, catalog="beside", catalog_properties=table.properties)
+    documents = (column.to_json() for column in answer.columns)
+    return {column["column"]: (column["ndv"], column["exact"], column["row-count"]) for column in documents}
+
+
+def bases(report) -> dict[str, tuple[int, str]]:
+    return {column.column.name: (column.ndv, column.basis) for column in report.columns}
+
+
+# --- what Trino replaced is restored --------------------------------------------------------------------------------
+
+
+def test_what_trinos_analyze_replaced_is_missing_and_the_next_run_restores_it(table, trino_analyzes):
+    trino_analyzes(table, {"k": range(100)})
+    assert said(table) == {"k": (100, False, None), "n": (3, True, 100)}
+    assert is_stale(table.table, Options())
+    report = table.check()
+    assert (report.committed, bases(report)) == (True, {"k": (100, "full"), "n": (3, "full")})
+    assert said(table) == {"k": (100, True, 100), "n": (3, True, 100)}
+    table.delete("k < 40")
+    assert bases(table.check())["k"] == (60, "changed-files")
+
+
+def test_what_trinos_insert_replaced_is_restored_from_the_ancestor_for_the_rows_that_came(table):
+    table.append(rows(*range(100, 110)))
+    snapshot_id = table.state.current_snapshot_id
+    mine = next(iter(table.state.statistics))
+    extended = [
+        dataclasses.replace(
+            raw,
+            metadata=dataclasses.replace(raw.metadata, snapshot_id=snapshot_id, properties={"ndv": "110"}),
+        )
+        for raw in table.stored(mine)
+    ]
+    table.replace(TRINO, extended)
+    assert is_stale(table.table, Options())
+    report = table.check()
+    assert (bases(report)["k"], report.rows_read) == ((110, "added-files"), 10)
+    assert said(table)["k"] == (110, True, 110)
+
+
+def test_trino_copies_what_private_state_needs_with_its_snapshot(table):
+    """After OPTIMIZE every sketch of ours stands in Trino's file, of the snapshot before."""
+    copied = table.stored()
+    table.append(rows(7))
+    table.replace(TRINO, copied)
+    report = table.check()
+    assert (bases(report)["k"], report.rows_read) == ((100, "added-files"), 1)
+
+
+# --- what the version before left behind ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copied_by_trino", [False, True])
+def test_one_run_heals_every_entry_of_a_table_that_pyiceberg_cannot_load(table, copied_by_trino, private_payloads):
+    table.append(rows(*range(100, 120)))
+    table.analyze()
+    table.as_the_version_before_wrote_it(writer=TRINO if copied_by_trino else "puffin-sidecar 0.1.0")
+    with pytest.raises(ValidationError, match="puffin-sidecar-row-counts-v1"):
+        table.load()
+    assert is_stale(table.table, Options())
+    report = table.check()
+    assert (report.committed, report.entries_repaired, report.rows_read) == (True, 2, 0)
+    assert len(table.state.statistics) == 2
+    for entry in table.state.statistics.values():
+        assert private_payloads(table.table, entry, ROW_COUNTS_V1).keys() == {1, 2}
+    assert table.check().current
+    table.delete("k < 50")
+    assert bases(table.check()) == {"k": (70, "changed-files"), "n": (3, "changed-files")}
+
+
+def test_a_run_that_computes_heals_other_entries_in_the_same_commit(table):
+    table.as_the_version_before_wrote_it()
+    before = table.state.document["last-updated-ms"], len(table.state.document["metadata-log"])
+    versions = len(table.state.document["metadata-log"])
+    report = table.analyze(mode="full")
+    assert report.entries_repaired == 1
+    assert len(table.state.document["metadata-log"]) == versions + 1, before
+    table.check()
+
+
+def test_an_entry_whose_file_is_gone_is_healed_in_the_metadata_alone(table):
+    table.append(rows(1000))
+    table.analyze()
+    old = next(s for s in table.state.statistics if s != table.state.current_snapshot_id)
+    table.as_the_version_before_wrote_it()
+    (table.private.parent / "metadata" / table.state.statistics[old].statistics_path.rpartition("/")[2]).unlink()
+    assert table.analyze().entries_repaired == 2
+    assert {blob.type for blob in table.state.statistics[old].blobs} == {THETA_V1}
+    table.load()
+    assert table.analyze().current
+
+
+def test_a_dry_run_and_a_run_without_commit_heal_nothing(table):
+    table.as_the_version_before_wrote_it()
+    for options in ({"dry_run": True}, {"commit": False}):
+        assert table.analyze(**options).entries_repaired == 0
+    assert any(blob.type == ROW_COUNTS_V1 for blob in table.entry.blobs)
+
+
+# --- whose hashes are these? ----------------------------------------------------------------------------------------
+
+
+def test_sketches_of_presto_are_neither_built_on_nor_joined(shared, presto_rows, presto_analyzes):
+    """Its word is passed on as its own; the next run reads every row."""
+    table = shared("presto", presto_rows(range(1000)))
+    presto_analyzes(table)
+    with pytest.raises(ValidationError, match="presto-sum-data-size-bytes-v1"):
+        table.load()
+    assert said(table)["i"] == (1000, False, None)
+    lookup = puffin.Lookup(catalog="beside", catalog_properties=table.properties)
+    for name in PRESTO_MISHASHES:
+        with pytest.raises(UnsupportedTypeError, match="resto"):
+            lookup.estimate_join(table.name, name, table.name, name)
+    report = table.check()
+    assert {c.basis for c in report.columns} == {"full"}
+    table.append(presto_rows(range(1000)))
+    assert {c.ndv for c in table.check().columns if c.column.name not in ("b", "s")} == {1000}
+    table.delete("l < 6172839450500")
+    report = table.check()
+    assert {c.ndv for c in report.columns if c.column.name != "b"} == {500}
+    assert {c.basis for c in report.columns} == {"changed-files"}
+    twin = puffin.Lookup(catalog="beside", catalog_properties=table.properties)
+    assert twin.estimate_join(table.name, "i", table.name, "i").join_rows == 2000
+
+
+def test_sketches_of_presto_that_an_earlier_version_built_on_are_found_out(shared, presto_rows, presto_analyzes):
+    """They stand in a file of ours, with our properties, and count every value twice."""
+    table = shared("merged", presto_rows(range(1000)))
+    presto_analyzes(table)
+    theirs = {raw.metadata.fields: raw.stored for raw in table.stored() if raw.metadata.type == THETA_V1}
+    ours = table.analyze(commit=False).entry
+    merged = []
+    for raw in table.stored_in(ours):
+        if raw.metadata.fields in theirs:
+            pair = [ThetaSketch.from_bytes(stored) for stored in (theirs[raw.metadata.fields], raw.stored)]
+            properties = to_properties(merge(pair), raw.metadata.properties["puffin-sidecar.type"], 12)
+            del properties["puffin-sidecar.reading"]
+            described = {"snapshot_id": raw.metadata.snapshot_id, "sequence_number": 1, "properties": properties}
+            payload = merge(pair).to_bytes()
+            merged.append(puffin.Blob(type=THETA_V1, fields=raw.metadata.fields, payload=payload, **described))
+    table.replace("puffin-sidecar 0.1.0", merged)
+    assert said(table)["i"] == (2000, False, None)
+    lookup = puffin.Lookup(catalog="beside", catalog_properties=table.properties)
+    with pytest.raises(UnsupportedTypeError, match="earlier version"):
+        lookup.estimate_join(table.name, "i", table.name, "i")
+    report = table.check()
+    assert {c.basis for c in report.columns} == {"full"}
+    assert said(table)["i"] == (1000, True, 1000)
+
+
+def test_a_sketch_that_lacks_values_of_the_table_is_found_out_whatever_its_file_says(shared):
+    """Trino copies blobs that Presto made: the name in the file is Trino's, the hashes are not."""
+    table = shared("copied", rows(*range(100)))
+    snapshot_id = table.state.current_snapshot_id
+    table.analyze(commit=False)
+    wrong = ThetaSketch.from_arrow(pa.array(range(1000, 1100), pa.int64()), "long")
+    table.analyze()
+    blobs = [
+        puffin.Blob(
+            type=THETA_V1, fields=(1,), snapshot_id=snapshot_id, sequence_number=1, payload=wrong.to_bytes(),
+            properties={"ndv": "100"},
+        )
+    ]  # fmt: skip
+    table.replace(TRINO, blobs)
+    for path in table.private.iterdir():
+        if path.is_file():
+            path.unlink()
+    lookup = puffin.Lookup(catalog="beside", catalog_properties=table.properties)
+    with pytest.raises(UnsupportedTypeError, match="lacks the hash of 0"):
+        lookup.estimate_join(table.name, "k", table.name, "k")
+    report = table.check()
+    assert {c.basis for c in report.columns} == {"full"}
+
+
+@pytest.mark.parametrize("maker", [TRINO, SPARK])
+def test_a_known_engines_complete_sketch_is_built_on_and_its_maker_stays_known(shared, trino_analyzes, maker):
+    table = shared("theirs", rows(*range(100)))
+    report = table.analyze(commit=False, columns=("k",))
+    blobs = [
+        dataclasses.replace(raw, metadata=dataclasses.replace(raw.metadata, properties={"ndv": "100"}))
+        for raw in table.stored_in(report.entry)
+    ]
+    for path in table.private.rglob("*.*"):
+        path.unlink()
+    table.replace(maker, blobs)
+    assert bases(table.analyze(columns=("k",))) == {"k": (100, "carried")}
+    for last in (100, 101):
+        table.append(rows(last))
+        report = table.analyze(columns=("k",))
+        assert (bases(report), report.rows_read) == ({"k": (last + 1, "added-files")}, 1)
+        (blob,) = report.entry.blobs
+        assert provenance_of(blob.properties).writer == maker
+        assert table.analyze(columns=("k",)).current
+    table.delete("k < 50")
+    assert bases(table.analyze(columns=("k",))) == {"k": (52, "full")}
+    assert provenance_of(table.entry.blobs[0].properties).writer is None
+
+
+def test_a_carried_sketch_keeps_the_mark_of_its_maker(shared, presto_rows, presto_analyzes):
+    table = shared("carried", presto_rows(range(1000)))
+    presto_analyzes(table)
+    table.analyze(columns=("l",))
+    writers = {blob.fields[0]: provenance_of(blob.properties).writer for blob in table.entry.blobs}
+    assert writers.pop(3) is None
+    assert set(writers.values()) == {"presto-0.287-b8952fa"}
+    table.append(presto_rows(range(10)))
+    table.analyze(columns=("l",))
+    assert {provenance_of(b.properties).writer for b in table.entry.blobs} == {None, "presto-0.287-b8952fa"}
+    assert {c.basis for c in table.check().columns} == {"full", "carried"}
+
+
+# --- bounds that say how large a sketch is --------------------------------------------------------------------------
+
+
+def test_bounds_of_a_sketch_that_another_engine_extended_say_its_real_size(shared):
+    values = pa.table({"k": pa.array(range(20_000), pa.int64())})
+    table = shared("small", values)
+    table.analyze(lg_k=8)
+    first = table.stored()
+    table.append(pa.table({"k": pa.array([1], pa.int64())}))
+    snapshot_id = table.state.current_snapshot_id
+    extended = [
+        dataclasses.replace(
+            raw, metadata=dataclasses.replace(raw.metadata, snapshot_id=snapshot_id, properties={"ndv": "20500"})
+        )
+        for raw in first
+    ]
+    table.replace(TRINO, extended)
+    answer = puffin.ndv(table.name, catalog="beside", catalog_properties=table.properties).columns[0]
+    assert answer.source == "snapshot"
+    assert answer.distinct.lower <= 20_000 <= answer.distinct.upper
+    assert answer.distinct.upper - answer.distinct.lower > 20_000 * 0.2  # 0.0625 times 20,000 with 4096 entries
+    assert not answer.distinct.exact
+
+
+def test_there_are_no_more_distinct_values_than_rows_with_a_value(shared):
+    over = 0
+    for first in range(0, 60_000, 10_000):
+        values = pa.table({"k": pa.array([*range(first, first + 10_000), None], pa.int64())})
+        table = shared(f"unique{first}", values)
+        (column,) = table.analyze().columns
+        with puffin.storage.LocalStore().open_source(table.entry.statistics_path) as source:
+            raw = puffin.PuffinReader(source).read_all()
+        over += ThetaSketch.from_bytes(raw[0]).ndv > 10_000
+        assert column.ndv <= 10_000
+        assert column.distinct.lower < column.distinct.upper
+        assert not column.distinct.exact
+        assert int(table.entry.blobs[0].properties["ndv"]) == column.ndv == said(table)["k"][0]
+    assert over, "none of the sketches estimates more values than there are: the test proves nothing"

@@ -1,0 +1,199 @@
+"""What stands beside statistics files: found, kept, carried, lost, cleaned up."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from puffin.format import ROW_COUNTS_V1
+from puffin.tables.clean import clean
+from puffin.tables.private_state.upkeep import remove_lost_state
+from stats_jobs import Options
+from stats_jobs.current import is_stale
+
+LONG_AGO = 30 * 24 * 3600
+
+
+def rows(*values: int) -> pa.Table:
+    return pa.table({"k": pa.array(values, pa.int64()), "n": pa.array([v % 3 for v in values], pa.int64())})
+
+
+@pytest.fixture
+def table(shared):
+    made = shared("t", rows(*range(100)))
+    made.analyze()
+    return made
+
+
+def files(table) -> list[str]:
+    return sorted(str(path.relative_to(table.private)) for path in table.private.rglob("*") if path.is_file())
+
+
+def age(*paths: Path) -> None:
+    then = time.time() - LONG_AGO
+    for path in paths:
+        os.utime(path, (then, then))
+
+
+def bases(report) -> dict[str, tuple[int, str]]:
+    return {column.column.name: (column.ndv, column.basis) for column in report.columns}
+
+
+def test_state_is_a_manifest_of_the_files_name_and_parts_that_orphan_removals_spare(table):
+    manifest, part = sorted(files(table), key=lambda name: name.startswith("parts/"))
+    assert manifest == Path(table.entry.statistics_path).name
+    assert part.startswith("parts/")
+    assert part.endswith("/version-hint.text")
+    assert table.check().current
+
+
+def test_deleted_rows_are_subtracted_from_what_private_state_counts(table, private_payloads):
+    table.delete("k >= 90")
+    report = table.check()
+    assert bases(report) == {"k": (90, "changed-files"), "n": (3, "changed-files")}
+    assert private_payloads(table.table, report.entry, ROW_COUNTS_V1).keys() == {1, 2}
+
+
+def test_a_part_that_did_not_change_is_referred_to_and_not_written_again(table):
+    (part,) = [name for name in files(table) if name.startswith("parts/")]
+    table.append(rows(100))
+    table.analyze(columns=("k",))
+    parts = [name for name in files(table) if name.startswith("parts/")]
+    manifest = json.loads((table.private / Path(table.entry.statistics_path).name).read_text())
+    fields = {f"parts/{p['id']}/version-hint.text": [b["fields"] for b in p["blobs"]] for p in manifest["parts"]}
+    assert len(parts) == 2
+    assert fields.pop(part) == [[2]]
+    assert list(fields.values()) == [[[1]]]
+
+
+@pytest.mark.parametrize("lost", ["manifest", "part", "all"])
+def test_lost_state_is_noticed_and_rebuilt_and_the_cost_is_told(table, lost):
+    for name in files(table):
+        if lost == "all" or name.startswith("parts/") == (lost == "part"):
+            (table.private / name).unlink()
+    assert is_stale(table.table, Options())
+    table.delete("k < 10")
+    report = table.check()
+    assert bases(report) == {"k": (90, "full"), "n": (3, "full")}
+    assert report.rows_read == 90
+    assert table.check().current
+
+
+def test_lost_state_is_rebuilt_from_an_ancestor_that_has_its_own(table):
+    table.append(rows(*range(100, 110)))
+    report = table.analyze()
+    (table.private / Path(report.entry.statistics_path).name).unlink()
+    report = table.check()
+    assert bases(report) == {"k": (110, "added-files"), "n": (3, "added-files")}
+    assert report.rows_read == 10
+
+
+def test_the_manifest_of_another_statistics_file_is_never_taken(table):
+    table.append(rows(0, 1))
+    older = (
+        table.private
+        / Path(
+            table.state.statistics[table.state.snapshot(table.state.current_snapshot_id).parent_id].statistics_path
+        ).name
+    )
+    report = table.analyze()
+    newer = table.private / Path(report.entry.statistics_path).name
+    newer.write_bytes(older.read_bytes())
+    table.delete("k < 2")
+    assert bases(table.check())["k"] == (98, "changed-files")  # built on the older statistics, whose own state it is
+
+
+def test_an_incremental_run_does_without_lost_state_and_reads_no_more(table):
+    (table.private / Path(table.entry.statistics_path).name).unlink()
+    assert table.analyze(mode="incremental").current
+    table.append(rows(100))
+    assert bases(table.analyze(mode="incremental"))["k"] == (101, "added-files")
+
+
+def test_a_home_that_the_caller_says_is_found_from_the_entry(shared, tmp_path):
+    table, home = shared("t", rows(*range(50))), tmp_path / "home"
+    report = table.analyze(home=str(home))
+    assert not table.private.exists()
+    (of_table,) = home.iterdir()
+    assert (of_table / Path(report.entry.statistics_path).name).exists()
+    table.delete("k >= 40")
+    moved = table.analyze()  # to the default home, since this run says no other
+    assert bases(moved)["k"] == (40, "changed-files")
+    assert table.private.exists()
+    assert table.check().current
+
+
+def test_a_home_that_the_table_says_is_used_and_carried_blobs_are_copied_there(shared, tmp_path):
+    table = shared("t", rows(*range(50)))
+    table.analyze()
+    with table.load().transaction() as transaction:
+        transaction.set_properties({"puffin-sidecar.home": str(tmp_path / "home")})
+    table.append(rows(50))
+    table.analyze(columns=("k",))
+    for path in table.private.rglob("*.*"):
+        path.unlink()  # what was carried does not need it
+    table.delete("k >= 40")
+    report = table.analyze()
+    assert {c.basis for c in report.columns} == {"changed-files"}
+    assert list((tmp_path / "home").rglob("version-hint.text"))
+
+
+def test_private_state_goes_with_its_statistics_file(table):
+    first = files(table)
+    table.append(rows(100))
+    table.analyze()
+    state = table.state
+    (old,) = [e for s, e in state.statistics.items() if s != state.current_snapshot_id]
+    table.load().maintenance.expire_snapshots().by_id(old.snapshot_id).commit()
+    assert clean(table.table, remove=True).files == ()  # young
+    now = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=30)
+    cleaning = clean(table.table, now=now)
+    private = [leftover.file.uri for leftover in cleaning.files if "_puffin_sidecar/" in leftover.file.uri]
+    assert sorted(uri.partition("_puffin_sidecar/")[2] for uri in private) == first
+    clean(table.table, remove=True, now=now)
+    assert not set(first) & set(files(table))
+    assert len(files(table)) == 2
+    assert len(list((table.private / "parts").iterdir())) == 1
+    assert table.check().current
+
+
+def test_later_runs_remove_state_that_is_long_lost(table):
+    age(*(table.private / name for name in files(table)))
+    first = files(table)
+    table.append(rows(100))
+    table.analyze()
+    old = next(s for s in table.state.statistics if s != table.state.current_snapshot_id)
+    assert set(first) < set(files(table))
+    table.load().maintenance.expire_snapshots().by_id(old).commit()
+    table.append(rows(101))
+    table.analyze()
+    assert not set(first) & set(files(table))
+
+
+def test_a_manifest_that_cannot_be_read_keeps_every_part(table):
+    (table.private / "7-broken.stats").write_text("{")
+    for path in table.private.rglob("*"):
+        if path.is_file():
+            age(path)
+    (table.private / Path(table.entry.statistics_path).name).unlink()
+    remove_lost_state(table.table, table.state, None)
+    assert [name for name in files(table) if name.startswith("parts/")]
+
+
+def test_a_store_that_fails_while_cleaning_up_fails_no_run(table, monkeypatch, caplog):
+    from puffin.errors import StorageError
+    from puffin.storage import LocalStore
+
+    def fail(self, uri):
+        raise StorageError(f"{uri}: no")
+
+    state = table.state
+    monkeypatch.setattr(LocalStore, "list", fail)
+    remove_lost_state(table.table, state, None)
+    assert "private state is left behind" in caplog.text
