@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from puffin.errors import CorruptError, NotFoundError, PuffinError
 from puffin.tables.base import Column
 from puffin.tables.blob_properties import HASHED_HERE, Provenance
-from puffin.tables.changes import Changes, compare
+from puffin.tables.changes import Changes, compare, rows_of
 from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.partition_sketches import PartitionSketches
 from puffin.tables.private_state.writing import KeptBlob
@@ -175,8 +175,7 @@ def _scans(
 
 
 def _rows_of(task: FileScanTask) -> Hashable:
-    deletes = frozenset((file.file_path, file.content_offset) for file in task.delete_files)
-    return task.data_file.file_path, deletes, task.deleted_by is None
+    return rows_of(task), task.deleted_by is None
 
 
 def _by_partition(plans: Mapping[int, PartitionPlan], partial: Partial) -> dict[int, PartitionSketches]:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import itertools
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from puffin.avro.container import MALFORMED, Container
+from puffin.avro.texts import SoughtTexts
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 
 Wanted: TypeAlias = Mapping[int, Any]
@@ -29,19 +31,22 @@ _MAX_SHIFT = 63
 _NOTHING: Wanted = {}
 
 
-def read_records(data: bytes, wanted: Wanted, where: str) -> Iterator[dict[int, Any]]:
+def read_records(
+    data: bytes, wanted: Wanted, where: str, sought: SoughtTexts | None = None
+) -> Iterator[dict[int, Any]]:
     """
     The records of an Avro file, each as its wanted fields by field id; a field the file lacks is left out.
 
     Args:
         where: The file's path, for errors.
+        sought: If given, the records of a block that has none of these texts are not decoded, and come empty.
 
     Raises:
         CorruptMetadataError: The bytes are not an Avro file with field ids, or not all of one.
         UnsupportedTableError: It is compressed in a way that this version does not know.
     """
     with _told_of(where):
-        yield from _records(data, wanted)
+        yield from _records(data, wanted, sought)
 
 
 def read_file_metadata(data: bytes, where: str) -> Mapping[str, bytes]:
@@ -90,12 +95,16 @@ class _Cursor:
 _Read: TypeAlias = Callable[[_Cursor], Any]
 
 
-def _records(data: bytes, wanted: Wanted) -> Iterator[dict[int, Any]]:
+def _records(data: bytes, wanted: Wanted, sought: SoughtTexts | None) -> Iterator[dict[int, Any]]:
     container = Container(io.BytesIO(data), len(data))
     read = _compiled(container.schema, wanted, _Types())
     for block in container.blocks():
         cursor = _Cursor(block.content)
-        for _ in range(_bounded(block.records, cursor)):
+        records = _bounded(block.records, cursor)
+        if sought is not None and not sought.may_stand_in(block.content):
+            yield from itertools.repeat({}, records)
+            continue
+        for _ in range(records):
             before = cursor.at
             yield read(cursor)
             _check_progress(1, before, cursor)

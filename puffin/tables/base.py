@@ -74,7 +74,10 @@ class Snapshot:
     @property
     def keeps_rows(self) -> bool:
         """Whether it holds the rows of its parent, be it in other files (spec, "Snapshots", on ``replace``)."""
-        return self.operation in (REPLACE, NOTHING)
+        added, deleted = self.added_records, self.deleted_records
+        # Iceberg's Java compacts a file that is listed twice as two, and then may take one of them off the list.
+        is_contradicted = added is not None and deleted is not None and added > deleted
+        return self.operation == NOTHING or (self.operation == REPLACE and not is_contradicted)
 
     @property
     def is_note(self) -> bool:

@@ -49,7 +49,7 @@ def narrowed(changes: Changes) -> Changes:
     Equality deletes name no rows, so a file that has any is left as it is.
     """
     added, removed = _by_path(changes.added), _by_path(changes.removed)
-    both = {p for p in added.keys() & removed.keys() if _is_by_position(added[p]) and _is_by_position(removed[p])}
+    both = {p for p in added.keys() & removed.keys() if _differ_by_positions(added[p], removed[p])}
     return Changes(
         added=tuple(_less(task, removed) if task.data_file.file_path in both else task for task in changes.added),
         removed=tuple(_less(task, added) if task.data_file.file_path in both else task for task in changes.removed),
@@ -69,7 +69,14 @@ def compare(before: Iterable[_Item], after: Iterable[_Item], key: Callable[[_Ite
 
 def difference_of_tasks(before: Iterable[FileScanTask], after: Iterable[FileScanTask]) -> Difference[FileScanTask]:
     """The difference of two sets of whole files to read; tasks for the same rows are the same."""
-    return compare(before, after, _rows)
+    return compare(before, after, rows_of)
+
+
+def rows_of(task: FileScanTask) -> Hashable:
+    """What tasks that mean the same rows of the same partition have in common."""
+    file = task.data_file
+    deletes = frozenset((delete.file_path, delete.content_offset) for delete in task.delete_files)
+    return file.file_path, _partition(task), file.file_size_in_bytes, file.record_count, deletes
 
 
 def _by_path(tasks: Iterable[FileScanTask]) -> dict[str, FileScanTask]:
@@ -80,8 +87,10 @@ def _by_path(tasks: Iterable[FileScanTask]) -> dict[str, FileScanTask]:
     return {path: of_path[0] for path, of_path in found.items() if len(of_path) == 1}
 
 
-def _is_by_position(task: FileScanTask) -> bool:
-    return all(file.content == POSITION_DELETES for file in task.delete_files)
+def _differ_by_positions(task: FileScanTask, other: FileScanTask) -> bool:
+    deletes = (*task.delete_files, *other.delete_files)
+    # In another partition a row may have other values.
+    return _partition(task) == _partition(other) and all(file.content == POSITION_DELETES for file in deletes)
 
 
 def _less(task: FileScanTask, others: Mapping[str, FileScanTask]) -> FileScanTask:
@@ -89,10 +98,9 @@ def _less(task: FileScanTask, others: Mapping[str, FileScanTask]) -> FileScanTas
     return dataclasses.replace(task, deleted_by=others[task.data_file.file_path].delete_files)
 
 
-def _rows(task: FileScanTask) -> Hashable:
-    file = task.data_file
-    deletes = frozenset((delete.file_path, delete.content_offset) for delete in task.delete_files)
-    return file.file_path, file.file_size_in_bytes, file.record_count, deletes
+def _partition(task: FileScanTask) -> Hashable:
+    # The same file may be listed in several, whose values stand for columns that it lacks.
+    return task.data_file.spec_id, repr(sorted(task.data_file.partition.items()))
 
 
 def _take(counter: Counter[Hashable], key: Hashable) -> bool:

@@ -76,12 +76,14 @@ class ScanContext:
         name_mapping: Field ids by name, as in the property ``schema.name-mapping.default``, or None.
         io_properties: What the file system needs to open the files (end points, credentials).
         by_name: Whether the names count even in a file that has field ids, which then are somebody else's.
+        rebases_dates: Whether the table's readers turn old dates of Spark's legacy mode into those of today's calendar.
     """
 
     specs: Mapping[int, list[dict[str, Any]]]
     name_mapping: list[dict[str, Any]] | None
     io_properties: Mapping[str, str]
     by_name: bool = False
+    rebases_dates: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ def encode_batch(batch: ScanBatch) -> str:
             "specs": [{"spec-id": spec_id, "fields": fields} for spec_id, fields in batch.context.specs.items()],
             "name-mapping": batch.context.name_mapping,
             **({"by-name": True} if batch.context.by_name else {}),
+            **({"rebases-dates": True} if batch.context.rebases_dates else {}),
             "io-properties": dict(batch.context.io_properties),
             "tasks": [_task_to_json(task) for task in batch.tasks],
         },
@@ -123,6 +126,7 @@ def decode_batch(document: str) -> ScanBatch:
             name_mapping=batch["name-mapping"],
             io_properties=batch["io-properties"],
             by_name=batch.get("by-name", False),
+            rebases_dates=batch.get("rebases-dates", False),
         ),
     )
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from puffin.avro import codecs
 from puffin.avro.records import read_records
+from puffin.avro.texts import SoughtTexts
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 
 SYNC = b"0123456789abcdef"
@@ -101,6 +102,33 @@ def test_wanted_fields_are_read_by_id_and_the_rest_is_passed_over():
     data = avro_file([ONE, ONE], [ONE])
     assert list(read_records(data, EVERYTHING, "x")) == [ONE_READ] * 3
     assert list(read_records(data, {8: None, 4: {6: None}, 77: None}, "x")) == [{4: [{6: b"x"}, {6: b""}], 8: 0.1}] * 3
+
+
+def text_file(*blocks):
+    schema = {"type": "record", "name": "r", "fields": [{"name": "s", "type": "string", "field-id": 1}]}
+    return avro_file(*([sized(text.encode()) for text in block] for block in blocks), schema=schema)
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.lists(st.text("ab/", max_size=4).map("s3://bucket/".__add__) | st.text(max_size=3), max_size=4)),
+    st.sets(st.text("ab/", max_size=4).map("s3://bucket/".__add__) | st.text(max_size=3), max_size=4),
+)
+def test_records_that_have_a_text_that_is_sought_are_never_empty(blocks, texts):
+    texts |= {text for block in blocks[:1] for text in block[:1]}
+    found = list(read_records(text_file(*blocks), EVERYTHING, "x", SoughtTexts(texts)))
+    everything = [{1: text} for block in blocks for text in block]
+    assert all(one in ({}, other) for one, other in zip(found, everything, strict=True))
+    assert [record for record in everything if record[1] in texts] == [r for r in found if r.get(1) in texts]
+
+
+def test_records_of_blocks_without_a_text_that_is_sought_are_counted_and_not_decoded():
+    data = text_file(["path/to/1", "path/to/2"], ["path/to/5", "other"], ["path/to/4"])
+    two = SoughtTexts({"path/to/3", "path/to/4"})
+    assert list(read_records(data, EVERYTHING, "x", two)) == [{}, {}, {}, {}, {1: "path/to/4"}]
+    assert list(read_records(data, EVERYTHING, "x", SoughtTexts(set()))) == [{}] * 5
+    with pytest.raises(CorruptMetadataError):
+        list(read_records(data[:-1], EVERYTHING, "x", two))
 
 
 def test_a_file_without_blocks_has_no_records():

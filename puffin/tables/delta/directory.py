@@ -117,7 +117,7 @@ class DeltaDirectory:
         # Some writers put partition columns into the files too, but it is the log that has their values.
         partitioned = {field["source-id"] for field in partition_fields(delta.metadata, schema)}
         names = schema.name_mapping and [each for each in schema.name_mapping if each["field-id"] not in partitioned]
-        return ScanContext(partition_specs(state.document), names, {}, by_name=schema.by_name)
+        return ScanContext(partition_specs(state.document), names, {}, by_name=schema.by_name, rebases_dates=True)
 
     def plan(self, state: TableState, snapshot: Snapshot) -> tuple[FileScanTask, ...]:  # noqa: ARG002 - it is the state's
         """One task for each whole data file."""

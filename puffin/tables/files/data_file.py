@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from puffin.parquet.statistics import ChunkStatistics
 from puffin.tables.files.chunk_summary import ChunkSummary
@@ -26,9 +27,11 @@ class DataFile(ABC):
 
     Attributes:
         schema: What it has, with its field ids (`file_columns.field_id_of`).
+        footer: A Parquet file's.
     """
 
     schema: pa.Schema
+    footer: pq.FileMetaData | None = None
 
     @abstractmethod
     def batches(self, paths: Iterable[Path]) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,8 @@
 """
 Where a table's columns stand in one file: by field id, not by name (spec, "Column Projection").
 
-A column the file lacks is a constant: its identity partition value, else its initial default, else null.
+A column that the file is partitioned by, as it is, has the value of its partition, whatever stands in the file: so
+Spark reads files that were added to a table. Another one that the file lacks is its initial default, else null.
 A file without field ids gets them from the table's name mapping. A table of another format may go by names alone; then
 their case matters only where names differ in nothing else, as it does to Spark.
 """
@@ -154,6 +155,8 @@ class _Fields:
 
 
 def _locate(root: _Fields, column: Column, constants: Mapping[int, Any]) -> FileColumn:
+    if column.field_id in constants:
+        return FileColumn(column, (), to_scalar(column.type, constants[column.field_id]))
     names: list[str] = []
     fields = root
     for depth, field_id in enumerate(column.path):
@@ -161,15 +164,13 @@ def _locate(root: _Fields, column: Column, constants: Mapping[int, Any]) -> File
             fields = fields.inside(column.path[depth - 1])
         found = fields.of(field_id)
         if found is None:
-            return _absent(column, depth, tuple(names), constants)
+            return _absent(column, depth, tuple(names))
         names.append(found.name)
     return FileColumn(column, tuple(names), None)
 
 
-def _absent(column: Column, depth: int, names: tuple[str, ...], constants: Mapping[int, Any]) -> FileColumn:
+def _absent(column: Column, depth: int, names: tuple[str, ...]) -> FileColumn:
     """The column where the file has its path down to ``names`` only, ``depth`` of it."""
-    if column.field_id in constants:
-        return FileColumn(column, (), to_scalar(column.type, constants[column.field_id]))
     # A struct the file lacks is null, and so is all inside it, unless it has an (empty) default of its own.
     is_null = any(default is None for default in column.defaults[depth:])
     constant = to_scalar(column.type, None if is_null else column.defaults[-1])

@@ -20,6 +20,7 @@ class ParquetDataFile(DataFile):
         self._source = source
         self._parquet: pq.ParquetFile = open_parquet(source, read_plain_footer(source))
         self.schema = self._parquet.schema_arrow
+        self.footer = self._parquet.metadata
 
     def batches(self, paths: Iterable[Path]) -> Iterator[pa.RecordBatch]:
         """As `DataFile.batches`."""

@@ -22,6 +22,7 @@ from puffin.tables.files.data_file_errors import told_of
 from puffin.tables.files.equality_deletes import DeletedKeys, EqualityFilter, KeyReader, read_deleted_keys
 from puffin.tables.files.file_columns import FileColumn, lacks_field_ids, locate_columns, partition_constants
 from puffin.tables.files.formats import open_data_file
+from puffin.tables.files.julian import refuse_julian
 from puffin.tables.files.position_deletes import read_positions
 from puffin.tables.files.rows import Reading, Rows, Selection
 from puffin.tables.scan_task import EQUALITY_DELETES, POSITION_DELETES, ContentFile, FileScanTask, ScanBatch
@@ -57,7 +58,8 @@ class TaskReader:
         Raises:
             CorruptDataFileError: The data file or one of its delete files cannot be understood.
             CorruptMetadataError: What should stand for a column that the file lacks is not of its type.
-            UnsupportedTableError: The file's columns cannot be found by field id.
+            UnsupportedTableError: The file's columns cannot be found by field id, or old dates in it are of another
+                calendar.
             FileNotFound, StorageError: One of the files is not there, or the storage failed.
         """
         path = task.data_file.file_path
@@ -77,7 +79,10 @@ class TaskReader:
                 each_row=self._each_row,
                 summaries=self._summaries,
             )
-            yield from file.rows(reading)
+            rows = file.rows(reading)
+            if self._batch.context.rebases_dates and file.footer is not None:
+                rows = refuse_julian(rows, reading.columns, file.footer, path)
+            yield from rows
 
     def _open(self, file: ContentFile) -> AbstractContextManager[DataFile]:
         return open_data_file(file.file_path, file.file_format, file.content, file.record_count, self._store_for)

@@ -73,7 +73,12 @@ class DeleteIndex:
             self._vectors[path] = file
 
     def applying_to(self, data_file: LiveFile) -> list[LiveFile]:
-        """The delete files that may name rows of this data file."""
+        """
+        The delete files that may name rows of this data file.
+
+        Raises:
+            CorruptMetadataError: One is about this file, and of another partition.
+        """
         partition = self._partition(data_file)
         return [*self._equality_deletes(data_file, partition), *self._position_deletes(data_file, partition)]
 
@@ -86,9 +91,16 @@ class DeleteIndex:
         # A deletion vector holds every deleted position of its file: older position delete files are superseded.
         vector = self._vectors.get(data_file.file_path)
         if vector is not None and vector.sequence_number >= data_file.sequence_number:
-            return [vector]
-        candidates = self._of_file.get(data_file.file_path), self._of_partition.get(partition)
-        return [file for files in candidates if files is not None for file in files.since(data_file.sequence_number)]
+            of_file = [vector]
+        else:
+            of_file = _since(self._of_file.get(data_file.file_path), data_file)
+        for file in of_file:
+            if self._partition(file) != partition:
+                raise CorruptMetadataError(
+                    f"{file.file_path}: expected deletes of the partition of their data file, "
+                    f"{data_file.file_path} of spec {data_file.spec_id}, found another, of spec {file.spec_id}"
+                )
+        return of_file if of_file == [vector] else of_file + _since(self._of_partition.get(partition), data_file)
 
     def _scope(self, file: LiveFile) -> _Partition:
         if file.spec_id not in self._is_partitioned:
@@ -126,6 +138,10 @@ def delete_columns(file: LiveFile, columns: Mapping[int, Column]) -> tuple[Colum
                 f"{file.file_path}: equality deletes by column {column.name} of type {column.type} are not supported"
             )
     return tuple(columns[field_id] for field_id in ids)
+
+
+def _since(deletes: _BySequence | None, data_file: LiveFile) -> list[LiveFile]:
+    return [] if deletes is None else deletes.since(data_file.sequence_number)
 
 
 class _BySequence:

@@ -3,8 +3,9 @@ How the live rows of two snapshots differ: in data files, each with the deletes 
 
 The cost follows the difference. Manifests that both snapshots list are not opened as long as both have the same
 deletes: then only a data file that one of them lacks can tell them apart. Deletes that one of them lacks say which data
-files they are about, and these alone are looked for in the manifests of both, until all are found: a snapshot lists a
-data file once. An equality delete says nothing of the kind; then both snapshots are planned in full.
+files they are about, and these alone are looked for in the manifests of both: in all that may list one of them, since
+writers can be told to add a file again, and deletes are about it wherever it is listed. An equality delete says nothing
+of the kind; then both snapshots are planned in full.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from puffin.tables.changes import Difference, compare, difference_of_tasks
 from puffin.tables.files.formats import open_data_file
 from puffin.tables.files.position_deletes import read_data_files
 from puffin.tables.iceberg.manifest_lists import ManifestFile, manifests_of
-from puffin.tables.iceberg.manifests import LiveFile, live_files_of
+from puffin.tables.iceberg.manifests import LiveFile, NamedFiles, live_files_of
 from puffin.tables.iceberg.plan import plan_snapshot, refuse_unreadable, scan_tasks
 from puffin.tables.scan_task import EQUALITY_DELETES, FileScanTask
 from puffin.tables.stores import stores
@@ -80,27 +81,29 @@ def _concerned(
     manifests_of_both: Iterable[ManifestFile],
     store_for: Callable[[str], Store],
 ) -> list[LiveFile]:
-    """The data files of both snapshots that these position deletes are about."""
-    named = _named_by(deletes, store_for)
-    found = [file for file in data.both if file.file_path in named]
-    missing = named.keys() - {file.file_path for file in data.before + data.both + data.after}
-    # A writer gives deletes the partition spec of their data files.
-    specs = {delete.spec_id for delete in deletes}
-    for manifest in sorted(manifests_of_both, key=lambda manifest: manifest.partition_spec_id not in specs):
-        if any(named[path] >= manifest.min_sequence_number for path in missing):
-            here = [file for file in _files([manifest], store_for) if file.file_path in missing]
+    """The data files of both snapshots that these position deletes are about, each as often as it is listed."""
+    paths: set[str] = set()
+    youngest: dict[int, int] = {}
+    for delete in deletes:
+        paths.update(_data_files_of(delete, store_for))
+        youngest[delete.spec_id] = max(youngest.get(delete.spec_id, 0), delete.sequence_number)
+    found = [file for file in data.both if file.file_path in paths]
+    named = NamedFiles(paths)
+    elsewhere = []
+    for manifest in manifests_of_both:
+        if manifest.partition_spec_id not in youngest:
+            elsewhere.append(manifest)
+        elif youngest[manifest.partition_spec_id] >= manifest.min_sequence_number:
+            found += _readable(named.among(manifest, store_for))
+    # Deletes apply within their spec. A file that only another one has contradicts them, which is for a plan to say.
+    missing = {path for path in (delete.referenced_data_file for delete in deletes) if path}
+    missing -= {file.file_path for file in data.before + found + data.after}
+    for manifest in elsewhere:
+        if missing and max(youngest.values()) >= manifest.min_sequence_number:
+            here = _readable(NamedFiles(missing).among(manifest, store_for))
             missing -= {file.file_path for file in here}
             found += here
     return found
-
-
-def _named_by(deletes: Iterable[LiveFile], store_for: Callable[[str], Store]) -> dict[str, int]:
-    """The data files that position deletes are about, and how young each may be for one of them to apply."""
-    named: dict[str, int] = {}
-    for delete in deletes:
-        for path in _data_files_of(delete, store_for):
-            named[path] = max(named.get(path, 0), delete.sequence_number)
-    return named
 
 
 def _data_files_of(delete: LiveFile, store_for: Callable[[str], Store]) -> Iterable[str]:
@@ -118,12 +121,18 @@ def _difference_of_files(
 
 
 def _files(manifests: Iterable[ManifestFile], store_for: Callable[[str], Store]) -> list[LiveFile]:
-    files = [file for manifest in manifests for file in live_files_of(manifest, store_for)]
+    return _readable(file for manifest in manifests for file in live_files_of(manifest, store_for))
+
+
+def _readable(files: Iterable[LiveFile]) -> list[LiveFile]:
+    readable = []
     for file in files:
         refuse_unreadable(file)
-    return files
+        readable.append(file)
+    return readable
 
 
 def _identity(file: LiveFile) -> Hashable:
-    # A path may come back with another sequence number, and then other deletes apply to it.
-    return file.file_path, file.content_offset, file.sequence_number, file.file_size_in_bytes, file.record_count
+    # A path may come back, or be there twice, with another sequence number or partition: then other deletes apply.
+    place = file.spec_id, repr(file.partition), file.sequence_number
+    return file.file_path, file.content_offset, place, file.file_size_in_bytes, file.record_count

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from typing import Any, TypeVar
 
 from puffin.avro.records import Wanted, read_records
+from puffin.avro.texts import SoughtTexts
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.storage import Store
 from puffin.tables.iceberg.manifest_lists import ManifestFile
@@ -140,11 +141,35 @@ def live_files_of(
     return (file for file in entries if file is not None)
 
 
+class NamedFiles:
+    """The files of these paths, looked for in one manifest after another; most of which have none of them."""
+
+    def __init__(self, paths: Set[str]) -> None:
+        self.paths = paths
+        self._sought = SoughtTexts(paths)
+
+    def among(self, manifest: ManifestFile, store_for: Callable[[str], Store]) -> Iterator[LiveFile]:
+        """
+        Those that a manifest lists as live, each as often as it does; the errors are those of `live_files`.
+
+        Only entries near one of them are decoded.
+        """
+        fields = _DELETE_ENTRY if manifest.of_deletes else _DATA_ENTRY
+        entries = read_entries(manifest, fields, store_for, lambda entry: self._found(entry, manifest), self._sought)
+        return (file for file in entries if file is not None)
+
+    def _found(self, entry: Mapping[int, Any], manifest: ManifestFile) -> LiveFile | None:
+        if not entry or entry[_STATUS] == _DELETED or entry[_DATA_FILE][_FILE_PATH] not in self.paths:
+            return None
+        return _live_file(entry, manifest, ())
+
+
 def read_entries(
     manifest: ManifestFile,
     fields: Wanted,
     store_for: Callable[[str], Store],
     understand: Callable[[Mapping[int, Any]], _T],
+    sought: SoughtTexts | None = None,
 ) -> Iterator[_T]:
     """
     What is understood of each entry of a manifest, the deleted ones too, in its order.
@@ -152,6 +177,7 @@ def read_entries(
     Args:
         fields: What an entry is to have, by field id, as for `puffin.avro.records.read_records`.
         understand: May fail over an entry as code does that takes its fields for granted.
+        sought: If given, an entry that certainly has none of these texts may be empty.
 
     Raises:
         CorruptMetadataError: The manifest or an entry cannot be understood, or there are more or fewer than it says.
@@ -162,7 +188,7 @@ def read_entries(
     if manifest.encrypted:
         raise UnsupportedTableError(f"{path}: expected an unencrypted manifest, found key metadata")
     count = 0
-    for entry in read_records(store_for(path).read(path), fields, path):
+    for entry in read_records(store_for(path).read(path), fields, path, sought):
         count += 1
         try:
             understood = understand(entry)

@@ -79,7 +79,7 @@ def of_statistics(cleaning) -> list:
 
 
 def kept(cleaning) -> dict[str, str]:
-    return {Path(each.path).name: each.reason for each in cleaning.kept}
+    return {Path(each.path).name: each.reason for each in cleaning.kept if "/_delta_log/" in each.path}
 
 
 def age(path: Path, by: datetime.timedelta) -> None:

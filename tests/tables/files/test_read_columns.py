@@ -251,7 +251,7 @@ def test_a_file_without_any_column_is_read_as_constants(make_table):
 # --- identity partition values ------------------------------------------------------------------------------------
 
 
-def test_a_partition_value_stands_in_for_a_column_only_where_the_file_lacks_it(make_table):
+def test_a_partition_value_is_that_of_its_column_whatever_the_file_has(make_table):
     table = make_table([(1, "id", "long"), (2, "p", "string", "default")], spec=[(2, "identity")])
     stored = table.write("stored.parquet", pa.table({"id": [1], "p": ["stored"]}), {"id": 1, "p": 2})
     bare = table.write("bare.parquet", pa.table({"id": [2, 3]}), {"id": 1})
@@ -261,7 +261,7 @@ def test_a_partition_value_stands_in_for_a_column_only_where_the_file_lacks_it(m
         table.data(bare, partition=("from the manifest",)),
         table.data(null, partition=(None,)),
     )
-    assert table.read("p").sketches["p"] == sketch_of(["stored", "from the manifest"], "string")
+    assert table.read("p").sketches["p"] == sketch_of(["other", "from the manifest"], "string")
 
 
 def test_only_identity_partition_values_stand_in(make_table):

@@ -232,6 +232,22 @@ def test_of_several_columns_one_that_cannot_match_is_enough(table):
     assert not applies(table, of_data, bounds(*HIGH) | both)
 
 
+@pytest.mark.parametrize("other", [{"spec_id": 3, "partition": ("x",)}, {"partition": ("x", 2.0)}], ids=["spec", "p"])
+def test_deletes_of_one_file_in_another_partition_than_its_are_corrupt(partitioned, other):
+    """As they are to Iceberg's Java; deletes of a whole partition are about other files then."""
+    a = partitioned.root / "a.parquet"
+    file = data(partitioned, partition=("x", 1.0))
+    of_one, of_all = (
+        partitioned.position_deletes(
+            "d.parquet", [(a, 0)], of_one_file=of_one_file, **{"partition": ("x", 1.0)} | other
+        )
+        for of_one_file in (True, False)
+    )
+    assert applying(partitioned, file, of_all) == [[]]
+    with pytest.raises(CorruptMetadataError, match=r"d\.parquet: expected deletes of the partition of their data file"):
+        applying(partitioned, file, of_one)
+
+
 def test_metrics_of_data_files_are_read_for_delete_columns_alone(table):
     table.snapshot(data(table, **bounds(*LOW)))
     (alone,) = live_files(manifest_files(table.document["snapshots"][-1]["manifest-list"], store_for), store_for)

@@ -106,13 +106,18 @@ class History:
         entry = self.table.data(path, record_count=len(ids), file_size_in_bytes=100, spec_id=spec_id, **fields)
         return entry | {"partition": (p,) if spec_id == PARTITIONED else ()}
 
+    def listed_again(self, data, **fields):
+        """The same data file once more; either is removed without the other."""
+        return data | fields | {"sort_order_id": next(self._names)}
+
     def vector(self, name, data, positions):
         return self._deletes(self.table.vector(name, data["file_path"], positions), (data, positions))
 
-    def position_deletes(self, name, *rows):
-        """Of these data files and positions; about one file if it is but one, else about its partition."""
+    def position_deletes(self, name, *rows, of_partition=False):
+        """Of these data files and positions; about one file if it is but one, else or if told, about its partition."""
         places = [(data["file_path"], position) for data, positions in rows for position in positions]
-        return self._deletes(self.table.position_deletes(name, places, of_one_file=len(rows) == 1), *rows)
+        of_one_file = len(rows) == 1 and not of_partition
+        return self._deletes(self.table.position_deletes(name, places, of_one_file=of_one_file), *rows)
 
     def equality_deletes(self, name, data, ids):
         """Of the rows with these ids, in the partition of a data file; everywhere if that has none."""
@@ -205,7 +210,7 @@ def _kind(entry):
 
 
 def _place(entry):
-    return entry["file_path"], entry.get("content_offset")
+    return entry["file_path"], entry.get("content_offset"), entry.get("sort_order_id")
 
 
 def _named(task):

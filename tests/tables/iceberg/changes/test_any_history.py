@@ -17,6 +17,7 @@ class Commits:
         self._history = history
         self._random = random
         self._data, self._deletes, self._former = [], [], []
+        self._scattered = set()
         self._numbers = itertools.count()
 
     def append(self):
@@ -27,6 +28,15 @@ class Commits:
 
     def add_again(self):
         self._commit("append", [self._former.pop()] if self._former else [])
+
+    def list_again(self):
+        self._commit("append", [self._history.listed_again(file) for file in self._some(self._data)])
+
+    def list_in_two_partitions(self):
+        file = self._history.data(self._name())
+        places = {"partition": (1,)}, {"spec_id": 1, "partition": ()}
+        self._scattered.add(file["file_path"])
+        self._commit("append", [file, self._history.listed_again(file, **self._random.choice(places))])
 
     def append_and_delete_rows_of_it(self):
         files = self._new_files()
@@ -47,10 +57,11 @@ class Commits:
         if self._data:
             first = self._random.choice(self._data)
             named = [file for file in self._data if _partition(file) == _partition(first)]
-            self._commit("delete", [self._position_deletes(self._some(named))])
+            named = {file["file_path"]: file for file in self._some(named)}
+            self._commit("delete", [self._position_deletes(named.values())])
 
     def delete_rows_by_vector(self):
-        for data in self._some(self._data):
+        for data in self._some([file for file in self._data if file["file_path"] not in self._scattered]):
             vector = self._history.vector(self._name(), data, self._positions(data))
             self._commit("delete", [vector], remove=self._vectors_of([data]))
 
@@ -66,7 +77,8 @@ class Commits:
         self._commit("replace", rewrite=True)
 
     def compact_files(self):
-        gone = self._some(self._data)
+        gone = _paths(self._some(self._data))
+        gone = [file for file in self._data if file["file_path"] in gone]
         tasks = [task for task in self._history.table.plan() if task.data_file.file_path in _paths(gone)]
         ids = list(self._history.rows(tasks).elements())
         compacted = [self._history.data(self._name(), ids=ids)] if ids else []
@@ -76,7 +88,7 @@ class Commits:
         self._history.commit(operation, add, remove=remove, rewrite=rewrite)
         if operation != "replace":
             self._former += [file for file in remove if file["content"] == 0]
-        live = [file for file in self._data + self._deletes if file["file_path"] not in _paths(remove)] + list(add)
+        live = [file for file in self._data + self._deletes if file not in remove] + list(add)
         self._data = [file for file in live if file["content"] == 0]
         self._deletes = [file for file in live if file["content"] != 0]
 
@@ -85,7 +97,10 @@ class Commits:
         return [self._history.data(self._name(), p=i % 2, spec_id=self._random.randint(0, 1)) for i in range(3)]
 
     def _position_deletes(self, files):
-        return self._history.position_deletes(self._name(), *((file, self._positions(file)) for file in files))
+        # Those of one file are corrupt where a file that is listed in several partitions is of another than they are.
+        of_partition = not self._scattered.isdisjoint(_paths(files))
+        rows = [(file, self._positions(file)) for file in files]
+        return self._history.position_deletes(self._name(), *rows, of_partition=of_partition)
 
     def _positions(self, data):
         return self._random.sample(range(data["record_count"]), min(3, data["record_count"]))

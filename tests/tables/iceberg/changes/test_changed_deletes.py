@@ -5,7 +5,8 @@ import struct
 import pyarrow as pa
 import pytest
 
-from puffin.errors import CorruptDataFileError, FileNotFound
+from puffin.errors import CorruptDataFileError, CorruptMetadataError, FileNotFound
+from puffin.tables.changes import narrowed
 
 
 def opened_manifests(history):
@@ -124,20 +125,26 @@ def test_an_append_to_a_table_with_equality_deletes_opens_its_own_manifest(histo
 
 
 @pytest.mark.parametrize("kind", ["vector", "bounds", "reference"])
-def test_manifests_are_opened_until_the_data_files_named_are_found(history, kind):
+def test_manifests_of_the_spec_of_the_deletes_are_opened_and_no_younger_ones(history, kind):
     files = [history.data(f"{i}") for i in range(9)]
+    history.commit("append", [history.data("other", spec_id=1)])
     for file in files:
         history.commit("append", [file])
     delete = history.vector("d", files[3], [0]) if kind == "vector" else history.position_deletes("d", (files[3], [0]))
     if kind == "reference":
         delete |= {"referenced_data_file": delete["lower_bounds"][2147483546].decode(), "lower_bounds": None}
     history.commit("delete", [delete])
-    assert history.changed(9, 10) == (["3[d]"], ["3"])
-    expected = ["manifest-9-0-True.avro", *(f"manifest-{i}-0-False.avro" for i in range(4))]
-    assert history.opened == ["snap-9.avro", "snap-10.avro", *expected]
+    history.commit("append", [history.data("younger")])
+    history.commit("overwrite", [history.data("last")], remove=[delete])
+    assert history.changed(10, 11) == (["3[d]"], ["3"])
+    expected = ["manifest-10-0-True.avro", *(f"manifest-{i}-0-False.avro" for i in range(1, 10))]
+    assert history.opened == ["snap-10.avro", "snap-11.avro", *expected]
+    history.opened.clear()
+    assert history.changed(12, 13) == (["3", "last"], ["3[d]"])
+    assert opened_manifests(history)[2:] == ["manifest-13-0-False.avro", *expected[1:]]
 
 
-def test_manifests_of_the_spec_of_the_deletes_are_opened_first(history):
+def test_manifests_of_other_specs_than_that_of_the_deletes_are_not_opened(history):
     a = history.data("a", spec_id=1)
     history.commit("append", [history.data("b")])
     history.commit("append", [a])
@@ -146,23 +153,12 @@ def test_manifests_of_the_spec_of_the_deletes_are_opened_first(history):
     assert opened_manifests(history) == ["manifest-2-1-True.avro", "manifest-1-1-False.avro"]
 
 
-def test_files_that_come_or_go_with_their_deletes_are_not_looked_for(history):
-    a, c = history.data("a"), history.data("c")
-    delete = history.vector("d", a, [0])
-    history.commit("append", [history.data("b")])
-    history.commit("append", [a, delete])
-    history.commit("overwrite", [c, history.vector("e", c, [0])], remove=[a, delete])
-    assert history.changed(2, 3) == (["c[e]"], ["a[d]"])
-    assert "manifest-0-0-False.avro" not in history.opened
-
-
-def test_files_found_in_manifests_that_were_written_anew_are_not_looked_for(history):
-    a, b = history.data("a"), history.data("b")
-    history.commit("append", [history.data("c")])
-    history.commit("append", [a, b])
-    history.commit("overwrite", [history.vector("v", a, [0])], remove=[b])
-    assert history.changed(2, 3) == (["a[v]"], ["a", "b"])
-    assert "manifest-0-0-False.avro" not in history.opened
+def test_deletes_of_another_spec_than_the_only_one_that_has_their_file_are_refused(history):
+    a = history.data("a")
+    history.commit("append", [a])
+    history.commit("delete", [history.vector("d", a, [0]) | {"spec_id": 1, "partition": ()}])
+    with pytest.raises(CorruptMetadataError, match=r"/d: expected deletes of the partition of their data file"):
+        history.changes(1, 2)
 
 
 def test_deletes_of_a_file_that_is_gone_are_not_looked_for_among_younger_ones(history):
@@ -210,6 +206,87 @@ def test_delete_manifests_written_anew_without_other_deletes_open_no_data_manife
     history.commit("append")
     assert history.changed(3, 4) == ([], [])
     assert [name[-10:] for name in opened_manifests(history)] == ["-True.avro"] * 4
+
+
+# --- files that are listed twice ----------------------------------------------------------------------------------
+
+KINDS = ["vector", "one file", "partition"]
+
+
+@pytest.fixture(params=KINDS)
+def deletes(history, request):
+    """Makes deletes of a kind about these rows of a data file."""
+
+    def make(name, data, positions):
+        if request.param == "vector":
+            return history.vector(name, data, positions)
+        return history.position_deletes(name, (data, positions), of_partition=request.param == "partition")
+
+    return make
+
+
+def test_deletes_are_about_every_listing_of_their_file(history, deletes):
+    a = history.data("a")
+    history.commit("append", [a, history.listed_again(a)])
+    history.commit("append", [history.listed_again(a), history.data("b")])
+    history.commit("delete", [deletes("d", a, [1])])
+    assert history.changed(2, 3) == (["a[d]"] * 3, ["a"] * 3)
+
+
+def test_deletes_are_about_a_listing_in_an_old_manifest_beside_one_that_came_with_them(history, deletes):
+    a = history.data("a")
+    history.commit("append", [a])
+    history.commit("overwrite", [history.listed_again(a), deletes("d", a, [1])])
+    assert history.changed(1, 2) == (["a[d]"] * 2, ["a"])
+
+
+def test_deletes_are_about_a_listing_in_an_old_manifest_beside_one_that_is_written_anew(history, deletes):
+    a, b = history.data("a"), history.data("b")
+    history.commit("append", [a])
+    history.commit("append", [history.listed_again(a), b])
+    history.commit("overwrite", [deletes("d", a, [1])], remove=[b])
+    assert history.changed(2, 3) == (["a[d]"] * 2, ["a", "a", "b"])
+
+
+def test_deletes_are_about_the_listing_that_is_left(history, deletes):
+    a = history.data("a")
+    again = history.listed_again(a)
+    history.commit("append", [a])
+    history.commit("append", [again])
+    history.commit("overwrite", [deletes("d", a, [1])], remove=[again])
+    assert history.changed(2, 3) == (["a[d]"], ["a", "a"])
+    history.commit("overwrite", remove=[a])
+    assert history.changed(3, 4) == ([], ["a[d]"])
+
+
+def test_deletes_are_not_about_a_listing_that_is_younger(history, deletes):
+    a = history.data("a")
+    delete = deletes("d", a, [1])
+    history.commit("append", [a])
+    history.commit("delete", [delete])
+    history.commit("append", [history.listed_again(a)])
+    history.commit("overwrite", remove=[delete])
+    assert history.changed(2, 3) == (["a"], [])
+    assert history.changed(3, 4) == (["a"], ["a[d]"])
+
+
+@pytest.mark.parametrize("other", [{"spec_id": 1, "partition": ()}, {"partition": (7,)}], ids=["spec", "partition"])
+def test_deletes_of_a_partition_are_not_about_a_listing_in_another(history, other):
+    a = history.data("a")
+    history.commit("append", [a])
+    history.commit("append", [history.listed_again(a, **other)])
+    history.commit("delete", [history.position_deletes("d", (a, [1]), of_partition=True)])
+    assert history.changed(2, 3) == (["a[d]"], ["a"])
+
+
+def test_a_file_that_is_listed_in_another_partition_instead_has_changed(history):
+    """A column that it lacks has the value of its partition."""
+    a = history.data("a")
+    moved = history.listed_again(a, partition=(7,))
+    history.commit("append", [a])
+    history.commit("overwrite", [moved], remove=[a])
+    assert history.changed(1, 2) == (["a"], ["a"])
+    assert narrowed(history.changes(1, 2)) == history.changes(1, 2)
 
 
 # --- delete files of a partition ----------------------------------------------------------------------------------

@@ -58,6 +58,17 @@ def test_replace_snapshots_change_nothing_and_are_not_opened(history):
     assert history.opened == []
 
 
+@pytest.mark.parametrize(("added", "changed"), [(6, (["ab"], ["a"])), (5, ([], []))])
+def test_a_replace_snapshot_that_adds_more_rows_than_it_removes_has_changed_them(history, added, changed):
+    """Compacting a file that is listed twice, Iceberg's Java reads both listings and removes one."""
+    a = history.data("a")
+    history.commit("append", [a, history.listed_again(a)])
+    history.commit("replace", [history.data("ab")], remove=[a])
+    counts = {"deleted-records": "10", "removed-position-deletes": "5", "added-records": str(added)}
+    history.snapshots[1]["summary"] |= counts
+    assert history.changed(1, 2) == changed
+
+
 def test_rows_compacted_between_two_runs_are_added_in_one_file_and_removed_in_another(history):
     a, ab = history.data("a"), history.data("ab")
     history.commit("append", [history.data("b")])
