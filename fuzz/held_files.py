@@ -49,6 +49,9 @@ class HeldFiles(Store):
     def delete(self, uri: str) -> NoReturn:
         raise AssertionError(f"{uri}: a reader deletes nothing")
 
+    def delete_empty_directory(self, uri: str) -> NoReturn:
+        raise AssertionError(f"{uri}: a reader deletes nothing")
+
     def create(self, uri: str) -> AbstractContextManager[Sink]:
         raise AssertionError(f"{uri}: a reader writes nothing")
 

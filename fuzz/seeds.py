@@ -27,6 +27,7 @@ from puffin.deletion_vector import DeletionVector
 from puffin.errors import CorruptPuffinError
 from puffin.format import LZ4, ROW_COUNTS_V1, ZSTD, Blob, PuffinReader, PuffinWriter, compression
 from puffin.tables.partition_sketches import PartitionSketchesBuilder
+from puffin.tables.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.theta import RowCountsBuilder, ThetaSketch
 
 ROOT = Path(__file__).parent.parent
@@ -217,6 +218,12 @@ def _parquet(table: pa.Table, **options: object) -> bytes:
     return sink.getvalue()
 
 
+def _manifests_of_private_state() -> Iterator[bytes]:
+    part = Part("9b1d0f3e-0000-4000-8000-00000000000a", 4096, 300)
+    for blobs in ({}, {BlobKey(ROW_COUNTS_V1, field_id, 12): StoredKey(part, 9) for field_id in (1, 2)}):
+        yield encode(Manifest("f8e1", "12-5f0c.stats", 8123, blobs))
+
+
 def _statistics_entries() -> Iterator[bytes]:
     blob = {"type": "x", "snapshot-id": 3, "sequence-number": 3, "fields": [1], "properties": {"ndv": "5"}}
     statistics = {
@@ -327,6 +334,7 @@ _SOUND: Mapping[str, Callable[[], Iterable[bytes]]] = {
     "delta-last-checkpoint": lambda: [b'{"version":0,"size":3}'],
     "delta-statistics-entry": _statistics_entries,
     "delta-field-ids": _statistics_entries,
+    "private-state-manifest": _manifests_of_private_state,
     "avro-data-file": _avro_data_files,
     "orc-timestamps": _orc_files,
     "orc-integers": _orc_streams,

@@ -65,6 +65,7 @@ from puffin.tables.iceberg.manifest_lists import ManifestFile, manifest_files
 from puffin.tables.iceberg.manifests import live_files_of
 from puffin.tables.iceberg.metadata import decode_document, encode_document, parse_state
 from puffin.tables.partition_sketches import PartitionSketches
+from puffin.tables.private_state import manifest as private_state
 from puffin.tables.scan_task import AVRO, DATA
 from puffin.theta import RowCounts, ThetaSketch
 from puffin.theta.image import SketchImage
@@ -309,6 +310,13 @@ def delta_statistics_entry(data: bytes) -> None:
 @_target(CorruptMetadataError, UnsupportedTableError)
 def delta_field_ids(data: bytes) -> None:
     decode_field_ids(data, _WHERE)
+
+
+@_target(CorruptMetadataError, UnsupportedTableError)
+def private_state_manifest(data: bytes) -> None:
+    """What was read is written as the same."""
+    manifest = private_state.decode(data, _WHERE)
+    assert private_state.decode(private_state.encode(manifest), _WHERE) == manifest
 
 
 # --- Avro and ORC -------------------------------------------------------------------------------------------------

@@ -13,6 +13,8 @@ from benchmarks.run import Run, say
 from benchmarks.session import spark_session
 from puffin.format import ROW_COUNTS_V1, THETA_V1, PuffinReader
 from puffin.tables.load import load_table
+from puffin.tables.private_state import places
+from puffin.tables.stored_blobs import read_manifest
 from puffin.tables.table import Table
 from stats_jobs import Options, Report, SparkStarter, analyze
 
@@ -40,9 +42,14 @@ def state_row(name: str, title: str, table: Table, report: Report) -> Row:
     """The row for the file that a run has written."""
     if report.entry is None:
         raise SystemExit(f"{table.name}: expected a statistics file, found none")
-    path = report.entry.statistics_path
-    with table.store(path).open_source(path) as source:
-        sizes = {(b.type, b.fields): b.length for b in PuffinReader(source).file_metadata.blobs}
+    manifest = read_manifest(table.load(), report.entry, table.store)
+    if manifest is None:
+        raise SystemExit(f"{table.name}: expected private state, found none")
+    directory = places.directory(table.load(), None)
+    sizes = {}
+    for path in (report.entry.statistics_path, *(places.part_uri(directory, part.id) for part in manifest.parts)):
+        with table.store(path).open_source(path) as source:
+            sizes |= {(b.type, b.fields): b.length for b in PuffinReader(source).file_metadata.blobs}
     columns = {answer.column.name: (answer.column.field_id,) for answer in report.columns}
     sketches, counts = (
         {column: sizes[type_, fields] for column, fields in columns.items()} for type_ in (THETA_V1, ROW_COUNTS_V1)

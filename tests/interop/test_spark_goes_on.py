@@ -72,7 +72,8 @@ def test_statistics_that_spark_computed_are_kept_for_the_columns_we_leave(
     (both,) = java_statistics(name).values()
     assert list(both.listed) == [blob.fields for blob in both.blobs] == [(1,), (2,), (3,)]
     kept, theirs = both.blobs[2], by_spark.blobs[1]
-    assert dataclasses.replace(kept, offset=theirs.offset) == theirs
+    marked = {**theirs.properties, "puffin-sidecar.writer": by_spark.file_properties["created-by"]}
+    assert dataclasses.replace(kept, offset=theirs.offset) == dataclasses.replace(theirs, properties=marked)
     assert ["puffin-sidecar.type" in blob.properties for blob in both.blobs] == [True, True, False]
     assert [blob.sketch.estimate for blob in both.blobs] == [400, 30, 9]
     assert planner_ndv(spark.table(name)) == {"id": 400, "s": 30, "d": 9}

@@ -111,7 +111,7 @@ def test_columns_that_were_not_asked_for_are_carried_along(growing, private_payl
         ((1,), report.snapshot.snapshot_id),
         ((2,), first.snapshot.snapshot_id),
     ]
-    assert private_payloads(table, report.entry, ROW_COUNTS_V1).keys() == {1, 2}
+    assert private_payloads(load_table(table), report.entry, ROW_COUNTS_V1).keys() == {1, 2}
     sql("DELETE FROM {t} WHERE id = 1")
     assert bases(analyze(table)) == {"id": (3, "changed-files"), "s": (3, "changed-files")}
 
