@@ -285,10 +285,10 @@ class SharedTable:
             return None
 
     def _compare(self, what: str, one: Mapping[str, object], other: Mapping[str, object]) -> None:
-        if one != other:
-            differing = {key: (one.get(key), other.get(key)) for key in one.keys() | other.keys()}
-            differing = {key: pair for key, pair in differing.items() if pair[0] != pair[1]}
-            self.problems.append(f"{what} differ: {differing}")
+        columns = sorted(column for column in one.keys() | other.keys() if one.get(column) != other.get(column))
+        shown = ", ".join(f"{column} {one.get(column)} and {other.get(column)}" for column in columns[:2])
+        if columns:
+            self.problems.append(f"{what} differ in {len(columns)} columns: {shown}{', ...' * (len(columns) > 2)}")
 
     def _check_against_rows(self, after: str, said: Mapping[str, tuple[int | None, int | None, int | None]]) -> None:
         """Bounds hold, equal bounds are exact, and the lookup knows rows and nulls, whoever wrote before."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 SEED = int(os.environ.get("PUFFIN_HISTORIES_SEED", "476"))
-HISTORIES, STEPS = 30, 7
+HISTORIES, STEPS = 30, 6
 OURS = 0.4
 """How likely it is that we come after a step; we always come in the end."""
 
