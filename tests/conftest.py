@@ -110,8 +110,18 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def jdbc_drivers(jars: Callable[[str], list[Path]]) -> list[Path]:
+    """The jars of the databases in which Spark's JDBC catalogs are."""
+    return [jar for jar in jars("rest-server") if jar.name.startswith("sqlite-jdbc")]
+
+
+@pytest.fixture(scope="session")
 def spark(
-    jars: Callable[[str], list[Path]], quick_java: list[str], warehouse: Path, tmp_path_factory: pytest.TempPathFactory
+    jars: Callable[[str], list[Path]],
+    jdbc_drivers: list[Path],
+    quick_java: list[str],
+    warehouse: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[SparkSession]:
     """
     A local Spark with Iceberg, a file-system catalog named ``hadoop``, and Delta tables by path (not on Spark 3.5).
@@ -125,7 +135,6 @@ def spark(
         formats, delta_settings = jars("iceberg-runtime-3.5"), {}
     else:
         formats, delta_settings = [*jars("iceberg-runtime"), *jars("delta")], DELTA_SETTINGS
-    drivers = [jar for jar in jars("rest-server") if jar.name.startswith("sqlite-jdbc")]  # for JDBC catalogs
     scratch = tmp_path_factory.mktemp("spark")
     settings = {
         "spark.ui.enabled": "false",
@@ -136,7 +145,7 @@ def spark(
         "spark.driver.extraJavaOptions": f"{' '.join(quick_java)} -Xms1g -Duser.timezone=UTC "
         f"-Dderby.system.home={scratch}",
         "spark.local.dir": str(scratch),
-        "spark.jars": ",".join(map(str, [*formats, *drivers])),
+        "spark.jars": ",".join(map(str, [*formats, *jdbc_drivers])),
         "spark.jars.ivy": str(scratch / "ivy"),
         "spark.sql.warehouse.dir": str(scratch / "spark-warehouse"),
         "spark.sql.session.timeZone": "UTC",

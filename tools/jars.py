@@ -2,7 +2,8 @@
 The JVM jars that tests and demo need, fetched once into ``.jars/<set>/``: ``python tools/jars.py [SET...]``.
 
 ``ivy.xml`` beside this file declares the sets. Ivy fetches them: pyspark ships it, so Java and pyspark are all that a
-fresh machine needs, and Ivy's default settings know where Maven Central is and check its checksums.
+fresh machine needs, and Ivy's default settings know where Maven Central is and check its checksums. An archive, as
+servers come in, is unpacked; what it unpacks to is in the set in its place.
 
 A set is fetched into a directory of its own, which then takes the set's name in one rename: a directory under a set's
 name is a whole set. It also holds the declarations it was fetched for, and a set is fetched anew when they change.
@@ -15,14 +16,18 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+import tarfile
 import xml.etree.ElementTree as ElementTree
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 TOOLS = Path(__file__).resolve().parent
 DECLARATION = TOOLS / "ivy.xml"
+SETTINGS = TOOLS / "ivysettings.xml"
 JARS = TOOLS.parent / ".jars"
+DECLARED = "declared.xml"
 
 
 class JarsError(Exception):
@@ -31,7 +36,7 @@ class JarsError(Exception):
 
 def jars(set_name: str) -> list[Path]:
     """
-    Return the jars of one set, sorted by name, after fetching them if they are not there yet.
+    Return the jars of one set, and what its archives unpacked to, by name, after fetching them if they are not there.
 
     Raises:
         JarsError: No such set, no Java, no pyspark, or Maven Central cannot be reached.
@@ -42,13 +47,13 @@ def jars(set_name: str) -> list[Path]:
         with _one_at_a_time():
             if not _is_fetched(directory, declared):  # by whoever held the lock before
                 _fetch(set_name, declared, directory)
-    return sorted(directory.glob("*.jar"))
+    return sorted(path for path in directory.iterdir() if path.name != DECLARED)
 
 
 def main(set_names: list[str]) -> int:
-    """Print the paths of the jars of the named sets, or of all sets; return the exit code."""
+    """Print the paths of what is in the named sets, or in all sets; return the exit code."""
     try:
-        for set_name in set_names or _set_names():
+        for set_name in set_names or _sets():
             print(*jars(set_name), sep="\n")
     except JarsError as error:
         print(f"jars: {error}", file=sys.stderr)
@@ -56,14 +61,16 @@ def main(set_names: list[str]) -> int:
     return 0
 
 
-def _set_names() -> list[str]:
-    return [conf.attrib["name"] for conf in ElementTree.parse(DECLARATION).iter("conf")]
+def _sets() -> dict[str, str]:
+    """Return what each set is, by its name."""
+    confs = ElementTree.parse(DECLARATION).iter("conf")
+    return {conf.attrib["name"]: conf.attrib["description"] for conf in confs}
 
 
 def _declarations(set_name: str) -> str:
     """Return what ``ivy.xml`` declares for one set, as text."""
-    if set_name not in _set_names():
-        raise JarsError(f"no set is named {set_name!r}; there are {', '.join(_set_names())}")
+    if set_name not in _sets():
+        raise JarsError(f"no set is named {set_name!r}; there are {', '.join(_sets())}")
     dependencies = ElementTree.parse(DECLARATION).iter("dependency")
     return "".join(
         ElementTree.tostring(dependency, encoding="unicode").strip() + "\n"
@@ -73,7 +80,7 @@ def _declarations(set_name: str) -> str:
 
 
 def _is_fetched(directory: Path, declared: str) -> bool:
-    fetched_for = directory / "declared.xml"
+    fetched_for = directory / DECLARED
     return fetched_for.is_file() and fetched_for.read_text() == declared
 
 
@@ -86,27 +93,43 @@ def _one_at_a_time() -> Iterator[None]:
 
 
 def _fetch(set_name: str, declared: str, directory: Path) -> None:
-    print(f"jars: fetching {set_name} from Maven Central", file=sys.stderr)
+    print(f"jars: fetching {set_name} from Maven Central: {_sets()[set_name]}", file=sys.stderr, flush=True)
     partial = JARS / f"{set_name}.partial"
     shutil.rmtree(partial, ignore_errors=True)  # of a fetch that was killed
     whole = partial / "jars"
     whole.mkdir(parents=True)
     _run_ivy(set_name, cache=partial / "cache", into=whole)
-    (whole / "declared.xml").write_text(declared)
+    for path in list(whole.iterdir()):
+        _unpack(path)
+    (whole / DECLARED).write_text(declared)
     shutil.rmtree(directory, ignore_errors=True)
     whole.rename(directory)
     shutil.rmtree(partial)
 
 
+def _unpack(path: Path) -> None:
+    """Put what is in an archive beside it, and remove it; what is no archive stays."""
+    # Not shutil.unpack_archive: it leaves out, in silence, files that have two dots in their names, as some jars do.
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(path.parent)
+    elif path.name.endswith(".tar.gz"):
+        with tarfile.open(path) as archive:
+            archive.extractall(path.parent, filter="data")
+    else:
+        return
+    path.unlink()
+
+
 def _run_ivy(set_name: str, *, cache: Path, into: Path) -> None:
     command = [_java(), "-cp", str(_ivy_jar()), "org.apache.ivy.Main"]
-    command += ["-ivy", str(DECLARATION), "-confs", set_name, "-cache", str(cache)]
+    command += ["-settings", str(SETTINGS), "-ivy", str(DECLARATION), "-confs", set_name, "-cache", str(cache)]
     command += ["-retrieve", f"{into}/[artifact]-[revision](-[classifier]).[ext]"]
     log = JARS / f"{set_name}.log"
     with log.open("wb") as output:
         ran = subprocess.run(command, check=False, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
     # Ivy leaves with 0 although a jar could not be downloaded, and says so in its report.
-    if ran.returncode != 0 or b"FAILED DOWNLOADS" in log.read_bytes() or not any(into.glob("*.jar")):
+    if ran.returncode != 0 or b"FAILED DOWNLOADS" in log.read_bytes() or not any(into.iterdir()):
         again = f"python tools/jars.py {set_name}"
         raise JarsError(f"cannot fetch {set_name} (is this machine offline? Ivy says why in {log}); again: {again}")
     log.unlink()

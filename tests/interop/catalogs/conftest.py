@@ -16,22 +16,17 @@ Iceberg's REST catalog and Spark are those of the other tests of this kind.
 from __future__ import annotations
 
 import dataclasses
-import os
-import pwd
-import signal
-import subprocess
-import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tools.postgres import PostgresError, running_postgres
+
 ROOT = Path(__file__).resolve().parents[3]
-START_SECONDS = 30
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,36 +60,13 @@ def sqlite(tmp_path_factory: pytest.TempPathFactory) -> Server:
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A SQL catalog in PostgreSQL."""
-    found = subprocess.run(
-        ["sh", ROOT / "tools" / "postgres.sh", "--install"], check=False, capture_output=True, text=True
-    )
-    if found.returncode != 0:
-        pytest.fail(found.stderr.strip().rpartition("\n")[2], pytrace=False)
-    programs = Path(found.stdout.strip())
-    as_user = ["setpriv"]
-    with tempfile.TemporaryDirectory(prefix="postgres-") as directory:  # a socket's path has to be a short one
-        if os.getuid() == 0:  # whom it refuses to run as
-            user = pwd.getpwnam("postgres")
-            os.chown(directory, user.pw_uid, user.pw_gid)
-            as_user += [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
-        data, log = Path(directory) / "data", Path(directory) / "log"
-        initdb = [programs / "initdb", "--pgdata", data, "--username=puffin", "--auth=trust", "--no-sync"]
-        subprocess.run([*as_user, *initdb], check=True, capture_output=True, cwd=directory)
-        settings = ["listen_addresses=", f"unix_socket_directories={directory}", "fsync=off"]
-        server = [programs / "postgres", "-D", data, *(word for setting in settings for word in ("-c", setting))]
-        with log.open("w") as output:
-            process = subprocess.Popen(
-                [*as_user, "--pdeathsig=INT", *server], stdout=output, stderr=output, cwd=directory
-            )
-        try:
-            is_ready = [programs / "pg_isready", "--quiet", "--host", directory, "--username=puffin"]
-            until(lambda: subprocess.run(is_ready, check=False).returncode == 0, log)
-            uri = f"postgresql+psycopg2://puffin@/postgres?host={directory}"
+    try:
+        with running_postgres() as socket:
+            uri = f"postgresql+psycopg2://puffin@/postgres?host={socket}"
             warehouse = tmp_path_factory.mktemp("postgres").as_uri()
             yield Server(name="postgres", properties={"type": "sql", "uri": uri, "warehouse": warehouse})
-        finally:
-            process.send_signal(signal.SIGINT)  # the shutdown that does not wait for clients
-            process.wait(START_SECONDS)
+    except PostgresError as error:
+        pytest.fail(str(error), pytrace=False)
 
 
 @pytest.fixture(scope="session")
@@ -166,15 +138,6 @@ def glue() -> Iterator[Server]:
 def server(request: pytest.FixtureRequest) -> Server:
     """The catalog that the test's parameter names."""
     return request.getfixturevalue(request.param)
-
-
-def until(is_there: Callable[[], bool], log: Path) -> None:
-    """Wait for a server; if it does not come up, its log tells why."""
-    deadline = time.monotonic() + START_SECONDS
-    while not is_there():
-        if time.monotonic() > deadline:
-            pytest.fail(f"no server after {START_SECONDS} s:\n{log.read_text()}", pytrace=False)
-        time.sleep(0.1)
 
 
 def serve_metastore(jvm: Any, directory: Path) -> int:
