@@ -7,8 +7,8 @@ changed. Where there is no base, or none that fits, the column is computed in fu
 worth having only if it is right.
 
 A base is complete if everything that we keep of a column is there: bounds and counts in the entry, row counts in the
-private state. Another engine's sketch is built on only if it has every hash, and while nothing of ours ever was: after
-that, an older base of ours, or every row, restores what the other engine's commit replaced.
+private state. Another engine's sketch stands as it is, or is built on if it has every hash, only while nothing of ours
+ever was: after that, an older base of ours, or every row, restores what the other engine's commit replaced.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class _Planner:
                 plan = self._plan_on(column, known)
                 if not self._wanted.complete or (lack := self._stored.lacks(known)) is None:
                     return plan
-                incomplete = incomplete or (plan if self._is_exact_and_foreign(known, plan) else None)
+                incomplete = incomplete or (plan if self._can_do(known, plan) else None)
                 reasons.append(lack)
             except _Unfit as unfit:
                 reasons.append(str(unfit))
@@ -167,9 +167,11 @@ class _Planner:
         return ColumnPlan(column, basis, base, known.snapshot.snapshot_id, changes)
 
     @staticmethod
-    def _is_exact_and_foreign(known: KnownBlob, plan: ColumnPlan) -> bool:
+    def _can_do(known: KnownBlob, plan: ColumnPlan) -> bool:
+        """Whether another engine's sketch can stand as it is, or be built on to the same as every row would give."""
         # Engines sample in ways of their own: only a sketch that has every hash is the same whoever made it.
-        return not is_ours(known.blob.properties) and plan.base is not None and not plan.base.sketch.estimating
+        has_every_hash = plan.base is not None and not plan.base.sketch.estimating
+        return not is_ours(known.blob.properties) and (known.age == 0 or has_every_hash)
 
     def _changes_to(self, base: Snapshot) -> Changes:
         if base.snapshot_id not in self._changes:

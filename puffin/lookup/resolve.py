@@ -3,7 +3,8 @@ From statistics entries to answers: which entry speaks for a column of a snapsho
 
 Ancestry decides, not time: statistics of another branch, or of a snapshot that was rolled back, say nothing
 about this one. Of the ancestors' entries the one whose rows are nearest wins; an entry may keep a blob that was
-computed from an older snapshot than its own, so it is the blob's snapshot that counts.
+computed from an older snapshot than its own, so it is the blob's snapshot that counts. A sketch that Trino extended
+over changes that it may lack comes last.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from puffin.tables.blob_properties import (
     lg_k_of,
     summary_of,
 )
+from puffin.tables.extended_sketches import may_lack_changes
 from puffin.theta import DEFAULT_LG_K
 
 SketchReader = Callable[[StatisticsEntry, BlobEntry], Distinct | PuffinError]
@@ -103,7 +105,7 @@ def provisional_after(errors: Iterable[PuffinError], answer: ColumnAnswer) -> Co
 
 def _resolve(state: TableState, known: Sequence[KnownBlob], column: Column, read_sketch: SketchReader) -> ColumnAnswer:
     errors: list[PuffinError] = []
-    for candidate in known:
+    for candidate in sorted(known, key=lambda each: may_lack_changes(state, each.blob)):
         properties = candidate.blob.properties
         if is_read_otherwise(state, column, properties):
             errors.append(UnsupportedError(MAPPING_CHANGED))

@@ -57,6 +57,7 @@ class Snapshot:
         added_records: The rows that it added to those of its parent; None if unknown.
         deleted_records: The rows of its parent that it has no longer; None if unknown.
         total_records: Its rows; None if unknown.
+        is_trino_insert: Whether a query of Trino appended it.
     """
 
     snapshot_id: int
@@ -70,6 +71,7 @@ class Snapshot:
     added_records: int | None = None
     deleted_records: int | None = None
     total_records: int | None = None
+    is_trino_insert: bool = False
 
     @property
     def keeps_rows(self) -> bool:

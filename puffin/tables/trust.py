@@ -25,6 +25,7 @@ from puffin.tables.blob_properties import (
     writer_of,
 )
 from puffin.tables.document import column_type_at
+from puffin.tables.extended_sketches import may_lack_changes
 from puffin.tables.stored_blobs import StoredBlobs
 from puffin.tables.table import FileSource
 from puffin.tables.whose_hashes import contradiction, writer_objection
@@ -74,6 +75,8 @@ class Trust:
                 return "an earlier version built its sketch on another engine's, and did not note whose"
         elif said := writer_objection(writer_of(properties, self._stored.created_by(entry)), hashed):
             return _about_sketch(said)
+        if may_lack_changes(self._state, blob):
+            return "Trino extended its sketch, in which changes of rows before that may be missing"
         if snapshot is None or not hashes_alike(hashed, column.type):
             return None
         values = self._certain_values(snapshot).get(column.field_id)

@@ -12,6 +12,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 import stats_jobs.many
+from puffin.tables.private_state.manifest import Manifest, encode
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": pa.array([1, 1, 2], pa.int64())})
 SOUND = ["orders", "orders_old", "users"]
@@ -30,7 +31,7 @@ def current_table(tmp_path, table_document):
                 "snapshot-id": 10,
                 "sequence-number": 1,
                 "fields": [field_id],
-                "properties": {"ndv": "3"},
+                "properties": {"ndv": "3", "puffin-sidecar.type": "long", "puffin-sidecar.reading": "1"},
             }
             for field_id in (1, 2, 3)
         ]
@@ -41,7 +42,11 @@ def current_table(tmp_path, table_document):
             "file-footer-size-in-bytes": 100,
             "blob-metadata": blobs,
         }
-        (root / "metadata" / "v1.metadata.json").write_text(json.dumps(table_document(root, statistics=[entry])))
+        document = table_document(root, statistics=[entry])
+        (root / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
+        (root / "_puffin_sidecar").mkdir()
+        manifest = Manifest(document["table-uuid"], f"{name}.stats", 200, {})
+        (root / "_puffin_sidecar" / f"{name}.stats").write_bytes(encode(manifest))
         return str(root)
 
     return make

@@ -423,7 +423,9 @@ def test_a_step_that_cannot_write(scene, fault):
     statistics = {path for path in left if path.startswith("metadata/") and path.endswith(".stats")}
     private = {path for path in left if path.startswith("_puffin_sidecar/")}
     assert len(statistics) == (fault.keeps_file or fault.commits)
-    assert {Path(path).name for path in left - statistics - private} == ({"v3.metadata.json"} if fault.commits else set())
+    assert {Path(path).name for path in left - statistics - private} == (
+        {"v3.metadata.json"} if fault.commits else set()
+    )
     parts = {path for path in private if path.endswith("/version-hint.text")}
     assert {Path(path).name for path in private - parts} == {Path(path).name for path in statistics}
     assert len(parts) == len(statistics)

@@ -163,6 +163,7 @@ def _snapshot(snapshot: Mapping[str, Any]) -> Snapshot:
         added_records=added_records(summary),
         deleted_records=deleted_records(summary),
         total_records=total_records(summary),
+        is_trino_insert=summary.get("operation") == "append" and "trino_query_id" in summary,
     )
 
 
