@@ -163,7 +163,8 @@ class _Planner:
             raise _Unfit(reason)
         basis = CHANGED if changes.removed else ADDED if changes.added else CARRIED
         if basis == CHANGED and base.counts is None:
-            raise _Unfit("rows were deleted, and the earlier statistics have no row counts to subtract them from")
+            nothing_kept = "rows were deleted, and the earlier statistics have no row counts to subtract them from"
+            raise _Unfit(self._stored.lacks(known) or nothing_kept)
         return ColumnPlan(column, basis, base, known.snapshot.snapshot_id, changes)
 
     @staticmethod

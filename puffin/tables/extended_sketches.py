@@ -2,8 +2,8 @@
 Sketches that Trino extended: what its INSERT makes of the statistics that it finds.
 
 Trino 476 adds the rows of an INSERT to the sketch of the nearest ancestor that has one, and takes the sum for one of
-the new snapshot. Rows that came or went in between without statistics (by DELETE, UPDATE or MERGE, or by another engine)
-are not in it: 1,010 where the truth is 1,510. The table's metadata tells, as long as it has those snapshots.
+the new snapshot. Rows that came or went in between without statistics (by DELETE, UPDATE or MERGE, or by another
+engine) are not in it: 1,010 where the truth is 1,510. The table's metadata tells, as long as it has those snapshots.
 """
 
 from __future__ import annotations

@@ -65,6 +65,7 @@ class History:
                 LOCATION '{{at}}' TBLPROPERTIES ('format-version' = '{self.version}', {modes})""",
         )
         self.insert_by_spark()
+        self.table.bring_up_to_date("the first rows")  # from here on everything that we keep has to stay known
 
     def step(self) -> None:
         """Do something, and look."""
