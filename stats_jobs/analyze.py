@@ -299,7 +299,7 @@ def _publish(
     )
     if options.commit:
         committed = commit_statistics(table, draft)
-        remove_lost_state(table, table.load(), options.home)
+        remove_lost_state(table, committed.state, options.home)
         return committed.entry, committed.attempts
     existing = state.statistics.get(snapshot.snapshot_id)
     return draft.write(state, [] if existing is None else [existing]), 0

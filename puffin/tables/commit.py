@@ -55,10 +55,11 @@ class Draft(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Committed:
-    """A commit that was read back: the entry, and how many attempts it took."""
+    """A commit that was read back: the entry, how many attempts it took, and the table that has it."""
 
     entry: StatisticsEntry
     attempts: int
+    state: TableState
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -136,8 +137,8 @@ def commit_statistics(table: Committer, draft: Draft, *, sleep: Callable[[float]
         draft.keep()
         replaced = applied_to.statistics.get(entry.snapshot_id)
         overwritten = None if replaced == base.statistics.get(entry.snapshot_id) else replaced
-        if overwritten is None and _stands(table, base, entry):
-            return Committed(entry, attempt)
+        if overwritten is None and (state := _standing(table, base, entry)) is not None:
+            return Committed(entry, attempt, state)
         if policy.gives_up(attempt, started):
             raise CommitUnknownError(
                 f"{base.location}: committed, but other jobs replaced the entry of snapshot {entry.snapshot_id} in "
@@ -212,8 +213,8 @@ def _turns_up(table: Committer, base: TableState, entry: StatisticsEntry, sleep:
     return False
 
 
-def _stands(table: Committer, base: TableState, entry: StatisticsEntry) -> bool:
-    """Whether a commit reported as done is there; False if another job's entry has replaced it without its columns."""
+def _standing(table: Committer, base: TableState, entry: StatisticsEntry) -> TableState | None:
+    """The table with a commit reported as done; None if another job's entry has replaced it without its columns."""
     try:
         state = _load(table, entry.snapshot_id)
     except PuffinError as exc:
@@ -233,7 +234,7 @@ def _stands(table: Committer, base: TableState, entry: StatisticsEntry) -> bool:
             f"the statistics file is kept: {entry.statistics_path}"
         )
     # A job that came later has our columns too: carried along, or computed anew.
-    return {blob.fields for blob in entry.blobs} <= {blob.fields for blob in found.blobs}
+    return state if {blob.fields for blob in entry.blobs} <= {blob.fields for blob in found.blobs} else None
 
 
 def _load(table: Committer, snapshot_id: int) -> TableState:

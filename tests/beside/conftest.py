@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from puffin.format import CREATED_BY, THETA_V1, Blob, PuffinReader, PuffinWriter, RawBlob
 from puffin.storage import LocalStore
@@ -101,9 +102,10 @@ class SharedTable:
         state = self.state
         snapshot_id = snapshot_id or state.current_snapshot_id
         assert snapshot_id is not None
-        path = f"{state.location}/metadata/{snapshot_id}-{len(state.statistics)}-{id(blobs)}.stats"
+        file = self.table.new_statistics_file(state, snapshot_id)
+        path = file.path
         with LocalStore().create(path) as sink:
-            writer = PuffinWriter(sink, properties={CREATED_BY: created_by})
+            writer = PuffinWriter(sink, properties={CREATED_BY: created_by, **file.properties})
             for blob in blobs:
                 _ = writer.add(blob) if isinstance(blob, Blob) else writer.copy(blob)
             written = writer.finish()
@@ -144,6 +146,23 @@ class SharedTable:
         shutil.rmtree(self.private)
 
 
+class OwnDeltaTable(SharedTable):
+    """A Delta table, which nobody but us gives statistics."""
+
+    def __init__(self, directory: Path) -> None:
+        self.name = str(directory)
+
+    @property
+    def table(self) -> Any:
+        return load_table(self.name)
+
+    def load(self) -> Any:
+        return DeltaTable(self.name)
+
+    def append(self, rows: pa.Table) -> None:
+        write_deltalake(self.name, rows, mode="append")
+
+
 def theta(values: Any, type_: str, field_id: int, snapshot_id: int, properties: Mapping[str, str]) -> Blob:
     sketch = ThetaSketch.from_arrow(values, type_)
     return Blob(
@@ -178,6 +197,18 @@ def shared(tmp_path: Path) -> Iterator[Callable[..., SharedTable]]:
 
     yield create
     catalog.close()
+
+
+@pytest.fixture
+def delta(tmp_path: Path) -> Callable[[pa.Table], OwnDeltaTable]:
+    """Creates a Delta table of these rows."""
+
+    def create(rows: pa.Table) -> OwnDeltaTable:
+        made = OwnDeltaTable(tmp_path / "delta")
+        made.append(rows)
+        return made
+
+    return create
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import dataclasses
 import pyarrow as pa
 import pytest
 from pyiceberg.exceptions import ValidationError
+from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
 import puffin
 from puffin.errors import UnsupportedTypeError
@@ -35,6 +36,18 @@ def said(table) -> dict[str, tuple]:
     answer = puffin.ndv(table.name, catalog="beside", catalog_properties=table.properties)
     documents = (column.to_json() for column in answer.columns)
     return {column["column"]: (column["ndv"], column["exact"], column["row-count"]) for column in documents}
+
+
+def theta_of_trino(raw, snapshot_id: int, ndv: str):
+    """A sketch of ours as if Trino had made it of a snapshot."""
+    metadata = dataclasses.replace(raw.metadata, snapshot_id=snapshot_id, properties={"ndv": ndv})
+    return dataclasses.replace(raw, metadata=metadata)
+
+
+def data_files(table, added: pa.Table):
+    """Data files of these rows, which no snapshot has yet."""
+    loaded = table.load()
+    return list(_dataframe_to_data_files(table_metadata=loaded.metadata, df=added, io=loaded.io))
 
 
 def bases(report) -> dict[str, tuple[int, str]]:
@@ -82,6 +95,25 @@ def test_trino_copies_what_private_state_needs_with_its_snapshot(table):
     assert (bases(report)["k"], report.rows_read) == ((100, "added-files"), 1)
 
 
+def test_a_sketch_that_trino_extended_over_changes_it_lacks_does_not_count(table):
+    """Its INSERT adds to the nearest sketch, whatever another engine appended in between."""
+    table.append(rows(*range(100, 150)))
+    with (
+        table.load().transaction() as transaction,
+        transaction.update_snapshot(
+            {"engine-name": "trino", "trino_query_id": "20261122_080000_00001_abcde"}
+        ).fast_append() as append,
+    ):
+        for file in data_files(table, rows(*range(150, 160))):
+            append.append_data_file(file)
+    snapshot_id = table.state.current_snapshot_id
+    extended = [theta_of_trino(raw, snapshot_id, "110") for raw in table.stored(min(table.state.statistics))]
+    table.replace(TRINO, extended)
+    assert said(table)["k"] == (100, True, 100)  # of the ancestor that we analyzed
+    report = table.check()
+    assert (bases(report)["k"], report.rows_read) == ((160, "added-files"), 60)
+
+
 # --- what the version before left behind ----------------------------------------------------------------------------
 
 
@@ -123,6 +155,18 @@ def test_an_entry_whose_file_is_gone_is_healed_in_the_metadata_alone(table):
     assert {blob.type for blob in table.state.statistics[old].blobs} == {THETA_V1}
     table.load()
     assert table.analyze().current
+
+
+def test_a_delta_table_of_the_version_before_is_healed_and_built_on(delta, private_payloads):
+    table = delta(rows(*range(100)))
+    table.analyze()
+    table.as_the_version_before_wrote_it()
+    assert is_stale(table.table, Options())
+    report = table.check()
+    assert (report.committed, report.entries_repaired, report.rows_read) == (True, 1, 0)
+    assert private_payloads(table.table, report.entry, ROW_COUNTS_V1).keys() == {1, 2}
+    table.delete("k < 50")
+    assert bases(table.check()) == {"k": (50, "changed-files"), "n": (3, "changed-files")}
 
 
 def test_a_dry_run_and_a_run_without_commit_heal_nothing(table):

@@ -41,6 +41,8 @@ from pyiceberg.types import LongType, NestedField, StringType
 from puffin.inspection import verify
 from puffin.tables.clean import Cleaning, clean
 from puffin.tables.load import load_table
+from puffin.tables.private_state.manifest import decode
+from puffin.tables.stored_blobs import StoredBlobs
 from stats_jobs import Options, analyze
 
 if TYPE_CHECKING:
@@ -90,6 +92,19 @@ class Victim:
     def named(self) -> set[str]:
         """The names that metadata has of them."""
         raise NotImplementedError
+
+    def check_private_state(self, entry: Any) -> None:
+        """The private state of an entry is all there: it was written before the entry was committed."""
+        table = self.open()
+        assert not StoredBlobs(table.load(), table.store, (), ()).has_lost_state(entry)
+
+    def check_private_files(self) -> None:
+        """There is a manifest for each statistics file that metadata names, and no part that none refers to."""
+        home = local(self.open().load().location) / "_puffin_sidecar"
+        manifests = [path for path in home.iterdir() if path.is_file()]
+        assert {path.name for path in manifests} == {name for name in self.named() if name.endswith(".stats")}
+        parts = {part.id for path in manifests for part in decode(path.read_bytes(), str(path)).parts}
+        assert {path.name for path in (home / "parts").iterdir()} == parts
 
     def take_away_lost_metadata(self) -> int:
         """Metadata files that never became versions; returns how many there were."""
@@ -276,6 +291,7 @@ def test_a_killed_job_harms_nothing_and_what_it_leaves_behind_is_cleaned_up(vict
         path = local(entry.statistics_path)
         assert path.stat().st_size == entry.file_size_in_bytes
         assert verify(str(path)).errors == ()
+        victim.check_private_state(entry)
 
         victim.analyze()
         victim.check_in_java()
@@ -285,6 +301,7 @@ def test_a_killed_job_harms_nothing_and_what_it_leaves_behind_is_cleaned_up(vict
             cleaned.append(victim.clean())
         removed.update(kind_of(leftover.file.name) for cleaning in cleaned for leftover in cleaning.files)
         assert victim.ours() == victim.named()
+        victim.check_private_files()
         assert victim.clean().files == ()
         victim.check_in_java()
     assert hits.total() >= KILLS

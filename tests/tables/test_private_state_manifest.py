@@ -1,0 +1,93 @@
+"""The manifest of a statistics file's private state, as bytes, and whose it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.tables.base import StatisticsEntry
+from puffin.tables.iceberg.metadata import parse_state
+from puffin.tables.private_state import places
+from puffin.tables.private_state.manifest import BlobKey, Manifest, Part, StoredKey, decode, encode
+
+LONGS = st.integers(-(2**63), 2**63 - 1)
+PARTS = st.builds(Part, st.uuids().map(str), LONGS, LONGS)
+KEYS = st.builds(BlobKey, st.sampled_from(["a", "b"]), st.integers(1, 3), LONGS)
+MANIFESTS = st.builds(
+    Manifest,
+    st.none() | st.text(max_size=3),
+    st.text(max_size=3),
+    LONGS,
+    st.dictionaries(KEYS, st.builds(StoredKey, PARTS, LONGS), max_size=4),
+)
+PART = Part("9b1d0f3e-0000-4000-8000-00000000000a", 4096, 300)
+MANIFEST = Manifest("u", "12-a.stats", 8123, {BlobKey("x", field, 12): StoredKey(PART, 9) for field in range(1, 4)})
+ENTRY = StatisticsEntry(12, "s3://b/t/metadata/12-a.stats", 8123, 100, ())
+
+
+@given(MANIFESTS)
+def test_what_is_written_is_read(manifest):
+    assert decode(encode(manifest), "m") == manifest
+
+
+def test_columns_with_blobs_of_one_kind_in_one_part_take_a_number_each():
+    """Wide tables have thousands of them."""
+    wide = {BlobKey("puffin-sidecar-row-counts-v1", field, 12): StoredKey(PART, 12) for field in range(2000)}
+    assert len(encode(dataclasses.replace(MANIFEST, blobs=wide))) < 2000 * 5 + 400
+
+
+def test_a_newer_format_version_is_refused_as_such():
+    newer = {**json.loads(encode(MANIFEST)), "format-version": 2}
+    with pytest.raises(UnsupportedTableError, match="m: expected format-version 1, found 2"):
+        decode(json.dumps(newer).encode(), "m")
+
+
+def test_every_cut_of_a_manifest_is_corrupt():
+    data = encode(MANIFEST)
+    for end in range(len(data)):
+        with pytest.raises(CorruptMetadataError):
+            decode(data[:end], "m")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("table-uuid", 1),
+        ("statistics-file", None),
+        ("file-size-in-bytes", "8"),
+        ("parts", {}),
+        ("parts", [{"id": "../../etc"}]),
+        ("parts", [{"id": PART.id, "file-size-in-bytes": 1, "file-footer-size-in-bytes": 2**64, "blobs": []}]),
+    ],
+)
+def test_a_field_that_is_none_of_the_format_is_corrupt(key, value):
+    with pytest.raises(CorruptMetadataError, match="not a manifest of private state"):
+        decode(json.dumps({**json.loads(encode(MANIFEST)), key: value}).encode(), "m")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, None),
+        ({"table_uuid": None}, None),
+        ({"table_uuid": "other"}, "that of other"),
+        ({"statistics_file": "12-b.stats"}, "12-b.stats"),
+        ({"file_size": 8124}, "8124"),
+    ],
+    ids=["its own", "from before the table had a uuid", "another table's", "another file's", "of another size"],
+)
+def test_a_manifest_tells_whether_it_is_that_of_a_file(table_document, change, said):
+    state = parse_state({**table_document("s3://b/t"), "table-uuid": "u"}, "v1")
+    objection = dataclasses.replace(MANIFEST, **change).objection(state, ENTRY)
+    assert objection is None if said is None else said in objection
+
+
+def test_a_home_that_tables_share_has_a_folder_for_each(table_document):
+    one, other = (parse_state({**table_document("s3://b/t"), "table-uuid": uuid}, "v1") for uuid in ("u", "v"))
+    assert places.directory(one, None) == "s3://b/t/_puffin_sidecar"
+    assert [places.directory(state, "s3://home") for state in (one, other)] == ["s3://home/u", "s3://home/v"]
