@@ -22,6 +22,7 @@ from puffin.tables.base import BlobEntry, Snapshot, StatisticsEntry, TableState
 from puffin.tables.blob_properties import is_unmarked, when_carried
 from puffin.tables.table import PartitionStatisticsWriter, StatisticsHome
 from stats_jobs.assemble import (
+    COMPANIONS,
     ColumnStatistics,
     RetainedBlob,
     assemble,
@@ -30,6 +31,9 @@ from stats_jobs.assemble import (
     sketch_blobs,
 )
 from stats_jobs.written import WrittenFiles, retained_blobs
+
+PRESTOS = ("presto-sum-data-size-bytes-v1", "presto-kll-sketch-bytes-v1")
+"""Types that Presto lists in entries, which pyiceberg then cannot load."""
 
 _log = logging.getLogger(__name__)
 
@@ -169,11 +173,12 @@ class StatisticsDraft:
 
 def damaged_entries(state: TableState) -> list[StatisticsEntry]:
     """The entries, of any snapshot, that a run makes good; told from table metadata alone."""
-    return [
-        entry
-        for entry in state.statistics.values()
-        if not all(map(_is_standard, entry.blobs)) or any(is_unmarked(blob.properties) for blob in entry.blobs)
-    ]
+    return [entry for entry in state.statistics.values() if any(map(_is_damage, entry.blobs))]
+
+
+def _is_damage(blob: BlobEntry) -> bool:
+    # What nobody has heard of is left alone: whoever wrote it may read it, too.
+    return blob.type in COMPANIONS or blob.type in PRESTOS or is_unmarked(blob.properties)
 
 
 def _is_standard(blob: BlobEntry) -> bool:

@@ -17,7 +17,7 @@ from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.partitions import answer_partitions
 from puffin.lookup.resolve import resolve
 from puffin.tables.base import BlobEntry, Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
-from puffin.tables.blob_properties import Distinct, is_ours
+from puffin.tables.blob_properties import Distinct, from_properties, is_ours
 from puffin.tables.load import load_table
 from puffin.tables.stored_blobs import read_blobs
 from puffin.tables.table import CURRENT, Table
@@ -172,12 +172,16 @@ class _StoredSketches:
         return CorruptError(f"{path}: {found}") if is_of_bytes else found
 
     def _read(self, entry: StatisticsEntry) -> dict[tuple[int, ...], Distinct | PuffinError]:
-        asked = {blob.fields for blob in entry.blobs if blob.fields in self._fields and not is_ours(blob.properties)}
+        asked = {blob.fields for blob in entry.blobs if blob.fields in self._fields and _has_to_be_read(blob)}
         try:
             blobs = read_blobs(self._table.store, entry, lambda b: b.type == THETA_V1 and b.fields in asked)
         except PuffinError as exc:
             return dict.fromkeys(asked, exc)
         return {blob.fields: _read(payload) for blob, payload in blobs}
+
+
+def _has_to_be_read(blob: BlobEntry) -> bool:
+    return not is_ours(blob.properties) or from_properties(blob.properties) is None
 
 
 def _read(payload: bytes | PuffinError) -> Distinct | PuffinError:

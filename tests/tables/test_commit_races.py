@@ -32,7 +32,7 @@ def check_statistics(state, root: Path, columns: int) -> None:
     (entry,) = state.statistics.values()
     assert [(b.fields, b.properties["ndv"]) for b in entry.blobs] == [((i,), str(i)) for i in range(1, columns + 1)]
     # Files of attempts that lost are deleted; those of entries that were replaced are left for clean.
-    assert len(list(root.rglob("*.stats"))) == columns
+    assert len(list(root.rglob("metadata/*.stats"))) == columns
     assert list(root.rglob("*.tmp")) == []
 
 

@@ -303,7 +303,8 @@ def test_after_an_unclear_failure_the_statistics_file_is_kept(directory, s3, mon
     s3.fault = lambda path: "fail" if path.endswith("/v2.metadata.json") else None
     with pytest.raises(CommitUnknownError, match="the statistics file is kept"):
         analyze(directory.location)
-    assert len([name for name in directory.files() if name.endswith(".stats")]) == 1
+    (statistics,) = (name for name in directory.files() if name.startswith("metadata/") and name.endswith(".stats"))
+    assert statistics.replace("metadata/", "_puffin_sidecar/") in directory.files()
     assert directory.versions() == ["v1.metadata.json"]
 
 

@@ -168,7 +168,7 @@ def commit(open_table, draft_of):
 
 @pytest.fixture
 def files(tmp_path):
-    return lambda: sorted(str(path) for path in tmp_path.rglob("*.stats"))
+    return lambda: sorted(str(path) for path in (tmp_path / "metadata").rglob("*.stats"))
 
 
 def test_the_entry_is_posted_with_what_it_was_made_for(server, commit):
