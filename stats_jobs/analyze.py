@@ -130,6 +130,8 @@ def _analyze(table: Table, options: Options, spark: SparkStarter, progress: Prog
     statistics = [_statistics(computed, state, computation.partitions, carried) for computed in made]
     if not options.row_counts:
         statistics = [dataclasses.replace(each, row_counts=None) for each in statistics]
+    elif options.mode == INCREMENTAL:  # which builds on statistics that lack something, and leaves it to a later run
+        statistics = [dataclasses.replace(each, has_lost_row_counts=each.row_counts is None) for each in statistics]
     entry, attempts = _publish(table, state, snapshot, statistics, options)
     counts = [len(sketches.keys) for sketches in computation.partitions.values()]
     return Report(
@@ -293,7 +295,7 @@ def _publish(
         state,
         snapshot,
         statistics,
-        FileOptions(options.lg_k, codec, options.home),
+        FileOptions(options.lg_k, codec, options.home, repairs=options.commit),
         table,
         _partition_statistics(table, state, snapshot) if options.partitions else None,
     )

@@ -13,11 +13,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from puffin.format import PARTITION_SKETCHES_V1, ROW_COUNTS_V1, THETA_V1, ZSTD, Blob, RawBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
-from puffin.tables.blob_properties import HASHED_HERE, Provenance, is_ours, to_properties, when_carried
+from puffin.tables.blob_properties import HASHED_HERE, Provenance, is_ours, is_unmarked, to_properties, when_carried
 from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.partition_sketches import PartitionSketches
+from puffin.tables.private_state.manifest import BlobKey
 from puffin.tables.private_state.places import HOME
-from puffin.tables.private_state.writing import KeptBlob, PrivateBlob
+from puffin.tables.private_state.writing import KeptBlob, OmittedBlob, PrivateBlob
 from puffin.theta import RowCounts, ThetaSketch
 
 COMPANIONS = (ROW_COUNTS_V1, PARTITION_SKETCHES_V1)
@@ -65,6 +66,7 @@ class ColumnStatistics:
         row_counts: Likewise.
         partitions: Sketches by partition, likewise.
         kept: By type, where an earlier run has stored the same as these two.
+        has_lost_row_counts: Whether there should be row counts; otherwise nobody wants them if there are none.
     """
 
     column: Column
@@ -74,6 +76,7 @@ class ColumnStatistics:
     row_counts: RowCounts | None = None
     partitions: PartitionSketches | None = None
     kept: Mapping[str, KeptBlob] = dataclasses.field(default_factory=dict)
+    has_lost_row_counts: bool = False
 
 
 def sketch_blobs(
@@ -106,7 +109,10 @@ def companion_blobs(statistics: Iterable[ColumnStatistics], snapshot: Snapshot) 
     private: list[PrivateBlob] = []
     for each in statistics:
         for type_, companion in ((ROW_COUNTS_V1, each.row_counts), (PARTITION_SKETCHES_V1, each.partitions)):
-            if companion is not None and type_ in each.kept:
+            key = BlobKey(type_, each.column.field_id, snapshot.snapshot_id)
+            if companion is None and type_ == ROW_COUNTS_V1 and not each.has_lost_row_counts:
+                private.append(OmittedBlob(key))
+            elif companion is not None and type_ in each.kept:
                 private.append(each.kept[type_].beside(snapshot.snapshot_id))
             elif companion is not None:
                 private.append(
@@ -153,7 +159,7 @@ def with_entries(entry: StatisticsEntry, raws: Iterable[RawBlob], created_by: st
     The sketches of a stored file, with what the table's entry says of them; not one of which it says nothing.
 
     In another file of ours their maker stays known (`when_carried`). What stands in the same file beside a sketch, as
-    an earlier version wrote it, comes with it.
+    an earlier version wrote it, comes with it; row counts that it left out were not wanted.
 
     Args:
         created_by: Who wrote the file, as its footer says.
@@ -172,7 +178,7 @@ def with_entries(entry: StatisticsEntry, raws: Iterable[RawBlob], created_by: st
                 RetainedBlob(
                     dataclasses.replace(raw, metadata=marked),
                     dataclasses.replace(said, properties=when_carried(said.properties, created_by)),
-                    tuple(companions.get((said.fields, said.snapshot_id), ())) if is_ours(said.properties) else (),
+                    _beside(said, companions.get((said.fields, said.snapshot_id), ())),
                 )
             )
     return retained
@@ -198,6 +204,15 @@ def assemble(
         theta[0] = _with_home(*theta[0], home)
     beside = [blob for kept in retained for blob in kept.beside]
     return Contents(tuple(blob for blob, _ in theta), tuple(entry for _, entry in theta), (*private, *beside))
+
+
+def _beside(said: BlobEntry, found: Sequence[RawBlob]) -> tuple[PrivateBlob, ...]:
+    """What an earlier version wrote beside a sketch of its own; another engine's has nothing."""
+    if not is_ours(said.properties):
+        return ()
+    if is_unmarked(said.properties) and not any(raw.metadata.type == ROW_COUNTS_V1 for raw in found):
+        return (*found, OmittedBlob(BlobKey(ROW_COUNTS_V1, said.fields[0], said.snapshot_id)))
+    return tuple(found)
 
 
 def _entry(blob: Blob) -> BlobEntry:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from puffin.lookup.answer import ColumnAnswer
 from puffin.lookup.planner import answer_columns
-from puffin.tables.base import Column, StatisticsEntry
+from puffin.tables.base import BlobEntry, Column, StatisticsEntry
 from puffin.tables.blob_properties import is_by_an_earlier_version, is_ours
 from puffin.tables.stored_blobs import StoredBlobs
 from puffin.tables.table import Table
@@ -21,7 +21,7 @@ from stats_jobs.draft import damaged_entries
 from stats_jobs.files import SnapshotFiles
 from stats_jobs.options import INCREMENTAL, Options
 from stats_jobs.partitions import is_partitioned, partitions_kept
-from stats_jobs.stored import StoredSketches
+from stats_jobs.stored import StoredSketches, lacks_row_counts
 
 
 def is_stale(table: Table, options: Options) -> bool:
@@ -81,14 +81,21 @@ def _are_whole(
     Those that this version wrote say so themselves, and only the files of their private state are looked up. Others
     are planned with as if they were to be built on.
     """
-    blobs = {column: entry.sketch_of(column.field_id) for column in columns}
-    noted = [c for c, b in blobs.items() if b and is_ours(b.properties) and not is_by_an_earlier_version(b.properties)]
+    blobs = {column.field_id: entry.sketch_of(column.field_id) for column in columns}
+    noted = {field_id: blob for field_id, blob in blobs.items() if blob is not None and _is_noted(blob)}
     wanted = Wanted(options.lg_k, complete=options.mode != INCREMENTAL)
-    if noted and wanted.complete and StoredBlobs(files.state, table.store, (), ()).has_lost_state(entry):
+    stored_blobs = StoredBlobs(files.state, table.store, (), ())
+    if noted and wanted.complete and stored_blobs.has_lost_state(entry):
         return False
-    doubtful = [column for column in columns if column not in noted]
+    if wanted.complete and any(lacks_row_counts(stored_blobs, entry, blob) for blob in noted.values()):
+        return False
+    doubtful = [column for column in columns if column.field_id not in noted]
     if not doubtful:
         return True
     stored = StoredSketches(table, files.state, doubtful)
     plans = plan_columns(files.state, files.snapshot, doubtful, wanted, stored, files.changes_since)
     return all(plan.basis == CARRIED and plan.base_id == entry.snapshot_id for plan in plans)
+
+
+def _is_noted(blob: BlobEntry) -> bool:
+    return is_ours(blob.properties) and not is_by_an_earlier_version(blob.properties)

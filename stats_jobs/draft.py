@@ -47,11 +47,13 @@ class FileOptions:
         lg_k: Base-2 logarithm of the nominal entries of its sketches.
         codec: What they are compressed with, or None.
         home: Where private state goes; None for what the table says, or the default.
+        repairs: Whether damaged entries are made good with it, which takes a commit.
     """
 
     lg_k: int
     codec: str | None = None
     home: str | None = None
+    repairs: bool = True
 
 
 class StatisticsDraft:
@@ -100,7 +102,8 @@ class StatisticsDraft:
         """
         statistics = [each for each in self._statistics if state.still_has(each.column)]
         older = self._of_ancestors(state, existing)
-        damaged = [entry for entry in damaged_entries(state) if entry.snapshot_id != self.snapshot_id]
+        damaged = damaged_entries(state) if self._options.repairs else []
+        damaged = [entry for entry in damaged if entry.snapshot_id != self.snapshot_id]
         basis = (state.field_ids, tuple(entry.statistics_path for entry in [*existing, *older, *damaged]))
         if self._written is not None:
             written, its_basis = self._written

@@ -17,9 +17,9 @@ from puffin.tables.base import BlobEntry, Column, StatisticsEntry, TableState
 from puffin.tables.blob_properties import (
     HASHED_HERE,
     Provenance,
-    is_by_an_earlier_version,
     is_hashed_here,
     is_ours,
+    is_unmarked,
     lg_k_of,
     provenance_of,
     summary_of,
@@ -111,12 +111,13 @@ class StoredSketches:
         """
         if not is_ours(known.blob.properties):
             return "another engine made the earlier sketch, without row counts and bounds"
-        if is_by_an_earlier_version(known.blob.properties):
+        if is_unmarked(known.blob.properties):
             return None  # its state is in its own file, which was read
         path = known.entry.statistics_path
         if path not in self._lost:
             self._lost[path] = self._blobs.has_lost_state(known.entry)
-        return "the private state beside the earlier sketch is gone" if self._lost[path] else None
+        lost = self._lost[path] or lacks_row_counts(self._blobs, known.entry, known.blob)
+        return "the private state beside the earlier sketch is gone" if lost else None
 
     def had_ours(self, column: Column) -> bool:
         """
@@ -144,3 +145,8 @@ class StoredSketches:
         if counts.sketch(lg_k_of(blob.properties)) != sketch:
             raise CorruptError(f"{where}: expected row counts of its sketch, found those of another one")
         return counts
+
+
+def lacks_row_counts(blobs: StoredBlobs, entry: StatisticsEntry, blob: BlobEntry) -> bool:
+    """Whether row counts that were kept beside a sketch of ours are missing; none are beside what others began."""
+    return is_hashed_here(blob.properties) and blobs.misses(entry, blob, ROW_COUNTS_V1)

@@ -11,7 +11,13 @@ from puffin.format import CREATED_BY, Blob, PuffinReader, PuffinWriter, RawBlob
 from puffin.tables.base import StatisticsEntry, TableState
 from puffin.tables.leftovers import APPLICATION
 from puffin.tables.private_state import places
-from puffin.tables.private_state.writing import KeptBlob, PrivateStateWriter, delete_files
+from puffin.tables.private_state.writing import (
+    KeptBlob,
+    OmittedBlob,
+    PrivateBlob,
+    PrivateStateWriter,
+    delete_files,
+)
 from puffin.tables.stored_blobs import read_manifest
 from puffin.tables.table import StatisticsHome
 from stats_jobs.assemble import Contents, RetainedBlob, with_entries
@@ -95,9 +101,11 @@ def retained_blobs(state: TableState, entry: StatisticsEntry, table: StatisticsH
     if manifest is None:
         return retained
     directory = places.directory(state, places.home_of(entry))
-    beside: dict[tuple[int, int], list[KeptBlob]] = {}
+    beside: dict[tuple[int, int], list[PrivateBlob]] = {}
     for key, stored in manifest.blobs.items():
         beside.setdefault((key.field_id, key.snapshot_id), []).append(KeptBlob(key, stored, directory))
+    for key in manifest.omitted:
+        beside.setdefault((key.field_id, key.snapshot_id), []).append(OmittedBlob(key))
     return [
         RetainedBlob(kept.raw, kept.entry, tuple(beside.get((kept.entry.fields[0], kept.entry.snapshot_id), ())))
         for kept in retained

@@ -85,6 +85,11 @@ class StoredBlobs:
         known = self._manifest(entry)
         return known is None or not all(self._has_part(self._directory(entry), part) for part in known.parts)
 
+    def misses(self, entry: StatisticsEntry, blob: BlobEntry, type_: str) -> bool:
+        """Whether the manifest of an entry's file has nothing of a type, and does not say that nobody wanted it."""
+        known, key = self._manifest(entry), BlobKey(type_, blob.fields[0], blob.snapshot_id)
+        return known is None or (key not in known.blobs and key not in known.omitted)
+
     def _has_part(self, directory: str, part: Part) -> bool:
         uri = places.part_uri(directory, part.id)
         try:

@@ -64,6 +64,15 @@ class SharedTable:
         return state.statistics[state.current_snapshot_id]
 
     @property
+    def entry_of_parent(self) -> StatisticsEntry:
+        """The entry of the snapshot before the current one."""
+        state = self.state
+        assert state.current_snapshot_id is not None
+        parent = state.snapshot(state.current_snapshot_id).parent_id
+        assert parent is not None
+        return state.statistics[parent]
+
+    @property
     def private(self) -> Path:
         """The default home of its private state."""
         return Path(self.state.location.removeprefix("file://")) / "_puffin_sidecar"

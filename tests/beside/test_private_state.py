@@ -123,6 +123,29 @@ def test_an_incremental_run_does_without_lost_state_and_reads_no_more(table):
     assert bases(table.analyze(mode="incremental"))["k"] == (101, "added-files")
 
 
+def test_a_run_for_other_columns_or_without_full_reads_does_not_make_lost_state_forgotten(table):
+    table.append(rows(100))
+    (table.private / Path(table.entry_of_parent.statistics_path).name).unlink()
+    assert bases(table.analyze(columns=("k",))) == {"k": (101, "full")}
+    assert is_stale(table.table, Options(columns=("n",)))
+    assert bases(table.analyze(mode="incremental"))["n"] == (3, "added-files")
+    assert is_stale(table.table, Options())
+    assert bases(table.check())["n"] == (3, "full")
+    table.delete("k < 10")
+    assert {c.basis for c in table.check().columns} == {"changed-files"}
+
+
+def test_row_counts_that_nobody_wanted_are_not_missed(shared):
+    table = shared("t", rows(*range(50)))
+    table.analyze(row_counts=False)
+    assert table.analyze().current
+    table.append(rows(50))
+    assert bases(table.analyze())["k"] == (51, "added-files")
+    assert table.analyze().current
+    table.delete("k < 10")
+    assert bases(table.check())["k"] == (41, "full")
+
+
 def test_a_home_that_the_caller_says_is_found_from_the_entry(shared, tmp_path):
     table, home = shared("t", rows(*range(50))), tmp_path / "home"
     report = table.analyze(home=str(home))

@@ -12,7 +12,8 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 import stats_jobs.many
-from puffin.tables.private_state.manifest import Manifest, encode
+from puffin.format import ROW_COUNTS_V1
+from puffin.tables.private_state.manifest import BlobKey, Manifest, encode
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": pa.array([1, 1, 2], pa.int64())})
 SOUND = ["orders", "orders_old", "users"]
@@ -45,7 +46,8 @@ def current_table(tmp_path, table_document):
         document = table_document(root, statistics=[entry])
         (root / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
         (root / "_puffin_sidecar").mkdir()
-        manifest = Manifest(document["table-uuid"], f"{name}.stats", 200, {})
+        omitted = frozenset(BlobKey(ROW_COUNTS_V1, field_id, 10) for field_id in (1, 2, 3))
+        manifest = Manifest(document["table-uuid"], f"{name}.stats", 200, {}, omitted)
         (root / "_puffin_sidecar" / f"{name}.stats").write_bytes(encode(manifest))
         return str(root)
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from puffin.format import ROW_COUNTS_V1
 from puffin.tables.load import load_table
-from puffin.tables.private_state.manifest import Manifest, encode
+from puffin.tables.private_state.manifest import BlobKey, Manifest, encode
 from puffin.tables.table import Table
 
 # What this version's sketches say of themselves, so that nobody has to read them.
@@ -53,7 +54,8 @@ def table_with(tmp_path: Path, table_document: Callable[..., dict[str, Any]]) ->
         document = table_document(root, snapshots=(10, 11), columns=("a", "b"), statistics=[entry])
         (root / "metadata" / "v1.metadata.json").write_text(json.dumps(document | others))
         (root / "_puffin_sidecar").mkdir()
-        manifest = Manifest(document["table-uuid"], "gone.stats", 200, {})
+        omitted = frozenset(BlobKey(ROW_COUNTS_V1, field_id, of) for field_id, of in computed)
+        manifest = Manifest(document["table-uuid"], "gone.stats", 200, {}, omitted)
         (root / "_puffin_sidecar" / "gone.stats").write_bytes(encode(manifest))
         return load_table(str(root))
 

@@ -14,7 +14,7 @@ from puffin.tables.blob_properties import partitions_of, summary_of
 from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.partition_sketches import PartitionSketchesBuilder
 from puffin.tables.private_state.manifest import BlobKey, Part, StoredKey
-from puffin.tables.private_state.writing import KeptBlob
+from puffin.tables.private_state.writing import KeptBlob, OmittedBlob
 from puffin.theta import MAX_THETA, RowCountsBuilder, ThetaSketch
 from stats_jobs.assemble import (
     ColumnStatistics,
@@ -112,9 +112,9 @@ def test_a_sketch_tells_of_sketches_by_partition_and_these_are_private():
     contents = assemble(blobs, [], companion_blobs(columns, SNAPSHOT))
     assert [b.fields for b in contents.entries] == [(1,), (2,)]
     assert [b.fields for b in contents.blobs] == [(1,), (2,)]
-    assert [(b.type, b.fields, b.compression_codec) for b in contents.private] == [
-        (PARTITION_SKETCHES_V1, (2,), "zstd")
-    ]
+    omitted, private = (b for b in contents.private if not isinstance(b, OmittedBlob)), contents.private[-1]
+    assert (private.type, private.fields, private.compression_codec) == (PARTITION_SKETCHES_V1, (2,), "zstd")
+    assert list(omitted) == [private]
 
 
 def test_what_an_earlier_run_has_stored_is_referred_to_beside_the_sketch_of_today():
@@ -123,7 +123,8 @@ def test_what_an_earlier_run_has_stored_is_referred_to_beside_the_sketch_of_toda
     one = statistics(1, row_counts=counts, kept={ROW_COUNTS_V1: stored})
     (private,) = companion_blobs([one], SNAPSHOT)
     assert private == dataclasses.replace(stored, key=BlobKey(ROW_COUNTS_V1, 1, 10))
-    assert companion_blobs([dataclasses.replace(one, row_counts=None)], SNAPSHOT) == []
+    (omitted,) = companion_blobs([dataclasses.replace(one, row_counts=None)], SNAPSHOT)
+    assert omitted == OmittedBlob(BlobKey(ROW_COUNTS_V1, 1, 10))
 
 
 def test_the_first_sketch_says_where_private_state_is_if_not_in_the_default_place():
@@ -163,6 +164,8 @@ def test_what_an_earlier_version_wrote_into_the_file_comes_with_its_sketch(type_
     a, beside_a, older = ours(1), raw(1, type_=type_), raw(1, type_=type_, snapshot_id=9)
     (candidate,) = retained(a, beside_a, older)
     assert candidate.beside == (beside_a,)
+    (unmarked,) = retained(raw(1, properties={"puffin-sidecar.type": "long"}))
+    assert unmarked.beside == (OmittedBlob(BlobKey(ROW_COUNTS_V1, 1, 10)),)
     (foreign,) = retained(raw(1), beside_a)
     assert foreign.beside == ()
 

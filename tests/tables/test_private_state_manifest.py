@@ -24,6 +24,7 @@ MANIFESTS = st.builds(
     st.text(max_size=3),
     LONGS,
     st.dictionaries(KEYS, st.builds(StoredKey, PARTS, LONGS), max_size=4),
+    st.frozensets(KEYS, max_size=3),
 )
 PART = Part("9b1d0f3e-0000-4000-8000-00000000000a", 4096, 300)
 MANIFEST = Manifest("u", "12-a.stats", 8123, {BlobKey("x", field, 12): StoredKey(PART, 9) for field in range(1, 4)})

@@ -6,12 +6,14 @@ The manifest of a statistics file: which private blobs belong to it, and in whic
     {"format-version": 1, "table-uuid": "f8e1…", "statistics-file": "12-5f0c….stats", "file-size-in-bytes": 8123,
      "parts": [{"id": "9b1d…", "file-size-in-bytes": 4096, "file-footer-size-in-bytes": 300,
                 "blobs": [{"type": "puffin-sidecar-row-counts-v1", "snapshot-id": 12, "stored-snapshot-id": 9,
-                           "fields": [1, 2]}]}]}
+                           "fields": [1, 2]}]}],
+     "omitted": [{"type": "puffin-sidecar-row-counts-v1", "snapshot-id": 12, "fields": [3]}]}
 
 A part is a Puffin file with blobs of ours, one for each type, field and snapshot. It may hold more than a manifest
 lists: what was replaced since. ``snapshot-id`` is that of the sketches in the statistics file, ``stored-snapshot-id``
-what the part has: an older one, where rows are the same and the blob was not written again. A manifest names its
-statistics file and that file's size, so that a manifest that was copied or renamed is not taken for another file's.
+what the part has: an older one, where rows are the same and the blob was not written again. What nobody wanted is
+``omitted``; what is neither here nor there has been lost. A manifest names its statistics file and that file's size, so
+that a manifest that was copied or renamed is not taken for another file's.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
@@ -71,12 +73,14 @@ class Manifest:
         statistics_file: The name of the statistics file, without its directory.
         file_size: That file's size in bytes.
         blobs: Where each private blob of the file is.
+        omitted: Those that nobody wanted.
     """
 
     table_uuid: str | None
     statistics_file: str
     file_size: int
     blobs: Mapping[BlobKey, StoredKey]
+    omitted: frozenset[BlobKey] = frozenset()
 
     @property
     def parts(self) -> frozenset[Part]:
@@ -104,6 +108,7 @@ def encode(manifest: Manifest) -> bytes:
         "statistics-file": manifest.statistics_file,
         "file-size-in-bytes": manifest.file_size,
         "parts": [_part_to_json(part, of_part) for part, of_part in groups.items()],
+        "omitted": _omitted_to_json(manifest.omitted),
     }
     return json.dumps(document, separators=(",", ":")).encode()
 
@@ -132,6 +137,7 @@ def decode(data: bytes, where: str) -> Manifest:
             typed(document, "statistics-file", str),
             typed(document, "file-size-in-bytes", int),
             dict(found for part in typed(document, "parts", list) for found in _blobs(part)),
+            frozenset(key for group in typed(document, "omitted", list) for key in _keys(group)),
         )
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as exc:
         raise CorruptMetadataError(f"{where}: not a manifest of private state: {exc!r}") from exc
@@ -156,7 +162,17 @@ def _blobs(document: Mapping[str, Any]) -> Iterator[tuple[BlobKey, StoredKey]]:
     sizes = typed(document, "file-size-in-bytes", int), typed(document, "file-footer-size-in-bytes", int)
     stored = Part(part_id, *sizes)
     for group in typed(document, "blobs", list):
-        type_, of = typed(group, "type", str), typed(group, "snapshot-id", int)
-        for field_id in typed(group, "fields", list):
-            key = BlobKey(type_, integer("fields", field_id), of)
-            yield key, StoredKey(stored, typed(group, "stored-snapshot-id", int))
+        stored_key = StoredKey(stored, typed(group, "stored-snapshot-id", int))
+        yield from ((key, stored_key) for key in _keys(group))
+
+
+def _keys(group: Mapping[str, Any]) -> Iterator[BlobKey]:
+    type_, of = typed(group, "type", str), typed(group, "snapshot-id", int)
+    return (BlobKey(type_, integer("fields", field_id), of) for field_id in typed(group, "fields", list))
+
+
+def _omitted_to_json(keys: Iterable[BlobKey]) -> list[dict[str, Any]]:
+    groups: dict[tuple[str, int], list[int]] = {}
+    for key in sorted(keys):
+        groups.setdefault((key.type, key.snapshot_id), []).append(key.field_id)
+    return [{"type": type_, "snapshot-id": of, "fields": fields} for (type_, of), fields in groups.items()]

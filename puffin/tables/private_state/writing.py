@@ -40,7 +40,14 @@ class KeptBlob:
         return dataclasses.replace(self, key=self.key._replace(snapshot_id=snapshot_id))
 
 
-PrivateBlob: TypeAlias = Blob | RawBlob | KeptBlob
+@dataclasses.dataclass(frozen=True, slots=True)
+class OmittedBlob:
+    """A private blob that nobody wants, so that it is not missed; `key` is that of the sketch it would be beside."""
+
+    key: BlobKey
+
+
+PrivateBlob: TypeAlias = Blob | RawBlob | KeptBlob | OmittedBlob
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,8 +78,11 @@ class PrivateStateWriter:
         directory = places.directory(self.state, self.home)
         found: dict[BlobKey, StoredKey] = {}
         new: list[Blob | RawBlob] = []
+        omitted: set[BlobKey] = set()
         for blob in blobs:
-            if not isinstance(blob, KeptBlob):
+            if isinstance(blob, OmittedBlob):
+                omitted.add(blob.key)
+            elif not isinstance(blob, KeptBlob):
                 new.append(blob)
             elif blob.directory == directory:
                 found[blob.key] = blob.stored
@@ -81,7 +91,7 @@ class PrivateStateWriter:
         if new:
             found |= self._write_part(directory, new)
         name = entry.statistics_path.rpartition("/")[2]
-        manifest = Manifest(self.state.uuid, name, entry.file_size_in_bytes, found)
+        manifest = Manifest(self.state.uuid, name, entry.file_size_in_bytes, found, frozenset(omitted))
         self._write_file(places.manifest_uri(directory, name), encode(manifest))
 
     def _write_part(self, directory: str, blobs: Sequence[Blob | RawBlob]) -> dict[BlobKey, StoredKey]:
