@@ -104,7 +104,9 @@ class Victim:
         manifests = [path for path in home.iterdir() if path.is_file()]
         assert {path.name for path in manifests} == {name for name in self.named() if name.endswith(".stats")}
         parts = {part.id for path in manifests for part in decode(path.read_bytes(), str(path)).parts}
-        assert {path.name for path in (home / "parts").iterdir()} == parts
+        files = [path for path in (home / "parts").rglob("*") if path.is_file()]
+        assert {path.parent.name for path in files} == parts
+        assert {path.name for path in files} == {"version-hint.text"}
 
     def take_away_lost_metadata(self) -> int:
         """Metadata files that never became versions; returns how many there were."""

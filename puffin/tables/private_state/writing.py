@@ -133,8 +133,8 @@ def delete_files(uris: Iterable[str], store_for: Callable[[str], Store]) -> list
         try:
             store = store_for(uri)
             store.delete(uri)
-            folder, _, name = uri.rpartition("/")
-            if name == places.PART_NAME:
+            folder = uri.rpartition("/")[0]
+            if folder.rpartition("/")[0].endswith(f"/{places.PARTS}"):
                 store.delete_empty_directory(folder)
         except PuffinError as exc:
             failures.append(exc)
