@@ -53,7 +53,7 @@ def test_every_error_has_the_one_root_and_stands_in_the_tree() -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        errors.MagicError("head-magic", offset=0, expected=b"PFA1", found=b"PAR1"),
+        errors.CorruptPuffinError("head-magic", offset=0, expected=b"PFA1", found=b"PAR1"),
         errors.MissingDependencyError("pyspark", "spark"),
         errors.CorruptDataFileError("f.parquet: cut short"),
     ],

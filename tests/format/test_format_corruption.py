@@ -1,20 +1,11 @@
-"""Every field of the layout broken on its own: the class, the rule, the place and the exact message."""
+"""Every field of the layout broken on its own: the rule, the place and the exact message."""
 
 import json
 
 import lz4.frame
 import pytest
 
-from puffin.errors import (
-    BlobOverlapError,
-    BlobRangeError,
-    CorruptPuffinError,
-    FlagsError,
-    FooterPayloadError,
-    MagicError,
-    SizeError,
-    SizeLimitError,
-)
+from puffin.errors import CorruptPuffinError
 from puffin.format import Limits, PuffinReader
 from puffin.format.compression import compress
 
@@ -45,14 +36,14 @@ def footer_of(*places: tuple[int, int]) -> bytes:
 def test_each_magic(assemble, parts, message):
     """Each of the three magics is checked and named."""
     error = refused(assemble(EMPTY, **parts))
-    assert (type(error), str(error)) == (MagicError, message)
+    assert str(error) == message
 
 
 def test_the_head_magic_of_a_long_file_is_checked_on_demand(assemble):
     """Where the head is not among the bytes read for the footer, it is up to check_head."""
     reader = PuffinReader(assemble(EMPTY, bytes(100_000), head=b"PFA0"))
     assert reader.file_metadata.blobs == ()
-    with pytest.raises(MagicError, match="head-magic at offset 0: expected b'PFA1', found b'PFA0'"):
+    with pytest.raises(CorruptPuffinError, match="head-magic at offset 0: expected b'PFA1', found b'PFA0'"):
         reader.check_head()
 
 
@@ -60,7 +51,7 @@ def test_the_head_magic_of_a_long_file_is_checked_on_demand(assemble):
 def test_a_file_too_short(size):
     """Below the three magics, the payload size and the flags there is no file."""
     error = refused((b"PFA1" * 5)[-size:] if size else b"")
-    assert (type(error), str(error)) == (SizeError, f"file-size: expected at least 20 bytes, found {size} bytes")
+    assert str(error) == (f"file-size: expected at least 20 bytes, found {size} bytes")
 
 
 @pytest.mark.parametrize("payload_size", [-1, -(2**31), 13, 28, 2**31 - 1])
@@ -68,14 +59,14 @@ def test_an_impossible_payload_size(assemble, payload_size):
     """A payload size is neither negative nor more than the file has room for."""
     error = refused(assemble(EMPTY, payload_size=payload_size))
     message = f"footer-payload-size at offset 20: expected 0 to 12 bytes, found {payload_size} bytes"
-    assert (type(error), str(error)) == (SizeError, message)
+    assert str(error) == message
 
 
 def test_a_payload_size_that_is_too_small(assemble):
     """A payload size that does not lead back to the footer's first magic is caught there."""
     error = refused(assemble(EMPTY, payload_size=11))
     message = "footer-magic at offset 5: expected b'PFA1', found b'FA1{'"
-    assert (type(error), str(error)) == (MagicError, message)
+    assert str(error) == message
 
 
 @pytest.mark.parametrize("bit", range(1, 32))
@@ -86,7 +77,7 @@ def test_each_reserved_flag_bit(assemble, bit):
     flags[byte] = 1 << bit_of_byte
     error = refused(assemble(EMPTY, flags=tuple(flags)))
     found = f"byte {byte} bit {bit_of_byte} set"
-    assert type(error) is FlagsError
+    assert error.rule == "flags"
     assert str(error) == f"flags at offset {24 + byte}: expected reserved bits 0, found {found}"
 
 
@@ -112,14 +103,14 @@ def test_a_reserved_flag_beside_the_compression_flag(assemble):
 def test_a_payload_that_is_not_one_json_document(assemble, payload, rule, found):
     """UTF-8, JSON, one document, every key once."""
     error = refused(assemble(payload))
-    assert (type(error), error.rule, error.offset, error.found) == (FooterPayloadError, rule, 8, found)
+    assert (error.rule, error.offset, error.found) == (rule, 8, found)
 
 
 @pytest.mark.parametrize("payload", [b"[" * 200_000, b'{"blobs":' + b"1" * 50_000 + b"}"])
 def test_a_payload_that_exhausts_the_json_parser(assemble, payload):
     """Nesting without end and numbers without end give our error too."""
     error = refused(assemble(payload))
-    assert (type(error), error.rule) == (FooterPayloadError, "footer-json")
+    assert error.rule == "footer-json"
 
 
 @pytest.mark.parametrize(
@@ -137,14 +128,14 @@ def test_a_payload_that_exhausts_the_json_parser(assemble, payload):
 def test_a_compressed_payload_that_is_not_one_lz4_frame_of_json(assemble, payload, rule):
     """A compressed payload is one LZ4 frame with its content size, and the document is in it."""
     error = refused(assemble(payload, flags=(1, 0, 0, 0)))
-    assert (type(error), error.rule, error.offset) == (FooterPayloadError, rule, 8)
+    assert (error.rule, error.offset) == (rule, 8)
 
 
 def test_a_blob_before_the_first_byte(assemble):
     """The first byte of a blob comes after the head magic."""
     error = refused(assemble(footer_of((3, 1)), b"abc"))
     message = "blob-start at offset 3: expected offset 4 or more, found 3"
-    assert (type(error), str(error)) == (BlobRangeError, message)
+    assert str(error) == message
 
 
 @pytest.mark.parametrize(
@@ -154,14 +145,14 @@ def test_a_blob_that_reaches_into_the_footer(assemble, offset, length, end):
     """The last byte of a blob comes before the footer, whatever the sum of two longs."""
     error = refused(assemble(footer_of((offset, length)), b"abc"))
     message = f"blob-end at offset {offset}: expected at most 7, the footer's start, found {end}"
-    assert (type(error), str(error)) == (BlobRangeError, message)
+    assert str(error) == message
 
 
 def test_blobs_that_overlap(assemble):
     """Two blobs share no byte, in whatever order the footer lists them."""
     error = refused(assemble(footer_of((6, 2), (4, 3)), b"abcd"))
     message = "blob-overlap at offset 6: expected offset 7 or more, found 6"
-    assert (type(error), str(error)) == (BlobOverlapError, message)
+    assert str(error) == message
 
 
 def test_a_blob_inside_another(assemble):
@@ -182,7 +173,7 @@ def test_a_footer_beyond_the_limit(assemble):
     for options in ({}, {"footer_size": 28}):
         error = refused(image, limits=Limits(footer_payload_size=11), **options)
         message = "footer-size-limit at offset 4: expected at most 11 bytes, found 12 bytes"
-        assert (type(error), str(error)) == (SizeLimitError, message)
+        assert str(error) == message
     assert PuffinReader(image, limits=Limits(footer_payload_size=12)).file_metadata.blobs == ()
 
 
@@ -191,5 +182,5 @@ def test_too_many_blobs(assemble):
     image = assemble(footer_of((4, 0), (4, 0)))
     error = refused(image, limits=Limits(blob_count=1))
     message = "blob-count-limit at offset 8: expected at most 1 blobs, found 2 blobs"
-    assert (type(error), str(error)) == (SizeLimitError, message)
+    assert str(error) == message
     assert len(PuffinReader(image, limits=Limits(blob_count=2)).file_metadata.blobs) == 2
