@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -70,16 +71,16 @@ def command(
     from puffin.load import load_table
     from puffin.lookup import Question, lookup
 
-    loaded = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
     question = Question(
-        columns=columns or None,
-        selector=selector,
+        table,
+        columns or None,
+        **dataclasses.asdict(selector),
         max_staleness=max_staleness,
         partitions=partitions,
         where=where,
         manifests=manifests,
     )
-    answer = lookup(loaded, question)
+    answer = lookup(load_table(table, catalog=catalog, catalog_properties=catalog_properties), question)
     if json_output:
         print_json(answer.to_json())
     else:

@@ -10,6 +10,7 @@ import dataclasses
 import datetime
 from typing import Any
 
+from puffin.lookup.question import Question
 from puffin.statistics.blob_properties import Distinct, from_properties, summary_of
 from puffin.statistics.resolve import Ancestry
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, TableState
@@ -57,17 +58,14 @@ class ColumnHistory:
         }
 
 
-def column_history(table: str, state: TableState, column: str) -> ColumnHistory:
+def column_history(state: TableState, question: Question) -> ColumnHistory:
     """
-    The history of a column up to the current snapshot.
-
-    Args:
-        column: Its name or dotted path in the current schema.
+    The history of a question's column up to the current snapshot.
 
     Raises:
         ColumnNotFound, UnsupportedTypeError: There is no such column, or none that can have statistics.
     """
-    (wanted,) = state.select_columns((column,))
+    (wanted,) = state.select_columns(question.columns)
     current = state.select_snapshot(SnapshotSelector())
     points: dict[int, HistoryPoint] = {}
     for known in [] if current is None else Ancestry(state, current).blobs_of(wanted.field_id):
@@ -75,7 +73,7 @@ def column_history(table: str, state: TableState, column: str) -> ColumnHistory:
         if known.snapshot is not None and distinct is not None:
             point = HistoryPoint(known.snapshot, distinct, summary_of(known.blob.properties))
             points.setdefault(known.snapshot.snapshot_id, point)
-    return ColumnHistory(table, wanted, tuple(points.values())[:MOST_POINTS][::-1])
+    return ColumnHistory(question.table, wanted, tuple(points.values())[:MOST_POINTS][::-1])
 
 
 def _iso(timestamp_ms: int) -> str | None:

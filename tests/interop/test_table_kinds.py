@@ -18,7 +18,7 @@ from pyiceberg.catalog import load_catalog
 
 from puffin.errors import UnsupportedTypeError
 from puffin.load import load_table
-from puffin.lookup.planner import Question, lookup
+from puffin.lookup import Question, lookup
 from puffin.sketches import ThetaSketch
 from stats_jobs import Options, analyze
 
@@ -158,13 +158,13 @@ class Witnessed:
         java = self._java_statistics(self.name)[report.snapshot.snapshot_id]
         assert java.payloads == images
         assert java.path == report.entry.statistics_path
-        answer = lookup(self.table, Question())
+        answer = lookup(self.table, Question(self.table.name))
         assert [(c.column, c.ndv, c.source) for c in answer.columns] == [
             (column, distinct, "snapshot") for column, distinct in zip(columns, _distinct(rows), strict=True)
         ]
         assert {column.summary.row_count for column in answer.columns} == {len(rows)}
         if where is not None:
-            some = lookup(self.table, Question(where=where))
+            some = lookup(self.table, Question(self.table.name, where=where))
             assert [column.ndv for column in some.columns] == _distinct(rows.filter(rows["passes"]))
             assert some.partitions.matched < some.partitions.of
 
@@ -252,8 +252,8 @@ def test_a_table_that_has_seen_much_in_a_catalog(spark, seen_much, in_catalog, c
     table = in_catalog(catalog, identifier, metadata_location)
     report = analyze(table, Options(partitions=True))
     assert report.committed
-    assert [column.ndv for column in lookup(table, Question()).columns] == distinct
-    assert lookup(table, Question(columns=["id"], where=where)).columns[0].ndv == 33
+    assert [column.ndv for column in lookup(table, Question(table.name)).columns] == distinct
+    assert lookup(table, Question(table.name, ["id"], where=where)).columns[0].ndv == 33
     java = spark._jvm.org.apache.iceberg.hadoop.HadoopTables(spark._jsc.hadoopConfiguration())
     (entry,) = java.load(table.load().metadata_location).statisticsFiles()
     assert (entry.snapshotId(), entry.path()) == (report.snapshot.snapshot_id, report.entry.statistics_path)
@@ -287,7 +287,7 @@ def test_a_table_without_a_snapshot_or_without_a_column_to_hash_has_nothing_to_c
     table = open_table(name)
     created = table.load().metadata_location
     assert analyze_table(table).snapshot is None
-    assert (table.load().metadata_location, lookup(table, Question()).columns) == (created, ())
+    assert (table.load().metadata_location, lookup(table, Question(table.name)).columns) == (created, ())
     spark.sql(f"INSERT INTO {name} SELECT array(1), map('a', 1)")
     written = table.load().metadata_location
     for options in ({}, {"mode": "full"}, {"mode": "incremental"}, {"partitions": True}):
