@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from puffin.statistics.draft import StatisticsDraft
 
+pytest_plugins = ["tests.hand_made_table"]
+
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN_TABLES = ROOT / "fixtures" / "tables-spark-3.5-iceberg-1.10" / "iceberg-spark.tar.gz"
 GOLDEN_WAREHOUSE = Path("/tmp/golden-wh")  # written into the tables' metadata and manifests

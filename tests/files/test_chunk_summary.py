@@ -219,7 +219,7 @@ def _plain(stored):
 
 WORDS = [None if i % 10 == 3 else f"word {i % 50}" for i in range(3000)]
 CENTS = [i % 700 - 300 for i in range(3000)]
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ from puffin.sketches import is_hashable
 from puffin.values.serialized import Words
 from puffin.values.single_value import single_values
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 DAY = 86_400
 WIDEST = 10**38 - 1
 

@@ -19,7 +19,7 @@ from puffin.files.parquet import writers as parquet_writers
 from puffin.files.parquet.plan import ChunkPlanner, Route
 from puffin.sketches import RowCountsBuilder, ThetaSketch, ThetaSketchBuilder, row_counts_limit
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "parquet-writers"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "parquet-writers"
 ROWS = 900
 USED = pa.array([0, 2] * (ROWS // 2), pa.int32())
 WITH_UNUSED = pa.DictionaryArray.from_arrays(USED, ["used", "unused", "also used"])

@@ -21,7 +21,7 @@ from puffin.files.parquet import pages as parquet_pages
 from puffin.files.parquet.counts import dictionary_counts
 from puffin.files.parquet.footer import read_footer
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "parquet-writers"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "parquet-writers"
 CODECS = ("none", "snappy", "gzip", "brotli", "zstd", "lz4")
 SMALL_PAGES = {"data_page_size": 64, "write_batch_size": 50, "row_group_size": 700}
 NUMBERS = np.random.default_rng(0)

@@ -59,7 +59,7 @@ ALL_MOMENTS = {
     "a far one among near ones": [253_402_300_799_999_999 if i == 700 else 10**15 + i * i for i in range(1000)],
 }
 MAPPING = '[{"field-id": 1, "names": ["a"]}, {"field-id": 2, "names": ["b"]}]'
-FIXTURES = Path(__file__).parents[3] / "fixtures" / "orc-java"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "orc-java"
 TIME = pa.field("t", pa.int64(), metadata={"iceberg.long-type": "TIME"})
 
 

@@ -13,6 +13,8 @@ from puffin.values.single_value import single_values
 from puffin.values.value_sizes import total_size, value_width
 from puffin.values.value_type import ValueType
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 EXACT = decimal.Context(prec=60)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from puffin.errors import CorruptDeletionVectorError, UsageError
 from puffin.files.deletion_vector import MAGIC, MAX_KEY, MAX_POSITION, DeletionVector
 
-JAVA = Path(__file__).parent.parent / "fixtures" / "deletion-vectors-java"
+JAVA = Path(__file__).parents[2] / "fixtures" / "deletion-vectors-java"
 
 GOLDEN = {
     "empty-position-index.bin": [],
