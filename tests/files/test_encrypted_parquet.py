@@ -9,7 +9,7 @@ from pyarrow.parquet import encryption
 
 from puffin.errors import CorruptDataFileError, UnsupportedTableError
 from puffin.files.parquet.encryption import read_plain_footer
-from puffin.files.parquet.footer import parse_footer
+from puffin.files.parquet.parquet_footer import parse_footer
 
 LZO = 3
 

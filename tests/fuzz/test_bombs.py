@@ -40,8 +40,8 @@ from puffin.errors import (
 from puffin.files.avro import codecs as avro_codecs
 from puffin.files.avro.records import MAX_TYPES, read_records
 from puffin.files.parquet import thrift
-from puffin.files.parquet.footer import MAX_LEVELS, parse_footer
 from puffin.files.parquet.hybrid import HybridCounts
+from puffin.files.parquet.parquet_footer import MAX_LEVELS, parse_footer
 from puffin.format import LZ4, ZSTD, Blob, Limits, PuffinReader, PuffinWriter, compression
 from puffin.iceberg.metadata import document as metadata
 from puffin.load import load_table

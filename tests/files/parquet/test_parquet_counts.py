@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from puffin import kernels
 from puffin.files.parquet import counts as parquet_counts
 from puffin.files.parquet import pages as parquet_pages
-from puffin.files.parquet.counts import dictionary_counts
-from puffin.files.parquet.footer import read_footer
+from puffin.files.parquet.dictionary_counts import dictionary_counts
+from puffin.files.parquet.parquet_footer import read_footer
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parquet-writers"
 CODECS = ("none", "snappy", "gzip", "brotli", "zstd", "lz4")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 from puffin.errors import CorruptDataFileError
 from puffin.files.parquet import thrift
-from puffin.files.parquet.footer import (
+from puffin.files.parquet.parquet_footer import (
     DATA_PAGE,
     DICTIONARY_PAGE,
     OPTIONAL,

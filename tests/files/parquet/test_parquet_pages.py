@@ -13,11 +13,20 @@ from hypothesis import given, settings
 
 from puffin import kernels
 from puffin.files.parquet import thrift
-from puffin.files.parquet.codecs import BROTLI, CODECS, GZIP, LZ4_RAW, SNAPPY, UNCOMPRESSED, decompress, open_stream
-from puffin.files.parquet.footer import DATA_PAGE, DATA_PAGE_V2, PLAIN, RLE, read_footer
 from puffin.files.parquet.hybrid import HybridCounts
+from puffin.files.parquet.page_codecs import (
+    BROTLI,
+    CODECS,
+    GZIP,
+    LZ4_RAW,
+    SNAPPY,
+    UNCOMPRESSED,
+    decompress,
+    open_stream,
+)
 from puffin.files.parquet.page_header import parse_page_header
 from puffin.files.parquet.pages import ChunkPages, has_readable_pages
+from puffin.files.parquet.parquet_footer import DATA_PAGE, DATA_PAGE_V2, PLAIN, RLE, read_footer
 from puffin.files.parquet.thrift import varint
 
 NAMES = {UNCOMPRESSED: None, SNAPPY: "snappy", GZIP: "gzip", BROTLI: "brotli", LZ4_RAW: "lz4_raw"}

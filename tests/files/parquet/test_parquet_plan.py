@@ -16,7 +16,7 @@ from puffin import kernels
 from puffin.files.column_chunk import Values
 from puffin.files.parquet import plan as parquet_plan
 from puffin.files.parquet import writers as parquet_writers
-from puffin.files.parquet.plan import ChunkPlanner, Route
+from puffin.files.parquet.chunk_plan import ChunkPlanner, Route
 from puffin.sketches import RowCountsBuilder, ThetaSketch, ThetaSketchBuilder, row_counts_limit
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parquet-writers"
@@ -212,7 +212,7 @@ def test_a_page_that_turns_out_odd_gives_no_values():
 
 def test_a_footer_that_is_not_understood_makes_everything_plain(monkeypatch):
     file = written({"s": ["a", "b"] * 300})
-    monkeypatch.setattr("puffin.files.parquet.footer._FILE_META_DATA", {2: None, 4: None})
+    monkeypatch.setattr("puffin.files.parquet.parquet_footer._FILE_META_DATA", {2: None, 4: None})
     assert routes(file, "s") == [PLAIN]
 
 

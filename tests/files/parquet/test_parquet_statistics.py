@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from puffin.files.column_chunk import ChunkStatistics
-from puffin.files.parquet.footer import read_footer
-from puffin.files.parquet.statistics import chunk_statistics
+from puffin.files.parquet.footer_statistics import chunk_statistics
+from puffin.files.parquet.parquet_footer import read_footer
 
 
 def said_of(array, **options):

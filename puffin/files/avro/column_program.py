@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from puffin.files.avro.schema import NULL, Items, Primitive, Record, Type, Union
+from puffin.files.avro.avro_schema import NULL, Items, Primitive, Record, Type, Union
 from puffin.kernels.avro_values import (
     END,
     FIXED,

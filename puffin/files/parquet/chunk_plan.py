@@ -19,9 +19,11 @@ from pyarrow import types as arrow_types
 
 from puffin.errors import CorruptDataFileError
 from puffin.files.column_chunk import Values
-from puffin.files.parquet.counts import DICTIONARY_ENCODINGS, dictionary_counts
-from puffin.files.parquet.dictionary import has_readable_dictionary, read_dictionary_page
-from puffin.files.parquet.footer import (
+from puffin.files.parquet.dictionary_counts import DICTIONARY_ENCODINGS, dictionary_counts
+from puffin.files.parquet.dictionary_page import has_readable_dictionary, read_dictionary_page
+from puffin.files.parquet.long_strings import has_long_strings, read_long_strings
+from puffin.files.parquet.pages import has_readable_pages
+from puffin.files.parquet.parquet_footer import (
     BYTE_ARRAY,
     DATA_PAGE,
     DATA_PAGE_V2,
@@ -31,8 +33,6 @@ from puffin.files.parquet.footer import (
     ColumnChunk,
     read_footer,
 )
-from puffin.files.parquet.long_strings import has_long_strings, read_long_strings
-from puffin.files.parquet.pages import has_readable_pages
 from puffin.files.parquet.writers import Path, Writer, leaf_type
 from puffin.kernels import kernels_ready
 

@@ -12,8 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from puffin.files.parquet import thrift
-from puffin.files.parquet.codecs import CODECS, decompress
-from puffin.files.parquet.footer import (
+from puffin.files.parquet.page_as_file import read_as_file
+from puffin.files.parquet.page_codecs import CODECS, decompress
+from puffin.files.parquet.parquet_footer import (
     BYTE_ARRAY,
     DICTIONARY_PAGE,
     DOUBLE,
@@ -25,8 +26,7 @@ from puffin.files.parquet.footer import (
     PLAIN_DICTIONARY,
     ColumnChunk,
 )
-from puffin.files.parquet.page_as_file import read_as_file
-from puffin.files.parquet.plain import plain_decoder
+from puffin.files.parquet.plain_values import plain_decoder
 
 MAX_PAGE_BYTES = 64 * 1024 * 1024
 """The largest page that is read, compressed or not; writers stop their dictionaries at one or two MiB."""

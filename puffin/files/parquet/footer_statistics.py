@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyarrow import types as arrow_types
 
 from puffin.files.column_chunk import ChunkStatistics, Stored
-from puffin.files.parquet.footer import BYTE_ARRAY, DELTA_BYTE_ARRAY, ColumnChunk
+from puffin.files.parquet.parquet_footer import BYTE_ARRAY, DELTA_BYTE_ARRAY, ColumnChunk
 
 
 def chunk_statistics(

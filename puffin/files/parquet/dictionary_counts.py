@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from puffin.files.parquet.dictionary import has_readable_dictionary, read_dictionary_page
-from puffin.files.parquet.footer import PLAIN_DICTIONARY, RLE_DICTIONARY, ColumnChunk
+from puffin.files.parquet.dictionary_page import has_readable_dictionary, read_dictionary_page
 from puffin.files.parquet.hybrid import HybridCounts
 from puffin.files.parquet.pages import MAX_HELD_BYTES, ChunkPages, PageValues, has_readable_pages
+from puffin.files.parquet.parquet_footer import PLAIN_DICTIONARY, RLE_DICTIONARY, ColumnChunk
 from puffin.files.parquet.thrift import MALFORMED
 from puffin.kernels import kernels_ready
 

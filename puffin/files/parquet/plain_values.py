@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as arrow_types
 
-from puffin.files.parquet.footer import BYTE_ARRAY, DOUBLE, FIXED_LEN_BYTE_ARRAY, FLOAT, INT32, INT64
+from puffin.files.parquet.parquet_footer import BYTE_ARRAY, DOUBLE, FIXED_LEN_BYTE_ARRAY, FLOAT, INT32, INT64
 
 Decoder: TypeAlias = Callable[[bytes, int, pa.DataType], pa.Array]
 """From bytes, how many values they are, and the Arrow type to the values; ValueError if the bytes are not these."""
