@@ -47,7 +47,7 @@ from puffin.files.orc.integers import read_bits, read_integers
 from puffin.files.orc.orc_footer import MALFORMED as ORC_MALFORMED
 from puffin.files.orc.orc_footer import TIMESTAMP, TIMESTAMP_INSTANT, is_encrypted, read_footer
 from puffin.files.orc.timestamps import read_timestamps
-from puffin.files.parquet import footer as parquet_footer
+from puffin.files.parquet import parquet_footer
 from puffin.files.parquet.dictionary_counts import dictionary_counts
 from puffin.files.parquet.dictionary_page import has_readable_dictionary, read_dictionary_page
 from puffin.files.parquet.hybrid import MAX_BIT_WIDTH, HybridCounts

@@ -37,7 +37,7 @@ from puffin.errors import (
     SizeLimitError,
     StorageError,
 )
-from puffin.files.avro import codecs as avro_codecs
+from puffin.files.avro import block_codecs as avro_codecs
 from puffin.files.avro.records import MAX_TYPES, read_records
 from puffin.files.parquet import thrift
 from puffin.files.parquet.hybrid import HybridCounts

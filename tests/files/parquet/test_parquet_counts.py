@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 
 from puffin import kernels
-from puffin.files.parquet import counts as parquet_counts
+from puffin.files.parquet import dictionary_counts as parquet_counts
 from puffin.files.parquet import pages as parquet_pages
 from puffin.files.parquet.dictionary_counts import dictionary_counts
 from puffin.files.parquet.parquet_footer import read_footer

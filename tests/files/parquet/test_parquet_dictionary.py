@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-from puffin.files.parquet import dictionary as parquet_dictionary
+from puffin.files.parquet import dictionary_page as parquet_dictionary
 from puffin.files.parquet.dictionary_page import has_readable_dictionary, read_dictionary_page
 from puffin.files.parquet.parquet_footer import read_footer
 from puffin.sketches import ThetaSketch

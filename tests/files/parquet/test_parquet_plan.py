@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 from puffin import kernels
 from puffin.files.column_chunk import Values
-from puffin.files.parquet import plan as parquet_plan
+from puffin.files.parquet import chunk_plan as parquet_plan
 from puffin.files.parquet import writers as parquet_writers
 from puffin.files.parquet.chunk_plan import ChunkPlanner, Route
 from puffin.sketches import RowCountsBuilder, ThetaSketch, ThetaSketchBuilder, row_counts_limit
