@@ -27,7 +27,7 @@ from benchmarks.decode import balanced, decode
 from benchmarks.processes import warm_processes
 from benchmarks.session import CATALOG
 from puffin.kernels import load_kernels
-from puffin.tables.load import load_table
+from puffin.load import load_table
 from stats_jobs import Options, Report, SparkStarter, analyze
 from stats_jobs.options import DRIVER_BYTES
 

@@ -23,12 +23,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
-from puffin.deletion_vector import DeletionVector
 from puffin.errors import CorruptPuffinError
+from puffin.files.deletion_vector import DeletionVector
 from puffin.format import LZ4, ROW_COUNTS_V1, ZSTD, Blob, PuffinReader, PuffinWriter, compression
-from puffin.tables.partition_sketches import PartitionSketchesBuilder
-from puffin.tables.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
-from puffin.theta import RowCountsBuilder, ThetaSketch
+from puffin.sketches import RowCountsBuilder, ThetaSketch
+from puffin.sketches.partition_sketches import PartitionSketchesBuilder
+from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"

@@ -25,8 +25,12 @@ import pyarrow as pa
 
 from fuzz.held_files import HeldFiles
 from puffin import kernels
-from puffin.deletion_vector import MAGIC as VECTOR_MAGIC
-from puffin.deletion_vector import DeletionVector
+from puffin.delta.log.actions import parse_commit, read_file_statistics
+from puffin.delta.log.checkpoints import read_checkpoint, read_checkpoint_statistics
+from puffin.delta.log.log_files import Checkpoint
+from puffin.delta.log.replay import DeltaLog
+from puffin.delta.schema import table_schema
+from puffin.delta.statistics.documents import decode_entry, decode_field_ids
 from puffin.errors import (
     CorruptDataFileError,
     CorruptDeletionVectorError,
@@ -36,39 +40,35 @@ from puffin.errors import (
     UnsupportedError,
     UnsupportedTableError,
 )
+from puffin.files.deletion_vector import MAGIC as VECTOR_MAGIC
+from puffin.files.deletion_vector import DeletionVector
+from puffin.files.formats import open_data_file
+from puffin.files.orc.footer import MALFORMED as ORC_MALFORMED
+from puffin.files.orc.footer import TIMESTAMP, TIMESTAMP_INSTANT, is_encrypted, read_footer
+from puffin.files.orc.integers import read_bits, read_integers
+from puffin.files.orc.timestamps import read_timestamps
+from puffin.files.parquet import footer as parquet_footer
+from puffin.files.parquet.counts import dictionary_counts
+from puffin.files.parquet.dictionary import has_readable_dictionary, read_dictionary_page
+from puffin.files.parquet.footer import BYTE_ARRAY, DOUBLE, INT32, INT64, ColumnChunk
+from puffin.files.parquet.hybrid import MAX_BIT_WIDTH, HybridCounts
+from puffin.files.parquet.long_strings import read_long_strings
+from puffin.files.parquet.page_header import parse_page_header
+from puffin.files.parquet.pages import has_readable_pages
+from puffin.files.parquet.thrift import MALFORMED
 from puffin.format import Blob, Limits, PuffinReader, PuffinWriter, compression, footer_json
+from puffin.iceberg.metadata.document import decode_document, encode_document, parse_state
+from puffin.iceberg.scan.manifest_lists import ManifestFile, manifest_files
+from puffin.iceberg.scan.manifests import live_files_of
 from puffin.inspection import describe, verify
 from puffin.kernels import load_kernels
-from puffin.orc.footer import MALFORMED as ORC_MALFORMED
-from puffin.orc.footer import TIMESTAMP, TIMESTAMP_INSTANT, is_encrypted, read_footer
-from puffin.orc.integers import read_bits, read_integers
-from puffin.orc.timestamps import read_timestamps
-from puffin.parquet import footer as parquet_footer
-from puffin.parquet.counts import dictionary_counts
-from puffin.parquet.dictionary import has_readable_dictionary, read_dictionary_page
-from puffin.parquet.footer import BYTE_ARRAY, DOUBLE, INT32, INT64, ColumnChunk
-from puffin.parquet.hybrid import MAX_BIT_WIDTH, HybridCounts
-from puffin.parquet.long_strings import read_long_strings
-from puffin.parquet.page_header import parse_page_header
-from puffin.parquet.pages import has_readable_pages
-from puffin.parquet.thrift import MALFORMED
-from puffin.tables.column_summary import ColumnSummary
-from puffin.tables.delta.actions import parse_commit, read_file_statistics
-from puffin.tables.delta.checkpoints import read_checkpoint, read_checkpoint_statistics
-from puffin.tables.delta.log import DeltaLog
-from puffin.tables.delta.log_files import Checkpoint
-from puffin.tables.delta.schema import table_schema
-from puffin.tables.delta.statistics_documents import decode_entry, decode_field_ids
+from puffin.sketches import RowCounts, ThetaSketch
+from puffin.sketches.partition_sketches import PartitionSketches
+from puffin.sketches.theta_image import SketchImage
+from puffin.statistics.private_state import manifest as private_state
 from puffin.tables.document import partition_specs
-from puffin.tables.files.formats import open_data_file
-from puffin.tables.iceberg.manifest_lists import ManifestFile, manifest_files
-from puffin.tables.iceberg.manifests import live_files_of
-from puffin.tables.iceberg.metadata import decode_document, encode_document, parse_state
-from puffin.tables.partition_sketches import PartitionSketches
-from puffin.tables.private_state import manifest as private_state
 from puffin.tables.scan_task import AVRO, DATA
-from puffin.theta import RowCounts, ThetaSketch
-from puffin.theta.image import SketchImage
+from puffin.values.column_summary import ColumnSummary
 
 Read: TypeAlias = Callable[[bytes], None]
 

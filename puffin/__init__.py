@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from puffin.errors import PuffinError
 
 if TYPE_CHECKING:
-    from puffin.deletion_vector import DeletionVector
+    from puffin.files.deletion_vector import DeletionVector
     from puffin.format import Blob, PuffinReader, PuffinWriter
+    from puffin.load import load_table
     from puffin.lookup import Lookup, ndv
-    from puffin.tables.load import load_table
-    from puffin.theta import ThetaSketch
+    from puffin.sketches import ThetaSketch
 
 __all__ = [
     "Blob",
@@ -33,19 +33,21 @@ __all__ = [
 
 _HOMES = {
     "Blob": "puffin.format",
-    "DeletionVector": "puffin.deletion_vector",
+    "DeletionVector": "puffin.files.deletion_vector",
     "Lookup": "puffin.lookup",
     "PuffinReader": "puffin.format",
     "PuffinWriter": "puffin.format",
-    "ThetaSketch": "puffin.theta",
-    "load_table": "puffin.tables.load",
+    "ThetaSketch": "puffin.sketches",
+    "load_table": "puffin.load",
     "ndv": "puffin.lookup",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        value = _version()
+        from puffin.version import version
+
+        value = version()
     elif name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
     else:
@@ -56,12 +58,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
-
-
-def _version() -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version("puffin-sidecar")
-    except metadata.PackageNotFoundError:  # shipped to an executor as sources
-        return "0+unknown"

@@ -16,23 +16,23 @@ from typing import TYPE_CHECKING
 
 from puffin.errors import UnsupportedError
 from puffin.format import PARTITION_SKETCHES_V1, ROW_COUNTS_V1
-from puffin.lookup.answer import SNAPSHOT, ColumnAnswer
-from puffin.lookup.partitions import StoredPartitionSketches
+from puffin.load import load_table
+from puffin.sketches.partition_sketches import PartitionSketches
+from puffin.statistics.answer import SNAPSHOT, ColumnAnswer
+from puffin.statistics.assemble import ColumnStatistics
+from puffin.statistics.blob_properties import Distinct, Provenance, is_ours
+from puffin.statistics.draft import FileOptions, StatisticsDraft, damaged_entries
+from puffin.statistics.private_state.upkeep import remove_lost_state
+from puffin.statistics.stored_partitions import StoredPartitionSketches
 from puffin.tables.base import Column, Snapshot, StatisticsEntry, TableState
-from puffin.tables.blob_properties import Distinct, Provenance, is_ours
 from puffin.tables.changes import narrowed
 from puffin.tables.commit import commit_statistics
 from puffin.tables.document import mapping_digest
-from puffin.tables.load import load_table
-from puffin.tables.partition_sketches import PartitionSketches
-from puffin.tables.private_state.upkeep import remove_lost_state
 from puffin.tables.table import PartitionStatisticsWriter, Table
 from stats_jobs import basis
-from stats_jobs.assemble import ColumnStatistics
 from stats_jobs.basis import ColumnPlan, Wanted, plan_columns
 from stats_jobs.compute import Computation, Computed, compute
 from stats_jobs.current import current_answers
-from stats_jobs.draft import FileOptions, StatisticsDraft, damaged_entries
 from stats_jobs.execute import Measure
 from stats_jobs.files import SnapshotFiles
 from stats_jobs.options import FULL, INCREMENTAL, Options

@@ -18,9 +18,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from puffin.errors import PuffinError
-from puffin.lookup.resolve import Ancestry, KnownBlob
-from puffin.tables.base import BlobEntry, Column, Snapshot, TableState
-from puffin.tables.blob_properties import (
+from puffin.statistics.blob_properties import (
     MAPPING_CHANGED,
     is_by_an_earlier_version,
     is_ours,
@@ -28,9 +26,11 @@ from puffin.tables.blob_properties import (
     lg_k_of,
     type_of,
 )
+from puffin.statistics.resolve import Ancestry, KnownBlob
+from puffin.tables.base import BlobEntry, Column, Snapshot, TableState
 from puffin.tables.changes import Changes
 from puffin.tables.document import column_type_at, mapping_digest
-from puffin.theta.value_type import hashes_alike
+from puffin.values.value_type import hashes_alike
 from stats_jobs.stored import StoredSketch, StoredSketches
 
 _log = logging.getLogger(__name__)

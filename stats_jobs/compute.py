@@ -14,15 +14,15 @@ import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from puffin.errors import CorruptError, NotFoundError, PuffinError
+from puffin.sketches import RowCounts, ThetaSketch, merge
+from puffin.sketches.partition_sketches import PartitionSketches
+from puffin.statistics.blob_properties import HASHED_HERE, Provenance
+from puffin.statistics.private_state.writing import KeptBlob
 from puffin.tables.base import Column
-from puffin.tables.blob_properties import HASHED_HERE, Provenance
 from puffin.tables.changes import Changes, compare, rows_of
-from puffin.tables.column_summary import ColumnSummary
-from puffin.tables.partition_sketches import PartitionSketches
-from puffin.tables.private_state.writing import KeptBlob
-from puffin.tables.row_summary import RowSummary
 from puffin.tables.scan_task import FileScanTask
-from puffin.theta import RowCounts, ThetaSketch, merge
+from puffin.values.column_summary import ColumnSummary
+from puffin.values.row_summary import RowSummary
 from stats_jobs.basis import CARRIED, FULL, ColumnPlan
 from stats_jobs.execute import Measure, Partial
 from stats_jobs.partitions import PartitionPlan

@@ -10,14 +10,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from puffin.lookup.answer import ColumnAnswer
-from puffin.lookup.planner import answer_columns
+from puffin.statistics.answer import ColumnAnswer
+from puffin.statistics.blob_properties import is_by_an_earlier_version, is_ours
+from puffin.statistics.draft import damaged_entries
+from puffin.statistics.stored_blobs import StoredBlobs
+from puffin.statistics.stored_estimates import answer_columns
 from puffin.tables.base import BlobEntry, Column, StatisticsEntry
-from puffin.tables.blob_properties import is_by_an_earlier_version, is_ours
-from puffin.tables.stored_blobs import StoredBlobs
 from puffin.tables.table import Table
 from stats_jobs.basis import CARRIED, Wanted, misfit, plan_columns
-from stats_jobs.draft import damaged_entries
 from stats_jobs.files import SnapshotFiles
 from stats_jobs.options import INCREMENTAL, Options
 from stats_jobs.partitions import is_partitioned, partitions_kept

@@ -12,16 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias, TypeVar
 
 from puffin.errors import CorruptDataFileError, CorruptError, NotFoundError, UnsupportedError
+from puffin.files.column_chunk import Values
+from puffin.files.task_reader import TaskReader
+from puffin.iceberg.stores import stores
 from puffin.kernels import load_kernels
-from puffin.parquet.plan import Values
-from puffin.tables.base import Column
-from puffin.tables.files.task_reader import TaskReader
-from puffin.tables.partition_sketches import PartitionSketches, PartitionSketchesBuilder
-from puffin.tables.partition_tuples import PartitionKey, partition_key
-from puffin.tables.row_summary import RowSummary
-from puffin.tables.scan_task import AVRO, FileScanTask, ScanBatch, decode_batch
-from puffin.tables.stores import stores
-from puffin.theta import (
+from puffin.sketches import (
     RowCounts,
     RowCountsBuilder,
     ThetaSketch,
@@ -30,9 +25,14 @@ from puffin.theta import (
     merge,
     row_counts_limit,
 )
-from puffin.theta.counted_hashes import hash_counted, hash_rows
-from puffin.theta.row_tally import Hashes, Rows
-from puffin.theta.smallest import SmallestHashes
+from puffin.sketches.counted_hashes import hash_counted, hash_rows
+from puffin.sketches.partition_sketches import PartitionSketches, PartitionSketchesBuilder
+from puffin.sketches.row_tally import Hashes, Rows
+from puffin.sketches.smallest import SmallestHashes
+from puffin.tables.base import Column
+from puffin.tables.scan_task import AVRO, FileScanTask, ScanBatch, decode_batch
+from puffin.values.partition_tuples import PartitionKey, partition_key
+from puffin.values.row_summary import RowSummary
 
 FinalError: TypeAlias = CorruptError | UnsupportedError | NotFoundError
 Tally: TypeAlias = RowCounts | ThetaSketch

@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
 from puffin.errors import PuffinError
-from puffin.tables.load import load_table
+from puffin.load import load_table
 from puffin.tables.table import Table
 from stats_jobs.analyze import analyze
 from stats_jobs.current import is_stale

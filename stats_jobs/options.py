@@ -6,8 +6,8 @@ import dataclasses
 
 from puffin.errors import UsageError
 from puffin.format import LZ4, ZSTD
+from puffin.sketches import DEFAULT_LG_K, check_lg_k
 from puffin.tables.base import SnapshotSelector
-from puffin.theta import DEFAULT_LG_K, check_lg_k
 
 AUTO, FULL, INCREMENTAL = "auto", "full", "incremental"
 MODES = (AUTO, FULL, INCREMENTAL)

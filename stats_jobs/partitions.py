@@ -20,16 +20,16 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from puffin.errors import PuffinError, UsageError
-from puffin.lookup.partitions import StoredPartitionSketches
-from puffin.lookup.resolve import Ancestry, KnownBlob
+from puffin.sketches.partition_sketches import PartitionSketches, PartitionSketchesBuilder, lg_k_for
+from puffin.statistics.blob_properties import partitions_of, type_of
+from puffin.statistics.private_state.writing import KeptBlob
+from puffin.statistics.resolve import Ancestry, KnownBlob
+from puffin.statistics.stored_partitions import StoredPartitionSketches
 from puffin.tables.base import Column, Snapshot, TableState
-from puffin.tables.blob_properties import partitions_of, type_of
 from puffin.tables.document import partition_specs, source_types
-from puffin.tables.partition_sketches import PartitionSketches, PartitionSketchesBuilder, lg_k_for
-from puffin.tables.partition_tuples import PartitionKey, partition_key, tuple_types
-from puffin.tables.private_state.writing import KeptBlob
 from puffin.tables.scan_task import FileScanTask
-from puffin.theta.value_type import hashes_alike
+from puffin.values.partition_tuples import PartitionKey, partition_key, tuple_types
+from puffin.values.value_type import hashes_alike
 from stats_jobs.basis import misread
 from stats_jobs.files import SnapshotFiles
 

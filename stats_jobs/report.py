@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from puffin.lookup.answer import ColumnAnswer
+from puffin.statistics.answer import ColumnAnswer
 from puffin.tables.base import Snapshot, StatisticsEntry
 from stats_jobs.options import INCREMENTAL
 

@@ -26,8 +26,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import puffin
 from puffin.errors import MissingDependencyError, SetupError, StorageError, UsageError
+from puffin.version import version
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -270,9 +270,9 @@ class SparkStarter:
 
     def _zipped_packages(self) -> Path:
         directory = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="puffin-packages-"))
-        archive = Path(directory, f"puffin-sidecar-{puffin.__version__}.zip")
+        archive = Path(directory, f"puffin-sidecar-{version()}.zip")
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
-            root = Path(puffin.__file__).parent.parent
+            root = Path(__file__).parent.parent
             for package in _PACKAGES:
                 for source in sorted((root / package).rglob("*.py")):
                     target.write(source, source.relative_to(root))

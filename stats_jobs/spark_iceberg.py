@@ -23,10 +23,10 @@ from puffin.errors import (
     UnsupportedTableError,
     UsageError,
 )
+from puffin.iceberg.commit.updates import Updates
+from puffin.iceberg.metadata.document import decode_document, parse_state
 from puffin.storage.uri import split
 from puffin.tables.base import TableState
-from puffin.tables.iceberg.metadata import decode_document, parse_state
-from puffin.tables.iceberg.updates import Updates
 from stats_jobs.session import spark_errors, thrown
 
 if TYPE_CHECKING:

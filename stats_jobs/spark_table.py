@@ -6,7 +6,7 @@ for every Iceberg table. Files never pass through Java: our own stores open them
 or Hadoop's configuration names, else with those of the environment.
 
 A commit goes through the table operations that the state was loaded from, and they compare: whoever committed in
-between makes it fail. Only a REST catalog's do not, see `puffin.tables.iceberg.updates`.
+between makes it fail. Only a REST catalog's do not, see `puffin.iceberg.commit.updates`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from puffin.errors import (
     UnsupportedError,
     UnsupportedTableError,
 )
+from puffin.iceberg.commit.patch import removal_update
+from puffin.iceberg.commit.updates import Updates, applied_to, set_updates
+from puffin.iceberg.stores import stores
+from puffin.iceberg.table import IcebergTable
 from puffin.storage import Store
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
-from puffin.tables.iceberg.patch import removal_update
-from puffin.tables.iceberg.table import IcebergTable
-from puffin.tables.iceberg.updates import Updates, applied_to, set_updates
 from puffin.tables.leftovers import StoredEntry
-from puffin.tables.stores import stores
 from puffin.tables.table import CURRENT
 from stats_jobs.session import SparkStarter, spark_errors
 from stats_jobs.spark_iceberg import JavaIceberg, JavaMetadata, said

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 
 from puffin.errors import CorruptError, FileNotFound, PuffinError, UnsupportedError
 from puffin.format import ROW_COUNTS_V1, THETA_V1
-from puffin.lookup.resolve import KnownBlob
-from puffin.tables.base import BlobEntry, Column, StatisticsEntry, TableState
-from puffin.tables.blob_properties import (
+from puffin.sketches import RowCounts, ThetaSketch
+from puffin.statistics.blob_properties import (
     HASHED_HERE,
     Provenance,
     is_hashed_here,
@@ -25,13 +24,14 @@ from puffin.tables.blob_properties import (
     summary_of,
     writer_of,
 )
-from puffin.tables.column_summary import ColumnSummary
-from puffin.tables.private_state.upkeep import has_private_state
-from puffin.tables.private_state.writing import KeptBlob
-from puffin.tables.stored_blobs import StoredBlobs
+from puffin.statistics.private_state.upkeep import has_private_state
+from puffin.statistics.private_state.writing import KeptBlob
+from puffin.statistics.resolve import KnownBlob
+from puffin.statistics.stored_blobs import StoredBlobs
+from puffin.statistics.trust import Trust
+from puffin.tables.base import BlobEntry, Column, StatisticsEntry, TableState
 from puffin.tables.table import Table
-from puffin.tables.trust import Trust
-from puffin.theta import RowCounts, ThetaSketch
+from puffin.values.column_summary import ColumnSummary
 
 _FULL_SHARE = 0.9  # of its nominal entries, which every engine's sketch has as soon as it estimates
 

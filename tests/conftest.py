@@ -24,7 +24,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from stats_jobs.draft import StatisticsDraft
+    from puffin.statistics.draft import StatisticsDraft
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN_TABLES = ROOT / "fixtures" / "tables-spark-3.5-iceberg-1.10" / "iceberg-spark.tar.gz"
@@ -245,10 +245,10 @@ def draft_of() -> Callable[..., StatisticsDraft]:
     """Makes the draft of a table's statistics from the values of its columns, as the job does after computing them."""
     import pyarrow as pa
 
+    from puffin.sketches import DEFAULT_LG_K, ThetaSketch
+    from puffin.statistics.assemble import ColumnStatistics
+    from puffin.statistics.draft import FileOptions, StatisticsDraft
     from puffin.tables.base import SnapshotSelector
-    from puffin.theta import DEFAULT_LG_K, ThetaSketch
-    from stats_jobs.assemble import ColumnStatistics
-    from stats_jobs.draft import FileOptions, StatisticsDraft
 
     def make(
         table: Any,
@@ -274,7 +274,7 @@ def draft_of() -> Callable[..., StatisticsDraft]:
 @pytest.fixture(scope="session")
 def private_payloads() -> Callable[..., dict[int, bytes]]:
     """Reads the uncompressed private blobs of a type beside an entry's sketches, by field id."""
-    from puffin.tables.stored_blobs import StoredBlobs
+    from puffin.statistics.stored_blobs import StoredBlobs
 
     def read(table: Any, entry: Any, type_: str) -> dict[int, bytes]:
         blobs = StoredBlobs(table.load(), table.store, (type_,), [blob.fields[0] for blob in entry.blobs])
@@ -370,7 +370,7 @@ class DeltaTableWriter:
 
     def delete_rows(self, added: Mapping[str, Any], rows: Iterable[int]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The actions that delete rows of a file by a deletion vector: those that it deletes then in all."""
-        from puffin.deletion_vector import DeletionVector
+        from puffin.files.deletion_vector import DeletionVector
 
         self._files += 1
         vector = DeletionVector.from_positions(rows)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from puffin.deletion_vector import MAGIC, MAX_KEY, MAX_POSITION, DeletionVector
 from puffin.errors import CorruptDeletionVectorError, UsageError
+from puffin.files.deletion_vector import MAGIC, MAX_KEY, MAX_POSITION, DeletionVector
 
 JAVA = Path(__file__).parent.parent / "fixtures" / "deletion-vectors-java"
 

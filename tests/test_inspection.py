@@ -5,11 +5,11 @@ import io
 import pyarrow as pa
 import pytest
 
-from puffin.deletion_vector import DeletionVector
 from puffin.errors import CorruptSketchError, FileNotFound, MagicError, UnsupportedCodecError, UsageError
+from puffin.files.deletion_vector import DeletionVector
 from puffin.format import ROW_COUNTS_V1, Blob, BlobMetadata, PuffinWriter, RawBlob
 from puffin.inspection import DeletionVectorSummary, SketchSummary, Verdict, describe, read_payload, verify
-from puffin.theta import RowCountsBuilder, ThetaSketch, row_counts_limit
+from puffin.sketches import RowCountsBuilder, ThetaSketch, row_counts_limit
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 
 from benchmarks.data import Dataset
 from benchmarks.handmade import MAIN, HandmadeTable, uri
-from puffin.deletion_vector import DeletionVector
+from puffin.files.deletion_vector import DeletionVector
 from puffin.format import DELETION_VECTOR_V1, Blob, PuffinWriter
+from puffin.load import load_table
 from puffin.tables.document import current_schema
-from puffin.tables.load import load_table
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile, ManifestFile

@@ -29,8 +29,8 @@ from benchmarks.race import race
 from benchmarks.results import LOWER, Bar, Results, Row, Sample
 from benchmarks.run import HOME, Run, say
 from benchmarks.session import spark_session
+from puffin.load import load_table
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.load import load_table
 from stats_jobs import Options, SparkStarter, analyze
 
 

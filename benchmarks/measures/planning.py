@@ -53,8 +53,8 @@ def measure(run: Run, results: Results) -> None:
 
 def _plan(directory: str, snapshot_id: int) -> tuple[float, int, float]:
     """The seconds it takes from the table to the documents of its batches, the files in them, and the peak memory."""
+    from puffin.load import load_table
     from puffin.tables.base import SnapshotSelector
-    from puffin.tables.load import load_table
     from puffin.tables.scan_task import encode_batch
     from stats_jobs.plan import Scan, plan_batches
 

@@ -12,9 +12,9 @@ from benchmarks.results import LOWER, Bar, Results, Row, Sample
 from benchmarks.run import Run, say
 from benchmarks.session import spark_session
 from puffin.format import ROW_COUNTS_V1, THETA_V1, PuffinReader
-from puffin.tables.load import load_table
-from puffin.tables.private_state import places
-from puffin.tables.stored_blobs import read_manifest
+from puffin.load import load_table
+from puffin.statistics.private_state import places
+from puffin.statistics.stored_blobs import read_manifest
 from puffin.tables.table import Table
 from stats_jobs import Options, Report, SparkStarter, analyze
 

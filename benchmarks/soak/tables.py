@@ -18,13 +18,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from puffin.load import load_table
+from puffin.sketches import DEFAULT_LG_K, ThetaSketch
+from puffin.statistics.assemble import ColumnStatistics
+from puffin.statistics.draft import FileOptions, StatisticsDraft
 from puffin.storage import LocalStore
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.commit import commit_statistics
-from puffin.tables.load import load_table
-from puffin.theta import DEFAULT_LG_K, ThetaSketch
-from stats_jobs.assemble import ColumnStatistics
-from stats_jobs.draft import FileOptions, StatisticsDraft
 
 COLUMN = "id"
 FIRST_NDV = 100  # of the first analysis

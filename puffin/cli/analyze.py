@@ -211,7 +211,7 @@ def _names(
         return dict.fromkeys(tables)  # a table named twice is meant once
     if catalog is None:
         raise click.UsageError("--namespace needs --catalog")
-    from puffin.tables.load import namespace_tables
+    from puffin.load import namespace_tables
 
     return namespace_tables(namespace, catalog=catalog, catalog_properties=catalog_properties)
 

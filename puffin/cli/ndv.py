@@ -67,8 +67,8 @@ def command(
     TABLE is the path or URI of a table directory or of an Iceberg metadata file; with --catalog, namespace.table.
     COLUMN is a name or dotted path in the current schema; by default every primitive column outside lists and maps.
     """
+    from puffin.load import load_table
     from puffin.lookup import Question, lookup
-    from puffin.tables.load import load_table
 
     loaded = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
     question = Question(

@@ -70,9 +70,9 @@ class _LazyGroup(click.Group):
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from puffin import __version__
+        from puffin.version import version
 
-        click.echo(f"puffin {__version__}")
+        click.echo(f"puffin {version()}")
         ctx.exit()
 
 

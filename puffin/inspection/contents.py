@@ -12,8 +12,8 @@ import math
 from typing import Any, NamedTuple, TypeAlias
 
 from puffin.format import DELETION_VECTOR_V1, ROW_COUNTS_V1, THETA_V1
-from puffin.theta import estimate
-from puffin.theta.image import MAX_THETA, SketchImage
+from puffin.sketches import estimate
+from puffin.sketches.theta_image import MAX_THETA, SketchImage
 
 FIRST_POSITIONS = 10
 
@@ -98,7 +98,7 @@ class DeletionVectorSummary(NamedTuple):
         Raises:
             CorruptDeletionVectorError: It breaks a rule of the format.
         """
-        from puffin.deletion_vector import DeletionVector  # with numpy, which no other blob needs
+        from puffin.files.deletion_vector import DeletionVector  # with numpy, which no other blob needs
 
         vector = DeletionVector.from_bytes(payload)
         return cls(cardinality=vector.cardinality, first_positions=tuple(vector.first(FIRST_POSITIONS)))
@@ -130,7 +130,7 @@ class RowCountsSummary(NamedTuple):
         Raises:
             CorruptSketchError: It breaks a rule of the format.
         """
-        from puffin.theta.row_counts import RowCounts  # with numpy
+        from puffin.sketches.row_counts import RowCounts  # with numpy
 
         counts = RowCounts.from_bytes(payload)
         return cls(hashes=len(counts.hashes), rows=int(counts.rows.sum()), theta=counts.theta / MAX_THETA)

@@ -1,7 +1,7 @@
 """
 MurmurHash3 x64 128 with seed 9001, first 64 bits shifted right by one: the hash of a theta sketch, value by value.
 
-``puffin.theta.hashing`` is the same in numpy, pass by pass, and says what goes in. Words and lengths are ``uint64``
+``puffin.sketches.hashing`` is the same in numpy, pass by pass, and says what goes in. Words and lengths are ``uint64``
 throughout: one signed number in a sum would make numba compute it in floating point.
 """
 

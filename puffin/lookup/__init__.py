@@ -1,11 +1,11 @@
 """The planner's lookup: what planners need to know of columns, from metadata and sketches alone."""
 
-from puffin.lookup.answer import ColumnAnswer, Freshness, PartitionMatch, TableAnswer
 from puffin.lookup.cached_lookup import Lookup
 from puffin.lookup.history import ColumnHistory, HistoryPoint
 from puffin.lookup.listing import AnalyzedTable
 from puffin.lookup.planner import Question, lookup, ndv
 from puffin.lookup.sets import ColumnRef, JoinEstimate, JoinSide, UnionEstimate
+from puffin.statistics.answer import ColumnAnswer, Freshness, PartitionMatch, TableAnswer
 
 __all__ = [
     "AnalyzedTable",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import TypeVar
 
 from puffin.errors import FileNotFound, PuffinError, UsageError
-from puffin.lookup.answer import TableAnswer
+from puffin.load import Tables
 from puffin.lookup.cache import Counts, SnapshotKey, TableCache, View
 from puffin.lookup.history import ColumnHistory, column_history
 from puffin.lookup.listing import AnalyzedTable, analyzed_table, table_names
@@ -27,9 +27,9 @@ from puffin.lookup.sets import (
     join_estimate,
     union_estimate,
 )
+from puffin.statistics.answer import TableAnswer
 from puffin.storage import FileSource, Store, store_for
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.load import Tables
 
 TTL_SECONDS = 10.0
 MOST_TABLES = 1000

@@ -10,10 +10,10 @@ import dataclasses
 import datetime
 from typing import Any
 
-from puffin.lookup.resolve import Ancestry
+from puffin.statistics.blob_properties import Distinct, from_properties, summary_of
+from puffin.statistics.resolve import Ancestry
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, TableState
-from puffin.tables.blob_properties import Distinct, from_properties, summary_of
-from puffin.tables.column_summary import ColumnSummary
+from puffin.values.column_summary import ColumnSummary
 
 MOST_POINTS = 500
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from puffin.errors import PuffinError
-from puffin.lookup.resolve import Ancestry
+from puffin.load import Tables
+from puffin.statistics.resolve import Ancestry
 from puffin.tables.base import SnapshotSelector, TableState
-from puffin.tables.load import Tables
 
 _log = logging.getLogger(__name__)
 

@@ -15,11 +15,11 @@ from urllib.parse import unquote
 from puffin.errors import NotFoundError, UsageError
 from puffin.tables.base import TableState
 from puffin.tables.document import current_schema, partition_specs, source_types
-from puffin.tables.partition_tuples import PartitionKey, tuple_types, value_from_json, value_to_json
-from puffin.tables.transforms import result_type, to_partition_value
+from puffin.values.partition_tuples import PartitionKey, tuple_types, value_from_json, value_to_json
+from puffin.values.transforms import result_type, to_partition_value
 
 if TYPE_CHECKING:
-    from puffin.tables.iceberg.sdk import PartitionTest
+    from puffin.iceberg.sdk import PartitionTest
 
 _Spec: TypeAlias = Sequence[Mapping[str, Any]]
 _Wanted: TypeAlias = Mapping[int, Mapping[str, str]]  # by spec id, the JSON that fields have to have, by field id
@@ -52,7 +52,7 @@ class PartitionFilter:
         self._named = [_named(text, known, types) for text in partitions]
         self._tests: Mapping[int, PartitionTest] = {}
         if where is not None:
-            from puffin.tables.iceberg.sdk import partition_tests
+            from puffin.iceberg.sdk import partition_tests
 
             self._tests = partition_tests(where, current_schema(state.document), known)
         self._passes: dict[tuple[Any, ...], bool] = {}

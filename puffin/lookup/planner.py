@@ -10,18 +10,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from puffin.errors import CorruptError, PuffinError, UnsupportedError, UsageError
-from puffin.format import THETA_V1
-from puffin.lookup.answer import ColumnAnswer, PartitionMatch, TableAnswer
+from puffin.errors import UsageError
+from puffin.load import load_table
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.partitions import answer_partitions
-from puffin.lookup.resolve import resolve
-from puffin.tables.base import BlobEntry, Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
-from puffin.tables.blob_properties import Distinct, from_properties, is_ours
-from puffin.tables.load import load_table
-from puffin.tables.stored_blobs import read_blobs
+from puffin.statistics.answer import ColumnAnswer, PartitionMatch, TableAnswer
+from puffin.statistics.stored_estimates import answer_columns
+from puffin.tables.base import Snapshot, SnapshotSelector, TableState
 from puffin.tables.table import CURRENT, Table
-from puffin.theta import ThetaSketch
 
 
 def ndv(
@@ -123,13 +119,6 @@ def answer_from(table: Table, state: TableState, question: Question) -> TableAns
     return TableAnswer(table.name, state.format, snapshot.snapshot_id, answers, match)
 
 
-def answer_columns(
-    table: Table, state: TableState, snapshot: Snapshot, columns: Sequence[Column]
-) -> tuple[ColumnAnswer, ...]:
-    """The answer for each column, in the order asked, for a snapshot of a state that is at hand."""
-    return resolve(state, snapshot, columns, _StoredSketches(table, columns))
-
-
 def _fresh_or_missing(answer: ColumnAnswer, allowed: int) -> ColumnAnswer:
     behind = answer.freshness.snapshots_behind
     if answer.distinct is None or (behind is not None and behind <= allowed):
@@ -148,44 +137,3 @@ def _with_summaries(
         answer if answer.summary is not None else answer.with_summary(found.get(answer.column.field_id))
         for answer in answers
     )
-
-
-class _StoredSketches:
-    """
-    What sketches say whose metadata does not: of a statistics file, all that the columns need are read at once.
-
-    Our own blobs always have an ``ndv``, so these are other engines'. A file that is gone or broken leaves the
-    question open for an older entry.
-    """
-
-    def __init__(self, table: Table, columns: Sequence[Column]) -> None:
-        self._table = table
-        self._fields = {(column.field_id,) for column in columns}
-        self._known: dict[str, Mapping[tuple[int, ...], Distinct | PuffinError]] = {}
-
-    def __call__(self, entry: StatisticsEntry, blob: BlobEntry) -> Distinct | PuffinError:
-        path = entry.statistics_path
-        if path not in self._known:
-            self._known[path] = self._read(entry)
-        found = self._known[path].get(blob.fields, CorruptError("expected a sketch of the column, found none"))
-        is_of_bytes = isinstance(found, CorruptError | UnsupportedError)  # which do not know what they are called
-        return CorruptError(f"{path}: {found}") if is_of_bytes else found
-
-    def _read(self, entry: StatisticsEntry) -> dict[tuple[int, ...], Distinct | PuffinError]:
-        asked = {blob.fields for blob in entry.blobs if blob.fields in self._fields and _has_to_be_read(blob)}
-        try:
-            blobs = read_blobs(self._table.store, entry, lambda b: b.type == THETA_V1 and b.fields in asked)
-        except PuffinError as exc:
-            return dict.fromkeys(asked, exc)
-        return {blob.fields: _read(payload) for blob, payload in blobs}
-
-
-def _has_to_be_read(blob: BlobEntry) -> bool:
-    return not is_ours(blob.properties) or from_properties(blob.properties) is None
-
-
-def _read(payload: bytes | PuffinError) -> Distinct | PuffinError:
-    try:
-        return payload if isinstance(payload, PuffinError) else Distinct.foreign(ThetaSketch.from_bytes(payload))
-    except PuffinError as exc:
-        return exc

@@ -24,10 +24,8 @@ import numpy as np
 from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedError, UnsupportedTypeError
 from puffin.format import THETA_V1
 from puffin.lookup.partition_filter import PartitionFilter
-from puffin.lookup.partitions import StoredPartitionSketches, nearest_partition_sketches
-from puffin.lookup.resolve import Ancestry, KnownBlob
-from puffin.tables.base import Column, SnapshotSelector, TableState
-from puffin.tables.blob_properties import (
+from puffin.sketches import DEFAULT_LG_K, ThetaSketch, merge
+from puffin.statistics.blob_properties import (
     MAPPING_CHANGED,
     Distinct,
     is_read_otherwise,
@@ -35,12 +33,14 @@ from puffin.tables.blob_properties import (
     summary_of,
     type_of,
 )
+from puffin.statistics.resolve import Ancestry, KnownBlob
+from puffin.statistics.stored_blobs import StoredBlobs
+from puffin.statistics.stored_partitions import StoredPartitionSketches, nearest_partition_sketches
+from puffin.statistics.trust import Trust
+from puffin.tables.base import Column, SnapshotSelector, TableState
 from puffin.tables.document import column_type_at
-from puffin.tables.stored_blobs import StoredBlobs
 from puffin.tables.table import Table
-from puffin.tables.trust import Trust
-from puffin.theta import DEFAULT_LG_K, ThetaSketch, merge
-from puffin.theta.value_type import hashes_alike
+from puffin.values.value_type import hashes_alike
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

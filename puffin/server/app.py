@@ -42,11 +42,11 @@ def create_app(settings: Settings, hosts: Hosts | None = None) -> App:
     Raises:
         UsageError: The settings cannot be used.
     """
-    from puffin import __version__
+    from puffin.version import version
 
     app = FastAPI(
         title="puffin",
-        version=__version__,
+        version=version(),
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,

@@ -16,7 +16,7 @@ from typing import Any
 from puffin.errors import ColumnNotFound, SnapshotNotFound, UnsupportedTypeError, UsageError
 from puffin.format import THETA_V1
 from puffin.storage import FileInfo
-from puffin.theta.value_type import is_hashable
+from puffin.values.value_type import is_hashable
 
 REPLACE, NOTHING = "replace", "nothing"
 

@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 
 from puffin.errors import CorruptMetadataError
-from puffin.tables.column_summary import ColumnSummary
-from puffin.tables.values import to_json, to_scalar
-from puffin.theta.value_type import ValueType
+from puffin.values.column_summary import ColumnSummary
+from puffin.values.json_values import to_json, to_scalar
+from puffin.values.value_type import ValueType
 
 _FLOATS = ("float", "double")
 _UNROUNDED = decimal.Context(prec=60)

@@ -16,9 +16,9 @@ from puffin.tables.base import (
     TableState,
 )
 from puffin.tables.changes import Changes
-from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
 from puffin.tables.scan_task import FileScanTask, ScanContext
+from puffin.values.column_summary import ColumnSummary
 
 if TYPE_CHECKING:
     import pyarrow as pa

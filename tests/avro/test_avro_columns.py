@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin import kernels
-from puffin.avro import columns
-from puffin.avro.columns import read_columns
-from puffin.avro.container import Block, Container
-from puffin.avro.program import compile_schema
-from puffin.avro.schema import parse_schema
+from puffin.files.avro import columns
+from puffin.files.avro.columns import read_columns
+from puffin.files.avro.container import Block, Container
+from puffin.files.avro.program import compile_schema
+from puffin.files.avro.schema import parse_schema
 
 INNER = {
     "type": "record",

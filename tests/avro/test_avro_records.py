@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from puffin.avro import codecs
-from puffin.avro.records import read_records
-from puffin.avro.texts import SoughtTexts
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.files.avro import codecs
+from puffin.files.avro.records import read_records
+from puffin.files.avro.texts import SoughtTexts
 
 SYNC = b"0123456789abcdef"
 PAIR = {

@@ -22,13 +22,13 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from puffin.format import CREATED_BY, THETA_V1, Blob, PuffinReader, PuffinWriter, RawBlob
+from puffin.load import load_table
+from puffin.sketches import ThetaSketch
+from puffin.statistics.assemble import COMPANIONS
+from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.storage import LocalStore
 from puffin.tables.base import BlobEntry, StatisticsEntry, TableState
-from puffin.tables.load import load_table
-from puffin.tables.stored_blobs import StoredBlobs
-from puffin.theta import ThetaSketch
 from stats_jobs import Options, analyze
-from stats_jobs.assemble import COMPANIONS
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 TRINO, PRESTO = "Trino version 476", "presto-0.287-b8952fa"

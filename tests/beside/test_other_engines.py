@@ -12,8 +12,8 @@ from pyiceberg.io.pyarrow import _dataframe_to_data_files
 import puffin
 from puffin.errors import UnsupportedTypeError
 from puffin.format import ROW_COUNTS_V1, THETA_V1
-from puffin.tables.blob_properties import provenance_of, to_properties
-from puffin.theta import ThetaSketch, merge
+from puffin.sketches import ThetaSketch, merge
+from puffin.statistics.blob_properties import provenance_of, to_properties
 from stats_jobs import Options
 from stats_jobs.current import is_stale
 

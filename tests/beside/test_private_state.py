@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from puffin.format import ROW_COUNTS_V1
-from puffin.tables.clean import clean
-from puffin.tables.private_state.upkeep import remove_lost_state
+from puffin.statistics.clean import clean
+from puffin.statistics.private_state.upkeep import remove_lost_state
 from stats_jobs import Options
 from stats_jobs.current import is_stale
 

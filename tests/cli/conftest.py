@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from puffin.cli import main
-from puffin.deletion_vector import DeletionVector
+from puffin.files.deletion_vector import DeletionVector
 from puffin.format import (
     CREATED_BY,
     DELETION_VECTOR_V1,
@@ -26,7 +26,7 @@ from puffin.format import (
     PuffinWriter,
     RawBlob,
 )
-from puffin.theta import ThetaSketch
+from puffin.sketches import ThetaSketch
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 

@@ -13,7 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 import stats_jobs.many
 from puffin.format import ROW_COUNTS_V1
-from puffin.tables.private_state.manifest import BlobKey, Manifest, encode
+from puffin.statistics.private_state.manifest import BlobKey, Manifest, encode
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": pa.array([1, 1, 2], pa.int64())})
 SOUND = ["orders", "orders_old", "users"]

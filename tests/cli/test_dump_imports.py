@@ -6,9 +6,9 @@ import sys
 import pyarrow as pa
 import pytest
 
-from puffin.deletion_vector import DeletionVector
+from puffin.files.deletion_vector import DeletionVector
 from puffin.format import DELETION_VECTOR_V1, LZ4, THETA_V1, ZSTD
-from puffin.theta import ThetaSketch
+from puffin.sketches import ThetaSketch
 
 TABLES_AND_TEXT = {"pyspark", "pyiceberg", "pandas", "pyarrow", "fsspec", "rich"}
 ARRAYS = {"numpy", "datasketches", "pyroaring"}

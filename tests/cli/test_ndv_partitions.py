@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 import puffin as library
+from puffin.load import load_table
+from puffin.sketches import ThetaSketch
+from puffin.sketches.partition_sketches import PartitionSketchesBuilder
+from puffin.statistics.assemble import ColumnStatistics
+from puffin.statistics.draft import FileOptions, StatisticsDraft
 from puffin.tables.commit import commit_statistics
-from puffin.tables.load import load_table
-from puffin.tables.partition_sketches import PartitionSketchesBuilder
-from puffin.tables.partition_tuples import partition_key
-from puffin.theta import ThetaSketch
-from stats_jobs.assemble import ColumnStatistics
-from stats_jobs.draft import FileOptions, StatisticsDraft
+from puffin.values.partition_tuples import partition_key
 
 FIELD = {"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}
 

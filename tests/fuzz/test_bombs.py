@@ -23,8 +23,11 @@ import zstandard
 
 from fuzz.held_files import HeldFiles
 from fuzz.targets import TARGETS
-from puffin.avro import codecs as avro_codecs
-from puffin.avro.records import MAX_TYPES, read_records
+from puffin.delta.log import actions, checkpoints
+from puffin.delta.log.actions import parse_commit
+from puffin.delta.log.log_files import Checkpoint
+from puffin.delta.schema import table_schema
+from puffin.delta.statistics.documents import decode_entry
 from puffin.errors import (
     ConflictError,
     CorruptDataFileError,
@@ -34,19 +37,16 @@ from puffin.errors import (
     SizeLimitError,
     StorageError,
 )
+from puffin.files.avro import codecs as avro_codecs
+from puffin.files.avro.records import MAX_TYPES, read_records
+from puffin.files.parquet import thrift
+from puffin.files.parquet.footer import MAX_LEVELS, parse_footer
+from puffin.files.parquet.hybrid import HybridCounts
 from puffin.format import LZ4, ZSTD, Blob, Limits, PuffinReader, PuffinWriter, compression
-from puffin.parquet import thrift
-from puffin.parquet.footer import MAX_LEVELS, parse_footer
-from puffin.parquet.hybrid import HybridCounts
+from puffin.iceberg.metadata import document as metadata
+from puffin.load import load_table
 from puffin.storage import LocalStore, local, open_source
 from puffin.tables.commit import commit_statistics
-from puffin.tables.delta import actions, checkpoints
-from puffin.tables.delta.actions import parse_commit
-from puffin.tables.delta.log_files import Checkpoint
-from puffin.tables.delta.schema import table_schema
-from puffin.tables.delta.statistics_documents import decode_entry
-from puffin.tables.iceberg import metadata
-from puffin.tables.load import load_table
 
 MEGABYTE = 1 << 20
 DEEP = 100_000

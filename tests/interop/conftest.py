@@ -79,7 +79,7 @@ class JavaStatistics:
 @pytest.fixture(scope="session")
 def open_table(warehouse: Path, request: pytest.FixtureRequest) -> Callable[[str], Table]:
     """Opens the table of this name as our own commands do: by its directory, or through pyiceberg's REST catalog."""
-    from puffin.tables.load import load_table
+    from puffin.load import load_table
 
     def open_it(name: str) -> Table:
         catalog, identifier = name.split(".", 1)

@@ -8,7 +8,7 @@ when everything is loaded, starts when it reads one, and prints another when it 
 import json
 import sys
 
-from puffin.tables.load import load_table
+from puffin.load import load_table
 from stats_jobs import Options, analyze
 
 

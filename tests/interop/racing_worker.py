@@ -19,7 +19,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException
 
 from puffin.errors import PuffinError
-from puffin.tables.load import load_table
+from puffin.load import load_table
 from puffin.tables.table import Table
 from stats_jobs import Options, Report, analyze
 

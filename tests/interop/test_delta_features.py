@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from puffin.load import load_table
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.load import load_table
 
 DELETION_VECTORS = "'delta.enableDeletionVectors' = 'true'"
 NO_DELETION_VECTORS = "'delta.enableDeletionVectors' = 'false'"

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from puffin.delta.log.log_entry import OPERATION
 from puffin.errors import SnapshotNotFound
 from puffin.inspection import verify
+from puffin.load import load_table
 from puffin.lookup import ndv
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.delta.log_entry import OPERATION
-from puffin.tables.load import load_table
 
 TEN_DAYS = 10 * 24 * 3600  # log cleanup takes whole days
 NO_RETENTION = (

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from puffin.tables.load import load_table
+from puffin.load import load_table
 
 SCALE = 0.01
 TPCH_COLUMNS = {

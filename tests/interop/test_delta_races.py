@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from puffin.delta.statistics.documents import decode_entry
 from puffin.format import PuffinReader
 from puffin.lookup import ndv
 from puffin.storage import LocalStore
-from puffin.tables.delta.statistics_documents import decode_entry
 from stats_jobs import Options, analyze
 
 if TYPE_CHECKING:

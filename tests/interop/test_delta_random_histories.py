@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from puffin.tables.load import load_table
+from puffin.load import load_table
 
 HISTORIES, STEPS = 12, 3
 LG_K = 5

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from puffin.load import load_table
+from puffin.sketches import ThetaSketch
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.load import load_table
-from puffin.theta import ThetaSketch
 
 EXPECTED = json.loads(
     (Path(__file__).parents[2] / "fixtures/tables-spark-3.5-iceberg-1.10/iceberg-spark-expected.json").read_text()

@@ -27,8 +27,8 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 from puffin.format import PuffinReader
+from puffin.load import load_table
 from puffin.lookup import ndv
-from puffin.tables.load import load_table
 
 WORKER = Path(__file__).parent / "racing_worker.py"
 SECONDS = float(os.environ.get("PUFFIN_RACE_SECONDS", "3"))

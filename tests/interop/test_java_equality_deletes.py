@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from puffin.format import THETA_V1, PuffinReader
-from puffin.theta import ThetaSketch
+from puffin.sketches import ThetaSketch
 
 
 class JavaDeletes:

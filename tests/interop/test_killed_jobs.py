@@ -39,10 +39,10 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from puffin.inspection import verify
-from puffin.tables.clean import Cleaning, clean
-from puffin.tables.load import load_table
-from puffin.tables.private_state.manifest import decode
-from puffin.tables.stored_blobs import StoredBlobs
+from puffin.load import load_table
+from puffin.statistics.clean import Cleaning, clean
+from puffin.statistics.private_state.manifest import decode
+from puffin.statistics.stored_blobs import StoredBlobs
 from stats_jobs import Options, analyze
 
 if TYPE_CHECKING:

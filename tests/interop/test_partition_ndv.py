@@ -17,8 +17,8 @@ import puffin
 from puffin.errors import UnsupportedError
 from puffin.format import PARTITION_SKETCHES_V1
 from puffin.lookup import PartitionMatch
-from puffin.tables.partition_sketches import PartitionSketches
-from puffin.tables.partition_tuples import partition_key
+from puffin.sketches.partition_sketches import PartitionSketches
+from puffin.values.partition_tuples import partition_key
 
 NAME = "hadoop.partition_ndv.visits"
 COLUMNS = {1: "id", 2: "city", 4: "visitor", 5: "note"}

@@ -14,23 +14,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from puffin.tables.document import partition_specs, source_types
-from puffin.tables.iceberg.manifest_lists import manifests_of
-from puffin.tables.iceberg.manifests import live_files
-from puffin.tables.iceberg.metadata import encode_document
-from puffin.tables.iceberg.partition_stats import (
+from puffin.iceberg.commit.partition_stats import (
     partition_statistics,
     read_partition_statistics,
     write_partition_statistics,
 )
-from puffin.tables.iceberg.patch import (
+from puffin.iceberg.commit.patch import (
     PartitionStatisticsEntry,
     partition_statistics_entry,
     version_of,
     with_partition_statistics,
 )
-from puffin.tables.load import load_table
-from puffin.tables.transforms import partition_value, result_type, to_partition_value
+from puffin.iceberg.metadata.document import encode_document
+from puffin.iceberg.scan.manifest_lists import manifests_of
+from puffin.iceberg.scan.manifests import live_files
+from puffin.load import load_table
+from puffin.tables.document import partition_specs, source_types
+from puffin.values.transforms import partition_value, result_type, to_partition_value
 
 COUNTS = (
     *("specId", "dataRecordCount", "dataFileCount", "totalDataFileSizeInBytes", "positionDeleteRecordCount"),

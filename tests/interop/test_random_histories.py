@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 
 from puffin.format import PARTITION_SKETCHES_V1, THETA_V1, PuffinReader
+from puffin.load import load_table
+from puffin.statistics.blob_properties import summary_of
 from puffin.storage import LocalStore
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.blob_properties import summary_of
-from puffin.tables.column_bounds import Bounds, Missing
-from puffin.tables.column_summary import ColumnSummary
-from puffin.tables.load import load_table
+from puffin.values.column_bounds import Bounds, Missing
+from puffin.values.column_summary import ColumnSummary
 from stats_jobs import Options, Report, analyze
 
 HISTORIES, STEPS = 30, 6

@@ -12,8 +12,8 @@ from pyiceberg.catalog import load_catalog
 
 import puffin
 from puffin.errors import ConflictError, SnapshotNotFound
+from puffin.load import load_table
 from puffin.tables.commit import commit_statistics
-from puffin.tables.load import load_table
 
 COLUMNS = tuple("abcd")
 ROWS = pa.table({column: pa.array(range(10), pa.int64()) for column in COLUMNS})

@@ -17,9 +17,9 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 from puffin.errors import UnsupportedTypeError
+from puffin.load import load_table
 from puffin.lookup.planner import Question, lookup
-from puffin.tables.load import load_table
-from puffin.theta import ThetaSketch
+from puffin.sketches import ThetaSketch
 from stats_jobs import Options, analyze
 
 EVERY_VERSION = (1, 2, 3)

@@ -21,8 +21,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import FixedType, NestedField, TimeType, UUIDType
 
+from puffin.load import load_table
 from puffin.lookup.planner import Question, lookup
-from puffin.tables.load import load_table
 
 ROWS = 600
 UUIDS = [uuid.UUID(int=(i % 70) * 0x1234567890ABCDEF1234567890) for i in range(ROWS)]

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from puffin.errors import UnsupportedTableError
-from puffin.tables.load import load_table
-from puffin.theta import ThetaSketch
+from puffin.load import load_table
+from puffin.sketches import ThetaSketch
 
 DAYS = ["0001-01-01", "1500-01-01", "1582-10-04", "1582-10-15", "1899-12-31", "1900-01-01", "2020-02-02"]
 RECENT = DAYS[3:]

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 
 from puffin.format import PARTITION_SKETCHES_V1, THETA_V1, Blob, PuffinWriter, WrittenFile
+from puffin.iceberg.metadata.document import parse_state
+from puffin.sketches import ThetaSketch
+from puffin.sketches.partition_sketches import PartitionSketchesBuilder
+from puffin.statistics.blob_properties import to_properties
+from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.storage import FileSource, LocalStore
 from puffin.tables.base import SnapshotSelector, TableState
-from puffin.tables.blob_properties import to_properties
-from puffin.tables.iceberg.metadata import parse_state
-from puffin.tables.partition_sketches import PartitionSketchesBuilder
-from puffin.tables.partition_tuples import PartitionKey
-from puffin.tables.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
-from puffin.theta import ThetaSketch
+from puffin.values.partition_tuples import PartitionKey
 
 TABLE_UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"  # of `table_document`
 

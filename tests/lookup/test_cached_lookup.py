@@ -14,10 +14,10 @@ import pytest
 
 import puffin
 from puffin.errors import ColumnNotFound, FileNotFound, StorageError, TableNotFound, UsageError
+from puffin.load import Tables
 from puffin.lookup import Lookup
 from puffin.storage import LocalStore
 from puffin.storage.uri import local_name
-from puffin.tables.load import Tables
 
 COLD = ["version-hint.text", "v1.metadata.json"]
 

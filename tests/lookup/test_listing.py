@@ -6,8 +6,8 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 from puffin.errors import UsageError
+from puffin.load import tables_below
 from puffin.lookup import Lookup
-from puffin.tables.load import tables_below
 
 
 def test_the_tables_below_a_directory_that_have_statistics(directory, entry_of, tmp_path):

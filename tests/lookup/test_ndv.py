@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 import puffin
 from puffin.errors import PuffinError
 from puffin.format import PuffinReader
+from puffin.load import load_table
 from puffin.lookup import Question, lookup
-from puffin.tables import stored_blobs
+from puffin.statistics import stored_blobs
+from puffin.statistics.blob_properties import from_properties
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.blob_properties import from_properties
 from puffin.tables.commit import commit_statistics
-from puffin.tables.load import load_table
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "table-metadata-java"
 CURRENT = SnapshotSelector()

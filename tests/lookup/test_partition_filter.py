@@ -15,9 +15,9 @@ from pyiceberg.transforms import parse_transform
 from pyiceberg.typedef import Record
 
 from puffin.errors import ColumnNotFound, NotFoundError, UsageError
+from puffin.iceberg.metadata.document import parse_state
 from puffin.lookup.partition_filter import PartitionFilter
-from puffin.tables.iceberg.metadata import parse_state
-from puffin.tables.partition_tuples import partition_key, tuple_types, value_to_json
+from puffin.values.partition_tuples import partition_key, tuple_types, value_to_json
 
 TYPES = {
     "i": "int", "l": "long", "f": "float", "d": "double", "s": "string", "t": "boolean", "day": "date",

@@ -8,7 +8,7 @@ import pytest
 
 from puffin.format import PARTITION_SKETCHES_V1, PuffinReader, PuffinWriter
 from puffin.lookup import PartitionMatch, Question, lookup
-from puffin.tables import stored_blobs
+from puffin.statistics import stored_blobs
 
 SPECS = [{"spec-id": 0, "fields": [{"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}]}]
 ONE, TWO, THREE = ((0, f'{{"1000":{value}}}') for value in (1, 2, 3))

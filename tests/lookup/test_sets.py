@@ -11,11 +11,11 @@ from deltalake import write_deltalake
 
 from puffin.errors import ColumnNotFound, CorruptError, NotFoundError, UnsupportedTypeError
 from puffin.format import THETA_V1, Blob, PuffinWriter
+from puffin.load import load_table
 from puffin.lookup import ColumnRef, Lookup
-from puffin.tables.blob_properties import to_properties
+from puffin.sketches import ThetaSketch
+from puffin.statistics.blob_properties import to_properties
 from puffin.tables.commit import commit_statistics
-from puffin.tables.load import load_table
-from puffin.theta import ThetaSketch
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from deltalake import DeltaTable, write_deltalake
 import puffin
 from puffin.errors import UsageError
 from puffin.lookup import Question, lookup
-from puffin.tables.blob_properties import summary_of
-from puffin.tables.column_summary import ColumnSummary
+from puffin.statistics.blob_properties import summary_of
+from puffin.values.column_summary import ColumnSummary
 
 SUMMARY = ("row-count", "null-count", "nan-count", "min", "max", "avg-bytes")
 FRESHNESS = ("snapshots-behind", "records-added", "records-deleted")
@@ -239,8 +239,8 @@ def test_statistics_of_a_file_that_nobody_can_read_are_unknown(delta, stats):
 
 
 def test_a_delta_answer_tells_what_came_after_its_statistics(delta, draft_of):
+    from puffin.load import load_table
     from puffin.tables.commit import commit_statistics
-    from puffin.tables.load import load_table
 
     table = load_table(str(delta))
     commit_statistics(table, draft_of(table, {"n": [5, -7, 9]}))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from puffin.orc.footer import read_varint
-from puffin.orc.integers import read_bits, read_integers
+from puffin.files.orc.footer import read_varint
+from puffin.files.orc.integers import read_bits, read_integers
 
 EXAMPLES = {
     "short repeat": ("0a2710", [10000] * 5, False),

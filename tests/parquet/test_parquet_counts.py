@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 
 from puffin import kernels
-from puffin.parquet import counts as parquet_counts
-from puffin.parquet import pages as parquet_pages
-from puffin.parquet.counts import dictionary_counts
-from puffin.parquet.footer import read_footer
+from puffin.files.parquet import counts as parquet_counts
+from puffin.files.parquet import pages as parquet_pages
+from puffin.files.parquet.counts import dictionary_counts
+from puffin.files.parquet.footer import read_footer
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "parquet-writers"
 CODECS = ("none", "snappy", "gzip", "brotli", "zstd", "lz4")

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-from puffin.parquet import dictionary as parquet_dictionary
-from puffin.parquet.dictionary import has_readable_dictionary, read_dictionary_page
-from puffin.parquet.footer import read_footer
-from puffin.theta import ThetaSketch
+from puffin.files.parquet import dictionary as parquet_dictionary
+from puffin.files.parquet.dictionary import has_readable_dictionary, read_dictionary_page
+from puffin.files.parquet.footer import read_footer
+from puffin.sketches import ThetaSketch
 
 ROWS = 600
 D = decimal.Decimal

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 
 from puffin.errors import CorruptDataFileError
-from puffin.parquet import thrift
-from puffin.parquet.footer import (
+from puffin.files.parquet import thrift
+from puffin.files.parquet.footer import (
     DATA_PAGE,
     DICTIONARY_PAGE,
     OPTIONAL,

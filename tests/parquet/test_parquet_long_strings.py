@@ -15,11 +15,11 @@ from hypothesis import given, settings
 
 from puffin import kernels
 from puffin.errors import CorruptDataFileError
-from puffin.parquet import long_strings as parquet_long_strings
-from puffin.parquet import pages as parquet_pages
-from puffin.parquet.footer import read_footer
-from puffin.parquet.long_strings import has_long_strings, read_long_strings
-from puffin.theta import ThetaSketch, ThetaSketchBuilder
+from puffin.files.parquet import long_strings as parquet_long_strings
+from puffin.files.parquet import pages as parquet_pages
+from puffin.files.parquet.footer import read_footer
+from puffin.files.parquet.long_strings import has_long_strings, read_long_strings
+from puffin.sketches import ThetaSketch, ThetaSketchBuilder
 
 CODECS = ("none", "snappy", "gzip", "brotli", "zstd", "lz4")
 RANDOM = np.random.default_rng(0)

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 
 from puffin import kernels
-from puffin.parquet import thrift
-from puffin.parquet.codecs import BROTLI, CODECS, GZIP, LZ4_RAW, SNAPPY, UNCOMPRESSED, decompress, open_stream
-from puffin.parquet.footer import DATA_PAGE, DATA_PAGE_V2, PLAIN, RLE, read_footer
-from puffin.parquet.hybrid import HybridCounts
-from puffin.parquet.page_header import parse_page_header
-from puffin.parquet.pages import ChunkPages, has_readable_pages
-from puffin.parquet.thrift import varint
+from puffin.files.parquet import thrift
+from puffin.files.parquet.codecs import BROTLI, CODECS, GZIP, LZ4_RAW, SNAPPY, UNCOMPRESSED, decompress, open_stream
+from puffin.files.parquet.footer import DATA_PAGE, DATA_PAGE_V2, PLAIN, RLE, read_footer
+from puffin.files.parquet.hybrid import HybridCounts
+from puffin.files.parquet.page_header import parse_page_header
+from puffin.files.parquet.pages import ChunkPages, has_readable_pages
+from puffin.files.parquet.thrift import varint
 
 NAMES = {UNCOMPRESSED: None, SNAPPY: "snappy", GZIP: "gzip", BROTLI: "brotli", LZ4_RAW: "lz4_raw"}
 TEXT = b"".join(b"%d, " % (i * i % 1009) for i in range(60_000))
@@ -229,14 +229,14 @@ FOREIGN = {
 @pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize(("elements", "content"), FOREIGN.values(), ids=FOREIGN)
 def test_snappy_that_is_not_cut_into_blocks_is_decompressed_all_the_same(elements, content, monkeypatch):
-    monkeypatch.setattr("puffin.parquet.snappy._STORED_AT_ONCE", 200_000)
+    monkeypatch.setattr("puffin.files.parquet.snappy._STORED_AT_ONCE", 200_000)
     payload = varint(len(content)) + elements
     assert decompress(SNAPPY, payload, len(content)) == content
     assert streamed(SNAPPY, payload, len(content)) == content
 
 
 def test_snappy_is_streamed_without_decompressing_the_page(monkeypatch):
-    monkeypatch.setattr("puffin.parquet.snappy._STORED_AT_ONCE", 200_000)
+    monkeypatch.setattr("puffin.files.parquet.snappy._STORED_AT_ONCE", 200_000)
     content = np.random.default_rng(0).bytes(2_000_000)
     sizes = []
     real = pa.decompress

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-from puffin.parquet import thrift
-from puffin.parquet.footer import BYTE_ARRAY, DOUBLE, FIXED_LEN_BYTE_ARRAY, FLOAT, INT32, INT64, read_footer
-from puffin.parquet.page_as_file import read_as_file
-from puffin.parquet.plain import MAX_BYTE_ARRAYS, plain_decoder
+from puffin.files.parquet import thrift
+from puffin.files.parquet.footer import BYTE_ARRAY, DOUBLE, FIXED_LEN_BYTE_ARRAY, FLOAT, INT32, INT64, read_footer
+from puffin.files.parquet.page_as_file import read_as_file
+from puffin.files.parquet.plain import MAX_BYTE_ARRAYS, plain_decoder
 
 D = decimal.Decimal
 AS_INTEGER = {"store_decimal_as_integer": True}

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 
 from puffin import kernels
-from puffin.parquet import plan as parquet_plan
-from puffin.parquet import writers as parquet_writers
-from puffin.parquet.plan import ChunkPlanner, Route, Values
-from puffin.theta import RowCountsBuilder, ThetaSketch, ThetaSketchBuilder, row_counts_limit
+from puffin.files.column_chunk import Values
+from puffin.files.parquet import plan as parquet_plan
+from puffin.files.parquet import writers as parquet_writers
+from puffin.files.parquet.plan import ChunkPlanner, Route
+from puffin.sketches import RowCountsBuilder, ThetaSketch, ThetaSketchBuilder, row_counts_limit
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "parquet-writers"
 ROWS = 900
@@ -211,7 +212,7 @@ def test_a_page_that_turns_out_odd_gives_no_values():
 
 def test_a_footer_that_is_not_understood_makes_everything_plain(monkeypatch):
     file = written({"s": ["a", "b"] * 300})
-    monkeypatch.setattr("puffin.parquet.footer._FILE_META_DATA", {2: None, 4: None})
+    monkeypatch.setattr("puffin.files.parquet.footer._FILE_META_DATA", {2: None, 4: None})
     assert routes(file, "s") == [PLAIN]
 
 

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from puffin.parquet.footer import read_footer
-from puffin.parquet.statistics import ChunkStatistics, chunk_statistics
+from puffin.files.column_chunk import ChunkStatistics
+from puffin.files.parquet.footer import read_footer
+from puffin.files.parquet.statistics import chunk_statistics
 
 
 def said_of(array, **options):

@@ -21,8 +21,8 @@ from puffin.format import THETA_V1, Blob, PuffinWriter
 from puffin.server.app import create_app
 from puffin.server.hosts import Hosts
 from puffin.server.settings import Settings
+from puffin.sketches import ThetaSketch
 from puffin.storage.local import LocalStore
-from puffin.theta import ThetaSketch
 
 TTL = 0.2
 PATIENCE = 60  # seconds, after which what has not come never will

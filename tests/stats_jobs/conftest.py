@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from puffin.format import ROW_COUNTS_V1
-from puffin.tables.load import load_table
-from puffin.tables.private_state.manifest import BlobKey, Manifest, encode
+from puffin.load import load_table
+from puffin.statistics.private_state.manifest import BlobKey, Manifest, encode
 from puffin.tables.table import Table
 
 # What this version's sketches say of themselves, so that nobody has to read them.

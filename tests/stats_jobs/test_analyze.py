@@ -7,8 +7,8 @@ import pytest
 from puffin import ndv
 from puffin.errors import ColumnNotFound, TableNotFound, UnsupportedError, UsageError
 from puffin.format import ROW_COUNTS_V1, PuffinReader
+from puffin.load import load_table
 from puffin.storage import LocalStore
-from puffin.tables.load import load_table
 from stats_jobs import Options, SparkStarter, analyze
 
 
@@ -38,7 +38,7 @@ def test_tables_share_a_starter(spark, table):
         (shipped,) = starter.context.parallelize([0], 1).map(_shipped_packages).collect()
     assert first.session_seconds > again.session_seconds
     assert again.columns == first.columns
-    assert {"puffin/__init__.py", "puffin/tables/files/task_reader.py", "stats_jobs/execute.py"} <= set(shipped)
+    assert {"puffin/__init__.py", "puffin/files/task_reader.py", "stats_jobs/execute.py"} <= set(shipped)
 
 
 def test_small_work_needs_no_spark_and_comes_to_the_same(spark, table):

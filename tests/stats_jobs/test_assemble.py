@@ -9,14 +9,9 @@ import pyarrow as pa
 import pytest
 
 from puffin.format import PARTITION_SKETCHES_V1, ROW_COUNTS_V1, THETA_V1, BlobMetadata, RawBlob
-from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
-from puffin.tables.blob_properties import partitions_of, summary_of
-from puffin.tables.column_summary import ColumnSummary
-from puffin.tables.partition_sketches import PartitionSketchesBuilder
-from puffin.tables.private_state.manifest import BlobKey, Part, StoredKey
-from puffin.tables.private_state.writing import KeptBlob, OmittedBlob
-from puffin.theta import MAX_THETA, RowCountsBuilder, ThetaSketch
-from stats_jobs.assemble import (
+from puffin.sketches import MAX_THETA, RowCountsBuilder, ThetaSketch
+from puffin.sketches.partition_sketches import PartitionSketchesBuilder
+from puffin.statistics.assemble import (
     ColumnStatistics,
     RetainedBlob,
     assemble,
@@ -25,6 +20,11 @@ from stats_jobs.assemble import (
     sketch_blobs,
     with_entries,
 )
+from puffin.statistics.blob_properties import partitions_of, summary_of
+from puffin.statistics.private_state.manifest import BlobKey, Part, StoredKey
+from puffin.statistics.private_state.writing import KeptBlob, OmittedBlob
+from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
+from puffin.values.column_summary import ColumnSummary
 
 SNAPSHOT = Snapshot(10, None, 7, 0, "append", None)
 NOTED = {"puffin-sidecar.type": "long", "puffin-sidecar.reading": "1"}

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from puffin.errors import CorruptSketchError, FileNotFound
-from puffin.tables.blob_properties import is_ours, to_properties
+from puffin.iceberg.metadata.document import parse_state
+from puffin.sketches import RowCountsBuilder, ThetaSketch, row_counts_limit
+from puffin.statistics.blob_properties import is_ours, to_properties
 from puffin.tables.changes import Changes
-from puffin.tables.iceberg.metadata import parse_state
 from puffin.tables.scan_task import ContentFile, FileScanTask
-from puffin.theta import RowCountsBuilder, ThetaSketch, row_counts_limit
 from stats_jobs.basis import Wanted, plan_columns
 from stats_jobs.stored import StoredSketch
 

@@ -8,14 +8,14 @@ import pyarrow as pa
 import pytest
 
 from puffin.errors import CorruptDataFileError, FileNotFound, StorageError
+from puffin.sketches import RowCountsBuilder, ThetaSketch
+from puffin.sketches.partition_sketches import PartitionSketchesBuilder
 from puffin.tables.base import Column
 from puffin.tables.changes import Changes
-from puffin.tables.column_bounds import NO_VALUES, Bounds
-from puffin.tables.column_summary import ColumnSummary
-from puffin.tables.partition_sketches import PartitionSketchesBuilder
-from puffin.tables.row_summary import RowSummary
 from puffin.tables.scan_task import ContentFile, FileScanTask
-from puffin.theta import RowCountsBuilder, ThetaSketch
+from puffin.values.column_bounds import NO_VALUES, Bounds
+from puffin.values.column_summary import ColumnSummary
+from puffin.values.row_summary import RowSummary
 from stats_jobs.basis import ADDED, CARRIED, CHANGED, FULL, ColumnPlan
 from stats_jobs.compute import compute
 from stats_jobs.execute import Measure, Partial, merge_partitions

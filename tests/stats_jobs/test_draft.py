@@ -12,12 +12,12 @@ import pytest
 from puffin.errors import StorageError
 from puffin.format import THETA_V1, Blob, PuffinReader, PuffinWriter
 from puffin.format.model import Properties
+from puffin.iceberg.metadata.document import parse_state
+from puffin.load import load_table
+from puffin.sketches import ThetaSketch
 from puffin.storage import LocalStore
 from puffin.tables.base import BlobEntry, StatisticsEntry
-from puffin.tables.iceberg.metadata import parse_state
-from puffin.tables.load import load_table
 from puffin.tables.statistics_json import entry_to_json
-from puffin.theta import ThetaSketch
 
 KLL = "presto-kll-sketch-bytes-v1"
 LIST = {"id": 4, "name": "l", "required": False, "type": {"type": "list", "element-id": 5, "element": "long"}}

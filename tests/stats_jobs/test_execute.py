@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from puffin.errors import CorruptDataFileError, FileNotFound, StorageError, UnsupportedTableError
+from puffin.sketches import ThetaSketch
 from puffin.tables.base import Column
-from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch, ScanContext, encode_batch
-from puffin.theta import ThetaSketch
+from puffin.values.column_summary import ColumnSummary
 from stats_jobs import execute
 from stats_jobs.execute import Measure, Partial, merge_partials, read_batch, read_document
 

@@ -35,10 +35,10 @@ from puffin.errors import (
     PuffinError,
     StorageError,
 )
+from puffin.load import load_table
 from puffin.lookup import ndv
 from puffin.storage import LocalStore, Sink, local_path
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.load import load_table
 from stats_jobs import Options, analyze
 from stats_jobs.basis import ADDED, FULL
 

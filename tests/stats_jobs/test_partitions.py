@@ -12,15 +12,15 @@ import pytest
 
 from puffin import ndv
 from puffin.errors import CorruptSketchError, FileNotFound
+from puffin.iceberg.metadata.document import parse_state
+from puffin.iceberg.scan import changes
+from puffin.iceberg.scan.changes import moved_between_specs
+from puffin.sketches import MAX_THETA
+from puffin.sketches.partition_sketches import PartitionSketchesBuilder
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.changes import Changes, Difference
-from puffin.tables.iceberg import changes
-from puffin.tables.iceberg.changes import moved_between_specs
-from puffin.tables.iceberg.metadata import parse_state
-from puffin.tables.partition_sketches import PartitionSketchesBuilder
-from puffin.tables.partition_tuples import partition_key
 from puffin.tables.scan_task import ContentFile, FileScanTask
-from puffin.theta import MAX_THETA
+from puffin.values.partition_tuples import partition_key
 from stats_jobs import Options, analyze
 from stats_jobs.partitions import PartitionPlan, carry_partitions, partitions_kept, plan_partitions
 
@@ -207,7 +207,7 @@ def test_a_size_that_is_about_right_is_kept(planned, lg_k, wanted, used):
 
 
 def test_a_table_that_has_too_many_partitions_keeps_none_and_says_so(planned, caplog, monkeypatch):
-    monkeypatch.setattr("puffin.tables.partition_sketches.MAX_PARTITIONS", 2)
+    monkeypatch.setattr("puffin.sketches.partition_sketches.MAX_PARTITIONS", 2)
     for stored in ({}, {20: sketches(1, 2, 3)}):
         reason, _ = planned(stored)
         assert reason == "sketches by partition are kept of at most 2 partitions, found 3"

@@ -12,11 +12,11 @@ import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException
 
+from puffin.load import load_table
+from puffin.sketches import DEFAULT_LG_K, ThetaSketch
+from puffin.statistics.assemble import ColumnStatistics
+from puffin.statistics.draft import FileOptions, StatisticsDraft
 from puffin.tables.commit import commit_statistics
-from puffin.tables.load import load_table
-from puffin.theta import DEFAULT_LG_K, ThetaSketch
-from stats_jobs.assemble import ColumnStatistics
-from stats_jobs.draft import FileOptions, StatisticsDraft
 
 APPEND = "append"
 

@@ -18,18 +18,18 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from puffin.deletion_vector import DeletionVector
+from puffin.files.deletion_vector import DeletionVector
+from puffin.files.task_reader import TaskReader
 from puffin.format import DELETION_VECTOR_V1, Blob, PuffinWriter
+from puffin.iceberg.metadata.document import parse_state
+from puffin.iceberg.scan.plan import plan_snapshot
+from puffin.sketches import DEFAULT_LG_K, RowCountsBuilder, ThetaSketch, ThetaSketchBuilder, row_counts_limit
 from puffin.storage import store_for
 from puffin.tables.base import TableState
-from puffin.tables.column_summary import ColumnSummary
 from puffin.tables.document import name_mapping, partition_specs
-from puffin.tables.files.task_reader import TaskReader
-from puffin.tables.iceberg.metadata import parse_state
-from puffin.tables.iceberg.plan import plan_snapshot
-from puffin.tables.row_summary import RowSummary
 from puffin.tables.scan_task import FileScanTask, ScanBatch, ScanContext, decode_batch, encode_batch
-from puffin.theta import DEFAULT_LG_K, RowCountsBuilder, ThetaSketch, ThetaSketchBuilder, row_counts_limit
+from puffin.values.column_summary import ColumnSummary
+from puffin.values.row_summary import RowSummary
 from stats_jobs.plan import split_task
 
 ADDED = 1

@@ -20,11 +20,11 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from puffin.errors import CommitUnknownError, ConflictError, CorruptMetadataError, UnsupportedTableError, UsageError
 from puffin.format import CREATED_BY, PuffinWriter
+from puffin.load import load_table
+from puffin.statistics.clean import clean
 from puffin.storage import LocalStore
-from puffin.tables.clean import clean
 from puffin.tables.commit import commit_statistics
 from puffin.tables.leftovers import SAFETY_AGE
-from puffin.tables.load import load_table
 
 UUID = uuid.UUID("6e3dd8b0-0000-4000-8000-000000000001")
 DAY = datetime.timedelta(days=1)

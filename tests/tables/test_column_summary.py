@@ -3,10 +3,10 @@
 import pyarrow as pa
 import pytest
 
-from puffin.tables.blob_properties import from_properties, summary_of, to_properties
-from puffin.tables.column_bounds import Bounds
-from puffin.tables.column_summary import ColumnSummary
-from puffin.theta import ThetaSketch
+from puffin.sketches import ThetaSketch
+from puffin.statistics.blob_properties import from_properties, summary_of, to_properties
+from puffin.values.column_bounds import Bounds
+from puffin.values.column_summary import ColumnSummary
 
 EMPTY = ThetaSketch.from_arrow(pa.array([], pa.int64()), "long")
 SUMMARY = ColumnSummary(10, 2, None, "a", '\u00e9\U0001f600"\\', 24)

@@ -21,11 +21,11 @@ from puffin.errors import (
     UnsupportedTableError,
 )
 from puffin.format import PuffinReader
+from puffin.iceberg.commit.patch import statistics_path, with_statistics
+from puffin.iceberg.metadata.document import parse_state
 from puffin.storage import store_for
 from puffin.tables.base import TableState
 from puffin.tables.commit import RetryPolicy, commit_statistics
-from puffin.tables.iceberg.metadata import parse_state
-from puffin.tables.iceberg.patch import statistics_path, with_statistics
 from puffin.tables.statistics_json import entry_to_json
 from puffin.tables.table import NewStatisticsFile
 

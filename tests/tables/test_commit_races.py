@@ -10,8 +10,8 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
 
-from puffin.tables.iceberg.patch import version_of
-from puffin.tables.load import load_table
+from puffin.iceberg.commit.patch import version_of
+from puffin.load import load_table
 
 COLUMNS = tuple("abcdef")
 

@@ -11,13 +11,13 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.utils.config import Config
 
 import puffin
+from puffin.delta.directory import DeltaDirectory
 from puffin.errors import CorruptMetadataError, SetupError, TableNotFound, UsageError
+from puffin.iceberg.catalogs.directory import IcebergDirectory
+from puffin.iceberg.catalogs.file import IcebergMetadataFile
+from puffin.iceberg.catalogs.sql import IcebergSqlTable
+from puffin.load import load_table, namespace_tables
 from puffin.tables.commit import commit_statistics
-from puffin.tables.delta.directory import DeltaDirectory
-from puffin.tables.iceberg.directory import IcebergDirectory
-from puffin.tables.iceberg.file import IcebergMetadataFile
-from puffin.tables.iceberg.sql import IcebergSqlTable
-from puffin.tables.load import load_table, namespace_tables
 
 
 @pytest.fixture

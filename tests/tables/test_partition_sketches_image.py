@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptSketchError
-from puffin.tables.partition_sketches import PartitionSketches, PartitionSketchesBuilder
-from puffin.tables.partition_sketches_image import MAX_KEY_BYTES, MAX_PARTITIONS
-from puffin.theta import MAX_THETA
+from puffin.sketches import MAX_THETA
+from puffin.sketches.partition_sketches import PartitionSketches, PartitionSketchesBuilder
+from puffin.sketches.partition_sketches_image import MAX_KEY_BYTES, MAX_PARTITIONS
 
 
 def image_of(*partitions) -> bytes:

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from puffin.errors import CorruptMetadataError
-from puffin.tables.partition_tuples import partition_key, tuple_types, value_from_json, value_to_json
+from puffin.values.partition_tuples import partition_key, tuple_types, value_from_json, value_to_json
 
 
 def field(field_id, source_id, transform):

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.iceberg.metadata.document import parse_state
+from puffin.statistics.private_state import places
+from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, decode, encode
 from puffin.tables.base import StatisticsEntry
-from puffin.tables.iceberg.metadata import parse_state
-from puffin.tables.private_state import places
-from puffin.tables.private_state.manifest import BlobKey, Manifest, Part, StoredKey, decode, encode
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 PARTS = st.builds(Part, st.uuids().map(str), LONGS, LONGS)

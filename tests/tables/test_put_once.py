@@ -5,7 +5,7 @@ import pytest
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, UnsupportedError
 from puffin.storage import LocalStore
 from puffin.storage.arrow import ArrowStore
-from puffin.tables.put import put_once
+from puffin.storage.put_once import put_once
 
 
 class Unreliable(LocalStore):

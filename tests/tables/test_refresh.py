@@ -11,9 +11,9 @@ from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
 
 from puffin.errors import PuffinError
+from puffin.load import load_table
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.commit import commit_statistics
-from puffin.tables.load import load_table
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64())})
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from puffin.tables.column_bounds import NO_VALUES, UNKNOWN, Bounds, Missing
-from puffin.tables.column_summary import ColumnSummary
-from puffin.tables.row_summary import RowSummary
+from puffin.values.column_bounds import NO_VALUES, UNKNOWN, Bounds, Missing
+from puffin.values.column_summary import ColumnSummary
+from puffin.values.row_summary import RowSummary
 
 
 def summary(rows, nulls=0, nans=0, size=0, bounds=NO_VALUES):

@@ -15,7 +15,7 @@ from pyiceberg.types import DoubleType, StringType, TimestampType, TimestamptzTy
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError, UsageError
 from puffin.tables.document import source_types
-from puffin.tables.transforms import partition_value, result_type, to_partition_value
+from puffin.values.transforms import partition_value, result_type, to_partition_value
 
 UUID_OF_THE_SPEC = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7").bytes
 

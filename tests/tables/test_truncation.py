@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from puffin.tables.truncation import KEPT, truncate_lower, truncate_upper
+from puffin.values.truncation import KEPT, truncate_lower, truncate_upper
 
 LAST = "\U0010ffff"
 ODD = st.sampled_from(["\ud7ff", "\ue000", LAST])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptMetadataError, UnsupportedTypeError
-from puffin.tables.values import arrow_type, to_json, to_scalar
+from puffin.values.json_values import arrow_type, to_json, to_scalar
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 MICROS = st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999)  # years 1 to 9999

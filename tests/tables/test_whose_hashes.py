@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from puffin.errors import UnsupportedTypeError
 from puffin.format import CREATED_BY, ROW_COUNTS_V1, THETA_V1, PuffinReader
+from puffin.sketches import RowCounts, ThetaSketch, hash_array
+from puffin.statistics.whose_hashes import contradiction, writer_objection
 from puffin.storage import store_for
-from puffin.tables.values import arrow_type
-from puffin.tables.whose_hashes import contradiction, writer_objection
-from puffin.theta import RowCounts, ThetaSketch, hash_array
+from puffin.values.json_values import arrow_type
 
 ENGINES = Path(__file__).parents[2] / "fixtures" / "engines"
 PRESTO, TRINO = ENGINES / "presto-0.287-1000-rows.stats", ENGINES / "trino-476-types.stats"

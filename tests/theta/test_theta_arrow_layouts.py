@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from puffin.theta import ThetaSketch, hash_array
+from puffin.sketches import ThetaSketch, hash_array
 
 Column = Callable[[str, int], pa.Array]
 N = 500

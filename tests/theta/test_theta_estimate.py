@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from puffin.theta import MAX_THETA, SketchImage, ThetaSketch
+from puffin.sketches import MAX_THETA, SketchImage, ThetaSketch
 
 LADDER = [0, 1, 2, 10, 100, 1000, 4096, 4097, 20_000]
 # Where the processor can, compilers round once for a product and a sum, and Python twice.

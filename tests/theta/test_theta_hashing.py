@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from puffin.theta import hash_array
-from puffin.theta.serialized import slice_rows
+from puffin.sketches import hash_array
+from puffin.values.serialized import slice_rows
 
 MASK = (1 << 64) - 1
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptSketchError, UnsupportedError
-from puffin.theta import MAX_THETA, SketchImage
-from puffin.theta.image import ascend
+from puffin.sketches import MAX_THETA, SketchImage
+from puffin.sketches.theta_image import ascend
 
 THETA = 1000
 HASHES = [3, 70, 999]
@@ -210,7 +210,7 @@ def test_every_cut_and_flip_gives_the_same_without_numpy(name: str, monkeypatch:
     image = EVERY_FORM[name]
     flipped = [patch(image, offset, image[offset] ^ bit) for offset in range(len(image)) for bit in (1, 4, 0x80)]
     with_numpy = [outcome(each) for each in (image, *flipped)]
-    monkeypatch.setattr("puffin.theta.image.sys", SimpleNamespace(modules={}, byteorder=sys.byteorder))
+    monkeypatch.setattr("puffin.sketches.theta_image.sys", SimpleNamespace(modules={}, byteorder=sys.byteorder))
     assert [outcome(each) for each in (image, *flipped)] == with_numpy
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from puffin.theta import ThetaSketch, hash_array, merge
+from puffin.sketches import ThetaSketch, hash_array, merge
 
 Column = Callable[[str, int], pa.Array]
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptDataFileError, CorruptSketchError, UnsupportedTypeError, UsageError
-from puffin.theta import (
+from puffin.sketches import (
     MAX_THETA,
     RowCounts,
     RowCountsBuilder,

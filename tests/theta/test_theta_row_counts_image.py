@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptSketchError
-from puffin.theta import MAX_THETA, RowCounts
+from puffin.sketches import MAX_THETA, RowCounts
 
 THETA = 0x0102030405060708
 ROWS = {0x11: 1, 0x2233: 0x0504030201, 0x0102030405060707: 2**63 - 1}

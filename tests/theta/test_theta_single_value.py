@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptDataFileError, UnsupportedTypeError
-from puffin.theta import is_hashable
-from puffin.theta.serialized import Words
-from puffin.theta.single_value import single_values
+from puffin.sketches import is_hashable
+from puffin.values.serialized import Words
+from puffin.values.single_value import single_values
 
 DAY = 86_400
 WIDEST = 10**38 - 1

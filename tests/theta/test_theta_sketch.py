@@ -18,9 +18,9 @@ from datasketches import compact_theta_sketch, theta_union
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import puffin.theta
+import puffin.sketches
 from puffin.errors import UsageError
-from puffin.theta import MAX_THETA, ThetaSketch, ThetaSketchBuilder, merge
+from puffin.sketches import MAX_THETA, ThetaSketch, ThetaSketchBuilder, merge
 
 LG_K = 5
 K = 1 << LG_K
@@ -248,14 +248,14 @@ class TestSketch:
 def test_exact_sketch_needs_no_datasketches() -> None:
     """Importing the package, and reading an exact sketch, imports no sketch library."""
     script = (
-        "import sys, puffin.theta as t; s = t.ThetaSketch.from_bytes(bytes.fromhex('01030300001e0000'));"
+        "import sys, puffin.sketches as t; s = t.ThetaSketch.from_bytes(bytes.fromhex('01030300001e0000'));"
         "s.ndv, s.lower_bound(), s.upper_bound(); sys.exit('_datasketches' in sys.modules)"
     )
-    root = Path(puffin.theta.__file__).parents[2]
+    root = Path(puffin.sketches.__file__).parents[2]
     assert subprocess.run([sys.executable, "-c", script], cwd=root, check=False).returncode == 0
 
 
 def test_public_names_are_sorted() -> None:
     """`__all__` is what the package offers, in order."""
-    assert puffin.theta.__all__ == sorted(puffin.theta.__all__)
-    assert all(hasattr(puffin.theta, name) for name in puffin.theta.__all__)
+    assert puffin.sketches.__all__ == sorted(puffin.sketches.__all__)
+    assert all(hasattr(puffin.sketches, name) for name in puffin.sketches.__all__)

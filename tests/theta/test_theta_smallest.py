@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from puffin.theta.image import MAX_THETA
-from puffin.theta.smallest import SmallestHashes
+from puffin.sketches.smallest import SmallestHashes
+from puffin.sketches.theta_image import MAX_THETA
 
 K = 32
 HASHES = st.lists(st.integers(0, 40) | st.integers(MAX_THETA - 2, MAX_THETA), max_size=100)

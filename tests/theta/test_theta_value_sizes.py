@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from puffin.theta.serialized import Words
-from puffin.theta.single_value import single_values
-from puffin.theta.value_sizes import total_size, value_width
-from puffin.theta.value_type import ValueType
+from puffin.values.serialized import Words
+from puffin.values.single_value import single_values
+from puffin.values.value_sizes import total_size, value_width
+from puffin.values.value_type import ValueType
 
 EXACT = decimal.Context(prec=60)
 

@@ -17,8 +17,8 @@ import pytest
 
 import puffin
 import stats_jobs
+from puffin.load import load_table, namespace_tables
 from puffin.tables.commit import commit_statistics
-from puffin.tables.load import load_table, namespace_tables
 
 RACING = tuple("abcd")
 SERVERS = ("sqlite", "postgres", "rest", "glue", "hive")

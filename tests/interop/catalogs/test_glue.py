@@ -8,8 +8,8 @@ from botocore.exceptions import ClientError, ConnectionClosedError
 from pyiceberg.catalog.glue import GlueCatalog
 
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound, UnsupportedTableError
+from puffin.iceberg.catalogs.glue import IcebergGlueTable
 from puffin.tables.commit import commit_statistics
-from puffin.tables.iceberg.glue import IcebergGlueTable
 
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64()), "b": pa.array([1, 1], pa.int64())})
 

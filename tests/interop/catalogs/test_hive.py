@@ -20,10 +20,10 @@ from hive_metastore.ttypes import (
 from thrift.transport.TTransport import TTransportException
 
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound
+from puffin.iceberg import sdk
+from puffin.iceberg.catalogs import hive as hive_module
+from puffin.load import load_table, namespace_tables
 from puffin.tables.commit import commit_statistics
-from puffin.tables.iceberg import hive as hive_module
-from puffin.tables.iceberg import sdk
-from puffin.tables.load import load_table, namespace_tables
 
 ALTER = "alter_table_with_environment_context"
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64()), "b": pa.array([1, 1], pa.int64())})

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from puffin.errors import ConflictError, StorageError
-from puffin.tables.load import load_table
+from puffin.load import load_table
 
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"

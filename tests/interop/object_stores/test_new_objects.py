@@ -16,9 +16,9 @@ from puffin.errors import (
     StorageError,
     UnsupportedError,
 )
+from puffin.iceberg.stores import stores
 from puffin.storage import new_objects, store_for
-from puffin.tables.put import put_once
-from puffin.tables.stores import stores
+from puffin.storage.put_once import put_once
 
 
 @pytest.fixture(autouse=True)

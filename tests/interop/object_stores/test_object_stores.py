@@ -24,9 +24,9 @@ from pyiceberg.table import CommitTableRequest, StaticTable
 
 import puffin
 from puffin.errors import CommitUnknownError, MissingDependencyError, UnsupportedTableError, UsageError
+from puffin.load import tables_below
 from puffin.server.app import create_app
 from puffin.server.settings import Settings
-from puffin.tables.load import tables_below
 from stats_jobs import Options, analyze
 
 NOTE = "PUFFIN SIDECAR STATISTICS"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from puffin import kernels
-from puffin.tables.delta.schema import TableSchema
+from puffin.delta.schema import TableSchema
 from puffin.tables.scan_task import (
     DATA,
     ContentFile,

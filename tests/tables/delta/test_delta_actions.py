@@ -7,8 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from puffin.errors import CorruptMetadataError, UnsupportedTableError
-from puffin.tables.delta.actions import (
+from puffin.delta.log.actions import (
     AddFile,
     Commit,
     DeletionVectorDescriptor,
@@ -20,6 +19,7 @@ from puffin.tables.delta.actions import (
     parse_commit,
     read_actions,
 )
+from puffin.errors import CorruptMetadataError, UnsupportedTableError
 
 WHERE = "/t/_delta_log/00000000000000000003.json"
 ADD = {"path": "p=a%20b/f.parquet", "partitionValues": {"p": "a b"}, "size": 10, "dataChange": True}

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from puffin.tables.delta.actions import parse_commit
-from puffin.tables.delta.changed_records import ChangedRecords
+from puffin.delta.log.actions import parse_commit
+from puffin.delta.log.changed_records import ChangedRecords
 
 
 def file(path, records=None, deleted=0, change=True):

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from puffin.delta.log.actions import AddFile, DeletionVectorDescriptor, Metadata, Protocol
+from puffin.delta.log.replay import DeltaLog, LogSegment
 from puffin.errors import CorruptMetadataError, FileNotFound, PuffinError, UnsupportedTableError
 from puffin.storage import LocalStore
-from puffin.tables.delta.actions import AddFile, DeletionVectorDescriptor, Metadata, Protocol
-from puffin.tables.delta.log import DeltaLog, LogSegment
 
 STRINGS = pa.map_(pa.string(), pa.string())
 VECTOR = pa.struct(

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from puffin.load import load_table
 from puffin.lookup import ndv
-from puffin.tables.clean import clean
+from puffin.statistics.clean import clean
 from puffin.tables.leftovers import SAFETY_AGE
-from puffin.tables.load import load_table
 from stats_jobs import Options, analyze
 
 DAY = datetime.timedelta(days=1)

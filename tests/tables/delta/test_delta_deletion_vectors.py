@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from puffin.deletion_vector import DeletionVector
+from puffin.delta.log.actions import DeletionVectorDescriptor
+from puffin.delta.scan.deletion_vectors import deletion_vector_file
+from puffin.delta.schema import table_schema
 from puffin.errors import CorruptDataFileError, CorruptMetadataError, FileNotFound
+from puffin.files.deletion_vector import DeletionVector
+from puffin.sketches import ThetaSketch
 from puffin.storage.data_uri import content_of, data_uri
-from puffin.tables.delta.actions import DeletionVectorDescriptor
-from puffin.tables.delta.deletion_vectors import deletion_vector_file
-from puffin.tables.delta.schema import table_schema
-from puffin.theta import ThetaSketch
 
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 INLINE = "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"  # as delta-kernel-rs has it in its tests

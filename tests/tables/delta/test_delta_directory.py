@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from puffin.delta.directory import FIELD_IDS, DeltaDirectory
+from puffin.delta.log.replay import DeltaLog
 from puffin.errors import (
     CommitUnknownError,
     ConflictError,
@@ -22,13 +24,11 @@ from puffin.errors import (
     UnsupportedTableError,
 )
 from puffin.format import PuffinReader
+from puffin.load import load_table
 from puffin.lookup import ndv
 from puffin.storage import LocalStore
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.commit import commit_statistics
-from puffin.tables.delta.directory import FIELD_IDS, DeltaDirectory
-from puffin.tables.delta.log import DeltaLog
-from puffin.tables.load import load_table
 from stats_jobs import Options, analyze
 
 

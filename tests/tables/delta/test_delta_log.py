@@ -8,6 +8,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from puffin.delta.log import replay as log_module
+from puffin.delta.log.replay import DeltaLog
 from puffin.errors import (
     CorruptMetadataError,
     FileNotFound,
@@ -17,8 +19,6 @@ from puffin.errors import (
     UnsupportedError,
 )
 from puffin.storage import FileInfo, LocalStore
-from puffin.tables.delta import log as log_module
-from puffin.tables.delta.log import DeltaLog
 
 METADATA = {"metaData": {"id": "t", "schemaString": "{}", "partitionColumns": [], "configuration": {}}}
 PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}

@@ -15,14 +15,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from puffin.delta.log.actions import parse_commit
+from puffin.delta.log.log_entry import append_note
+from puffin.delta.log.replay import DeltaLog
+from puffin.delta.statistics.entries import StatisticsDirectory
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound, UnsupportedTableError
 from puffin.format import THETA_V1
 from puffin.storage import LocalStore
 from puffin.tables.base import BlobEntry, StatisticsEntry
-from puffin.tables.delta.actions import parse_commit
-from puffin.tables.delta.log import DeltaLog
-from puffin.tables.delta.log_entry import append_note
-from puffin.tables.delta.statistics import StatisticsDirectory
 
 TABLE_ID = "f8e13838-33ca-4f53-83df-c36289047bd5"
 PLAIN = {"minReaderVersion": 1, "minWriterVersion": 2}

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from puffin.delta.scan.partition_values import partition_json
 from puffin.errors import CorruptMetadataError
-from puffin.tables.delta.partition_values import partition_json
-from puffin.tables.values import to_scalar
+from puffin.values.json_values import to_scalar
 
 ALL_TYPES = [
     "int",

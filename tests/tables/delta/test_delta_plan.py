@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from puffin.delta.scan.plan import file_uri
 from puffin.errors import CorruptMetadataError, SnapshotNotFound
+from puffin.load import load_table
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.delta.plan import file_uri
-from puffin.tables.load import load_table
 from stats_jobs import Options, analyze
 
 CHECKPOINT = "{:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"

@@ -2,9 +2,8 @@
 
 import pytest
 
-from puffin.errors import UnsupportedTableError
-from puffin.tables.delta.actions import Protocol
-from puffin.tables.delta.protocol import (
+from puffin.delta.log.actions import Protocol
+from puffin.delta.log.protocol import (
     CATALOG_MANAGED,
     READER_FEATURES,
     WRITER_FEATURES,
@@ -13,6 +12,7 @@ from puffin.tables.delta.protocol import (
     has_feature,
     in_commit_timestamps_enabled,
 )
+from puffin.errors import UnsupportedTableError
 
 
 def protocol(reader=3, writer=7, reader_features=(), writer_features=()):

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from puffin.delta.schema import MAX_DEPTH, iceberg_type, table_schema
 from puffin.errors import CorruptDataFileError, CorruptMetadataError, UnsupportedTableError
-from puffin.tables.delta.schema import MAX_DEPTH, iceberg_type, table_schema
+from puffin.sketches import ThetaSketch
 from puffin.tables.schema import field_ids, primitive_columns
-from puffin.theta import ThetaSketch
-from puffin.theta.value_type import is_hashable
+from puffin.values.value_type import is_hashable
 
 NAME, ID = {"delta.columnMapping.mode": "name"}, {"delta.columnMapping.mode": "id"}
 

@@ -5,14 +5,14 @@ import os
 
 import pytest
 
+from puffin.delta.directory import DeltaDirectory
+from puffin.delta.log.replay import DeltaLog
 from puffin.errors import SnapshotNotFound
+from puffin.load import load_table
 from puffin.lookup import ndv
 from puffin.storage import LocalStore
 from puffin.tables.base import NOTHING, REPLACE, SnapshotSelector
 from puffin.tables.commit import commit_statistics
-from puffin.tables.delta.directory import DeltaDirectory
-from puffin.tables.delta.log import DeltaLog
-from puffin.tables.load import load_table
 
 
 @pytest.fixture

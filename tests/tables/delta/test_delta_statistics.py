@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from puffin.delta.statistics.documents import decode_entry, decode_field_ids, encode_field_ids
+from puffin.delta.statistics.entries import SAFETY_AGE, StatisticsDirectory
+from puffin.delta.statistics.files import Listing, entry_name, field_ids_name
 from puffin.errors import (
     ConflictError,
     CorruptMetadataError,
@@ -23,9 +26,6 @@ from puffin.errors import (
 from puffin.format import THETA_V1
 from puffin.storage import LocalStore
 from puffin.tables.base import BlobEntry, StatisticsEntry
-from puffin.tables.delta.statistics import SAFETY_AGE, StatisticsDirectory
-from puffin.tables.delta.statistics_documents import decode_entry, decode_field_ids, encode_field_ids
-from puffin.tables.delta.statistics_files import Listing, entry_name, field_ids_name
 
 TABLE_ID = "f8e13838-33ca-4f53-83df-c36289047bd5"
 COLUMNS = {1: ("a",), 2: ("b",), 3: ("s", "c")}

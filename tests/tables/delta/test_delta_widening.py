@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from puffin.delta.schema import table_schema
 from puffin.errors import CorruptDataFileError
-from puffin.tables.delta.schema import table_schema
-from puffin.theta import ThetaSketch
+from puffin.sketches import ThetaSketch
 
 REPEATS = 30  # so that a dictionary is smaller than the rows
 TENTH = struct.unpack("<f", struct.pack("<f", 0.1))[0]
@@ -193,7 +193,7 @@ def test_a_decimal_in_bytes_of_any_length_hashes_the_same(tmp_path, read_files, 
 
 def test_widened_values_are_counted_with_all_their_rows():
     """Values that take bytes of several lengths keep the rows that each of them has."""
-    from puffin.theta import RowCountsBuilder
+    from puffin.sketches import RowCountsBuilder
 
     values = pa.array(INTS, pa.int32())
     rows = np.arange(1, len(INTS) + 1)

@@ -19,16 +19,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin import kernels
-from puffin.parquet.statistics import ChunkStatistics
+from puffin.files.chunk_summary import ChunkSummary
+from puffin.files.column_chunk import ChunkStatistics
+from puffin.files.task_reader import TaskReader
 from puffin.storage import store_for
 from puffin.tables.base import Column
-from puffin.tables.column_bounds import Bounds, Missing
-from puffin.tables.column_summary import ColumnSummary
-from puffin.tables.files.chunk_summary import ChunkSummary
-from puffin.tables.files.task_reader import TaskReader
-from puffin.tables.row_summary import RowSummary
 from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch, ScanContext
-from puffin.tables.truncation import KEPT
+from puffin.values.column_bounds import Bounds, Missing
+from puffin.values.column_summary import ColumnSummary
+from puffin.values.row_summary import RowSummary
+from puffin.values.truncation import KEPT
 
 EXACT = decimal.Context(prec=80)
 NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}

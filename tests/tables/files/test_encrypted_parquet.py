@@ -8,8 +8,8 @@ import pytest
 from pyarrow.parquet import encryption
 
 from puffin.errors import CorruptDataFileError, UnsupportedTableError
-from puffin.parquet.encryption import read_plain_footer
-from puffin.parquet.footer import parse_footer
+from puffin.files.parquet.encryption import read_plain_footer
+from puffin.files.parquet.footer import parse_footer
 
 LZO = 3
 

@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptDataFileError, FileNotFound, UnsupportedTableError
-from puffin.tables.files import parquet_rows, task_reader
+from puffin.files import task_reader
+from puffin.files.parquet import parquet_rows
+from puffin.sketches import ThetaSketch
 from puffin.tables.scan_task import ScanBatch, ScanContext, decode_batch, encode_batch
-from puffin.theta import ThetaSketch
 
 ROW = 9  # the field id of the column that numbers the rows
 

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 import pytest
 
 from puffin import kernels
-from puffin.avro import columns as avro_columns
-from puffin.avro.container import Container
 from puffin.errors import CorruptDataFileError, CorruptError, UnsupportedTableError
-from puffin.tables.files import orc_file
-from puffin.theta import ThetaSketch
+from puffin.files.avro import columns as avro_columns
+from puffin.files.avro.container import Container
+from puffin.files.orc import orc_file
+from puffin.sketches import ThetaSketch
 from stats_jobs.plan import split_task
 
 FORMATS = ["avro", "orc"]

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptDataFileError, CorruptMetadataError, FileNotFound
-from puffin.tables.files import parquet_rows
-from puffin.theta import ThetaSketch
+from puffin.files.parquet import parquet_rows
+from puffin.sketches import ThetaSketch
 
 IDS = {"id": 1}
 

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from puffin.errors import CorruptDataFileError, CorruptError, FileNotFound
+from puffin.files.parquet import parquet_rows
+from puffin.files.task_reader import TaskReader
+from puffin.sketches import ThetaSketch
 from puffin.storage import store_for
-from puffin.tables.files import parquet_rows
-from puffin.tables.files.task_reader import TaskReader
 from puffin.tables.scan_task import ScanBatch, ScanContext
-from puffin.theta import ThetaSketch
 
 DECIMALS = [decimal.Decimal(text) for text in ("0.00", "-0.01", "99999.99", "1.27", "-1.28")]
 MOMENTS = [-1, 0, 1, 1_700_000_000_123_456, -62_135_596_800_000_000]

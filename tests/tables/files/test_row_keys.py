@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptDataFileError
+from puffin.files.deletes import equality_deletes
+from puffin.files.deletes.equality_deletes import DeletedKeys
+from puffin.files.deletes.row_keys import row_keys
 from puffin.tables.base import Column
-from puffin.tables.files import equality_deletes
-from puffin.tables.files.equality_deletes import DeletedKeys
-from puffin.tables.files.row_keys import row_keys
 
 
 def columns(*types):

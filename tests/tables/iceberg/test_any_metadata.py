@@ -15,21 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptMetadataError, FileNotFound, PuffinError
-from puffin.lookup.planner import Question, answer_from
-from puffin.storage import store_for
-from puffin.tables.base import BlobEntry, PartitionStatisticsEntry, SnapshotSelector, StatisticsEntry
-from puffin.tables.commit import RetryPolicy
-from puffin.tables.document import column_type_at
-from puffin.tables.iceberg.file import IcebergMetadataFile
-from puffin.tables.iceberg.manifest_lists import manifest_files
-from puffin.tables.iceberg.metadata import decode_document, encode_document, parse_state
-from puffin.tables.iceberg.patch import (
+from puffin.iceberg.catalogs.file import IcebergMetadataFile
+from puffin.iceberg.commit.patch import (
     next_metadata_location,
     partition_statistics_entry,
     partition_statistics_path,
     statistics_path,
     with_statistics,
 )
+from puffin.iceberg.metadata.document import decode_document, encode_document, parse_state
+from puffin.iceberg.scan.manifest_lists import manifest_files
+from puffin.lookup.planner import Question, answer_from
+from puffin.storage import store_for
+from puffin.tables.base import BlobEntry, PartitionStatisticsEntry, SnapshotSelector, StatisticsEntry
+from puffin.tables.commit import RetryPolicy
+from puffin.tables.document import column_type_at
 
 BLOB = {
     "type": "apache-datasketches-theta-v1",

@@ -12,13 +12,13 @@ import pytest
 
 from puffin.errors import CorruptMetadataError, FileNotFound
 from puffin.format import CREATED_BY, PuffinReader
+from puffin.iceberg.catalogs.directory import IcebergDirectory
+from puffin.iceberg.scan.certain_values import certain_values
+from puffin.sketches import ThetaSketch
+from puffin.statistics.whose_hashes import contradiction, writer_objection
 from puffin.storage import store_for
 from puffin.tables.document import column_type_at
-from puffin.tables.iceberg.certain_values import certain_values
-from puffin.tables.iceberg.directory import IcebergDirectory
-from puffin.tables.values import arrow_type
-from puffin.tables.whose_hashes import contradiction, writer_objection
-from puffin.theta import ThetaSketch
+from puffin.values.json_values import arrow_type
 
 DELETED = 2
 HERE = Path("/nowhere")

@@ -6,11 +6,11 @@ import struct
 import pytest
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.iceberg.scan.deletes import DeleteIndex
+from puffin.iceberg.scan.manifest_lists import manifest_files
+from puffin.iceberg.scan.manifests import LiveFile, live_files
 from puffin.storage import store_for
 from puffin.tables.base import Column
-from puffin.tables.iceberg.deletes import DeleteIndex
-from puffin.tables.iceberg.manifest_lists import manifest_files
-from puffin.tables.iceberg.manifests import LiveFile, live_files
 
 EQUALITY = 2
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from puffin.errors import ConflictError, CorruptMetadataError, TableNotFound, UnsupportedError, UnsupportedTableError
+from puffin.iceberg.catalogs.directory import IcebergDirectory
+from puffin.load import load_table
 from puffin.tables.commit import commit_statistics
-from puffin.tables.iceberg.directory import IcebergDirectory
-from puffin.tables.load import load_table
 
 PLAIN, GZIP, OLD_GZIP = "metadata.json", "gz.metadata.json", "metadata.json.gz"
 

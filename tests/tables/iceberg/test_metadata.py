@@ -5,9 +5,9 @@ import gzip
 import pytest
 
 from puffin.errors import CorruptMetadataError, SnapshotNotFound, UnsupportedTableError
+from puffin.iceberg.metadata.document import decode_document, encode_document, parse_state
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.document import current_schema, partition_specs
-from puffin.tables.iceberg.metadata import decode_document, encode_document, parse_state
 
 BLOB = {
     "type": "apache-datasketches-theta-v1",

@@ -7,9 +7,9 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 from puffin.format import THETA_V1, PuffinReader
+from puffin.load import load_table
 from puffin.lookup.planner import Question, lookup
-from puffin.tables.load import load_table
-from puffin.theta import ThetaSketch
+from puffin.sketches import ThetaSketch
 from stats_jobs import Options, analyze
 
 ROWS = 60

@@ -21,19 +21,19 @@ from puffin.errors import (
     UnsupportedTableError,
     UsageError,
 )
-from puffin.storage import store_for
-from puffin.tables.iceberg.partition_stats import (
+from puffin.iceberg.commit.partition_stats import (
     partition_statistics,
     read_partition_statistics,
     unified_partition_type,
     write_partition_statistics,
 )
-from puffin.tables.iceberg.patch import (
+from puffin.iceberg.commit.patch import (
     PartitionStatisticsEntry,
     partition_statistics_entry,
     partition_statistics_update,
     with_partition_statistics,
 )
+from puffin.storage import store_for
 
 FIELDS = [(1, "id", "long"), (2, "cat", "string"), (3, "ts", "timestamp"), (4, "share", "double")]
 DELETED = 2

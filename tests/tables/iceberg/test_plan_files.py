@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptMetadataError, FileNotFound, PuffinError, UnsupportedTableError
+from puffin.iceberg.scan.manifest_lists import manifest_files
+from puffin.iceberg.scan.manifests import live_files
 from puffin.storage import store_for
-from puffin.tables.iceberg.manifest_lists import manifest_files
-from puffin.tables.iceberg.manifests import live_files
 from puffin.tables.scan_task import ContentFile, FileScanTask
 from stats_jobs.plan import split_task
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from puffin.files.task_reader import TaskReader
+from puffin.iceberg.catalogs.directory import IcebergDirectory
+from puffin.iceberg.scan.plan import plan_snapshot
+from puffin.sketches import ThetaSketch, ThetaSketchBuilder
 from puffin.storage import store_for
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.document import name_mapping, partition_specs
-from puffin.tables.files.task_reader import TaskReader
-from puffin.tables.iceberg.directory import IcebergDirectory
-from puffin.tables.iceberg.plan import plan_snapshot
 from puffin.tables.scan_task import ScanBatch, ScanContext, decode_batch, encode_batch
-from puffin.theta import ThetaSketch, ThetaSketchBuilder
 from stats_jobs import Options, SparkStarter, analyze
 from stats_jobs.plan import split_task
 

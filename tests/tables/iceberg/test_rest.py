@@ -24,9 +24,9 @@ from puffin.errors import (
     TableNotFound,
     UnsupportedTableError,
 )
-from puffin.tables.clean import clean
+from puffin.load import load_table
+from puffin.statistics.clean import clean
 from puffin.tables.commit import commit_statistics
-from puffin.tables.load import load_table
 
 TABLE = "/v1/namespaces/db/tables/t"
 ENDPOINTS = [f"{verb} /v1/{{prefix}}/namespaces/{{namespace}}/tables/{{table}}" for verb in ("GET", "POST")]

@@ -15,8 +15,8 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.exc import OperationalError
 
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound
+from puffin.iceberg.catalogs.sql import IcebergSqlTable
 from puffin.tables.commit import commit_statistics
-from puffin.tables.iceberg.sql import IcebergSqlTable
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": pa.array([1, 1, 2], pa.int64())})
 

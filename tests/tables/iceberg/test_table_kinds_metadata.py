@@ -19,8 +19,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 import puffin
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.load import load_table
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.load import load_table
 from stats_jobs import Options, analyze
 
 OLD_TABLE = Path(__file__).parents[3] / "fixtures" / "tables-iceberg-0.9" / "t_unlisted.tar.gz"

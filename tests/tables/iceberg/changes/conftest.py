@@ -10,9 +10,9 @@ from collections import Counter
 
 import pytest
 
+from puffin.iceberg.scan.changes import changes_between
+from puffin.iceberg.scan.manifest_lists import manifest_files
 from puffin.storage import LocalStore, Store, store_for
-from puffin.tables.iceberg.changes import changes_between
-from puffin.tables.iceberg.manifest_lists import manifest_files
 
 EXISTING, ADDED, DELETED = 0, 1, 2
 PARTITIONED, UNPARTITIONED = 0, 1

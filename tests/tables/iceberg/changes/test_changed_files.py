@@ -3,7 +3,7 @@
 import pytest
 
 from puffin.errors import FileNotFound, SnapshotNotFound, UnsupportedTableError
-from puffin.tables.iceberg.changes import changes_between
+from puffin.iceberg.scan.changes import changes_between
 
 UNPARTITIONED = 1
 

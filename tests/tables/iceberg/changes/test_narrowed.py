@@ -5,11 +5,11 @@ import dataclasses
 import pyarrow as pa
 import pytest
 
+from puffin.files import task_reader
+from puffin.files.task_reader import TaskReader
 from puffin.storage import store_for
 from puffin.tables.changes import Changes, narrowed
 from puffin.tables.document import name_mapping, partition_specs
-from puffin.tables.files import task_reader
-from puffin.tables.files.task_reader import TaskReader
 from puffin.tables.scan_task import ScanBatch, ScanContext, decode_batch, encode_batch
 
 

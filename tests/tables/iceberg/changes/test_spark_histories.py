@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from puffin.tables.iceberg.changes import changes_between
-from puffin.tables.iceberg.directory import IcebergDirectory
-from puffin.tables.iceberg.plan import plan_snapshot
+from puffin.iceberg.catalogs.directory import IcebergDirectory
+from puffin.iceberg.scan.changes import changes_between
+from puffin.iceberg.scan.plan import plan_snapshot
 
 
 def by_rows(tasks):

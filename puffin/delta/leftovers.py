@@ -1,0 +1,131 @@
+"""
+What nobody looks for any more in the statistics directory of a Delta table, and temporary files there and in the log.
+
+All in that directory is ours, so what matters is who may still look for a file:
+
+- an older generation of an entry, or of field ids, goes when the next one is old;
+- the entry of a version that can no longer be made goes when it is old and newer entries say something of each of its
+  columns: until then lookups of later versions fall back on it;
+- a statistics file goes with the last entry that names it; or when none ever did, and it is old and has a sound footer.
+
+An entry that cannot be read may name any file, so with one of those no statistics file is taken for unnamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from puffin.delta.log.log_files import LOG
+from puffin.delta.state import DeltaState
+from puffin.delta.statistics.documents import StatisticsDocument
+from puffin.delta.statistics.entries import StatisticsDirectory
+from puffin.storage import FileInfo, Store, is_temporary_name, join
+from puffin.tables.leftovers import (
+    NO_TIME,
+    AgeLimit,
+    Kept,
+    Leftover,
+    Leftovers,
+    authorship_objection,
+    link_objection,
+)
+
+
+def find_leftovers(state: DeltaState, limit: AgeLimit, directory: StatisticsDirectory, store: Store) -> Leftovers:
+    """
+    The files that may go, entries before the statistics files that they name, and those that stay for now.
+
+    Raises:
+        StorageError: The storage failed.
+    """
+    finder = _Finder(state, limit, directory, store)
+    finder.superseded()
+    finder.gone_versions()
+    finder.unnamed()
+    finder.temporary()
+    return Leftovers(tuple(finder.files.values()), tuple(kept for kept in finder.kept if kept.path not in finder.files))
+
+
+class _Finder:
+    """Gathers the files by their URIs, the first reason found being the reason."""
+
+    def __init__(self, state: DeltaState, limit: AgeLimit, directory: StatisticsDirectory, store: Store) -> None:
+        self.files: dict[str, Leftover] = {}
+        self.kept: list[Kept] = []
+        self._state = state
+        self._limit = limit
+        self._directory = directory
+        self._store = store
+        self._documents = directory.documents(state.stored)
+
+    def superseded(self) -> None:
+        now, older_than, stored = self._limit.now, self._limit.older_than, self._state.stored
+        for find in (self._directory.superseded, self._directory.superseded_field_ids):
+            self._add_together(find(stored, now, older_than), "superseded")
+            for file in find(stored, now, NO_TIME):
+                if file.uri not in self.files:
+                    self.kept.append(Kept(file.uri, "superseded too short a time ago: a reader may look for it"))
+
+    def gone_versions(self) -> None:
+        newest = {version: document for version in self._documents if (document := self._document(version))}
+        for version, document in newest.items():
+            still = self._state.segment.first_since(version)
+            later = [newest[other] for other in newest if version < other <= still and self._is_old(other)]
+            known = {column for other in later for column in _columns(other)}
+            if still > version and self._is_old(version) and known.issuperset(_columns(document)):
+                reason = f"of version {version}, which can no longer be made and is answered for by later ones"
+                self._add_together([*self._entry_files(version), *self._statistics_files(version)], reason)
+
+    def unnamed(self) -> None:
+        documents = [document for generations in self._documents.values() for document in generations.values()]
+        named = {document.entry.statistics_path for document in documents if document is not None}
+        for name, file in self._state.stored.statistics.items():
+            if name not in named:
+                unreadable = "an entry that cannot be read may name it" if None in documents else None
+                objection = self._limit.objection(file) or unreadable or authorship_objection(file, self._store)
+                self._add_unless(objection, file, "no entry names it")
+
+    def temporary(self) -> None:
+        log = join(self._state.location, LOG)
+        for file in (*self._store.list(log), *self._directory.files()):
+            if is_temporary_name(file.name):
+                self._add_unless(self._limit.objection(file), file, "a temporary file of a job that did not end")
+
+    def _document(self, version: int) -> StatisticsDocument | None:
+        """The newest entry of a version, if all of its generations can be read and are about this table."""
+        generations: Mapping[int, StatisticsDocument | None] = self._documents[version]
+        if any(each is None or each.table_id != self._state.metadata.id for each in generations.values()):
+            return None
+        return generations[max(generations)]
+
+    def _is_old(self, version: int) -> bool:
+        return all(self._limit.objection(file) is None for file in self._state.stored.entries[version].values())
+
+    def _entry_files(self, version: int) -> list[FileInfo]:
+        """The newest generation last, so that at any time one of them is what the others were superseded by."""
+        files = self._state.stored.entries[version]
+        return [files[generation] for generation in sorted(files)]
+
+    def _statistics_files(self, version: int) -> list[FileInfo]:
+        """Those that an entry of the version names; no other version's does."""
+        names = {document.entry.statistics_path for document in self._documents[version].values() if document}
+        return [self._state.stored.statistics[name] for name in sorted(names) if name in self._state.stored.statistics]
+
+    def _add_together(self, files: Sequence[FileInfo], reason: str) -> None:
+        """All of them or none: an entry never names a file that is gone."""
+        objections = [objection for file in files if (objection := link_objection(file, self._store))]
+        for file in files:
+            self._add_unless(objections[0] if objections else None, file, reason)
+
+    def _add_unless(self, objection: str | None, file: FileInfo, reason: str) -> None:
+        objection = objection or link_objection(file, self._store)
+        if objection is None:
+            self.files.setdefault(file.uri, Leftover(file, reason))
+        else:
+            self.kept.append(Kept(file.uri, objection))
+
+
+def _columns(document: StatisticsDocument) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """What its blobs are about: field ids with the columns that they mean."""
+    about = {field_id for blob in document.entry.blobs for field_id in blob.fields}
+    return ((field_id, path) for field_id, path in document.columns.items() if field_id in about)

@@ -1,0 +1,1 @@
+"""The Delta log: files, actions, checkpoints, replay."""

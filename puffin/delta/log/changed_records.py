@@ -1,0 +1,41 @@
+"""
+How many rows a commit to a Delta table added and deleted, from its log entry alone.
+
+A file that is removed and added again with another deletion vector lost the rows that the new one deletes, and no
+others. A removal need not say how many rows the file had: then only its being added again in the same commit can.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from puffin.delta.log.actions import Commit, LoggedFile
+from puffin.tables.file_metrics import known_sum
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ChangedRecords:
+    """Rows that came and went; None is unknown."""
+
+    added: int | None = None
+    deleted: int | None = None
+
+    @classmethod
+    def of(cls, commit: Commit) -> ChangedRecords:
+        """What the files with ``dataChange`` say."""
+        adds = {file.path: file for file in commit.adds if file.data_change}
+        removes = {file.path: file for file in commit.removes if file.data_change}
+        added = [_live_records(file) for path, file in adds.items() if path not in removes]
+        deleted = [_live_records(file) for path, file in removes.items() if path not in adds]
+        for path in adds.keys() & removes.keys():
+            fewer = _deleted_by_vector(adds[path]) - _deleted_by_vector(removes[path])
+            (deleted if fewer > 0 else added).append(abs(fewer))
+        return cls(known_sum(added), known_sum(deleted))
+
+
+def _live_records(file: LoggedFile) -> int | None:
+    return None if file.num_records is None else max(file.num_records - _deleted_by_vector(file), 0)
+
+
+def _deleted_by_vector(file: LoggedFile) -> int:
+    return 0 if file.deletion_vector is None else file.deletion_vector.cardinality

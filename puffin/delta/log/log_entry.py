@@ -1,0 +1,141 @@
+"""
+A note in a Delta table's own log that a version has statistics, for people and engines that look there.
+
+It is a log entry of ``commitInfo`` and ``txn``, with ``domainMetadata`` where the table has that feature: no file is
+added or removed, no metadata or protocol changed, so no engine's commit that is under way finds a conflict with it
+(protocol, "Action Reconciliation"). It is a hint. ``commitInfo`` goes with log cleanup, and of ``txn`` a checkpoint
+keeps the version alone; the truth is in the directory of statistics.
+
+::
+
+    {"commitInfo": {…, "operation": "PUFFIN SIDECAR STATISTICS",
+                    "puffinSidecar": {"version": 12, "statisticsFile": "_delta_log/_puffin_sidecar/12-….stats"}}}
+    {"txn": {"appId": "puffin-sidecar", "version": 12, "lastUpdated": …}}
+    {"domainMetadata": {"domain": "io.github.puffin-sidecar", "configuration": "{\"version\":12,…}", "removed": false}}
+
+All three are about the version that was analyzed last, which need not be the newest. Fields of our own are in
+``commitInfo``, which has room for them: an action of our own would fail writers that know none such.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable
+from importlib import metadata as distributions
+from typing import Any
+
+from puffin.delta.log.log_files import LOG
+from puffin.delta.log.protocol import check_writable, has_feature, in_commit_timestamps_enabled
+from puffin.delta.log.replay import DeltaLog, LogSegment
+from puffin.errors import ConflictError, TableNotFound
+from puffin.storage import Store, join
+from puffin.storage.put_once import put_once
+from puffin.tables.base import StatisticsEntry
+from puffin.tables.commit import RetryPolicy
+
+APP_ID = "puffin-sidecar"
+DOMAIN = "io.github.puffin-sidecar"
+OPERATION = "PUFFIN SIDECAR STATISTICS"
+
+# Writers of rows come first: whoever loses against them waits, and lets them have the log at last.
+_RETRIES = RetryPolicy(num_retries=20, min_wait_ms=20, max_wait_ms=2000, total_timeout_ms=60_000)
+
+
+def append_note(
+    log: DeltaLog,
+    store: Store,
+    location: str,
+    table_id: str,
+    entry: StatisticsEntry,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> int:
+    """
+    Append a log entry that says which statistics file a version has.
+
+    Args:
+        location: The table's directory, below which the statistics file is.
+        table_id: The id that the table's ``metaData`` has to have still.
+        sleep: Waits between attempts, a number of seconds.
+
+    Returns:
+        The version that the log entry made.
+
+    Raises:
+        TableNotFound: The table is gone, or another has its place.
+        UnsupportedTableError: The table's protocol, as it is now, does not let us.
+        ConflictError: Other writers were faster in every attempt.
+        CommitUnknownError: It may or may not have been written.
+        CorruptMetadataError, StorageError: The log cannot be read, or not be written to.
+    """
+    note = {"version": entry.snapshot_id, "statisticsFile": entry.statistics_path.removeprefix(join(location, ""))}
+    txn_id = str(uuid.uuid4())
+    started = time.monotonic()
+    attempt = 0
+    while True:
+        attempt += 1
+        segment = log.segment()
+        version = segment.version + 1
+        data = _encode(_actions(segment, note, txn_id, location, table_id))
+        try:
+            put_once(store, join(location, LOG, f"{version:020d}.json"), data)
+        except ConflictError as exc:
+            if _RETRIES.gives_up(attempt, started):
+                raise ConflictError(
+                    f"{location}: other writers were faster in each of {attempt} attempts to append to the log"
+                ) from exc
+            sleep(_RETRIES.wait_seconds(attempt))
+        else:
+            return version
+
+
+def _actions(
+    segment: LogSegment, note: dict[str, Any], txn_id: str, location: str, table_id: str
+) -> list[dict[str, Any]]:
+    """What follows on the segment; whatever others committed since the last attempt is in it."""
+    protocol, metadata = segment.protocol_and_metadata()
+    if metadata.id != table_id:
+        raise TableNotFound(f"{location}: expected table {table_id}, found {metadata.id}: another has its place")
+    check_writable(protocol, metadata.configuration, location)
+    now_ms = time.time_ns() // 1_000_000
+    commit_info: dict[str, Any] = {}
+    if in_commit_timestamps_enabled(protocol, metadata.configuration):
+        now_ms = max(now_ms, segment.timestamp_ms(segment.version) + 1)
+        commit_info["inCommitTimestamp"] = now_ms
+    commit_info |= {
+        "timestamp": now_ms,
+        "operation": OPERATION,
+        "operationParameters": {name: str(value) for name, value in note.items()},
+        "readVersion": segment.version,
+        "isolationLevel": "SnapshotIsolation",
+        "isBlindAppend": True,
+        "operationMetrics": {},
+        "engineInfo": _engine_info(),
+        "txnId": txn_id,
+        "puffinSidecar": note,
+    }
+    # commitInfo comes first, as tables with in-commit timestamps want it.
+    actions = [
+        {"commitInfo": commit_info},
+        {"txn": {"appId": APP_ID, "version": note["version"], "lastUpdated": now_ms}},
+    ]
+    if has_feature(protocol, "domainMetadata"):
+        actions.append({"domainMetadata": {"domain": DOMAIN, "configuration": _json(note), "removed": False}})
+    return actions
+
+
+def _encode(actions: list[dict[str, Any]]) -> bytes:
+    return "".join(f"{_json(action)}\n" for action in actions).encode()
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _engine_info() -> str:
+    try:
+        return f"{APP_ID}/{distributions.version('puffin-sidecar')}"
+    except distributions.PackageNotFoundError:
+        return APP_ID

@@ -1,0 +1,130 @@
+"""
+What a Delta table's protocol asks of its readers and writers, and whether we can do it.
+
+A table says by version numbers, and from reader version 3 and writer version 7 on by names of features, what one has to
+know of it. To read is to find the live rows and the values of columns. To write is to append an entry that adds and
+removes no file and leaves the metadata alone; nearly every writer feature is about files, rows or metadata, and so met
+by whoever does nothing of the kind. A feature that is not known is refused, since it may mean anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from puffin.errors import UnsupportedTableError
+
+if TYPE_CHECKING:
+    from puffin.delta.log.actions import Protocol
+
+MAX_READER_VERSION = 3
+MAX_WRITER_VERSION = 7
+
+CATALOG_MANAGED = frozenset({"catalogManaged", "catalogManaged-preview", "catalogOwned-preview"})
+"""The catalog alone accepts commits. Those that it has published are in the log, and can be read there."""
+
+READER_FEATURES = CATALOG_MANAGED | {
+    "columnMapping",
+    "deletionVectors",
+    "timestampNtz",
+    "typeWidening",
+    "typeWidening-preview",
+    "v2Checkpoint",
+    "vacuumProtocolCheck",
+    # Columns of this type have no values to hash.
+    "variantType",
+    "variantType-preview",
+    "variantShredding",
+    "variantShredding-preview",
+}
+
+WRITER_FEATURES = (READER_FEATURES - CATALOG_MANAGED) | {
+    "allowColumnDefaults",
+    "appendOnly",
+    "changeDataFeed",
+    "checkConstraints",
+    "checkpointProtection",
+    "clustering",
+    "collations",
+    "collations-preview",
+    "domainMetadata",
+    "generatedColumns",
+    "icebergCompatV1",
+    "icebergCompatV2",
+    "icebergCompatV3",
+    "icebergWriterCompatV1",
+    "icebergWriterCompatV3",
+    "identityColumns",
+    "inCommitTimestamp",
+    "invariants",
+    "materializePartitionColumns",
+    "rowTracking",
+}
+
+_COMMIT_COORDINATOR = "delta.coordinatedCommits.commitCoordinator-preview"
+_IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
+
+
+def check_readable(protocol: Protocol, where: str) -> None:
+    """
+    Refuse a table that cannot be read right.
+
+    Args:
+        where: The table's location, for errors.
+
+    Raises:
+        UnsupportedTableError: Its reader version, or a reader feature, is not known.
+    """
+    if protocol.min_reader_version > MAX_READER_VERSION:
+        raise UnsupportedTableError(
+            f"{where}: expected a Delta reader version up to {MAX_READER_VERSION}, found {protocol.min_reader_version}"
+        )
+    if unknown := _unknown(protocol.reader_features, READER_FEATURES):
+        raise UnsupportedTableError(f"{where}: Delta reader features that are not supported: {unknown}")
+
+
+def check_writable(protocol: Protocol, configuration: Mapping[str, str], where: str) -> None:
+    """
+    Refuse a table to whose log no entry without files and metadata may be appended by putting the next file there.
+
+    Args:
+        configuration: Of the ``metaData`` action.
+        where: The table's location, for errors.
+
+    Raises:
+        UnsupportedTableError: Somebody else decides on commits, or the writer version or a writer feature is not known.
+    """
+    reason = _why_not_writable(protocol, configuration)
+    if reason is not None:
+        raise UnsupportedTableError(f"{where}: {reason}: leave commits to its own writers, or use --no-commit")
+
+
+def has_feature(protocol: Protocol, name: str) -> bool:
+    """Whether the protocol names a feature, for readers or for writers."""
+    return name in (protocol.reader_features or ()) or name in (protocol.writer_features or ())
+
+
+def in_commit_timestamps_enabled(protocol: Protocol, configuration: Mapping[str, str]) -> bool:
+    """Whether every commit has to state its time, and be later than the one before."""
+    is_set = configuration.get(_IN_COMMIT_TIMESTAMPS, "").lower() == "true"
+    return is_set and has_feature(protocol, "inCommitTimestamp")
+
+
+def _why_not_writable(protocol: Protocol, configuration: Mapping[str, str]) -> str | None:
+    features = (protocol.reader_features or frozenset()) | (protocol.writer_features or frozenset())
+    if features & CATALOG_MANAGED:
+        return f"the table's catalog alone commits to it (Delta feature {_listed(features & CATALOG_MANAGED)})"
+    if configuration.get(_COMMIT_COORDINATOR):
+        return f"a coordinator alone commits to the table (property {_COMMIT_COORDINATOR})"
+    if protocol.min_writer_version > MAX_WRITER_VERSION:
+        return f"expected a Delta writer version up to {MAX_WRITER_VERSION}, found {protocol.min_writer_version}"
+    unknown = _unknown(features, WRITER_FEATURES)
+    return f"Delta writer features that are not supported: {unknown}" if unknown else None
+
+
+def _unknown(features: Collection[str] | None, known: Collection[str]) -> str:
+    return _listed(set(features or ()).difference(known))
+
+
+def _listed(features: Collection[str]) -> str:
+    return ", ".join(sorted(features))

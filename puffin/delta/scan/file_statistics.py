@@ -1,0 +1,120 @@
+"""
+What the statistics of a Delta table's live files tell of columns (protocol, "Per-file Statistics").
+
+They are JSON that nobody has to write and nobody has to be able to read: what is not there or not understood is
+unknown. Values of partition columns stand beside them in the log. Strings are cut short and times to milliseconds, so
+an upper bound in whole milliseconds may be up to one of them too low, and is moved up.
+"""
+
+from __future__ import annotations
+
+import decimal
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from puffin.delta.log.actions import AddFile
+from puffin.delta.scan.partition_values import partition_json
+from puffin.delta.schema import FieldPath
+from puffin.delta.state import DeltaState
+from puffin.errors import CorruptMetadataError
+from puffin.tables.base import Column
+from puffin.tables.file_metrics import FileMetrics, stored_value, summarize
+from puffin.values.column_summary import ColumnSummary
+
+_MICROSECONDS_OF_A_MILLISECOND = 1000
+_TIMESTAMPS = ("timestamp", "timestamptz")
+_AS_TEXT = ("string", "date", *_TIMESTAMPS)
+
+
+def column_summaries(state: DeltaState, columns: Sequence[Column]) -> dict[int, ColumnSummary]:
+    """
+    The summary of each column by field id; sizes are not known.
+
+    Raises:
+        CorruptMetadataError: The log or a checkpoint cannot be understood.
+        FileNotFound, StorageError: A file of the log is not there, or the storage failed.
+    """
+    texts = state.segment.file_statistics()
+    files = [(file, _parsed(texts.get(file.key))) for file in state.segment.files()]
+    paths = state.delta_schema.paths
+    partitioned = set(state.metadata.partition_columns)
+    names = {field["id"]: field["name"] for field in state.delta_schema.schema["fields"]}
+    return {
+        column.field_id: summarize(
+            column.type,
+            [
+                _of_partition(file, column, paths[column.field_id])
+                if names.get(column.field_id) in partitioned
+                else _of_statistics(file, stats, column, paths[column.field_id])
+                for file, stats in files
+            ],
+        )
+        for column in columns
+    }
+
+
+def _of_partition(file: AddFile, column: Column, path: FieldPath) -> FileMetrics:
+    rows = _live_records(file)
+    value = partition_json(column.type, file.partition_values.get(path[0]), file.path)
+    if value is None:
+        return FileMetrics(rows, null_count=rows, is_empty=True)
+    stored = stored_value(column.type, value)
+    return FileMetrics(rows, null_count=0, lower=stored, upper=stored)
+
+
+def _of_statistics(file: AddFile, stats: Mapping[str, Any], column: Column, path: FieldPath) -> FileMetrics:
+    rows = _live_records(file)
+    nulls = _at(stats.get("nullCount"), path)
+    if type(nulls) is not int or nulls < 0:
+        nulls = None
+    if nulls is not None and nulls == file.num_records:
+        return FileMetrics(rows, null_count=rows, is_empty=True)
+    upper = _bound(column.type, _at(stats.get("maxValues"), path))
+    if column.type in _TIMESTAMPS and upper is not None and upper % _MICROSECONDS_OF_A_MILLISECOND == 0:
+        upper += _MICROSECONDS_OF_A_MILLISECOND - 1
+    return FileMetrics(
+        rows,
+        null_count=nulls if file.deletion_vector is None else None,
+        lower=_bound(column.type, _at(stats.get("minValues"), path)),
+        upper=upper,
+    )
+
+
+def _live_records(file: AddFile) -> int | None:
+    if file.num_records is None:
+        return None
+    deleted = 0 if file.deletion_vector is None else file.deletion_vector.cardinality
+    return max(file.num_records - deleted, 0)
+
+
+def _bound(type_: str, value: Any) -> Any:
+    """A bound as `stored_value` has it; None if there is none, or its meaning is not clear."""
+    if value is None or isinstance(value, str) is not (type_ in _AS_TEXT):
+        return None
+    try:
+        if type_ == "string":
+            return value
+        if type_.startswith("decimal"):
+            value = str(value)  # whose digits were read without loss
+        elif isinstance(value, decimal.Decimal):
+            value = float(value)
+        return stored_value(type_, value)
+    except (CorruptMetadataError, ArithmeticError):
+        return None
+
+
+def _parsed(text: str | None) -> Mapping[str, Any]:
+    try:
+        stats = json.loads(text or "{}", parse_float=decimal.Decimal)
+    except (ValueError, ArithmeticError, RecursionError):
+        return {}
+    return stats if isinstance(stats, dict) else {}
+
+
+def _at(values: Any, path: FieldPath) -> Any:
+    for name in path:
+        if not isinstance(values, dict):
+            return None
+        values = values.get(name)
+    return values

@@ -1,0 +1,100 @@
+"""
+Partition values as a Delta log has them, in text, and as scan tasks have them, in the JSON form of appendix D.
+
+What is taken is what the protocol names ("Partition Value Serialization") and what writers put: numbers and NaN as
+Java and as Rust spell them, a timestamp with a zone or without. Without one the protocol means the zone of whoever
+wrote it, which the log does not tell; it is taken for UTC. Nothing is rounded to fit: text that means no value of the
+column's type, or one that is finer, is refused.
+"""
+
+from __future__ import annotations
+
+import decimal
+import functools
+import re
+from typing import Any
+
+import pyarrow as pa
+
+from puffin.errors import CorruptMetadataError
+from puffin.values.json_values import to_json, to_scalar
+from puffin.values.value_type import ValueType, is_hashable
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NO_NUMBER = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
+_ESCAPED_BYTES = re.compile(r"(\\u00[0-9A-Fa-f]{2})+")
+_ZONE = re.compile(r"(Z|[+-][0-9]{2}:?[0-9]{2})$")
+_BOOLEANS = {"true": True, "false": False}
+_EXACT = decimal.Context(prec=60, traps=[decimal.InvalidOperation, decimal.Inexact])
+_MOST_SHOWN = 80  # characters of what is wrong, in an error
+
+
+def partition_json(type_: str, text: str | None, where: str) -> Any:
+    """
+    The JSON form of a partition value.
+
+    Args:
+        type_: The column's appendix C type. Of one that has no single values the text is returned as it is.
+        text: None and the empty text are null, whatever the type.
+        where: The data file, for errors.
+
+    Raises:
+        CorruptMetadataError: The text is not a value of the type.
+    """
+    if not text:
+        return None
+    try:
+        return _parsed(type_, text)
+    except (ValueError, KeyError, ArithmeticError, pa.ArrowException, CorruptMetadataError) as exc:
+        raise CorruptMetadataError(
+            f"{where}: partition value: expected a {type_}, found {text[:_MOST_SHOWN]!r}"
+        ) from exc
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _parsed(type_: str, text: str) -> Any:
+    if not is_hashable(type_):
+        return text
+    name = ValueType.parse(type_).name
+    if name == "string":
+        text.encode()  # half of a surrogate pair is no text
+        return text
+    if name == "binary":
+        return _bytes(text).hex()
+    value = _json_form(type_, name, text.strip())
+    scalar = to_scalar(type_, value)
+    return scalar.as_py() if name == "float" else value
+
+
+def _json_form(type_: str, name: str, text: str) -> Any:
+    if name in ("int", "long"):
+        return int(_matched(_INTEGER, text)[0])
+    if name in ("float", "double"):
+        return float(text if _NO_NUMBER.fullmatch(text) else _matched(_NUMBER, text)[0])
+    if name == "decimal":
+        one = decimal.Decimal(1).scaleb(-ValueType.parse(type_).scale, _EXACT)
+        return str(decimal.Decimal(_matched(_NUMBER, text)[0]).quantize(one, context=_EXACT))
+    if name == "boolean":
+        return _BOOLEANS[text.lower()]
+    if name == "date":
+        year, month, day = map(int, _matched(_DATE, text).groups())
+        return f"{year:04d}-{month:02d}-{day:02d}"
+    # Arrow reads a zone where it expects one, and only there.
+    stored = pa.timestamp("us", "UTC" if _ZONE.search(text) else None)
+    return to_json(type_, pa.scalar(text).cast(stored).value)
+
+
+def _bytes(text: str) -> bytes:
+    """What the text stands for: bytes that are escaped one by one, as delta-rs does, or those of the text, as Spark."""
+    if _ESCAPED_BYTES.fullmatch(text):
+        return bytes.fromhex(text.replace("\\u00", ""))
+    return text.encode()
+
+
+def _matched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
+    match = pattern.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    return match

@@ -1,0 +1,132 @@
+"""
+From the files of a Delta table's log to scan tasks, and what changed between two versions.
+
+A commit says itself which files it added and removed, and with which deletion vectors, so that changes cost no more
+than the log entries between two versions. Files whose ``dataChange`` is false hold rows that the table had already, in
+other files: nothing of them need be read, however much was rewritten. The contributions are added up, as
+`puffin.iceberg.scan.changes` does: a file that comes and goes in between is read by nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from puffin.delta.log.actions import AddFile, RemoveFile
+from puffin.delta.scan.deletion_vectors import deletion_vector_file
+from puffin.delta.scan.partition_values import partition_json
+from puffin.delta.state import DeltaState, partition_fields
+from puffin.errors import SnapshotNotFound
+from puffin.storage import join
+from puffin.storage.uri import split
+from puffin.tables.base import Snapshot
+from puffin.tables.changes import Changes, compare
+from puffin.tables.scan_task import DATA, PARQUET, ContentFile, FileScanTask
+
+_SPEC_ID = 0
+
+
+def plan_version(state: DeltaState) -> tuple[FileScanTask, ...]:
+    """
+    One task for each whole data file of the version that the state is of.
+
+    Raises:
+        CorruptMetadataError: The log or a checkpoint cannot be understood, or a partition value is not of its type.
+        FileNotFound, StorageError: A file of the log is not there, or the storage failed.
+    """
+    return tuple(map(_Tasks(state).of, state.segment.files()))
+
+
+def changes_between(state: DeltaState, base: Snapshot, target: Snapshot) -> Changes:
+    """
+    The whole data files to read for the rows that came after ``base`` and those that are gone in ``target``.
+
+    Raises:
+        SnapshotNotFound: ``base`` comes later, or the log entries between them have been cleaned up.
+        CorruptMetadataError, FileNotFound, StorageError: As for `plan_version`.
+    """
+    if base.snapshot_id > target.snapshot_id:
+        raise SnapshotNotFound(
+            f"{state.location}: expected a version before {target.snapshot_id}, found {base.snapshot_id}"
+        )
+    added: list[AddFile] = []
+    removed: list[AddFile | RemoveFile] = []
+    for commit in state.segment.commits(base.snapshot_id):
+        if commit.version <= target.snapshot_id:
+            added += (add for add in commit.adds if add.data_change)
+            removed += (remove for remove in commit.removes if remove.data_change)
+    total = compare(removed, added, lambda file: file.key)
+    tasks = _Tasks(state)
+    return Changes(
+        added=tuple(tasks.of(file) for file in total.after if isinstance(file, AddFile)),
+        removed=tuple(map(tasks.of, _as_added(total.before, base, state))),
+    )
+
+
+def _as_added(files: Iterable[AddFile | RemoveFile], base: Snapshot, state: DeltaState) -> Iterable[AddFile]:
+    """Removed files as they were added; a removal need not say of what partition and size they are."""
+    known: Mapping[Any, AddFile] | None = None
+    for file in files:
+        if isinstance(file, AddFile):
+            yield file
+        elif file.partition_values is not None and file.size is not None:
+            yield AddFile(
+                path=file.path,
+                partition_values=file.partition_values,
+                size=file.size,
+                data_change=file.data_change,
+                num_records=file.num_records,
+                deletion_vector=file.deletion_vector,
+            )
+        else:
+            if known is None:
+                known = _ever_added(base, state)
+            if file.key not in known:
+                raise SnapshotNotFound(
+                    f"{state.location}: {file.path}: expected in the log how it was added, since it was removed after "
+                    f"version {base.snapshot_id}"
+                )
+            yield known[file.key]
+
+
+def _ever_added(base: Snapshot, state: DeltaState) -> Mapping[Any, AddFile]:
+    """The files of an earlier version and all that were added since, by key."""
+    added = [add for commit in state.segment.commits(base.snapshot_id) for add in commit.adds]
+    return {file.key: file for file in (*state.segment.at(base.snapshot_id).files(), *added)}
+
+
+class _Tasks:
+    """Scan tasks of a table's files."""
+
+    def __init__(self, state: DeltaState) -> None:
+        self._location = state.location
+        types = {column.field_id: column.type for column in state.columns}
+        self._fields = [
+            (str(field["field-id"]), state.delta_schema.paths[field["source-id"]][0], types[field["source-id"]])
+            for field in partition_fields(state.metadata, state.delta_schema)
+        ]
+
+    def of(self, file: AddFile) -> FileScanTask:
+        path = file_uri(file.path, self._location)
+        data_file = ContentFile(
+            content=DATA,
+            file_path=path,
+            file_format=PARQUET,
+            spec_id=_SPEC_ID,
+            partition={
+                field_id: partition_json(type_, file.partition_values.get(name), path)
+                for field_id, name, type_ in self._fields
+            },
+            record_count=file.num_records or 0,
+            file_size_in_bytes=file.size,
+        )
+        vector = file.deletion_vector
+        deletes = () if vector is None else (deletion_vector_file(vector, self._location),)
+        return FileScanTask(data_file, deletes, start=0, length=file.size)
+
+
+def file_uri(path: str, location: str) -> str:
+    """Where a file is whose path a log has: percent-encoded, and relative to the table unless it is a URI."""
+    decoded = unquote(path)
+    return decoded if split(path) is not None or path.startswith("/") else join(location, decoded)

@@ -1,0 +1,178 @@
+"""
+A version of a Delta table as a `TableState`: in Iceberg's terms, so that plans, filters and jobs need one language.
+
+A version is a snapshot, its parent the version before it, and its number is both snapshot id and sequence number. The
+schema is that of the version. Of older versions only those are there that lie between it and the statistics that are
+known of it: what came before them tells nothing, and every one costs a read of its log entry.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from puffin.delta.log.actions import Commit, Metadata, Protocol
+from puffin.delta.log.changed_records import ChangedRecords
+from puffin.delta.log.replay import LogSegment
+from puffin.delta.schema import FieldPath, TableSchema
+from puffin.delta.statistics.files import Listing
+from puffin.errors import ConflictError
+from puffin.tables.base import NOTHING, REPLACE, Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.document import FIRST_PARTITION_FIELD_ID
+from puffin.tables.schema import field_ids, primitive_columns
+
+_APPEND, _DELETE, _OVERWRITE = "append", "delete", "overwrite"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DeltaState(TableState):
+    """
+    A Delta table at one version.
+
+    Attributes:
+        segment: The part of the log that makes the version.
+        delta_schema: The schema with the ids that its columns have, and those they were given just now.
+        known_ids: The ids that columns had been given before.
+        stored: The statistics directory as it was.
+        selector: What was asked for.
+    """
+
+    segment: LogSegment
+    protocol: Protocol
+    metadata: Metadata
+    delta_schema: TableSchema
+    known_ids: Mapping[FieldPath, int]
+    stored: Listing
+    selector: SnapshotSelector
+
+    def still_has(self, column: Column) -> bool:
+        """Always: the schema of a version stays what it is, and the ids in it do once they are kept."""
+        if column not in self.columns:
+            raise ConflictError(
+                f"{self.location}: column {column.name}: expected field id {column.field_id}; another job has "
+                "given the columns other field ids meanwhile: analyze again"
+            )
+        return True
+
+
+def describe(
+    location: str,
+    segment: LogSegment,
+    protocol: Protocol,
+    metadata: Metadata,
+    schema: TableSchema,
+    entries: Iterable[StatisticsEntry],
+    *,
+    known_ids: Mapping[FieldPath, int],
+    stored: Listing,
+    selector: SnapshotSelector,
+) -> DeltaState:
+    """
+    The state of a table at the version of a segment.
+
+    Args:
+        entries: Statistics of this and earlier versions, the nearest first; read as far as they say something new.
+        selector: What the version was found by. If by its id, it is the current snapshot itself; else, the version
+            without the notes at its end is.
+
+    Raises:
+        CorruptMetadataError: A log entry or the schema cannot be understood.
+        FileNotFound, StorageError: A log entry is not there, or the storage failed.
+    """
+    columns = primitive_columns(schema.schema)
+    statistics = _nearest(entries, columns)
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in _versions(segment, statistics)}
+    current = snapshots[segment.version]
+    while selector.snapshot_id is None and current.is_note and current.parent_id is not None:
+        current = snapshots[current.parent_id]
+    return DeltaState(
+        format="delta",
+        uuid=metadata.id,
+        metadata_location=f"{location}/_delta_log/{segment.version:020d}.json",
+        document=_document(location, metadata, schema),
+        location=location,
+        properties=metadata.configuration,
+        columns=columns,
+        field_ids=field_ids(schema.schema),
+        snapshots=snapshots,
+        current_snapshot_id=current.snapshot_id,
+        refs={},
+        history=() if selector.as_of_ms is None else ((selector.as_of_ms, current.snapshot_id),),
+        statistics=statistics,
+        segment=segment,
+        protocol=protocol,
+        metadata=metadata,
+        delta_schema=schema,
+        known_ids=known_ids,
+        stored=stored,
+        selector=selector,
+    )
+
+
+def partition_fields(metadata: Metadata, schema: TableSchema) -> list[dict[str, Any]]:
+    """The partition columns as the fields of an Iceberg partition spec, each under its own name and value."""
+    ids = {field["name"]: field["id"] for field in schema.schema["fields"]}
+    return [
+        {"field-id": field_id, "source-id": ids[name], "name": name, "transform": "identity"}
+        for field_id, name in enumerate(metadata.partition_columns, FIRST_PARTITION_FIELD_ID)
+        if name in ids
+    ]
+
+
+def _document(location: str, metadata: Metadata, schema: TableSchema) -> Mapping[str, Any]:
+    return {
+        "table-uuid": metadata.id,
+        "location": location,
+        "schemas": [{**schema.schema, "schema-id": 0}],
+        "current-schema-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": partition_fields(metadata, schema)}],
+        "default-spec-id": 0,
+        "snapshots": [],
+    }
+
+
+def _nearest(entries: Iterable[StatisticsEntry], columns: Iterable[Column]) -> dict[int, StatisticsEntry]:
+    """The entries that have the nearest statistics of a column, as far back as it takes for all of them."""
+    unknown = {column.field_id for column in columns}
+    found: dict[int, StatisticsEntry] = {}
+    for entry in entries:
+        found[entry.snapshot_id] = entry
+        unknown -= {field_id for blob in entry.blobs for field_id in blob.fields}
+        if not unknown:
+            break
+    return found
+
+
+def _versions(segment: LogSegment, statistics: Mapping[int, StatisticsEntry]) -> Iterator[Snapshot]:
+    """The versions from the segment's down to the oldest that statistics are about, or that its notes are on."""
+    about = [blob.snapshot_id for entry in statistics.values() for blob in entry.blobs]
+    oldest = min([*statistics, *about], default=segment.version)
+    commits = segment.commits_left(range(oldest, segment.version + 1))
+    for version in range(segment.version, -1, -1):
+        if version < oldest:
+            commits |= segment.commits_left([version])
+        commit = commits.get(version)  # if it has been cleaned up, what it did is not known
+        changed = ChangedRecords() if commit is None else ChangedRecords.of(commit)
+        is_last = version <= oldest and not (commit is not None and commit.is_note)
+        yield Snapshot(
+            snapshot_id=version,
+            parent_id=None if is_last or version == 0 else version - 1,
+            sequence_number=version,
+            timestamp_ms=segment.timestamp_ms(version) if commit is not None else 0,
+            operation=None if commit is None else _operation(commit),
+            added_records=changed.added,
+            deleted_records=changed.deleted,
+        )
+        if is_last:
+            return
+
+
+def _operation(commit: Commit) -> str:
+    if commit.is_note:
+        return NOTHING
+    if commit.keeps_rows:
+        return REPLACE
+    if not commit.removes:
+        return _APPEND
+    return _OVERWRITE if commit.adds else _DELETE

@@ -1,0 +1,1 @@
+"""Statistics entries of Delta tables."""

@@ -1,0 +1,144 @@
+"""
+The JSON documents of the statistics directory of a Delta table: which statistics a version has, and field ids.
+
+::
+
+    {"format-version": 1, "table-id": "f8e1…", "version": 12, "generation": 0,
+     "statistics": {"snapshot-id": 12, "statistics-path": "12-….stats", …},    as Iceberg's table metadata has it
+     "columns": [{"id": 1, "path": ["address", "city"]}, …]}                   of the ids that its blobs are about
+
+    {"format-version": 1, "columns": [{"id": 1, "path": ["address", "city"]}, …]}
+
+A path is made of physical names. A statistics file is named without its directory, so that a table can be moved. A
+field that this version does not know is ignored; what a reader must not ignore comes with a next format version.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from puffin.delta.statistics.files import is_statistics_name
+from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.tables.base import StatisticsEntry
+from puffin.tables.statistics_json import entry_from_json, entry_to_json, typed
+
+FORMAT_VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StatisticsDocument:
+    """
+    What an entry file says.
+
+    Attributes:
+        table_id: The id of the table's ``metaData`` when it was written.
+        entry: The entry; its statistics file is named without a directory.
+        columns: The physical path of each field id that its blobs are about.
+    """
+
+    table_id: str
+    entry: StatisticsEntry
+    columns: Mapping[int, tuple[str, ...]]
+
+
+def encode_entry(document: StatisticsDocument, generation: int) -> bytes:
+    """The bytes of an entry file."""
+    return _encode(
+        {
+            "table-id": document.table_id,
+            "version": document.entry.snapshot_id,
+            "generation": generation,
+            "statistics": entry_to_json(document.entry),
+            "columns": _columns_to_json(document.columns),
+        }
+    )
+
+
+def decode_entry(data: bytes, where: str, version: int, generation: int) -> StatisticsDocument:
+    """
+    The document in the entry file of a version.
+
+    Args:
+        where: The file, for messages.
+
+    Raises:
+        UnsupportedTableError: Its format version is newer than 1.
+        CorruptMetadataError: It is no entry, or that of another version.
+    """
+    document = _decode(data, where)
+    try:
+        entry = entry_from_json(typed(document, "statistics", dict))
+        found = document.get("version"), document.get("generation"), entry.snapshot_id
+        if found != (version, generation, version):
+            raise ValueError(f"expected version, generation and snapshot id {(version, generation, version)}: {found}")
+        if not is_statistics_name(entry.statistics_path, version):
+            raise ValueError(f"expected the name of a statistics file of version {version}: {entry.statistics_path}")
+        return StatisticsDocument(typed(document, "table-id", str), entry, _columns_from_json(document))
+    except (KeyError, TypeError, AttributeError, ValueError) as exc:
+        raise CorruptMetadataError(f"{where}: not a statistics entry: {exc!r}") from exc
+
+
+def encode_field_ids(ids: Mapping[tuple[str, ...], int]) -> bytes:
+    """The bytes of a file of field ids."""
+    return _encode({"columns": _columns_to_json({field_id: path for path, field_id in ids.items()})})
+
+
+def decode_field_ids(data: bytes, where: str) -> dict[tuple[str, ...], int]:
+    """
+    The field ids in a file of them, by physical path.
+
+    Args:
+        where: The file, for messages.
+
+    Raises:
+        UnsupportedTableError: Its format version is newer than 1.
+        CorruptMetadataError: It holds no field ids, or one twice.
+    """
+    document = _decode(data, where)
+    try:
+        return {path: field_id for field_id, path in _columns_from_json(document).items()}
+    except (TypeError, AttributeError, ValueError) as exc:
+        raise CorruptMetadataError(f"{where}: not a list of field ids: {exc!r}") from exc
+
+
+def _encode(document: Mapping[str, Any]) -> bytes:
+    # ASCII, since a JSON string may hold what UTF-8 cannot: half of a surrogate pair, in a column's name.
+    return json.dumps({"format-version": FORMAT_VERSION, **document}, separators=(",", ":")).encode()
+
+
+def _decode(data: bytes, where: str) -> Mapping[str, Any]:
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as exc:
+        raise CorruptMetadataError(f"{where}: expected a JSON object: {exc}") from exc
+    if not isinstance(document, dict):
+        raise CorruptMetadataError(f"{where}: expected a JSON object, found {type(document).__name__}")
+    found = document.get("format-version")
+    expected = f"{where}: expected format-version {FORMAT_VERSION}, found {found!r}"
+    if type(found) is not int or found < FORMAT_VERSION:
+        raise CorruptMetadataError(expected)
+    if found > FORMAT_VERSION:
+        raise UnsupportedTableError(expected)
+    return document
+
+
+def _columns_to_json(columns: Mapping[int, tuple[str, ...]]) -> list[dict[str, Any]]:
+    return [{"id": field_id, "path": list(path)} for field_id, path in sorted(columns.items())]
+
+
+def _columns_from_json(document: Mapping[str, Any]) -> dict[int, tuple[str, ...]]:
+    listed = [(typed(column, "id", int), _path(column)) for column in typed(document, "columns", list)]
+    columns = dict(listed)
+    if not len(columns) == len(set(columns.values())) == len(listed):
+        raise ValueError("columns: expected each id and each path once")
+    return columns
+
+
+def _path(column: Mapping[str, Any]) -> tuple[str, ...]:
+    names = typed(column, "path", list)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(f"path: expected names, found {names}")
+    return tuple(names)

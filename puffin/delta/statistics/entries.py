@@ -1,0 +1,264 @@
+"""
+The statistics of a Delta table: a directory of our own below its log, since the format has no place for them.
+
+An entry file says which statistics file a version has, and about which columns. No file here ever changes: the next
+generation of an entry is put only if nobody else has put it, so that of several jobs one wins and the others add to
+what it wrote. VACUUM passes by directories that begin with an underscore, and log cleanup by names like these
+(`puffin.delta.statistics.files`).
+
+What cannot be read, be it broken or written by a later version of this project, is passed over with a warning: an
+older generation, or an older version, has statistics too. Superseded files stay as long as a reader may be at work who
+found them by an older listing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import functools
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from puffin.delta.log.log_files import LOG
+from puffin.delta.statistics.documents import (
+    StatisticsDocument,
+    decode_entry,
+    decode_field_ids,
+    encode_entry,
+    encode_field_ids,
+)
+from puffin.delta.statistics.files import (
+    Listing,
+    entry_name,
+    field_ids_name,
+    is_statistics_name,
+    new_statistics_name,
+    superseded_before,
+)
+from puffin.errors import (
+    CorruptMetadataError,
+    FileNotFound,
+    PuffinError,
+    UnsupportedTableError,
+    UsageError,
+)
+from puffin.storage import FileInfo, Store, join
+from puffin.storage.put_once import put_once
+from puffin.tables.base import StatisticsEntry
+from puffin.tables.leftovers import SAFETY_AGE
+
+DIRECTORY = f"{LOG}/_puffin_sidecar"
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+class StatisticsDirectory:
+    """
+    Where the statistics of a Delta table are.
+
+    Args:
+        table_location: The table's directory; entries come back with paths below it.
+        store: What holds it.
+    """
+
+    def __init__(self, table_location: str, store: Store) -> None:
+        self._location = join(table_location, DIRECTORY)
+        self._store = store
+
+    def listing(self) -> Listing:
+        """The files there are now; none, if the table has no such directory."""
+        return Listing.of(self.files())
+
+    def entries(
+        self,
+        listing: Listing,
+        version: int,
+        table_id: str,
+        is_same_column: Callable[[int, tuple[str, ...]], bool],
+    ) -> Iterator[StatisticsEntry]:
+        """
+        The entries of a version and of those before it, the nearest first, each read when it is asked for.
+
+        Args:
+            table_id: The id of the table's ``metaData``; what is about another table that was here is passed over.
+            is_same_column: Whether a field id means the column of this physical path. A blob about a field id that
+                meant another one is left out of its entry.
+
+        Raises:
+            StorageError: The store failed.
+        """
+        for candidate, generations in listing.entries.items():
+            if candidate > version:
+                continue
+            for generation in generations:
+                document = self._read_or_warn(candidate, generation)
+                if document is not None and document.table_id == table_id:
+                    yield self._entry(document, is_same_column)
+                    break
+
+    def put(
+        self, entry: StatisticsEntry, table_id: str, columns: Mapping[int, tuple[str, ...]], generation: int
+    ) -> None:
+        """
+        Make ``entry`` that of its version.
+
+        Args:
+            table_id: The id of the table's ``metaData``.
+            columns: Physical paths by field id; of every one that its blobs are about, at least.
+            generation: The one after the newest, whose other columns the entry has kept.
+
+        Raises:
+            ConflictError: Another job put this generation.
+            UnsupportedTableError: A later version of this project wrote the newest one, which would lose something.
+            CommitUnknownError: It may or may not have been put.
+            StorageError: It has not been put.
+        """
+        name = entry.statistics_path.rpartition("/")[2]
+        about = {field_id for blob in entry.blobs for field_id in blob.fields}
+        if entry.statistics_path != self._path(name) or not is_statistics_name(name, entry.snapshot_id):
+            raise UsageError(f"{entry.statistics_path}: expected a statistics file of this version in {self._location}")
+        if not about <= columns.keys():
+            raise UsageError(f"{entry.statistics_path}: no column has the field ids {sorted(about - columns.keys())}")
+        if generation > 0:
+            with contextlib.suppress(CorruptMetadataError, FileNotFound):
+                self._read(entry.snapshot_id, generation - 1)
+        document = StatisticsDocument(
+            table_id,
+            dataclasses.replace(entry, statistics_path=name),
+            {field_id: columns[field_id] for field_id in about},
+        )
+        uri = self._path(entry_name(entry.snapshot_id, generation))
+        put_once(self._store, uri, encode_entry(document, generation))
+
+    def check_putting(self) -> None:
+        """Refuse, with UnsupportedError or MissingDependencyError, a store that cannot `put`."""
+        # Inside of the directory: where pyarrow has deleted an object, it leaves an empty one in the directory's name.
+        self._store.check_put_if_absent(self._path("probe"))
+
+    def field_ids(self, listing: Listing) -> Mapping[tuple[str, ...], int]:
+        """The ids that were given to columns, by physical path; StorageError if the store failed."""
+        for generation in listing.field_ids:
+            ids = _or_warn(functools.partial(self._read_field_ids, generation))
+            if ids is not None:
+                return ids
+        return {}
+
+    def put_field_ids(self, ids: Mapping[tuple[str, ...], int], generation: int) -> None:
+        """
+        Make ``ids`` the ids of columns.
+
+        Args:
+            ids: All of them by physical path, those of the newest generation included.
+            generation: The one after the newest.
+
+        Raises:
+            PuffinError: As for `put`.
+        """
+        if generation > 0:
+            with contextlib.suppress(CorruptMetadataError, FileNotFound):
+                self._read_field_ids(generation - 1)
+        put_once(self._store, self._path(field_ids_name(generation)), encode_field_ids(ids))
+
+    def new_path(self, version: int) -> str:
+        """A place for a statistics file of a version, under a name that nobody else uses."""
+        return self._path(new_statistics_name(version))
+
+    def superseded(
+        self, listing: Listing, now: datetime.datetime, safety_age: datetime.timedelta = SAFETY_AGE
+    ) -> tuple[FileInfo, ...]:
+        """
+        The entry files that no reader looks for any more, then the statistics files that they alone name.
+
+        An entry is superseded by the next generation, so it is that one whose age has to be above ``safety_age``. A
+        statistics file that no entry names may be about to get one, and is not among them.
+
+        Raises:
+            StorageError: The store failed.
+        """
+        entries: list[FileInfo] = []
+        statistics: list[FileInfo] = []
+        for version, gone in listing.superseded_before(now - safety_age).items():
+            files = listing.entries[version]
+            documents = {generation: self._read_or_warn(version, generation) for generation in files}
+            newest = documents[max(files)]
+            if newest is None:
+                continue  # readers fall back on the older ones
+            named_by = {
+                generation: document.entry.statistics_path
+                for generation, document in documents.items()
+                if document is not None and document.table_id == newest.table_id
+            }
+            kept = {name for generation, name in named_by.items() if generation not in gone}
+            entries += (files[generation] for generation in gone if generation in named_by)
+            names = {named_by[generation] for generation in gone if generation in named_by} - kept
+            statistics += (listing.statistics[name] for name in sorted(names) if name in listing.statistics)
+        return (*entries, *statistics)
+
+    def superseded_field_ids(
+        self, listing: Listing, now: datetime.datetime, safety_age: datetime.timedelta = SAFETY_AGE
+    ) -> tuple[FileInfo, ...]:
+        """The files of field ids that no reader looks for any more, by the age of the next generation; likewise."""
+        files = listing.field_ids
+        if not files or _or_warn(functools.partial(self._read_field_ids, max(files))) is None:
+            return ()
+        superseded = superseded_before(files, now - safety_age)
+        return tuple(files[generation] for generation in superseded)
+
+    def documents(self, listing: Listing) -> dict[int, dict[int, StatisticsDocument | None]]:
+        """Every entry file there is, by version and generation; None for one that cannot be read."""
+        return {
+            version: {generation: self._read_or_warn(version, generation) for generation in generations}
+            for version, generations in listing.entries.items()
+        }
+
+    def files(self) -> Sequence[FileInfo]:
+        """Whatever is in the directory, whether it belongs there or not."""
+        return self._store.list(self._location)
+
+    def remove_superseded(
+        self,
+        listing: Listing,
+        now: datetime.datetime | None = None,
+        safety_age: datetime.timedelta = SAFETY_AGE,
+    ) -> None:
+        """Delete what is `superseded`, as far as the store lets us: a failure fails nothing that is done already."""
+        try:
+            for file in self.superseded(listing, now or datetime.datetime.now(datetime.timezone.utc), safety_age):
+                self._store.delete(file.uri)
+        except PuffinError as exc:
+            _log.warning("superseded statistics are left behind: %s", exc)
+
+    def _entry(
+        self, document: StatisticsDocument, is_same_column: Callable[[int, tuple[str, ...]], bool]
+    ) -> StatisticsEntry:
+        same = {field_id for field_id, path in document.columns.items() if is_same_column(field_id, path)}
+        return dataclasses.replace(
+            document.entry,
+            statistics_path=self._path(document.entry.statistics_path),
+            blobs=tuple(blob for blob in document.entry.blobs if same.issuperset(blob.fields)),
+        )
+
+    def _read_or_warn(self, version: int, generation: int) -> StatisticsDocument | None:
+        return _or_warn(functools.partial(self._read, version, generation))
+
+    def _read(self, version: int, generation: int) -> StatisticsDocument:
+        uri = self._path(entry_name(version, generation))
+        return decode_entry(self._store.read(uri), uri, version, generation)
+
+    def _read_field_ids(self, generation: int) -> dict[tuple[str, ...], int]:
+        uri = self._path(field_ids_name(generation))
+        return decode_field_ids(self._store.read(uri), uri)
+
+    def _path(self, name: str) -> str:
+        return join(self._location, name)
+
+
+def _or_warn(read: Callable[[], _T]) -> _T | None:
+    try:
+        return read()
+    except (CorruptMetadataError, UnsupportedTableError, FileNotFound) as exc:
+        _log.warning("statistics are passed over: %s", exc)
+        return None

@@ -1,0 +1,214 @@
+"""
+The records of an Avro file as Arrow columns, batch by batch.
+
+Several blocks are gone through at a time, since writers end a block after some kilobytes, and in a large one a part at
+a time. Where the values stand one loop finds (`puffin.kernels.avro_values`), compiled where there is much to read; then
+whole columns are put together.
+"""
+
+from __future__ import annotations
+
+import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from puffin.files.avro.container import Block
+from puffin.files.avro.program import Leaf, Program, Struct
+from puffin.kernels import avro_values, kernels_ready
+
+GROUP_BYTES = 4 * 1024 * 1024  # of blocks that are gone through together
+MAX_BATCH_ROWS = 64 * 1024
+MAX_PLACES = 4 * 1024 * 1024  # of values, in a batch; each takes 16 bytes
+
+_WHAT_IS_WRONG = {
+    avro_values.TOO_SHORT: "a value that reaches past the end of its block",
+    avro_values.TOO_LONG: "an integer of more than 64 bits",
+    avro_values.NO_BRANCH: "a branch that its union does not have",
+    avro_values.NO_COUNT: "a count beyond the bytes that are left",
+    avro_values.LEFT_OVER: "bytes behind the last record of a block",
+}
+_DECIMAL_BYTES = 16
+_Longs = npt.NDArray[np.int64]
+
+
+def read_columns(blocks: Iterable[Block], program: Program, most: int) -> Iterator[pa.RecordBatch]:
+    """
+    All records in their order, the columns that the program finds.
+
+    Args:
+        most: How many records there may be.
+
+    Raises:
+        ValueError: There are more, or the blocks do not hold what the program's schema says.
+    """
+    for group in _groups(blocks, most):
+        yield from _batches(group, program)
+
+
+def _groups(blocks: Iterable[Block], most: int) -> Iterator[list[Block]]:
+    group: list[Block] = []
+    size = total = 0
+    for block in blocks:
+        if block.records == 0:
+            if block.content:
+                raise ValueError(f"a block of {len(block.content)} bytes that should hold no record")
+            continue
+        total += block.records
+        if total > most:  # before anything is made for them: records may be as short as no byte
+            raise ValueError(f"expected {most} records, found {total} or more")
+        group.append(block)
+        size += len(block.content)
+        if size >= GROUP_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _batches(group: Sequence[Block], program: Program) -> Iterator[pa.RecordBatch]:
+    finder = _Finder(group, program)
+    left = sum(block.records for block in group)
+    most = min(MAX_BATCH_ROWS, max(1, MAX_PLACES // max(1, program.slots)))
+    while left > 0:
+        rows = min(left, most)
+        values = finder.find(rows)
+        left -= rows
+        columns = [_column(node, values) for node in program.columns.values()]
+        if columns:
+            yield pa.RecordBatch.from_arrays(columns, list(program.columns))
+        else:
+            yield pa.RecordBatch.from_struct_array(pa.nulls(rows, pa.struct([])))
+
+
+class _Values:
+    """
+    Where the values of some records stand.
+
+    Attributes:
+        data: The blocks, one behind the other.
+    """
+
+    def __init__(self, data: bytes, words: _Longs, lengths: _Longs) -> None:
+        self.data = data
+        self._words = words
+        self._lengths = lengths
+
+    def of(self, slot: int) -> tuple[_Longs, _Longs]:
+        """What `find_values` says of a slot."""
+        return self._words[slot], self._lengths[slot]
+
+
+class _Finder:
+    """Goes through some blocks."""
+
+    def __init__(self, group: Sequence[Block], program: Program) -> None:
+        self._data = group[0].content if len(group) == 1 else b"".join(block.content for block in group)
+        self._slots = program.slots
+        ends = np.cumsum([len(block.content) for block in group], dtype=np.int64)
+        records = np.array([block.records for block in group], np.int64)
+        code, state, items = np.array(program.code), np.zeros(3, np.int64), np.zeros(program.depth + 1, np.int64)
+        self._state: Any = state
+        self._find: Any
+        self._inputs: tuple[Any, ...]
+        if kernels_ready():
+            from puffin.kernels.avro import find_values
+
+            self._find = find_values
+            self._inputs = code, np.frombuffer(self._data, np.uint8), ends, records, state, items
+        else:
+            # Python counts in its own integers several times as fast as in numpy's.
+            self._find = avro_values.find_values
+            self._state = state.tolist()
+            self._inputs = program.code, self._data, ends.tolist(), records.tolist(), self._state, items.tolist()
+        self._is_compiled = kernels_ready()
+
+    def find(self, rows: int) -> _Values:
+        size = self._slots * rows
+        words: Any = np.empty(size, np.int64) if self._is_compiled else array.array("q", bytes(8 * size))
+        lengths: Any = np.full(size, -1) if self._is_compiled else array.array("q", b"\xff" * (8 * size))
+        found = self._find(*self._inputs, rows, words, lengths)
+        if found != rows:
+            raise ValueError(f"{_WHAT_IS_WRONG[found]}, in decompressed blocks before byte {self._state[2]}")
+        shape = self._slots, rows
+        return _Values(
+            self._data, np.asarray(words, np.int64).reshape(shape), np.asarray(lengths, np.int64).reshape(shape)
+        )
+
+
+# --- columns ------------------------------------------------------------------------------------------------------
+
+
+def _column(node: Leaf | Struct, values: _Values) -> pa.Array:
+    words, lengths = values.of(node.slot)
+    valid = lengths >= 0
+    if isinstance(node, Struct):
+        children = [_column(child, values) for child in node.children.values()]
+        if not children:
+            return pa.Array.from_buffers(pa.struct([]), len(valid), [_bitmap(valid)])
+        return pa.StructArray.from_arrays(children, list(node.children), mask=pa.array(~valid))
+    type_ = node.arrow_type
+    if pa.types.is_null(type_):
+        return pa.nulls(len(words))
+    if pa.types.is_boolean(type_):
+        return pa.array(words != 0, mask=~valid)
+    if pa.types.is_decimal(type_):
+        return _of_buffer(type_, valid, _decimals(values.data, words, lengths))
+    if pa.types.is_fixed_size_binary(type_):
+        fixed = np.zeros((len(words), type_.byte_width), np.uint8)
+        fixed[valid] = _strings(values.data, words[valid], lengths[valid])[0].reshape(-1, type_.byte_width)
+        return _of_buffer(type_, valid, fixed)
+    if pa.types.is_large_string(type_) or pa.types.is_large_binary(type_):
+        data, bounds = _strings(values.data, words, np.maximum(lengths, 0))
+        buffers = [_bitmap(valid), pa.py_buffer(bounds), pa.py_buffer(data)]
+        return pa.Array.from_buffers(type_, len(words), buffers)
+    return _of_buffer(type_, valid, words if type_.bit_width == 64 else _narrow(words, valid))
+
+
+def _narrow(words: _Longs, valid: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
+    narrow = words.astype(np.int32)
+    wrong = (narrow != words) & valid
+    if wrong.any():
+        raise ValueError(f"expected an int of 32 bits, found {words[wrong.argmax()]}")
+    return narrow
+
+
+def _decimals(data: bytes, begins: _Longs, lengths: _Longs) -> npt.NDArray[np.uint8]:
+    """Big-endian two's complements of any length as little-endian ones of 16 bytes."""
+    longest = int(lengths.max(initial=0))
+    if longest > _DECIMAL_BYTES or (lengths == 0).any():
+        raise ValueError(f"expected a decimal of 1 to {_DECIMAL_BYTES} bytes, found one of {longest or 0}")
+    stored = np.frombuffer(data, np.uint8)
+    valid = lengths > 0
+    first = stored[np.where(valid, begins, 0)] if len(stored) else np.zeros(len(begins), np.uint8)
+    sign = np.where(first >= 0x80, 0xFF, 0).astype(np.uint8)
+    words = np.repeat(sign, _DECIMAL_BYTES).reshape(-1, _DECIMAL_BYTES)
+    for place in range(longest):
+        has_byte = lengths > place
+        words[has_byte, place] = stored[(begins + lengths - 1 - place)[has_byte]]
+    return words
+
+
+def _strings(data: bytes, begins: _Longs, lengths: _Longs) -> tuple[npt.NDArray[np.uint8], _Longs]:
+    """Strings one behind the other, and where each of them begins and the last one ends."""
+    bounds = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=bounds[1:])
+    if not kernels_ready():
+        pieces = [data[begin : begin + length] for begin, length in zip(begins.tolist(), lengths.tolist(), strict=True)]
+        return np.frombuffer(b"".join(pieces), np.uint8), bounds
+    from puffin.kernels.avro import gather_bytes
+
+    gathered = np.empty(int(bounds[-1]), np.uint8)
+    gather_bytes(np.frombuffer(data, np.uint8), np.ascontiguousarray(begins), bounds, gathered)
+    return gathered, bounds
+
+
+def _of_buffer(type_: pa.DataType, valid: npt.NDArray[np.bool_], values: npt.NDArray[Any]) -> pa.Array:
+    return pa.Array.from_buffers(type_, len(valid), [_bitmap(valid), pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def _bitmap(valid: npt.NDArray[np.bool_]) -> pa.Buffer | None:
+    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))

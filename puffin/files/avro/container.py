@@ -1,0 +1,138 @@
+"""
+Avro object container files: a schema, and blocks of records that are compressed one by one.
+
+::
+
+    "Obj" 01 │ map: avro.schema, avro.codec │ sync marker             ┐ header
+    long records │ long bytes │ the records, compressed │ sync marker  ┘ one block, again and again to the end
+
+Nothing is trusted: a length never reaches past the bytes there are, and a file may end only where a block does. That
+it did not end a block too early nothing in it tells; whoever knows how many records there are has to compare.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, TypeAlias
+
+from puffin.files.avro.codecs import codec_named
+
+MALFORMED = (
+    *(ValueError, LookupError, TypeError, AttributeError, RecursionError),  # the schema, the lengths
+    *(struct.error, zlib.error, OSError),  # the values, the codecs
+)
+"""What reading a file that is none may raise, here and where its blocks are understood."""
+
+_MAGIC = b"Obj\x01"
+_SYNC_SIZE = 16
+_MAX_SHIFT = 63
+_READ_AHEAD = 1024 * 1024  # bytes; a request to an object store costs as much as a megabyte takes
+
+
+class Source(Protocol):
+    """An open file, read from its beginning on."""
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes; fewer than ``size`` only at the end."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Block:
+    """Some records, decompressed."""
+
+    records: int
+    content: bytes
+
+
+_Decompress: TypeAlias = Callable[[bytes], bytes]
+
+
+class Container:
+    """
+    An Avro file whose header has been read.
+
+    Args:
+        size: How many bytes the file has.
+
+    Attributes:
+        metadata: What its header says, by name.
+        schema: The schema that it was written with, as its JSON says.
+
+    Raises:
+        NotImplementedError: It is compressed in a way that is not known.
+        One of `MALFORMED`: It is no Avro file.
+    """
+
+    def __init__(self, source: Source, size: int) -> None:
+        self._input = input_ = _Input(source, size)
+        if input_.take(len(_MAGIC)) != _MAGIC:
+            raise ValueError(f"not the magic {_MAGIC!r} at its beginning")
+        self.metadata: Mapping[str, bytes] = dict(_header(input_))
+        self._sync = input_.take(_SYNC_SIZE)
+        self._decompress: _Decompress = codec_named(self.metadata.get("avro.codec", b"null").decode())
+        self.schema: Any = json.loads(self.metadata["avro.schema"])
+
+    def blocks(self) -> Iterator[Block]:
+        """The blocks from here to the end of the file; raises one of `MALFORMED` where there is something else."""
+        input_ = self._input
+        while input_.left:
+            records = input_.long()
+            content = self._decompress(input_.take(input_.long()))
+            if input_.take(_SYNC_SIZE) != self._sync:
+                raise ValueError(f"another sync marker than the header's before offset {input_.at}")
+            if records < 0:
+                raise ValueError(f"a count of {records} in front of the block before offset {input_.at}")
+            yield Block(records, content)
+
+
+def _header(input_: _Input) -> Iterator[tuple[str, bytes]]:
+    # A map comes in runs of entries, the last one empty; a negative count has its size in bytes behind it.
+    while count := input_.long():
+        if count < 0:
+            input_.long()
+        for _ in range(abs(count)):
+            yield input_.take(input_.long()).decode(), input_.take(input_.long())
+
+
+class _Input:
+    """The bytes of the file in their order, read ahead; no step goes past the last."""
+
+    def __init__(self, source: Source, size: int) -> None:
+        self._source = source
+        self._ahead = b""
+        self._begin = 0  # the offset of what is read ahead
+        self._size = size
+        self.at = 0
+
+    @property
+    def left(self) -> int:
+        return self._size - self.at
+
+    def take(self, size: int) -> bytes:
+        if not 0 <= size <= self.left:
+            raise ValueError(f"expected {size} bytes at offset {self.at}, found {self.left}")
+        start = self.at - self._begin
+        if start + size > len(self._ahead):
+            kept = self._ahead[start:]
+            read = self._source.read(max(_READ_AHEAD, size - len(kept)))
+            self._ahead, self._begin, start = kept + read, self.at, 0
+            if len(self._ahead) < size:
+                raise ValueError(f"expected {size} bytes at offset {self.at}, found {len(self._ahead)}")
+        self.at += size
+        return self._ahead[start : start + size]
+
+    def long(self) -> int:
+        value = shift = 0
+        while True:
+            (byte,) = self.take(1)
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (value >> 1) ^ -(value & 1)
+            shift += 7
+            if shift > _MAX_SHIFT:
+                raise ValueError(f"an integer of more than 64 bits before offset {self.at}")

@@ -1,0 +1,267 @@
+"""
+The records of an Avro file by field id, as far as Iceberg's manifests need them.
+
+The file's schema is compiled once into functions that read or skip. Only what is wanted becomes a value, and it is
+the stored one: a logical type is no business of the file's, since the table knows its columns better. Nothing is
+trusted: a length never reaches past the bytes there are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import itertools
+import re
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.files.avro.container import MALFORMED, Container
+from puffin.files.avro.texts import SoughtTexts
+
+Wanted: TypeAlias = Mapping[int, Any]
+"""Field ids to read, each with those wanted inside it, or None for all of them."""
+
+MAX_TYPES = 10_000
+"""How many types a schema may unfold to, a named one counted wherever it is referred to; Iceberg's have some fifty."""
+
+_MAX_SHIFT = 63
+_NOTHING: Wanted = {}
+
+
+def read_records(
+    data: bytes, wanted: Wanted, where: str, sought: SoughtTexts | None = None
+) -> Iterator[dict[int, Any]]:
+    """
+    The records of an Avro file, each as its wanted fields by field id; a field the file lacks is left out.
+
+    Args:
+        where: The file's path, for errors.
+        sought: If given, the records of a block that has none of these texts are not decoded, and come empty.
+
+    Raises:
+        CorruptMetadataError: The bytes are not an Avro file with field ids, or not all of one.
+        UnsupportedTableError: It is compressed in a way that this version does not know.
+    """
+    with _told_of(where):
+        yield from _records(data, wanted, sought)
+
+
+def read_file_metadata(data: bytes, where: str) -> Mapping[str, bytes]:
+    """
+    What the header of an Avro file says, by name.
+
+    Args:
+        where: The file's path, for errors.
+
+    Raises:
+        CorruptMetadataError: The bytes do not begin as an Avro file does.
+        UnsupportedTableError: It is compressed in a way that this version does not know.
+    """
+    with _told_of(where):
+        return Container(io.BytesIO(data), len(data)).metadata
+
+
+@contextlib.contextmanager
+def _told_of(where: str) -> Iterator[None]:
+    try:
+        yield
+    except NotImplementedError as exc:
+        raise UnsupportedTableError(f"{where}: {exc}") from exc
+    except MALFORMED as exc:
+        raise CorruptMetadataError(f"{where}: expected an Avro file: {' '.join(str(exc).split())}") from exc
+
+
+class _Cursor:
+    """A place in ``data`` that moves only over bytes which are there."""
+
+    __slots__ = ("at", "data")
+
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self.data = data
+        self.at = at
+
+    def take(self, size: int) -> bytes:
+        end = self.at + size
+        if size < 0 or end > len(self.data):
+            raise ValueError(f"expected {size} bytes at offset {self.at}, found {len(self.data) - self.at}")
+        taken = self.data[self.at : end]
+        self.at = end
+        return taken
+
+
+_Read: TypeAlias = Callable[[_Cursor], Any]
+
+
+def _records(data: bytes, wanted: Wanted, sought: SoughtTexts | None) -> Iterator[dict[int, Any]]:
+    container = Container(io.BytesIO(data), len(data))
+    read = _compiled(container.schema, wanted, _Types())
+    for block in container.blocks():
+        cursor = _Cursor(block.content)
+        records = _bounded(block.records, cursor)
+        if sought is not None and not sought.may_stand_in(block.content):
+            yield from itertools.repeat({}, records)
+            continue
+        for _ in range(records):
+            before = cursor.at
+            yield read(cursor)
+            _check_progress(1, before, cursor)
+
+
+# --- values -------------------------------------------------------------------------------------------------------
+
+
+def _long(cursor: _Cursor) -> int:
+    data, at = cursor.data, cursor.at
+    byte = data[at]
+    value, shift = byte & 0x7F, 7
+    while byte & 0x80:
+        if shift > _MAX_SHIFT:
+            raise ValueError(f"an integer of more than 64 bits at offset {cursor.at}")
+        at += 1
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    cursor.at = at + 1
+    return (value >> 1) ^ -(value & 1)
+
+
+def _bytes(cursor: _Cursor) -> bytes:
+    return cursor.take(_long(cursor))
+
+
+_PRIMITIVES: dict[str, _Read] = {
+    "null": lambda _: None,
+    "boolean": lambda cursor: cursor.take(1) != b"\0",
+    "int": _long,
+    "long": _long,
+    "float": lambda cursor: struct.unpack("<f", cursor.take(4))[0],
+    "double": lambda cursor: struct.unpack("<d", cursor.take(8))[0],
+    "bytes": _bytes,
+    "string": lambda cursor: _bytes(cursor).decode(),
+}
+
+
+def _bounded(count: int, cursor: _Cursor) -> int:
+    # Whatever is counted takes a byte at least, or else a few bytes could stand for any number of items.
+    if not 0 <= count <= len(cursor.data) - cursor.at:
+        raise ValueError(f"a count of {count} at offset {cursor.at}, with {len(cursor.data) - cursor.at} bytes left")
+    return count
+
+
+def _check_progress(count: int, before: int, cursor: _Cursor) -> None:
+    if cursor.at - before < count:
+        raise ValueError(f"{count} items in {cursor.at - before} bytes at offset {before}")
+
+
+def _skip_longs(cursor: _Cursor, per_item: int) -> None:
+    # Most of a manifest is counts by column, which nobody asks for; a regular expression passes them fastest.
+    for count in _item_counts(cursor):
+        match = _longs(count * per_item).match(cursor.data, cursor.at)
+        if match is None:
+            raise ValueError(f"expected {count * per_item} integers at offset {cursor.at}, found the end")
+        cursor.at = match.end()
+
+
+@functools.lru_cache
+def _longs(count: int) -> re.Pattern[bytes]:
+    return re.compile(rb"(?:[\x80-\xff]*[\x00-\x7f]){%d}" % count)
+
+
+def _item_counts(cursor: _Cursor) -> Iterator[int]:
+    # Arrays and maps come in runs of items, the last one empty; a negative count has its size in bytes behind it.
+    while count := _long(cursor):
+        if count < 0:
+            _long(cursor)
+        before = cursor.at
+        yield _bounded(abs(count), cursor)
+        _check_progress(abs(count), before, cursor)
+
+
+# --- schemas ------------------------------------------------------------------------------------------------------
+
+
+class _Types:
+    """The named types of a schema that are defined so far, and how many types it has unfolded to."""
+
+    __slots__ = ("named", "unfolded")
+
+    def __init__(self) -> None:
+        self.named: dict[str, Any] = {}
+        self.unfolded = 0
+
+    def count(self) -> None:
+        self.unfolded += 1
+        if self.unfolded > MAX_TYPES:
+            raise ValueError(f"a schema of more than {MAX_TYPES} types")
+
+
+def _compiled(schema: Any, wanted: Wanted | None, types: _Types) -> _Read:
+    """The function that reads a value of this schema."""
+    types.count()
+    if isinstance(schema, list):
+        return _union([_compiled(branch, wanted, types) for branch in schema])
+    kind = schema if isinstance(schema, str) else schema["type"]
+    if kind in _PRIMITIVES:
+        return _PRIMITIVES[kind]
+    if isinstance(schema, str):
+        return _compiled(types.named[schema], wanted, types)
+    if kind in ("record", "fixed"):
+        types.named[schema["name"]] = schema
+    if kind == "record":
+        return _record(schema["fields"], wanted, types)
+    if kind == "fixed":
+        size = schema["size"]
+        return lambda cursor: cursor.take(size)
+    if kind == "array":
+        item = _compiled(schema["items"], wanted, types)
+        if wanted == _NOTHING and (integers := _integers(schema["items"])):
+            return lambda cursor: _skip_longs(cursor, integers)
+        return lambda cursor: [item(cursor) for count in _item_counts(cursor) for _ in range(count)]
+    if kind == "map":
+        value = _compiled(schema["values"], wanted, types)
+        return lambda cursor: {
+            _bytes(cursor).decode(): value(cursor) for count in _item_counts(cursor) for _ in range(count)
+        }
+    return _compiled(kind, wanted, types)
+
+
+def _integers(schema: Any) -> int:
+    """How many integers a record consists of; 0 if of anything else."""
+    fields = schema.get("fields", ()) if isinstance(schema, dict) else ()
+    return len(fields) if all(field["type"] in ("int", "long") for field in fields) else 0
+
+
+def _union(branches: list[_Read]) -> _Read:
+    def read(cursor: _Cursor) -> Any:
+        branch = _long(cursor)
+        if not 0 <= branch < len(branches):
+            raise ValueError(f"branch {branch} of a union of {len(branches)} before offset {cursor.at}")
+        return branches[branch](cursor)
+
+    return read
+
+
+def _record(fields: list[dict[str, Any]], wanted: Wanted | None, types: _Types) -> _Read:
+    # What is not wanted is read too, since nothing else tells where it ends, and dropped.
+    readers: list[tuple[int | None, _Read]] = []
+    for field in fields:
+        field_id: Any = field.get("field-id")
+        if wanted is None:
+            readers.append((field_id, _compiled(field["type"], None, types)))
+        elif field_id in wanted:
+            readers.append((field_id, _compiled(field["type"], wanted[field_id], types)))
+        else:
+            readers.append((None, _compiled(field["type"], _NOTHING, types)))
+
+    def read(cursor: _Cursor) -> dict[int, Any]:
+        record = {}
+        for field_id, read_field in readers:
+            value = read_field(cursor)
+            if field_id is not None:
+                record[field_id] = value
+        return record
+
+    return read

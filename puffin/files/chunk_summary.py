@@ -1,0 +1,111 @@
+"""
+What the rows of a column chunk amount to besides their distinct values, from what is at hand when it is read.
+
+What the footer says is taken from there; the rest is counted in the arrays that are read anyway, as they pass. Nothing
+is read for it: where the dictionary page alone is opened, nobody knows how often a value is there, and what the footer
+leaves out stays unknown.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from puffin.files.column_chunk import ChunkStatistics, Values
+from puffin.files.value_bounds import array_bounds, stored_bounds
+from puffin.tables.base import Column
+from puffin.values.column_bounds import NO_VALUES, UNKNOWN
+from puffin.values.plain_arrays import comparable_array
+from puffin.values.row_summary import RowSummary, has_nan
+from puffin.values.value_sizes import total_size, value_width
+from puffin.values.value_type import ValueType
+
+_HELD_BY_STRINGS = frozenset(("string", "binary"))
+
+
+class ChunkSummary:
+    """
+    Takes what is read of one column in one row group.
+
+    Args:
+        footer: What the footer says of the rows that count.
+    """
+
+    def __init__(self, column: Column, footer: ChunkStatistics) -> None:
+        self._type = ValueType.parse(column.type)
+        self._has_nan = has_nan(self._type)
+        self._width = value_width(self._type)
+        self._null_count = footer.null_count
+        self._string_bytes = footer.string_bytes if self._type.name in _HELD_BY_STRINGS else None
+        known = UNKNOWN if footer.bounds is None else stored_bounds(self._type, footer.arrow_type, *footer.bounds)
+        self._lacks_bounds = known == UNKNOWN
+        self._bounds = NO_VALUES if self._lacks_bounds else known
+        self._lacks_bytes = self._width is None and self._string_bytes is None
+        self._lacks_some = self._lacks_bounds or self._lacks_bytes or self._has_nan
+        self._values = self._nans = self._bytes = 0
+        self._is_counted = True
+
+    def see_rows(self, array: pa.Array) -> None:
+        """Take some of the rows, with a value or null for each."""
+        self._values += len(array) - array.null_count
+        if self._lacks_some:
+            array = comparable_array(array)
+            if isinstance(array, pa.DictionaryArray):
+                self._see(*_entries(array))
+            else:
+                self._see(array)
+
+    def see_values(self, values: Values) -> None:
+        """Take values with the number of rows that have each, or all of the chunk's where nobody knows how often."""
+        if values.rows is None:
+            self._is_counted = len(values.array) == 0
+        else:
+            self._values += int(values.rows.sum())
+        if self._lacks_some:
+            self._see(comparable_array(values.array), values.rows)
+
+    def total(self, rows: int) -> RowSummary:
+        """What was taken, in this many rows."""
+        nulls: int | None = rows - self._values
+        nans: int | None = self._nans
+        total_bytes: int | None = self._bytes
+        if not self._is_counted:
+            nulls = self._null_count
+            nans = 0 if self._nans == 0 else None
+            total_bytes = None
+        values = None if nulls is None else rows - nulls
+        if self._string_bytes is not None:
+            total_bytes = self._string_bytes
+        elif self._width is not None:
+            total_bytes = None if values is None else values * self._width
+        is_empty = values is not None and nans is not None and values == nans
+        bounds = NO_VALUES if is_empty else self._bounds
+        return RowSummary(rows=rows, nulls=nulls, nans=nans, total_bytes=total_bytes, bounds=bounds)
+
+    def _see(self, values: pa.Array, rows: npt.NDArray[np.int64] | None = None) -> None:
+        if pa.types.is_null(values.type):
+            return
+        if self._has_nan and pa.types.is_floating(values.type):  # an integer before a promotion
+            values = self._see_nans(values, rows)
+        if self._lacks_bytes:
+            self._bytes += total_size(values, self._type, rows)
+        if self._lacks_bounds:
+            self._bounds = self._bounds.union(array_bounds(self._type, values))
+
+    def _see_nans(self, values: pa.Array, rows: npt.NDArray[np.int64] | None) -> pa.Array:
+        """Count the NaNs; returns the values without them, since Arrow forgets what it saw before a signalling NaN."""
+        present = values.drop_null()
+        is_nan = np.isnan(present.to_numpy())
+        nans = int(np.count_nonzero(is_nan))
+        if nans == 0:
+            return values
+        self._nans += nans if rows is None else int(rows[is_nan].sum())
+        return present.filter(pa.array(~is_nan))
+
+
+def _entries(array: pa.DictionaryArray) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """The entries of a dictionary that rows have, and how many have each."""
+    rows = np.bincount(array.indices.drop_null().to_numpy(), minlength=len(array.dictionary))
+    is_used = rows > 0
+    return comparable_array(array.dictionary).filter(pa.array(is_used)), rows[is_used]

@@ -1,0 +1,1 @@
+"""Deleted rows: positions, equality deletes, deletion vectors."""

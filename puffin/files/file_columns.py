@@ -1,0 +1,213 @@
+"""
+Where a table's columns stand in one file: by field id, not by name (spec, "Column Projection").
+
+A column that the file is partitioned by, as it is, has the value of its partition, whatever stands in the file: so
+Spark reads files that were added to a table. Another one that the file lacks is its initial default, else null.
+A file without field ids gets them from the table's name mapping. A table of another format may go by names alone; then
+their case matters only where names differ in nothing else, as it does to Spark.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from puffin.errors import CorruptDataFileError, CorruptMetadataError, UnsupportedTableError
+from puffin.tables.base import Column
+from puffin.values.json_values import to_scalar
+from puffin.values.plain_arrays import without_views
+
+_FIELD_ID = b"PARQUET:field_id"
+_ORC_FIELD_ID = b"iceberg.id"
+_NameMapping = Sequence[Mapping[str, Any]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FileColumn:
+    """
+    A column as one file has it.
+
+    Attributes:
+        names: The names in the file from the root to the column, or to its nearest struct that is there.
+        constant: What stands for the column's value where ``names`` does not reach it, else None.
+    """
+
+    column: Column
+    names: tuple[str, ...]
+    constant: pa.Scalar | None
+
+    def read(self, batch: pa.RecordBatch) -> pa.Array:
+        """The column's values in these rows; a row inside a null struct is null."""
+        if not self.names:
+            return _repeat(self.constant, batch.num_rows)
+        array = batch.column(batch.schema.get_field_index(self.names[0]))
+        for name in self.names[1:]:
+            array = pc.struct_field(array, array.type.get_field_index(name))
+        if self.constant is None:
+            return _sound(array)
+        return pc.if_else(array.is_valid(), self.constant, pa.scalar(None, self.constant.type))
+
+
+def locate_columns(
+    file_schema: pa.Schema,
+    columns: Iterable[Column],
+    *,
+    constants: Mapping[int, Any],
+    name_mapping: _NameMapping | None,
+    where: str,
+    by_name: bool = False,
+) -> tuple[FileColumn, ...]:
+    """
+    Find each column in a file.
+
+    Args:
+        constants: The file's identity partition values in JSON form, by field id of their column.
+        name_mapping: Used where the file has no field ids.
+        by_name: Whether it is used wherever there is one.
+        where: The file's path, for errors.
+
+    Raises:
+        UnsupportedTableError: The file has no field ids and there is no name mapping.
+        CorruptDataFileError: A column's place in the file is not clear, or something else is there.
+        CorruptMetadataError: What should stand for a missing column is not of its type.
+    """
+    fields = list(file_schema)
+    mapping = None
+    if fields and (by_name or lacks_field_ids(file_schema)):
+        mapping = name_mapping
+        if mapping is None:
+            raise UnsupportedTableError(f"{where}: the file has no field ids, the table no schema.name-mapping.default")
+    root = _Fields(fields, mapping, any_case=by_name)
+    located = []
+    for column in columns:
+        try:
+            located.append(_locate(root, column, constants))
+        except (CorruptDataFileError, CorruptMetadataError) as exc:
+            raise type(exc)(f"{where}: column {column.name}: {exc}") from exc
+    return tuple(located)
+
+
+def lacks_field_ids(file_schema: pa.Schema) -> bool:
+    """Whether a file gives none of its fields an id, so that the table's name mapping has to."""
+    return not any(_has_id(field) for field in file_schema)
+
+
+def field_id_of(field: pa.Field) -> int | None:
+    """The field id that a file gives this field, or None."""
+    metadata = field.metadata or {}
+    text = metadata.get(_FIELD_ID, metadata.get(_ORC_FIELD_ID))
+    return None if text is None else int(text)
+
+
+def with_field_id(field: pa.Field, field_id: int) -> pa.Field:
+    """The field with this id, and no other metadata."""
+    return field.with_metadata({_FIELD_ID: str(field_id)})
+
+
+def partition_constants(
+    specs: Mapping[int, list[dict[str, Any]]], spec_id: int, partition: Mapping[str, Any]
+) -> dict[int, Any]:
+    """The identity partition values of a file in JSON form, by field id of their column."""
+    return {
+        field["source-id"]: partition[str(field["field-id"])]
+        for field in specs.get(spec_id, ())
+        if field.get("transform") == "identity" and str(field["field-id"]) in partition
+    }
+
+
+class _Fields:
+    """The fields that a file has at its root, or in a struct, by field id."""
+
+    def __init__(self, fields: Sequence[pa.Field], mapping: _NameMapping | None, *, any_case: bool) -> None:
+        self._any_case = any_case
+        self._inside: dict[int, _Fields] = {}
+        self._mapping = None if mapping is None else {entry.get("field-id"): entry for entry in reversed(mapping)}
+        if mapping is None:
+            ids = [(field_id_of(field), field.name) for field in fields]
+        else:
+            ids = _ids_by_name([field.name for field in fields], mapping, any_case=any_case)
+        self._by_id = {field_id: field for field, (field_id, _) in reversed(list(zip(fields, ids, strict=True)))}
+        fields_of = Counter(name for _, name in ids)
+        self._several = {field_id for field_id, name in ids if fields_of[name] > 1}
+
+    def of(self, field_id: int) -> pa.Field | None:
+        """The field of this id, None if there is none; CorruptDataFileError if there are several of its name."""
+        found = self._by_id.get(field_id)
+        if found is not None and field_id in self._several:
+            raise CorruptDataFileError(f"expected one field named {found.name!r}, found several")
+        return found
+
+    def inside(self, field_id: int) -> _Fields:
+        """The fields of the struct that has this id."""
+        if field_id not in self._inside:
+            struct = self._by_id[field_id]
+            if not pa.types.is_struct(struct.type):
+                raise CorruptDataFileError(f"expected a struct named {struct.name!r}, found {struct.type}")
+            mapping = None if self._mapping is None else self._mapping[field_id].get("fields") or ()
+            self._inside[field_id] = _Fields(list(struct.type), mapping, any_case=self._any_case)
+        return self._inside[field_id]
+
+
+def _locate(root: _Fields, column: Column, constants: Mapping[int, Any]) -> FileColumn:
+    if column.field_id in constants:
+        return FileColumn(column, (), to_scalar(column.type, constants[column.field_id]))
+    names: list[str] = []
+    fields = root
+    for depth, field_id in enumerate(column.path):
+        if depth > 0:
+            fields = fields.inside(column.path[depth - 1])
+        found = fields.of(field_id)
+        if found is None:
+            return _absent(column, depth, tuple(names))
+        names.append(found.name)
+    return FileColumn(column, tuple(names), None)
+
+
+def _absent(column: Column, depth: int, names: tuple[str, ...]) -> FileColumn:
+    """The column where the file has its path down to ``names`` only, ``depth`` of it."""
+    # A struct the file lacks is null, and so is all inside it, unless it has an (empty) default of its own.
+    is_null = any(default is None for default in column.defaults[depth:])
+    constant = to_scalar(column.type, None if is_null else column.defaults[-1])
+    return FileColumn(column, () if is_null else names, constant)
+
+
+def _has_id(field: pa.Field) -> bool:
+    if field_id_of(field) is not None:
+        return True
+    return pa.types.is_nested(field.type) and any(_has_id(field.type.field(i)) for i in range(field.type.num_fields))
+
+
+def _ids_by_name(names: Sequence[str], mapping: _NameMapping, *, any_case: bool) -> list[tuple[int | None, str]]:
+    """The field id that each name of a file means, if any, and the name that it was found by."""
+    ids = {name: entry.get("field-id") for entry in reversed(mapping) for name in entry.get("names", ())}
+    found = [(ids.get(name), name) for name in names]
+    if any_case:
+        exact = {field_id for field_id, _ in found}
+        others = {name.lower(): field_id for name, field_id in ids.items() if field_id not in exact}
+        found = [
+            (others[name.lower()], name.lower()) if field_id is None and name.lower() in others else (field_id, name)
+            for field_id, name in found
+        ]
+    return found
+
+
+def _sound(array: pa.Array) -> pa.Array:
+    """The array in a layout that can be filtered, which views cannot, and with no index beyond its dictionary."""
+    if pa.types.is_dictionary(array.type):
+        bounds = pc.min_max(array.indices).as_py()
+        if bounds["max"] is not None and not 0 <= bounds["min"] <= bounds["max"] < len(array.dictionary):
+            raise ValueError(f"index {bounds['max']} into a dictionary of {len(array.dictionary)} values")
+    return without_views(array)
+
+
+def _repeat(scalar: pa.Scalar | None, rows: int) -> pa.Array:
+    # One dictionary entry and an index per row: the value is hashed once, whatever the number of rows.
+    if scalar is None or not scalar.is_valid:
+        return pa.nulls(rows)
+    return pa.DictionaryArray.from_arrays(np.zeros(rows, np.int8), pa.repeat(scalar, 1))

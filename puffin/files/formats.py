@@ -1,0 +1,44 @@
+"""Which reader a data file or delete file is opened with, by the format that its manifest says it has."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+
+import pyarrow as pa
+
+from puffin.files.avro.avro_file import AvroDataFile
+from puffin.files.data_file import DataFile
+from puffin.files.data_file_errors import told_of
+from puffin.files.orc.orc_file import OrcDataFile
+from puffin.files.parquet.parquet_file import ParquetDataFile
+from puffin.storage import Store
+from puffin.tables.scan_task import AVRO, DATA, ORC, PARQUET
+
+_READERS: Mapping[str, Callable[[pa.NativeFile, int], DataFile]] = {
+    PARQUET: lambda source, _: ParquetDataFile(source),
+    AVRO: AvroDataFile,
+    ORC: OrcDataFile,
+}
+_NAMES = {PARQUET: "Parquet", AVRO: "Avro", ORC: "ORC"}
+
+
+@contextlib.contextmanager
+def open_data_file(
+    path: str, file_format: str, content: str, record_count: int, store_for: Callable[[str], Store]
+) -> Iterator[DataFile]:
+    """
+    Open a data file or a delete file; what goes wrong with it in the block is told as errors of ours.
+
+    Args:
+        content: What kind of file it is, as manifests say, for errors.
+        record_count: How many rows it has by its manifest.
+
+    Raises:
+        CorruptDataFileError: It cannot be understood.
+        UnsupportedTableError: It is encrypted, or of a codec or type that this version does not read.
+        FileNotFound, StorageError: It is not there, or the storage failed.
+    """
+    kind = f"{_NAMES[file_format]} file" if content == DATA else "delete file"
+    with told_of(path, kind), store_for(path).open_input(path) as source:
+        yield _READERS[file_format](source, record_count)

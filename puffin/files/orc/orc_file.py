@@ -1,0 +1,149 @@
+"""
+ORC data files and delete files, read by pyarrow.
+
+``ORCFile`` gives a whole stripe at a time; read as a data set, the same reader gives batches. Times have no type of
+their own in ORC: Iceberg stores longs and says so in an attribute. pyarrow gives timestamps in nanoseconds, which reach
+from 1677 to 2262: a column that has others, or may have, is read here (`puffin.files.orc.timestamps`), unless it is
+inside a struct. Then it is refused; before version 25 pyarrow would give other moments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from puffin.files.data_file import Path, RowFile
+from puffin.files.orc.footer import MALFORMED, Footer, is_encrypted, read_footer
+from puffin.files.orc.timestamps import is_beyond_nanoseconds, read_timestamps
+from puffin.files.rows import BATCH_BYTES, MAX_BATCH_ROWS
+
+CHECKS_TIMESTAMPS = int(pa.__version__.partition(".")[0]) >= 25
+"""Whether pyarrow says so if it cannot give a timestamp."""
+
+_LONG_TYPE, _TIME = b"iceberg.long-type", b"TIME"
+_TIMESTAMP_UNIT, _NANOS = b"iceberg.timestamp-unit", b"NANOS"
+_TIME_TYPE = pa.time64("us")
+_GROWTH = 8  # bytes in memory for each in the file, at the most that is usual
+_BEYOND_NANOSECONDS = "out of range for nanosecond"
+
+
+class OrcDataFile(RowFile):
+    """An open ORC file; NotImplementedError if it is encrypted."""
+
+    def __init__(self, source: pa.NativeFile, record_count: int) -> None:
+        from pyarrow import orc  # which is an optional part of it
+
+        super().__init__(source.size(), record_count)
+        if is_encrypted(source):
+            raise NotImplementedError("encrypted columns")
+        self._file = file = orc.ORCFile(source)
+        self.schema = file.schema
+        self._source = source
+        self._row_count = file.nrows
+        bytes_per_row = max(1, _GROWTH * file.content_length // max(1, file.nrows))
+        self._batch_rows = min(MAX_BATCH_ROWS, max(1, BATCH_BYTES // bytes_per_row))
+
+    def _batches(self, paths: set[Path]) -> Iterator[pa.RecordBatch]:
+        if self._row_count != self._record_count:
+            raise ValueError(f"expected {self._record_count} rows, as the manifest says, found {self._row_count}")
+        names = sorted({path[0] for path in paths})
+        try:
+            timestamps = self._timestamps(names)
+            others = [name for name in names if name not in timestamps]
+            types = [_stored_type(self.schema.field(name)) for name in others]
+            for batch in self._read(others):
+                arrays = [array.cast(type_) for array, type_ in zip(batch.columns, types, strict=True)]
+                arrays += [column.take(batch.num_rows) for column in timestamps.values()]
+                yield _batch(arrays, [*others, *timestamps], batch.num_rows)
+        except MALFORMED as exc:
+            raise ValueError(str(exc) or type(exc).__name__) from exc
+        except pa.ArrowInvalid as exc:
+            if _BEYOND_NANOSECONDS in str(exc):
+                raise NotImplementedError(f"inside a struct or in an unusual file: {exc}") from exc
+            raise
+
+    def _timestamps(self, names: Sequence[str]) -> dict[str, _Timestamps]:
+        """Those of these columns that pyarrow cannot be asked for."""
+        fields = [self.schema.field(name) for name in names]
+        at_root = [field.name for field in fields if pa.types.is_timestamp(field.type) and not _has_nanos(field)]
+        footer = self._footer() if at_root else None
+        if not CHECKS_TIMESTAMPS and (_any_inside(fields) or (at_root and footer is None)):
+            raise NotImplementedError("timestamps inside a struct or in an unusual file need pyarrow 25")
+        if footer is None:
+            return {}
+        if (found := sum(stripe.rows for stripe in footer.stripes)) != self._row_count:
+            raise ValueError(f"expected {self._row_count} rows in its stripes, found {found}")
+        return {
+            name: _Timestamps(read_timestamps(self._source, footer, name))
+            for name in at_root
+            if is_beyond_nanoseconds(footer, name)
+        }
+
+    def _footer(self) -> Footer | None:
+        try:
+            return read_footer(self._source)
+        except NotImplementedError:
+            return None  # all of it is pyarrow's then
+
+    def _read(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        from pyarrow import dataset  # which takes a quarter of a second, and is wanted here alone
+
+        if not names:
+            for start in range(0, self._row_count, self._batch_rows):
+                yield _batch([], [], min(self._batch_rows, self._row_count - start))
+        elif not all(map(str.isidentifier, names)):  # one with a dot is taken for a path, and its values for nulls
+            for stripe in range(self._file.nstripes):
+                yield self._file.read_stripe(stripe).select(names)
+        else:
+            fragment = dataset.OrcFileFormat().make_fragment(self._source)
+            yield from fragment.scanner(
+                columns=names,
+                batch_size=self._batch_rows,
+                use_threads=False,
+                batch_readahead=1,
+                fragment_readahead=1,
+            ).to_batches()
+
+
+class _Timestamps:
+    """A column that comes stripe by stripe, taken as many rows at a time as the others have."""
+
+    def __init__(self, stripes: Iterator[pa.Array]) -> None:
+        self._stripes = stripes
+        self._left = pa.array([], pa.timestamp("us"))
+
+    def take(self, rows: int) -> pa.Array:
+        while len(self._left) < rows:
+            following = next(self._stripes, None)
+            if following is None:
+                raise ValueError(f"expected {rows} more rows in the stripes, found {len(self._left)}")
+            self._left = pa.concat_arrays([self._left, following])
+        taken = self._left.slice(0, rows)
+        self._left = self._left.slice(rows)
+        return taken
+
+
+def _batch(arrays: list[pa.Array], names: list[str], rows: int) -> pa.RecordBatch:
+    if not arrays:
+        return pa.RecordBatch.from_struct_array(pa.nulls(rows, pa.struct([])))
+    return pa.RecordBatch.from_arrays(arrays, names)
+
+
+def _stored_type(field: pa.Field) -> pa.DataType:
+    """What the field's values are: a time is a long."""
+    if pa.types.is_struct(field.type):
+        return pa.struct([inner.with_type(_stored_type(inner)) for inner in field.type])
+    is_time = (field.metadata or {}).get(_LONG_TYPE) == _TIME and pa.types.is_int64(field.type)
+    return _TIME_TYPE if is_time else field.type
+
+
+def _has_nanos(field: pa.Field) -> bool:
+    """Whether nothing in the column can be beyond nanoseconds, and something may be between microseconds."""
+    return (field.metadata or {}).get(_TIMESTAMP_UNIT) == _NANOS
+
+
+def _any_inside(fields: Sequence[pa.Field]) -> bool:
+    """Whether there is a timestamp inside one of the structs."""
+    inside = [inner for field in fields if pa.types.is_struct(field.type) for inner in field.type]
+    return any(pa.types.is_timestamp(inner.type) for inner in inside) or (bool(inside) and _any_inside(inside))

@@ -1,0 +1,89 @@
+"""
+Timestamps of a column at the root of an ORC file, in microseconds, which reach where the nanoseconds of pyarrow do not.
+
+A timestamp is two integers: seconds since 2015, and nanoseconds without the zeros they end in. Only files that were
+written in UTC are read so, as Iceberg writes all of its own; instants are in UTC wherever they were written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from puffin.files.orc.footer import TIMESTAMP, TIMESTAMP_INSTANT, Footer, Stripe, decompress, integer, read_message
+from puffin.files.orc.integers import read_bits, read_integers
+
+_PRESENT, _SECONDS, _NANOS = 0, 1, 5  # kinds of streams
+_DIRECT_V2 = 2
+_EPOCH = 1_420_070_400  # 2015-01-01, in seconds
+_UTC = frozenset((b"", b"UTC", b"GMT", b"Etc/UTC", b"Z"))
+_SECOND = 10**9  # in nanoseconds
+_MOST_SECONDS = (1 << 63) // 10**6 - 1
+_MOST_MILLIS = (1 << 63) // 10**6 - 2 * 86_400_000  # what nanoseconds reach in any time zone
+
+
+def is_beyond_nanoseconds(footer: Footer, name: str) -> bool:
+    """Whether a column of timestamps may have some that nanoseconds do not reach; False for any other column."""
+    number, kind = footer.columns.get(name, (0, 0))
+    if kind not in (TIMESTAMP, TIMESTAMP_INSTANT):
+        return False
+    low, high = footer.millis.get(number, (-_MOST_MILLIS - 1, 0))
+    return low < -_MOST_MILLIS or high > _MOST_MILLIS
+
+
+def read_timestamps(source: pa.NativeFile, footer: Footer, name: str) -> Iterator[pa.TimestampArray]:
+    """
+    The timestamps of each stripe.
+
+    Raises:
+        ValueError, OSError, one of `MALFORMED`: The stripes cannot be understood.
+        NotImplementedError: They are in another time zone, or encoded or compressed in a way that is not known here.
+    """
+    number, kind = footer.columns[name]
+    for stripe in footer.stripes:
+        yield _read_stripe(source, footer, stripe, number, is_instant=kind == TIMESTAMP_INSTANT)
+
+
+def _read_stripe(
+    source: pa.NativeFile, footer: Footer, stripe: Stripe, number: int, *, is_instant: bool
+) -> pa.TimestampArray:
+    def read(offset: int, length: int) -> bytes:
+        if offset + length > source.size():
+            raise ValueError(f"expected {length} bytes at offset {offset}, found the end of the file")
+        return decompress(source.read_at(length, offset), footer.compression, footer.block_size)
+
+    begin = stripe.offset
+    layout = read_message(read(begin + stripe.index_length + stripe.data_length, stripe.footer_length))
+    streams: dict[int, bytes] = {}
+    for stream in (read_message(found) for found in layout.get(1, ()) if isinstance(found, bytes)):
+        if integer(stream, 2) == number and integer(stream, 1) in (_PRESENT, _SECONDS, _NANOS):
+            streams[integer(stream, 1)] = read(begin, integer(stream, 3))
+        begin += integer(stream, 3)
+    encodings = [read_message(found) for found in layout.get(2, ()) if isinstance(found, bytes)]
+    if integer(encodings[number], 1) != _DIRECT_V2:
+        raise NotImplementedError("timestamps of ORC version 0.11")
+    zone = layout.get(3, [b""])[-1]
+    if not is_instant and zone not in _UTC:
+        raise NotImplementedError(f"timestamps beyond nanoseconds in time zone {zone!r}")
+    # Nothing is made for rows of which the streams know nothing: their number is only claimed.
+    present = read_bits(streams[_PRESENT], stripe.rows) if _PRESENT in streams else None
+    count = stripe.rows if present is None else int(present.sum())
+    seconds = read_integers(streams.get(_SECONDS, b""), count, signed=True) + _EPOCH
+    stored = read_integers(streams.get(_NANOS, b""), count, signed=False)
+    zeros = stored & 7
+    nanos = (stored >> 3) * np.where(zeros > 0, 10 ** (zeros + 1), 1)
+    # Before 1970 Java cuts a fraction off the seconds and stores it as if it had not; Arrow stores a negative one.
+    seconds -= (seconds < 0) & (nanos > 999_999)
+    if not _are_within(seconds, _MOST_SECONDS) or not _are_within(nanos, _SECOND - 1):
+        raise ValueError("a timestamp that 64 bits do not hold in microseconds, or a fraction of a second that is none")
+    valid = np.ones(count, np.bool_) if present is None else present
+    micros = np.zeros(stripe.rows, np.int64)
+    micros[valid] = seconds * 1_000_000 + nanos // 1000
+    return pa.array(micros, pa.timestamp("us"), mask=~valid)
+
+
+def _are_within(numbers: npt.NDArray[np.int64], most: int) -> bool:
+    return bool(((numbers >= -most) & (numbers <= most)).all())

@@ -1,0 +1,262 @@
+"""
+What a Parquet footer says of its column chunks beyond what pyarrow tells: ``encoding_stats`` and the schema elements.
+
+``encodings`` lists PLAIN and RLE_DICTIONARY both for a chunk that is dictionary-encoded throughout (PLAIN being the
+dictionary page's) and for one that fell back half way; only ``encoding_stats`` tells them apart. pyarrow keeps them
+and gives the footer back as bytes, so the file is not read a second time, and its own check of the footer comes first.
+
+Names are those of ``parquet.thrift``; fields stand by their id, as in the file.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from puffin.errors import CorruptDataFileError
+from puffin.files.parquet.thrift import MALFORMED, Shape, read_struct
+
+INT32, INT64, FLOAT, DOUBLE, BYTE_ARRAY, FIXED_LEN_BYTE_ARRAY = 1, 2, 4, 5, 6, 7
+"""Physical types."""
+
+PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED, DELTA_BYTE_ARRAY, RLE_DICTIONARY = 0, 2, 3, 4, 7, 8
+"""Encodings."""
+
+DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
+"""Page types."""
+
+REQUIRED, OPTIONAL, REPEATED = 0, 1, 2
+"""Repetition types."""
+
+MAX_LEVELS = 1000
+"""How deep groups of a schema may nest: each of them keeps the path that leads to it."""
+
+_MAGIC = b"PAR1"
+_SIZE_AND_MAGIC = 4 + len(_MAGIC)
+
+_SCHEMA_ELEMENT: Shape = {1: None, 3: None, 4: None, 5: None}  # type, repetition_type, name, num_children
+_PAGE_ENCODING_STATS: Shape = {1: None, 2: None, 3: None}  # page_type, encoding, count
+_COLUMN_META_DATA: Shape = {
+    1: None,  # type
+    2: None,  # encodings
+    4: None,  # codec
+    5: None,  # num_values
+    6: None,  # total_uncompressed_size
+    7: None,  # total_compressed_size
+    9: None,  # data_page_offset
+    11: None,  # dictionary_page_offset
+    13: _PAGE_ENCODING_STATS,
+    16: None,  # size_statistics
+}
+_INTEGERS, _SIZE_STATISTICS = (1, 4, 5, 6, 7, 9, 11), 16  # of these
+_COLUMN_CHUNK: Shape = {1: None, 3: _COLUMN_META_DATA, 8: None}  # file_path, meta_data, crypto_metadata
+_FILE_META_DATA: Shape = {2: None, 4: {1: _COLUMN_CHUNK}}  # schema, row_groups: columns
+
+
+@dataclass(frozen=True, slots=True)
+class PageEncoding:
+    """How many pages of a type a chunk has in an encoding (``PageEncodingStats``)."""
+
+    page_type: int
+    encoding: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnChunk:
+    """
+    A column chunk (``ColumnMetaData``).
+
+    Attributes:
+        path: The names from the root to the leaf.
+        physical_type: ``type``.
+        repetition_type: The leaf's own; what is above it does not show.
+        max_definition_level: How many of the path's fields need not be there, the leaf counted.
+        max_repetition_level: How many of them are repeated.
+        schema_element: The leaf's ``SchemaElement``, as it stands in the footer.
+        encoding_stats: Empty if the writer left them out.
+        dictionary_page_offset: None if the writer names no dictionary page.
+        size_statistics: As they stand in the footer, or None.
+    """
+
+    path: tuple[str, ...]
+    physical_type: int
+    repetition_type: int
+    max_definition_level: int
+    max_repetition_level: int
+    schema_element: bytes
+    codec: int
+    encodings: frozenset[int]
+    num_values: int
+    total_uncompressed_size: int
+    total_compressed_size: int
+    data_page_offset: int
+    dictionary_page_offset: int | None
+    encoding_stats: tuple[PageEncoding, ...]
+    size_statistics: bytes | None = None
+
+    @property
+    def unencoded_byte_array_data_bytes(self) -> int | None:
+        """What all strings of the chunk take together, their lengths not counted; None if the footer does not tell."""
+        if self.size_statistics is None:
+            return None
+        try:
+            size = read_struct(self.size_statistics, 0, {1: None})[0].get(1)
+        except MALFORMED:
+            return None
+        return size if isinstance(size, int) and size >= 0 else None
+
+    @property
+    def dictionary_page_size(self) -> int:
+        """Header and bytes of the dictionary page, in the file; 0 if there is none in front of the data pages."""
+        begin = self.dictionary_page_offset
+        if begin is None or not 0 < begin < self.data_page_offset < begin + self.total_compressed_size:
+            return 0
+        return self.data_page_offset - begin
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """
+    The chunks of a row group, in the order of the schema's leaves; None for one that is encrypted or in another file.
+
+    A chunk that cannot be understood is a CorruptDataFileError when it is asked for.
+    """
+
+    _columns: Sequence[dict[int, Any]]
+    _schema: _Schema
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __iter__(self) -> Iterator[ColumnChunk | None]:
+        return (self[place] for place in range(len(self)))
+
+    def __getitem__(self, place: int) -> ColumnChunk | None:
+        with _understood():
+            return _chunk(self._columns[place], self._schema.leaves[place])
+
+    def find(self, path: tuple[str, ...]) -> ColumnChunk | None:
+        """The chunk of the leaf with these names, from the root; None also if there is no such leaf."""
+        place = self._schema.places.get(path)
+        return None if place is None else self[place]
+
+
+def read_footer(metadata: pq.FileMetaData) -> tuple[RowGroup, ...]:
+    """
+    The column chunks of a file, by row group.
+
+    Raises:
+        CorruptDataFileError: The footer cannot be understood.
+    """
+    with pa.BufferOutputStream() as sink:
+        try:
+            metadata.write_metadata_file(sink)  # a file of nothing but the footer
+        except (pa.ArrowException, OSError) as exc:
+            raise CorruptDataFileError(f"a Parquet footer cannot be written again: {exc}") from exc
+        file = sink.getvalue().to_pybytes()
+    return parse_footer(file[len(_MAGIC) : -_SIZE_AND_MAGIC])
+
+
+def parse_footer(data: bytes) -> tuple[RowGroup, ...]:
+    """
+    The column chunks in a ``FileMetaData``, by row group.
+
+    Raises:
+        CorruptDataFileError: The bytes are not a ``FileMetaData``.
+    """
+    with _understood():
+        fields, _ = read_struct(data, 0, _FILE_META_DATA)
+        schema = _schema(tuple(fields[2]))
+        row_groups = tuple([RowGroup(group[1], schema) for group in fields.get(4, ())])
+        for group in row_groups:
+            if len(group) != len(schema.leaves):
+                raise ValueError(f"expected {len(schema.leaves)} columns in a row group, found {len(group)}")
+        return row_groups
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    try:
+        yield
+    except (*MALFORMED, KeyError, TypeError, AttributeError) as exc:
+        raise CorruptDataFileError(f"expected a Parquet footer: {exc!r}") from exc
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    path: tuple[str, ...]
+    schema_element: bytes
+    repetition_type: int
+    max_definition_level: int
+    max_repetition_level: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Schema:
+    leaves: tuple[_Leaf, ...]
+    places: Mapping[tuple[str, ...], int]
+
+
+@functools.lru_cache(maxsize=16)
+def _schema(elements: tuple[bytes, ...]) -> _Schema:
+    """The leaves of a schema; most files of a table have the same."""
+    leaves = tuple(_leaves(elements))
+    return _Schema(leaves, {leaf.path: place for place, leaf in enumerate(leaves)})
+
+
+def _leaves(elements: Iterable[bytes]) -> Iterator[_Leaf]:
+    # The schema is a tree in depth-first order; only leaves have a type, and chunks come in the order of leaves.
+    groups: list[tuple[int, tuple[str, ...], int, int]] = []  # the children still to come, and what each inherits
+    for element in elements:
+        fields, _ = read_struct(element, 0, _SCHEMA_ELEMENT)
+        path: tuple[str, ...] = ()
+        repetition = definition = 0
+        if groups:  # the root's name and repetition count for nothing
+            children, path, definition, repetition = groups.pop()
+            if children > 1:
+                groups.append((children - 1, path, definition, repetition))
+            if len(path) >= MAX_LEVELS:
+                raise ValueError(f"more than {MAX_LEVELS} levels in a schema")
+            path = (*path, fields[4].decode())
+            definition += fields[3] != REQUIRED
+            repetition += fields[3] == REPEATED
+        if 1 in fields:
+            yield _Leaf(path, element, fields[3], definition, repetition)
+        elif fields.get(5, 0) > 0:
+            groups.append((fields[5], path, definition, repetition))
+
+
+def _chunk(column: dict[int, Any], leaf: _Leaf) -> ColumnChunk | None:
+    if 1 in column or 8 in column or 3 not in column:
+        return None
+    meta_data = column[3]
+    # A field may be of any type in the file; those that are not of the type here are found out before they are used.
+    for field_id in _INTEGERS:
+        if type(meta_data.get(field_id, 0)) is not int:
+            raise TypeError(f"field {field_id} of a column chunk: expected an integer, found {meta_data[field_id]!r}")
+    if not isinstance(meta_data.get(_SIZE_STATISTICS, b""), bytes):
+        raise TypeError(f"expected size_statistics, found {meta_data[_SIZE_STATISTICS]!r}")
+    return ColumnChunk(
+        path=leaf.path,
+        physical_type=meta_data[1],
+        repetition_type=leaf.repetition_type,
+        max_definition_level=leaf.max_definition_level,
+        max_repetition_level=leaf.max_repetition_level,
+        schema_element=leaf.schema_element,
+        codec=meta_data[4],
+        encodings=frozenset(meta_data[2]),
+        num_values=meta_data[5],
+        total_uncompressed_size=meta_data[6],
+        total_compressed_size=meta_data[7],
+        data_page_offset=meta_data[9],
+        dictionary_page_offset=meta_data.get(11),
+        encoding_stats=tuple([PageEncoding(stats[1], stats[2], stats[3]) for stats in meta_data.get(13, ())]),
+        size_statistics=meta_data.get(_SIZE_STATISTICS),
+    )

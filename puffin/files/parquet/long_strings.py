@@ -1,0 +1,122 @@
+"""
+The strings of a column chunk whose pages are large because its strings are long.
+
+Writers look at the size of a page, and of a dictionary, only now and then: a thousand strings of 1 MB make a page of a
+gigabyte. pyarrow holds such a page compressed, uncompressed and, if it is a dictionary, copied. Here it is decompressed
+as its strings are handed out. The dictionary, the first page, comes last: then the indices into it have been counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from puffin.errors import CorruptDataFileError
+from puffin.files.parquet.codecs import read_exactly, read_to_end
+from puffin.files.parquet.counts import DICTIONARY_ENCODINGS, Counts, count_indices, used_values
+from puffin.files.parquet.footer import BIT_PACKED, BYTE_ARRAY, PLAIN, RLE, ColumnChunk
+from puffin.files.parquet.hybrid import HybridCounts
+from puffin.files.parquet.page_header import Page
+from puffin.files.parquet.pages import ChunkPages, PageValues, has_readable_pages
+from puffin.files.parquet.thrift import MALFORMED
+
+PIECE_BYTES = 16 * 1024 * 1024
+"""What the strings of a piece take in their page, unless there is only one."""
+
+MIN_CHUNK_BYTES = 64 * 1024 * 1024
+"""Of a smaller chunk, uncompressed, pyarrow may as well hold every page."""
+
+MIN_AVERAGE_BYTES = 4096
+"""Shorter strings are read faster by pyarrow, and the rows between two looks at a page's size do not make it large."""
+
+_ENCODINGS = DICTIONARY_ENCODINGS | {PLAIN, RLE, BIT_PACKED}
+_LENGTH_BYTES = 4
+
+
+def has_long_strings(chunk: ColumnChunk) -> bool:
+    """Whether, by what the footer tells, the chunk is of long strings and `read_long_strings` knows how to read it."""
+    return (
+        chunk.physical_type == BYTE_ARRAY
+        and has_readable_pages(chunk)
+        and chunk.encodings <= _ENCODINGS
+        and chunk.total_uncompressed_size >= max(MIN_CHUNK_BYTES, MIN_AVERAGE_BYTES * chunk.num_values)
+    )
+
+
+def read_long_strings(source: pa.NativeFile, chunk: ColumnChunk) -> Iterator[tuple[pa.Array, Counts]]:
+    """
+    Read the strings of a chunk in pieces of bounded bytes.
+
+    Args:
+        source: The file.
+        chunk: One with `has_long_strings`.
+
+    Returns:
+        Strings, as large_binary, and how many rows carry each, one at least; the rows of a string are those of all its
+        occurrences together. Null is not among them.
+
+    Raises:
+        CorruptDataFileError: A page is broken, or not what the footer says.
+        OSError, pyarrow.ArrowException: Likewise, where pyarrow finds it; or the file cannot be read.
+    """
+    try:
+        yield from _read(ChunkPages(source, chunk))
+    except MALFORMED as exc:
+        raise CorruptDataFileError(f"reading long strings: {exc}") from exc
+
+
+def _read(pages: ChunkPages) -> Iterator[tuple[pa.Array, Counts]]:
+    dictionary: Page | None = None
+    rows = HybridCounts(0)
+    for page in pages.data_pages():
+        if page.encoding in DICTIONARY_ENCODINGS:
+            if dictionary is None:
+                dictionary = pages.dictionary_page()
+                rows = HybridCounts(_checked(dictionary.num_values, dictionary.size))
+            count_indices(pages.open(page), rows)
+        elif page.encoding == PLAIN:
+            yield from _pieces(pages.open(page), None)
+        else:
+            raise ValueError(f"expected values or indices at offset {page.offset}, found encoding {page.encoding}")
+    if dictionary is not None:
+        yield from _pieces(pages.open(dictionary), rows.totals())
+
+
+def _pieces(values: PageValues, counts: Counts | None) -> Iterator[tuple[pa.Array, Counts]]:
+    """The strings of a page, and how many rows carry each; without counts, each string stands for a row."""
+    strings: list[bytes] = []
+    left, held = values.size, 0
+    for i in range(_checked(values.count, values.size)):
+        length = int.from_bytes(read_exactly(values.stream, _LENGTH_BYTES, left), "little")
+        left -= _LENGTH_BYTES
+        string = read_exactly(values.stream, length, left)
+        left -= length
+        length += _LENGTH_BYTES  # empty strings take memory too
+        if strings and held + length > PIECE_BYTES:
+            piece = _piece(strings, counts, i)
+            strings, held = [], 0
+            yield piece
+        strings.append(string)
+        held += length
+    if strings:
+        yield _piece(strings, counts, values.count)
+    read_to_end(values.stream, left)
+
+
+def _checked(count: int, size: int) -> int:
+    if count * _LENGTH_BYTES > size:
+        raise ValueError(f"expected {count} strings in a page, found {size} bytes")
+    return count
+
+
+def _piece(strings: list[bytes], counts: Counts | None, end: int) -> tuple[pa.Array, Counts]:
+    """The strings before place ``end`` of the page."""
+    offsets = np.zeros(len(strings) + 1, np.int64)
+    np.cumsum([len(string) for string in strings], out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(strings))]
+    array = pa.Array.from_buffers(pa.large_binary(), len(strings), buffers)
+    if counts is None:
+        return array, np.ones(len(strings), np.int64)
+    return used_values(array, counts[end - len(strings) : end])

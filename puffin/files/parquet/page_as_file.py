@@ -1,0 +1,93 @@
+"""
+The values of a dictionary page as pyarrow decodes them, from a file of nothing else.
+
+A dictionary page holds plain-encoded values without levels, which is what the values of a plain data page are. So the
+page's bytes are put, still compressed, under the header of a data page, into a file of one column that has no nulls:
+
+::
+
+    "PAR1" │ PageHeader, levels │ the dictionary page's bytes │ FileMetaData │ its size │ "PAR1"
+
+and pyarrow reads that file. Codecs and types are thus none of our business, and the values are the very ones that
+pyarrow's reader would have found through the indices, since it is the reader.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from puffin.files.parquet import thrift
+from puffin.files.parquet.footer import DATA_PAGE_V2, OPTIONAL, PLAIN, RLE, ColumnChunk
+
+_MAGIC = b"PAR1"
+
+
+def read_as_file(chunk: ColumnChunk, num_values: int, uncompressed_size: int, payload: bytes) -> pa.Array:
+    """
+    Read the values of a dictionary page, as pyarrow reads a column without nulls.
+
+    Args:
+        chunk: The page's, which says what its values are.
+        payload: What stands behind the page's header, compressed as the chunk is.
+
+    Raises:
+        OSError, pyarrow.ArrowException: The page is broken.
+    """
+    page = _data_page(chunk, num_values, uncompressed_size, payload) if num_values else b""
+    footer = _file_meta_data(chunk, num_values, len(page))
+    file = b"".join((_MAGIC, page, footer, struct.pack("<I", len(footer)), _MAGIC))
+    column = pq.ParquetFile(pa.BufferReader(file)).read(use_threads=False).column(0)
+    return column.combine_chunks()
+
+
+def _data_page(chunk: ColumnChunk, num_values: int, uncompressed_size: int, payload: bytes) -> bytes:
+    # Levels of a version 2 page stand before what is compressed; one run says that no value is null.
+    levels = thrift.varint(num_values << 1) + b"\1" if chunk.repetition_type == OPTIONAL else b""
+    header = thrift.struct(
+        {
+            1: thrift.i32(DATA_PAGE_V2),
+            2: thrift.i32(len(levels) + uncompressed_size),
+            3: thrift.i32(len(levels) + len(payload)),
+            8: thrift.struct(
+                {
+                    1: thrift.i32(num_values),
+                    2: thrift.i32(0),  # num_nulls
+                    3: thrift.i32(num_values),  # num_rows
+                    4: thrift.i32(PLAIN),
+                    5: thrift.i32(len(levels)),  # definition_levels_byte_length
+                    6: thrift.i32(0),  # repetition_levels_byte_length
+                }
+            ),
+        }
+    )
+    return header[1] + levels + payload
+
+
+def _file_meta_data(chunk: ColumnChunk, num_values: int, page_size: int) -> bytes:
+    meta_data = thrift.struct(
+        {
+            1: thrift.i32(chunk.physical_type),
+            2: thrift.items([thrift.i32(PLAIN), thrift.i32(RLE)]),
+            3: thrift.items([thrift.binary(chunk.path[-1].encode())]),
+            4: thrift.i32(chunk.codec),
+            5: thrift.i64(num_values),
+            6: thrift.i64(page_size),  # total_uncompressed_size
+            7: thrift.i64(page_size),  # total_compressed_size
+            9: thrift.i64(len(_MAGIC)),  # data_page_offset
+        }
+    )
+    column = thrift.struct({2: thrift.i64(len(_MAGIC)), 3: meta_data})  # file_offset
+    root = thrift.struct({4: thrift.binary(b"schema"), 5: thrift.i32(1)})  # name, num_children
+    row_group = thrift.struct({1: thrift.items([column]), 2: thrift.i64(page_size), 3: thrift.i64(num_values)})
+    file = thrift.struct(
+        {
+            1: thrift.i32(2),  # version
+            2: thrift.items([root, thrift.struct_bytes(chunk.schema_element)]),
+            3: thrift.i64(num_values),
+            4: thrift.items([row_group]),
+        }
+    )
+    return file[1]

@@ -1,0 +1,145 @@
+"""
+What the header of a Parquet page says, as far as finding the page's values needs it.
+
+::
+
+    page:               PageHeader │ payload
+    version 1 payload:  compressed(size of the levels, 4 bytes │ definition levels │ values)
+    version 2 payload:  definition levels │ compressed(values)
+    dictionary payload: compressed(values)
+
+Names are those of ``parquet.thrift``; fields stand by their id, as in the file. Every size is held against the room
+that there is before anything is made of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from puffin.files.parquet import thrift
+from puffin.files.parquet.codecs import UNCOMPRESSED
+from puffin.files.parquet.footer import DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, RLE
+
+_MAX_PAGE_BYTES = (1 << 31) - 1
+_MAX_OVERHEAD = 1 << 10  # what a codec adds to a small page that it makes no smaller
+
+_DATA_PAGE_HEADER: thrift.Shape = {1: None, 2: None, 3: None}  # num_values, encoding, definition_level_encoding
+_DICTIONARY_PAGE_HEADER: thrift.Shape = {1: None, 2: None}  # num_values, encoding
+_DATA_PAGE_HEADER_V2: thrift.Shape = {
+    1: None,  # num_values
+    2: None,  # num_nulls
+    4: None,  # encoding
+    5: None,  # definition_levels_byte_length
+    6: None,  # repetition_levels_byte_length
+    7: None,  # is_compressed
+}
+_FIELDS_OF_VERSION_1 = {DATA_PAGE: 5, DICTIONARY_PAGE: 7}
+_PAGE_HEADER: thrift.Shape = {
+    1: None,  # type
+    2: None,  # uncompressed_page_size
+    3: None,  # compressed_page_size
+    5: _DATA_PAGE_HEADER,
+    7: _DICTIONARY_PAGE_HEADER,
+    8: _DATA_PAGE_HEADER_V2,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """
+    A page without repetition levels.
+
+    Attributes:
+        type: ``DATA_PAGE``, ``DATA_PAGE_V2`` or ``DICTIONARY_PAGE``.
+        num_values: Entries of a dictionary; rows of a data page, nulls counted.
+        num_nulls: None if only the levels tell.
+        levels_encoding: Of the definition levels.
+        levels_size: Bytes of levels in front of what may be compressed, the body.
+        offset: Where the payload begins in the file.
+        codec: Of the body.
+        compressed_size: Bytes of the body in the file.
+        size: Bytes of the body, uncompressed.
+    """
+
+    type: int
+    encoding: int
+    num_values: int
+    num_nulls: int | None
+    levels_encoding: int
+    levels_size: int
+    offset: int
+    codec: int
+    compressed_size: int
+    size: int
+
+    @property
+    def body_offset(self) -> int:
+        """Where the body begins in the file."""
+        return self.offset + self.levels_size
+
+    @property
+    def end(self) -> int:
+        """The offset behind the page."""
+        return self.body_offset + self.compressed_size
+
+
+def parse_page_header(data: bytes, offset: int, end: int, codec: int) -> Page:
+    """
+    The page whose header ``data`` begins with.
+
+    Args:
+        offset: Where ``data`` stands in the file.
+        end: Where the last page of the chunk ends at the latest.
+        codec: The chunk's.
+
+    Raises:
+        ValueError: It is no header of such a page, or the page reaches out of its chunk.
+        IndexError: Likewise, perhaps for want of more data.
+    """
+    header, size = thrift.read_struct(data, 0, _PAGE_HEADER)
+    try:
+        page = (_page_v2 if header[1] == DATA_PAGE_V2 else _page)(header, offset + size, codec)
+        numbers = page.num_values, page.encoding, page.levels_size, page.compressed_size, page.size
+        sizes_are_sound = min(numbers) >= 0
+        is_in_bounds = page.end <= end and page.size <= _MAX_PAGE_BYTES
+        is_in_bounds &= page.compressed_size <= 2 * page.size + _MAX_OVERHEAD
+    except (KeyError, TypeError, AttributeError) as exc:
+        raise ValueError(f"expected a page header at offset {offset}: {exc!r}") from exc
+    if not (sizes_are_sound and is_in_bounds):
+        raise ValueError(f"expected a page inside its chunk at offset {offset}, found {page}")
+    return page
+
+
+def _page(header: dict[int, Any], offset: int, codec: int) -> Page:
+    fields = header[_FIELDS_OF_VERSION_1[header[1]]]
+    return Page(
+        type=header[1],
+        encoding=fields[2],
+        num_values=fields[1],
+        num_nulls=None,
+        levels_encoding=fields.get(3, RLE),
+        levels_size=0,
+        offset=offset,
+        codec=codec,
+        compressed_size=header[3],
+        size=header[2],
+    )
+
+
+def _page_v2(header: dict[int, Any], offset: int, codec: int) -> Page:
+    fields = header[8]
+    if fields[6] != 0:
+        raise ValueError(f"expected no repetition levels before offset {offset}, found {fields[6]} bytes")
+    return Page(
+        type=DATA_PAGE_V2,
+        encoding=fields[4],
+        num_values=fields[1],
+        num_nulls=fields[2],
+        levels_encoding=RLE,
+        levels_size=fields[5],
+        offset=offset,
+        codec=UNCOMPRESSED if fields.get(7, True) is False else codec,
+        compressed_size=header[3] - fields[5],
+        size=header[2] - fields[5],
+    )

@@ -1,0 +1,158 @@
+"""
+The pages of a column chunk without repetition, one at a time, down to the encoded bytes of their values.
+
+The definition level of a row counts how many of the fields on the way to the leaf are there; at the highest level there
+is a value, anywhere below it a null. A leaf that is required, as is all around it, has no levels.
+
+One page is held at a time, and a large one not even whole. Whatever is odd gives a ValueError, and to read the column
+in full is the answer: pyarrow knows more kinds of pages, or will say what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from puffin.files.parquet.codecs import CODECS, Stream, decompress, open_stream, read_exactly
+from puffin.files.parquet.footer import DATA_PAGE, DICTIONARY_PAGE, RLE, ColumnChunk
+from puffin.files.parquet.hybrid import HybridCounts
+from puffin.files.parquet.page_header import Page, parse_page_header
+from puffin.files.parquet.thrift import MALFORMED
+
+MAX_HELD_BYTES = 32 * 1024 * 1024
+"""The largest page that is decompressed whole."""
+
+_READ_AHEAD = 1024 * 1024
+_HEADER_BYTES, _MAX_HEADER_BYTES = 1 << 12, 1 << 24  # the statistics in a header may be long
+_LEVELS_SIZE_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class PageValues:
+    """
+    The encoded values of a page.
+
+    Attributes:
+        count: How many there are, nulls not counted.
+        size: Bytes of the stream, by the page's header.
+    """
+
+    count: int
+    size: int
+    stream: Stream
+
+
+def has_readable_pages(chunk: ColumnChunk) -> bool:
+    """Whether `ChunkPages` can read the chunk, as far as the footer tells."""
+    return chunk.max_repetition_level == 0 and chunk.codec in CODECS and chunk.data_page_offset > 0
+
+
+class ChunkPages:
+    """
+    Reads the pages of a chunk.
+
+    Args:
+        source: The file.
+        chunk: One with `has_readable_pages`.
+    """
+
+    def __init__(self, source: pa.NativeFile, chunk: ColumnChunk) -> None:
+        self._source = source
+        self._chunk = chunk
+        self._max_level = chunk.max_definition_level
+        self._begin = chunk.data_page_offset - chunk.dictionary_page_size
+        self._end = min(self._begin + chunk.total_compressed_size, source.size())
+        self._held, self._held_from = b"", 0
+
+    def dictionary_page(self) -> Page:
+        """
+        The dictionary page.
+
+        Raises:
+            ValueError: There is none.
+            OSError: The file cannot be read.
+        """
+        page = self._page(self._begin)
+        if page.type != DICTIONARY_PAGE:
+            raise ValueError(f"expected a dictionary page at offset {self._begin}")
+        return page
+
+    def data_pages(self) -> Iterator[Page]:
+        """
+        The data pages, front to back, until every row of the chunk has come.
+
+        Raises:
+            ValueError: There is something else, or not enough of them.
+            OSError: The file cannot be read.
+        """
+        at, left = self._chunk.data_page_offset, self._chunk.num_values
+        while left > 0:
+            page = self._page(at)
+            if page.type == DICTIONARY_PAGE or page.num_values > left:
+                raise ValueError(f"expected a data page of {left} rows at most at offset {at}")
+            yield page
+            at, left = page.end, left - page.num_values
+
+    def open(self, page: Page) -> PageValues:
+        """
+        Decompress a page, as far as its values.
+
+        Returns:
+            Of a page of more than `MAX_HELD_BYTES`, values that are decompressed as they are read; what is wrong with
+            it shows then, as `open_stream` says.
+
+        Raises:
+            ValueError: The page is broken, or its nulls are not as many as it says.
+            OSError: The file cannot be read.
+        """
+        levels = self._read(page.offset, page.levels_size)
+        stream, size = self._body(page), page.size
+        if page.type == DICTIONARY_PAGE or self._max_level == 0:
+            return PageValues(page.num_values, size, stream)
+        if page.levels_encoding != RLE:
+            raise ValueError(f"expected levels of encoding {RLE}, found {page.levels_encoding}")
+        if page.type == DATA_PAGE:
+            levels_size = int.from_bytes(read_exactly(stream, _LEVELS_SIZE_BYTES, size), "little")
+            size -= _LEVELS_SIZE_BYTES
+            levels = read_exactly(stream, levels_size, size)
+            size -= levels_size
+        present = self._count_present(levels, page.num_values)
+        if page.num_nulls is not None and page.num_nulls != page.num_values - present:
+            raise ValueError(f"expected {page.num_nulls} nulls, found {page.num_values - present}")
+        return PageValues(present, size, stream)
+
+    def _body(self, page: Page) -> Stream:
+        if page.size > MAX_HELD_BYTES:
+            return open_stream(page.codec, self._source, page.body_offset, page.compressed_size, page.size)
+        stored = self._read(page.body_offset, page.compressed_size)
+        stream: Stream = pa.BufferReader(decompress(page.codec, stored, page.size))
+        return stream
+
+    def _count_present(self, levels: bytes, num_values: int) -> int:
+        counts = HybridCounts(self._max_level + 1)
+        counts.add(levels, num_values, self._max_level.bit_length())
+        return int(counts.totals()[self._max_level])
+
+    def _page(self, at: int) -> Page:
+        size = _HEADER_BYTES
+        while True:
+            data = self._read(at, size)
+            try:
+                return parse_page_header(data, at, self._end, self._chunk.codec)
+            except MALFORMED as exc:
+                if len(data) < size or size >= _MAX_HEADER_BYTES:
+                    raise ValueError(f"expected the header of a page at offset {at}: {exc}") from exc
+                size <<= 4
+
+    def _read(self, offset: int, size: int) -> bytes:
+        """Bytes of the chunk, fewer at its end, most of them from what was read ahead."""
+        begin = offset - self._held_from
+        if not 0 <= begin <= begin + size <= len(self._held):
+            held = self._held[begin:] if begin >= 0 else b""
+            at = offset + len(held)
+            missing = max(size - len(held), _READ_AHEAD)
+            self._held = held + self._source.read_at(max(0, min(missing, self._end - at)), at)
+            self._held_from, begin = offset, 0
+        return self._held[begin : begin + size]

@@ -1,0 +1,32 @@
+"""Parquet files: data by row groups (`parquet_rows`), delete files by batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from puffin.files.data_file import DataFile, Path
+from puffin.files.parquet.encryption import read_plain_footer
+from puffin.files.parquet.parquet_rows import ParquetRows, open_parquet
+from puffin.files.rows import Reading, Rows
+
+
+class ParquetDataFile(DataFile):
+    """An open Parquet file; NotImplementedError if it is encrypted."""
+
+    def __init__(self, source: pa.NativeFile) -> None:
+        self._source = source
+        self._parquet: pq.ParquetFile = open_parquet(source, read_plain_footer(source))
+        self.schema = self._parquet.schema_arrow
+        self.footer = self._parquet.metadata
+
+    def batches(self, paths: Iterable[Path]) -> Iterator[pa.RecordBatch]:
+        """As `DataFile.batches`."""
+        columns = [".".join(path) for path in paths if path]
+        yield from self._parquet.iter_batches(columns=columns, use_threads=False)
+
+    def rows(self, reading: Reading) -> Iterator[Rows]:
+        """As `DataFile.rows`."""
+        return ParquetRows(self._source, self._parquet, reading).read()

@@ -1,0 +1,177 @@
+"""
+The live values of a Parquet file's columns, each column chunk read the cheapest way that counts every value.
+
+Chunks whose values can be had without their rows come first (`puffin.files.parquet.plan` says which). The rest is read
+row by row, in batches of bounded bytes, and a column chunk is streamed rather than held, so that memory does not grow
+with the file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from puffin.files.chunk_summary import ChunkSummary
+from puffin.files.column_chunk import ChunkStatistics
+from puffin.files.file_columns import FileColumn
+from puffin.files.parquet.plan import ChunkPlan, ChunkPlanner
+from puffin.files.parquet.statistics import chunk_statistics
+from puffin.files.parquet.writers import Path
+from puffin.files.rows import BATCH_BYTES, MAX_BATCH_ROWS, Reading, Rows
+from puffin.values.row_summary import RowSummary
+
+_STREAM_BUFFER = 8 * 1024 * 1024  # bytes of a column chunk that are held at a time
+_INT96_UNIT = "us"
+
+
+class ParquetRows:
+    """
+    Reads row groups of one file.
+
+    Args:
+        parquet: What `open_parquet` made of ``source``, without dictionaries.
+    """
+
+    def __init__(self, source: pa.NativeFile, parquet: pq.ParquetFile, reading: Reading) -> None:
+        self._source = source
+        self._reading = reading
+        self._columns = reading.columns
+        self._selection = reading.selection
+        self._all_live = reading.selection.is_all
+        self._metadata = parquet.metadata
+        self._planner = ChunkPlanner(parquet.metadata, parquet.schema_arrow)
+        self._leaf_paths = [parquet.schema.column(i).path for i in range(len(parquet.schema))]
+        times = Counter(self._leaf_paths)
+        self._places = {path: place for place, path in enumerate(self._leaf_paths) if times[path] == 1}
+        self._opened: dict[tuple[str, ...], pq.ParquetFile] = {(): parquet}
+
+    def read(self) -> Iterator[Rows]:
+        """What is to be read; errors are pyarrow's."""
+        start, stop = self._reading.start, self._reading.stop
+        first_row = 0
+        for index in range(self._metadata.num_row_groups):
+            group = self._metadata.row_group(index)
+            if start <= _begin(group) < stop and self._selection.has_chosen(first_row, first_row + group.num_rows):
+                yield from self._read_group(index, group, first_row)
+            first_row += group.num_rows
+
+    def _read_group(self, index: int, group: pq.RowGroupMetaData, first_row: int) -> Iterator[Rows]:
+        paths = [column.names for column in self._columns if column.names and column.constant is None]
+        plans = self._planner.plan(index, paths, all_live=self._all_live, each_row=self._reading.each_row)
+        summaries: dict[int, ChunkSummary] = {}
+        rest: list[FileColumn] = []
+        for column in self._columns:
+            field_id = column.column.field_id
+            plan = plans.get(column.names) if column.constant is None else None
+            if self._reading.summaries:
+                summaries[field_id] = ChunkSummary(column.column, self._statistics(group, column.names, plan))
+            found = None if plan is None else plan.read(self._source)
+            if plan is None or found is None:
+                rest.append(column)
+                continue
+            bytes_read = plan.bytes_read
+            for values in found:
+                yield Rows(0, {field_id: values}, bytes_read)
+                bytes_read = 0
+                # Only now: whoever hashes the values is the first to say what is wrong with them.
+                if field_id in summaries:
+                    summaries[field_id].see_values(values)
+        if self._all_live and not rest:
+            yield Rows(group.num_rows, {}, 0, _totals(summaries, group.num_rows))
+            return
+        plans_of_rest = {column.names: plans[column.names] for column in rest if column.names in plans}
+        as_dictionary = {path for path, plan in plans_of_rest.items() if plan.reads_as_dictionary(self._source)}
+        live = 0
+        for rows in self._read_rows(index, group, rest, as_dictionary, first_row):
+            yield rows
+            live += rows.count
+            for field_id, summary in summaries.items():
+                if field_id in rows.columns:
+                    summary.see_rows(rows.columns[field_id].array)
+        yield Rows(0, {}, 0, _totals(summaries, live))
+
+    def _statistics(self, group: pq.RowGroupMetaData, path: Path, plan: ChunkPlan | None) -> ChunkStatistics:
+        place = self._places.get(".".join(path))
+        if plan is None or plan.arrow_type is None or place is None:
+            return ChunkStatistics()
+        found = chunk_statistics(group.column(place), plan.chunk, plan.arrow_type)
+        return found if self._all_live else found.of_some_rows()
+
+    def _read_rows(
+        self,
+        index: int,
+        group: pq.RowGroupMetaData,
+        columns: Sequence[FileColumn],
+        as_dictionary: set[Path],
+        first_row: int,
+    ) -> Iterator[Rows]:
+        seen = self._selection.columns_seen(columns)
+        paths = list(dict.fromkeys(".".join(column.names) for column in seen if column.names))
+        chunks = [group.column(leaf) for leaf in self._leaves(paths)]
+        bytes_read = sum(chunk.total_compressed_size for chunk in chunks)
+        uncompressed = sum(chunk.total_uncompressed_size for chunk in chunks)
+        rows = min(MAX_BATCH_ROWS, max(1, BATCH_BYTES * group.num_rows // max(1, uncompressed)))
+        at = first_row
+        parquet = self._reading_as_dictionary(tuple(sorted(".".join(path) for path in as_dictionary)))
+        for batch in _row_batches(parquet, index, group, paths, rows):
+            yield self._selection.take(batch, columns, at, bytes_read)
+            at += batch.num_rows
+            bytes_read = 0
+
+    def _leaves(self, paths: list[str]) -> list[int]:
+        """The places of the file's leaf columns that reading these dotted paths opens."""
+        below = tuple(f"{path}." for path in paths)
+        return [i for i, path in enumerate(self._leaf_paths) if path in paths or path.startswith(below)]
+
+    def _reading_as_dictionary(self, paths: tuple[str, ...]) -> pq.ParquetFile:
+        # Which columns are read as dictionaries is said when a file is opened; its footer is not read again.
+        if paths not in self._opened:
+            self._opened[paths] = open_parquet(self._source, self._metadata, paths)
+        return self._opened[paths]
+
+
+def open_parquet(
+    source: pa.NativeFile, metadata: pq.FileMetaData | None, as_dictionary: Sequence[str] = ()
+) -> pq.ParquetFile:
+    """
+    The file with its footer read, as all of this room reads Parquet.
+
+    Args:
+        metadata: The footer, where it has been read before.
+        as_dictionary: The columns, as dotted paths, that are read as dictionaries.
+    """
+    return pq.ParquetFile(
+        source,
+        metadata=metadata,
+        read_dictionary=list(as_dictionary),
+        coerce_int96_timestamp_unit=_INT96_UNIT,
+        buffer_size=_STREAM_BUFFER,
+        pre_buffer=False,
+    )
+
+
+def _totals(summaries: Mapping[int, ChunkSummary], rows: int) -> dict[int, RowSummary]:
+    return {field_id: summary.total(rows) for field_id, summary in summaries.items()}
+
+
+def _row_batches(
+    parquet: pq.ParquetFile, index: int, group: pq.RowGroupMetaData, paths: list[str], rows: int
+) -> Iterator[pa.RecordBatch]:
+    if paths:
+        yield from parquet.iter_batches(rows, row_groups=[index], columns=paths, use_threads=False)
+    else:
+        # Every column is a constant here: only the number of rows comes from the file.
+        for start in range(0, group.num_rows, rows):
+            length = min(rows, group.num_rows - start)
+            yield pa.RecordBatch.from_struct_array(pa.nulls(length, pa.struct([])))
+
+
+def _begin(group: pq.RowGroupMetaData) -> int:
+    if group.num_columns == 0:
+        return 0
+    chunk = group.column(0)
+    dictionary = chunk.dictionary_page_offset
+    return int(chunk.data_page_offset if not dictionary else min(dictionary, chunk.data_page_offset))

@@ -1,0 +1,108 @@
+"""
+A page of raw Snappy, whole or as a stream.
+
+Raw Snappy has no frames to stream by. But compressors cut what they are given into blocks of 64 KiB, and no copy
+reaches out of its block: so the elements of some neighbouring blocks are Snappy data of their own, once their size is
+put in front. Where a compressor did otherwise, and where no kernel is loaded to walk through the elements, the page is
+decompressed whole.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from puffin.files.parquet.hybrid import words_at_every_byte
+from puffin.files.parquet.thrift import varint
+from puffin.kernels import kernels_ready
+
+_CODEC = "snappy"
+_BLOCK = 1 << 16
+_BLOCKS_AT_ONCE = 256
+_STORED_AT_ONCE = 1024 * 1024  # many times what a block takes
+
+
+def decompress_snappy(payload: bytes, size: int) -> bytes:
+    """
+    Decompress a page.
+
+    Raises:
+        ValueError: The page is not of this size.
+        OSError, pyarrow.ArrowException: The page is broken.
+    """
+    _check_size(payload, size)
+    return bytes(pa.decompress(payload, size, _CODEC, asbytes=True))
+
+
+class SnappyStream:
+    """
+    The decompressed bytes of a page, one after the other.
+
+    Args:
+        source: The file, in which the page begins at ``offset`` and takes ``compressed_size`` bytes.
+        size: What it takes decompressed, one byte at least.
+    """
+
+    def __init__(self, source: pa.NativeFile, offset: int, compressed_size: int, size: int) -> None:
+        self._source = source
+        self._offset, self._compressed_size, self._size = offset, compressed_size, size
+        self._fetched = self._produced = 0
+        self._stored = b""  # what is fetched and not decompressed yet
+        self._ready = pa.BufferReader(b"")
+
+    def read(self, size: int, /) -> bytes:
+        """
+        The next bytes; fewer than asked for only at the end.
+
+        Raises:
+            ValueError, OSError, pyarrow.ArrowException: The page is broken, or cannot be read.
+        """
+        parts = [self._ready.read(size)]
+        missing = size - len(parts[0])
+        while missing > 0 and self._produced < self._size:
+            content = self._next_blocks() or self._rest()
+            self._produced += len(content)
+            self._ready = pa.BufferReader(content)
+            parts.append(self._ready.read(missing))
+            missing -= len(parts[-1])
+        return b"".join(parts)
+
+    def _next_blocks(self) -> bytes | None:
+        """The content of the next blocks; None if the page is not made of blocks, or broken: the whole of it tells."""
+        if not kernels_ready():
+            return None
+        from puffin.kernels.parquet import find_snappy_blocks
+
+        self._fetch()
+        left = self._size - self._produced
+        ends = np.empty(_BLOCKS_AT_ONCE, np.int64)
+        found = find_snappy_blocks(words_at_every_byte(self._stored), left, ends)
+        if found <= 0:
+            return None
+        end, size = int(ends[found - 1]), min(found * _BLOCK, left)
+        blocks, self._stored = self._stored[:end], self._stored[end:]
+        if size == left and (self._stored or self._fetched < self._compressed_size):
+            return None
+        try:
+            return decompress_snappy(varint(size) + blocks, size)
+        except (pa.ArrowException, OSError):
+            return None
+
+    def _fetch(self) -> None:
+        more = min(_STORED_AT_ONCE - len(self._stored), self._compressed_size - self._fetched)
+        stored = self._source.read_at(more, self._offset + self._fetched)
+        if self._fetched == 0:
+            _check_size(stored, self._size)
+            self._stored = stored.removeprefix(varint(self._size))
+        else:
+            self._stored += stored
+        self._fetched += len(stored)
+
+    def _rest(self) -> memoryview:
+        payload = self._source.read_at(self._compressed_size, self._offset)
+        return memoryview(decompress_snappy(payload, self._size))[self._produced :]
+
+
+def _check_size(payload: bytes, size: int) -> None:
+    if not payload.startswith(varint(size)):
+        raise ValueError(f"expected Snappy data of {size} bytes, found another size in front of it")

@@ -1,0 +1,113 @@
+"""
+Which writers put a value into a dictionary only if a row has it.
+
+Under them a dictionary page tells all values of a chunk; under any other the indices into it have to be looked at.
+What is known was measured on files that each of them wrote:
+
+* parquet-mr drops what a page that fell back left in the dictionary. But it also copies row groups of other writers
+  under its own name (``appendFile``, ``ParquetRewriter``), so a chunk must list the encodings that parquet-mr lists,
+  in which each of the others differs, and the file must not name an original writer.
+* Arrow C++ writes the dictionary of a string or binary DictionaryArray whole, and collects that of anything else from
+  the rows. The file's ``ARROW:schema`` tells which it was; without it there is no trace.
+* parquet-rs, also as delta-rs and DataFusion, collects that of a DictionaryArray from the rows too; since nothing
+  promises it, the rule is the same.
+* DuckDB gives every member of an ENUM an entry, which is empty if no row has it, and collects the dictionary of any
+  other type from the rows; an ENUM is always a BYTE_ARRAY.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import types as arrow_types
+
+from puffin.files.parquet.footer import (
+    BIT_PACKED,
+    BYTE_ARRAY,
+    PLAIN,
+    PLAIN_DICTIONARY,
+    RLE,
+    RLE_DICTIONARY,
+    ColumnChunk,
+)
+
+Path = tuple[str, ...]
+"""The names of a leaf in its file, from the root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """
+    What a file tells of its writer.
+
+    Attributes:
+        keys: Of the footer's key-value metadata.
+        arrow_schema: The schema of the Arrow data that was written, if the file has it.
+    """
+
+    created_by: str
+    keys: Collection[bytes]
+    arrow_schema: pa.Schema | None
+
+    @classmethod
+    def of(cls, metadata: pq.FileMetaData) -> Writer:
+        """What the footer of a file tells."""
+        key_values: Mapping[bytes, bytes] = metadata.metadata or {}
+        return cls(str(metadata.created_by), key_values.keys(), _arrow_schema(key_values))
+
+    def stores_only_used_values(self, chunk: ColumnChunk) -> bool:
+        """Whether each entry in the dictionary of a chunk is certain to be in one of its rows, and no two the same."""
+        rule = next((rule for name, rule in _RULES.items() if self.created_by.startswith(f"{name} version ")), None)
+        return rule is not None and rule(self, chunk)
+
+    def _by_parquet_mr(self, chunk: ColumnChunk) -> bool:
+        return chunk.encodings in _PARQUET_MR_ENCODINGS and _ORIGINAL_CREATED_BY not in self.keys
+
+    def _by_arrow(self, chunk: ColumnChunk) -> bool:
+        written = None if self.arrow_schema is None else leaf_type(self.arrow_schema, chunk.path)
+        return written is not None and not arrow_types.is_dictionary(written)
+
+    def _by_duckdb(self, chunk: ColumnChunk) -> bool:
+        return chunk.physical_type != BYTE_ARRAY
+
+
+def leaf_type(schema: pa.Schema, path: Path) -> pa.DataType | None:
+    """What stands at the end of a path of structs, an extension as its storage; None if that is nothing, or two."""
+    found: pa.Schema | pa.DataType = schema
+    for name in path:
+        is_parent = isinstance(found, pa.Schema) or arrow_types.is_struct(found)
+        index = found.get_field_index(name) if is_parent else -1
+        if index < 0:
+            return None
+        found = _storage_type(found.field(index).type)
+    return found if isinstance(found, pa.DataType) else None
+
+
+def _storage_type(arrow_type: pa.DataType) -> pa.DataType:
+    return _storage_type(arrow_type.storage_type) if isinstance(arrow_type, pa.BaseExtensionType) else arrow_type
+
+
+_ARROW_SCHEMA = b"ARROW:schema"
+_ORIGINAL_CREATED_BY = b"original.created.by"
+_PARQUET_MR_ENCODINGS = (
+    frozenset((PLAIN_DICTIONARY, BIT_PACKED)),  # version 1 pages of a required leaf
+    frozenset((PLAIN_DICTIONARY, BIT_PACKED, RLE)),  # of one with definition levels
+    frozenset((PLAIN, RLE_DICTIONARY)),  # version 2 pages
+)
+
+_RULES: Mapping[str, Callable[[Writer, ColumnChunk], bool]] = {
+    "parquet-mr": Writer._by_parquet_mr,
+    **dict.fromkeys(("parquet-cpp-arrow", "parquet-rs", "delta-rs", "datafusion"), Writer._by_arrow),
+    "DuckDB": Writer._by_duckdb,
+}
+
+
+def _arrow_schema(key_values: Mapping[bytes, bytes]) -> pa.Schema | None:
+    try:
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(key_values[_ARROW_SCHEMA])))
+    except (KeyError, ValueError, pa.ArrowException, OSError):
+        return None

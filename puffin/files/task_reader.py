@@ -1,0 +1,157 @@
+"""
+Reading a scan task: the live values of each column.
+
+This is what runs where the data is. It knows one task at a time and nothing of Spark: files come in through
+a store, Arrow arrays go out, rows that a delete file names are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+
+import pyarrow as pa
+
+from puffin.files.data_file import DataFile
+from puffin.files.data_file_errors import told_of
+from puffin.files.deletes.equality_deletes import DeletedKeys, EqualityFilter, KeyReader, read_deleted_keys
+from puffin.files.deletes.position_deletes import read_positions
+from puffin.files.deletion_vector import DeletionVector
+from puffin.files.file_columns import FileColumn, lacks_field_ids, locate_columns, partition_constants
+from puffin.files.formats import open_data_file
+from puffin.files.julian import refuse_julian
+from puffin.files.rows import Reading, Rows, Selection
+from puffin.storage import Store
+from puffin.storage.data_uri import content_of
+from puffin.tables.base import Column
+from puffin.tables.scan_task import EQUALITY_DELETES, POSITION_DELETES, ContentFile, FileScanTask, ScanBatch
+
+
+class TaskReader:
+    """
+    Reads the tasks of one batch; what several of them share is opened once.
+
+    Args:
+        each_row: Whether it matters how many rows have a value, and not only whether one has.
+        summaries: Whether what is known of columns besides their values is told too.
+
+    Attributes:
+        has_used_mapping: Whether a file had no field ids, so that the table's name mapping said what its columns are.
+    """
+
+    def __init__(
+        self, batch: ScanBatch, store_for: Callable[[str], Store], *, each_row: bool, summaries: bool = True
+    ) -> None:
+        self.has_used_mapping = False
+        self._batch = batch
+        self._each_row = each_row
+        self._summaries = summaries
+        self._store_for = store_for
+        self._positions: dict[str, dict[str, DeletionVector]] = {}
+        self._deleted_keys: dict[tuple[int, ...], DeletedKeys] = {}
+
+    def read(self, task: FileScanTask) -> Iterator[Rows]:
+        """
+        The live rows of a task.
+
+        Raises:
+            CorruptDataFileError: The data file or one of its delete files cannot be understood.
+            CorruptMetadataError: What should stand for a column that the file lacks is not of its type.
+            UnsupportedTableError: The file's columns cannot be found by field id, or old dates in it are of another
+                calendar.
+            FileNotFound, StorageError: One of the files is not there, or the storage failed.
+        """
+        path = task.data_file.file_path
+        deleted, chosen = self._positions_in(task.delete_files, path), None
+        if task.deleted_by is not None:
+            none = DeletionVector.from_positions([])
+            chosen = (self._positions_in(task.deleted_by, path) or none).difference(deleted or none)
+            if chosen.cardinality == 0:
+                return
+        with self._open(task.data_file) as file:
+            self.has_used_mapping |= not self._batch.context.by_name and lacks_field_ids(file.schema)
+            reading = Reading(
+                columns=self._locate(self._batch.columns, task.data_file, file.schema),
+                selection=Selection(deleted, list(self._equality_filters(task, file.schema)), chosen),
+                start=task.start,
+                stop=_stop(task),
+                each_row=self._each_row,
+                summaries=self._summaries,
+            )
+            rows = file.rows(reading)
+            if self._batch.context.rebases_dates and file.footer is not None:
+                rows = refuse_julian(rows, reading.columns, file.footer, path)
+            yield from rows
+
+    def _open(self, file: ContentFile) -> AbstractContextManager[DataFile]:
+        return open_data_file(file.file_path, file.file_format, file.content, file.record_count, self._store_for)
+
+    def _locate(self, columns: Sequence[Column], file: ContentFile, schema: pa.Schema) -> tuple[FileColumn, ...]:
+        return locate_columns(
+            schema,
+            columns,
+            constants=partition_constants(self._batch.context.specs, file.spec_id, file.partition),
+            name_mapping=self._batch.context.name_mapping,
+            by_name=self._batch.context.by_name,
+            where=file.file_path,
+        )
+
+    def _positions_in(self, files: Iterable[ContentFile], data_path: str) -> DeletionVector | None:
+        deleted: DeletionVector | None = None
+        for file in files:
+            found = self._deleted_by(file, data_path) if file.content == POSITION_DELETES else None
+            if found is not None:
+                deleted = found if deleted is None else deleted.union(found)
+        return deleted
+
+    def _deleted_by(self, file: ContentFile, data_path: str) -> DeletionVector | None:
+        inline = content_of(file.file_path)
+        if inline is not None:
+            with told_of(data_path, "deletion vector in the table's log"):
+                return DeletionVector.from_bytes(inline, expected_cardinality=file.record_count)
+        if (offset := file.content_offset) is not None and (size := file.content_size_in_bytes) is not None:
+            with told_of(file.file_path, "delete file"):
+                with self._store_for(file.file_path).open_source(file.file_path) as source:
+                    payload = source.read_at(offset, size)
+                if len(payload) < size:
+                    raise ValueError(f"expected {size} bytes at offset {offset}, found {len(payload)}")
+                return DeletionVector.from_bytes(payload, expected_cardinality=file.record_count)
+        if file.file_path not in self._positions:
+            data_files = {task.data_file.file_path for task in self._batch.tasks}
+            with self._open(file) as opened:
+                self._positions[file.file_path] = read_positions(opened, data_files)
+        return self._positions[file.file_path].get(data_path)
+
+    def _equality_filters(self, task: FileScanTask, schema: pa.Schema) -> Iterator[EqualityFilter]:
+        for ids, files in _equality_deletes([task]).items():
+            columns = next(iter(files.values())).equality_columns
+            reader = KeyReader(task.data_file.file_path, self._locate(columns, task.data_file, schema))
+            if ids not in self._deleted_keys:
+                of_batch = _equality_deletes(self._batch.tasks)[ids]
+                self._deleted_keys[ids] = DeletedKeys(
+                    {path: self._read_keys(file, columns) for path, file in of_batch.items()}
+                )
+            keys = self._deleted_keys[ids]
+            yield EqualityFilter(reader, keys, keys.of_files(files))
+
+    def _read_keys(self, file: ContentFile, columns: Sequence[Column]) -> list[pa.LargeBinaryArray]:
+        with self._open(file) as opened:
+            return list(read_deleted_keys(opened, columns, self._batch.context.name_mapping, file.file_path))
+
+
+def _equality_deletes(tasks: Iterable[FileScanTask]) -> dict[tuple[int, ...], dict[str, ContentFile]]:
+    """The equality delete files of these tasks by the ids of what they compare by, then by path."""
+    found: dict[tuple[int, ...], dict[str, ContentFile]] = {}
+    for task in tasks:
+        for file in task.delete_files:
+            if file.content == EQUALITY_DELETES:
+                ids = tuple(column.field_id for column in file.equality_columns)
+                found.setdefault(ids, {})[file.file_path] = file
+    return found
+
+
+def _stop(task: FileScanTask) -> float:
+    # The last piece takes all that is left, should the file be longer than its manifest says.
+    stop = task.start + task.length
+    return math.inf if stop >= task.data_file.file_size_in_bytes else stop

@@ -1,0 +1,65 @@
+"""
+Bounds of a column from what a file stores, which may be of an older, narrower type or in another unit.
+
+Values become those of the column's type now, as they do where they are hashed: times that are finer than the column's
+are rounded down.
+"""
+
+from __future__ import annotations
+
+import decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as arrow_types
+
+from puffin.files.column_chunk import Stored
+from puffin.values.column_bounds import NO_VALUES, UNKNOWN, Bounds
+from puffin.values.encoders import unit_nanos
+from puffin.values.json_values import arrow_type as arrow_type_of
+from puffin.values.value_type import ValueType
+
+_EXACT = decimal.Context(prec=100)
+
+
+def stored_bounds(column: ValueType, arrow_type: pa.DataType, lower: Stored, upper: Stored) -> Bounds:
+    """
+    Bounds from a smallest and a largest value, as Arrow stores them in a plain type.
+
+    Returns:
+        Unknown ones if the stored values are none of the column's type.
+    """
+    try:
+        return Bounds.of(_comparable(column, arrow_type, lower), _comparable(column, arrow_type, upper))
+    except (ValueError, TypeError, AttributeError, OverflowError):
+        return UNKNOWN
+
+
+def array_bounds(column: ValueType, values: pa.Array) -> Bounds:
+    """Bounds of the values in a plain array without NaN, nulls aside; unknown if they are not of the type."""
+    extremes = pc.min_max(values)
+    if not extremes["min"].is_valid:
+        return NO_VALUES
+    lower, upper = (_stored(extremes[name]) for name in ("min", "max"))
+    return stored_bounds(column, values.type, lower, upper)
+
+
+def _stored(scalar: pa.Scalar) -> Stored:
+    if isinstance(scalar, pa.StringScalar | pa.BinaryScalar):
+        return scalar.as_buffer().to_pybytes()  # type: ignore[no-any-return]
+    if arrow_types.is_decimal(scalar.type):
+        return int(scalar.as_py().scaleb(scalar.type.scale, _EXACT))
+    found: Stored = scalar.value if arrow_types.is_temporal(scalar.type) else scalar.as_py()
+    return found
+
+
+def _comparable(column: ValueType, arrow_type: pa.DataType, stored: Stored) -> bool | int | float | str | bytes:
+    if isinstance(stored, bytes):
+        return stored.decode() if column.name == "string" else stored
+    if column.name == "decimal":
+        scale = arrow_type.scale if arrow_types.is_decimal(arrow_type) else 0
+        unscaled: int = int(stored) * 10 ** (column.scale - scale)
+        return unscaled
+    if arrow_types.is_temporal(arrow_type):
+        return int(stored) * unit_nanos(arrow_type) // unit_nanos(arrow_type_of(column.type_string))
+    return float(stored) if column.name in ("float", "double") else stored

@@ -1,0 +1,183 @@
+"""
+File-system tables: a directory whose ``metadata/`` holds numbered versions, and no catalog.
+
+``version-hint.text`` names the current version, but it is written after the version itself, so it may be
+missing or stale: from the version it names the next ones are tried. A commit is a new version file that must
+not exist yet; the store's put-if-absent is what makes it atomic (spec, "File System Tables").
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+import time
+from collections.abc import Callable, Sequence
+
+from puffin.errors import (
+    ConflictError,
+    CorruptMetadataError,
+    FileNotFound,
+    PuffinError,
+    TableNotFound,
+    UnsupportedTableError,
+)
+from puffin.iceberg.commit.patch import NextVersion, with_statistics, without_entries
+from puffin.iceberg.metadata.document import encode_document
+from puffin.iceberg.metadata.reading import read_current_state, read_state
+from puffin.iceberg.stores import delete_quietly
+from puffin.iceberg.table import IcebergTable
+from puffin.storage import FileInfo, Store, is_same_place, join, store_for
+from puffin.storage.put_once import put_once
+from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.leftovers import StoredEntry
+from puffin.tables.table import CURRENT
+
+HINT = "version-hint.text"
+_LONGEST_HINT = 4096  # bytes
+_HINT_CHECKSUM = f".{HINT}.crc"
+# A version is written plain or gzip; older Iceberg put the compression last.
+_EXTENSIONS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
+_ANY_EXTENSION = "|".join(map(re.escape, _EXTENSIONS))
+_OWN_VERSION = re.compile(rf"v([0-9]{{1,9}})({_ANY_EXTENSION})")
+_CATALOG_VERSION = re.compile(rf"([0-9]{{1,9}})-[^/]*?(?:{_ANY_EXTENSION})")
+# The hint is a number; some writers put a file's name there, with or without its extension.
+_HINTED_VERSION = re.compile(rf"v?([0-9]{{1,9}})(?:{_ANY_EXTENSION})?")
+
+
+class IcebergDirectory(IcebergTable):
+    """
+    An Iceberg table by its directory.
+
+    Args:
+        store_for: Opens the files in that directory and those that its metadata names.
+
+    Attributes:
+        name: The directory, as it was given.
+        io_properties: Empty: such a table has no catalog to get credentials from.
+    """
+
+    def __init__(self, directory: str, store_for: Callable[[str], Store] = store_for) -> None:
+        super().__init__(directory, {}, store_for)
+        self._metadata = join(directory.rstrip("/"), "metadata")
+        self._files = store_for(directory)
+
+    def load(self, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002 - the document has them all
+        """
+        The table as it is now.
+
+        Raises:
+            TableNotFound: There is no metadata file.
+            CorruptMetadataError, UnsupportedTableError: It is not metadata that this version understands.
+        """
+        return read_current_state(self._current, self._read)
+
+    def refresh(self, state: TableState, selector: SnapshotSelector = CURRENT) -> TableState:
+        """The table as it is now: ``state``, if its version is the newest and no other file; errors as for `load`."""
+        return state if self._current() == state.metadata_file else self.load(selector)
+
+    def check_committable(self, state: TableState) -> None:
+        """
+        Refuse a table that belongs to a catalog, the copy of a table, and a store that cannot swap its versions.
+
+        Raises:
+            UnsupportedError, MissingDependencyError, StorageError: The reason.
+        """
+        _own_version(state)
+        # A copy still names the original's files: its statistics would be written over there.
+        if not is_same_place(self.name, state.location):
+            raise UnsupportedTableError(
+                f"{self.name}: expected a table at this place, found metadata of {state.location}"
+            )
+        self._files.check_put_if_absent(join(self._metadata, HINT))
+
+    def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:
+        """
+        Write the version after ``base``; returns ``base``, since no other can come between.
+
+        Raises:
+            ConflictError: That version exists already.
+            CommitUnknownError: It may or may not have been written.
+            UnsupportedTableError: The table belongs to a catalog, which would not notice.
+            UnsupportedError: The store cannot write a file only if it does not exist yet.
+        """
+        self._follow(base, functools.partial(with_statistics, entry=entry))
+        return base
+
+    def remove_entries(self, base: TableState, entries: Sequence[StoredEntry]) -> None:
+        """Write the version after ``base`` without these entries; errors as for `commit`."""
+        self._follow(base, functools.partial(without_entries, entries=entries))
+
+    def _follow(self, base: TableState, change: Callable[..., NextVersion]) -> None:
+        own = _own_version(base)
+        version, extension = int(own[1]) + 1, own[2]
+        if self._existing(version) is not None:
+            raise ConflictError(f"{self.name}: version {version} exists already")
+        logged = dataclasses.replace(base, metadata_location=f"{base.location}/metadata/{own[0]}")
+        following = change(logged, now_ms=time.time_ns() // 1_000_000)
+        data = encode_document(following.document, compress=extension != _EXTENSIONS[0])
+        put_once(self._files, join(self._metadata, f"v{version}{extension}"), data)  # the entry's path is ours alone
+        self._write_hint(version)
+        for location in following.superseded:
+            delete_quietly(location, self.store)
+
+    def _read(self, file: FileInfo) -> TableState:
+        return dataclasses.replace(read_state(file.uri, self._files), metadata_file=file)
+
+    def _current(self) -> FileInfo:
+        hint = self._hint()
+        if numbered := _HINTED_VERSION.fullmatch(hint):
+            return self._newest_from(int(numbered[1])) or self._newest_listed()
+        name = hint if hint.endswith(_EXTENSIONS) else f"{hint}{_EXTENSIONS[0]}"
+        named = self._info(name) if _CATALOG_VERSION.fullmatch(name) else None
+        return named or self._newest_listed()
+
+    def _hint(self) -> str:
+        try:
+            return self._files.read(join(self._metadata, HINT), _LONGEST_HINT).decode().strip()
+        except (FileNotFound, CorruptMetadataError, UnicodeDecodeError):
+            return ""
+
+    def _newest_from(self, version: int) -> FileInfo | None:
+        newest = None
+        while (found := self._existing(version)) is not None:
+            newest, version = found, version + 1
+        return newest
+
+    def _existing(self, version: int) -> FileInfo | None:
+        files = (self._info(f"v{version}{extension}") for extension in _EXTENSIONS)
+        return next((file for file in files if file is not None), None)
+
+    def _info(self, name: str) -> FileInfo | None:
+        try:
+            return self._files.info(join(self._metadata, name))
+        except FileNotFound:
+            return None
+
+    def _newest_listed(self) -> FileInfo:
+        found: list[tuple[bool, int, float, str, FileInfo]] = []
+        for file in self._files.list(self._metadata):
+            for own, pattern in ((True, _OWN_VERSION), (False, _CATALOG_VERSION)):
+                if match := pattern.fullmatch(file.name):
+                    found.append((own, int(match[1]), file.mtime.timestamp() if file.mtime else 0.0, file.uri, file))
+        if not found:
+            raise TableNotFound(f"{self.name}: no Iceberg metadata file in {self._metadata}")
+        return max(found)[-1]
+
+    def _write_hint(self, version: int) -> None:
+        # The commit is done: a stale hint costs later readers a look, a wrong checksum beside it fails Hadoop's.
+        delete_quietly(join(self._metadata, _HINT_CHECKSUM), self.store)
+        try:
+            self._files.replace(join(self._metadata, HINT), str(version).encode())
+        except PuffinError:
+            return
+
+
+def _own_version(state: TableState) -> re.Match[str]:
+    own = _OWN_VERSION.fullmatch(state.metadata_location.rpartition("/")[2])
+    if own is None:
+        raise UnsupportedTableError(
+            f"{state.metadata_location} was written by a catalog, and a commit behind its back would be lost: "
+            "name the table with --catalog, or analyze it with --no-commit"
+        )
+    return own

@@ -1,0 +1,110 @@
+"""
+Tables of the AWS Glue Data Catalog: a parameter of the Glue table names the metadata file.
+
+An update of a Glue table carries the id of the version that it is made from, and Glue refuses it if there is a newer
+one. The client repeats a request whose answer was lost, so that what is refused may have been done the time before:
+after a repetition the table itself tells who won. What is no clear refusal is left to the caller to look into.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from puffin.errors import (
+    CommitUnknownError,
+    ConflictError,
+    StorageError,
+    TableNotFound,
+    UnsupportedTableError,
+)
+from puffin.iceberg.catalogs.metastore import IcebergMetastoreTable
+from puffin.iceberg.sdk import one_line
+from puffin.tables.base import TableState
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog.glue import GlueCatalog
+
+_LOCATION, _PREVIOUS = "metadata_location", "previous_metadata_location"
+_SKIP_ARCHIVE = "glue.skip-archive"
+_NOT_FOUND = "EntityNotFoundException"
+_LOST_RACES = ("ConcurrentModificationException", "VersionMismatchException")
+# Of the client errors the one that says nothing of what became of the request.
+_TIMEOUT = "OperationTimeoutException"
+
+
+class IcebergGlueTable(IcebergMetastoreTable):
+    """An Iceberg table of a Glue catalog."""
+
+    def __init__(self, catalog: GlueCatalog, identifier: str) -> None:
+        super().__init__(identifier, catalog.properties)
+        self._catalog = catalog
+        self._database, _, self._table = identifier.rpartition(".")
+
+    def _location(self) -> str:
+        return self._location_in(self._glue_table())
+
+    def _replace(self, base: TableState, location: str) -> None:
+        table = self._glue_table()
+        if self._location_in(table) != base.metadata_location:
+            raise ConflictError(f"{self.name}: another writer committed after {base.metadata_location}")
+        if (version := table.get("VersionId")) is None:
+            raise UnsupportedTableError(f"{self.name}: expected a Glue table with a version to compare, found none")
+        request = {
+            "DatabaseName": self._database,
+            "TableInput": self._input(table, base.metadata_location, location),
+            "VersionId": version,
+            "SkipArchive": str(self._catalog.properties.get(_SKIP_ARCHIVE, True)).lower() == "true",
+        }
+        try:
+            self._catalog.glue.update_table(**request)
+        except ClientError as exc:
+            self._sort_out(exc, location)
+        except Exception as exc:  # the connection's, or of an answer that is none
+            raise CommitUnknownError(f"{self.name}: no clear answer to the commit: {one_line(exc)}") from exc
+
+    def _glue_table(self) -> dict[str, Any]:
+        try:
+            answer = self._catalog.glue.get_table(DatabaseName=self._database, Name=self._table)
+        except ClientError as exc:
+            if _code(exc) == _NOT_FOUND:
+                raise TableNotFound(f"{self.name}: no such table in catalog {self._catalog.name!r}") from exc
+            raise StorageError(f"{self.name}: catalog {self._catalog.name!r} failed: {one_line(exc)}") from exc
+        except BotoCoreError as exc:
+            raise StorageError(f"{self.name}: catalog {self._catalog.name!r} failed: {one_line(exc)}") from exc
+        table: dict[str, Any] = answer["Table"]
+        return table
+
+    def _location_in(self, table: dict[str, Any]) -> str:
+        location = table.get("Parameters", {}).get(_LOCATION)
+        if location is None:
+            raise UnsupportedTableError(
+                f"{self.name}: expected an Iceberg table with the parameter {_LOCATION}, found a table without it"
+            )
+        return str(location)
+
+    def _input(self, table: dict[str, Any], previous: str, location: str) -> dict[str, Any]:
+        """The table as an update takes it: all that can be said of one, as it is, with the new location."""
+        update = self._catalog.glue.meta.service_model.operation_model("UpdateTable")
+        settable = update.input_shape.members["TableInput"].members
+        kept = {key: value for key, value in table.items() if key in settable}
+        return {**kept, "Parameters": {**table["Parameters"], _LOCATION: location, _PREVIOUS: previous}}
+
+    def _sort_out(self, exc: ClientError, location: str) -> None:
+        """Raise what a failed update means; return if it was done all the same."""
+        answer = exc.response.get("ResponseMetadata", {})
+        code, was_repeated = _code(exc), answer.get("RetryAttempts", 0) > 0
+        message = f"{self.name}: the catalog refused the commit: {one_line(exc)}"
+        if code in _LOST_RACES and was_repeated:
+            self._check_who_won(location, exc)
+        elif code in _LOST_RACES:
+            raise ConflictError(message) from exc
+        elif was_repeated or code == _TIMEOUT or answer.get("HTTPStatusCode", 500) // 100 != 4:
+            raise CommitUnknownError(f"{self.name}: no clear answer to the commit: {one_line(exc)}") from exc
+        else:
+            raise (TableNotFound if code == _NOT_FOUND else StorageError)(message) from exc
+
+
+def _code(exc: ClientError) -> str:
+    return str(exc.response.get("Error", {}).get("Code"))

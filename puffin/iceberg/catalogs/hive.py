@@ -1,0 +1,137 @@
+"""
+Tables of a Hive metastore: a parameter of the Hive table names the metadata file.
+
+A commit holds the table's exclusive lock, as Iceberg's and pyiceberg's own do, while it looks whether the parameter is
+still the base's and changes it; a table says with ``engine.hive.lock-enabled`` that its writers take none. With the
+change goes the value that it expects, which metastores since 2.3.10 and 4.0 compare themselves: there it is safe
+without the lock too. The hold is two calls long, so the lock needs no heartbeats.
+
+Each operation has a connection of its own: the one that pyiceberg's catalog has for all cannot be shared by threads.
+None waits for ever. A table is asked for by ``get_table_req``, for 4.0 no longer has the ``get_table`` that pyiceberg
+calls.
+"""
+
+from __future__ import annotations
+
+import getpass
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from hive_metastore.ttypes import (
+    CheckLockRequest,
+    EnvironmentContext,
+    GetTableRequest,
+    InvalidOperationException,
+    LockComponent,
+    LockLevel,
+    LockRequest,
+    LockState,
+    LockType,
+    MetaException,
+    NoSuchObjectException,
+    UnlockRequest,
+)
+from thrift.Thrift import TException
+
+from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound, UnsupportedTableError
+from puffin.iceberg.catalogs.metastore import IcebergMetastoreTable
+from puffin.iceberg.sdk import bound_waits, one_line
+from puffin.tables.base import TableState
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog.hive import HiveCatalog
+
+_LOCATION, _PREVIOUS = "metadata_location", "previous_metadata_location"
+_LOCK_ENABLED = "engine.hive.lock-enabled"
+_LOCK_SECONDS = 60.0  # how long to wait for it; then the caller waits, and tries again
+_FIRST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.05, 2.0
+_MODIFIED = "The table has been modified"  # the metastore's own words, which Iceberg goes by too
+
+
+class IcebergHiveTable(IcebergMetastoreTable):
+    """An Iceberg table of a Hive metastore."""
+
+    def __init__(self, catalog: HiveCatalog, identifier: str) -> None:
+        super().__init__(identifier, catalog.properties)
+        self._catalog = catalog
+        self._database, _, self._table = identifier.rpartition(".")
+
+    def _location(self) -> str:
+        with self._metastore() as metastore:
+            return self._location_in(self._hive_table(metastore))
+
+    def _replace(self, base: TableState, location: str) -> None:
+        with self._metastore() as metastore, self._locked(metastore, base):
+            table = self._hive_table(metastore)
+            if self._location_in(table) != base.metadata_location:
+                raise ConflictError(f"{self.name}: another writer committed after {base.metadata_location}")
+            table.parameters = {**table.parameters, _LOCATION: location, _PREVIOUS: base.metadata_location}
+            expected = {"expected_parameter_key": _LOCATION, "expected_parameter_value": base.metadata_location}
+            context = EnvironmentContext(properties={**expected, "DO_NOT_UPDATE_STATS": "true"})
+            try:
+                metastore.alter_table_with_environment_context(self._database, self._table, table, context)
+            except NoSuchObjectException as exc:
+                raise TableNotFound(f"{self.name}: the catalog has no such table any more") from exc
+            except InvalidOperationException as exc:
+                raise StorageError(f"{self.name}: the metastore refused the commit: {one_line(exc)}") from exc
+            except Exception as exc:  # the metastore's, the connection's, or of an answer that is none
+                if not (isinstance(exc, MetaException) and _MODIFIED in one_line(exc)):
+                    raise CommitUnknownError(f"{self.name}: no clear answer to the commit: {one_line(exc)}") from exc
+                # The metastore repeats what its database failed at, and may have met its own change.
+                self._check_who_won(location, exc)
+
+    @contextmanager
+    def _metastore(self) -> Iterator[Any]:
+        """A connection; whatever fails over it, unless it is sorted out already, has changed nothing."""
+        client = bound_waits(self._catalog._create_hive_client(self._catalog.properties))
+        try:
+            yield client.__enter__()
+        except (TException, OSError) as exc:
+            raise StorageError(f"{self.name}: catalog {self._catalog.name!r} failed: {one_line(exc)}") from exc
+        finally:
+            with suppress(TException, OSError):  # what was done over it is done
+                client.__exit__(None, None, None)
+
+    def _hive_table(self, metastore: Any) -> Any:
+        try:
+            return metastore.get_table_req(GetTableRequest(dbName=self._database, tblName=self._table)).table
+        except NoSuchObjectException as exc:
+            raise TableNotFound(f"{self.name}: no such table in catalog {self._catalog.name!r}") from exc
+
+    def _location_in(self, table: Any) -> str:
+        location = (table.parameters or {}).get(_LOCATION)
+        if location is None:
+            raise UnsupportedTableError(
+                f"{self.name}: expected an Iceberg table with the parameter {_LOCATION}, found a table without it"
+            )
+        return str(location)
+
+    @contextmanager
+    def _locked(self, metastore: Any, base: TableState) -> Iterator[None]:
+        """The table's exclusive lock, if its writers take one; ConflictError if somebody holds on to it."""
+        if base.properties.get(_LOCK_ENABLED, "true").lower() == "false":
+            yield
+            return
+        component = LockComponent(
+            type=LockType.EXCLUSIVE, level=LockLevel.TABLE, dbname=self._database, tablename=self._table
+        )
+        request = LockRequest(component=[component], user=getpass.getuser(), hostname=socket.gethostname())
+        lock = metastore.lock(request)
+        try:
+            self._wait_for(metastore, lock)
+            yield
+        finally:
+            with suppress(TException, OSError):  # it ends by itself, and the commit is what it is
+                metastore.unlock(UnlockRequest(lockid=lock.lockid))
+
+    def _wait_for(self, metastore: Any, lock: Any) -> None:
+        deadline, wait = time.monotonic() + _LOCK_SECONDS, _FIRST_LOOK_SECONDS
+        while lock.state == LockState.WAITING and time.monotonic() < deadline:
+            time.sleep(wait)
+            wait = min(2 * wait, _LONGEST_LOOK_SECONDS)
+            lock = metastore.check_lock(CheckLockRequest(lockid=lock.lockid))
+        if lock.state != LockState.ACQUIRED:
+            raise ConflictError(f"{self.name}: another writer holds the table's lock")

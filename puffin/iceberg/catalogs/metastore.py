@@ -1,0 +1,129 @@
+"""
+Tables of catalogs that keep of a table where its current metadata file is: databases, metastores, Glue.
+
+A commit writes the next metadata file and has the catalog name it in place of the one before, on condition that this
+is still the one it names. pyiceberg's own commit is not used: it rebuilds the metadata from its models, which loses
+what they do not know, and it does not write format version 3. What is different from catalog to catalog is two
+questions: which file is the current one, and how it is replaced by another.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+
+from puffin.errors import CommitUnknownError, ConflictError, PuffinError
+from puffin.iceberg.commit.patch import NextVersion, next_metadata_location, with_statistics, without_entries
+from puffin.iceberg.metadata.document import encode_document
+from puffin.iceberg.metadata.reading import read_current_state, read_state
+from puffin.iceberg.sdk import filesystem_for, io_properties
+from puffin.iceberg.stores import delete_quietly
+from puffin.iceberg.table import IcebergTable
+from puffin.storage import Store, store_for
+from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.leftovers import StoredEntry
+from puffin.tables.table import CURRENT
+
+_CODEC = "write.metadata.compression-codec"
+_GZIP_NAMES = (".gz.metadata.json", ".metadata.json.gz")
+
+
+class IcebergMetastoreTable(IcebergTable, ABC):
+    """
+    An Iceberg table that a catalog knows by the location of its metadata file.
+
+    Attributes:
+        name: ``namespace.table``.
+        io_properties: The catalog's properties that open files.
+    """
+
+    def __init__(self, identifier: str, catalog_properties: Mapping[str, str]) -> None:
+        super().__init__(identifier, io_properties(catalog_properties))
+        self._filesystem_for = filesystem_for(self.io_properties)
+
+    def load(self, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002 - the document has them all
+        """
+        The table as it is now.
+
+        Raises:
+            TableNotFound: The catalog has no such table.
+            StorageError: The catalog or the file system does not answer.
+            CorruptMetadataError, UnsupportedTableError: It is not metadata that this version understands.
+        """
+        return read_current_state(self._location, lambda location: read_state(location, self.store(location)))
+
+    def refresh(self, state: TableState, selector: SnapshotSelector = CURRENT) -> TableState:
+        """The table as it is now: ``state``, if the catalog still names its file; errors as for `load`."""
+        return state if self._location() == state.metadata_location else self.load(selector)
+
+    def store(self, uri: str) -> Store:
+        """The store that holds one of the table's files, with the catalog's credentials."""
+        return store_for(uri, self._filesystem_for)
+
+    def check_committable(self, state: TableState) -> None:
+        """Any table of such a catalog can be committed to, whatever its format version."""
+
+    def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:
+        """
+        Write the version after ``base`` and have the catalog name it; returns ``base``: no other can come between.
+
+        Raises:
+            ConflictError: The catalog names another file by now, or somebody else holds the table.
+            TableNotFound, StorageError, UnsupportedTableError: The catalog refused for good.
+            CommitUnknownError: The catalog failed while committing.
+        """
+        self._follow(base, functools.partial(with_statistics, entry=entry))
+        return base
+
+    def remove_entries(self, base: TableState, entries: Sequence[StoredEntry]) -> None:
+        """Write the version after ``base`` without these entries and have it named; errors as for `commit`."""
+        self._follow(base, functools.partial(without_entries, entries=entries))
+
+    def _follow(self, base: TableState, change: Callable[..., NextVersion]) -> None:
+        codec = base.properties.get(_CODEC)
+        compress = base.metadata_location.endswith(_GZIP_NAMES) if codec is None else codec.lower() == "gzip"
+        location = next_metadata_location(base, compress=compress)
+        following = change(base, now_ms=time.time_ns() // 1_000_000)
+        with self.store(location).create(location) as sink:
+            sink.write(encode_document(following.document, compress=compress))
+        try:
+            self._replace(base, location)
+        except CommitUnknownError:
+            raise
+        except PuffinError:
+            delete_quietly(location, self.store)
+            raise
+        for superseded in following.superseded:
+            delete_quietly(superseded, self.store)
+
+    @abstractmethod
+    def _location(self) -> str:
+        """Where the current metadata file is; errors as for `load`."""
+
+    @abstractmethod
+    def _replace(self, base: TableState, location: str) -> None:
+        """Make ``location`` the current metadata file if that is still the one of ``base``; errors as for `commit`."""
+
+    def _check_who_won(self, location: str, refusal: Exception) -> None:
+        """
+        Find out whether a refused replacement met another writer's, or its own: sent again on the way, unseen by us.
+
+        Returns:
+            Only if the table has, or has had, ``location`` for its metadata file.
+
+        Raises:
+            ConflictError: It never had; nor will it, since what the refusal was about has passed.
+            CommitUnknownError: It cannot be read.
+        """
+        try:
+            state = self.load()
+        except PuffinError as exc:
+            raise CommitUnknownError(
+                f"{self.name}: the commit of {location} was refused, perhaps after it was done, "
+                f"and the table cannot be read: {exc}"
+            ) from refusal
+        log = state.document.get("metadata-log") or ()
+        if location not in (state.metadata_location, *(logged.get("metadata-file") for logged in log)):
+            raise ConflictError(f"{self.name}: another writer committed before {location}") from refusal

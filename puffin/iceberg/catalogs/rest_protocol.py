@@ -1,0 +1,159 @@
+"""
+What is said to the server of a REST catalog about one table: over pyiceberg's session, but as JSON.
+
+pyiceberg knows how to reach a server and to prove who asks. Its models of what is said are left out: they cannot
+read a table that has a type or a blob they have not heard of, and they drop fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from puffin.errors import (
+    CommitUnknownError,
+    ConflictError,
+    CorruptMetadataError,
+    PuffinError,
+    StorageError,
+    TableNotFound,
+    UnsupportedTableError,
+)
+from puffin.iceberg.sdk import io_properties, one_line
+from puffin.tables.statistics_json import typed
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog.rest import RestCatalog
+
+_PATH = "namespaces/{namespace}/tables/{table}"
+_COMMIT_ENDPOINT = f"POST /v1/{{prefix}}/{_PATH}"
+# 419 is the protocol's own: the token has expired. A new one may do where a token is refused, once.
+_TOKEN_REFUSED = (HTTPStatus.UNAUTHORIZED, 419)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoadedTable:
+    """
+    The server's answer to who asks for a table.
+
+    Attributes:
+        document: The table's metadata.
+        metadata_location: Where the server says that it keeps it.
+        io_properties: What a file system needs, vended credentials included.
+    """
+
+    document: dict[str, Any]
+    metadata_location: str
+    io_properties: dict[str, str]
+
+
+def load_table(catalog: RestCatalog, identifier: str) -> LoadedTable:
+    """
+    The table as the server has it now.
+
+    Raises:
+        TableNotFound: It has no such table.
+        StorageError: It does not answer, or refuses to.
+        CorruptMetadataError: Its answer is not what the protocol says.
+    """
+    try:
+        response = _request(catalog, "GET", identifier)
+    except Exception as exc:  # every way to authorize has errors of its own
+        raise StorageError(f"{identifier}: catalog {catalog.name!r} failed: {one_line(exc)}") from exc
+    if response.status_code == HTTPStatus.NOT_FOUND:
+        raise TableNotFound(f"{identifier}: no such table in catalog {catalog.name!r}")
+    if not response.ok:
+        raise StorageError(f"{identifier}: catalog {catalog.name!r} failed: {_problem(response)}")
+    try:
+        answer = response.json()
+        location, document = typed(answer, "metadata-location", str), typed(answer, "metadata", dict)
+        vended = _nearest(answer.get("storage-credentials") or (), location)
+        of_table = {**(document.get("properties") or {}), **(answer.get("config") or {}), **vended}
+        properties = {**catalog.properties, **of_table}
+        return LoadedTable(document, location, io_properties(properties))
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise CorruptMetadataError(
+            f"{identifier}: expected the metadata of a table from catalog {catalog.name!r}, found {exc!r}"
+        ) from exc
+
+
+def commit_updates(
+    catalog: RestCatalog,
+    identifier: str,
+    updates: Sequence[Mapping[str, Any]],
+    requirements: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """
+    Have the server update a table.
+
+    Args:
+        updates: In the JSON form of the protocol, as what they require is.
+
+    Returns:
+        The metadata document of its answer.
+
+    Raises:
+        ConflictError: It refused: something it was told to assert no longer holds.
+        TableNotFound: It has no such table any more.
+        UnsupportedTableError: It takes no commits.
+        StorageError: It refused for another reason; nothing was changed.
+        CommitUnknownError: No clear answer came.
+    """
+    if _COMMIT_ENDPOINT not in map(str, catalog._supported_endpoints):
+        raise UnsupportedTableError(f"{identifier}: the catalog takes no commits")
+    *namespace, name = identifier.split(".")
+    body = {
+        "identifier": {"namespace": namespace, "name": name},
+        "requirements": list(requirements),
+        "updates": list(updates),
+    }
+    try:
+        response = _request(catalog, "POST", identifier, json=body)
+        if response.ok:
+            document: dict[str, Any] = typed(response.json(), "metadata", dict)
+            return document
+    except Exception as exc:
+        raise CommitUnknownError(f"{identifier}: no clear answer to the commit: {one_line(exc)}") from exc
+    error, what = _refusal(response.status_code)
+    raise error(f"{identifier}: {what}: {_problem(response)}")
+
+
+def _request(catalog: RestCatalog, method: str, identifier: str, **body: Any) -> Any:
+    url = catalog.url(_PATH, **catalog._split_identifier_for_path(identifier))
+    response = catalog._session.request(method, url, **body)
+    if response.status_code in _TOKEN_REFUSED:
+        catalog._refresh_token()
+        response = catalog._session.request(method, url, **body)
+    return response
+
+
+def _nearest(credentials: Sequence[Mapping[str, Any]], location: str) -> Mapping[str, str]:
+    """Of the credentials that the server vended those for the longest prefix of the location."""
+    fitting = [credential for credential in credentials if location.startswith(credential["prefix"])]
+    config: Mapping[str, str] = max(fitting, key=lambda c: len(c["prefix"]))["config"] if fitting else {}
+    return config
+
+
+def _refusal(status: int) -> tuple[type[PuffinError], str]:
+    """What the HTTP status of a failed commit means; only 4xx is a clear answer, as Iceberg's own client has it."""
+    if status == HTTPStatus.NOT_FOUND:
+        return TableNotFound, "the catalog has no such table any more"
+    if status == HTTPStatus.CONFLICT:
+        return ConflictError, "the catalog refused the commit"
+    if status == HTTPStatus.NOT_IMPLEMENTED:
+        return UnsupportedTableError, "the catalog takes no commits"
+    if status // 100 == HTTPStatus.BAD_REQUEST // 100:
+        return StorageError, "the catalog refused the commit"
+    return CommitUnknownError, "no clear answer to the commit"
+
+
+def _problem(response: Any) -> str:
+    """An error of the server as one line: its own words, or the status if it has none."""
+    try:
+        error = response.json()["error"]
+        said = f"{error['type']}: {error['message']}".splitlines()[0]
+    except (ValueError, KeyError, TypeError, IndexError):
+        said = str(response.reason or "no reason given")
+    return f"{response.status_code} {said}"

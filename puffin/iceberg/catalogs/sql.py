@@ -1,0 +1,92 @@
+"""
+Tables of pyiceberg's SQL catalogs (SQLite, PostgreSQL and others): the row of ``iceberg_tables`` is the table.
+
+One statement moves the row from the one location to the other, on condition that it still has the old one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+from sqlalchemy import String, column, select, table, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from puffin.errors import CommitUnknownError, ConflictError, PuffinError, StorageError, TableNotFound
+from puffin.iceberg.catalogs.metastore import IcebergMetastoreTable
+from puffin.iceberg.sdk import one_line
+from puffin.tables.base import TableState
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog.sql import SqlCatalog
+    from sqlalchemy import Connection
+
+# SQLSTATEs of a transaction that the database gave up for another's sake: serialization failure, deadlock, lock held.
+_LOST_RACES = ("40001", "40P01", "55P03")
+_TABLES = table(
+    "iceberg_tables",
+    column("catalog_name", String),
+    column("table_namespace", String),
+    column("table_name", String),
+    column("metadata_location", String),
+    column("previous_metadata_location", String),
+)
+
+
+class IcebergSqlTable(IcebergMetastoreTable):
+    """An Iceberg table of a SQL catalog."""
+
+    def __init__(self, catalog: SqlCatalog, identifier: str) -> None:
+        super().__init__(identifier, catalog.properties)
+        self._catalog = catalog
+        namespace, _, table_name = identifier.rpartition(".")
+        self._row = (
+            (_TABLES.c.catalog_name == catalog.name)
+            & (_TABLES.c.table_namespace == namespace)
+            & (_TABLES.c.table_name == table_name)
+        )
+
+    def _location(self) -> str:
+        try:
+            with self._catalog.engine.connect() as connection:
+                location = connection.execute(select(_TABLES.c.metadata_location).where(self._row)).scalar()
+        except SQLAlchemyError as exc:
+            raise StorageError(f"{self.name}: the catalog's database failed: {one_line(exc)}") from exc
+        if location is None:
+            raise TableNotFound(f"{self.name}: no such table in catalog {self._catalog.name!r}")
+        return str(location)
+
+    def _replace(self, base: TableState, location: str) -> None:
+        base_location = base.metadata_location
+        statement = (
+            update(_TABLES)
+            .where(self._row & (_TABLES.c.metadata_location == base_location))
+            .values(metadata_location=location, previous_metadata_location=base_location)
+        )
+        failure: type[PuffinError] = StorageError
+        try:
+            with self._catalog.engine.connect() as connection:
+                if connection.execute(statement).rowcount != 1:
+                    raise ConflictError(f"{self.name}: another writer committed after {base_location}")
+                failure = CommitUnknownError
+                _commit(connection)
+        except SQLAlchemyError as exc:
+            lost = _lost_a_race(exc)
+            message = f"{self.name}: the catalog's database failed while committing: {one_line(exc)}"
+            raise (ConflictError if lost else failure)(message) from exc
+
+
+def _commit(connection: Connection) -> None:
+    try:
+        connection.commit()
+    except SQLAlchemyError:
+        # SQLAlchemy takes the transaction for ended and would not roll it back: the next commit would carry it along.
+        connection.invalidate()
+        raise
+
+
+def _lost_a_race(exc: SQLAlchemyError) -> bool:
+    """Whether the database ended the transaction because of another one; then nothing was written, even at COMMIT."""
+    cause = getattr(exc, "orig", None)
+    state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
+    return state in _LOST_RACES or (isinstance(cause, sqlite3.OperationalError) and "is locked" in str(cause))

@@ -1,0 +1,1 @@
+"""The next metadata document, and partition statistics."""

@@ -1,0 +1,357 @@
+"""
+The partition statistics file of a snapshot (spec, "Partition Statistics File"): computed, written, read back.
+
+A row says what the manifests say of one partition under one spec, so no data file is opened, and as manifests go by one
+after the other memory grows with the partitions, not with the files. What they cannot tell in every table,
+``total_record_count``, stays null in all of them: Iceberg 1.12 brings a file up to date by adding what changed, and
+would carry a number of ours on as it is.
+
+A partition that lost its last file in this very snapshot has a row of zeros, as Iceberg's own writer gives it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError, UsageError
+from puffin.files.file_columns import field_id_of
+from puffin.format import CREATED_BY
+from puffin.iceberg.commit.patch import partition_statistics_path
+from puffin.iceberg.scan.manifest_lists import ManifestFile, manifests_of
+from puffin.iceberg.scan.manifests import read_entries
+from puffin.iceberg.stores import stores
+from puffin.storage import FileInfo, Store
+from puffin.tables.base import PartitionStatisticsEntry, Snapshot, TableState
+from puffin.tables.document import partition_specs, source_types
+from puffin.tables.leftovers import APPLICATION, is_our_name
+from puffin.values.json_values import arrow_type
+from puffin.values.transforms import partition_value, result_type
+
+_PARQUET_NAME = ".parquet"
+_FIELD_ID = "PARQUET:field_id"
+_PUFFIN = "PUFFIN"
+_VOID = "void"
+_NEVER = math.inf
+
+# Field ids of manifest_entry, and of data_file in it.
+_STATUS, _SNAPSHOT_ID, _DATA_FILE = 0, 1, 2
+_CONTENT, _FILE_FORMAT, _FILE_PARTITION, _RECORD_COUNT, _FILE_SIZE = 134, 101, 102, 103, 104
+_ENTRY = {
+    _STATUS: None,
+    _SNAPSHOT_ID: None,
+    _DATA_FILE: dict.fromkeys((_CONTENT, _FILE_FORMAT, _FILE_PARTITION, _RECORD_COUNT, _FILE_SIZE)),
+}
+_DELETED = 2
+_DATA, _POSITION_DELETES = 0, 1
+
+# Columns of the file: field id, name, type, and the format version from which on it is required.
+_COLUMNS: tuple[tuple[int, str, pa.DataType, float], ...] = (
+    (2, "spec_id", pa.int32(), 1),
+    (3, "data_record_count", pa.int64(), 1),
+    (4, "data_file_count", pa.int32(), 1),
+    (5, "total_data_file_size_in_bytes", pa.int64(), 1),
+    (6, "position_delete_record_count", pa.int64(), 3),
+    (7, "position_delete_file_count", pa.int32(), 3),
+    (13, "dv_count", pa.int32(), 3),
+    (8, "equality_delete_record_count", pa.int64(), 3),
+    (9, "equality_delete_file_count", pa.int32(), 3),
+    (10, "total_record_count", pa.int64(), _NEVER),
+    (11, "last_updated_at", pa.int64(), _NEVER),
+    (12, "last_updated_snapshot_id", pa.int64(), _NEVER),
+)
+_PARTITION_ID, _PARTITION = 1, "partition"
+_DV_COUNT, _DV_COUNT_SINCE = 13, 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartitionField:
+    """A field of the unified partition type; ``type`` is what the transform makes of its source column."""
+
+    field_id: int
+    name: str
+    type: str
+
+
+def unified_partition_type(document: Mapping[str, Any]) -> tuple[PartitionField, ...]:
+    """
+    Every field that any partition spec of the table ever had, by field id, under its newest name.
+
+    One whose source column is in no schema any more is left out, since its type is not known. A table that was never
+    partitioned has none.
+
+    Raises:
+        UnsupportedTableError: A transform is not known, or one field id means two things, as version 1 allows.
+        CorruptMetadataError: A spec is not of the form of appendix C.
+    """
+    types = source_types(document)
+    unified: dict[int, Mapping[str, Any]] = {}
+    try:
+        for _, fields in sorted(partition_specs(document).items(), reverse=True):  # the newest first
+            for field in fields:
+                if field["source-id"] in types:
+                    known = unified.get(field["field-id"], field)
+                    unified[field["field-id"]] = _merged(known, field, document)
+        return tuple(
+            PartitionField(field_id, field["name"], result_type(field["transform"], types[field["source-id"]]))
+            for field_id, field in sorted(unified.items())
+        )
+    except (KeyError, TypeError, AttributeError) as exc:
+        raise CorruptMetadataError(f"{document.get('location')}: not a partition spec: {exc!r}") from exc
+
+
+def partition_statistics(state: TableState, snapshot: Snapshot, io_properties: Mapping[str, str]) -> pa.Table:
+    """
+    The rows of the file, sorted by partition; none for a snapshot without files.
+
+    Raises:
+        UsageError: The table was never partitioned.
+        UnsupportedTableError: A partition transform is not known, or a manifest cannot be read by this version.
+        UnsupportedTypeError: A partition field is of a type that is not known.
+        CorruptMetadataError: The manifest list or a manifest cannot be understood, or contradicts itself.
+        FileNotFound, StorageError: One of them is not there, or the storage failed.
+    """
+    fields = _partitioned(state)
+    store_for = stores(io_properties)
+    partitions = _Partitions(fields, state.snapshots)
+    for manifest in manifests_of(state, snapshot, store_for):
+        partitions.add(manifest, store_for)
+    try:
+        return _to_table(partitions.sorted_rows(), _schema(fields, state))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as exc:
+        place = f"{state.location}: snapshot {snapshot.snapshot_id}"
+        raise CorruptMetadataError(f"{place}: a partition value is not of its type: {exc}") from exc
+
+
+def write_partition_statistics(
+    statistics: pa.Table, state: TableState, snapshot_id: int, store_for: Callable[[str], Store]
+) -> PartitionStatisticsEntry:
+    """
+    Write a partition statistics file where the table keeps its metadata, under a name nobody else uses.
+
+    Args:
+        statistics: What `partition_statistics` made of this snapshot.
+
+    Raises:
+        StorageError: It cannot be written; nothing is left behind.
+    """
+    path = partition_statistics_path(state, snapshot_id)
+    data = io.BytesIO()
+    with pq.ParquetWriter(data, statistics.schema, compression="zstd", store_schema=False) as writer:
+        writer.write_table(statistics)
+        writer.add_key_value_metadata({CREATED_BY: APPLICATION})
+    with store_for(path).create(path) as sink:
+        size = sink.write(data.getvalue())
+    return PartitionStatisticsEntry(snapshot_id, path, size)
+
+
+def read_partition_statistics(
+    entry: PartitionStatisticsEntry, state: TableState, store_for: Callable[[str], Store]
+) -> pa.Table:
+    """
+    The rows of a partition statistics file, whoever wrote it, in the form of `partition_statistics`.
+
+    Columns are found by field id: what the file does not have, since the table has been partitioned anew or brought to
+    version 3 after it was written, is null, and a count of deletion vectors 0.
+
+    Raises:
+        UsageError: The table was never partitioned.
+        UnsupportedTableError: The file is not Parquet.
+        CorruptMetadataError: The file cannot be understood.
+        FileNotFound, StorageError: It is not there, or the storage failed.
+    """
+    path = entry.statistics_path
+    if not path.endswith(_PARQUET_NAME):
+        raise UnsupportedTableError(f"{path}: expected a partition statistics file in Parquet")
+    schema = _schema(_partitioned(state), state)
+    data = store_for(path).read(path)
+    try:
+        stored = pq.read_table(pa.BufferReader(data)).to_struct_array().combine_chunks()
+        return pa.Table.from_struct_array(_projected(stored, pa.struct(list(schema))))
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as exc:
+        raise CorruptMetadataError(f"{path}: expected a partition statistics file in Parquet: {exc}") from exc
+
+
+def partition_authorship_objection(file: FileInfo, store: Store) -> str | None:
+    """
+    Why a file is no partition statistics file of ours; None if its footer says that we wrote it.
+
+    Raises:
+        StorageError: It cannot be read.
+    """
+    try:
+        with store.open_input(file.uri) as source:
+            created_by = (pq.read_metadata(source).metadata or {}).get(CREATED_BY.encode(), b"")
+    except FileNotFound:
+        return "gone meanwhile"
+    except (pa.ArrowException, OSError, ValueError) as exc:
+        return f"not a Parquet file that can be read: {' '.join(str(exc).split())}"
+    return None if is_our_name(created_by.decode(errors="replace")) else "nothing in it says who wrote it"
+
+
+@dataclasses.dataclass(slots=True)
+class _Row:
+    """A row of the file, under the names of its columns, while files are added up."""
+
+    partition: Sequence[Any]
+    spec_id: int
+    data_record_count: int = 0
+    data_file_count: int = 0
+    total_data_file_size_in_bytes: int = 0
+    position_delete_record_count: int = 0
+    position_delete_file_count: int = 0
+    dv_count: int = 0
+    equality_delete_record_count: int = 0
+    equality_delete_file_count: int = 0
+    total_record_count: None = None
+    last_updated_at: int | None = None
+    last_updated_snapshot_id: int | None = None
+
+    def count(self, file: Mapping[int, Any]) -> None:
+        """Add a live file."""
+        content, records = file.get(_CONTENT, _DATA), file[_RECORD_COUNT]
+        if content == _DATA:
+            self.data_record_count += records
+            self.data_file_count += 1
+            self.total_data_file_size_in_bytes += file[_FILE_SIZE]
+        elif content == _POSITION_DELETES:
+            is_vector = file[_FILE_FORMAT].upper() == _PUFFIN
+            self.position_delete_record_count += records
+            self.position_delete_file_count += not is_vector
+            self.dv_count += is_vector
+        else:
+            self.equality_delete_record_count += records
+            self.equality_delete_file_count += 1
+
+    def touch(self, snapshot: Snapshot) -> None:
+        """Take note of the snapshot that added or deleted a file."""
+        if self.last_updated_at is None or self.last_updated_at < snapshot.timestamp_ms:
+            self.last_updated_at = snapshot.timestamp_ms
+            self.last_updated_snapshot_id = snapshot.snapshot_id
+
+
+class _Partitions:
+    """The rows so far, by partition and spec."""
+
+    def __init__(self, fields: Sequence[PartitionField], snapshots: Mapping[int, Snapshot]) -> None:
+        self._fields = fields
+        self._snapshots = snapshots
+        self._rows: dict[tuple[Any, ...], _Row] = {}
+
+    def add(self, manifest: ManifestFile, store_for: Callable[[str], Store]) -> None:
+        for _ in read_entries(manifest, _ENTRY, store_for, lambda entry: self._add(entry, manifest)):
+            pass
+
+    def sorted_rows(self) -> list[_Row]:
+        return [self._rows[key] for key in sorted(self._rows)]
+
+    def _add(self, entry: Mapping[int, Any], manifest: ManifestFile) -> None:
+        file = entry[_DATA_FILE]
+        stored = file[_FILE_PARTITION]
+        partition = [partition_value(field.type, stored.get(field.field_id)) for field in self._fields]
+        key = (*map(_sort_key, partition), manifest.partition_spec_id)
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = _Row(partition, manifest.partition_spec_id)
+        if entry[_STATUS] != _DELETED:
+            row.count(file)
+        snapshot_id: Any = entry.get(_SNAPSHOT_ID)
+        if snapshot_id is None:  # inherited by the files that came with the manifest
+            snapshot_id = manifest.added_snapshot_id
+        if snapshot_id in self._snapshots:
+            row.touch(self._snapshots[snapshot_id])
+
+
+def _merged(newer: Mapping[str, Any], older: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What two fields of one id are together; version 1 keeps one that is dropped, under the transform ``void``."""
+    if newer["transform"] == _VOID:
+        return {**older, "name": newer["name"]}
+    meanings = [f"{field['transform']} of column {field['source-id']}" for field in (newer, older)]
+    if older["transform"] != _VOID and meanings[0] != meanings[1]:
+        raise UnsupportedTableError(
+            f"{document.get('location')}: partition field id {newer['field-id']} means {meanings[0]} in one spec "
+            f"and {meanings[1]} in another"
+        )
+    return newer
+
+
+def _partitioned(state: TableState) -> tuple[PartitionField, ...]:
+    fields = unified_partition_type(state.document)
+    if not fields:
+        raise UsageError(f"{state.location}: expected a partitioned table, found one that never was")
+    return fields
+
+
+def _sort_key(value: Any) -> tuple[Any, ...]:
+    """Nulls first; of floating point -0.0 before 0.0, and all NaN as one value after every other."""
+    if value is None:
+        return (0,)
+    if not isinstance(value, float):
+        return 1, value
+    return (2,) if math.isnan(value) else (1, value, math.copysign(1, value))
+
+
+def _schema(fields: Sequence[PartitionField], state: TableState) -> pa.Schema:
+    version = state.document["format-version"]
+    partition = pa.struct([_field(field.field_id, field.name, _stored_type(field.type)) for field in fields])
+    return pa.schema(
+        [
+            _field(_PARTITION_ID, _PARTITION, partition, required=True),
+            *(
+                _field(field_id, name, type_, required=version >= required_since)
+                for field_id, name, type_, required_since in _COLUMNS
+                if field_id != _DV_COUNT or version >= _DV_COUNT_SINCE
+            ),
+        ]
+    )
+
+
+def _field(field_id: int, name: str, type_: pa.DataType, *, required: bool = False) -> pa.Field:
+    return pa.field(name, type_, nullable=not required, metadata={_FIELD_ID: str(field_id)})
+
+
+def _stored_type(type_: str) -> pa.DataType:
+    # Without its logical type in the file a uuid would be read as bytes.
+    return pa.uuid() if type_ == "uuid" else arrow_type(type_)
+
+
+def _to_table(rows: Sequence[_Row], schema: pa.Schema) -> pa.Table:
+    partition_type, *others = schema
+    partition = pa.StructArray.from_arrays(
+        [_array([row.partition[i] for row in rows], field.type) for i, field in enumerate(partition_type.type)],
+        fields=list(partition_type.type),
+    )
+    return pa.table(
+        [partition, *(pa.array([getattr(row, field.name) for row in rows], field.type) for field in others)], schema
+    )
+
+
+def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
+    if isinstance(type_, pa.BaseExtensionType):
+        return type_.wrap_array(pa.array(values, type_.storage_type))
+    return pa.array(values, type_)
+
+
+def _projected(stored: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Stored values as of this type, the fields of a struct by their ids."""
+    if not pa.types.is_struct(type_):
+        return stored if stored.type == type_ else stored.cast(type_)
+    by_id = {field_id_of(field): index for index, field in enumerate(stored.type)}
+    children = []
+    for field in type_:
+        index = by_id.get(field_id_of(field))
+        if index is not None:
+            children.append(_projected(stored.field(index), field.type))
+        elif field_id_of(field) == _DV_COUNT:
+            children.append(pa.repeat(pa.scalar(0, field.type), len(stored)))
+        elif field.nullable:
+            children.append(pa.nulls(len(stored), field.type))
+        else:
+            raise KeyError(f"no column of field id {field_id_of(field)}")
+    return pa.StructArray.from_arrays(children, fields=list(type_))

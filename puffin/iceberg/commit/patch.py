@@ -1,0 +1,181 @@
+"""
+The next version of a metadata document: the one before it, with an entry of (partition) statistics replaced or gone.
+
+The document is patched, not rebuilt from a model, so that a field nobody here has heard of survives. What
+every commit changes is changed too: ``last-updated-ms`` and ``metadata-log`` (spec, "Table Metadata").
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from puffin.errors import CorruptMetadataError
+from puffin.iceberg.metadata.document import partition_entry_to_json
+from puffin.tables.base import PartitionStatisticsEntry, StatisticsEntry, TableState
+from puffin.tables.leftovers import StoredEntry
+from puffin.tables.statistics_json import entry_to_json, integer, typed
+
+_LOG_LENGTH, _LOG_LENGTH_DEFAULT = "write.metadata.previous-versions-max", 100
+_DELETE_OLD = "write.metadata.delete-after-commit.enabled"
+_METADATA_PATH = "write.metadata.path"
+_VERSION = re.compile(r"(?:^|/)v?(\d+)[^/]*$")
+_STATISTICS, _PARTITION_STATISTICS = "statistics", "partition-statistics"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NextVersion:
+    """
+    A metadata document to commit.
+
+    Attributes:
+        superseded: Metadata files that no longer stand in the log and that the table's properties say to delete.
+    """
+
+    document: dict[str, Any]
+    superseded: tuple[str, ...]
+
+
+def with_statistics(base: TableState, entry: StatisticsEntry, now_ms: int) -> NextVersion:
+    """
+    The version after ``base`` in which ``entry`` is the one entry of its snapshot, and its partitions' likewise.
+
+    Raises:
+        CorruptMetadataError: What every commit changes is not of the form of the spec.
+    """
+    document = dict(base.document)
+    for each in (entry, *entry.repairs):
+        document[_STATISTICS] = _replaced(document.get(_STATISTICS), entry_to_json(each))
+    if entry.partitions is not None:
+        document = with_partition_statistics(document, entry.partitions)
+    return _following(base, document, now_ms)
+
+
+def without_entries(base: TableState, entries: Iterable[StoredEntry], now_ms: int) -> NextVersion:
+    """The version after ``base`` in which these entries are gone."""
+    gone = {(_key(entry), entry.snapshot_id) for entry in entries}
+    document = dict(base.document)
+    for key in {key for key, _ in gone}:
+        document[key] = [e for e in document.get(key) or () if (key, e.get("snapshot-id")) not in gone]
+    return _following(base, document, now_ms)
+
+
+def removal_update(entry: StoredEntry) -> dict[str, Any]:
+    """The same of one entry for the server of a REST catalog to do: an update of its protocol."""
+    return {"action": f"remove-{_key(entry)}", "snapshot-id": entry.snapshot_id}
+
+
+def stored_entries(document: Mapping[str, Any]) -> Iterator[StoredEntry]:
+    """
+    Every entry of a metadata document, of statistics and of partition statistics, dead or not.
+
+    Raises:
+        CorruptMetadataError: An entry is not of the form of the spec.
+    """
+    try:
+        for key in (_STATISTICS, _PARTITION_STATISTICS):
+            for entry in document.get(key) or ():
+                yield StoredEntry(
+                    snapshot_id=typed(entry, "snapshot-id", int),
+                    statistics_path=typed(entry, "statistics-path", str),
+                    of_partitions=key == _PARTITION_STATISTICS,
+                )
+    except (TypeError, AttributeError) as exc:
+        raise CorruptMetadataError(f"{document.get('location')}: not a list of statistics entries: {exc!r}") from exc
+
+
+def with_partition_statistics(document: Mapping[str, Any], entry: PartitionStatisticsEntry) -> dict[str, Any]:
+    """The document in which ``entry`` is the one partition statistics entry of its snapshot; nothing else differs."""
+    return {
+        **document,
+        _PARTITION_STATISTICS: _replaced(document.get(_PARTITION_STATISTICS), partition_entry_to_json(entry)),
+    }
+
+
+def partition_statistics_update(entry: PartitionStatisticsEntry) -> dict[str, Any]:
+    """The same for the server of a REST catalog to do: an update of its protocol."""
+    return {"action": f"set-{_PARTITION_STATISTICS}", _PARTITION_STATISTICS: partition_entry_to_json(entry)}
+
+
+def partition_statistics_entry(document: Mapping[str, Any], snapshot_id: int) -> PartitionStatisticsEntry | None:
+    """
+    The partition statistics entry of a snapshot, or None; the first where, against the spec, it has several.
+
+    Raises:
+        CorruptMetadataError: An entry is not of the form of the spec.
+    """
+    try:
+        for entry in document.get(_PARTITION_STATISTICS) or ():
+            if entry["snapshot-id"] == snapshot_id:
+                path, size = entry["statistics-path"], entry["file-size-in-bytes"]
+                if not isinstance(path, str) or type(size) is not int:
+                    raise TypeError(f"path {path!r}, size {size!r}")
+                return PartitionStatisticsEntry(snapshot_id, path, size)
+    except (KeyError, TypeError) as exc:
+        raise CorruptMetadataError(
+            f"{document.get('location')}: not a list of partition statistics entries: {exc!r}"
+        ) from exc
+    return None
+
+
+def metadata_directory(state: TableState) -> str:
+    """Where the table's metadata and statistics files go; ``write.metadata.path`` if it has that property."""
+    return state.properties.get(_METADATA_PATH, default_metadata_directory(state)).rstrip("/")
+
+
+def default_metadata_directory(state: TableState) -> str:
+    """Where they go without that property."""
+    return f"{state.location}/metadata"
+
+
+def statistics_path(state: TableState, snapshot_id: int) -> str:
+    """A new statistics file's place and name, as Iceberg's own writers choose them."""
+    return f"{metadata_directory(state)}/{snapshot_id}-{uuid.uuid4()}.stats"
+
+
+def partition_statistics_path(state: TableState, snapshot_id: int) -> str:
+    """A new partition statistics file's place and name, as Iceberg's own writer chooses them."""
+    return f"{metadata_directory(state)}/partition-stats-{snapshot_id}-{uuid.uuid4()}.parquet"
+
+
+def next_metadata_location(state: TableState, *, compress: bool) -> str:
+    """Where a catalog's table keeps its next version: numbered one up, made unique by a uuid."""
+    extension = "gz.metadata.json" if compress else "metadata.json"
+    return f"{metadata_directory(state)}/{version_of(state.metadata_location) + 1:05d}-{uuid.uuid4()}.{extension}"
+
+
+def version_of(metadata_location: str) -> int:
+    """The number a metadata file's name begins with (``v3.metadata.json``, ``00003-….metadata.json``), else 0."""
+    match = _VERSION.search(metadata_location)
+    return int(match[1]) if match else 0
+
+
+def _following(base: TableState, document: dict[str, Any], now_ms: int) -> NextVersion:
+    try:
+        updated_ms = integer("last-updated-ms", document.get("last-updated-ms", now_ms))
+        log = [
+            *(document.get("metadata-log") or ()),
+            {"timestamp-ms": updated_ms, "metadata-file": base.metadata_location},
+        ]
+        files = [typed(logged, "metadata-file", str) for logged in log]
+    except (TypeError, AttributeError) as exc:
+        raise CorruptMetadataError(f"{base.metadata_location}: not Iceberg table metadata: {exc}") from exc
+    kept = max(1, base.number_property(_LOG_LENGTH, _LOG_LENGTH_DEFAULT))
+    document["metadata-log"] = log[-kept:]
+    document["last-updated-ms"] = max(now_ms, updated_ms)
+    if base.properties.get(_DELETE_OLD, "false").lower() != "true":
+        return NextVersion(document, ())
+    still_listed = frozenset(files[-kept:])
+    return NextVersion(document, tuple(file for file in dict.fromkeys(files[:-kept]) if file not in still_listed))
+
+
+def _key(entry: StoredEntry) -> str:
+    return _PARTITION_STATISTICS if entry.of_partitions else _STATISTICS
+
+
+def _replaced(entries: Any, entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    others = [e for e in entries or () if e.get("snapshot-id") != entry["snapshot-id"]]
+    return [*others, entry]

@@ -1,0 +1,83 @@
+"""
+A statistics entry as updates of the REST catalog protocol, and what an answered update was applied to.
+
+The protocol has no compare-and-set for statistics: it can assert the table's uuid and schema, but not which
+entry is replaced. So what a commit overwrote is looked up afterwards, in the version the server's metadata log
+names as the one before, and handed back for the caller to merge and commit again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from puffin.errors import CommitUnknownError, PuffinError, SnapshotNotFound
+from puffin.iceberg.commit.patch import partition_statistics_update, removal_update
+from puffin.iceberg.metadata.reading import read_state
+from puffin.storage import Store
+from puffin.tables.base import StatisticsEntry, TableState
+from puffin.tables.leftovers import StoredEntry
+from puffin.tables.statistics_json import entry_to_json
+
+Updates = list[dict[str, Any]]
+"""In the JSON form of the protocol, which Iceberg's Java library reads too."""
+
+_log = logging.getLogger(__name__)
+
+
+def set_updates(entry: StatisticsEntry) -> Updates:
+    """What makes ``entry`` the one entry of its snapshot, and its partitions' likewise."""
+    updates = [
+        {"action": "set-statistics", "snapshot-id": each.snapshot_id, "statistics": entry_to_json(each)}
+        for each in (entry, *entry.repairs)
+    ]
+    return updates if entry.partitions is None else [*updates, partition_statistics_update(entry.partitions)]
+
+
+def applied_to(
+    answer: Mapping[str, Any],
+    base: TableState,
+    entry: StatisticsEntry,
+    *,
+    name: str,
+    store_for: Callable[[str], Store],
+    post: Callable[[Updates], object],
+) -> TableState:
+    """
+    The state that a server applied an entry to: ``base``, or one that another writer committed in between.
+
+    Args:
+        answer: The metadata document that the server answered with.
+        name: What the user calls the table.
+        post: Sends updates to the server.
+
+    Raises:
+        SnapshotNotFound: The snapshot expired in between; the entry has been removed again.
+        CommitUnknownError: Likewise, and it cannot be removed.
+    """
+    if entry.snapshot_id not in {snapshot["snapshot-id"] for snapshot in answer.get("snapshots") or ()}:
+        expired = f"{name}: snapshot {entry.snapshot_id} expired while its statistics were committed"
+        # Expiry removes the entries of the snapshots it removes, and has been here: this one would stay until a clean.
+        try:
+            post(_removals(entry))
+        except PuffinError as exc:
+            raise CommitUnknownError(f"{expired}, and their entry cannot be removed: {exc}") from exc
+        raise SnapshotNotFound(expired)
+    log = answer.get("metadata-log") or ()
+    before = log[-1]["metadata-file"] if log else base.metadata_location
+    if before == base.metadata_location:
+        return base
+    try:
+        return read_state(before, store_for(before))
+    except PuffinError as exc:
+        # A job whose columns are gone sees that when it reads back, if it has not done so already.
+        _log.warning("cannot see whether statistics of another job were replaced: %s", exc)
+        return base
+
+
+def _removals(entry: StatisticsEntry) -> Updates:
+    stored = [StoredEntry(entry.snapshot_id, entry.statistics_path, of_partitions=False)]
+    if entry.partitions is not None:
+        stored.append(StoredEntry(entry.snapshot_id, entry.partitions.statistics_path, of_partitions=True))
+    return [removal_update(each) for each in stored]

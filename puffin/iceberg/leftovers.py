@@ -1,0 +1,168 @@
+"""
+Statistics files in the metadata directories of an Iceberg table that no metadata names any more, or yet.
+
+A file is named if any metadata that can be found names it: the current version, the earlier ones of its log, and every
+other metadata file in the directories. Those may be of another branch, of another catalog that has the same table, or
+the next version, whose commit is under way. They may also be what a lost commit has left behind; nothing tells the two
+apart, so metadata files stay, and what they name does.
+
+Names have a uuid in them, so they are compared without their directories: however a path is spelled, it counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedError, UsageError
+from puffin.iceberg.commit.partition_stats import partition_authorship_objection
+from puffin.iceberg.commit.patch import default_metadata_directory, metadata_directory, stored_entries
+from puffin.iceberg.metadata.document import decode_document
+from puffin.storage import FileInfo, Store, is_temporary_name, local_path
+from puffin.storage.uri import split, store_scheme
+from puffin.tables.base import TableState
+from puffin.tables.leftovers import AgeLimit, Kept, Leftover, Leftovers, authorship_objection, link_objection
+
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_STATISTICS = re.compile(rf"([0-9]{{1,19}})-{_UUID}\.stats")
+_PARTITION_STATISTICS = re.compile(rf"partition-stats-([0-9]{{1,19}})-{_UUID}\.parquet")
+_METADATA = re.compile(r"[^/]*\.metadata\.json(?:\.gz)?")
+
+_READERS = 8  # of metadata files, at the same time
+
+
+def find_leftovers(state: TableState, limit: AgeLimit, store_for: Callable[[str], Store]) -> Leftovers:
+    """
+    The files of ours that are old and that no metadata names, and those that look like it and stay.
+
+    Raises:
+        CorruptMetadataError: The current metadata is broken.
+        StorageError: The storage failed; what a metadata file names that cannot be read is not known.
+    """
+    found = _Listing(state, store_for)
+    files: list[Leftover] = []
+    kept: list[Kept] = []
+    unnamed: list[FileInfo] = []
+    for file, objection in found.candidates:
+        reason = limit.objection(file) or objection or _authorship_objection(file, store_for(file.uri))
+        if reason is not None:
+            kept.append(Kept(file.uri, reason))
+        elif is_temporary_name(file.name):
+            files.append(Leftover(file, "a temporary file of a job that did not end"))
+        else:
+            unnamed.append(file)
+    references = _References(found.metadata.values() if unnamed else (), store_for)
+    for file in unnamed:
+        reason = references.objection(file.name)
+        if reason is None:
+            files.append(Leftover(file, "no metadata names it"))
+        else:
+            kept.append(Kept(file.uri, reason))
+    return Leftovers(tuple(files), tuple(kept))
+
+
+class _Listing:
+    """
+    What there is in a table's metadata directories.
+
+    Attributes:
+        metadata: Every metadata file, those of the metadata log too, but the current one; by what tells them apart.
+        candidates: Temporary files, and statistics files that the current metadata does not name; with a reason where
+            it is clear already that one stays.
+    """
+
+    def __init__(self, state: TableState, store_for: Callable[[str], Store]) -> None:
+        self.metadata = {_place(location): location for location in _logged(state)}
+        self.candidates: list[tuple[FileInfo, str | None]] = []
+        in_use = _named(state.document)
+        for directory in _directories(state):
+            for file in store_for(directory).list(directory):
+                if _METADATA.fullmatch(file.name):
+                    self.metadata[_place(file.uri)] = file.uri
+                elif is_temporary_name(file.name):
+                    self.candidates.append((file, None))
+                elif (named := _statistics_name(file.name)) and file.name not in in_use:
+                    self.candidates.append((file, _ownership_objection(state, directory, int(named[1]))))
+        self.metadata.pop(_place(state.metadata_location), None)
+
+
+class _References:
+    """What metadata files other than the current one name."""
+
+    def __init__(self, locations: Iterable[str], store_for: Callable[[str], Store]) -> None:
+        self._named_by: dict[str, str] = {}
+        self._unreadable: str | None = None
+        self._store_for = store_for
+        with ThreadPoolExecutor(_READERS, thread_name_prefix="puffin-metadata") as pool:
+            for location, names in pool.map(self._read, locations):
+                if names is None:
+                    self._unreadable = location
+                else:
+                    self._named_by.update(dict.fromkeys(names, location))
+
+    def objection(self, name: str) -> str | None:
+        """Why a file of this name may be referred to; None if it is not."""
+        if name in self._named_by:
+            return f"named by {self._named_by[name]}"
+        if self._unreadable is not None:
+            return f"may be named by {self._unreadable}, which cannot be read"
+        return None
+
+    def _read(self, location: str) -> tuple[str, frozenset[str] | None]:
+        try:
+            return location, _named(decode_document(self._store_for(location).read(location), location))
+        except FileNotFound:
+            return location, frozenset()  # metadata that is gone names nothing
+        except (CorruptMetadataError, UnsupportedError, UsageError):  # the others: no location that can be opened
+            return location, None
+
+
+def _logged(state: TableState) -> Iterator[str]:
+    for entry in state.document.get("metadata-log") or ():
+        if not isinstance(entry, dict) or not isinstance(entry.get("metadata-file"), str):
+            raise CorruptMetadataError(f"{state.metadata_location}: not an entry of a metadata log: {entry!r}")
+        yield entry["metadata-file"]
+
+
+def _named(document: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(entry.statistics_path.rpartition("/")[2] for entry in stored_entries(document))
+
+
+def _directories(state: TableState) -> Iterable[str]:
+    """Where the table's files are written, where they would be by default, and where its metadata is."""
+    current = state.metadata_location.rpartition("/")[0]
+    candidates = (metadata_directory(state), default_metadata_directory(state), current)
+    return {_place(directory): directory for directory in reversed(candidates)}.values()
+
+
+def _place(uri: str) -> str:
+    """What tells one file or directory from another, however its URI is spelled."""
+    try:
+        path = local_path(uri)
+    except UsageError:  # no location at all, as an entry of a metadata log may have it
+        return uri
+    if path is not None:
+        return str(path)
+    parts = split(uri)
+    return uri if parts is None else f"{store_scheme(parts.scheme)}://{parts.authority}{parts.path}{parts.query}"
+
+
+def _statistics_name(name: str) -> re.Match[str] | None:
+    return _STATISTICS.fullmatch(name) or _PARTITION_STATISTICS.fullmatch(name)
+
+
+def _ownership_objection(state: TableState, directory: str, snapshot_id: int) -> str | None:
+    """A directory outside of the table's may be shared with others, whose metadata may be anywhere."""
+    if snapshot_id in state.snapshots or f"{_place(directory)}/".startswith(f"{_place(state.location)}/"):
+        return None
+    return "about no snapshot of this table, in a directory that other tables may use"
+
+
+def _authorship_objection(file: FileInfo, store: Store) -> str | None:
+    if (objection := link_objection(file, store)) is not None or is_temporary_name(file.name):
+        return objection
+    if _STATISTICS.fullmatch(file.name):
+        return authorship_objection(file, store)
+    return partition_authorship_objection(file, store)

@@ -1,0 +1,1 @@
+"""Iceberg's metadata file, parsed."""

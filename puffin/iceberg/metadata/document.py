@@ -1,0 +1,194 @@
+"""
+Iceberg table metadata (appendix C) as a `TableState`, versions 1 to 3.
+
+The document is kept whole beside what was understood of it: a commit patches the document, so a field
+that this version has never heard of survives. Only what statistics need is looked at, and only that can
+be found corrupt.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+import zlib
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.iceberg.metadata.snapshot_records import added_records, deleted_records, total_records
+from puffin.tables.base import PartitionStatisticsEntry, Snapshot, StatisticsEntry, TableState
+from puffin.tables.document import current_schema
+from puffin.tables.schema import field_ids, primitive_columns
+from puffin.tables.statistics_json import entry_from_json, strings, typed
+
+NEWEST_FORMAT_VERSION = 3
+MAX_DOCUMENT_BYTES = 512 * 1024 * 1024
+"""The longest document that is read: some 400,000 snapshots."""
+MAX_DOCUMENT_VALUES = 32 * 1024 * 1024
+"""The most values in a document. Tables have one for 16 bytes and more; `{},` takes 72 bytes of memory for three."""
+MAX_GZIP_RATIO = 200
+"""How much longer than its file a document from gzip may be, past 16 MiB. Tables have 3 to 20; gzip can do 1000."""
+
+_FREE_OF_RATIO = 16 * 1024 * 1024
+_STEP = 1024 * 1024
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def decode_document(data: bytes, location: str) -> dict[str, Any]:
+    """
+    The JSON object in a metadata file, plain or gzip.
+
+    Raises:
+        CorruptMetadataError: It is not a JSON object, has a number that no double holds or more bytes or values than
+            are held, or the gzip stream is broken.
+    """
+    try:
+        text = _inflated(data) if is_gzip(data) else data
+        _check_size(text)
+        document = json.loads(text, parse_float=_finite, parse_constant=_no_number)
+    except (ValueError, RecursionError, EOFError, OSError, zlib.error) as exc:
+        raise CorruptMetadataError(f"{location}: expected Iceberg table metadata in JSON: {exc}") from exc
+    if not isinstance(document, dict):
+        raise CorruptMetadataError(f"{location}: expected a JSON object, found {type(document).__name__}")
+    return document
+
+
+def encode_document(document: Mapping[str, Any], *, compress: bool) -> bytes:
+    """The bytes of a metadata file."""
+    # ASCII, since a JSON string may hold what UTF-8 cannot: half of a surrogate pair, in someone's comment.
+    data = json.dumps(document, separators=(",", ":")).encode()
+    return gzip.compress(data, mtime=0) if compress else data
+
+
+def is_gzip(data: bytes) -> bool:
+    """Whether a metadata file is compressed; its bytes say so more reliably than its name."""
+    return data.startswith(_GZIP_MAGIC)
+
+
+def parse_state(document: Mapping[str, Any], metadata_location: str) -> TableState:
+    """
+    What statistics need of a metadata document.
+
+    Raises:
+        UnsupportedTableError: The format version is newer than 3.
+        CorruptMetadataError: A field this needs is missing or of the wrong type.
+    """
+    version = document.get("format-version")
+    known = f"{metadata_location}: expected format-version 1 to {NEWEST_FORMAT_VERSION}, found {version!r}"
+    if type(version) is not int or version < 1:
+        raise CorruptMetadataError(known)
+    if version > NEWEST_FORMAT_VERSION:
+        raise UnsupportedTableError(known)
+    try:
+        current = _optional(document, "current-snapshot-id", int)
+        schema = current_schema(document)
+        return TableState(
+            format="iceberg",
+            uuid=_optional(document, "table-uuid", str),
+            metadata_location=metadata_location,
+            document=document,
+            location=typed(document, "location", str).rstrip("/"),
+            properties=strings(document, "properties"),
+            columns=primitive_columns(schema),
+            field_ids=field_ids(schema),
+            snapshots={s.snapshot_id: s for s in map(_snapshot, document.get("snapshots") or ())},
+            current_snapshot_id=None if current == -1 else current,
+            refs=_refs(document, current),
+            history=tuple(
+                (typed(e, "timestamp-ms", int), typed(e, "snapshot-id", int))
+                for e in document.get("snapshot-log") or ()
+            ),
+            statistics=_statistics(document),
+            partition_statistics=frozenset(
+                typed(entry, "snapshot-id", int) for entry in document.get("partition-statistics") or ()
+            ),
+        )
+    except (KeyError, TypeError, AttributeError, ValueError) as exc:
+        raise CorruptMetadataError(f"{metadata_location}: not Iceberg table metadata: {exc!r}") from exc
+
+
+def partition_entry_to_json(entry: PartitionStatisticsEntry) -> dict[str, Any]:
+    """A partition statistics entry as table metadata writes it (spec, "Partition Statistics")."""
+    return {
+        "snapshot-id": entry.snapshot_id,
+        "statistics-path": entry.statistics_path,
+        "file-size-in-bytes": entry.file_size_in_bytes,
+    }
+
+
+def _finite(text: str) -> float:
+    # Written back, infinity would be no JSON: whoever reads the next version would fail over it.
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"expected numbers that a double holds, found {text[:40]}")
+    return value
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"expected JSON, which has no {text}")
+
+
+def _check_size(text: bytes) -> None:
+    if len(text) > MAX_DOCUMENT_BYTES:
+        raise ValueError(f"more than {MAX_DOCUMENT_BYTES} bytes")
+    # Every value follows a comma, or is the first of a list or an object; what stands in strings is counted with them.
+    if len(text) > MAX_DOCUMENT_VALUES and sum(map(text.count, (b",", b"[", b"{"))) > MAX_DOCUMENT_VALUES:
+        raise ValueError(f"more than {MAX_DOCUMENT_VALUES} values")
+
+
+def _inflated(data: bytes) -> bytes:
+    content = bytearray()
+    limit = min(MAX_DOCUMENT_BYTES, max(_FREE_OF_RATIO, MAX_GZIP_RATIO * len(data)))
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        while more := file.read(_STEP):  # what is asked for is set aside, whether it comes or not
+            content += more
+            if len(content) > limit:
+                raise ValueError(f"more than {limit} bytes in {len(data)} of gzip")
+    return bytes(content)
+
+
+def _snapshot(snapshot: Mapping[str, Any]) -> Snapshot:
+    summary = snapshot.get("summary") or {}
+    return Snapshot(
+        snapshot_id=typed(snapshot, "snapshot-id", int),
+        parent_id=_optional(snapshot, "parent-snapshot-id", int),
+        sequence_number=_optional(snapshot, "sequence-number", int) or 0,
+        timestamp_ms=typed(snapshot, "timestamp-ms", int),
+        operation=_optional(summary, "operation", str),
+        manifest_list=_optional(snapshot, "manifest-list", str),
+        manifests=_manifests(snapshot),
+        schema_id=_optional(snapshot, "schema-id", int),
+        added_records=added_records(summary),
+        deleted_records=deleted_records(summary),
+        total_records=total_records(summary),
+        is_trino_insert=summary.get("operation") == "append" and "trino_query_id" in summary,
+    )
+
+
+def _manifests(snapshot: Mapping[str, Any]) -> tuple[str, ...] | None:
+    paths = _optional(snapshot, "manifests", list)
+    if paths is not None and not all(isinstance(path, str) for path in paths):
+        raise TypeError(f"manifests: expected paths, found {paths!r}")
+    return None if paths is None else tuple(paths)
+
+
+def _refs(document: Mapping[str, Any], current: int | None) -> dict[str, int]:
+    refs = {name: typed(ref, "snapshot-id", int) for name, ref in (document.get("refs") or {}).items()}
+    if current is not None and current != -1:
+        refs.setdefault("main", current)
+    return refs
+
+
+def _statistics(document: Mapping[str, Any]) -> dict[int, StatisticsEntry]:
+    # The first of several entries for one snapshot counts, as in Iceberg's Spark reader.
+    entries: dict[int, StatisticsEntry] = {}
+    for entry in document.get("statistics") or ():
+        parsed = entry_from_json(entry)
+        entries.setdefault(parsed.snapshot_id, parsed)
+    return entries
+
+
+def _optional(document: Mapping[str, Any], key: str, kind: type[Any]) -> Any:
+    return None if document.get(key) is None else typed(document, key, kind)

@@ -1,0 +1,97 @@
+"""
+What changed between a snapshot and a later one: the files to read for the rows that came and for those that went.
+
+A ``replace`` snapshot holds the rows of its parent in other files (spec, "Snapshots"), so that nothing of it need be
+read, however much it rewrote. Each run of other snapshots contributes the difference of its two ends, and what happened
+to a file in between need not be known. The contributions are added up: what one run adds and another one removes nobody
+reads, and rows that were compacted between two runs come in their old file and go in the new one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+
+from puffin.errors import FileNotFound, SnapshotNotFound
+from puffin.iceberg.scan.difference import difference_of_snapshots
+from puffin.tables.base import Snapshot, TableState
+from puffin.tables.changes import Changes, Difference, difference_of_tasks
+from puffin.tables.document import partition_specs
+from puffin.tables.scan_task import FileScanTask
+
+
+def changes_between(state: TableState, base: Snapshot, target: Snapshot, io_properties: Mapping[str, str]) -> Changes:
+    """
+    The whole data files to read for the rows that came after ``base`` and those that are gone in ``target``.
+
+    Raises:
+        SnapshotNotFound: ``base`` is no ancestor of ``target``, or the table no longer has those between them.
+        FileNotFound: A file has been written over, so that its rows of then are nowhere; or metadata is not there.
+        UnsupportedTableError: A file of them is of a kind or format that this version does not read.
+        CorruptMetadataError, CorruptDataFileError: A manifest list, a manifest or a delete file cannot be understood.
+        StorageError: The storage failed.
+    """
+    added: list[FileScanTask] = []
+    removed: list[FileScanTask] = []
+    for start, end in _runs(state, base, target):
+        difference = difference_of_snapshots(state, start, end, io_properties)
+        removed += difference.before
+        added += difference.after
+    total = difference_of_tasks(removed, added)
+    _refuse_written_over(total)
+    return Changes(added=tuple(total.after), removed=tuple(total.before))
+
+
+def moved_between_specs(
+    state: TableState, base: Snapshot, target: Snapshot, io_properties: Mapping[str, str]
+) -> tuple[FileScanTask, ...]:
+    """
+    The files, before and after, of compactions since an ancestor that have moved rows between partition specs.
+
+    Raises:
+        PuffinError: As `changes_between`.
+    """
+    if len(partition_specs(state.document)) < 2:
+        return ()
+    moved: list[FileScanTask] = []
+    for earlier, later in itertools.pairwise([base, *_path(state, base, target)]):
+        if later.keeps_rows:
+            difference = difference_of_snapshots(state, earlier, later, io_properties)
+            rewritten = difference.before + difference.after
+            if len({task.data_file.spec_id for task in rewritten}) > 1:
+                moved += rewritten
+    return tuple(moved)
+
+
+def _runs(state: TableState, base: Snapshot, target: Snapshot) -> Iterator[tuple[Snapshot, Snapshot]]:
+    """For each run of snapshots that may change rows, oldest first: the snapshot before it, and its last."""
+    start = base
+    for keeps_rows, run in itertools.groupby(_path(state, base, target), lambda s: s.keeps_rows):
+        *_, end = run
+        if not keeps_rows:
+            yield start, end
+        start = end
+
+
+def _path(state: TableState, base: Snapshot, target: Snapshot) -> list[Snapshot]:
+    """The snapshots from the one after ``base`` to ``target``, oldest first."""
+    ancestors = state.ancestors(target.snapshot_id)
+    younger = list(itertools.takewhile(lambda snapshot: snapshot.snapshot_id != base.snapshot_id, ancestors))
+    reached = younger[-1].parent_id if younger else target.snapshot_id
+    if reached != base.snapshot_id or base.snapshot_id not in state.snapshots:
+        raise SnapshotNotFound(
+            f"{state.location}: no snapshot {base.snapshot_id} among the ancestors of {target.snapshot_id} (on another "
+            "branch, or those between have expired)"
+        )
+    return younger[::-1]
+
+
+def _refuse_written_over(difference: Difference[FileScanTask]) -> None:
+    files = {task.data_file.file_path: task.data_file for task in difference.before}
+    for task in difference.after:
+        now, then = task.data_file, files.get(task.data_file.file_path, task.data_file)
+        if (now.file_size_in_bytes, now.record_count) != (then.file_size_in_bytes, then.record_count):
+            raise FileNotFound(
+                f"{now.file_path}: expected the file of {then.file_size_in_bytes} bytes and {then.record_count} rows "
+                f"that was there, found one of {now.file_size_in_bytes} bytes and {now.record_count} rows"
+            )

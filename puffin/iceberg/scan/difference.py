@@ -1,0 +1,138 @@
+"""
+How the live rows of two snapshots differ: in data files, each with the deletes that apply to it.
+
+The cost follows the difference. Manifests that both snapshots list are not opened as long as both have the same
+deletes: then only a data file that one of them lacks can tell them apart. Deletes that one of them lacks say which data
+files they are about, and these alone are looked for in the manifests of both: in all that may list one of them, since
+writers can be told to add a file again, and deletes are about it wherever it is listed. An equality delete says nothing
+of the kind; then both snapshots are planned in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+
+from puffin.files.deletes.position_deletes import read_data_files
+from puffin.files.formats import open_data_file
+from puffin.iceberg.scan.manifest_lists import ManifestFile, manifests_of
+from puffin.iceberg.scan.manifests import LiveFile, NamedFiles, live_files_of
+from puffin.iceberg.scan.plan import plan_snapshot, refuse_unreadable, scan_tasks
+from puffin.iceberg.stores import stores
+from puffin.storage import Store
+from puffin.tables.base import Snapshot, TableState
+from puffin.tables.changes import Difference, compare, difference_of_tasks
+from puffin.tables.scan_task import EQUALITY_DELETES, FileScanTask
+
+
+def difference_of_snapshots(
+    state: TableState, before: Snapshot, after: Snapshot, io_properties: Mapping[str, str]
+) -> Difference[FileScanTask]:
+    """
+    The data files, each with the deletes that apply to it, that only one of two snapshots has.
+
+    What both have is there only where it had to be looked at.
+
+    Raises:
+        UnsupportedTableError: A file that had to be looked at is of a kind or format that this version does not read.
+        CorruptMetadataError, CorruptDataFileError: A manifest list, a manifest or a delete file cannot be understood.
+        FileNotFound, StorageError: One of them is not there, or the storage failed.
+    """
+    store_for = stores(io_properties)
+    earlier, later = (manifests_of(state, snapshot, store_for) for snapshot in (before, after))
+    manifests = compare(earlier, later, lambda manifest: manifest.manifest_path)
+    data_manifests = manifests.where(lambda manifest: not manifest.of_deletes)
+    delete_manifests = manifests.where(lambda manifest: manifest.of_deletes)
+
+    deletes = _difference_of_files(delete_manifests, store_for)
+    changed_deletes = deletes.before + deletes.after
+    if _any_by_equality(changed_deletes):
+        return _difference_of_plans(state, before, after, io_properties)
+    data = _difference_of_files(data_manifests, store_for)
+    data_of_both = _concerned(changed_deletes, data, data_manifests.both, store_for)
+
+    oldest = min((file.sequence_number for file in data.before + data_of_both + data.after), default=None)
+    if oldest is None:
+        return Difference([], [], [])
+    # No file is younger than its manifest, and no delete applies to a data file that is younger than it.
+    applicable = (manifest for manifest in delete_manifests.both if manifest.sequence_number >= oldest)
+    deletes_of_both = deletes.both + _files(applicable, store_for)
+    if _any_by_equality(deletes_of_both):
+        return _difference_of_plans(state, before, after, io_properties)
+    return difference_of_tasks(
+        scan_tasks(state, data.before + data_of_both, deletes.before + deletes_of_both),
+        scan_tasks(state, data.after + data_of_both, deletes.after + deletes_of_both),
+    )
+
+
+def _difference_of_plans(
+    state: TableState, before: Snapshot, after: Snapshot, io_properties: Mapping[str, str]
+) -> Difference[FileScanTask]:
+    earlier, later = (plan_snapshot(state, snapshot, io_properties) for snapshot in (before, after))
+    return difference_of_tasks(earlier, later)
+
+
+def _any_by_equality(deletes: Iterable[LiveFile]) -> bool:
+    return any(delete.content == EQUALITY_DELETES for delete in deletes)
+
+
+def _concerned(
+    deletes: Sequence[LiveFile],
+    data: Difference[LiveFile],
+    manifests_of_both: Iterable[ManifestFile],
+    store_for: Callable[[str], Store],
+) -> list[LiveFile]:
+    """The data files of both snapshots that these position deletes are about, each as often as it is listed."""
+    paths: set[str] = set()
+    youngest: dict[int, int] = {}
+    for delete in deletes:
+        paths.update(_data_files_of(delete, store_for))
+        youngest[delete.spec_id] = max(youngest.get(delete.spec_id, 0), delete.sequence_number)
+    found = [file for file in data.both if file.file_path in paths]
+    named = NamedFiles(paths)
+    elsewhere = []
+    for manifest in manifests_of_both:
+        if manifest.partition_spec_id not in youngest:
+            elsewhere.append(manifest)
+        elif youngest[manifest.partition_spec_id] >= manifest.min_sequence_number:
+            found += _readable(named.among(manifest, store_for))
+    # Deletes apply within their spec. A file that only another one has contradicts them, which is for a plan to say.
+    missing = {path for path in (delete.referenced_data_file for delete in deletes) if path}
+    missing -= {file.file_path for file in data.before + found + data.after}
+    for manifest in elsewhere:
+        if missing and max(youngest.values()) >= manifest.min_sequence_number:
+            here = _readable(NamedFiles(missing).among(manifest, store_for))
+            missing -= {file.file_path for file in here}
+            found += here
+    return found
+
+
+def _data_files_of(delete: LiveFile, store_for: Callable[[str], Store]) -> Iterable[str]:
+    if delete.referenced_data_file is not None:
+        return (delete.referenced_data_file,)
+    # It applies to every older file of its partition, and has positions of few.
+    with open_data_file(delete.file_path, delete.file_format, delete.content, delete.record_count, store_for) as file:
+        return read_data_files(file)
+
+
+def _difference_of_files(
+    manifests: Difference[ManifestFile], store_for: Callable[[str], Store]
+) -> Difference[LiveFile]:
+    return compare(_files(manifests.before, store_for), _files(manifests.after, store_for), _identity)
+
+
+def _files(manifests: Iterable[ManifestFile], store_for: Callable[[str], Store]) -> list[LiveFile]:
+    return _readable(file for manifest in manifests for file in live_files_of(manifest, store_for))
+
+
+def _readable(files: Iterable[LiveFile]) -> list[LiveFile]:
+    readable = []
+    for file in files:
+        refuse_unreadable(file)
+        readable.append(file)
+    return readable
+
+
+def _identity(file: LiveFile) -> Hashable:
+    # A path may come back, or be there twice, with another sequence number or partition: then other deletes apply.
+    place = file.spec_id, repr(file.partition), file.sequence_number
+    return file.file_path, file.content_offset, place, file.file_size_in_bytes, file.record_count

@@ -1,0 +1,138 @@
+"""
+What a snapshot's manifest list says of its manifests, none of which is opened (spec, "Manifest Lists").
+
+Apart from the manifests, since who compares two snapshots learns from their lists alone what both of them have. A
+snapshot of format version 1 may have no list and name its manifests in the table's metadata: then each says itself
+which partition spec it is of, and the rest is what all of version 1 has: no deletes and no sequence numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.files.avro.records import read_file_metadata, read_records
+from puffin.storage import Store
+from puffin.tables.base import Snapshot, TableState
+
+# Field ids of manifest_file.
+_MANIFEST_PATH, _PARTITION_SPEC_ID, _CONTENT, _KEY_METADATA = 500, 502, 517, 519
+_SEQUENCE_NUMBER, _MIN_SEQUENCE_NUMBER, _ADDED_SNAPSHOT_ID = 515, 516, 503
+_FILES_COUNTS = _ADDED_FILES, _EXISTING_FILES, _DELETED_FILES = 504, 505, 506
+# The oldest writers leave them out.
+_OPTIONAL = (_CONTENT, _SEQUENCE_NUMBER, _MIN_SEQUENCE_NUMBER, _ADDED_SNAPSHOT_ID, *_FILES_COUNTS)
+_TYPES: dict[int, Any] = {
+    _MANIFEST_PATH: str,
+    _PARTITION_SPEC_ID: int,
+    _KEY_METADATA: (bytes, type(None)),
+    **dict.fromkeys(_OPTIONAL, (int, type(None))),
+}
+_WANTED = dict.fromkeys(_TYPES)
+_ENCRYPTION_KEY_ID = "encryption.key-id"
+
+# In the header of a manifest.
+_SPEC_ID_NAME = "partition-spec-id"
+_NUMBER = re.compile(rb"[0-9]{1,9}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFile:
+    """
+    A manifest as a manifest list has it.
+
+    Attributes:
+        of_deletes: Whether it lists delete files; data files otherwise.
+        sequence_number: When it came to the table: no file in it is younger. 0 in format version 1.
+        min_sequence_number: No live file in it is older. 0 in format version 1.
+        added_snapshot_id: The snapshot that it came with, or None where the list leaves that out.
+        entries: How many entries it has, or None where the list leaves that out.
+        live_files: How many of them are of files that are not deleted, or None likewise.
+        encrypted: Whether it has key metadata.
+    """
+
+    manifest_path: str
+    partition_spec_id: int
+    of_deletes: bool
+    sequence_number: int
+    min_sequence_number: int
+    added_snapshot_id: int | None
+    entries: int | None
+    live_files: int | None
+    encrypted: bool
+
+
+def manifests_of(state: TableState, snapshot: Snapshot, store_for: Callable[[str], Store]) -> list[ManifestFile]:
+    """
+    The manifests of a snapshot, in its order; those that no list describes are opened.
+
+    Raises:
+        CorruptMetadataError: The snapshot has none, or the list or a manifest cannot be understood.
+        UnsupportedTableError: The table is encrypted, or the list is compressed in a way that this version does not
+            know.
+        FileNotFound, StorageError: A file is not there, or the storage failed.
+    """
+    if (key_id := state.properties.get(_ENCRYPTION_KEY_ID)) is not None:
+        raise UnsupportedTableError(
+            f"{state.location}: expected an unencrypted table, found {_ENCRYPTION_KEY_ID} {key_id[:40]!r}"
+        )
+    if snapshot.manifest_list is not None:
+        return manifest_files(snapshot.manifest_list, store_for)
+    if snapshot.manifests is None:
+        raise CorruptMetadataError(
+            f"{state.metadata_location}: snapshot {snapshot.snapshot_id}: expected manifest-list or manifests, found "
+            "neither"
+        )
+    return [_unlisted(path, store_for) for path in snapshot.manifests]
+
+
+def manifest_files(manifest_list: str, store_for: Callable[[str], Store]) -> list[ManifestFile]:
+    """
+    The manifests of a manifest list, in its order.
+
+    Raises:
+        CorruptMetadataError: The list cannot be understood.
+        UnsupportedTableError: It is compressed in a way that this version does not know.
+        FileNotFound, StorageError: It is not there, or the storage failed.
+    """
+    records = read_records(store_for(manifest_list).read(manifest_list), _WANTED, manifest_list)
+    return [_manifest_file(record, manifest_list) for record in records]
+
+
+def _manifest_file(record: Mapping[int, Any], manifest_list: str) -> ManifestFile:
+    for field_id, type_ in _TYPES.items():
+        if not isinstance(record.get(field_id), type_):
+            found = f"found {record.get(field_id)!r} for field {field_id} of a manifest"
+            raise CorruptMetadataError(f"{manifest_list}: not an Iceberg manifest list: {found}")
+    added, existing, deleted = (record.get(field_id) for field_id in _FILES_COUNTS)
+    live = None if added is None or existing is None else added + existing
+    return ManifestFile(
+        manifest_path=record[_MANIFEST_PATH],
+        partition_spec_id=record[_PARTITION_SPEC_ID],
+        of_deletes=bool(record.get(_CONTENT)),
+        sequence_number=record.get(_SEQUENCE_NUMBER) or 0,
+        min_sequence_number=record.get(_MIN_SEQUENCE_NUMBER) or 0,
+        added_snapshot_id=record.get(_ADDED_SNAPSHOT_ID),
+        entries=None if live is None or deleted is None else live + deleted,
+        live_files=live,
+        encrypted=record.get(_KEY_METADATA) is not None,
+    )
+
+
+def _unlisted(path: str, store_for: Callable[[str], Store]) -> ManifestFile:
+    spec_id = read_file_metadata(store_for(path).read(path), path).get(_SPEC_ID_NAME, b"0")
+    if not _NUMBER.fullmatch(spec_id):
+        raise CorruptMetadataError(f"{path}: not an Iceberg manifest: expected a {_SPEC_ID_NAME}, found {spec_id!r}")
+    return ManifestFile(
+        manifest_path=path,
+        partition_spec_id=int(spec_id),
+        of_deletes=False,
+        sequence_number=0,
+        min_sequence_number=0,
+        added_snapshot_id=None,
+        entries=None,
+        live_files=None,
+        encrypted=False,
+    )

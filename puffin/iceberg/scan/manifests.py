@@ -1,0 +1,255 @@
+"""
+The live files of a snapshot, from its manifests (spec, "Manifests").
+
+Read here and not with pyiceberg 0.12, which takes a manifest that is cut short for one that ends, cuts partition
+values of type ``double`` down to floats and cannot read those in nanoseconds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from typing import Any, TypeVar
+
+from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.files.avro.records import Wanted, read_records
+from puffin.files.avro.texts import SoughtTexts
+from puffin.iceberg.scan.manifest_lists import ManifestFile
+from puffin.storage import Store
+from puffin.tables.scan_task import DATA, DELETE_FILE_PATH, EQUALITY_DELETES, POSITION_DELETES
+
+# Field ids of data_file, and of manifest_entry around it, in manifests.
+_CONTENT, _FILE_PATH, _FILE_FORMAT, _PARTITION, _RECORD_COUNT, _FILE_SIZE = 134, 100, 101, 102, 103, 104
+_KEY_METADATA, _SPLIT_OFFSETS, _EQUALITY_IDS = 131, 132, 135
+_REFERENCED_DATA_FILE, _CONTENT_OFFSET, _CONTENT_SIZE = 143, 144, 145
+_STATUS, _SEQUENCE_NUMBER, _DATA_FILE = 0, 3, 2
+# Maps by column, each with the ids of its keys and values.
+_METRICS = _VALUE_COUNTS, _NULL_VALUE_COUNTS, _LOWER_BOUNDS, _UPPER_BOUNDS = 109, 110, 125, 128
+_NAN_VALUE_COUNTS = 137
+_KEY_AND_VALUE = {
+    _VALUE_COUNTS: (119, 120),
+    _NULL_VALUE_COUNTS: (121, 122),
+    _LOWER_BOUNDS: (126, 127),
+    _UPPER_BOUNDS: (129, 130),
+    _NAN_VALUE_COUNTS: (138, 139),
+}
+_BASIC = (_CONTENT, _FILE_PATH, _FILE_FORMAT, _PARTITION, _RECORD_COUNT, _FILE_SIZE, _KEY_METADATA, _SPLIT_OFFSETS)
+_OF_DELETES = (_EQUALITY_IDS, _REFERENCED_DATA_FILE, _CONTENT_OFFSET, _CONTENT_SIZE)
+_ENTRY = {_STATUS: None, _SEQUENCE_NUMBER: None}
+_DATA_ENTRY = {**_ENTRY, _DATA_FILE: dict.fromkeys(_BASIC)}
+_DATA_ENTRY_WITH_METRICS = {**_ENTRY, _DATA_FILE: dict.fromkeys((*_BASIC, *_METRICS))}
+_DATA_ENTRY_WITH_NAN_COUNTS = {**_ENTRY, _DATA_FILE: dict.fromkeys((*_BASIC, *_METRICS, _NAN_VALUE_COUNTS))}
+_DELETE_ENTRY = {**_ENTRY, _DATA_FILE: dict.fromkeys((*_BASIC, *_METRICS, *_OF_DELETES))}
+
+_ADDED, _DELETED = 1, 2
+_CONTENTS = (DATA, POSITION_DELETES, EQUALITY_DELETES)
+
+_T = TypeVar("_T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ColumnMetrics:
+    """
+    What a manifest says of one column of a file; None is unknown.
+
+    Attributes:
+        value_count: Of all values, nulls included.
+        lower_bound: In the binary form of appendix D, under the type that the column had then.
+        upper_bound: Likewise.
+        nan_value_count: Only if it was asked for.
+    """
+
+    value_count: int | None
+    null_value_count: int | None
+    lower_bound: bytes | None
+    upper_bound: bytes | None
+    nan_value_count: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LiveFile:
+    """
+    A data file or delete file that a snapshot's manifests list as live.
+
+    Attributes:
+        content: ``"DATA"``, ``"POSITION_DELETES"`` or ``"EQUALITY_DELETES"``.
+        sequence_number: The data sequence number, inherited where the manifest leaves it out.
+        partition: The partition tuple by partition field id, in the physical form of Avro: a decimal is its bytes.
+        referenced_data_file: The one data file that a delete file is about, if that is known.
+        encrypted: Whether the file has key metadata.
+        equality_ids: The columns that an equality delete file compares by.
+        metrics: By field id, of those columns; of a data file, of the columns for which they were asked for.
+    """
+
+    content: str
+    sequence_number: int
+    file_path: str
+    file_format: str
+    spec_id: int
+    partition: Mapping[int, Any]
+    record_count: int
+    file_size_in_bytes: int
+    split_offsets: tuple[int, ...]
+    referenced_data_file: str | None
+    content_offset: int | None
+    content_size_in_bytes: int | None
+    encrypted: bool
+    equality_ids: tuple[int, ...]
+    metrics: Mapping[int, ColumnMetrics]
+
+
+def live_files(manifests: Iterable[ManifestFile], store_for: Callable[[str], Store]) -> Iterator[LiveFile]:
+    """
+    The live files of a snapshot, from its manifests: the delete files and then the data files, each in manifest order.
+
+    Raises:
+        CorruptMetadataError: A manifest cannot be understood, or does not list all it should.
+        UnsupportedTableError: A manifest is encrypted, or compressed in a way that this version does not know.
+        FileNotFound, StorageError: One of them is not there, or the storage failed.
+    """
+    delete_columns: set[int] = set()
+    for manifest in sorted(manifests, key=lambda manifest: not manifest.of_deletes):
+        for file in live_files_of(manifest, store_for, delete_columns):
+            delete_columns.update(file.equality_ids)
+            yield file
+
+
+def live_files_of(
+    manifest: ManifestFile,
+    store_for: Callable[[str], Store],
+    metrics_of: Collection[int] = (),
+    *,
+    nan_counts: bool = False,
+) -> Iterator[LiveFile]:
+    """
+    The live files of one manifest, in its order; the errors are those of `live_files`.
+
+    Args:
+        metrics_of: Of which columns data files are to have metrics, by field id.
+        nan_counts: Whether these are to have the number of NaN values too.
+    """
+    # Metrics cost more than all else of a manifest: they are read only if somebody asks for some.
+    with_metrics = _DATA_ENTRY_WITH_NAN_COUNTS if nan_counts else _DATA_ENTRY_WITH_METRICS
+    of_data = with_metrics if metrics_of else _DATA_ENTRY
+    entries = read_entries(
+        manifest,
+        _DELETE_ENTRY if manifest.of_deletes else of_data,
+        store_for,
+        lambda entry: None if entry[_STATUS] == _DELETED else _live_file(entry, manifest, metrics_of),
+    )
+    return (file for file in entries if file is not None)
+
+
+class NamedFiles:
+    """The files of these paths, looked for in one manifest after another; most of which have none of them."""
+
+    def __init__(self, paths: Set[str]) -> None:
+        self.paths = paths
+        self._sought = SoughtTexts(paths)
+
+    def among(self, manifest: ManifestFile, store_for: Callable[[str], Store]) -> Iterator[LiveFile]:
+        """
+        Those that a manifest lists as live, each as often as it does; the errors are those of `live_files`.
+
+        Only entries near one of them are decoded.
+        """
+        fields = _DELETE_ENTRY if manifest.of_deletes else _DATA_ENTRY
+        entries = read_entries(manifest, fields, store_for, lambda entry: self._found(entry, manifest), self._sought)
+        return (file for file in entries if file is not None)
+
+    def _found(self, entry: Mapping[int, Any], manifest: ManifestFile) -> LiveFile | None:
+        if not entry or entry[_STATUS] == _DELETED or entry[_DATA_FILE][_FILE_PATH] not in self.paths:
+            return None
+        return _live_file(entry, manifest, ())
+
+
+def read_entries(
+    manifest: ManifestFile,
+    fields: Wanted,
+    store_for: Callable[[str], Store],
+    understand: Callable[[Mapping[int, Any]], _T],
+    sought: SoughtTexts | None = None,
+) -> Iterator[_T]:
+    """
+    What is understood of each entry of a manifest, the deleted ones too, in its order.
+
+    Args:
+        fields: What an entry is to have, by field id, as for `puffin.files.avro.records.read_records`.
+        understand: May fail over an entry as code does that takes its fields for granted.
+        sought: If given, an entry that certainly has none of these texts may be empty.
+
+    Raises:
+        CorruptMetadataError: The manifest or an entry cannot be understood, or there are more or fewer than it says.
+        UnsupportedTableError: It is encrypted, or compressed in a way that this version does not know.
+        FileNotFound, StorageError: It is not there, or the storage failed.
+    """
+    path = manifest.manifest_path
+    if manifest.encrypted:
+        raise UnsupportedTableError(f"{path}: expected an unencrypted manifest, found key metadata")
+    count = 0
+    for entry in read_records(store_for(path).read(path), fields, path, sought):
+        count += 1
+        try:
+            understood = understand(entry)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, CorruptMetadataError) as exc:
+            raise CorruptMetadataError(f"{path}: not an Iceberg manifest: entry {count}: {exc!r}") from exc
+        yield understood
+    if manifest.entries not in (None, count):
+        raise CorruptMetadataError(f"{path}: expected {manifest.entries} entries, found {count}")
+
+
+def _live_file(entry: Mapping[int, Any], manifest: ManifestFile, metrics_of: Collection[int]) -> LiveFile:
+    file = entry[_DATA_FILE]
+    sequence_number = _optional(entry, _SEQUENCE_NUMBER, int)
+    if sequence_number is None:  # inherited by added files; version 1 has none at all
+        sequence_number = manifest.sequence_number if entry[_STATUS] == _ADDED else 0
+    equality_ids = _integers(file, _EQUALITY_IDS)
+    return LiveFile(
+        content=_CONTENTS[file.get(_CONTENT, 0)],
+        sequence_number=sequence_number,
+        file_path=_typed(file, _FILE_PATH, str),
+        file_format=_typed(file, _FILE_FORMAT, str).upper(),
+        spec_id=manifest.partition_spec_id,
+        partition=_typed(file, _PARTITION, dict),
+        record_count=_typed(file, _RECORD_COUNT, int),
+        file_size_in_bytes=_typed(file, _FILE_SIZE, int),
+        split_offsets=_integers(file, _SPLIT_OFFSETS),
+        referenced_data_file=_optional(file, _REFERENCED_DATA_FILE, str) or _only_path(file),
+        content_offset=_optional(file, _CONTENT_OFFSET, int),
+        content_size_in_bytes=_optional(file, _CONTENT_SIZE, int),
+        encrypted=file.get(_KEY_METADATA) is not None,
+        equality_ids=equality_ids,
+        metrics=_metrics(file, equality_ids or metrics_of),
+    )
+
+
+def _metrics(file: Mapping[int, Any], field_ids: Collection[int]) -> dict[int, ColumnMetrics]:
+    columns = [_by_column(file, metric) for metric in (*_METRICS, _NAN_VALUE_COUNTS)] if field_ids else []
+    return {field_id: ColumnMetrics(*(values.get(field_id) for values in columns)) for field_id in field_ids}
+
+
+def _only_path(file: Mapping[int, Any]) -> str | None:
+    # A position delete file whose lowest and highest path agree is about that one data file.
+    lower, upper = (_by_column(file, bounds).get(DELETE_FILE_PATH) for bounds in (_LOWER_BOUNDS, _UPPER_BOUNDS))
+    return str(lower, "utf-8") if lower is not None and lower == upper else None
+
+
+def _by_column(file: Mapping[int, Any], metric: int) -> dict[int, Any]:
+    key, value = _KEY_AND_VALUE[metric]
+    return {entry[key]: entry[value] for entry in file.get(metric) or ()}
+
+
+def _integers(record: Mapping[int, Any], field_id: int) -> tuple[int, ...]:
+    return tuple(map(operator.index, record.get(field_id) or ()))
+
+
+def _optional(record: Mapping[int, Any], field_id: int, kind: type[Any]) -> Any:
+    return None if record.get(field_id) is None else _typed(record, field_id, kind)
+
+
+def _typed(record: Mapping[int, Any], field_id: int, kind: type[Any]) -> Any:
+    value = record[field_id]
+    if not isinstance(value, kind):
+        raise TypeError(f"field {field_id}: expected {kind.__name__}, found {type(value).__name__}")
+    return value

@@ -1,0 +1,136 @@
+"""
+From a snapshot to the files to read: every data file with the delete files that apply to it (spec, "Scan Planning").
+
+What cannot be honoured is refused by name here, on the driver, before anything is read: a sketch over rows
+that a delete file has removed would be wrong in silence.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.iceberg.scan.deletes import DeleteIndex, delete_columns
+from puffin.iceberg.scan.manifest_lists import manifests_of
+from puffin.iceberg.scan.manifests import LiveFile, live_files
+from puffin.iceberg.stores import stores
+from puffin.tables.base import Column, Snapshot, TableState
+from puffin.tables.document import columns_ever, partition_specs
+from puffin.tables.scan_task import (
+    AVRO,
+    DATA,
+    EQUALITY_DELETES,
+    ORC,
+    PARQUET,
+    POSITION_DELETES,
+    PUFFIN,
+    ContentFile,
+    FileScanTask,
+)
+from puffin.values.json_values import to_json
+from puffin.values.partition_tuples import tuple_types
+
+_READABLE = frozenset((PARQUET, AVRO, ORC))
+
+
+def plan_snapshot(state: TableState, snapshot: Snapshot, io_properties: Mapping[str, str]) -> tuple[FileScanTask, ...]:
+    """
+    One task for each whole data file of the snapshot, in manifest order.
+
+    Raises:
+        UnsupportedTableError: A file is of a kind or format that this version does not read; names the file.
+        CorruptMetadataError: The manifest list or a manifest cannot be understood, or contradicts itself.
+        FileNotFound, StorageError: One of them is not there, or the storage failed.
+    """
+    data: list[LiveFile] = []
+    deletes: list[LiveFile] = []
+    store_for = stores(io_properties)
+    for file in live_files(manifests_of(state, snapshot, store_for), store_for):
+        refuse_unreadable(file)
+        (data if file.content == DATA else deletes).append(file)
+    return scan_tasks(state, data, deletes)
+
+
+def scan_tasks(state: TableState, data: Iterable[LiveFile], deletes: Iterable[LiveFile]) -> tuple[FileScanTask, ...]:
+    """
+    One task for each of these whole data files, with those of the delete files that apply to it.
+
+    Raises:
+        UnsupportedTableError: Equality deletes compare by a column whose values this version cannot compare.
+        CorruptMetadataError: The delete files contradict each other, or refer to what the table's metadata lacks.
+    """
+    specs, columns = partition_specs(state.document), columns_ever(state.document)
+    index = DeleteIndex(specs, columns)
+    for file in deletes:
+        index.add(file)
+    content_files = _ContentFiles(specs, columns)
+    return tuple(
+        FileScanTask(
+            content_files.of_data(file),
+            tuple(map(content_files.of_deletes, index.applying_to(file))),
+            start=0,
+            length=file.file_size_in_bytes,
+        )
+        for file in data
+    )
+
+
+def refuse_unreadable(file: LiveFile) -> None:
+    """
+    Raises:
+        UnsupportedTableError: The file is encrypted, or of a format that this version does not read.
+        CorruptMetadataError: It is a deletion vector, and the manifest does not say where it is or what it is about.
+    """
+    if file.encrypted:
+        raise UnsupportedTableError(f"{file.file_path}: expected an unencrypted file, found key metadata")
+    if file.content == POSITION_DELETES and file.file_format == PUFFIN:
+        if file.referenced_data_file is None or file.content_offset is None or file.content_size_in_bytes is None:
+            raise CorruptMetadataError(f"{file.file_path}: a deletion vector without its data file, offset and size")
+    elif file.file_format not in _READABLE:
+        kind = "data" if file.content == DATA else "delete"
+        raise UnsupportedTableError(f"{file.file_path}: {kind} files of format {file.file_format} are not supported")
+
+
+class _ContentFiles:
+    """Content files as they travel."""
+
+    def __init__(self, specs: Mapping[int, Sequence[Mapping[str, Any]]], columns: Mapping[int, Column]) -> None:
+        self._columns = columns
+        source_types = {field_id: column.type for field_id, column in columns.items()}
+        self._tuples = {spec_id: tuple_types(fields, source_types) for spec_id, fields in specs.items()}
+        self._deletes: dict[tuple[str, int | None], ContentFile] = {}
+
+    def of_data(self, file: LiveFile) -> ContentFile:
+        return ContentFile(
+            content=file.content,
+            file_path=file.file_path,
+            file_format=file.file_format,
+            spec_id=file.spec_id,
+            partition=self._values(file),
+            record_count=file.record_count,
+            file_size_in_bytes=file.file_size_in_bytes,
+            split_offsets=file.split_offsets,
+            referenced_data_file=file.referenced_data_file,
+            content_offset=file.content_offset,
+            content_size_in_bytes=file.content_size_in_bytes,
+        )
+
+    def of_deletes(self, file: LiveFile) -> ContentFile:
+        """Made once for all of the data files it applies to."""
+        place = file.file_path, file.content_offset
+        if place not in self._deletes:
+            columns = delete_columns(file, self._columns) if file.content == EQUALITY_DELETES else ()
+            self._deletes[place] = dataclasses.replace(self.of_data(file), equality_columns=columns)
+        return self._deletes[place]
+
+    def _values(self, file: LiveFile) -> dict[str, Any]:
+        try:
+            return {
+                str(field_id): to_json(type_, file.partition[field_id])
+                for field_id, type_ in self._tuples.get(file.spec_id, {}).items()
+                if field_id in file.partition
+            }
+        except CorruptMetadataError as exc:
+            raise CorruptMetadataError(f"{file.file_path}: {exc}") from exc

@@ -1,0 +1,189 @@
+"""From what a user calls a table to the table: told apart by what is there, never by how the name looks."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from puffin.errors import FileNotFound, TableNotFound, UnsupportedTableError, UsageError
+from puffin.storage import Store, has_query, join, local_path, store_for
+from puffin.tables.table import Table
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+_METADATA, _DELTA_LOG = "metadata", "_delta_log"
+_MOST_DIRECTORIES = 10_000  # looked into below one root
+
+
+def load_table(table: str, *, catalog: str | None = None, catalog_properties: Mapping[str, str] | None = None) -> Table:
+    """
+    The table of this name.
+
+    Args:
+        table: A path or URI of a table directory or of an Iceberg metadata file; with ``catalog``, ``namespace.table``.
+        catalog: A catalog of pyiceberg's configuration.
+        catalog_properties: Properties that override that configuration.
+
+    Raises:
+        TableNotFound: There is no table there.
+        UnsupportedTableError: It is of a catalog that this version cannot commit to.
+        SetupError: The catalog is not configured.
+        UsageError: The name fits no catalog, or is the URI of a directory with a query.
+        StorageError: The storage does not answer.
+    """
+    return Tables(catalog, catalog_properties).load(table)
+
+
+def namespace_tables(namespace: str, *, catalog: str, catalog_properties: Mapping[str, str]) -> list[str]:
+    """The names of a namespace's tables, sorted; errors as for `load_table`."""
+    return Tables(catalog, catalog_properties).of_namespace(namespace)
+
+
+def tables_below(root: str, store_for: Callable[[str], Store] = store_for) -> Iterator[str]:
+    """
+    The directories below a root that look like tables, or the root itself; found one by one as they are asked for.
+
+    Links are not followed, nor directories whose names begin with a dot or an underscore, and of a very large tree
+    only a part is looked at, near directories first.
+
+    Raises:
+        UsageError, UnsupportedError, StorageError: The storage cannot be used, or does not answer.
+    """
+    store = store_for(root)
+    waiting = [root.rstrip("/") or root]
+    for looked_into in range(_MOST_DIRECTORIES):
+        if looked_into == len(waiting):
+            return
+        directory = waiting[looked_into]
+        inside = store.directories(directory)
+        if _DELTA_LOG in inside or (_METADATA in inside and _holds_metadata(store, join(directory, _METADATA))):
+            yield directory
+        else:
+            room = _MOST_DIRECTORIES - len(waiting)
+            waiting += [join(directory, name) for name in inside if not name.startswith((".", "_"))][:room]
+
+
+class Tables:
+    """
+    The tables of one catalog, which is opened when the first of them is asked for; or of none, by their locations.
+
+    Args:
+        catalog: A catalog of pyiceberg's configuration, or None.
+        catalog_properties: Properties that override that configuration.
+        locations: Whether, with a catalog, a name with a slash in it is the location of a table all the same.
+        store_for: Opens the files of tables by their locations; a catalog's are opened as the catalog says.
+    """
+
+    def __init__(
+        self,
+        catalog: str | None = None,
+        catalog_properties: Mapping[str, str] | None = None,
+        *,
+        locations: bool = False,
+        store_for: Callable[[str], Store] = store_for,
+    ) -> None:
+        if catalog is None and catalog_properties:
+            raise UsageError("catalog properties need a catalog: name it with --catalog")
+        self._name = catalog
+        self._properties = dict(catalog_properties or {})
+        self._locations = locations
+        self._store_for = store_for
+        self._opening = threading.Lock()
+
+    def load(self, name: str) -> Table:
+        """The table of this name; errors as for `load_table`."""
+        if self._name is None or (self._locations and "/" in name):
+            return _table_at(name, self._store_for)
+        if "." not in name:
+            raise UsageError(f"{name}: expected namespace.table, since a catalog is named")
+        return _catalog_table(name, self._name, self._opened())
+
+    def below(self, root: str) -> Iterator[str]:
+        """The locations of the tables below a directory; errors as for `tables_below`."""
+        return tables_below(root, self._store_for)
+
+    def namespaces(self) -> list[str]:
+        """The dotted names of the catalog's namespaces, sorted; errors as for `load_table`."""
+        from puffin.iceberg.sdk import list_namespaces
+
+        return list_namespaces(self._opened())
+
+    def of_namespace(self, namespace: str) -> list[str]:
+        """The names of a namespace's tables, sorted; errors as for `load_table`."""
+        from puffin.iceberg.sdk import list_tables
+
+        return list_tables(self._opened(), namespace)
+
+    def _opened(self) -> Catalog:
+        with self._opening:
+            return self._catalog
+
+    @functools.cached_property
+    def _catalog(self) -> Catalog:
+        if self._name is None:
+            raise UsageError("namespaces need a catalog: name it with --catalog")
+        from puffin.iceberg.sdk import open_catalog
+
+        return open_catalog(self._name, self._properties)
+
+
+def _table_at(location: str, store_for: Callable[[str], Store]) -> Table:
+    from puffin.iceberg.catalogs.directory import IcebergDirectory
+    from puffin.iceberg.catalogs.file import IcebergMetadataFile
+
+    store = store_for(location)
+    if local_path(location) is not None and not store.exists(location):
+        raise TableNotFound(f"{location}: no such file or directory")
+    if _is_file(store, location):
+        return IcebergMetadataFile(location, store_for)
+    if has_query(location):
+        raise UsageError(
+            f"{location}: expected a table's location without '?', since its metadata names files without it: "
+            "say in the environment how the store is reached (AWS_ENDPOINT_URL), or use a catalog"
+        )
+    if store.exists(join(location, _DELTA_LOG)):
+        from puffin.delta.directory import DeltaDirectory
+
+        return DeltaDirectory(location, store_for)
+    if not store.list(join(location, _METADATA)):
+        raise TableNotFound(f"{location}: expected a table: _delta_log or metadata in it, found neither")
+    return IcebergDirectory(location, store_for)
+
+
+def _is_file(store: Store, location: str) -> bool:
+    try:
+        store.size(location)
+    except FileNotFound:
+        return False
+    return True
+
+
+def _holds_metadata(store: Store, directory: str) -> bool:
+    return any(".metadata.json" in file.name for file in store.list(directory))
+
+
+def _catalog_table(identifier: str, name: str, catalog: Any) -> Table:
+    from puffin.iceberg.sdk import catalog_kind
+
+    # Each of them needs a library that the others do not.
+    match kind := catalog_kind(catalog):
+        case "RestCatalog":
+            from puffin.iceberg.catalogs.rest import IcebergRestTable
+
+            return IcebergRestTable(catalog, identifier)
+        case "SqlCatalog":
+            from puffin.iceberg.catalogs.sql import IcebergSqlTable
+
+            return IcebergSqlTable(catalog, identifier)
+        case "GlueCatalog":
+            from puffin.iceberg.catalogs.glue import IcebergGlueTable
+
+            return IcebergGlueTable(catalog, identifier)
+        case "HiveCatalog":
+            from puffin.iceberg.catalogs.hive import IcebergHiveTable
+
+            return IcebergHiveTable(catalog, identifier)
+    raise UnsupportedTableError(f"catalog {name!r}: expected one of SQL, REST, Glue or Hive, found a {kind}")

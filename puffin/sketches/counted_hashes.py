@@ -1,0 +1,127 @@
+"""
+From Arrow arrays to hashes with the number of rows that have them.
+
+`puffin.sketches.hash_array` finds the hashes, and repeats one for each row only where that costs nothing.
+Here the rows matter. A plain array gives a hash for each of them anyway. Of a dictionary-encoded array, or a boolean
+one, the indices are counted and each entry is hashed once, and its rows go with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from puffin.errors import UsageError
+from puffin.sketches.hashing import hash_array
+from puffin.sketches.row_tally import Hashes, Rows
+from puffin.values.plain_arrays import plain_array
+from puffin.values.serialized import slice_rows
+
+_MAY_BE_EMPTY = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+
+
+def hash_rows(array: pa.Array | pa.ChunkedArray, type_string: str) -> Iterator[tuple[Hashes, Rows | None]]:
+    """
+    Hash a column, every row of which counts.
+
+    Args:
+        array: Plain, chunked, dictionary-encoded, view or extension array.
+        type_string: The appendix C type of the table's column.
+
+    Returns:
+        Slices of hashes as of `hash_array`, each with the rows of each hash, or None where it is one each.
+
+    Raises:
+        UnsupportedTypeError: The column type has no single-value bytes.
+        CorruptDataFileError: The array cannot hold values of the column type.
+    """
+    for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
+        plain = plain_array(chunk)
+        if isinstance(plain, pa.DictionaryArray):
+            yield from hash_counted(plain.dictionary, _histogram(plain), type_string)
+        elif pa.types.is_boolean(plain.type):
+            rows = np.array([plain.false_count, plain.true_count])
+            yield from hash_counted(pa.array([False, True]), rows, type_string)
+        else:
+            yield from ((hashes, None) for hashes in hash_array(plain, type_string))
+
+
+def hash_counted(values: pa.Array, rows: Rows, type_string: str) -> Iterator[tuple[Hashes, Rows]]:
+    """
+    Hash values of which it is known how many rows have them.
+
+    Args:
+        values: Plain, dictionary-encoded, view or extension array.
+        rows: The rows that have each value; int64, 0 or more.
+        type_string: The appendix C type of the table's column.
+
+    Returns:
+        Slices of hashes as of `hash_array`, each with the rows of each hash.
+
+    Raises:
+        UnsupportedTypeError: The column type has no single-value bytes.
+        CorruptDataFileError: The array cannot hold values of the column type.
+        UsageError: ``rows`` are not as described.
+    """
+    if rows.dtype != np.int64 or rows.shape != (len(values),) or (rows < 0).any():
+        raise UsageError(f"rows: expected {len(values)} int64 from 0 on, found {rows.dtype} of shape {rows.shape}")
+    values = plain_array(values)
+    if isinstance(values, pa.DictionaryArray):
+        values, rows = _entries(values, rows)
+    if pa.types.is_boolean(values.type):  # `hash_array` repeats none of them
+        values, rows = _entries(values.dictionary_encode(), rows)
+    values, rows = _with_hash(values, rows)
+    # Also where there is nothing: the types are checked before the values.
+    step = slice_rows()
+    for start in range(0, max(len(values), 1), step):
+        yield from _hash_slice(values.slice(start, step), rows[start : start + step], type_string)
+
+
+def _hash_slice(values: pa.Array, rows: Rows, type_string: str) -> Iterator[tuple[Hashes, Rows]]:
+    hashes = list(hash_array(values, type_string))
+    if len(hashes) == 1:
+        yield hashes[0], rows
+        return
+    # Decimals are hashed length by length, so that nobody knows which hash is whose. But whatever their order, each
+    # binary digit of the rows belongs to the hashes of all values that have it.
+    for exponent in range(int(rows.max(initial=0)).bit_length()):
+        digit = np.int64(1 << exponent)
+        for part in hash_array(values.filter(pa.array(rows & digit > 0)), type_string):
+            yield part, np.full(len(part), digit)
+
+
+def _histogram(array: pa.DictionaryArray) -> Rows:
+    """How many rows have each entry of the dictionary."""
+    indices, nulls = array.indices, array.indices.null_count
+    if nulls == len(indices):
+        return np.zeros(len(array.dictionary), np.int64)
+    # Counting null as the first entry, and taking it off again, is faster than leaving it out.
+    positions = indices.fill_null(0).to_numpy().astype(np.int64, copy=False)
+    rows = np.bincount(positions, minlength=len(array.dictionary))
+    rows[0] -= nulls
+    return rows
+
+
+def _entries(array: pa.DictionaryArray, rows: Rows) -> tuple[pa.Array, Rows]:
+    """The entries of a dictionary, and the sum of the rows of each."""
+    totals = np.zeros(len(array.dictionary), np.int64)
+    np.add.at(totals, array.indices.drop_null().to_numpy(), rows[_mask(array.indices.is_valid())])
+    return plain_array(array.dictionary), totals
+
+
+def _with_hash(values: pa.Array, rows: Rows) -> tuple[pa.Array, Rows]:
+    """The values that have both rows and a hash."""
+    is_kept = rows > 0
+    if values.null_count > 0:
+        is_kept &= _mask(values.is_valid())
+    if values.type in _MAY_BE_EMPTY:
+        is_kept &= pc.binary_length(values).fill_null(0).to_numpy() > 0
+    return (values, rows) if is_kept.all() else (values.filter(pa.array(is_kept)), rows[is_kept])
+
+
+def _mask(booleans: pa.Array) -> npt.NDArray[np.bool_]:
+    return booleans.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]

@@ -1,0 +1,247 @@
+"""
+The hash of a theta sketch: MurmurHash3 x64 128 with seed 9001, first 64 bits shifted right by one.
+
+The hash state of every value in a slice is a row of two arrays, and each step of the algorithm is one numpy pass over
+them, in place where it can be. Values of at most 16 bytes arrive as words and need no gathering. Byte strings
+absorb their 16-byte blocks in lock-step, longest first, so that the strings still unfinished are always a prefix;
+the last few long ones leave the lock-step and are absorbed one by one, because a numpy pass over three rows costs as
+much as over a thousand. What is left of a string, 0 to 15 bytes, is again two words padded with zeros.
+
+Where compiled kernels are loaded they do the same value by value, several times as fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from puffin.kernels import kernels_ready
+from puffin.values.serialized import SLICE_ROWS, ByteStrings, SerializedValues, WordArray, Words
+from puffin.values.single_value import single_values
+
+_Integers: TypeAlias = npt.NDArray[np.int64]
+
+SEED = 9001
+
+_C1 = 0x87C37B91114253D5
+_C2 = 0x4CF5AD432745937F
+_FMIX_1 = 0xFF51AFD7ED558CCD
+_FMIX_2 = 0xC4CEB9FE1A85EC53
+_ADD_1 = 0x52DCE729
+_ADD_2 = 0x38495AB5
+_MASK = (1 << 64) - 1
+
+_BLOCK = 16
+_SLICE_BYTES = 1 << 24  # one longer value is a slice of its own
+_FEW_ROWS = 32  # below this many rows a Python loop over the blocks is faster than numpy passes
+_RUN_BLOCKS = 1 << 14
+
+# _KEEP[n] keeps the first n bytes of a little-endian word.
+_KEEP = np.array([(1 << (8 * n)) - 1 for n in range(9)], np.uint64)
+
+
+def hash_array(array: pa.Array | pa.ChunkedArray, type_string: str) -> Iterator[WordArray]:
+    """
+    Hash the values of a column as Iceberg's Java implementation hashes them.
+
+    NULL and values of no bytes (empty string, empty binary) have no hash, as in Java.
+
+    Args:
+        array: Plain, chunked, dictionary-encoded, view or extension array.
+        type_string: The appendix C type of the table's column.
+
+    Returns:
+        Hashes below 2^63 in slices, with repetitions and in no particular order.
+
+    Raises:
+        UnsupportedTypeError: The column type has no single-value bytes.
+        CorruptDataFileError: The array cannot hold values of the column type.
+    """
+    return (hash_serialized(values) for values in single_values(array, type_string))
+
+
+def hash_serialized(values: SerializedValues) -> WordArray:
+    """Hash serialized values; those of no bytes are left out, the others keep their order."""
+    if isinstance(values, Words):
+        hashes = _hash_words_compiled(values) if kernels_ready() else None
+        return _hash_words(values.low, values.high, values.length) if hashes is None else hashes
+    return _hash_byte_strings_compiled(values) if kernels_ready() else _hash_byte_strings(values)
+
+
+# --- compiled -----------------------------------------------------------------------------------------------------
+
+
+def _hash_words_compiled(values: Words) -> WordArray | None:
+    """None for the one form that is too rare to have a kernel: decimals of 9 to 15 bytes."""
+    from puffin.kernels.hashing import hash_blocks, hash_words, hash_words_of_lengths
+
+    if values.high is None:
+        low = np.require(values.low, np.uint64, ["C", "A"])  # Arrow may place its buffers at odd addresses
+        if isinstance(values.length, int):
+            return hash_words(low, np.uint64(values.length))
+        return hash_words_of_lengths(low, values.length)
+    is_block = isinstance(values.length, int) and values.length == _BLOCK
+    return hash_blocks(values.low, values.high) if is_block else None
+
+
+def _hash_byte_strings_compiled(strings: ByteStrings) -> WordArray:
+    from puffin.kernels.hashing import hash_strings
+
+    return hash_strings(strings.data, _words_at(strings.data), strings.offsets)
+
+
+# --- words --------------------------------------------------------------------------------------------------------
+
+
+def _hash_words(low: WordArray, high: WordArray | None, length: int | WordArray) -> WordArray:
+    h1 = np.full(len(low), SEED, np.uint64)
+    h2 = np.full(len(low) if high is not None else 1, SEED, np.uint64)
+    if isinstance(length, int) and length == _BLOCK and high is not None:
+        _absorb_block(h1, h2, low, high)
+    else:
+        _absorb_tail(h1, h2, low, high)
+    return _finish(h1, h2, np.uint64(length) if isinstance(length, int) else length)
+
+
+def _absorb_block(h1: WordArray, h2: WordArray, low: WordArray, high: WordArray) -> None:
+    h1 ^= _mix_low(low)
+    _rotate(h1, 27)
+    h1 += h2
+    h1 *= 5
+    h1 += _ADD_1
+    h2 ^= _mix_high(high)
+    _rotate(h2, 31)
+    h2 += h1
+    h2 *= 5
+    h2 += _ADD_2
+
+
+def _absorb_tail(h1: WordArray, h2: WordArray, low: WordArray, high: WordArray | None) -> None:
+    """An absent byte is a zero byte: a word of zeros mixes to zero and changes nothing."""
+    h1 ^= _mix_low(low)
+    if high is not None:
+        h2 ^= _mix_high(high)
+
+
+def _mix_low(words: WordArray) -> WordArray:
+    mixed = words * np.uint64(_C1)
+    _rotate(mixed, 31)
+    mixed *= np.uint64(_C2)
+    return mixed
+
+
+def _mix_high(words: WordArray) -> WordArray:
+    mixed = words * np.uint64(_C2)
+    _rotate(mixed, 33)
+    mixed *= np.uint64(_C1)
+    return mixed
+
+
+def _rotate(words: WordArray, bits: int) -> None:
+    wrapped = words >> (64 - bits)
+    words <<= bits
+    words |= wrapped
+
+
+def _finish(h1: WordArray, h2: WordArray, length: WordArray | np.uint64) -> WordArray:
+    """Consumes ``h1``. ``h2`` may be one row for all, as it is until a value has more than eight bytes."""
+    h1 ^= length
+    h2 = h2 ^ length
+    h1 += h2
+    h2 = h2 + h1
+    _avalanche(h1)
+    _avalanche(h2)
+    h1 += h2
+    h1 >>= 1
+    return h1
+
+
+def _avalanche(words: WordArray) -> None:
+    words ^= words >> 33
+    words *= np.uint64(_FMIX_1)
+    words ^= words >> 33
+    words *= np.uint64(_FMIX_2)
+    words ^= words >> 33
+
+
+# --- byte strings -------------------------------------------------------------------------------------------------
+
+
+def _hash_byte_strings(strings: ByteStrings) -> WordArray:
+    lengths = np.diff(strings.offsets)
+    starts, lengths = strings.offsets[:-1][lengths > 0], lengths[lengths > 0]
+    slices = [np.empty(0, np.uint64)]
+    row = 0
+    while row < len(starts):
+        within = int(np.searchsorted(starts, starts[row] + _SLICE_BYTES))
+        stop = min(max(within, row + 1), row + SLICE_ROWS)
+        slices.append(_hash_slice(strings.data, starts[row:stop], lengths[row:stop]))
+        row = stop
+    return np.concatenate(slices)
+
+
+def _hash_slice(data: npt.NDArray[np.uint8], starts: _Integers, lengths: _Integers) -> WordArray:
+    """Hash neighbouring strings of at least one byte each."""
+    begin, end = int(starts[0]), int(starts[-1] + lengths[-1])
+    padded = np.empty(end - begin + _BLOCK, np.uint8)  # what the last strings load beyond the end is masked away
+    padded[: end - begin] = data[begin:end]
+    words_at = _words_at(padded)
+
+    blocks = lengths >> 4
+    longest_first = np.argsort(-blocks) if blocks.min() != blocks.max() else None
+    if longest_first is not None:
+        starts, lengths, blocks = starts[longest_first], lengths[longest_first], blocks[longest_first]
+    positions = starts - begin
+    h1 = np.full(len(starts), SEED, np.uint64)
+    h2 = np.full(len(starts), SEED, np.uint64)
+    _absorb_blocks(h1, h2, words_at, positions, blocks)
+
+    tails = positions + (blocks << 4)
+    tail_lengths = lengths & 15
+    low = words_at[tails] & _KEEP[np.minimum(tail_lengths, 8)]
+    is_long_tail = int(tail_lengths.max()) > 8
+    high = words_at[tails + 8] & _KEEP[np.maximum(tail_lengths - 8, 0)] if is_long_tail else None
+    _absorb_tail(h1, h2, low, high)
+    hashes = _finish(h1, h2, lengths.view(np.uint64))
+    if longest_first is None:
+        return hashes
+    in_order = np.empty_like(hashes)
+    in_order[longest_first] = hashes
+    return in_order
+
+
+def _words_at(data: npt.NDArray[np.uint8]) -> WordArray:
+    """A little-endian word at every byte offset that has eight: gathering from it is an unaligned load."""
+    return np.ndarray((max(0, len(data) - 7),), np.uint64, data, strides=(1,))
+
+
+def _absorb_blocks(h1: WordArray, h2: WordArray, words_at: WordArray, positions: _Integers, blocks: _Integers) -> None:
+    """``blocks`` descends; rows of the two states advance together until few are left."""
+    fewest_first = blocks[::-1]
+    done = 0
+    while (rows := len(blocks) - int(np.searchsorted(fewest_first, done, "right"))) > _FEW_ROWS:
+        here = positions[:rows] + done * _BLOCK
+        _absorb_block(h1[:rows], h2[:rows], words_at[here], words_at[here + 8])
+        done += 1
+    for row in range(rows):
+        begin, end = int(positions[row]) + done * _BLOCK, int(positions[row] + blocks[row] * _BLOCK)
+        for start in range(begin, end, _RUN_BLOCKS * _BLOCK):
+            stop = min(start + _RUN_BLOCKS * _BLOCK, end)
+            low, high = words_at[start:stop:_BLOCK], words_at[start + 8 : stop + 8 : _BLOCK]
+            h1[row], h2[row] = _absorb_run(int(h1[row]), int(h2[row]), low, high)
+
+
+def _absorb_run(h1: int, h2: int, low: WordArray, high: WordArray) -> tuple[int, int]:
+    """`_absorb_block` for consecutive blocks of one string: only the chain of states is left to Python."""
+    for k1, k2 in zip(_mix_low(low).tolist(), _mix_high(high).tolist(), strict=True):
+        h1 ^= k1
+        h1 = (((h1 << 27) | (h1 >> 37)) + h2) & _MASK
+        h1 = (h1 * 5 + _ADD_1) & _MASK
+        h2 ^= k2
+        h2 = (((h2 << 31) | (h2 >> 33)) + h1) & _MASK
+        h2 = (h2 * 5 + _ADD_2) & _MASK
+    return h1, h2

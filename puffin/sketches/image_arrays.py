@@ -1,0 +1,54 @@
+"""
+What reading a sketch image leaves to numpy: sorting, unpacking, and searching many hashes for one that breaks a rule.
+
+Hashes come and go as read-only memory of 64-bit words, as `puffin.sketches.theta_image` holds them; offsets and
+messages are its business: nothing here raises.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_UNPACK_ROWS = 1 << 13  # a multiple of 8, so that every slice of packed numbers begins at a byte
+
+
+def first_outside(hashes: memoryview, theta: int) -> int | None:
+    """The index of the first hash that is not above 0 and below theta."""
+    values = np.frombuffer(hashes, np.uint64)
+    return _first((values == 0) | (values >= np.uint64(theta)))
+
+
+def first_not_above_the_one_before(hashes: memoryview) -> int | None:
+    """The index of the first hash that is equal to the one before it, or below."""
+    values = np.frombuffer(hashes, np.uint64)
+    index = _first(values[1:] <= values[:-1])
+    return None if index is None else index + 1
+
+
+def ascending(hashes: memoryview) -> memoryview:
+    """The hashes, sorted."""
+    return _read_only(np.sort(np.frombuffer(hashes, np.uint64)))
+
+
+def running_sums(packed: memoryview, count: int, width: int) -> memoryview:
+    """The sum of the first 1, 2, ... ``count`` numbers, packed ``width`` bits each, most significant bit first."""
+    data = np.frombuffer(packed, np.uint8)
+    numbers = np.empty(count, np.uint64)
+    for start in range(0, count, _UNPACK_ROWS):
+        rows = min(_UNPACK_ROWS, count - start)
+        bits = np.zeros((rows, 64), np.uint8)
+        bits[:, 64 - width :] = np.unpackbits(data[start * width // 8 :], count=rows * width).reshape(rows, width)
+        numbers[start : start + rows] = np.packbits(bits).view(">u8")
+    return _read_only(np.cumsum(numbers, dtype=np.uint64))
+
+
+def _first(broken: npt.NDArray[np.bool_]) -> int | None:
+    return int(broken.argmax()) if broken.any() else None
+
+
+def _read_only(values: npt.NDArray[Any]) -> memoryview:
+    values.setflags(write=False)
+    return values.data

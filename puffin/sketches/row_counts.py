@@ -1,0 +1,225 @@
+"""
+Row counts: a sketch that can forget.
+
+A theta sketch cannot take a value out, because it does not know whether other rows still have it. Row counts do: they
+hold the smallest distinct hashes of a column, as the sketch does, and how many rows have each. What was added and
+removed since is a matter of signed sums, and a hash that no row has any more is gone.
+
+Removing uses hashes up. Nothing is known above theta, so no other can take the place of one that is gone; theta stays
+where it is, and below it there are fewer and fewer. Therefore `HEADROOM` times as many are held as the sketch needs.
+When they no longer suffice there is no sketch, and the column has to be counted anew.
+
+As with sketches, phases are types, and equal rows give equal bytes whatever their order and parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from puffin.errors import CorruptSketchError, UsageError
+from puffin.kernels import kernels_ready
+from puffin.sketches.counted_hashes import hash_counted, hash_rows
+from puffin.sketches.row_counts_image import MAX_COUNT, parse_image, write_image
+from puffin.sketches.row_tally import Hashes, Rows, RowTally, SortedTally, TableTally, cut, sum_rows
+from puffin.sketches.theta_image import MAX_THETA
+from puffin.sketches.theta_sketch import ThetaSketch, check_lg_k
+
+HEADROOM = 4
+"""How many times the hashes of the sketch are held."""
+
+
+def row_counts_limit(lg_k: int) -> int:
+    """
+    The most hashes that the row counts behind a sketch of this size hold.
+
+    Raises:
+        UsageError: ``lg_k`` is not an integer from 5 to 26.
+    """
+    check_lg_k(lg_k)
+    return HEADROOM << lg_k
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowCounts:
+    """
+    How many rows of a column have each of its smallest hashes. Immutable; equal row counts have equal bytes.
+
+    Attributes:
+        theta: Hashes at or above it are not there; 2^63 - 1 while every value of the column is.
+        hashes: Ascending, distinct, each above 0 and below theta; read-only.
+        rows: The rows of each hash, at least 1; read-only.
+
+    Raises:
+        UsageError: The attributes are not as described.
+    """
+
+    theta: int
+    hashes: Hashes
+    rows: Rows
+
+    def __post_init__(self) -> None:
+        is_row = self.hashes.ndim == 1 and self.hashes.shape == self.rows.shape
+        if not is_row or self.hashes.dtype != np.uint64 or self.rows.dtype != np.int64:
+            raise UsageError("row counts: expected a row of uint64 hashes and as many int64 rows")
+        if self.hashes.flags.writeable or self.rows.flags.writeable:
+            raise UsageError("row counts: expected read-only hashes and rows")
+        if not 1 <= self.theta <= MAX_THETA or (self.rows < 1).any():
+            raise UsageError("row counts: expected theta from 1 to 2^63 - 1, and rows from 1 on")
+        bounded = np.concatenate(([np.uint64(0)], self.hashes, [np.uint64(self.theta)]))
+        if (bounded[1:] <= bounded[:-1]).any():
+            raise UsageError("row counts: expected ascending, distinct hashes above 0 and below theta")
+
+    @classmethod
+    def from_bytes(cls, image: bytes | bytearray | memoryview) -> RowCounts:
+        """
+        Read the payload of a ``puffin-sidecar-row-counts-v1`` blob.
+
+        Raises:
+            CorruptSketchError: The bytes are not such a payload.
+        """
+        return cls(*parse_image(image))
+
+    def to_bytes(self) -> bytes:
+        """The payload of a ``puffin-sidecar-row-counts-v1`` blob, which compresses well."""
+        return write_image(self.theta, self.hashes, self.rows)
+
+    def combine(self, added: RowCounts, removed: RowCounts, limit: int) -> RowCounts:
+        """
+        The row counts after rows came and went.
+
+        Args:
+            added: Of the rows that came.
+            removed: Of the rows that went.
+            limit: The most hashes to hold.
+
+        Raises:
+            CorruptSketchError: More rows of a hash went than there were, so these are not the counts of those rows.
+            UsageError: ``limit`` is less than 1, or more than can be stored.
+        """
+        _check_limit(limit)
+        theta = min(self.theta, added.theta, removed.theta)
+        hashes, rows = sum_rows(
+            np.concatenate((self.hashes, added.hashes, removed.hashes)),
+            np.concatenate((self.rows, added.rows, -removed.rows)),
+        )
+        is_below = hashes < np.uint64(theta)
+        hashes, rows = hashes[is_below], rows[is_below]
+        if (rows < 0).any():
+            at = rows.argmin()
+            where = f"the row counts contradict the files, hash {hashes[at]}"
+            raise CorruptSketchError(f"{where}: expected no more rows removed than there are, found {-rows[at]} more")
+        is_left = rows > 0
+        return _frozen(*cut(theta, hashes[is_left], rows[is_left], limit))
+
+    def sketch(self, lg_k: int) -> ThetaSketch | None:
+        """
+        The canonical sketch of the rows, the same as one built from them.
+
+        Returns:
+            The sketch; None if so many hashes are gone that it cannot be told.
+
+        Raises:
+            UsageError: ``lg_k`` is not an integer from 5 to 26.
+        """
+        check_lg_k(lg_k)
+        k = 1 << lg_k
+        if len(self.hashes) > k:
+            return ThetaSketch(int(self.hashes[k]), self.hashes[:k])
+        return ThetaSketch(MAX_THETA, self.hashes) if self.theta == MAX_THETA else None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RowCounts):
+            return NotImplemented
+        return (
+            self.theta == other.theta
+            and np.array_equal(self.hashes, other.hashes)
+            and np.array_equal(self.rows, other.rows)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.theta, self.hashes.tobytes(), self.rows.tobytes()))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled as its image: checked on arrival, and the arrays stay read-only."""
+        return RowCounts.from_bytes, (self.to_bytes(),)
+
+
+class RowCountsBuilder:
+    """Counts the rows of a column, array by array, in memory proportional to its limit."""
+
+    def __init__(self, limit: int) -> None:
+        """
+        Start with no rows.
+
+        Args:
+            limit: The most hashes to hold, see `row_counts_limit`.
+
+        Raises:
+            UsageError: ``limit`` is less than 1, or more than can be stored.
+        """
+        _check_limit(limit)
+        self._tally: RowTally = TableTally(limit) if kernels_ready() else SortedTally(limit)
+
+    def update(self, array: pa.Array | pa.ChunkedArray, type_string: str) -> None:
+        """
+        Count the rows of an array; NULL, empty strings and empty binaries are not counted.
+
+        Args:
+            array: Plain, chunked, dictionary-encoded, view or extension array.
+            type_string: The appendix C type of the table's column.
+
+        Raises:
+            UnsupportedTypeError: The column type has no single-value bytes.
+            CorruptDataFileError: The array cannot hold values of the column type.
+        """
+        for hashes, rows in hash_rows(array, type_string):
+            self.update_hashes(hashes, rows)
+
+    def update_counted(self, values: pa.Array, rows: Rows, type_string: str) -> None:
+        """
+        Count rows whose values are known in another way, as the entries of a dictionary.
+
+        Args:
+            values: Plain, dictionary-encoded, view or extension array; NULL, empty strings and empty binaries are not
+                counted.
+            rows: How many rows have each value, possibly 0.
+            type_string: The appendix C type of the table's column.
+
+        Raises:
+            UnsupportedTypeError: The column type has no single-value bytes.
+            CorruptDataFileError: The array cannot hold values of the column type.
+            UsageError: ``rows`` is not one number from 0 on for each value.
+        """
+        for hashes, counted in hash_counted(values, rows, type_string):
+            self.update_hashes(hashes, counted)
+
+    def update_hashes(self, hashes: Hashes, rows: Rows | None = None) -> None:
+        """Count hashes as `hash_rows` and `hash_counted` give them: with the rows of each, or None for one each."""
+        self._tally.add(hashes, rows)
+
+    def merge(self, row_counts: RowCounts) -> None:
+        """Add the rows that others counted, with whatever limit."""
+        self._tally.lower_theta(row_counts.theta)
+        self._tally.add(row_counts.hashes, row_counts.rows)
+
+    def lower_theta(self, theta: int) -> None:
+        """Let go of every hash at or above this theta, also of those still to come: nobody will ask for them."""
+        self._tally.lower_theta(theta)
+
+    def compact(self) -> RowCounts:
+        """The row counts so far; the builder may go on."""
+        return _frozen(*self._tally.state())
+
+
+def _frozen(theta: int, hashes: Hashes, rows: Rows) -> RowCounts:
+    hashes.setflags(write=False)
+    rows.setflags(write=False)
+    return RowCounts(theta, hashes, rows)
+
+
+def _check_limit(limit: int) -> None:
+    if not isinstance(limit, int) or not 1 <= limit <= MAX_COUNT:
+        raise UsageError(f"limit: expected an integer from 1 to {MAX_COUNT}, found {limit!r}")

@@ -1,0 +1,102 @@
+"""
+The byte image of row counts: the payload of a ``puffin-sidecar-row-counts-v1`` blob.
+
+Everything is little-endian. Hashes and rows follow a preamble, each as eight byte planes: the lowest bytes of all of
+them, then their second bytes, up to their highest::
+
+    byte   0  version            1 byte, 1
+           1  reserved           1 byte, 0
+           2  seed hash          2 bytes, as in the image of a sketch
+           4  count              4 bytes
+           8  theta              8 bytes
+          16  hashes             8 planes of count bytes; ascending, distinct, above 0 and below theta
+      then    rows               8 planes of count bytes; each from 1 to 2^63 - 1
+
+The high bytes of rows are mostly zero, and those of ascending hashes change slowly. In planes a codec finds that,
+which makes the blob smaller by a fifth. An error gives the offset of the lowest byte of the number it is about.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import numpy.typing as npt
+
+from puffin.errors import CorruptSketchError
+from puffin.sketches.row_tally import Hashes, Rows
+from puffin.sketches.theta_image import MAX_THETA, SEED_HASH
+
+MAX_COUNT = 1 << 28
+"""The most hashes that are read: those of the largest sketch there is, with their headroom."""
+
+_VERSION = 1
+_MAX_ROWS = (1 << 63) - 1
+
+_PREAMBLE = struct.Struct("<BBHIQ")
+_VERSION_OFFSET = 0
+_RESERVED_OFFSET = _VERSION_OFFSET + 1
+_SEED_HASH_OFFSET = _RESERVED_OFFSET + 1
+_COUNT_OFFSET = _SEED_HASH_OFFSET + 2
+_THETA_OFFSET = _COUNT_OFFSET + 4
+_HASHES_OFFSET = _THETA_OFFSET + 8
+_WORD_SIZE = 8
+
+
+def write_image(theta: int, hashes: Hashes, rows: Rows) -> bytes:
+    """Lay out row counts that obey the rules."""
+    preamble = _PREAMBLE.pack(_VERSION, 0, SEED_HASH, len(hashes), theta)
+    return preamble + _to_planes(hashes) + _to_planes(rows.view(np.uint64))
+
+
+def parse_image(image: bytes | bytearray | memoryview) -> tuple[int, Hashes, Rows]:
+    """
+    Read what `write_image` wrote.
+
+    Returns:
+        Theta, hashes and rows; the arrays are read-only.
+
+    Raises:
+        CorruptSketchError: A field breaks its rule, or the image is cut short or too long.
+    """
+    view = memoryview(image).cast("B")
+    _expect(len(view) >= _PREAMBLE.size, len(view), "size", f"at least {_PREAMBLE.size} bytes", f"{len(view)} bytes")
+    version, reserved, seed_hash, count, theta = _PREAMBLE.unpack_from(view)
+    _expect(version == _VERSION, _VERSION_OFFSET, "version", _VERSION, version)
+    _expect(reserved == 0, _RESERVED_OFFSET, "reserved byte", 0, reserved)
+    _expect(seed_hash == SEED_HASH, _SEED_HASH_OFFSET, "seed hash", f"{SEED_HASH:#06x}", f"{seed_hash:#06x}")
+    _expect(count <= MAX_COUNT, _COUNT_OFFSET, "count", f"at most {MAX_COUNT}", count)
+    _expect(1 <= theta <= MAX_THETA, _THETA_OFFSET, "theta", f"1 to {MAX_THETA}", theta)
+    rows_offset = _HASHES_OFFSET + count * _WORD_SIZE
+    size = rows_offset + count * _WORD_SIZE
+    _expect(len(view) == size, min(len(view), size), "size", f"{size} bytes", f"{len(view)} bytes")
+    hashes = _from_planes(view[_HASHES_OFFSET:rows_offset], count)
+    rows = _from_planes(view[rows_offset:], count)
+    _check_each(hashes, (hashes > 0) & (hashes < theta), _HASHES_OFFSET, "hash", f"above 0 and below theta {theta}")
+    _check_each(hashes[1:], hashes[1:] > hashes[:-1], _HASHES_OFFSET + 1, "hash", "above the one before it")
+    _check_each(rows, (rows > 0) & (rows <= _MAX_ROWS), rows_offset, "rows", f"1 to {_MAX_ROWS}")
+    return theta, hashes, rows.view(np.int64)
+
+
+def _to_planes(words: npt.NDArray[np.uint64]) -> bytes:
+    return words.astype("<u8", copy=False).view(np.uint8).reshape(-1, _WORD_SIZE).T.tobytes()
+
+
+def _from_planes(planes: memoryview, count: int) -> npt.NDArray[np.uint64]:
+    rows_of_bytes = np.ascontiguousarray(np.frombuffer(planes, np.uint8).reshape(_WORD_SIZE, count).T)
+    words = rows_of_bytes.view("<u8").reshape(count).astype(np.uint64)
+    words.setflags(write=False)
+    return words
+
+
+def _check_each(
+    numbers: npt.NDArray[np.uint64], is_sound: npt.NDArray[np.bool_], offset: int, field: str, expected: str
+) -> None:
+    if not is_sound.all():
+        index = int(is_sound.argmin())
+        _expect(False, offset + index, field, expected, numbers[index])
+
+
+def _expect(holds: bool, offset: int, field: str, expected: object, found: object) -> None:
+    if not holds:
+        raise CorruptSketchError(f"row counts, {field} at offset {offset}: expected {expected}, found {found}")

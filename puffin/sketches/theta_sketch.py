@@ -1,0 +1,228 @@
+"""
+Theta sketches: the builder that takes values, and the frozen sketch that answers.
+
+The sketch is canonical: the k smallest distinct hashes, with theta the next one above them. So it depends on the set of
+values only, not on their order or on how they were divided among builders, and two runs over the same rows give the
+same bytes. Phases are types: a `ThetaSketchBuilder` cannot be asked, a `ThetaSketch` cannot be changed.
+
+Whether a sketch is empty needs no flag of its own: it is empty if it retains nothing and theta is still at its
+maximum. Nothing retained *below* a theta is another state, "too few to be seen", which intersections reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from puffin.errors import UsageError
+from puffin.sketches import estimate
+from puffin.sketches.hashing import hash_array
+from puffin.sketches.smallest import SmallestHashes
+from puffin.sketches.theta_image import MAX_THETA, SketchImage
+
+DEFAULT_LG_K = 12
+MIN_LG_K = 5
+MAX_LG_K = 26
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThetaSketch:
+    """
+    An immutable theta sketch of a set of values. Equal sketches have equal bytes.
+
+    Attributes:
+        theta: Hashes at or above it are not in the sketch; 2^63 - 1 while it is exact.
+        hashes: Ascending, distinct, each above 0 and below theta; read-only.
+
+    Raises:
+        UsageError: The attributes are not as described.
+    """
+
+    theta: int
+    hashes: npt.NDArray[np.uint64]
+
+    def __post_init__(self) -> None:
+        _check_hash_array(self.hashes)
+        if not 1 <= self.theta <= MAX_THETA or self.hashes.flags.writeable:
+            raise UsageError("theta sketch: expected theta from 1 to 2^63 - 1 and read-only hashes")
+        bounded = np.concatenate(([np.uint64(0)], self.hashes, [np.uint64(self.theta)]))
+        if (bounded[1:] <= bounded[:-1]).any():
+            raise UsageError("theta sketch: expected ascending, distinct hashes above 0 and below theta")
+
+    @classmethod
+    def from_arrow(cls, array: pa.Array | pa.ChunkedArray, type_string: str, lg_k: int = DEFAULT_LG_K) -> ThetaSketch:
+        """
+        Sketch the values of a column; NULL, empty strings and empty binaries are not counted.
+
+        Args:
+            array: Plain, chunked, dictionary-encoded, view or extension array.
+            type_string: The appendix C type of the table's column, e.g. ``"decimal(9, 2)"``.
+            lg_k: Base-2 logarithm of the most hashes to retain, 5 to 26.
+
+        Raises:
+            UnsupportedTypeError: The column type has no single-value bytes.
+            CorruptDataFileError: The array cannot hold values of the column type.
+            UsageError: ``lg_k`` is out of range.
+        """
+        builder = ThetaSketchBuilder(lg_k)
+        builder.update(array, type_string)
+        return builder.compact()
+
+    @classmethod
+    def from_bytes(cls, image: bytes | bytearray | memoryview) -> ThetaSketch:
+        """
+        Read a compact sketch image (Puffin spec, ``apache-datasketches-theta-v1``).
+
+        Raises:
+            CorruptSketchError: The bytes are not such an image.
+            UnsupportedError: The image is big-endian, or of a serial version other than 3 and 4.
+        """
+        parsed = SketchImage.parse(image)
+        return cls(parsed.theta, np.frombuffer(parsed.hashes, np.uint64))
+
+    def to_bytes(self) -> bytes:
+        """The image as Java writes it: ordered, compact, uncompressed, serial version 3."""
+        return SketchImage(self.theta, self.hashes.data).to_bytes()
+
+    @property
+    def retained(self) -> int:
+        """How many hashes the sketch holds."""
+        return len(self.hashes)
+
+    @property
+    def estimating(self) -> bool:
+        """Whether values were left out, so that the estimate is not a count."""
+        return self.theta < MAX_THETA
+
+    @property
+    def empty(self) -> bool:
+        """Whether no value was ever seen."""
+        return self.retained == 0 and not self.estimating
+
+    @property
+    def estimate(self) -> float:
+        """The number of distinct values; exact unless estimating."""
+        return estimate.estimate(self.theta, self.retained)
+
+    @property
+    def ndv(self) -> int:
+        """The estimate rounded down, as the ``ndv`` property of a blob has it."""
+        return int(self.estimate)
+
+    def lower_bound(self, std_devs: int = 2) -> float:
+        """The distinct values at least, with the confidence of 1, 2 (95 %) or 3 standard deviations."""
+        _check_std_devs(std_devs)
+        return estimate.lower_bound(self.theta, self.retained, std_devs)
+
+    def upper_bound(self, std_devs: int = 2) -> float:
+        """The distinct values at most, with the confidence of 1, 2 (95 %) or 3 standard deviations."""
+        _check_std_devs(std_devs)
+        return estimate.upper_bound(self.theta, self.retained, std_devs)
+
+    def union(self, *others: ThetaSketch, lg_k: int = DEFAULT_LG_K) -> ThetaSketch:
+        """The values of any of the sketches; canonical, with at most 2^lg_k hashes."""
+        return merge((self, *others), lg_k)
+
+    def intersect(self, other: ThetaSketch) -> ThetaSketch:
+        """The values in both sketches."""
+        return ThetaSketch.from_bytes(estimate.intersection(self.to_bytes(), other.to_bytes()))
+
+    def difference(self, other: ThetaSketch) -> ThetaSketch:
+        """The values in this sketch and not in the other."""
+        return ThetaSketch.from_bytes(estimate.a_not_b(self.to_bytes(), other.to_bytes()))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ThetaSketch):
+            return NotImplemented
+        return self.theta == other.theta and np.array_equal(self.hashes, other.hashes)
+
+    def __hash__(self) -> int:
+        return hash((self.theta, self.hashes.tobytes()))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled as its image: small, checked on arrival, and the hashes stay read-only."""
+        return ThetaSketch.from_bytes, (self.to_bytes(),)
+
+
+class ThetaSketchBuilder:
+    """Takes the values of a column, array by array, in memory proportional to 2^lg_k."""
+
+    def __init__(self, lg_k: int = DEFAULT_LG_K) -> None:
+        """
+        Start with no values.
+
+        Raises:
+            UsageError: ``lg_k`` is not an integer from 5 to 26.
+        """
+        check_lg_k(lg_k)
+        self._smallest = SmallestHashes(1 << lg_k)
+
+    def update(self, array: pa.Array | pa.ChunkedArray, type_string: str) -> None:
+        """
+        Add the values of an array; NULL, empty strings and empty binaries are not counted.
+
+        Raises:
+            UnsupportedTypeError: The column type has no single-value bytes.
+            CorruptDataFileError: The array cannot hold values of the column type.
+        """
+        for hashes in hash_array(array, type_string):
+            self._smallest.add(hashes)
+
+    def update_hashes(self, hashes: npt.NDArray[np.uint64]) -> None:
+        """
+        Add hashes as `puffin.sketches.hash_array` gives them.
+
+        Raises:
+            UsageError: ``hashes`` is not a one-dimensional array of uint64.
+        """
+        _check_hash_array(hashes)
+        self._smallest.add(hashes)
+
+    def merge(self, sketch: ThetaSketch) -> None:
+        """Add the values of another sketch, of whatever size."""
+        self._smallest.lower_theta(sketch.theta)
+        self._smallest.add(sketch.hashes)
+
+    def compact(self) -> ThetaSketch:
+        """The sketch of the values so far; the builder may go on."""
+        return ThetaSketch(*self._smallest.state())
+
+
+def merge(parts: Iterable[ThetaSketch], lg_k: int = DEFAULT_LG_K) -> ThetaSketch:
+    """
+    The union of any number of sketches; canonical, with at most 2^lg_k hashes.
+
+    The parts are taken one at a time, so they may come from an iterator and need not be held together.
+
+    Raises:
+        UsageError: ``lg_k`` is not an integer from 5 to 26.
+    """
+    builder = ThetaSketchBuilder(lg_k)
+    for part in parts:
+        builder.merge(part)
+    return builder.compact()
+
+
+def check_lg_k(lg_k: int) -> None:
+    """
+    Refuse a sketch size that other implementations do not have.
+
+    Raises:
+        UsageError: ``lg_k`` is not an integer from 5 to 26.
+    """
+    if not isinstance(lg_k, int) or not MIN_LG_K <= lg_k <= MAX_LG_K:
+        raise UsageError(f"lg_k: expected an integer from {MIN_LG_K} to {MAX_LG_K}, found {lg_k!r}")
+
+
+def _check_hash_array(hashes: npt.NDArray[np.uint64]) -> None:
+    if hashes.dtype != np.uint64 or hashes.ndim != 1:
+        raise UsageError(f"hashes: expected a row of uint64, found {hashes.dtype} of shape {hashes.shape}")
+
+
+def _check_std_devs(std_devs: int) -> None:
+    if std_devs not in (1, 2, 3):
+        raise UsageError(f"std_devs: expected 1, 2 or 3, found {std_devs!r}")

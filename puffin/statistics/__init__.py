@@ -1,0 +1,1 @@
+"""What statistics files and private state say of a table, and how new ones are written."""

@@ -1,0 +1,135 @@
+"""
+Cleaning up after jobs: what they left behind is listed, and removed if that is wanted.
+
+Entries go before files. Then the table is read again, with all metadata that can be found, and a file is deleted only
+if it is found once more, unchanged: whatever has been committed since the first look counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import time
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from puffin.statistics.private_state.upkeep import lost_state
+from puffin.statistics.private_state.writing import delete_files
+from puffin.storage import FileInfo
+from puffin.tables.base import TableState
+from puffin.tables.commit import remove_dead_entries
+from puffin.tables.leftovers import SAFETY_AGE, AgeLimit, Kept, Leftover, Leftovers, StoredEntry
+from puffin.tables.table import Table
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Cleaning:
+    """
+    What there is to remove, or was removed.
+
+    Attributes:
+        table: What the user called it.
+        format: ``"iceberg"`` or ``"delta"``.
+        limit: How old files had to be.
+        files: In the order in which they go.
+        entries: Of Iceberg metadata; a Delta table's are among the files.
+        kept: What looks like a leftover and stays.
+        removed: Whether files and entries were removed.
+    """
+
+    table: str
+    format: str
+    limit: AgeLimit
+    files: tuple[Leftover, ...]
+    entries: tuple[StoredEntry, ...]
+    kept: tuple[Kept, ...]
+    removed: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of ``puffin clean --json``; sizes are in bytes, ages in seconds."""
+        return {
+            "table": self.table,
+            "format": self.format,
+            "older-than-seconds": int(self.limit.older_than.total_seconds()),
+            "files": [
+                {
+                    "path": leftover.file.uri,
+                    "size": leftover.file.size,
+                    "age-seconds": self.age_seconds(leftover),
+                    "reason": leftover.reason,
+                }
+                for leftover in self.files
+            ],
+            "entries": [
+                {"snapshot-id": entry.snapshot_id, "statistics-path": entry.statistics_path} for entry in self.entries
+            ],
+            "kept": [{"path": kept.path, "reason": kept.reason} for kept in self.kept],
+            "removed": self.removed,
+        }
+
+    def age_seconds(self, leftover: Leftover) -> int | None:
+        """How old a file was; None where the store tells no times."""
+        age = self.limit.age(leftover.file)
+        return None if age is None else int(age.total_seconds())
+
+
+def clean(
+    table: Table,
+    *,
+    older_than: datetime.timedelta = SAFETY_AGE,
+    remove: bool = False,
+    home: str | None = None,
+    now: datetime.datetime | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Cleaning:
+    """
+    Find what jobs left behind at a table, and remove it if told to.
+
+    Args:
+        older_than: The age from which on files may go. Below the time that a job takes to commit, only safe where none
+            is running.
+        remove: Whether to remove it.
+        home: A home of private state to look into, besides those that the table names.
+        now: What ages are reckoned from; by default the present.
+        sleep: Waits between attempts to commit, a number of seconds.
+
+    Raises:
+        UsageError, UnsupportedTableError: This table cannot be committed to, so nor can it be cleaned up.
+        CorruptMetadataError: The table's metadata cannot be understood.
+        ConflictError, CommitUnknownError: Other writers were faster than the removal of entries, or it is unclear.
+        StorageError: The storage failed, perhaps when some of the files had been deleted.
+    """
+    limit = AgeLimit(now or datetime.datetime.now(datetime.timezone.utc), older_than)
+    state = table.load()
+    entries = table.dead_entries(state)
+    found = _leftovers(table, state, limit, home)
+    files, kept = found.files, found.kept
+    if remove:
+        entries = remove_dead_entries(table, sleep=sleep)
+        again = _leftovers(table, table.load(), limit, home, among={leftover.file for leftover in found.files})
+        files, kept = again.files, again.kept
+        for failure in delete_files((leftover.file.uri for leftover in files), table.store):
+            raise failure
+    return Cleaning(
+        table=table.name,
+        format=state.format,
+        limit=limit,
+        files=files,
+        entries=entries,
+        kept=kept,
+        removed=remove,
+    )
+
+
+def _leftovers(
+    table: Table, state: TableState, limit: AgeLimit, home: str | None, among: Collection[FileInfo] | None = None
+) -> Leftovers:
+    """Of statistics files and of the private state beside them; only such as were found before, if these are given."""
+
+    def wanted(leftovers: Iterable[Leftover]) -> list[Leftover]:
+        return [leftover for leftover in leftovers if among is None or leftover.file in among]
+
+    found = table.leftovers(state, limit)
+    files = wanted(found.files)
+    private = lost_state(table, state, limit, home, {leftover.file.name for leftover in files})
+    return Leftovers((*files, *wanted(private.files)), (*found.kept, *private.kept))

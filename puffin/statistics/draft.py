@@ -1,0 +1,188 @@
+"""
+The statistics file of a run: written against the table as it is, and again if the table has moved on.
+
+A file is written under a name nobody else uses. It stays if its commit succeeds or may have; otherwise it is
+deleted, and one that was written for an attempt that lost its race is deleted as soon as the next replaces it,
+unless the table turns out to refer to it all the same.
+
+Entries of other snapshots are made good on the way: those that list blobs which some engine cannot load, and files of
+an earlier version, which engines would copy such blobs from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Sequence
+
+from puffin.errors import PuffinError
+from puffin.format import THETA_V1
+from puffin.statistics.assemble import (
+    COMPANIONS,
+    ColumnStatistics,
+    RetainedBlob,
+    assemble,
+    choose_retained,
+    companion_blobs,
+    sketch_blobs,
+)
+from puffin.statistics.blob_properties import is_unmarked, when_carried
+from puffin.statistics.resolve import Ancestry
+from puffin.statistics.written_files import WrittenFiles, retained_blobs
+from puffin.tables.base import BlobEntry, Snapshot, StatisticsEntry, TableState
+from puffin.tables.table import PartitionStatisticsWriter, StatisticsHome
+
+PRESTOS = ("presto-sum-data-size-bytes-v1", "presto-kll-sketch-bytes-v1")
+"""Types that Presto lists in entries, which pyiceberg then cannot load."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FileOptions:
+    """
+    How a statistics file is written.
+
+    Attributes:
+        lg_k: Base-2 logarithm of the nominal entries of its sketches.
+        codec: What they are compressed with, or None.
+        home: Where private state goes; None for what the table says, or the default.
+        repairs: Whether damaged entries are made good with it, which takes a commit.
+    """
+
+    lg_k: int
+    codec: str | None = None
+    home: str | None = None
+    repairs: bool = True
+
+
+class StatisticsDraft:
+    """
+    Statistics of one snapshot on their way into a file.
+
+    Attributes:
+        snapshot_id: The snapshot they were computed from.
+        table_uuid: The table they were computed from.
+    """
+
+    def __init__(
+        self,
+        state: TableState,
+        snapshot: Snapshot,
+        statistics: Sequence[ColumnStatistics],
+        options: FileOptions,
+        table: StatisticsHome,
+        partition_statistics: PartitionStatisticsWriter | None = None,
+    ) -> None:
+        self.snapshot_id = snapshot.snapshot_id
+        self.table_uuid = state.uuid
+        self._snapshot = snapshot
+        self._statistics = tuple(statistics)
+        self._options = options
+        self._table = table
+        self._partition_statistics = partition_statistics
+        self._files = WrittenFiles(table, options.home)
+        self._written: tuple[StatisticsEntry, object] | None = None
+
+    def write(self, state: TableState, existing: Sequence[StatisticsEntry]) -> StatisticsEntry:
+        """
+        Write the file, unless the one at hand is what would be written again.
+
+        Args:
+            state: The table as it is; a column that it no longer has gets no blob.
+            existing: Entries of this snapshot whose blobs for other columns are kept, the first first. Of columns
+                that they lack, the ancestors' newest are kept.
+
+        Returns:
+            The entry that refers to the file, and with it the entries that are made good.
+
+        Raises:
+            StorageError: The file cannot be written; nothing is left behind.
+            ConflictError: Another job gave the columns other field ids first.
+        """
+        statistics = [each for each in self._statistics if state.still_has(each.column)]
+        older = self._of_ancestors(state, existing)
+        damaged = damaged_entries(state) if self._options.repairs else []
+        damaged = [entry for entry in damaged if entry.snapshot_id != self.snapshot_id]
+        basis = (state.field_ids, tuple(entry.statistics_path for entry in [*existing, *older, *damaged]))
+        if self._written is not None:
+            written, its_basis = self._written
+            if its_basis == basis:
+                return written
+            if any(entry.statistics_path == written.statistics_path for entry in existing):
+                self.keep()
+        self.discard()
+        retained = choose_retained(
+            [blob for entry in [*existing, *older] for blob in self._stored_blobs(state, entry)],
+            snapshot_id=self.snapshot_id,
+            computed={each.column.field_id for each in statistics},
+            current_fields=state.field_ids,
+        )
+        options, home = self._options, self._files.home(state)
+        computed = sketch_blobs(statistics, self._snapshot, lg_k=options.lg_k, codec=options.codec)
+        contents = assemble(computed, retained, companion_blobs(statistics, self._snapshot), home)
+        try:
+            entry = self._files.write(state, self.snapshot_id, contents)
+            repairs = [repaired for each in damaged if (repaired := self._repaired(state, each)) != each]
+            entry = dataclasses.replace(entry, repairs=tuple(repairs))
+            if self._partition_statistics is not None:
+                partitions = self._partition_statistics(state)
+                self._files.add(partitions.statistics_path)
+                entry = dataclasses.replace(entry, partitions=partitions)
+        except BaseException:
+            self._files.discard()
+            raise
+        self._written = entry, basis
+        return entry
+
+    def keep(self) -> None:
+        """Let go of the file: the table refers to it, or may; another attempt gets another file."""
+        self._written = None
+        self._files.keep()
+
+    def discard(self) -> None:
+        """Delete what was written and not let go of: its commit has certainly failed."""
+        self._written = None
+        self._files.discard()
+
+    def _of_ancestors(self, state: TableState, existing: Sequence[StatisticsEntry]) -> list[StatisticsEntry]:
+        """What ancestors know of the columns that are neither computed nor in an entry of this snapshot."""
+        lacking = state.field_ids - {each.column.field_id for each in self._statistics}
+        lacking -= {field_id for entry in existing for blob in entry.blobs for field_id in blob.fields}
+        ancestry = Ancestry(state, self._snapshot)
+        older = [entry for entry in ancestry.entries if entry.snapshot_id != self.snapshot_id]
+        nearest = [known[0].entry for field_id in lacking if (known := ancestry.blobs_of(field_id))]
+        return [entry for entry in older if entry in nearest]
+
+    def _stored_blobs(self, state: TableState, entry: StatisticsEntry) -> Sequence[RetainedBlob]:
+        try:
+            return retained_blobs(state, entry, self._table)
+        except PuffinError as exc:
+            _log.warning("statistics of other columns are dropped, since their file cannot be read: %s", exc)
+            return []
+
+    def _repaired(self, state: TableState, entry: StatisticsEntry) -> StatisticsEntry:
+        """The entry of a file with the same sketches and nothing else; where the old one is lost, of that file."""
+        try:
+            candidates = retained_blobs(state, entry, self._table)
+        except PuffinError as exc:
+            _log.warning("an entry is repaired in the table's metadata alone: %s", exc)
+            standard = filter(_is_standard, entry.blobs)
+            marked = (dataclasses.replace(b, properties=when_carried(b.properties, None)) for b in standard)
+            return dataclasses.replace(entry, blobs=tuple(marked))
+        kept = choose_retained(candidates, snapshot_id=entry.snapshot_id, computed=(), current_fields=state.field_ids)
+        return self._files.write(state, entry.snapshot_id, assemble([], kept, home=self._files.home(state)))
+
+
+def damaged_entries(state: TableState) -> list[StatisticsEntry]:
+    """The entries, of any snapshot, that a run makes good; told from table metadata alone."""
+    return [entry for entry in state.statistics.values() if any(map(_is_damage, entry.blobs))]
+
+
+def _is_damage(blob: BlobEntry) -> bool:
+    # What nobody has heard of is left alone: whoever wrote it may read it, too.
+    return blob.type in COMPANIONS or blob.type in PRESTOS or is_unmarked(blob.properties)
+
+
+def _is_standard(blob: BlobEntry) -> bool:
+    return blob.type == THETA_V1 and len(blob.fields) == 1

@@ -1,0 +1,161 @@
+"""
+What nobody needs any more of a table's private state: manifests of statistics files that are gone, and lost parts.
+
+A manifest stays as long as its statistics file, whoever refers to that. A job writes a part, then the manifest, and
+then commits; so a young file may be about to be referred to, and stays.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from puffin.errors import CorruptError, FileNotFound, PuffinError, UnsupportedError
+from puffin.statistics.private_state import places
+from puffin.statistics.private_state.manifest import Manifest, decode
+from puffin.statistics.private_state.writing import delete_files
+from puffin.storage import FileInfo, Store, is_temporary_name, join
+from puffin.tables.base import TableState
+from puffin.tables.leftovers import SAFETY_AGE, AgeLimit, Kept, Leftover, Leftovers, link_objection
+from puffin.tables.table import StatisticsHome
+
+_STATISTICS = ".stats"
+
+_log = logging.getLogger(__name__)
+
+
+def has_private_state(state: TableState, store_for: Callable[[str], Store]) -> bool:
+    """Whether a home that is known of has a manifest; StorageError if the storage failed."""
+    return any(
+        file.name.endswith(_STATISTICS)
+        for directory in directories(state, None)
+        for file in store_for(directory).list(directory)
+    )
+
+
+def directories(state: TableState, home: str | None) -> list[str]:
+    """The folders of private state that are known of: the default, the owner's and the caller's, those of entries."""
+    homes = [None, places.chosen_home(state, home), *map(places.home_of, state.statistics.values())]
+    return list(dict.fromkeys(places.directory(state, each) for each in homes))
+
+
+def lost_state(
+    table: StatisticsHome, state: TableState, limit: AgeLimit, home: str | None, going: Collection[str] = ()
+) -> Leftovers:
+    """
+    The files of private state that may go, manifests before the parts that they alone refer to, and those that stay.
+
+    Args:
+        home: A home to look into, besides those that are known of.
+        going: The names of statistics files that are about to be deleted.
+
+    Raises:
+        StorageError: The storage failed.
+    """
+    statistics = _StatisticsFiles(table, state, going)
+    files: list[Leftover] = []
+    kept: list[Kept] = []
+    for directory in directories(state, home):
+        found = _Folder(directory, table.store(directory), limit, statistics)
+        files += found.files
+        kept += found.kept
+    return Leftovers(tuple(files), tuple(kept))
+
+
+def remove_lost_state(table: StatisticsHome, state: TableState, home: str | None) -> None:
+    """
+    Delete what has been lost for as long as any job takes, as far as the store lets us: a failure fails nothing.
+
+    Parts are looked at only where a manifest goes.
+    """
+    limit = AgeLimit(datetime.datetime.now(datetime.timezone.utc), SAFETY_AGE)
+    try:
+        statistics = _StatisticsFiles(table, state)
+        for directory in directories(state, home):
+            store = table.store(directory)
+            if any(limit.objection(file) is None and statistics.is_gone(file.name) for file in store.list(directory)):
+                found = _Folder(directory, store, limit, statistics)
+                for failure in delete_files((leftover.file.uri for leftover in found.files), table.store):
+                    _log.warning("private state is left behind: %s", failure)
+    except PuffinError as exc:
+        _log.warning("private state is left behind: %s", exc)
+
+
+class _StatisticsFiles:
+    """Which statistics files there are, whoever refers to them; one elsewhere than such files go now counts as gone."""
+
+    def __init__(self, table: StatisticsHome, state: TableState, going: Collection[str] = ()) -> None:
+        self._named = {_name(entry.statistics_path) for entry in state.statistics.values()}
+        self._going = going
+        directory = table.new_statistics_file(state, 0).path.rpartition("/")[0]
+        self._there = functools.cache(lambda: {file.name for file in table.store(directory).list(directory)})
+
+    def is_gone(self, name: str) -> bool:
+        """Whether a manifest of this name belongs to a file that is not there, or about to go; False if it is none."""
+        if not name.endswith(_STATISTICS) or name in self._named:
+            return False
+        return name in self._going or name not in self._there()
+
+
+class _Folder:
+    """
+    The private state in one folder.
+
+    Attributes:
+        files: Those that may go, in the order in which they have to.
+        kept: Those that look like it and stay, with the reason.
+    """
+
+    def __init__(self, directory: str, store: Store, limit: AgeLimit, statistics: _StatisticsFiles) -> None:
+        self.files: list[Leftover] = []
+        self.kept: list[Kept] = []
+        self._store = store
+        self._limit = limit
+        held: list[Manifest | None] = []
+        for file in store.list(directory):
+            if is_temporary_name(file.name):
+                self._judge(file, "a temporary file of a job that did not end")
+            elif file.name.endswith(_STATISTICS):
+                manifest = self._read(file)
+                if manifest is None:
+                    self.kept.append(Kept(file.uri, "not a manifest of private state that can be read"))
+                    held.append(manifest)
+                elif not statistics.is_gone(file.name) or not self._judge(file, "private state of a file that is gone"):
+                    held.append(manifest)
+        self._judge_parts(directory, held)
+
+    def _judge_parts(self, directory: str, held: Iterable[Manifest | None]) -> None:
+        held = list(held)
+        referred = {part.id for manifest in held if manifest is not None for part in manifest.parts}
+        doubt = "a manifest that cannot be read may refer to it" if None in held else None
+        for part_id, file in self._parts(directory):
+            if is_temporary_name(file.name):
+                self._judge(file, "a temporary file of a job that did not end")
+            elif file.name == places.PART_NAME and part_id not in referred:
+                self._judge(file, "a part of private state that no manifest refers to", doubt)
+
+    def _parts(self, directory: str) -> Iterator[tuple[str, FileInfo]]:
+        parts = join(directory, places.PARTS)
+        for part_id in self._store.directories(parts):
+            for file in self._store.list(join(parts, part_id)):
+                yield part_id, file
+
+    def _judge(self, file: FileInfo, reason: str, objection: str | None = None) -> bool:
+        objection = self._limit.objection(file) or objection or link_objection(file, self._store)
+        if objection is None:
+            self.files.append(Leftover(file, reason))
+        else:
+            self.kept.append(Kept(file.uri, objection))
+        return objection is None
+
+    def _read(self, file: FileInfo) -> Manifest | None:
+        try:
+            return decode(self._store.read(file.uri), file.uri)
+        except (CorruptError, UnsupportedError, FileNotFound):
+            return None
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -1,0 +1,141 @@
+"""
+Writing the private state of a statistics file: a part for what is new, and the manifest.
+
+What an earlier run wrote and still holds is referred to, not written again; only what lies in another home is copied.
+The part is written before the manifest that refers to it, and both before the commit, so that a job that is killed
+leaves files that nothing refers to, and never a manifest without its parts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from puffin.errors import CorruptError, PuffinError
+from puffin.format import Blob, PuffinReader, PuffinWriter, RawBlob
+from puffin.statistics.private_state import places
+from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
+from puffin.storage import Store
+from puffin.tables.base import StatisticsEntry, TableState
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KeptBlob:
+    """
+    A private blob as an earlier run stored it.
+
+    Attributes:
+        key: With the snapshot id of the sketch that it is beside.
+        directory: The folder of private state that its part is in.
+    """
+
+    key: BlobKey
+    stored: StoredKey
+    directory: str
+
+    def beside(self, snapshot_id: int) -> KeptBlob:
+        """The same beside the sketch of a snapshot that has the same rows."""
+        return dataclasses.replace(self, key=self.key._replace(snapshot_id=snapshot_id))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OmittedBlob:
+    """A private blob that nobody wants, so that it is not missed; `key` is that of the sketch it would be beside."""
+
+    key: BlobKey
+
+
+PrivateBlob: TypeAlias = Blob | RawBlob | KeptBlob | OmittedBlob
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PrivateStateWriter:
+    """
+    Writes private state of one table.
+
+    Attributes:
+        home: Where the table's owner wants it; None for the default.
+        properties: Of the parts, which are Puffin files.
+        on_file: Called with the URI of each file before it is written.
+    """
+
+    state: TableState
+    home: str | None
+    store_for: Callable[[str], Store]
+    properties: Mapping[str, str]
+    on_file: Callable[[str], None]
+
+    def write(self, entry: StatisticsEntry, blobs: Iterable[PrivateBlob]) -> None:
+        """
+        Write what belongs to the statistics file of an entry, which is written already.
+
+        Raises:
+            CorruptError: A part that has to be copied from another home is not what its manifest says.
+            StorageError: A file cannot be written or copied.
+        """
+        directory = places.directory(self.state, self.home)
+        found: dict[BlobKey, StoredKey] = {}
+        new: list[Blob | RawBlob] = []
+        omitted: set[BlobKey] = set()
+        for blob in blobs:
+            if isinstance(blob, OmittedBlob):
+                omitted.add(blob.key)
+            elif not isinstance(blob, KeptBlob):
+                new.append(blob)
+            elif blob.directory == directory:
+                found[blob.key] = blob.stored
+            else:
+                new.append(self._copied(blob))
+        if new:
+            found |= self._write_part(directory, new)
+        name = entry.statistics_path.rpartition("/")[2]
+        manifest = Manifest(self.state.uuid, name, entry.file_size_in_bytes, found, frozenset(omitted))
+        self._write_file(places.manifest_uri(directory, name), encode(manifest))
+
+    def _write_part(self, directory: str, blobs: Sequence[Blob | RawBlob]) -> dict[BlobKey, StoredKey]:
+        part_id = str(uuid.uuid4())
+        uri = places.part_uri(directory, part_id)
+        self.on_file(uri)
+        with self.store_for(uri).create(uri) as sink:
+            writer = PuffinWriter(sink, properties=self.properties)
+            for blob in blobs:
+                _ = writer.add(blob) if isinstance(blob, Blob) else writer.copy(blob)
+            written = writer.finish()
+        part = Part(part_id, written.file_size, written.footer_size)
+        keys = (BlobKey(blob.type, blob.fields[0], blob.snapshot_id) for blob in written.blobs)
+        return {key: StoredKey(part, key.snapshot_id) for key in keys}
+
+    def _copied(self, blob: KeptBlob) -> RawBlob:
+        part, key = blob.stored.part, blob.key
+        uri = places.part_uri(blob.directory, part.id)
+        wanted = key.type, (key.field_id,), blob.stored.snapshot_id
+        with self.store_for(uri).open_source(uri) as source:
+            reader = PuffinReader(source, file_size=part.file_size, footer_size=part.footer_size)
+            for stored in reader.file_metadata.blobs:
+                if (stored.type, stored.fields, stored.snapshot_id) == wanted:
+                    raw = reader.read_raw(stored)
+                    metadata = dataclasses.replace(raw.metadata, snapshot_id=key.snapshot_id)
+                    return dataclasses.replace(raw, metadata=metadata)
+        raise CorruptError(f"{uri}: expected a blob {tuple(key)}, found none")
+
+    def _write_file(self, uri: str, data: bytes) -> None:
+        self.on_file(uri)
+        with self.store_for(uri).create(uri) as sink:
+            sink.write(data)
+
+
+def delete_files(uris: Iterable[str], store_for: Callable[[str], Store]) -> list[PuffinError]:
+    """Delete files of ours, and the folder of a part with it; what failed is returned, and stays."""
+    failures: list[PuffinError] = []
+    for uri in uris:
+        try:
+            store = store_for(uri)
+            store.delete(uri)
+            folder = uri.rpartition("/")[0]
+            if folder.rpartition("/")[0].endswith(f"/{places.PARTS}"):
+                store.delete_empty_directory(folder)
+        except PuffinError as exc:
+            failures.append(exc)
+    return failures

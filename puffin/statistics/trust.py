@@ -1,0 +1,97 @@
+"""
+Which sketches can be combined with ours: those of which we know how their values were hashed.
+
+Ours say it themselves. Of another engine's the file's ``created-by`` tells, and who carries a sketch to another file
+notes whose it is. But engines copy each other's blobs, and an earlier version of ours built on them without a note: of
+a sketch that does not vouch for itself, values that the table certainly has must be in it. That costs the manifest list
+and two manifests at most, and nothing of sketches that do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from puffin.errors import PuffinError
+from puffin.sketches import ThetaSketch
+from puffin.statistics.blob_properties import (
+    is_by_an_earlier_version,
+    is_ours,
+    provenance_of,
+    summary_of,
+    type_of,
+    writer_of,
+)
+from puffin.statistics.extended_sketches import may_lack_changes
+from puffin.statistics.stored_blobs import StoredBlobs
+from puffin.statistics.whose_hashes import contradiction, writer_objection
+from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry, TableState
+from puffin.tables.document import column_type_at
+from puffin.tables.table import FileSource
+from puffin.values.value_type import hashes_alike
+
+_log = logging.getLogger(__name__)
+
+
+class Trust:
+    """
+    Judges the stored sketches of some columns of a table.
+
+    Args:
+        stored: Reads the files that the sketches are in.
+        columns: Those that it will be asked about.
+    """
+
+    def __init__(self, table: FileSource, state: TableState, stored: StoredBlobs, columns: Sequence[Column]) -> None:
+        self._table = table
+        self._state = state
+        self._stored = stored
+        self._columns = columns
+        self._values: dict[int, Mapping[int, pa.Array]] = {}
+
+    def objection(
+        self, entry: StatisticsEntry, blob: BlobEntry, snapshot: Snapshot | None, column: Column, sketch: ThetaSketch
+    ) -> str | None:
+        """
+        Why a sketch can be neither built on nor combined nor compared; None if it can.
+
+        Args:
+            snapshot: Whose rows it is of; None if the table no longer has it.
+
+        Raises:
+            PuffinError: The footer of the entry's file cannot be read.
+        """
+        properties = blob.properties
+        hashed = type_of(properties) or column_type_at(self._state, snapshot, column.field_id)
+        if hashed is None:
+            return "the statistics do not say of which type it was when they were made"
+        if is_ours(properties):
+            if not is_by_an_earlier_version(properties):
+                writer = provenance_of(properties).writer
+                return None if writer is None else _about_sketch(writer_objection(writer, hashed))
+            if summary_of(properties) is None:
+                return "an earlier version built its sketch on another engine's, and did not note whose"
+        elif said := writer_objection(writer_of(properties, self._stored.created_by(entry)), hashed):
+            return _about_sketch(said)
+        if may_lack_changes(self._state, blob):
+            return "Trino extended its sketch, in which changes of rows before that may be missing"
+        if snapshot is None or not hashes_alike(hashed, column.type):
+            return None
+        values = self._certain_values(snapshot).get(column.field_id)
+        return None if values is None else _about_sketch(contradiction(sketch, hashed, values))
+
+    def _certain_values(self, snapshot: Snapshot) -> Mapping[int, pa.Array]:
+        if snapshot.snapshot_id not in self._values:
+            try:
+                found = self._table.certain_values(self._state, snapshot, self._columns)
+            except PuffinError as exc:
+                _log.warning("sketches are not held against the table's values: %s", exc)
+                found = {}
+            self._values[snapshot.snapshot_id] = found
+        return self._values[snapshot.snapshot_id]
+
+
+def _about_sketch(said: str | None) -> str | None:
+    return None if said is None else f"its sketch {said}"

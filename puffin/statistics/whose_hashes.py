@@ -1,0 +1,149 @@
+"""
+Whose hashes a sketch is made of: nothing is built on one, or compared with it, unless they are the specification's.
+
+There are two kinds of evidence. Who wrote a statistics file stands in its ``created-by``: of some writers it is known
+how they hash, of all others nothing is. That is a file's word only, once sketches were carried from file to file and
+joined on the way, so the sketch itself is asked too. A value that the table certainly has must be in it, or be above
+what it keeps; and where it is known what another writer makes of the value, that must not be in it. The one finds a
+sketch of other hashes, or of other rows; the other also one to which every value was added a second time, rightly.
+
+Who asks for the name alone, as a lookup does, waits neither for numpy nor for Arrow.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from puffin.tables.leftovers import is_our_name
+from puffin.values.value_type import ValueType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from puffin.sketches import ThetaSketch
+
+_ICEBERG = re.compile(r"(Iceberg )?Apache Iceberg [0-9]\S* \(commit [^\s()]+\)( Spark [0-9]\S*)?")
+_TRINO = re.compile(r"Trino version [0-9]+")
+_PRESTO = re.compile(r"presto-[0-9]\S*")
+# What Presto 0.287 hashes of long, double and string is what the specification says; of boolean it makes no sketch.
+_HASHED_BY_PRESTO = {
+    **dict.fromkeys(("int", "date"), "as a long"),
+    "float": "by its bits as a long",
+    "decimal": "by its unscaled value in 8 or 16 bytes",
+    "timestamp": "in milliseconds",
+}
+_SHOWN = 40  # characters of a value or of a name
+
+
+def writer_objection(created_by: str | None, type_: str) -> str | None:
+    """
+    Why a sketch is not known to have the specification's hashes, in words that follow "the sketch"; None if it is.
+
+    Args:
+        created_by: What the properties of the sketch's statistics file say.
+        type_: The appendix C type of its column.
+
+    Raises:
+        UnsupportedTypeError: The type has no single-value bytes.
+    """
+    name = ValueType.parse(type_).name
+    if created_by is None:
+        return "is of a file that does not say who wrote it"
+    if is_our_name(created_by) or _TRINO.fullmatch(created_by):
+        return None
+    writer = f"was written by {created_by[:_SHOWN]!r}"
+    if _ICEBERG.fullmatch(created_by):
+        return f"{writer}, which hashes the text of a uuid" if name == "uuid" else None
+    if _PRESTO.fullmatch(created_by) and name in _HASHED_BY_PRESTO:
+        return f"{writer}, and Presto hashes {name} {_HASHED_BY_PRESTO[name]}"
+    return f"{writer}, of which it is not known how it hashes"
+
+
+def contradiction(sketch: ThetaSketch, type_: str, values: pa.Array) -> str | None:
+    """
+    Why a sketch is not one of a column that has these values, in words that follow "the sketch"; None if it may be.
+
+    Args:
+        type_: The appendix C type of the values that were hashed.
+        values: Some of the column's; NULL and values of no bytes, which have no hash, say nothing.
+
+    Raises:
+        UnsupportedTypeError: The type has no single-value bytes.
+        CorruptDataFileError: The array cannot hold values of the type.
+    """
+    first = _first(values, lambda some: not _has_all(sketch, type_, some))
+    if first is not None:
+        return f"lacks the hash of {first}, which the table has in this column of {type_}"
+    first = _first(values, lambda some: _has_foreign(sketch, type_, some))
+    if first is None:
+        return None
+    writer = "Iceberg's Spark action" if type_ == "uuid" else "Presto"
+    return f"has the hash that {writer} makes of {first}, a value of this column of {type_}"
+
+
+def _first(values: pa.Array, is_among: Callable[[pa.Array], bool]) -> str | None:
+    """The first value that is what was looked for, as people know it; None if none is."""
+    if not is_among(values):
+        return None
+    before = bisect_left(range(len(values)), True, key=lambda i: is_among(values[: i + 1]))
+    return _shown(values[before : before + 1])
+
+
+def _has_all(sketch: ThetaSketch, type_: str, values: pa.Array) -> bool:
+    return all(all(found) for found in _found(sketch, type_, values))
+
+
+def _has_foreign(sketch: ThetaSketch, type_: str, values: pa.Array) -> bool:
+    from puffin.statistics.other_hashes import as_hashed_elsewhere
+
+    hashed = as_hashed_elsewhere(type_, values)
+    return hashed is not None and any(any(found) for found in _found(sketch, *hashed))
+
+
+def _found(sketch: ThetaSketch, type_: str, values: pa.Array) -> list[list[bool]]:
+    """Of each value that the sketch has room for, whether it has it; in slices."""
+    import numpy as np
+
+    from puffin.sketches import hash_array
+
+    found = []
+    for hashes in hash_array(values, type_):
+        # Zero is the one hash that no sketch keeps.
+        kept = hashes[(hashes > 0) & (hashes < np.uint64(sketch.theta))]
+        start, stop = (np.searchsorted(sketch.hashes, kept, side) for side in ("left", "right"))
+        found.append((start < stop).tolist())
+    return found
+
+
+def _shown(value: pa.Array) -> str:
+    import pyarrow as pa
+
+    from puffin.values.plain_arrays import plain_array
+
+    plain = plain_array(value)
+    if pa.types.is_dictionary(plain.type):
+        plain = plain.dictionary_decode()
+    text = _time_shown(plain) if pa.types.is_temporal(plain.type) else _value_shown(plain[0].as_py())
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def _value_shown(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.hex()
+    return repr(value) if isinstance(value, str) else str(value)
+
+
+def _time_shown(value: pa.Array) -> str:
+    """A time as ISO 8601 has it, of Arrow since Python's own have no nanoseconds; its count where that has none."""
+    import pyarrow as pa
+
+    text = value.cast(pa.string())
+    try:
+        if text.cast(value.type).equals(value):
+            return str(text[0])
+    except pa.ArrowInvalid:
+        pass
+    return str(value[0].value)

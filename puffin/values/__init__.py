@@ -1,0 +1,1 @@
+"""Single values of Iceberg columns: types, bytes, JSON, transforms, bounds."""

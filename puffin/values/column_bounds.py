@@ -1,0 +1,120 @@
+"""
+The smallest and the largest value of some rows, in a form that compares.
+
+Numbers compare as they are, and so do the counts behind the rest: days and microseconds since 1970, unscaled decimals.
+Strings compare by code point and bytes unsigned, uuids too. NaN has no place in the order; -0.0 is 0.0. Two things are
+no value: there may be none, which changes nothing when bounds are joined, or it may be unknown, and then what is joined
+with it is unknown too.
+"""
+
+from __future__ import annotations
+
+import decimal
+import enum
+import math
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from puffin.errors import PuffinError
+from puffin.values.column_summary import JsonValue
+from puffin.values.json_values import to_json, to_scalar
+from puffin.values.truncation import truncate_lower, truncate_upper
+from puffin.values.value_type import ValueType
+
+
+class Missing(enum.Enum):
+    """Why a bound is no value."""
+
+    NO_VALUE = enum.auto()
+    """The rows have none."""
+
+    UNKNOWN = enum.auto()
+    """They may have any."""
+
+
+Bound: TypeAlias = bool | int | float | str | bytes | Missing
+
+_EXACT = decimal.Context(prec=100)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """No value is below ``lower`` or above ``upper``; strings and bytes are cut short."""
+
+    lower: Bound
+    upper: Bound
+
+    @classmethod
+    def of(cls, lower: bool | int | float | str | bytes, upper: bool | int | float | str | bytes) -> Bounds:
+        """The bounds of rows that have these as their smallest and largest value."""
+        if isinstance(lower, float):
+            lower += 0.0  # which makes 0.0 of -0.0
+        if isinstance(upper, float):
+            upper += 0.0
+        if isinstance(lower, str | bytes):
+            lower = truncate_lower(lower)
+        raised = truncate_upper(upper) if isinstance(upper, str | bytes) else upper
+        return cls(lower, Missing.UNKNOWN if raised is None else raised)
+
+    @classmethod
+    def from_json(cls, type_: str, lower: JsonValue, upper: JsonValue) -> Bounds:
+        """Bounds of a column in JSON single-value form; None, and what is no value of this type, is unknown."""
+        return cls(_from_json(type_, lower), _from_json(type_, upper))
+
+    def to_json(self, type_: str) -> tuple[JsonValue, JsonValue]:
+        """The bounds in JSON single-value form; None for one that is missing, or has none."""
+        return _to_json(type_, self.lower), _to_json(type_, self.upper)
+
+    def union(self, other: Bounds) -> Bounds:
+        """The bounds of both rows together."""
+        return Bounds(_outer(min, self.lower, other.lower), _outer(max, self.upper, other.upper))
+
+
+NO_VALUES = Bounds(Missing.NO_VALUE, Missing.NO_VALUE)
+UNKNOWN = Bounds(Missing.UNKNOWN, Missing.UNKNOWN)
+
+
+def _outer(choose: Callable[[Any, Any], Any], one: Bound, other: Bound) -> Bound:
+    if Missing.NO_VALUE in (one, other):
+        return other if one is Missing.NO_VALUE else one
+    return Missing.UNKNOWN if Missing.UNKNOWN in (one, other) else choose(one, other)
+
+
+def _to_json(type_: str, bound: Bound) -> JsonValue:
+    if isinstance(bound, Missing) or (isinstance(bound, float) and math.isinf(bound)):
+        return None
+    physical: Any = bound
+    if ValueType.parse(type_).name == "decimal":
+        physical = int(bound).to_bytes((int(bound).bit_length() + 8) // 8, "big", signed=True)
+    try:
+        found: JsonValue = to_json(type_, physical)
+    except PuffinError:
+        return None
+    # Of a year beyond ISO 8601's four digits Arrow writes what nobody reads.
+    return found if _from_json(type_, found) == bound else None
+
+
+def _from_json(type_: str, value: JsonValue) -> Bound:
+    if value is None:
+        return Missing.UNKNOWN
+    try:
+        return _physical(ValueType.parse(type_), value)
+    except (PuffinError, ValueError, TypeError, AttributeError, ArithmeticError):
+        return Missing.UNKNOWN
+
+
+def _physical(column: ValueType, value: Any) -> Bound:
+    if column.name == "uuid":
+        return uuid.UUID(value).bytes
+    if column.name in ("binary", "fixed"):  # cut short, so that it is no value of ``fixed[L]``
+        return bytes.fromhex(value)
+    scalar = to_scalar(column.type_string, value)
+    if column.name == "decimal":
+        return int(scalar.as_py().scaleb(column.scale, _EXACT))
+    found: Bound = scalar.as_py() if column.name in _AS_THEY_ARE else scalar.value
+    return found
+
+
+_AS_THEY_ARE = frozenset(("boolean", "int", "long", "float", "double", "string"))

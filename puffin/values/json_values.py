@@ -1,0 +1,113 @@
+"""
+Single values in their JSON form (appendix D): partition values and default values, as constants of a column.
+
+A partition value is read from a manifest in its physical form (days, microseconds, unscaled text) and
+travels in a scan task in its JSON form; a default value stands in the schema in its JSON form already.
+Arrow does the reading and writing of ISO 8601, since Python's own has no nanoseconds.
+"""
+
+from __future__ import annotations
+
+import decimal
+import re
+import uuid
+from typing import Any
+
+import pyarrow as pa
+
+from puffin.errors import CorruptMetadataError
+from puffin.values.value_type import ValueType
+
+_ARROW_TYPES: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "time": pa.time64("us"),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+    "timestamp_ns": pa.timestamp("ns"),
+    "timestamptz_ns": pa.timestamp("ns", "UTC"),
+    "string": pa.string(),
+    "uuid": pa.binary(16),
+    "binary": pa.binary(),
+}
+_PRECISION = re.compile(r"decimal\(\s*(\d+)")
+_TEMPORAL = frozenset({"date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
+_EPOCH_DAY = "1970-01-01T"
+_UNROUNDED = decimal.Context(prec=60)
+
+
+def arrow_type(type_: str) -> pa.DataType:
+    """
+    The Arrow type whose physical values are those of an Iceberg primitive type.
+
+    Raises:
+        UnsupportedTypeError: The type is none that has single values.
+    """
+    value_type = ValueType.parse(type_)
+    if value_type.name == "decimal":
+        precision = _PRECISION.match(type_)
+        return pa.decimal128(int(precision[1]) if precision else 38, value_type.scale)
+    return pa.binary(value_type.length) if value_type.name == "fixed" else _ARROW_TYPES[value_type.name]
+
+
+def to_json(type_: str, physical: Any) -> Any:
+    """
+    The JSON form of a value as the Avro of a manifest's partition tuple holds it; None stays None.
+
+    Raises:
+        CorruptMetadataError: The value is not one of this type.
+    """
+    if physical is None:
+        return None
+    try:
+        if type_ in _TEMPORAL:
+            zone = "+00:00" if type_.startswith("timestamptz") else ""
+            return str(pa.scalar(physical, _unzoned(type_)).cast(pa.string())).replace(" ", "T") + zone
+        if type_ == "uuid":
+            return str(uuid.UUID(bytes=physical))
+        if type_.startswith("decimal"):
+            unscaled = int.from_bytes(physical, "big", signed=True)
+            return str(decimal.Decimal(unscaled).scaleb(-ValueType.parse(type_).scale, _UNROUNDED))
+        return physical.hex() if isinstance(physical, bytes) else physical
+    except (ValueError, TypeError, ArithmeticError, pa.ArrowException) as exc:
+        raise CorruptMetadataError(f"expected a {type_} in a partition tuple, found {physical!r}") from exc
+
+
+def to_scalar(type_: str, value: Any) -> pa.Scalar:
+    """
+    The constant that a JSON form stands for; None is the null of the type.
+
+    Raises:
+        CorruptMetadataError: The JSON form is not one of this type.
+    """
+    target = arrow_type(type_)
+    try:
+        return pa.scalar(None if value is None else _physical(type_, value, target), target)
+    except (ValueError, TypeError, AttributeError, ArithmeticError, pa.ArrowException) as exc:
+        raise CorruptMetadataError(f"expected a {type_} in JSON single-value form, found {value!r}") from exc
+
+
+def _physical(type_: str, value: Any, target: pa.DataType) -> Any:
+    if type_ == "date":
+        return pa.scalar(value).cast(pa.date32()).value
+    if type_ in _TEMPORAL:
+        text = (_EPOCH_DAY if type_ == "time" else "") + value.removesuffix("+00:00").removesuffix("Z")
+        return pa.scalar(text).cast(pa.timestamp(target.unit)).value
+    if type_ == "uuid":
+        return uuid.UUID(value).bytes
+    if pa.types.is_binary(target) or pa.types.is_fixed_size_binary(target):
+        return bytes.fromhex(value)
+    if pa.types.is_decimal(target):
+        return decimal.Decimal(value)
+    if pa.types.is_integer(target) and type(value) is not int:  # Arrow would cut a fraction off
+        raise TypeError(type(value).__name__)
+    return value
+
+
+def _unzoned(type_: str) -> pa.DataType:
+    target = arrow_type(type_)
+    return pa.timestamp(target.unit) if pa.types.is_timestamp(target) else target

@@ -1,0 +1,96 @@
+"""
+What some rows of a column amount to, besides their distinct values; it can be added up, and rows can go again.
+
+Rows that went are taken off the counts. They are not taken off the bounds: those stay true of the rows that are left,
+and may be wider than these. What is not known of a part is not known of the whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from puffin.values.column_bounds import NO_VALUES, Bounds
+from puffin.values.column_summary import ColumnSummary
+from puffin.values.value_type import ValueType
+
+_WITH_NAN = frozenset(("float", "double"))
+
+
+def has_nan(column: ValueType) -> bool:
+    """Whether values of this type may be NaN."""
+    return column.name in _WITH_NAN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSummary:
+    """
+    Counts of rows, and the bounds of their values; a count is None if it is not known.
+
+    Counts are negative where more rows went than came.
+
+    Attributes:
+        nans: 0 of a type that has no NaN.
+        total_bytes: As `ColumnSummary` has it.
+    """
+
+    rows: int | None = 0
+    nulls: int | None = 0
+    nans: int | None = 0
+    total_bytes: int | None = 0
+    bounds: Bounds = NO_VALUES
+
+    @classmethod
+    def of(cls, summary: ColumnSummary, type_: str) -> RowSummary:
+        """What is stored of a column that has this type now."""
+        nans = summary.nan_count if has_nan(ValueType.parse(type_)) else 0
+        is_empty = _left(summary.row_count, summary.null_count, nans) == 0
+        return cls(
+            rows=summary.row_count,
+            nulls=summary.null_count,
+            nans=nans,
+            total_bytes=summary.total_bytes,
+            bounds=NO_VALUES if is_empty else Bounds.from_json(type_, summary.min, summary.max),
+        )
+
+    def to_column(self, type_: str) -> ColumnSummary:
+        """What is to be stored of a column of this type; a count that is negative contradicts itself, and is None."""
+        rows, nulls, nans, total_bytes = map(_sound, (self.rows, self.nulls, self.nans, self.total_bytes))
+        bounds = NO_VALUES if _left(rows, nulls, nans) == 0 else self.bounds
+        low, high = bounds.to_json(type_)
+        return ColumnSummary(rows, nulls, nans if has_nan(ValueType.parse(type_)) else None, low, high, total_bytes)
+
+    def plus(self, other: RowSummary) -> RowSummary:
+        """What both rows amount to together."""
+        return RowSummary(
+            rows=_sum(self.rows, other.rows),
+            nulls=_sum(self.nulls, other.nulls),
+            nans=_sum(self.nans, other.nans),
+            total_bytes=_sum(self.total_bytes, other.total_bytes),
+            bounds=self.bounds.union(other.bounds),
+        )
+
+    def gone(self) -> RowSummary:
+        """What is to be added when these rows went."""
+        return RowSummary(
+            rows=_negative(self.rows),
+            nulls=_negative(self.nulls),
+            nans=_negative(self.nans),
+            total_bytes=_negative(self.total_bytes),
+        )
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+def _negative(count: int | None) -> int | None:
+    return None if count is None else -count
+
+
+def _sound(count: int | None) -> int | None:
+    return None if count is None or count < 0 else count
+
+
+def _left(rows: int | None, nulls: int | None, nans: int | None) -> int | None:
+    """How many values are there that have a place in the order."""
+    return None if rows is None or nulls is None or nans is None else rows - nulls - nans

@@ -1,0 +1,67 @@
+"""
+Columns as the bytes of appendix D ("binary single-value serialization"), straight from Arrow buffers.
+
+No value becomes a Python object. A column of whatever encoding is reduced here to plain arrays without nulls, in slices
+that fit a processor cache, so that what is copied stays small. Only the dictionary of a dictionary-encoded chunk is
+serialized, and of it only what the indices use: a dictionary may hold values that no row has. What the bytes of a type
+are is the business of `puffin.values.encoders`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from puffin.values.encoders import Encoder, choose_encoder
+from puffin.values.plain_arrays import storage_of, without_views
+from puffin.values.serialized import SerializedValues, slice_rows
+from puffin.values.value_type import ValueType
+
+
+def single_values(array: pa.Array | pa.ChunkedArray, type_string: str) -> Iterator[SerializedValues]:
+    """
+    Serialize the non-null values of a column (table spec, appendix D).
+
+    Repetitions may or may not be kept, and the order of the values is not.
+
+    Args:
+        array: Plain, chunked, dictionary-encoded, view or extension array.
+        type_string: The appendix C type of the table's column, which the array's type may be narrower than.
+
+    Returns:
+        The values in slices.
+
+    Raises:
+        UnsupportedTypeError: The column type has no single-value bytes.
+        CorruptDataFileError: The array cannot hold values of the column type.
+    """
+    encode = choose_encoder(ValueType.parse(type_string), _plain_type(array.type))
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    return (values for chunk in chunks for values in _encode_chunk(chunk, encode))
+
+
+def _encode_chunk(chunk: pa.Array, encode: Encoder) -> Iterator[SerializedValues]:
+    plain = _plain_array(chunk)
+    rows = slice_rows()
+    for start in range(0, len(plain), rows):
+        present = without_views(plain.slice(start, rows))
+        if present.null_count > 0:
+            present = present.drop_null()
+        if len(present) > 0:
+            yield from encode(present)
+
+
+def _plain_type(arrow_type: pa.DataType) -> pa.DataType:
+    if isinstance(arrow_type, pa.BaseExtensionType):
+        return _plain_type(arrow_type.storage_type)
+    if pa.types.is_dictionary(arrow_type):
+        return _plain_type(arrow_type.value_type)
+    return arrow_type
+
+
+def _plain_array(array: pa.Array) -> pa.Array:
+    stored = storage_of(array)
+    if isinstance(stored, pa.DictionaryArray):
+        return _plain_array(stored.dictionary.take(stored.indices.unique().drop_null()))
+    return stored

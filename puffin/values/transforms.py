@@ -1,0 +1,142 @@
+"""
+Partition transforms (spec, "Partition Transforms"): what they make of a type, and what the text of a partition means.
+
+Everywhere in here a transform is the string that a partition spec has, a type is the source column's, and a value is
+as manifests hold it: days, microseconds, nanoseconds, bytes. A decimal alone is a ``Decimal``, since its bytes are
+padded to a width that a wider type changes; `partition_value` makes that of what a manifest holds.
+
+The text of a partition is Iceberg's own (Java's ``PartitionSpec.partitionToPath``), since people know it from the
+paths of their data files.
+"""
+
+from __future__ import annotations
+
+import base64
+import decimal
+import functools
+import re
+from typing import Any
+
+import numpy as np
+
+from puffin.errors import CorruptMetadataError, UnsupportedTableError, UsageError
+from puffin.values.json_values import to_scalar
+from puffin.values.value_type import ValueType
+
+_NULL = "null"
+
+_WITH_WIDTH = re.compile(r"(bucket|truncate)\[([0-9]{1,10})\]", re.IGNORECASE)
+_CALENDAR = {"year": "Y", "month": "M", "day": "D", "hour": "h"}  # to the units of numpy's datetime64
+_CALENDAR_TEXT = {
+    "year": re.compile(r"\d{4}"),
+    "month": re.compile(r"\d{4}-\d{2}"),
+    "day": re.compile(r"\d{4}-\d{2}-\d{2}"),
+    "hour": re.compile(r"\d{4}-\d{2}-\d{2}-\d{2}"),
+}
+_TIMESTAMPS = frozenset({"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
+_DATED = _TIMESTAMPS | {"date"}
+_TRUNCATED = frozenset({"int", "long", "decimal", "string", "binary"})
+_HASHED = _DATED | _TRUNCATED | {"time", "uuid", "fixed"}
+_SOURCES = {
+    "bucket": _HASHED,
+    "truncate": _TRUNCATED,
+    **dict.fromkeys(("year", "month", "day"), _DATED),
+    "hour": _TIMESTAMPS,
+}
+_RESULTS = {"bucket": "int", "year": "int", "month": "int", "day": "date", "hour": "int"}
+
+_UNROUNDED = decimal.Context(prec=60)
+
+
+def result_type(transform: str, source_type: str) -> str:
+    """
+    The type of what a transform makes of a column; of ``void``, the column's.
+
+    Raises:
+        UnsupportedTableError: The transform is not known, or not of this type.
+    """
+    name, _ = _parsed(transform)
+    if name in _SOURCES and _type_name(source_type) not in _SOURCES[name]:
+        raise UnsupportedTableError(f"partition transform {transform} of type {source_type} is not supported")
+    return _RESULTS.get(name, source_type)
+
+
+def partition_value(type_: str, physical: Any) -> Any:
+    """
+    A value of a partition tuple as a manifest holds it, a decimal as a number.
+
+    Raises:
+        CorruptMetadataError: It should be a decimal and is not.
+    """
+    if physical is None or _type_name(type_) != "decimal":
+        return physical
+    if not isinstance(physical, bytes):
+        raise CorruptMetadataError(f"expected a {type_} in a partition tuple, found {physical!r}")
+    unscaled = int.from_bytes(physical, "big", signed=True)
+    return decimal.Decimal(unscaled).scaleb(-ValueType.parse(type_).scale, _UNROUNDED)
+
+
+def to_partition_value(transform: str, source_type: str, text: str) -> Any:
+    """
+    The partition value that a text means, as Iceberg writes it (``2024-01`` for a month).
+
+    ``null`` is None for every type, so the string of these four letters cannot be named.
+
+    Raises:
+        UsageError: The text is none of a value of this partition field.
+        UnsupportedTableError: The transform is not known, or not of this type.
+    """
+    type_ = result_type(transform, source_type)
+    if text == _NULL:
+        return None
+    name, width = _parsed(transform)
+    try:
+        if name in _CALENDAR:
+            return _calendar_value(name, text)
+        value = _plain_value(type_, text)
+    except (ValueError, OverflowError, CorruptMetadataError) as exc:
+        raise UsageError(f"expected a value of {transform} of type {source_type}, found {text!r}") from exc
+    if name == "void" or (name == "bucket" and not 0 <= value < width):
+        allowed = "null" if name == "void" else f"a bucket from 0 to {width - 1}"
+        raise UsageError(f"expected {allowed}, found {text!r}")
+    return value
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(transform: str) -> tuple[str, int]:
+    """The name and the width, which is 0 where a transform has none."""
+    if match := _WITH_WIDTH.fullmatch(transform):
+        name, width = match[1].lower(), int(match[2])
+        if width:
+            return name, width
+    elif (name := transform.lower()) in (*_CALENDAR, "identity", "void"):
+        return name, 0
+    raise UnsupportedTableError(f"partition transform {transform!r} is not known")
+
+
+def _type_name(type_: str) -> str:
+    return re.split(r"[\[(]", type_, maxsplit=1)[0]
+
+
+def _calendar_value(name: str, text: str) -> int:
+    if not _CALENDAR_TEXT[name].fullmatch(text):
+        raise ValueError(text)
+    iso = "T".join(text.rsplit("-", 1)) if name == "hour" else text
+    return int(np.array(iso, f"datetime64[{_CALENDAR[name]}]").astype(int))
+
+
+def _plain_value(type_: str, text: str) -> Any:
+    name = _type_name(type_)
+    json_form: Any = text
+    if name == "boolean":
+        if text not in ("true", "false"):
+            raise ValueError(text)
+        json_form = text == "true"
+    elif name in ("int", "long"):
+        json_form = int(text)
+    elif name in ("float", "double"):
+        json_form = float(text)
+    elif name in ("fixed", "binary"):
+        json_form = base64.b64decode(text, validate=True).hex()
+    scalar = to_scalar(type_, json_form)
+    return scalar.value if name in _DATED or name == "time" else scalar.as_py()

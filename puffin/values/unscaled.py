@@ -1,0 +1,100 @@
+"""
+Unscaled decimals as big-endian two's complement in the fewest bytes that hold the sign (table spec, appendix D).
+
+A big-endian number of L bytes, loaded as little-endian words padded with zeros, is the byte-swapped number shifted
+right by the bytes left out. So values are never laid out as bytes, only sorted into up to 8 bytes, 9 to 15, and 16: the
+hash takes in words with a length beside each, and treats a full block of 16 differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from puffin.kernels import kernels_ready
+from puffin.values.serialized import SLICE_ROWS, WordArray, Words
+
+
+def minimal_bytes(words: npt.NDArray[np.int64]) -> Iterator[Words]:
+    """
+    Serialize unscaled values to their minimal bytes.
+
+    Args:
+        words: One row per value, at least one: its 64 low bits and, in a second column, its 64 high bits in two's
+            complement. Without the second column the low bits carry the sign.
+
+    Returns:
+        Up to three groups of values.
+    """
+    low = words[:, 0]
+    if words.shape[1] == 1:
+        yield _up_to_eight(low)
+        return
+    high = words[:, 1]
+    is_short = high == low >> 63
+    if is_short.all():
+        yield _up_to_eight(low)
+        return
+    if is_short.any():
+        yield _up_to_eight(low[is_short])
+    yield from _nine_to_sixteen(low[~is_short], high[~is_short])
+
+
+def minimal_sizes(words: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """How many bytes `minimal_bytes` gives each value; the words have two columns."""
+    if len(words) == 0:
+        return np.empty(0, np.int64)
+    low, high = np.ascontiguousarray(words[:, 0]), words[:, 1]
+    sizes = _byte_length(low)
+    is_long = high != low >> 63
+    if is_long.any():
+        sizes[is_long] = _byte_length(high[is_long]) + np.uint64(8)
+    return sizes.view(np.int64)
+
+
+def total_minimal_size(words: npt.NDArray[np.int64]) -> int:
+    """How many bytes `minimal_bytes` gives the values together; the words have two columns."""
+    if kernels_ready():
+        from puffin.kernels.decimals import total_length
+
+        total = total_length(np.require(words.reshape(-1), np.int64, ["C", "A"]))
+        if total >= 0:
+            return int(total)
+    slices = (words[start : start + SLICE_ROWS] for start in range(0, len(words), SLICE_ROWS))
+    return sum(int(minimal_sizes(some).sum()) for some in slices)
+
+
+def _up_to_eight(low: npt.NDArray[np.int64]) -> Words:
+    if kernels_ready():
+        from puffin.kernels.decimals import minimal_words
+
+        words, lengths = minimal_words(np.require(low, np.int64, ["C", "A"]))
+        return Words(words, None, lengths)
+    length = _byte_length(low)
+    return Words(low.view(np.uint64).byteswap() >> (64 - 8 * length), None, length)
+
+
+def _nine_to_sixteen(low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]) -> Iterator[Words]:
+    length = _byte_length(high) + np.uint64(8)
+    first, second = high.view(np.uint64).byteswap(), low.view(np.uint64).byteswap()
+    is_full = length == 16
+    if is_full.any():
+        yield Words(first[is_full], second[is_full], 16)
+    if not is_full.all():
+        first, second, length = first[~is_full], second[~is_full], length[~is_full]
+        left_out = 8 * (16 - length)
+        yield Words((first >> left_out) | (second << (64 - left_out)), second >> left_out, length)
+
+
+def _byte_length(values: npt.NDArray[np.int64]) -> WordArray:
+    """The fewest bytes that hold each value with its sign: 127 takes one, 128 two."""
+    magnitude = (values ^ (values >> 63)).view(np.uint64)
+    largest = int(magnitude.max())
+    length = np.ones(len(values), np.uint64)
+    for sign_bit in range(7, 64, 8):
+        if largest >> sign_bit == 0:
+            break
+        length += magnitude >= np.uint64(1 << sign_bit)
+    return length

@@ -1,0 +1,58 @@
+"""
+How many bytes values take in binary single-value form (table spec, appendix D), without making them.
+
+For most types that is the same for every value. Strings and binaries take what they have, decimals the fewest bytes
+that hold them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from puffin.values.unscaled import minimal_sizes, total_minimal_size
+from puffin.values.value_type import ValueType
+
+_WIDTHS = {
+    "boolean": 1,
+    **dict.fromkeys(("int", "float", "date"), 4),
+    **dict.fromkeys(("long", "double", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), 8),
+    "uuid": 16,
+}
+
+
+def value_width(column: ValueType) -> int | None:
+    """Bytes of every value of a type; None if that depends on the value."""
+    return column.length if column.name == "fixed" else _WIDTHS.get(column.name)
+
+
+def total_size(values: pa.Array, column: ValueType, rows: npt.NDArray[np.int64] | None = None) -> int:
+    """
+    Bytes that values of a type without a width take together.
+
+    Args:
+        values: A plain array; null takes nothing.
+        column: ``string``, ``binary`` or a decimal.
+        rows: How often each value counts, if not once; then there are no nulls.
+
+    Raises:
+        pyarrow.ArrowException: The array cannot hold values of the column type.
+    """
+    if column.name != "decimal":
+        sizes = pc.binary_length(values)
+        return (pc.sum(sizes).as_py() or 0) if rows is None else int(sizes.to_numpy() @ rows)
+    if not (pa.types.is_decimal128(values.type) and values.type.scale == column.scale):
+        values = values.cast(pa.decimal128(column.precision, column.scale))
+    if rows is not None:
+        return int(minimal_sizes(_words(values)) @ rows)
+    return total_minimal_size(_words(values.drop_null()))
+
+
+def _words(decimals: pa.Array) -> npt.NDArray[np.int64]:
+    """The low and the high half of each."""
+    if len(decimals) == 0:
+        return np.empty((0, 2), np.int64)
+    offset = decimals.offset * decimals.type.byte_width
+    return np.frombuffer(decimals.buffers()[1], "<i8", len(decimals) * 2, offset).reshape(len(decimals), 2)
