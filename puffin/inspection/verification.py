@@ -17,6 +17,8 @@ from puffin.format import DELETION_VECTOR_V1, THETA_V1, BlobMetadata, PuffinRead
 from puffin.inspection.contents import SUMMARIES, DeletionVectorSummary, SketchSummary, Summary
 from puffin.storage import open_source
 
+_BOUNDS = "puffin-sidecar.bounds"  # of a writer that also knows how many values there are
+
 
 class Verdict(NamedTuple):
     """What is wrong with the file at ``path``: a line for each broken rule, and none if it is valid."""
@@ -76,7 +78,7 @@ def _blob_errors(reader: PuffinReader, blob: BlobMetadata) -> Iterator[str]:
 def _metadata_errors(blob: BlobMetadata, summary: Summary | None) -> Iterator[str]:
     """What is wrong with the metadata, as far as can be said if the payload could not be summed up."""
     if blob.type == THETA_V1:
-        counted = summary.ndv if isinstance(summary, SketchSummary) else None
+        counted = _ndv(blob, summary) if isinstance(summary, SketchSummary) else None
         yield from _count_errors(blob, "ndv", counted)
     elif blob.type == DELETION_VECTOR_V1:
         counted = summary.cardinality if isinstance(summary, DeletionVectorSummary) else None
@@ -84,6 +86,12 @@ def _metadata_errors(blob: BlobMetadata, summary: Summary | None) -> Iterator[st
         yield from _count_errors(blob, "cardinality", counted)
         if blob.compression_codec is not None:
             yield f"compression-codec: expected none for a deletion vector, found {blob.compression_codec!r}"
+
+
+def _ndv(blob: BlobMetadata, sketch: SketchSummary) -> int:
+    """The sketch's estimate, or the number of values where the writer knows that there are fewer: its upper bound."""
+    upper = re.fullmatch("[0-9]+,([0-9]{1,19})", blob.properties.get(_BOUNDS, ""))
+    return sketch.ndv if upper is None else max(sketch.retained, min(sketch.ndv, int(upper[1])))
 
 
 def _required_errors(blob: BlobMetadata, *names: str) -> Iterator[str]:

@@ -106,6 +106,16 @@ def test_ndv_of_the_sketch(errors_of, make):
     assert len(errors_of(make.blob(THETA, large.to_bytes(), ndv="9" * 5000))) == 1
 
 
+def test_ndv_is_the_upper_bound_where_the_rows_are_fewer_than_the_estimate(errors_of, make):
+    """The job's ``ndv`` is never above the number of values, which its bounds say; it is never below the hashes."""
+    large = make.large_sketch
+    fewer, bounds = large.ndv - 1, "puffin-sidecar.bounds"
+    image = large.to_bytes()
+    assert errors_of(make.blob(THETA, image, **{"ndv": str(fewer), bounds: f"{fewer - 1},{fewer}"})) == []
+    for ndv, upper in [(fewer, fewer + 1), (fewer, fewer - 1), (1, 1)]:
+        assert len(errors_of(make.blob(THETA, image, **{"ndv": str(ndv), bounds: f"1,{upper}"}))) == 1
+
+
 def test_ndv_of_an_empty_sketch(errors_of, make):
     """No values are zero distinct values, with however many digits."""
     empty = make.small_sketch.difference(make.small_sketch).to_bytes()
