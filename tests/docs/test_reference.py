@@ -24,22 +24,20 @@ def section_of(name: str) -> str:
 
 
 @pytest.mark.parametrize(("name", "command"), commands())
-def test_every_command_and_option_is_in_the_reference(name: str, command: click.Command) -> None:
-    """A command has help, and its section names each of its options."""
+def test_reference_covers_every_command_and_option(name: str, command: click.Command) -> None:
+    """Each command has help, and its section names its options."""
     assert command.help
     named = set(re.findall(r"--[a-z][a-z-]*", section_of(name)))
     options = {o for p in command.params if isinstance(p, click.Option) for o in p.opts if o.startswith("--")}
     assert options == named
 
 
-def test_every_command_mentioned_exists() -> None:
-    """The examples call nothing that is not there."""
+def test_every_mentioned_command_exists() -> None:
     assert set(re.findall(r"^puffin ([a-z-]+)", README, re.MULTILINE)) <= set(_COMMANDS)
 
 
 @pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"])
-def test_documents_name_files_that_exist(document: str) -> None:
-    """A link or a path that a document names is there."""
+def test_documents_refer_to_existing_files(document: str) -> None:
     text = (ROOT / document).read_text()
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
     paths = re.findall(r"`((?:puffin|stats_jobs|tests|fixtures|tools|demo)/[\w/.-]*)`", text)

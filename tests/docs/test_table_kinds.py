@@ -1,4 +1,4 @@
-"""The matrix of ARCHITECTURE.md: every kind of table names tests, and they exist."""
+"""The matrix of table kinds in ARCHITECTURE.md names existing tests for every kind."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ NAMED = re.compile(r"`([\w/]+\.py)::(\w+)(?:\[([^`]+)\])?`")
 
 @cache
 def cases_of(file: str) -> dict[str, set[str]]:
-    """By the name of each test of a file, the texts that its module has, among which its cases are named."""
+    """The texts of each test's module by test name, among which its cases are named."""
     tree = ast.parse((ROOT / "tests" / file).read_text())
     texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     return {node.name: texts for node in tree.body if isinstance(node, ast.FunctionDef)}
@@ -26,7 +26,7 @@ def test_there_is_a_matrix():
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_every_kind_is_proven_by_tests_that_exist(row):
+def test_every_kind_names_existing_tests(row):
     named = NAMED.findall(row[-1])
     assert len(named) == row[-1].count("::") > 0
     assert {"✓", "upgraded"} & set(row[1:-1])
