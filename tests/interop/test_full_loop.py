@@ -48,6 +48,7 @@ def table(spark_rest, namespace, request):
     return name
 
 
+@pytest.mark.table_kind("Position deletes, deletion vectors, both after an upgrade", "2 3")
 def test_a_table_is_analyzed_committed_looked_up_and_planned_with(
     spark, table, open_table, analyze_table, count_distinct, planner_ndv, java_statistics
 ):
@@ -78,6 +79,7 @@ def test_columns_that_have_no_bytes_to_hash_are_left_out(spark, analyze_table, p
     assert planner_ndv(spark.table(name)) == {"id": 9}
 
 
+@pytest.mark.table_kind("Initial defaults", "3")
 def test_a_column_added_with_a_default_has_it_in_the_rows_before(spark, analyze_table, count_distinct, planner_ndv):
     """Version 3: the old files lack the column, and readers supply its ``initial-default``."""
     name = "hadoop.loop.defaults"

@@ -58,6 +58,8 @@ class JavaDeletes:
 
 
 @pytest.mark.parametrize(("version", "file_format"), [(2, "parquet"), (3, "parquet"), (2, "orc"), (3, "avro")])
+@pytest.mark.table_kind("Equality deletes: one column, several, null keys; of a partition and of all")
+@pytest.mark.table_kind("Equality deletes: several files by sequence number; the schema evolved since")
 def test_spark_and_we_leave_the_same_rows(spark, open_table, analyze_table, version, file_format):
     """By one column and by two, with nulls, NaN and zeros, of a partition and of all, beside position deletes."""
     name = f"hadoop.equality.{file_format}_v{version}"

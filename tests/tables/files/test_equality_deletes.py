@@ -106,6 +106,7 @@ def test_of_every_type_the_rows_of_equal_values_are_deleted(make_table, type_, i
     assert table.read().rows == len(kept)  # with the key asked for too
 
 
+@pytest.mark.table_kind("Equality deletes: one column, several, null keys; of a partition and of all", "3")
 def test_of_several_columns_all_must_be_equal(make_table):
     fields = [(1, "a", "long"), (2, "b", "string"), (3, "c", "double"), (ROW, "row", "long")]
     table = make_table(fields, version=3)
@@ -161,6 +162,7 @@ PROMOTIONS = {
 
 
 @pytest.mark.parametrize("old", PROMOTIONS)
+@pytest.mark.table_kind("Equality deletes: several files by sequence number; the schema evolved since", "3")
 def test_values_from_before_a_promotion_equal_those_from_after_it(make_table, old):
     new, old_arrow, new_arrow, values = PROMOTIONS[old]
     table = one_column_table(make_table, old)
@@ -174,6 +176,7 @@ def test_values_from_before_a_promotion_equal_those_from_after_it(make_table, ol
         assert live_rows(table) == rows(0, 2, 10, 12)
 
 
+@pytest.mark.table_kind("Equality deletes: several files by sequence number; the schema evolved since", "3")
 def test_a_column_that_was_dropped_since_still_counts(make_table):
     table = one_column_table(make_table, "long")
     table.evolve([(ROW, "row", "long")])
