@@ -7,6 +7,7 @@ import click
 import pytest
 
 from puffin.cli.program import _COMMANDS, _puffin
+from tests.test_architecture import ROOMS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -91,3 +92,24 @@ def test_decision_has_a_date_and_its_four_parts(page: Path) -> None:
     text = page.read_text()
     assert f"\nDate: {page.name[:10]}\n" in text
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Context", "Decision", "Evidence", "Consequences"]
+
+
+def test_map_names_every_module() -> None:
+    """Each folder has a row in the map; the row names its modules, and nothing that is not there."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    rows = dict(re.findall(r"^\| `((?:puffin|stats_jobs)[\w/]*)` \| (.+) \|$", text, re.MULTILINE))
+    folders: dict[str, set[str]] = {}
+    for path in [*(ROOT / "puffin").rglob("*.py"), *(ROOT / "stats_jobs").rglob("*.py")]:
+        if path.name != "__init__.py":
+            folders.setdefault(str(path.parent.relative_to(ROOT)), set()).add(path.stem)
+    assert {folder: set(re.findall(r"`(\w+)`", row)) for folder, row in rows.items()} == folders
+
+
+def test_map_draws_the_arrows_that_are_allowed() -> None:
+    """Every room is on a line of the picture, above everything that it may import."""
+    text = (ROOT / "ARCHITECTURE.md").read_text().partition("## Arrows")[2]
+    lines = text.partition("```text\n")[2].partition("```")[0].splitlines()
+    height = {room: -number for number, line in enumerate(lines) for room in line.split()}
+    assert set(height) == set(ROOMS)
+    for room, imported in ROOMS.items():
+        assert all(height[below] < height[room] for below in imported), room
