@@ -106,6 +106,7 @@ def test_rows_with_equal_values_of_every_type_are_deleted(make_table, type_, is_
     assert table.read().rows == len(kept)  # with the key asked for too
 
 
+@pytest.mark.table_kind("Equality deletes: one column, several, null keys; of a partition and of all", "3")
 def test_all_of_several_columns_must_be_equal(make_table):
     fields = [(1, "a", "long"), (2, "b", "string"), (3, "c", "double"), (ROW, "row", "long")]
     table = make_table(fields, version=3)
@@ -161,6 +162,7 @@ PROMOTIONS = {
 
 
 @pytest.mark.parametrize("old", PROMOTIONS)
+@pytest.mark.table_kind("Equality deletes: several files by sequence number; the schema evolved since", "3")
 def test_values_from_before_and_after_a_promotion_are_equal(make_table, old):
     new, old_arrow, new_arrow, values = PROMOTIONS[old]
     table = one_column_table(make_table, old)
@@ -174,6 +176,7 @@ def test_values_from_before_and_after_a_promotion_are_equal(make_table, old):
         assert live_rows(table) == rows(0, 2, 10, 12)
 
 
+@pytest.mark.table_kind("Equality deletes: several files by sequence number; the schema evolved since", "3")
 def test_dropped_column_still_counts(make_table):
     table = one_column_table(make_table, "long")
     table.evolve([(ROW, "row", "long")])

@@ -48,6 +48,7 @@ def table(spark_rest, namespace, request):
     return name
 
 
+@pytest.mark.table_kind("Position deletes, deletion vectors, both after an upgrade", "2 3")
 def test_table_is_analyzed_committed_looked_up_and_planned_with(
     spark, table, open_table, analyze_table, count_distinct, planner_ndv, java_statistics
 ):
@@ -78,6 +79,7 @@ def test_columns_without_hashable_bytes_are_skipped(spark, analyze_table, planne
     assert planner_ndv(spark.table(name)) == {"id": 9}
 
 
+@pytest.mark.table_kind("Initial defaults", "3")
 def test_column_added_with_a_default_has_it_in_earlier_rows(spark, analyze_table, count_distinct, planner_ndv):
     """In version 3 old files lack the column, and readers fill in its ``initial-default``."""
     name = "hadoop.loop.defaults"

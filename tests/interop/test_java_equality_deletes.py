@@ -60,6 +60,8 @@ class JavaDeletes:
 
 
 @pytest.mark.parametrize(("version", "file_format"), [(2, "parquet"), (3, "parquet"), (2, "orc"), (3, "avro")])
+@pytest.mark.table_kind("Equality deletes: one column, several, null keys; of a partition and of all")
+@pytest.mark.table_kind("Equality deletes: several files by sequence number; the schema evolved since")
 def test_we_and_spark_keep_the_same_rows(spark, open_table, analyze_table, version, file_format):
     """
     Deletes by one and by two columns, with nulls, NaN and zeros, by partition and global, beside position deletes.

@@ -132,6 +132,7 @@ def test_iceberg_updates_our_file_incrementally(spark, open_table):
     assert len(partition_files_in_java(spark, name)) == 2
 
 
+@pytest.mark.table_kind("Every transform, every type of source", "3")
 def test_partitions_of_every_type_are_named_and_read_alike(spark, tmp_path):
     """Two tuples of values and one of nulls, under identity of every type and every other transform."""
     table = table_of_every_type(spark, tmp_path / "t")

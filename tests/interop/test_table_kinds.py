@@ -36,6 +36,7 @@ class Kind:
         basis: What the second analysis builds its columns on.
         where: A filter that selects whole partitions, so that its answer is exact.
         extension: Of the metadata files.
+        shown: What the table of kinds in the documentation calls it, and in which versions it is one; all by default.
     """
 
     columns: str
@@ -47,23 +48,27 @@ class Kind:
     versions: Sequence[int] = EVERY_VERSION
     where: str | None = None
     extension: str = ".metadata.json"
+    shown: tuple[str, str] | tuple[str]
 
 
 ROWS = "INSERT INTO {{t}} SELECT id, concat('p', id % 3), id / 4D FROM range({}, {})"
 KINDS = {
     "no files": Kind(
+        shown=("A snapshot without files",),
         columns="id bigint, p string, d double",
         first=[ROWS.format(0, 0)],
         then=[ROWS.format(0, 9), "DELETE FROM {t}"],
         basis={"carried"},
     ),
     "nothing but nulls": Kind(
+        shown=("Columns of nulls alone",),
         columns="id bigint, i int, s string, st struct<x: date, y: binary>",
         first=["INSERT INTO {t} SELECT id, NULL, NULL, NULL FROM range(9)"],
         then=["INSERT INTO {t} SELECT id, NULL, NULL, named_struct('x', NULL, 'y', NULL) FROM range(9)"],
         basis={"added-files"},
     ),
     "columns dropped, added anew, renamed, moved, widened and no longer required": Kind(
+        shown=("Columns dropped, added anew, renamed, moved, widened, no longer required",),
         columns="i int, f float, c decimal(9,2), again string, s string, r bigint NOT NULL, st struct<x: int, y: int>",
         first=[
             """INSERT INTO {t} SELECT CAST(id AS int), id / 8, id / 100, 'old', concat('s', id), id,
@@ -86,6 +91,7 @@ KINDS = {
         basis={"full", "added-files"},
     ),
     "partitioned anew twice": Kind(
+        shown=("Partitioned anew twice; filters over three specs",),
         columns="id bigint, p string, d double",
         clause="PARTITIONED BY (p)",
         first=[ROWS.format(0, 30)],
@@ -101,6 +107,7 @@ KINDS = {
         where="p = 'p1'",
     ),
     "every transform": Kind(
+        shown=("Every transform, every type of source",),
         columns="id bigint, s string, b binary, y date, m timestamp, d timestamp_ntz, h timestamp, c decimal(9,2)",
         clause="""PARTITIONED BY
             (id, bucket(3, s), truncate(2, b), years(y), months(m), days(d), hours(h), truncate(100, c))""",
@@ -115,12 +122,14 @@ KINDS = {
         where="id = 1",
     ),
     "rows rewritten": Kind(  # in version 3 with the lineage of rows in the files
+        shown=("Row lineage in data files", "3"),
         columns="id bigint, p string, d double",
         first=[ROWS.format(0, 30)],
         then=["UPDATE {t} SET p = concat('new', id % 5) WHERE id % 3 = 0", "DELETE FROM {t} WHERE id = 7"],
         basis={"changed-files"},
     ),
     "compressed metadata": Kind(
+        shown=("Compressed metadata, in either spelling",),
         columns="id bigint, p string, d double",
         properties={"write.metadata.compression-codec": "gzip"},
         first=[ROWS.format(0, 9)],
@@ -129,6 +138,7 @@ KINDS = {
         extension=".gz.metadata.json",
     ),
     "a variant beside": Kind(
+        shown=("Columns of type unknown, variant, geometry, geography (left out, refused by name)",),
         columns="id bigint, v variant",
         versions=[3],
         first=["INSERT INTO {t} SELECT id, parse_json('{\"a\": 1}') FROM range(9)"],
@@ -136,7 +146,11 @@ KINDS = {
         basis={"added-files"},
     ),
 }
-CASES = [(kind, version) for kind, made in KINDS.items() for version in made.versions]
+CASES = [
+    pytest.param(kind, version, id=f"{kind}, v{version}", marks=pytest.mark.table_kind(*made.shown))
+    for kind, made in KINDS.items()
+    for version in made.versions
+]
 
 
 class Witnessed:
@@ -245,6 +259,7 @@ def seen_much(request, spark, create, open_table):
 
 
 @pytest.mark.parametrize("catalog", ["sql", "rest"])
+@pytest.mark.table_kind("In a SQL catalog, in a REST catalog")
 def test_table_with_a_long_history_works_in_each_catalog(spark, seen_much, in_catalog, catalog):
     """Java finds what was committed to both catalogs; `KINDS` covers the directory."""
     metadata_location, distinct, where = seen_much
@@ -261,6 +276,7 @@ def test_table_with_a_long_history_works_in_each_catalog(spark, seen_much, in_ca
     assert not analyze(table, Options(partitions=True)).committed
 
 
+@pytest.mark.table_kind("`write.metadata.path`", "2")
 def test_rest_statistics_follow_the_tables_metadata_path(spark_rest, analyze_table, tmp_path):
     name = "rest.kinds.elsewhere"
     spark_rest.sql("CREATE NAMESPACE IF NOT EXISTS rest.kinds")
@@ -275,6 +291,8 @@ def test_rest_statistics_follow_the_tables_metadata_path(spark_rest, analyze_tab
 
 
 @pytest.mark.parametrize("version", EVERY_VERSION)
+@pytest.mark.table_kind("No snapshot yet")
+@pytest.mark.table_kind("No column that can be hashed")
 def test_table_without_a_snapshot_or_hashable_column_has_nothing_to_compute(spark, open_table, analyze_table, version):
     """Nothing is written or committed in any mode until there is something to compute."""
     name = f"hadoop.kinds.nothing_v{version}"
@@ -300,6 +318,7 @@ def test_table_without_a_snapshot_or_hashable_column_has_nothing_to_compute(spar
     assert not analyze_table(table).committed
 
 
+@pytest.mark.table_kind("Columns of type unknown, variant, geometry, geography (left out, refused by name)", "3")
 def test_columns_without_single_value_bytes_are_skipped_or_refused_by_name(spark, create, analyze_table, open_table):
     name = create(KINDS["a variant beside"], 3)
     table = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)

@@ -167,6 +167,7 @@ def test_unchanged_table_is_read_planned_and_committed_to(table):
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
+@pytest.mark.table_kind("Metadata that breaks the specification in one place")
 def test_any_value_anywhere_raises_only_our_errors(table, data):
     path = data.draw(st.sampled_from(list(places(table.document))))
     text = with_token(table.document, path, data.draw(st.sampled_from([None, *TOKENS])))
@@ -175,6 +176,7 @@ def test_any_value_anywhere_raises_only_our_errors(table, data):
 
 
 @pytest.mark.parametrize("token", ["NaN", "Infinity", "-Infinity", "1e400", "-1e400", "[1, Infinity]", "9" * 5000])
+@pytest.mark.table_kind("Metadata that breaks the specification in one place")
 def test_invalid_number_is_corrupt_anywhere(table, token):
     for path in places(table.document):
         with pytest.raises(CorruptMetadataError, match=r"v2\.metadata\.json: expected Iceberg table metadata in JSON"):

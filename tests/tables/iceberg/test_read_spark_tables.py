@@ -114,6 +114,7 @@ PARTITIONED = "PARTITIONED BY (b, dt, dec, s, bucket(4, l), days(tz))"
 
 
 @pytest.mark.parametrize(("version", "clause"), [(1, PARTITIONED), (2, PARTITIONED), (3, ""), (3, PARTITIONED)])
+@pytest.mark.table_kind("Every transform, every type of source")
 def test_tables_of_every_version_and_type_equal_spark(make, version, clause):
     table = make(f"types_v{version}_{len(clause)}", ALL_TYPES, version=version, clause=clause)
     table.sql("INSERT INTO {t} " + ALL_VALUES.format(first=0, last=60))
@@ -150,6 +151,7 @@ def test_merge_on_read_deletes_equal_spark(make, version, granularity):
     table.check()
 
 
+@pytest.mark.table_kind("Position deletes, deletion vectors, both after an upgrade", "3")
 def test_upgraded_table_has_position_deletes_and_vectors(make):
     table = make("upgraded", "id bigint", version=1)
     table.sql("INSERT INTO {t} SELECT id FROM range(0, 100)")
@@ -209,6 +211,7 @@ def test_branches_tags_and_times_equal_spark(make, spark):
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.table_kind("A partition column that was dropped (version 1: `void`)")
 def test_dropped_partition_column_equals_spark(make, version):
     table = make(f"dropped_v{version}", "id bigint, p string, q int", version=version, clause="PARTITIONED BY (p, q)")
     table.sql("INSERT INTO {t} SELECT id, concat('p', id % 2), CAST(id % 3 AS int) FROM range(20)")
@@ -258,6 +261,7 @@ def test_empty_and_fully_overwritten_tables_equal_spark(make):
     table.check()
 
 
+@pytest.mark.table_kind("Initial defaults", "3")
 def test_initial_defaults_of_version_3_equal_spark(make, spark):
     table = make("defaults", "id bigint, st struct<x:int>", version=3)
     table.sql("INSERT INTO {t} SELECT id, IF(id = 0, NULL, named_struct('x', 1)) FROM range(5)")

@@ -156,6 +156,7 @@ def test_next_version_is_numbered_one_up_whatever_the_last_ones_name(register, d
 
 @pytest.mark.parametrize("base", ["v3.metadata.json", "v3.gz.metadata.json"])
 @pytest.mark.parametrize("codec", [None, "gzip", "none"])
+@pytest.mark.table_kind("Compressed metadata, in either spelling", "2")
 def test_metadata_compression_follows_the_table_or_the_previous_file(register, draft_of, catalog, base, codec):
     table = register(base, properties={"write.metadata.compression-codec": codec} if codec else {})
     commit_statistics(table, draft_of(table, {"a": [1]}))
@@ -164,6 +165,7 @@ def test_metadata_compression_follows_the_table_or_the_previous_file(register, d
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.table_kind("`write.metadata.path`")
 def test_metadata_and_statistics_follow_the_tables_paths(register, draft_of, catalog, tmp_path, version):
     table = register(version=version, properties={"write.metadata.path": f"file://{tmp_path}/elsewhere/"})
     entry = commit_statistics(table, draft_of(table, {"a": [1]})).entry

@@ -65,6 +65,7 @@ def ndvs_in_java(table) -> dict[int, int]:
 # --- without manifest lists ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.table_kind("No manifest lists", "1")
 def test_snapshots_without_manifest_lists_are_built_on_one_after_the_other(old):
     first, second, third = version(old, 5)["snapshots"]
     reports = [
@@ -92,6 +93,7 @@ def test_unlisted_manifests_give_counts_and_bounds_of_columns(old):
     ]
 
 
+@pytest.mark.table_kind("No manifest lists", "1")
 def test_java_continues_with_a_table_without_manifest_lists(spark, old, java):
     """Java's snapshots have lists: a delete comes from the manifests of both, and Spark agrees with our answers."""
     analyze(str(old), Options(partitions=True))
@@ -110,6 +112,8 @@ def test_java_continues_with_a_table_without_manifest_lists(spark, old, java):
 
 
 @pytest.mark.parametrize("format_version", [2, 3])
+@pytest.mark.table_kind("No manifest lists", "2 3", "upgraded")
+@pytest.mark.table_kind("One schema, one spec, no `schema-id`, no refs, no uuid", "2 3", "upgraded")
 def test_upgrade_keeps_snapshots_without_manifest_lists(old, java, format_version):
     """Java upgrades and reads our commit; it fails to write further snapshots with or without us."""
     analyze(str(old), Options(selector=SnapshotSelector(snapshot_id=version(old, 5)["snapshots"][1]["snapshot-id"])))
@@ -165,6 +169,7 @@ OLD_DOCUMENTS = {
 
 
 @pytest.mark.parametrize("change", OLD_DOCUMENTS.values(), ids=OLD_DOCUMENTS)
+@pytest.mark.table_kind("One schema, one spec, no `schema-id`, no refs, no uuid", "1")
 def test_old_documents_are_committed_to_and_read_by_java(old, java, change):
     document = version(old, 5)
     change(document)
@@ -180,6 +185,7 @@ def test_old_documents_are_committed_to_and_read_by_java(old, java, change):
 
 
 @pytest.mark.parametrize("current", [{"current-snapshot-id": -1}, {"current-snapshot-id": None}, {}], ids=str)
+@pytest.mark.table_kind("No snapshot yet", "1")
 def test_old_documents_without_a_snapshot_have_nothing_to_compute(old, current):
     document = version(old, 1)
     document.pop("current-snapshot-id")
@@ -189,6 +195,7 @@ def test_old_documents_without_a_snapshot_have_nothing_to_compute(old, current):
     assert not (old / "metadata" / "v6.metadata.json").exists()
 
 
+@pytest.mark.table_kind("A snapshot without files", "1")
 def test_snapshot_without_manifests_field_is_corrupt_and_an_empty_one_is_empty(old):
     document = version(old, 5)
     for manifests in (None, []):
@@ -248,6 +255,8 @@ def unknown(request, make_table):
 
 
 @pytest.mark.parametrize("extension", [".metadata.json", ".gz.metadata.json", ".metadata.json.gz"])
+@pytest.mark.table_kind("Unknown transforms, sort orders and fields anywhere in the metadata")
+@pytest.mark.table_kind("Compressed metadata, in either spelling")
 def test_unknown_fields_are_kept_and_java_reads_the_table(unknown, java, extension):
     """In plain and compressed metadata, spelled as before; unknown transforms are no obstacle."""
     directory = unknown.root / "metadata"
@@ -266,6 +275,7 @@ def test_unknown_fields_are_kept_and_java_reads_the_table(unknown, java, extensi
     assert [field.transform().toString() for field in table.spec().fields()] == ["identity", "foo[3]"]
 
 
+@pytest.mark.table_kind("Unknown transforms, sort orders and fields anywhere in the metadata")
 def test_unknown_transform_is_refused_by_name_for_partitions(unknown):
     (unknown.root / "metadata").mkdir()
     (unknown.root / "metadata" / "v1.metadata.json").write_text(json.dumps(unknown.document))

@@ -164,6 +164,7 @@ def test_version_1_files_are_the_same_after_an_upgrade(make_history):
     assert "manifest-1-0-False.avro" not in history.opened
 
 
+@pytest.mark.table_kind("No manifest lists", "1")
 def test_unlisted_manifests_are_compared_like_listed_ones(make_history):
     """Before, after, and on both sides."""
     history = make_history(version=1)
