@@ -25,7 +25,7 @@ from stats_jobs import Options, Report, analyze
 
 
 class Pausing:
-    """A table that lets others have their way when a method of it is called for the first time."""
+    """A table that pauses before the first call of one of its methods."""
 
     def __init__(self, table: Table, method: str) -> None:
         self._table = table
