@@ -98,7 +98,7 @@ class _Handlers:
 
     async def tables(self, query: Annotated[documents.TablesQuery, Query()]) -> Response:
         """The tables that have statistics, with the age of the newest: of the catalog, and below the allowed roots."""
-        return _json(await self._browser.tables(query.namespace, query.after, query.limit))
+        return _json(await self._browser.tables(query))
 
     async def history(self, query: Annotated[documents.HistoryQuery, Query()]) -> Response:
         """What statistics have said of a column, snapshot by snapshot."""
@@ -119,8 +119,8 @@ class _Handlers:
 
     async def metrics(self) -> Response:
         """What the server has counted, for Prometheus."""
-        gauges = {"puffin_http_requests_running": self._entrance.running, **self._service.gauges()}
-        text = self._metrics.render(gauges, self._service.counters())
+        running = {"puffin_http_requests_running": self._entrance.running}
+        text = self._metrics.render({**running, **self._service.metrics()})
         return Response(text, headers={"content-type": metrics.MEDIA_TYPE})
 
 

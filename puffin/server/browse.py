@@ -8,6 +8,7 @@ from typing import Any
 from puffin.errors import CorruptError, NotFoundError, PuffinError
 from puffin.inspection import describe
 from puffin.lookup import AnalyzedTable
+from puffin.server.documents import TablesQuery
 from puffin.server.encoded import encode
 from puffin.server.problems import Problem
 from puffin.server.service import Asked, Service
@@ -21,18 +22,21 @@ class Browser:
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    async def tables(self, namespace: str | None, after: str | None, limit: int) -> bytes:
+    async def tables(self, query: TablesQuery) -> bytes:
         """A page of the analyzed tables, by name; those that cannot be read, or not in time, are named apart."""
+        after, part = query.after or "", (query.contains or "").casefold()
         names = [
-            name for name in await self._service.table_names(namespace, _MOST_NAMES) if after is None or name > after
+            name
+            for name in await self._service.table_names(query.namespace, _MOST_NAMES)
+            if name > after and part in name.casefold()
         ]
-        page = names[:limit]
+        page = names[: query.limit]
         found = await asyncio.gather(*map(self._analyzed, page))
         return encode(
             {
                 "tables": [table.to_json() for table in found if isinstance(table, AnalyzedTable)],
                 "unreadable": [name for name, table in zip(page, found, strict=True) if isinstance(table, Exception)],
-                "next": page[-1] if len(names) > limit else None,
+                "next": page[-1] if len(names) > len(page) else None,
             }
         )
 

@@ -67,6 +67,7 @@ class TablesQuery(_Query):
     """A page of the list of tables."""
 
     namespace: RefName | None = Field(None, description="Only the tables of this namespace of the catalog.")
+    contains: Name | None = Field(None, description="Only tables with this text in their names, in either case.")
     after: Name | None = Field(None, description="Only tables whose names come after this one.")
     limit: int = Field(100, ge=1, le=1000, description="How many tables at most.")
 

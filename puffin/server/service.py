@@ -128,14 +128,13 @@ class Service:
 
         await self._workers.run("", check)
 
-    def gauges(self) -> Mapping[str, int]:
-        """What goes up and down, by metric name."""
-        return {"puffin_storage_threads": self._workers.busy}
-
-    def counters(self) -> Mapping[str, int]:
-        """What the lookup has counted, by metric name."""
+    def metrics(self) -> Mapping[str, int]:
+        """What threads and lookup have counted, by metric name."""
         counts = dataclasses.asdict(self.lookup.counts)
-        return {f"puffin_lookup_{name}_total": count for name, count in counts.items()}
+        return {
+            "puffin_storage_threads": self._workers.busy,
+            **{f"puffin_lookup_{name}_total": count for name, count in counts.items()},
+        }
 
     def _check(self, table: str) -> None:
         if not self._has_catalog or "/" in table:  # as the lookup takes it
