@@ -39,19 +39,18 @@ _T = TypeVar("_T")
 
 class Lookup:
     """
-    Looks columns up in the tables of a catalog, or by the locations of tables, and keeps what it has found.
+    Looks up columns of tables, by location or in a catalog, and keeps the answers.
 
-    Any number of threads may ask. An answer is at most ``ttl_seconds`` older than the call that it is given to, plus
-    the time that reading takes where it is not at hand. Equal questions get the same frozen object.
+    Any number of threads may ask. An answer is at most ``ttl_seconds`` older than the call, plus the time that reading
+    takes if it is not kept. Equal questions get the same frozen object.
 
     Args:
         catalog: A catalog of pyiceberg's configuration; None for tables by their locations.
         catalog_properties: Properties that override that configuration.
-        locations: Whether, with a catalog, a name with a slash in it is the location of a table all the same.
-        ttl_seconds: How long metadata counts before the table is asked whether anything was committed; 0 to ask always.
+        locations: Whether, with a catalog, a name with a slash is still the location of a table.
+        ttl_seconds: How long metadata counts before the table is checked for commits; 0 checks always.
         max_tables: How many tables are kept; the least recently used go.
-        store_for: Opens the files of tables by their locations, those that their metadata names included; one that
-            refuses files keeps an untrusted table from naming them.
+        store_for: Opens every file of tables by location; one that refuses files confines an untrusted table.
         clock: Tells the time in seconds, and never goes back.
 
     Raises:

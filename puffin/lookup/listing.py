@@ -1,7 +1,7 @@
 """
-The analyzed tables of a catalog or below some directories, one by one as they are asked for.
+List the analyzed tables of a catalog or below directories, lazily.
 
-A table that cannot be loaded is left out with a warning: one broken table does not hide the others.
+A table that cannot be loaded is skipped with a warning, so that it does not hide the others.
 """
 
 from __future__ import annotations

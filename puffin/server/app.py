@@ -28,7 +28,7 @@ from puffin.server.service import Asked, Service
 from puffin.server.settings import Settings
 
 _JSON = "application/json"
-_REPEATED = STATS, "column"  # the one parameter that may be
+_REPEATED = STATS, "column"  # the one parameter that may be repeated
 _MOST_ERRORS = 3  # of one request, in its problem's detail
 _KINDS = {404: "not-found", 405: "method-not-allowed"}
 
@@ -78,7 +78,7 @@ class _Handlers:
         self._browser = Browser(service)
 
     async def stats(self, request: Request, query: Annotated[documents.StatsQuery, Query()]) -> Response:
-        """What is known of the columns of a table, from its metadata alone."""
+        """Look up columns of a table, from its metadata alone."""
         kept = await self._service.stats(_asked(query, query.column or None))
         self._entrance.remember(request.scope["query_string"], kept)
         status, headers, body = Encoded.of(kept).response_to(request.scope["headers"])
@@ -87,38 +87,38 @@ class _Handlers:
         return response
 
     async def batch(self, request: Request, asked: documents.StatsRequest) -> Response:
-        """Several questions at once; where one fails, its problem document stands in the place of its answer."""
+        """Ask several questions at once; one that fails has its problem document in place of an answer."""
         questions = [_asked(each, each.columns) for each in asked.requests]
         return _json(await self._service.batch(questions, request.scope["path"]))
 
     async def estimate_join(self, asked: documents.JoinRequest) -> Response:
-        """How many distinct values two columns share, and how many rows their equi-join has, from their sketches."""
+        """Estimate the values that two columns share and the rows of their equi-join, from their sketches."""
         left, right = (Question(side.table, (side.column,)) for side in (asked.left, asked.right))
         return _json(encode((await self._service.join(left, right)).to_json()))
 
     async def tables(self, query: Annotated[documents.TablesQuery, Query()]) -> Response:
-        """The tables that have statistics, with the age of the newest: of the catalog, and below the allowed roots."""
+        """List the tables with statistics, and their age: of the catalog and below the allowed roots."""
         return _json(await self._browser.tables(query))
 
     async def history(self, query: Annotated[documents.HistoryQuery, Query()]) -> Response:
-        """What statistics have said of a column, snapshot by snapshot."""
+        """Show the statistics of a column, snapshot by snapshot."""
         return _json(await self._browser.history(query.table, query.column))
 
     async def dump(self, query: Annotated[documents.TableQuery, Query()]) -> Response:
-        """What is in the statistics file that answers for a table: the document of `puffin dump --json`."""
+        """Show the statistics file that answers for a table: the document of `puffin dump --json`."""
         return _json(await self._browser.dump(_asked(query, None)))
 
     async def health(self) -> Response:
-        """Whether the process runs; no token is needed."""
+        """Tell whether the process runs; needs no token."""
         return _json(encode({"status": "ok"}))
 
     async def ready(self) -> Response:
-        """Whether the catalog answers and the roots are there; no token is needed."""
+        """Tell whether the catalog answers and the roots exist; needs no token."""
         await self._service.check_ready()
         return _json(encode({"status": "ready"}))
 
     async def metrics(self) -> Response:
-        """What the server has counted, for Prometheus."""
+        """Counters and histograms for Prometheus."""
         running = {"puffin_http_requests_running": self._entrance.running}
         text = self._metrics.render({**running, **self._service.metrics()})
         return Response(text, headers={"content-type": metrics.MEDIA_TYPE})
@@ -151,7 +151,7 @@ def _add_routes(app: FastAPI, handlers: _Handlers) -> None:
 
 
 def _describe(app: FastAPI, *, is_guarded: bool) -> None:
-    """Have the OpenAPI document made when it is first asked for: it takes longer to make than all the rest."""
+    """Make the OpenAPI document when it is first requested: it takes longer than the rest of the start."""
     make = app.openapi
     app.openapi = functools.cache(lambda: openapi.complete(make(), is_guarded=is_guarded))  # type: ignore[method-assign]
 
@@ -174,7 +174,7 @@ def _methods(app: FastAPI) -> dict[str, list[str]]:
 
 
 async def _refuse_repeated(request: Request) -> None:
-    # Of two tables one would be ignored, and a proxy that looks at the first may have let pass the last.
+    # Of two tables one would be ignored, and a proxy that checks the first would let the other pass.
     named = (name for name, _ in request.query_params.multi_items() if (request.scope["path"], name) != _REPEATED)
     for name, count in Counter(named).most_common(1):
         if count > 1:

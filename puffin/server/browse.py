@@ -1,4 +1,4 @@
-"""What a person who looks around asks for: which tables there are, how a column came to be so, what is in the file."""
+"""What a person browses: the list of tables, the history of a column, the content of a statistics file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Browser:
         self._service = service
 
     async def tables(self, query: TablesQuery) -> bytes:
-        """A page of the analyzed tables, by name; those that cannot be read, or not in time, are named apart."""
+        """A page of the analyzed tables, by name; tables that cannot be read in time are listed apart."""
         after, part = query.after or "", (query.contains or "").casefold()
         names = [
             name

@@ -1,10 +1,9 @@
 """
 What every request passes before it reaches a route, and every response on its way back.
 
-In this order, so that a stranger costs as little as can be: the host that is meant, the token, a question that was
-asked before and can be answered from memory, the body (as it arrives, so long and no longer), a place among those that
-are being worked on. It is given back before anything is sent: a peer that takes its time takes no place of others.
-It is plain ASGI: layers of middleware would cost a warm answer more than the answer.
+The cheapest check comes first: the host, the token, an answer from memory, the body as it arrives, a place among the
+requests that run. The place is free again before anything is sent, so that a slow peer does not hold it. This is plain
+ASGI: layers of middleware would cost more than a warm answer does.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-Which names a server answers to.
+Which host names a server answers to.
 
-A page of anybody's can have its own name resolved to 127.0.0.1, and then ask a server there as its own (DNS rebinding).
-No policy of a browser stops it, but the Host header still says whose page it is. So at a loopback interface only names
-of that are answered, and those that the operator adds; elsewhere names are the business of whoever gave them out.
+Any web page can have its own name resolved to 127.0.0.1, and then query a server there as its own (DNS rebinding). No
+browser policy stops it, but the Host header still has the page's name. So a loopback interface answers only its own
+names and those that the operator adds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Hosts:
         Those of a server that listens at an address.
 
         Args:
-            allowed: What the operator adds; at an interface that is not loopback, these and loopback's are all.
+            allowed: What the operator adds; at another interface than loopback, any name is answered if this is empty.
         """
         if ipaddress.ip_address(address).is_loopback or allowed:
             return cls((*_LOOPBACK, f"[{address}]" if ":" in address else address, *allowed))
@@ -54,7 +54,7 @@ class Hosts:
 
 
 def misdirected() -> Problem:
-    """What a request gets that is for another host."""
+    """The answer to a request for another host."""
     return Problem(421, "misdirected", "expected the header Host to name this server; --allow-host adds names")
 
 
