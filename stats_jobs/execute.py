@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias, TypeVar
 
 from puffin.errors import CorruptDataFileError, CorruptError, NotFoundError, UnsupportedError
-from puffin.files.column_chunk import Values
 from puffin.files.task_reader import TaskReader
 from puffin.iceberg.stores import stores
 from puffin.kernels import load_kernels
@@ -31,6 +30,7 @@ from puffin.sketches.row_tally import Hashes, Rows
 from puffin.sketches.smallest import SmallestHashes
 from puffin.tables.base import Column
 from puffin.tables.scan_task import AVRO, FileScanTask, ScanBatch, decode_batch
+from puffin.values.column_chunk import Values
 from puffin.values.partition_tuples import PartitionKey, partition_key
 from puffin.values.row_summary import RowSummary
 

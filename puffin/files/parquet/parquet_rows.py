@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from puffin.files.chunk_summary import ChunkSummary
-from puffin.files.column_chunk import ChunkStatistics
 from puffin.files.file_columns import FileColumn
 from puffin.files.parquet.chunk_plan import ChunkPlan, ChunkPlanner
 from puffin.files.parquet.footer_statistics import chunk_statistics
 from puffin.files.parquet.writers import Path
 from puffin.files.rows import BATCH_BYTES, MAX_BATCH_ROWS, Reading, Rows
+from puffin.values.chunk_summary import ChunkSummary
+from puffin.values.column_chunk import ChunkStatistics
 from puffin.values.row_summary import RowSummary
 
 _STREAM_BUFFER = 8 * 1024 * 1024  # bytes of a column chunk that are held at a time
@@ -67,7 +67,7 @@ class ParquetRows:
             field_id = column.column.field_id
             plan = plans.get(column.names) if column.constant is None else None
             if self._reading.summaries:
-                summaries[field_id] = ChunkSummary(column.column, self._statistics(group, column.names, plan))
+                summaries[field_id] = ChunkSummary(column.column.type, self._statistics(group, column.names, plan))
             found = None if plan is None else plan.read(self._source)
             if plan is None or found is None:
                 rest.append(column)
