@@ -66,7 +66,7 @@ def count(arrays: pa.Array | pa.ChunkedArray | list[pa.Array], type_string: str)
 def count_known(values: pa.Array, rows: list[int], type_string: str, limit: int = LIMIT) -> RowCounts:
     """Values of which it is known how many rows have them."""
     builder = RowCountsBuilder(limit)
-    builder.update_counted(values, np.array(rows), type_string)
+    builder.update(values, type_string, np.array(rows))
     return builder.compact()
 
 
@@ -221,7 +221,7 @@ class TestBuilder:
     def test_refuses_other_numbers_of_rows(self, rows: npt.NDArray[np.int64]) -> None:
         """There is one number of rows for each value, an integer from 0 on."""
         with pytest.raises(UsageError, match="rows: expected 1 int64 from 0 on, found"):
-            RowCountsBuilder(LIMIT).update_counted(pa.array(["a"]), rows, "string")
+            RowCountsBuilder(LIMIT).update(pa.array(["a"]), "string", rows)
 
     def test_refuses_other_types(self) -> None:
         """Types are checked as the sketch checks them, in a dictionary that no row uses too."""

@@ -164,10 +164,8 @@ class TestMerge:
 
     def test_in_a_larger_builder_keeps_theta(self) -> None:
         """What a smaller sketch left out stays left out: theta comes along."""
-        builder = ThetaSketchBuilder(LG_K + 1)
-        builder.merge(build(range(1, 100)))
-        builder.update_hashes(array(range(K, 200)))
-        assert builder.compact() == build(range(1, 100))
+        parts = build(range(1, 100)), build(range(K, 200), lg_k=LG_K + 1)
+        assert merge(parts, LG_K + 1) == build(range(1, 100))
 
     def test_of_nothing_is_empty(self) -> None:
         """No part at all is the empty sketch."""

@@ -83,7 +83,7 @@ def check(file, **expected):
                 if values.rows is None:
                     counts.update(values.array, type_string)
                 else:
-                    counts.update_counted(values.array, values.rows, type_string)
+                    counts.update(values.array, type_string, values.rows)
         assert sketch.compact() == ThetaSketch.from_arrow(column, type_string), path
         counted = RowCountsBuilder(LIMIT)
         counted.update(column, type_string)
