@@ -23,7 +23,7 @@ Path = tuple[str, ...]
 
 class DataFile(ABC):
     """
-    An open file; what its methods raise beside errors of ours is for `told_of`.
+    An open file; what its methods raise beside errors of ours is for `errors_about`.
 
     Attributes:
         schema: What it has, with its field ids (`file_columns.field_id_of`).

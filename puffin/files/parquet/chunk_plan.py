@@ -83,7 +83,6 @@ class ChunkPlan:
 
         Raises:
             CorruptDataFileError: A page is broken.
-            OSError: The file cannot be read.
         """
         if self.chunk is None or self.route is Route.ROWS:
             return None
@@ -100,9 +99,6 @@ class ChunkPlan:
         Whether to use pyarrow's ``read_dictionary`` if the chunk is read row by row.
 
         Of entries that are the same pyarrow keeps one, and leaves the indices as they are: they then mean others.
-
-        Raises:
-            OSError: The file cannot be read.
         """
         if self.chunk is None or not self.pays_as_dictionary or self.is_collected:
             return self.pays_as_dictionary
