@@ -54,7 +54,7 @@ class SharedTable:
 
     @property
     def state(self) -> TableState:
-        return self.table.load()
+        return self.table.open().state
 
     @property
     def entry(self) -> StatisticsEntry:
@@ -108,10 +108,10 @@ class SharedTable:
 
     def replace(self, created_by: str, blobs: Sequence[Blob | RawBlob], snapshot_id: int | None = None) -> None:
         """Make a file of these blobs that of a snapshot, all of them listed, as another engine commits it."""
-        state = self.state
-        snapshot_id = snapshot_id or state.current_snapshot_id
+        opened = self.table.open()
+        snapshot_id = snapshot_id or opened.state.current_snapshot_id
         assert snapshot_id is not None
-        file = self.table.new_statistics_file(state, snapshot_id)
+        file = opened.new_statistics_file(snapshot_id)
         path = file.path
         with LocalStore().create(path) as sink:
             writer = PuffinWriter(sink, properties={CREATED_BY: created_by, **file.properties})
@@ -122,7 +122,7 @@ class SharedTable:
             BlobEntry(b.type, b.snapshot_id, b.sequence_number, b.fields, b.properties) for b in written.blobs
         )
         entry = StatisticsEntry(snapshot_id, path, written.file_size, written.footer_size, listed)
-        self.table.commit(state, entry)
+        opened.commit(entry)
 
     def stored(self, snapshot_id: int | None = None) -> list[RawBlob]:
         """The blobs of a snapshot's file, as they are stored."""
@@ -135,10 +135,10 @@ class SharedTable:
 
     def as_the_version_before_wrote_it(self, *, writer: str = EARLIER, summaries: bool = True) -> None:
         """Every entry of ours with the private blobs in its own file and nothing noted; the home is gone."""
-        table, state = self.table, self.state
-        for snapshot_id, entry in state.statistics.items():
+        opened = self.table.open()
+        for snapshot_id, entry in opened.state.statistics.items():
             fields = [blob.fields[0] for blob in entry.blobs]
-            private = StoredBlobs(state, table.store, COMPANIONS, fields)
+            private = StoredBlobs(opened, COMPANIONS, fields)
             blobs: list[Blob | RawBlob] = []
             for raw in self.stored(snapshot_id):
                 left_out = _NOT_NOTED_THEN if summaries else (*_NOT_NOTED_THEN, "puffin-sidecar.summary")

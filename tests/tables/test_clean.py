@@ -56,11 +56,11 @@ class Made:
         return clean(self.open(), older_than=older_than, sleep=lambda _: None, **options)
 
     def document(self) -> dict:
-        return dict(self.open().load().document)
+        return dict(self.open().open().state.document)
 
     def replace(self, **fields) -> None:
         """Another writer's next version."""
-        state = self.open().load()
+        state = self.open().open().state
         log = [*state.document["metadata-log"], {"timestamp-ms": 1, "metadata-file": state.metadata_location}]
         data = json.dumps({**state.document, "metadata-log": log, **fields})
         if self._catalog is None:
@@ -99,7 +99,7 @@ def orphan(made, draft_of):
 
     def write(snapshot_id: int = 20, table: Made = made) -> Path:
         opened = table.open()
-        entry = draft_of(opened, {"a": [1]}, snapshot_id).write(opened.load(), [])
+        entry = draft_of(opened, {"a": [1]}, snapshot_id).write(opened.open(), [])
         return local(entry.statistics_path)
 
     return write
@@ -180,7 +180,7 @@ def test_a_temporary_name_of_a_committed_file_goes_alone(made, commit):
     os.link(named, temporary)
     assert paths(made.clean(remove=True)) == {temporary.name}
     assert named.exists()
-    assert made.open().load().statistics[20]
+    assert made.open().open().state.statistics[20]
 
 
 def test_partition_statistics_say_who_wrote_them(made):
@@ -236,9 +236,9 @@ def test_a_time_to_come_is_no_age(made, orphan):
 def test_a_file_of_an_earlier_version_of_the_metadata_stays(made, commit):
     """Who reads that version, or goes back to it, looks for it."""
     first = commit()
-    before = Path(urlsplit(made.open().load().metadata_location).path).name
+    before = Path(urlsplit(made.open().open().state.metadata_location).path).name
     commit()
-    second = made.open().load().statistics[20].statistics_path
+    second = made.open().open().state.statistics[20].statistics_path
     assert local(second) != first
     cleaning = made.clean(remove=True)
     assert cleaning.files == ()
@@ -247,7 +247,7 @@ def test_a_file_of_an_earlier_version_of_the_metadata_stays(made, commit):
 
 def test_a_file_goes_when_the_last_metadata_that_named_it_has_gone(made, commit):
     first = commit()
-    before = local(made.open().load().metadata_location)
+    before = local(made.open().open().state.metadata_location)
     commit()
     before.unlink()
     assert paths(made.clean(remove=True)) == {first.name}
@@ -411,7 +411,7 @@ def test_the_copy_of_a_table_is_not_cleaned_up(made, orphan, tmp_path):
 
 def test_another_catalog_with_the_same_table_keeps_what_it_refers_to(made, draft_of, tmp_path):
     """It went on by itself; its metadata is in the same directory, and in no log of ours."""
-    state = made.open().load()
+    state = made.open().open().state
     other = SqlCatalog("other", uri=f"sqlite:///{tmp_path}/other.db", warehouse=f"file://{tmp_path}/warehouse")
     other.create_namespace("db")
     other.register_table("db.t", local(state.metadata_location).as_uri())
@@ -419,7 +419,7 @@ def test_another_catalog_with_the_same_table_keeps_what_it_refers_to(made, draft
     entry = commit_statistics(table, draft_of(table, {"a": [1]})).entry
     made.replace(properties={"x": "y"})
     assert "named by" in kept(made.clean(remove=True))[local(entry.statistics_path).name]
-    assert table.load().statistics[20] == entry
+    assert table.open().state.statistics[20] == entry
     assert local(entry.statistics_path).exists()
 
 
@@ -440,7 +440,7 @@ def test_a_broken_metadata_log_is_called_so(made, log):
 def test_a_metadata_file_is_not_cleaned_up(made, orphan):
     """It is one version, and does not know which is the newest."""
     orphan()
-    location = made.open().load().metadata_location
+    location = made.open().open().state.metadata_location
     with pytest.raises(UsageError, match="name the table"):
         clean(load_table(location), older_than=NOW)
 
@@ -488,7 +488,7 @@ def test_the_file_of_an_entry_goes_with_the_last_metadata_that_names_it(made, co
     expire(made)
     cleaning = made.clean(remove=True)
     assert (cleaning.files, set(kept(cleaning))) == ((), {gone.name})
-    current = local(made.open().load().metadata_location)
+    current = local(made.open().open().state.metadata_location)
     for path in made.metadata.glob("*.metadata.json"):
         if path != current:
             path.unlink()

@@ -44,7 +44,7 @@ def properties(tmp_path):
 def test_a_directory_is_a_table_by_path_and_by_uri(root, spelling):
     table = puffin.load_table(spelling.format(root))
     assert isinstance(table, IcebergDirectory)
-    assert table.load().current_snapshot_id == 10
+    assert table.open().state.current_snapshot_id == 10
 
 
 @pytest.mark.parametrize("name", ["v1.metadata.json", "v2.gz.metadata.json", "whatever.json"])
@@ -56,7 +56,7 @@ def test_a_file_is_a_table_as_of_that_version(root, name):
     for location in (str(path), f"file:{path}"):
         table = load_table(location)
         assert isinstance(table, IcebergMetadataFile)
-        assert table.load().current_snapshot_id is None
+        assert table.open().state.current_snapshot_id is None
 
 
 def test_a_metadata_file_is_not_committed_to(root, draft_of):
@@ -65,13 +65,13 @@ def test_a_metadata_file_is_not_committed_to(root, draft_of):
         commit_statistics(table, draft_of(table, {"a": [1]}))
     assert [path.name for path in root.rglob("*") if path.is_file()] == ["v1.metadata.json"]
     with pytest.raises(UsageError, match="name the table"):
-        table.commit(table.load(), None)
+        table.open().commit(None)
 
 
 def test_a_file_that_is_no_metadata_is_called_so(tmp_path):
     (tmp_path / "data.parquet").write_bytes(b"PAR1\x00\xff")
     with pytest.raises(CorruptMetadataError, match=r"data\.parquet"):
-        load_table(str(tmp_path / "data.parquet")).load()
+        load_table(str(tmp_path / "data.parquet")).open()
 
 
 @pytest.mark.parametrize("content", ["metadata", "data", None])
@@ -125,11 +125,11 @@ def test_a_catalogs_table_is_found_by_its_configured_name(properties, monkeypatc
     monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # it looks once, when it is imported
     table = load_table("db.t", catalog="prod")
     assert isinstance(table, IcebergSqlTable)
-    assert table.load().uuid is not None
+    assert table.open().state.uuid is not None
 
 
 def test_properties_make_a_catalog_that_is_not_configured(properties):
-    assert load_table("db.t", catalog="prod", catalog_properties=properties).load().columns[0].name == "a"
+    assert load_table("db.t", catalog="prod", catalog_properties=properties).open().state.columns[0].name == "a"
 
 
 def test_a_database_password_is_not_among_what_travels_to_executors(properties):
@@ -140,7 +140,7 @@ def test_a_database_password_is_not_among_what_travels_to_executors(properties):
 
 def test_a_table_that_the_catalog_lacks_is_not_found(properties):
     with pytest.raises(TableNotFound, match=r"db\.absent"):
-        load_table("db.absent", catalog="prod", catalog_properties=properties).load()
+        load_table("db.absent", catalog="prod", catalog_properties=properties).open()
 
 
 def test_a_name_without_a_namespace_is_wrong_usage(properties):

@@ -64,25 +64,25 @@ def test_all_of_the_glue_table_stays_but_for_the_location(catalog, table, draft_
     commit_statistics(table, draft_of(table, {"a": [1, 2]}))
     after = in_glue(table)
     assert after["Parameters"].pop("previous_metadata_location") == before["Parameters"]["metadata_location"]
-    assert after["Parameters"].pop("metadata_location") == table.load().metadata_location
+    assert after["Parameters"].pop("metadata_location") == table.open().state.metadata_location
     for parameter in ("previous_metadata_location", "metadata_location"):
         described["Parameters"].pop(parameter, None)
     assert {key: after[key] for key in described} == described
 
 
 def test_an_append_that_came_before_is_a_conflict_and_leaves_nothing(catalog, table, draft_of, files):
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     catalog.load_table(table.name).append(ROWS)
     before = files()
     with pytest.raises(ConflictError, match="another writer"):
-        table.commit(base, entry)
+        base.commit(entry)
     assert files() == before
 
 
 def test_an_append_between_look_and_update_is_a_conflict_by_the_version(catalog, table, draft_of, monkeypatch, files):
     """Nothing but the version's id tells it: the update was on its way."""
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     update_table = catalog.glue.update_table
 
@@ -93,8 +93,8 @@ def test_an_append_between_look_and_update_is_a_conflict_by_the_version(catalog,
 
     monkeypatch.setattr(catalog.glue, "update_table", append_first)
     with pytest.raises(ConflictError, match="ConcurrentModification"):
-        table.commit(base, entry)
-    state = table.load()
+        base.commit(entry)
+    state = table.open().state
     assert len(state.snapshots) == 2
     assert state.statistics == {}
     logged = {state.metadata_location, *(e["metadata-file"] for e in state.document["metadata-log"])}
@@ -109,14 +109,14 @@ def test_an_update_that_was_done_before_it_was_refused_is_done(catalog, namespac
     sent = lose_the_answer(catalog, times=1)
     assert commit_statistics(table, draft_of(table, {"a": [1, 2]})).attempts == 1
     assert len(sent) == 2
-    assert len(table.load().statistics) == 1
+    assert len(table.open().state.statistics) == 1
 
 
 def test_a_lost_answer_is_looked_into(catalog, table, draft_of):
     sent = lose_the_answer(catalog, times=1)
     assert commit_statistics(table, draft_of(table, {"a": [1, 2]})).attempts == 1
     assert len(sent) == 1
-    assert len(table.load().statistics) == 1
+    assert len(table.open().state.statistics) == 1
 
 
 @pytest.mark.parametrize(("code", "status"), [("InternalServiceException", 500), ("OperationTimeoutException", 400)])
@@ -128,7 +128,7 @@ def test_an_unclear_answer_after_which_nothing_is_found_keeps_the_files(
     with pytest.raises(CommitUnknownError, match=code):
         commit_statistics(table, draft_of(table, {"a": [1]}))
     assert len(files() - before) == 2
-    assert table.load().statistics == {}
+    assert table.open().state.statistics == {}
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_clear_refusal_is_final_and_takes_the_files_with_it(
 
 def test_a_table_without_a_version_to_compare_is_refused(catalog, table, draft_of, monkeypatch, files):
     """Glue has always one; what only speaks its language may overwrite another writer's commit."""
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     before = files()
     get_table = catalog.glue.get_table
@@ -162,19 +162,19 @@ def test_a_table_without_a_version_to_compare_is_refused(catalog, table, draft_o
 
     monkeypatch.setattr(catalog.glue, "get_table", without_version)
     with pytest.raises(UnsupportedTableError, match="version"):
-        table.commit(base, entry)
+        base.commit(entry)
     assert files() == before
 
 
 def test_what_is_no_iceberg_table_is_called_so(catalog, namespace):
     catalog.glue.create_table(DatabaseName=namespace, TableInput={"Name": "csv", "Parameters": {"a": "b"}})
     with pytest.raises(UnsupportedTableError, match="metadata_location"):
-        IcebergGlueTable(catalog, f"{namespace}.csv").load()
+        IcebergGlueTable(catalog, f"{namespace}.csv").open()
 
 
 def test_what_is_not_there_is_not_found(catalog, namespace):
     with pytest.raises(TableNotFound, match=r"commits\.absent"):
-        IcebergGlueTable(catalog, f"{namespace}.absent").load()
+        IcebergGlueTable(catalog, f"{namespace}.absent").open()
 
 
 def lose_the_answer(catalog: GlueCatalog, times: int) -> list[str]:

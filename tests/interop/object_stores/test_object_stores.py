@@ -336,7 +336,7 @@ def test_a_tables_location_has_no_query(directory, s3):
     query = f"?endpoint_override={s3.url.removeprefix('http://')}&scheme=http"
     with pytest.raises(UsageError, match="AWS_ENDPOINT_URL"):
         puffin.ndv(f"{directory.location}{query}")
-    assert puffin.load_table(f"{directory.location}/metadata/v1.metadata.json{query}").load().uuid
+    assert puffin.load_table(f"{directory.location}/metadata/v1.metadata.json{query}").open().state.uuid
 
 
 def test_commands_and_server_find_tables_and_files_on_s3(directory, s3, place):

@@ -46,7 +46,7 @@ def current(table):
 
 
 def statistics_of(table) -> pa.Table:
-    return partition_statistics(*current(table), {})
+    return partition_statistics(*current(table), store_for)
 
 
 def rows(table, *columns: str) -> list[tuple]:
@@ -306,7 +306,7 @@ def test_a_partition_value_of_another_type_is_corrupt(table):
 
 def write(table, **stores):
     state, snapshot = current(table)
-    statistics = partition_statistics(state, snapshot, {})
+    statistics = partition_statistics(state, snapshot, store_for)
     return write_partition_statistics(statistics, state, snapshot.snapshot_id, stores.get("store_for", store_for))
 
 

@@ -321,11 +321,10 @@ def test_no_entry_is_dead_where_the_client_leaves_snapshots_out(server, open_tab
 
 
 def test_the_state_stays_while_the_server_names_the_same_metadata(server, open_table):
-    table = open_table()
-    state = table.load()
-    assert table.refresh(state) is state
+    opened = open_table().open()
+    assert opened.refreshed().state is opened.state
     server.change(properties={"changed": "yes"})
-    assert table.refresh(state).properties["changed"] == "yes"
+    assert opened.refreshed().state.properties["changed"] == "yes"
 
 
 # --- what the server says, and who asks ---------------------------------------------------------------------------
@@ -344,14 +343,14 @@ def test_blobs_and_types_that_pyiceberg_has_not_heard_of_stay_as_they_are(server
         "blob-metadata": [blob],
     }
     server.change(statistics=[entry], schemas=[{**schema, "fields": fields}], **{"never-heard-of": {"x": 1}})
-    assert open_table().load().document["never-heard-of"] == {"x": 1}
+    assert open_table().open().state.document["never-heard-of"] == {"x": 1}
     commit(a=[1])
     assert server.document["statistics"][0] == entry
     assert len(server.document["statistics"]) == 2
 
 
 def test_a_lookup_asks_for_the_table_once(server, open_table):
-    open_table().load()
+    open_table().open()
     assert server.loads == 1
 
 
@@ -365,8 +364,7 @@ def test_the_credentials_for_the_longest_prefix_open_the_files(server, open_tabl
         ],
     }
     table = open_table(**{"s3.endpoint": "http://catalog", "s3.region": "of-the-catalog"})
-    table.load()
-    assert table.io_properties == {
+    assert table.open().scan_context.io_properties == {
         "s3.endpoint": "http://catalog",
         "s3.region": "of-the-table",
         "s3.access-key-id": str(server.directory),
@@ -392,4 +390,4 @@ def test_a_success_that_shows_no_table_is_unclear_and_looked_into(server, commit
 def test_an_answer_that_is_no_table_is_called_so(server, open_table, monkeypatch, answer):
     monkeypatch.setattr(server, "table", lambda: answer)
     with pytest.raises(CorruptMetadataError, match=r"db\.t"):
-        open_table().load()
+        open_table().open()

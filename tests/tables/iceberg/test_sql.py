@@ -86,7 +86,7 @@ def test_a_commit_moves_the_row_to_the_next_version(catalog, table, draft_of):
     assert after.rpartition("/")[2].startswith("00003-")
     assert document(after)["metadata-log"][-1]["metadata-file"] == before
     assert document(after)["statistics"][0]["statistics-path"] == committed.entry.statistics_path
-    assert committed.entry.statistics_path.startswith(f"{table.load().location}/metadata/")
+    assert committed.entry.statistics_path.startswith(f"{table.open().state.location}/metadata/")
 
 
 def test_pyiceberg_loads_the_table_and_appends_to_it(catalog, table, draft_of):
@@ -95,7 +95,7 @@ def test_pyiceberg_loads_the_table_and_appends_to_it(catalog, table, draft_of):
     assert [b.properties["ndv"] for b in loaded.metadata.statistics[0].blob_metadata] == ["3", "2"]
     loaded.append(ROWS)
     assert catalog.load_table("db.t").scan().count() == 9
-    assert table.load().statistics[entry.snapshot_id] == entry
+    assert table.open().state.statistics[entry.snapshot_id] == entry
 
 
 def test_an_append_that_comes_between_is_not_lost(catalog, table, written, draft_of):
@@ -112,7 +112,7 @@ def test_an_append_that_comes_between_is_not_lost(catalog, table, written, draft
     draft.write = write_and_lose
     assert commit_statistics(table, draft, sleep=lambda _: None).attempts == 2
     assert catalog.load_table("db.t").scan().count() == 9
-    assert set(table.load().statistics) == {snapshot_id}
+    assert set(table.open().state.statistics) == {snapshot_id}
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -160,7 +160,7 @@ def test_metadata_is_compressed_if_the_table_says_so_or_else_as_it_was(register,
     table = register(base, properties={"write.metadata.compression-codec": codec} if codec else {})
     commit_statistics(table, draft_of(table, {"a": [1]}))
     assert row(catalog)[0].endswith(".gz.metadata.json") == (codec == "gzip" or (codec is None and "gz" in base))
-    assert len(table.load().statistics) == 1
+    assert len(table.open().state.statistics) == 1
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -203,12 +203,12 @@ def test_the_same_table_of_another_catalog_in_the_database_is_left_alone(catalog
 
 
 def test_a_row_that_has_moved_is_a_conflict_and_leaves_nothing(catalog, table, draft_of, tmp_path):
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     catalog.load_table("db.t").append(ROWS)
     current, before = row(catalog), files(tmp_path, "*.metadata.json")
     with pytest.raises(ConflictError):
-        table.commit(base, entry)
+        base.commit(entry)
     assert (row(catalog), files(tmp_path, "*.metadata.json")) == (current, before)
 
 
@@ -221,22 +221,22 @@ def test_a_table_that_was_dropped_is_not_there(catalog, table, draft_of, tmp_pat
 
 
 def test_a_locked_database_is_a_conflict_and_leaves_nothing(catalog, table, draft_of, tmp_path):
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     before = files(tmp_path, "*.metadata.json")
     catalog.engine = create_engine(catalog.properties["uri"], connect_args={"timeout": 0.01})
     with sqlite3.connect(tmp_path / "catalog.db") as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(ConflictError, match="locked"):
-            table.commit(base, entry)
+            base.commit(entry)
         other.rollback()
     assert files(tmp_path, "*.metadata.json") == before
-    table.commit(base, entry)
+    base.commit(entry)
 
 
 def test_a_database_that_is_locked_at_commit_is_a_conflict_too(catalog, table, draft_of, tmp_path):
     """A reader holds off the commit, not the update before it; SQLite has written nothing then."""
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     before = row(catalog), files(tmp_path, "*.metadata.json")
     catalog.engine = create_engine(catalog.properties["uri"], connect_args={"timeout": 0.01})
@@ -244,29 +244,29 @@ def test_a_database_that_is_locked_at_commit_is_a_conflict_too(catalog, table, d
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM iceberg_tables").fetchone()
         with pytest.raises(ConflictError, match="locked"):
-            table.commit(base, entry)
+            base.commit(entry)
         reader.rollback()
     assert (row(catalog), files(tmp_path, "*.metadata.json")) == before
-    table.commit(base, entry)
-    assert table.load().statistics[entry.snapshot_id] == entry
+    base.commit(entry)
+    assert table.open().state.statistics[entry.snapshot_id] == entry
 
 
 def test_another_failure_of_the_database_is_not_a_conflict_and_leaves_nothing(catalog, table, draft_of, tmp_path):
     """Trying again would not cure it."""
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     before = files(tmp_path, "*.metadata.json")
     with catalog.engine.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE iceberg_tables RENAME TO gone")
     with pytest.raises(StorageError, match="no such table"):
-        table.commit(base, entry)
+        base.commit(entry)
     assert files(tmp_path, "*.metadata.json") == before
     with pytest.raises(StorageError, match="no such table"):
-        table.load()
+        table.open()
 
 
 def test_a_failure_of_the_commit_itself_is_unclear_and_keeps_the_metadata(catalog, table, draft_of, tmp_path):
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     before = files(tmp_path, "*.metadata.json")
 
@@ -275,14 +275,14 @@ def test_a_failure_of_the_commit_itself_is_unclear_and_keeps_the_metadata(catalo
 
     event.listen(catalog.engine, "commit", lose_the_connection)
     with pytest.raises(CommitUnknownError, match="server closed the connection"):
-        table.commit(base, entry)
+        base.commit(entry)
     assert len(files(tmp_path, "*.metadata.json") - before) == 1
 
 
 @pytest.mark.parametrize("state", ["40001", "40P01", "55P03"])
 def test_a_transaction_that_the_database_gave_up_is_a_conflict(catalog, table, draft_of, state):
     """PostgreSQL tells a lost race by its SQLSTATE, and may tell it at commit only."""
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     cause = Exception("could not serialize access")
     cause.sqlstate = state
@@ -292,7 +292,7 @@ def test_a_transaction_that_the_database_gave_up_is_a_conflict(catalog, table, d
 
     event.listen(catalog.engine, "commit", give_up)
     with pytest.raises(ConflictError, match="serialize"):
-        table.commit(base, entry)
+        base.commit(entry)
 
 
 def test_metadata_that_is_replaced_and_deleted_while_it_is_read_is_read_again(catalog, table, draft_of, monkeypatch):
@@ -307,4 +307,4 @@ def test_metadata_that_is_replaced_and_deleted_while_it_is_read_is_read_again(ca
         return location
 
     monkeypatch.setattr(table, "_location", locate_and_lose)
-    assert table.load().metadata_location == row(catalog)[0]
+    assert table.open().state.metadata_location == row(catalog)[0]
