@@ -27,7 +27,7 @@ from stats_jobs import Options, Report, analyze
 
 
 class Pausing:
-    """A table that lets others have their way when an attribute of it, once opened, is first asked for."""
+    """A table that pauses before the first use of one attribute of its snapshot."""
 
     def __init__(self, table: Table, attribute: str) -> None:
         self.name = table.name

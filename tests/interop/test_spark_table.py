@@ -1,4 +1,4 @@
-"""Tables of Spark's own catalogs, read and committed through them: nobody else is told where they are."""
+"""Tables of Spark's catalogs are read and committed through Spark, without any other settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NDV = {"id": 300, "s": 30, "k": 7}
 
 @pytest.fixture(scope="module")
 def catalogs(spark_rest, tmp_path_factory):
-    """The session, with a JDBC catalog besides, which caches its tables as Spark's catalogs do by default."""
+    """The session with another JDBC catalog that caches its tables, as Spark's catalogs do by default."""
     home = tmp_path_factory.mktemp("jdbc")
     settings = {"type": "jdbc", "uri": f"jdbc:sqlite:{home}/catalog.db", "warehouse": str(home), "clients": "1"}
     spark_rest.conf.set("spark.sql.catalog.jdbc", "org.apache.iceberg.spark.SparkCatalog")
@@ -48,7 +48,7 @@ def starter(catalogs):
 
 @pytest.fixture
 def make(catalogs, starter):
-    """Makes a table of 300 rows and gives it as Spark has it."""
+    """Makes a table of 300 rows, and returns it as Spark sees it."""
 
     def make(name: str, version: int = 2, *, partitioned_by: str = "") -> SparkTable:
         catalogs.sql(
@@ -70,10 +70,10 @@ def ndv_of(report) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(("catalog", "version"), [("hadoop", 1), ("jdbc", 2), ("jdbc", 3), ("rest", 3)])
-def test_a_table_is_analyzed_and_committed_through_its_catalog(
+def test_table_is_analyzed_and_committed_through_its_catalog(
     catalogs, make, java_statistics, catalog: str, version: int
 ) -> None:
-    """Iceberg's own reader finds the statistics; a second run finds them current; after an append only that is read."""
+    """Iceberg's reader finds the statistics; a second run is current; after an append only the new rows are read."""
     table = make(f"{catalog}.through_spark.v{version}", version)
     before = table.open().state
     report = analyze(table)
@@ -99,9 +99,7 @@ def test_partition_statistics_are_committed_too(catalogs, make) -> None:
 
 
 @pytest.mark.parametrize("catalog", ["hadoop", "jdbc"])
-def test_whoever_commits_in_between_makes_the_commit_fail_and_the_next_attempt_succeeds(
-    catalogs, make, draft_of, catalog: str
-) -> None:
+def test_commit_retries_after_another_writer_commits_first(catalogs, make, draft_of, catalog: str) -> None:
     table = make(f"{catalog}.through_spark.raced")
     draft = draft_of(table, {"id": range(300)})
     base = table.open()
@@ -120,7 +118,7 @@ def test_whoever_commits_in_between_makes_the_commit_fail_and_the_next_attempt_s
 
 
 class Racing:
-    """A table of which another writer is faster, once."""
+    """A table to which another writer commits first, once."""
 
     def __init__(self, table: SparkTable, race) -> None:
         self._table, self._races = table, [race]
@@ -137,8 +135,8 @@ class Racing:
         return self._table.commit(base, entry)
 
 
-def test_a_state_that_was_not_loaded_last_is_no_base_of_a_commit(catalogs, make, draft_of) -> None:
-    """Java compares with what it loaded itself, so that must be what the entry was made for."""
+def test_commit_needs_the_state_that_was_loaded_last(catalogs, make, draft_of) -> None:
+    """Java compares with what it loaded itself, so the entry must be made for that state."""
     table = make("hadoop.through_spark.stale")
     base = table.open()
     append(catalogs, table.name, 300, 310)
@@ -147,8 +145,8 @@ def test_a_state_that_was_not_loaded_last_is_no_base_of_a_commit(catalogs, make,
         base.commit(draft_of(table, {"id": range(3)}).write(base, []))
 
 
-def test_a_rest_catalog_that_replaced_an_entry_gives_it_back(make, draft_of, starter) -> None:
-    """There is no compare-and-set: the state it was applied to is told, and the loop merges what was replaced."""
+def test_rest_catalog_that_replaced_an_entry_returns_it(make, draft_of, starter) -> None:
+    """There is no compare-and-set: the loop learns which state the commit met, and merges what it replaced."""
     table = make("rest.through_spark.raced")
     other = SparkTable(table.name, starter)
     draft = draft_of(table, {"id": range(3)})
@@ -163,8 +161,8 @@ def test_a_rest_catalog_that_replaced_an_entry_gives_it_back(make, draft_of, sta
     assert [blob.properties["ndv"] for blob in committed.entry.blobs] == ["3", "6"]
 
 
-def test_the_cache_of_the_catalog_is_passed_by(catalogs, make) -> None:
-    """What another process commits is seen, although this session has the table in its cache."""
+def test_catalog_cache_is_bypassed(catalogs, make) -> None:
+    """The session sees another process's commit although it caches the table."""
     table = make("jdbc.through_spark.cached")
     catalogs.table(table.name).count()
     base = table.open()
@@ -199,7 +197,7 @@ def test_the_cache_of_the_catalog_is_passed_by(catalogs, make) -> None:
         ("broken.db.t", SetupError, "catalog 'broken' cannot be used: .*no.such.Plugin"),
     ],
 )
-def test_what_is_no_table_is_told_by_name(catalogs, starter, make, name: str, error, says: str) -> None:
+def test_non_table_is_refused_by_name(catalogs, starter, make, name: str, error, says: str) -> None:
     if "read_only" in name:
         make("hadoop.through_spark.read_only")
     if name == "not_iceberg":
@@ -209,7 +207,7 @@ def test_what_is_no_table_is_told_by_name(catalogs, starter, make, name: str, er
         SparkTable(name, starter).open()
 
 
-def test_without_iceberg_on_the_classpath_the_message_says_what_to_add(catalogs, starter) -> None:
+def test_missing_iceberg_jar_says_what_to_add(catalogs, starter) -> None:
     thread = catalogs._jvm.java.lang.Thread.currentThread()
     with_jars = thread.getContextClassLoader()
     thread.setContextClassLoader(with_jars.getParent())
@@ -240,10 +238,8 @@ def test_files_that_only_spark_can_open_are_refused_by_name(make) -> None:
         (None, CommitUnknownError),
     ],
 )
-def test_a_commit_has_failed_for_certain_only_if_iceberg_says_so(
-    catalogs, make, draft_of, thrown: str | None, error
-) -> None:
-    """What Iceberg itself would keep its files after is unknown to us as well, and so is a JVM that is gone."""
+def test_commit_fails_for_certain_only_if_iceberg_says_so(catalogs, make, draft_of, thrown: str | None, error) -> None:
+    """If Iceberg would keep its files, or the JVM is gone, the outcome is unknown to us too."""
     table = make(f"hadoop.through_spark.fails_{error.__name__}_{'' if thrown is None else thrown.rpartition('.')[2]}")
     base = table.open()
     entry = draft_of(table, {"id": range(3)}).write(base, [])
@@ -254,7 +250,7 @@ def test_a_commit_has_failed_for_certain_only_if_iceberg_says_so(
 
 
 class JavaError(Py4JError):
-    """What py4j raises when Java throws, as far as anybody looks at it."""
+    """An error of py4j for a Java exception, with what our code reads of it."""
 
     def __init__(self, java_exception) -> None:
         super().__init__("thrown by Java")
@@ -274,8 +270,8 @@ def raise_from_java(jvm, class_name: str | None) -> None:
     raise JavaError(of("because", none) if "iceberg" in class_name else of("because"))
 
 
-def test_the_command_starts_the_session_first(catalogs, make, warehouse, jars, quick_java, tmp_path) -> None:
-    """One process, as a scheduler runs it: Spark's time stands apart, and ``table`` is the name as given."""
+def test_command_starts_the_session_first(catalogs, make, warehouse, jars, quick_java, tmp_path) -> None:
+    """Spark's start is timed apart, and ``table`` is the name as given."""
     table = make("hadoop.through_spark.by_command")
     settings = {
         "spark.jars": ",".join(map(str, jars("iceberg-runtime"))),
@@ -298,7 +294,7 @@ def test_the_command_starts_the_session_first(catalogs, make, warehouse, jars, q
 
 
 def test_several_tables_share_the_session(make, starter) -> None:
-    """Each in a thread of its own; one that is not there stops no other."""
+    """Each has its own thread; a missing one stops no other."""
     tables = [make(f"jdbc.through_spark.one_of_{i}") for i in range(2)]
     absent = SparkTable("jdbc.through_spark.none", starter)
     outcomes = dict(analyze_many([*tables, absent], spark=starter))
@@ -306,8 +302,8 @@ def test_several_tables_share_the_session(make, starter) -> None:
     assert isinstance(outcomes[absent.name], TableNotFound)
 
 
-def test_what_opens_the_files_is_taken_from_hadoop_and_the_catalog(catalogs, make) -> None:
-    """Of Hadoop's configuration its keys for S3, of a catalog what has the scheme's prefix, which wins."""
+def test_credentials_come_from_hadoop_and_the_catalog(catalogs, make) -> None:
+    """Hadoop's configuration gives the S3 keys; catalog properties with the scheme's prefix win."""
     table = make("hadoop.through_spark.credentials")
     table.open()
     java = table._loaded.java

@@ -53,7 +53,7 @@ NO_LOOKS = {"commit.status-check.num-retries": "0"}
 
 class Scene:
     """
-    A table in a directory, of two snapshots, of which the first has statistics to build on.
+    A table in a directory with two snapshots, the first with statistics to build on.
 
     Attributes:
         root: The table's directory.
@@ -69,7 +69,7 @@ class Scene:
         return str(self.root)
 
     def newest(self, pattern: str) -> Path:
-        """The last of the files of a pattern that were written."""
+        """Return the newest file of a pattern."""
         return max(self.root.glob(pattern), key=lambda path: path.stat().st_mtime_ns)
 
     def current_metadata(self) -> Path:
@@ -81,7 +81,7 @@ class Scene:
         return Path(str(local_path(snapshot.manifest_list)))
 
     def spoil(self, path: Path, how: Callable[[Path], object]) -> None:
-        """Put a file aside until `heal`, and something else in its place."""
+        """Move a file aside until `heal`, and put something else in its place."""
         aside = self.root.parent / f"aside-{len(self._moved)}"
         path.rename(aside)
         self._moved.append((aside, path))
@@ -96,11 +96,11 @@ class Scene:
         self._moved.clear()
 
     def left_behind(self) -> set[str]:
-        """The files that there were not before."""
+        """Return the files that did not exist before."""
         return self._files() - self._before
 
     def check_nothing_dangles(self) -> None:
-        """Every statistics file that the table's metadata names is there, whole."""
+        """Check that every statistics file in the table's metadata exists and is complete."""
         for entry in load_table(self.name).open().state.statistics.values():
             path = Path(str(local_path(entry.statistics_path)))
             assert path.stat().st_size == entry.file_size_in_bytes
@@ -150,7 +150,7 @@ def gone(path: Path) -> None:
 
 
 def circle(path: Path) -> None:
-    """A file that is there and cannot be opened, for root neither."""
+    """A file that exists but cannot be opened, even by root."""
     path.unlink()
     path.symlink_to(path.name)
 
@@ -191,8 +191,8 @@ READING = [
     [case[1:] for case in READING],
     ids=[f"{what} {how.__name__}" for what, _, how, _ in READING],
 )
-def test_a_step_that_cannot_read_its_file(scene, capsys, of, how, error):
-    """The library raises the class, the command exits with 1 and one line; nothing is written."""
+def test_unreadable_file_fails_the_job_in_one_line(scene, capsys, of, how, error):
+    """The library raises the class, the command exits with 1, and nothing is written."""
     path = of(scene)
     scene.spoil(path, how)
     with pytest.raises(error) as caught:
@@ -209,22 +209,22 @@ def test_a_step_that_cannot_read_its_file(scene, capsys, of, how, error):
 
 
 @pytest.mark.parametrize("how", [gone, cut_short])
-def test_a_base_sketch_that_cannot_be_read_costs_a_full_run(scene, how):
-    """Earlier statistics are a help: without them everything is read, and nothing fails."""
+def test_unreadable_base_sketch_causes_a_full_run(scene, how):
+    """Earlier statistics only help: without them everything is read, and nothing fails."""
     scene.spoil(scene.newest("metadata/*.stats"), how)
     report = analyze(scene.name)
     assert {column.basis for column in report.columns} == {FULL}
     scene.check_next_run()
 
 
-def test_a_base_sketch_that_can_be_read_is_built_on(scene):
+def test_readable_base_sketch_is_built_on(scene):
     assert {column.basis for column in analyze(scene.name).columns} == {ADDED}
 
 
 @pytest.mark.parametrize(
     ("how", "error"), [(gone, FileNotFound), (circle, StorageError), (cut_short, CorruptDataFileError)]
 )
-def test_a_delete_file_that_cannot_be_read(delta_table, how, error):
+def test_unreadable_delete_file_fails_the_job(delta_table, how, error):
     writer = delta_table()
     added = writer.add({"a": [1, 2, 3], "b": [1, 1, 1]})
     writer.commit(added)
@@ -247,7 +247,7 @@ def test_a_delete_file_that_cannot_be_read(delta_table, how, error):
 
 
 class Between:
-    """A table that, once opened, does some things in another way."""
+    """A table some of whose attributes are replaced when it is opened."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -259,7 +259,7 @@ class Between:
         return opened
 
     def instead(self, opened: TableSnapshot) -> dict[str, Any]:
-        """What stands in for attributes of the opened table, which is as it would be without."""
+        """The attributes to replace, given the table as it was opened."""
         return {"commit": functools.partial(self.commit, opened)}
 
     def commit(self, opened: TableSnapshot, entry: StatisticsEntry) -> TableState:
@@ -300,7 +300,7 @@ class _FullFile:
 
 
 class FullDisk(Between):
-    """One on which so many bytes of a statistics file fit, or all, and then they are not brought to the disk."""
+    """A store on which only so many bytes of a statistics file fit, or all but the final flush."""
 
     def __init__(self, name: str, after: int | None) -> None:
         super().__init__(name)
@@ -314,7 +314,7 @@ class FullDisk(Between):
 
 
 class TimedOut(Between):
-    """One whose files cannot be written in time."""
+    """A store whose writes time out."""
 
     def instead(self, opened):
         def new_statistics_file(_snapshot_id):
@@ -325,11 +325,11 @@ class TimedOut(Between):
 
 class FailingCommit(Between):
     """
-    One whose commits fail.
+    A table whose commits fail.
 
     Args:
         error: What a commit raises.
-        applied: Whether it has been done all the same.
+        applied: Whether the commit happens all the same.
         times: How many commits fail.
     """
 
@@ -349,7 +349,7 @@ class FailingCommit(Between):
 
 
 class Unreadable(Between):
-    """One whose metadata cannot be read once a commit is done."""
+    """A table whose metadata cannot be read after a commit."""
 
     _done = False
 
@@ -364,7 +364,7 @@ class Unreadable(Between):
 
 
 class TakenHint(Between):
-    """One where a directory has come into the place of the version hint."""
+    """A table whose version hint is replaced by a directory."""
 
     def commit(self, opened, entry):
         hint = Path(self._table.name) / "metadata" / "version-hint.text"
@@ -374,7 +374,7 @@ class TakenHint(Between):
 
 
 class LyingCommit(Between):
-    """One that says "done" and does nothing."""
+    """A table that reports success and does nothing."""
 
     def commit(self, opened, entry):  # noqa: ARG002
         return opened.state
@@ -428,8 +428,8 @@ WRITING = {
 
 
 @pytest.mark.parametrize("fault", WRITING.values(), ids=WRITING)
-def test_a_step_that_cannot_write(scene, fault):
-    """Either nothing of the run is there in the end, or what is there is whole and may be referred to."""
+def test_failed_write_leaves_nothing_or_complete_files(scene, fault):
+    """A file that stays is complete, and metadata may refer to it."""
     before = scene.current_metadata().read_bytes()
     if fault.error is None:
         assert analyze(fault.of(scene.name)).committed
@@ -452,8 +452,8 @@ def test_a_step_that_cannot_write(scene, fault):
     scene.check_next_run()
 
 
-def test_a_statistics_file_that_has_no_place(new_scene):
-    """The directory for it cannot be made, since a file has its name."""
+def test_unwritable_statistics_directory_fails_the_job(new_scene):
+    """A file has the directory's name."""
     scene = new_scene()
     document = json.loads(scene.current_metadata().read_text())
     (scene.root / "taken").write_text("")
@@ -470,7 +470,7 @@ def test_a_statistics_file_that_has_no_place(new_scene):
 
 @pytest.fixture
 def delta(delta_table):
-    """A Delta table of two versions, the first of which has statistics."""
+    """A Delta table of two versions, the first with statistics."""
     writer = delta_table()
     writer.commit(writer.add({"a": [1, 2, 3], "b": [1, 1, 1]}))
     analyze(str(writer.path))
@@ -483,7 +483,7 @@ def delta_ndvs(writer) -> list[int | None]:
 
 
 @pytest.mark.parametrize(("how", "error"), [(circle, StorageError), (cut_short, CorruptMetadataError)])
-def test_a_log_entry_that_cannot_be_read(delta, tmp_path, how, error):
+def test_unreadable_log_entry_fails_the_job(delta, tmp_path, how, error):
     entry = delta.entry(delta.version)
     shutil.copyfile(entry, tmp_path / "aside")
     files = set(delta.path.rglob("*"))
@@ -496,8 +496,8 @@ def test_a_log_entry_that_cannot_be_read(delta, tmp_path, how, error):
     assert delta_ndvs(delta) == [4, 1]
 
 
-def test_a_statistics_directory_that_cannot_be_written_to(delta):
-    """A file has its place: nothing is written, the log neither."""
+def test_unwritable_delta_statistics_directory_fails_the_job(delta):
+    """A file has its name: nothing is written, not even the log."""
     directory, aside = delta.log / "_puffin_sidecar", delta.log / "_aside"
     directory.rename(aside)
     directory.write_text("")
@@ -519,8 +519,8 @@ def test_a_statistics_directory_that_cannot_be_written_to(delta):
     [(300, {}, ".stats"), (30_000, {"long": "x" * 40_000}, ".metadata.json")],
     ids=["the statistics file", "the metadata file"],
 )
-def test_a_limit_on_the_size_of_files(new_scene, limit, properties, what):
-    """The operating system refuses to write on: the command says which file, and leaves the table as it was."""
+def test_file_size_limit_fails_the_command_and_names_the_file(new_scene, limit, properties, what):
+    """The table stays as it was."""
     scene = new_scene(**properties)
     before = scene.current_metadata().read_bytes()
     ran = subprocess.run(

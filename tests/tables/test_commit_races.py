@@ -1,4 +1,4 @@
-"""Many processes commit to one table at the same moment: all of them succeed, and nobody's work is lost."""
+"""Many processes commit to one table at the same moment: all succeed, and no work is lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sql_table(tmp_path, patient):
 
 
 def check_statistics(state, root: Path, columns: int) -> None:
-    """Every column is there with its own count, and every statistics file was an entry's once."""
+    """Check that every column has its own count, and that every statistics file once belonged to an entry."""
     (entry,) = state.statistics.values()
     assert [(b.fields, b.properties["ndv"]) for b in entry.blobs] == [((i,), str(i)) for i in range(1, columns + 1)]
     # Files of attempts that lost are deleted; those of entries that were replaced are left for clean.
@@ -36,7 +36,7 @@ def check_statistics(state, root: Path, columns: int) -> None:
     assert list(root.rglob("*.tmp")) == []
 
 
-def test_a_directory_takes_the_statistics_of_all(race, patient, table_document, tmp_path):
+def test_directory_keeps_the_statistics_of_all(race, patient, table_document, tmp_path):
     root = tmp_path / "t"
     (root / "metadata").mkdir(parents=True)
     document = table_document(root, columns=COLUMNS, properties=patient)
@@ -50,7 +50,7 @@ def test_a_directory_takes_the_statistics_of_all(race, patient, table_document, 
     assert len(StaticTable.from_metadata(state.metadata_location).metadata.statistics) == 1
 
 
-def test_a_sql_catalog_takes_the_statistics_of_all(race, sql_table, tmp_path):
+def test_sql_catalog_keeps_the_statistics_of_all(race, sql_table, tmp_path):
     catalog, properties = sql_table
     race("db.t", properties, COLUMNS)
     state = load_table("db.t", catalog="races", catalog_properties=properties).open().state
@@ -61,7 +61,7 @@ def test_a_sql_catalog_takes_the_statistics_of_all(race, sql_table, tmp_path):
     assert catalog.load_table("db.t").scan().count() == 1
 
 
-def test_no_append_is_lost_among_the_commits_of_statistics(race, sql_table, tmp_path):
+def test_no_append_is_lost_among_statistics_commits(race, sql_table, tmp_path):
     catalog, properties = sql_table
     race("db.t", properties, ("a", "append", "b", "append", "c"))
     assert catalog.load_table("db.t").scan().count() == 1 + 2

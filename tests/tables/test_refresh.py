@@ -1,4 +1,4 @@
-"""Asking a table whether anything was committed: the same state if not, whatever the kind of table."""
+"""Refreshing a table whose metadata did not change returns the same state, for every kind of table."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def by_catalog(tmp_path):
     return load_table("db.t", catalog="prod", catalog_properties=properties), table
 
 
-def test_a_directory(directory, draft_of):
+def test_directory_state_is_reused_until_a_commit(directory, draft_of):
     table = load_table(str(directory))
     opened = table.open()
     assert opened.refreshed().state is opened.state
@@ -53,7 +53,7 @@ def test_a_directory(directory, draft_of):
     assert newer.refreshed(SnapshotSelector(snapshot_id=10)).state is newer.state
 
 
-def test_a_directory_whose_version_is_another_file(directory):
+def test_replaced_version_file_of_a_directory_is_noticed(directory):
     table = load_table(str(directory))
     opened = table.open()
     path = directory / "metadata" / "v1.metadata.json"
@@ -61,13 +61,13 @@ def test_a_directory_whose_version_is_another_file(directory):
     assert opened.refreshed().state.uuid != opened.state.uuid
 
 
-def test_a_metadata_file_never_changes(directory):
+def test_metadata_file_never_changes(directory):
     table = load_table(str(directory / "metadata" / "v1.metadata.json"))
     opened = table.open()
     assert opened.refreshed().state is opened.state
 
 
-def test_a_table_of_a_sql_catalog(by_catalog):
+def test_sql_catalog_state_is_reused_until_a_commit(by_catalog):
     table, written = by_catalog
     opened = table.open()
     assert opened.refreshed().state is opened.state
@@ -75,7 +75,7 @@ def test_a_table_of_a_sql_catalog(by_catalog):
     assert len(opened.refreshed().state.snapshots) == 2
 
 
-def test_a_delta_table(delta, draft_of):
+def test_delta_state_is_reused_until_a_commit(delta, draft_of):
     table = load_table(str(delta))
     opened = table.open()
     assert opened.refreshed().state is opened.state
@@ -87,8 +87,8 @@ def test_a_delta_table(delta, draft_of):
     assert 1 in newer.refreshed().state.statistics
 
 
-def test_statistics_of_a_delta_table_without_a_note_in_its_log_are_noticed(delta, draft_of):
-    """The note is a courtesy: the entry files are what counts."""
+def test_delta_statistics_without_a_note_in_the_log_are_noticed(delta, draft_of):
+    """The entry files count, and the note is only a hint."""
     table = load_table(str(delta))
     opened = table.open()
     commit_statistics(table, draft_of(table, {"a": [1]}))
@@ -96,7 +96,7 @@ def test_statistics_of_a_delta_table_without_a_note_in_its_log_are_noticed(delta
     assert opened.refreshed().state.statistics
 
 
-def test_a_state_of_a_delta_table_is_of_the_version_that_was_asked_for(delta):
+def test_delta_state_is_of_the_requested_version(delta):
     write_deltalake(delta, ROWS.append_column("b", ROWS["a"]), mode="append", schema_mode="merge")
     table = load_table(str(delta))
     opened = table.open()
@@ -105,7 +105,7 @@ def test_a_state_of_a_delta_table_is_of_the_version_that_was_asked_for(delta):
     assert older.refreshed(SnapshotSelector(snapshot_id=0)) is older
 
 
-def test_a_delta_table_of_which_a_checkpoint_is_left(delta):
+def test_delta_table_reduced_to_a_checkpoint_is_refreshed(delta):
     DeltaTable(delta).create_checkpoint()
     (delta / "_delta_log" / f"{0:020d}.json").unlink()
     table = load_table(str(delta))
@@ -114,7 +114,7 @@ def test_a_delta_table_of_which_a_checkpoint_is_left(delta):
 
 
 @pytest.mark.parametrize("kind", ["delta", "directory"])
-def test_a_table_that_is_gone(request, kind):
+def test_dropped_table_is_not_found(request, kind):
     path = request.getfixturevalue(kind)
     table = load_table(str(path))
     opened = table.open()

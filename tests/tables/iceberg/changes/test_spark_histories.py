@@ -15,7 +15,7 @@ def by_rows(tasks):
 
 
 @pytest.mark.parametrize("name", ["t_mor_v2", "t_dv_v3", "t_evolved"])
-def test_changes_are_the_differences_of_whole_plans(golden_tables, name):
+def test_changes_equal_the_differences_of_whole_plans(golden_tables, name):
     state = IcebergDirectory(str(golden_tables / name)).open().state
     target, *ancestors = state.ancestors(state.current_snapshot_id)
     assert ancestors
