@@ -42,8 +42,8 @@ class DeltaLog:
     """
 
     def __init__(self, location: str, store: Store) -> None:
-        self._location = location
-        self._store = store
+        self.location = location
+        self.store = store
         self._entries = _LogEntries(store)
 
     def segment(self, version: int | None = None) -> LogSegment:
@@ -54,7 +54,6 @@ class DeltaLog:
             TableNotFound: There is no log.
             SnapshotNotFound: There is no such version, or no longer.
             CorruptMetadataError: A log entry is missing, and no complete checkpoint makes up for it.
-            StorageError: The storage failed.
         """
         try:
             return self._listed(version)
@@ -63,8 +62,8 @@ class DeltaLog:
             return self._listed(version)
 
     def _listed(self, version: int | None) -> LogSegment:
-        files = list_log(self._location, self._store)
-        return LogSegment(files, files.newest if version is None else version, self._store, self._entries)
+        files = list_log(self.location, self.store)
+        return LogSegment(files, files.newest if version is None else version, self.store, self._entries)
 
 
 class LogSegment:

@@ -86,9 +86,6 @@ class StatisticsDirectory:
             table_id: The id of the table's ``metaData``; what is about another table that was here is passed over.
             is_same_column: Whether a field id means the column of this physical path. A blob about a field id that
                 meant another one is left out of its entry.
-
-        Raises:
-            StorageError: The store failed.
         """
         for candidate, generations in listing.entries.items():
             if candidate > version:
@@ -153,9 +150,6 @@ class StatisticsDirectory:
         Args:
             ids: All of them by physical path, those of the newest generation included.
             generation: The one after the newest.
-
-        Raises:
-            PuffinError: As for `put`.
         """
         if generation > 0:
             with contextlib.suppress(CorruptMetadataError, FileNotFound):
@@ -174,9 +168,6 @@ class StatisticsDirectory:
 
         An entry is superseded by the next generation, so it is that one whose age has to be above ``safety_age``. A
         statistics file that no entry names may be about to get one, and is not among them.
-
-        Raises:
-            StorageError: The store failed.
         """
         entries: list[FileInfo] = []
         statistics: list[FileInfo] = []

@@ -52,13 +52,7 @@ class DeleteIndex:
         self._by_equality: dict[_Partition, dict[tuple[int, ...], _EqualityDeletes]] = defaultdict(dict)
 
     def add(self, file: LiveFile) -> None:
-        """
-        Take in a delete file.
-
-        Raises:
-            CorruptMetadataError: It contradicts another one, or refers to what the metadata does not have.
-            UnsupportedTableError: It compares by a column whose values this version cannot compare.
-        """
+        """Take in a delete file."""
         if file.content == EQUALITY_DELETES:
             columns = delete_columns(file, self._columns)
             ids = tuple(column.field_id for column in columns)
