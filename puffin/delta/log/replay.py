@@ -33,13 +33,7 @@ _LONGEST_VERSION = 18  # digits, of which every one fits a long
 
 
 class DeltaLog:
-    """
-    The log of one table.
-
-    Args:
-        location: The table's directory.
-        store: What holds it.
-    """
+    """The log of the table at a location."""
 
     def __init__(self, location: str, store: Store) -> None:
         self.location = location
@@ -156,7 +150,6 @@ class LogSegment:
 
         Raises:
             SnapshotNotFound: Its log entry has been cleaned up, or never was.
-            CorruptMetadataError: The log entry lacks its timestamp.
         """
         file = self._file(version)
         if version < self._in_commit_timestamps_since:

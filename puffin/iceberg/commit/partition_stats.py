@@ -126,15 +126,7 @@ def partition_statistics(state: TableState, snapshot: Snapshot, store_for: Calla
 def write_partition_statistics(
     statistics: pa.Table, state: TableState, snapshot_id: int, store_for: Callable[[str], Store]
 ) -> PartitionStatisticsEntry:
-    """
-    Write a partition statistics file where the table keeps its metadata, under a name nobody else uses.
-
-    Args:
-        statistics: What `partition_statistics` made of this snapshot.
-
-    Raises:
-        StorageError: It cannot be written; nothing is left behind.
-    """
+    """Write what `partition_statistics` made where the table keeps its metadata, under a name nobody else uses."""
     path = partition_statistics_path(state, snapshot_id)
     data = io.BytesIO()
     with pq.ParquetWriter(data, statistics.schema, compression="zstd", store_schema=False) as writer:

@@ -64,11 +64,7 @@ def scan_tasks(state: TableState, data: Iterable[LiveFile], deletes: Iterable[Li
 
 
 def refuse_unreadable(file: LiveFile) -> None:
-    """
-    Raises:
-        UnsupportedTableError: The file is encrypted, or of a format that this version does not read.
-        CorruptMetadataError: It is a deletion vector, and the manifest does not say where it is or what it is about.
-    """
+    """Refuse an encrypted file, one of an unknown format, and a deletion vector that is not said to be about a file."""
     if file.encrypted:
         raise UnsupportedTableError(f"{file.file_path}: expected an unencrypted file, found key metadata")
     if file.content == POSITION_DELETES and file.file_format == PUFFIN:
