@@ -24,17 +24,16 @@ from puffin.statistics.blob_properties import Distinct, Provenance, is_ours
 from puffin.statistics.draft import FileOptions, StatisticsDraft, damaged_entries
 from puffin.statistics.private_state.upkeep import remove_lost_state
 from puffin.statistics.stored_partitions import StoredPartitionSketches
-from puffin.tables.base import Column, Snapshot, StatisticsEntry, TableState
-from puffin.tables.changes import narrowed
+from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.commit import commit_statistics
 from puffin.tables.document import mapping_digest
-from puffin.tables.table import PartitionStatisticsWriter, Table
+from puffin.tables.snapshot import PartitionStatistics, PartitionStatisticsWriter, TableSnapshot
+from puffin.tables.table import Table
 from stats_jobs import basis
 from stats_jobs.basis import ColumnPlan, Wanted, plan_columns
 from stats_jobs.compute import Computation, Computed, compute
 from stats_jobs.current import current_answers
 from stats_jobs.execute import Measure
-from stats_jobs.files import SnapshotFiles
 from stats_jobs.options import FULL, INCREMENTAL, Options
 from stats_jobs.partitions import (
     CarriedPartitions,
@@ -45,8 +44,7 @@ from stats_jobs.partitions import (
 )
 from stats_jobs.report import PartitionReport, Report
 from stats_jobs.run import Runner
-from stats_jobs.session import Progress, SparkStarter
-from stats_jobs.spark_table import SparkTable
+from stats_jobs.session import BringsSpark, Progress, SparkStarter
 from stats_jobs.stored import StoredSketches
 
 if TYPE_CHECKING:
@@ -69,7 +67,7 @@ def analyze(
         table: A table at hand, or its name as for `puffin.load_table`, which takes the catalog too.
         options: By default all of those that `Options` has.
         spark: A session to use, which is left running, or a starter that several tables share; by default a session
-            on every core of this machine, for this call, if there is enough to read; for a `SparkTable`, its own.
+            on every core of this machine, for this call, if there is enough to read; or the one that the table brings.
         progress: Called with the number of finished batches and of all of them.
 
     Raises:
@@ -84,7 +82,7 @@ def analyze(
     if isinstance(table, str):
         table = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
     session_seconds = 0.0
-    if isinstance(table, SparkTable):
+    if isinstance(table, BringsSpark):
         session_seconds = table.start()
         spark = table.spark if spark is None else spark
     with contextlib.ExitStack() as cleanup:
@@ -95,17 +93,17 @@ def analyze(
 
 def _analyze(table: Table, options: Options, spark: SparkStarter, progress: Progress | None) -> Report:
     started = time.monotonic()
-    state = table.load(options.selector)
-    snapshot = state.select_snapshot(options.selector)
+    opened = table.open(options.selector)
+    state, is_empty = opened.state, opened.is_empty
     columns = state.select_columns(options.columns)
-    if snapshot is None:
+    if is_empty:
         missing = tuple(ColumnAnswer.missing(column) for column in columns)
         return Report(table=table.name, format=state.format, snapshot=None, columns=missing, mode=FULL)
+    snapshot = opened.snapshot
     if not columns and state.settled(snapshot).snapshot_id not in state.statistics:
         return Report(table=table.name, format=state.format, snapshot=snapshot, columns=())
-    files = SnapshotFiles(table, state, snapshot)
-    current = None if options.mode == FULL else current_answers(table, files, columns, options)
-    partition_plans = _plan_partitions(table, files, columns, options, is_current=current is not None)
+    current = None if options.mode == FULL else current_answers(opened, columns, options)
+    partition_plans = _plan_partitions(opened, columns, options, is_current=current is not None)
     writes = options.commit and not options.dry_run
     if current is not None and not partition_plans.by_field:
         report = Report(
@@ -118,21 +116,21 @@ def _analyze(table: Table, options: Options, spark: SparkStarter, progress: Prog
             partitions=_partition_report(options, partition_plans.kept, partition_plans.reason),
         )
         if writes and damaged_entries(state):
-            report = _repaired(table, state, snapshot, options, report)
+            report = _repaired(table, opened, options, report)
         return dataclasses.replace(report, elapsed_seconds=time.monotonic() - started)
 
     if writes:
-        table.check_committable(state)
-    plans = _plan(table, files, columns, options, partition_plans)
-    computation = _compute(table, files, plans, options, partition_plans, spark, progress)
+        opened.check_committable()
+    plans = _plan(opened, columns, options, partition_plans)
+    computation = _compute(opened, plans, options, partition_plans, spark, progress)
     made = _made(computation, plans, snapshot)
-    carried = _carried(table, files, made, options)
+    carried = _carried(opened, made, options)
     statistics = [_statistics(computed, state, computation.partitions, carried) for computed in made]
     if not options.row_counts:
         statistics = [dataclasses.replace(each, row_counts=None) for each in statistics]
     elif options.mode == INCREMENTAL:  # which builds on statistics that lack something, and leaves it to a later run
         statistics = [dataclasses.replace(each, has_lost_row_counts=each.row_counts is None) for each in statistics]
-    entry, attempts = _publish(table, state, snapshot, statistics, options)
+    entry, attempts = _publish(table, opened, statistics, options)
     counts = [len(sketches.keys) for sketches in computation.partitions.values()]
     return Report(
         table=table.name,
@@ -153,18 +151,18 @@ def _analyze(table: Table, options: Options, spark: SparkStarter, progress: Prog
     )
 
 
-def _repaired(table: Table, state: TableState, snapshot: Snapshot, options: Options, report: Report) -> Report:
+def _repaired(table: Table, opened: TableSnapshot, options: Options, report: Report) -> Report:
     """The report of a run that has nothing to compute, and makes entries good that other engines choke on."""
-    table.check_committable(state)
-    settled = state.settled(snapshot)
-    entry, attempts = _publish(table, state, settled, [], options)
+    opened.check_committable()
+    settled = opened.state.settled(opened.snapshot)
+    entry, attempts = _publish(table, opened.of(SnapshotSelector(snapshot_id=settled.snapshot_id)), [], options)
     return dataclasses.replace(
         report,
         entry=entry,
         current=False,
         committed=True,
         attempts=attempts,
-        entries_repaired=_count_of_repaired(state, settled, entry),
+        entries_repaired=_count_of_repaired(opened.state, settled, entry),
     )
 
 
@@ -176,66 +174,56 @@ def _count_of_repaired(state: TableState, snapshot: Snapshot, committed: Statist
 
 
 def _plan_partitions(
-    table: Table, files: SnapshotFiles, columns: Sequence[Column], options: Options, *, is_current: bool
+    opened: TableSnapshot, columns: Sequence[Column], options: Options, *, is_current: bool
 ) -> PartitionPlans:
     """The plans of sketches by partition; none if they are not asked for, or there already for all of the columns."""
     if not options.partitions:
         return PartitionPlans({})
-    kept = partitions_kept(files.state, files.snapshot, columns) if is_current else None
+    kept = partitions_kept(opened, columns) if is_current else None
     if kept is not None:
         return PartitionPlans({}, kept=kept)
-    stored = StoredPartitionSketches(files.state, table.store, [column.field_id for column in columns])
-    plans = plan_partitions(files, columns, None if options.mode == FULL else stored)
+    stored = StoredPartitionSketches(opened, [column.field_id for column in columns])
+    plans = plan_partitions(opened, columns, None if options.mode == FULL else stored)
     for column in columns:
         if options.mode == INCREMENTAL and plans.by_field and plans.by_field[column.field_id].base is None:
-            raise _not_incremental(table, column, "there are no sketches by partition that fit")
+            raise _not_incremental(opened, column, "there are no sketches by partition that fit")
     return plans
 
 
 def _plan(
-    table: Table,
-    files: SnapshotFiles,
-    columns: Sequence[Column],
-    options: Options,
-    partition_plans: PartitionPlans,
+    opened: TableSnapshot, columns: Sequence[Column], options: Options, partition_plans: PartitionPlans
 ) -> list[ColumnPlan]:
     if options.mode == FULL:
         return [ColumnPlan.in_full(column, "asked for") for column in columns]
-    plans = plan_columns(
-        files.state,
-        files.snapshot,
-        columns,
-        Wanted(options.lg_k, complete=options.mode != INCREMENTAL),
-        StoredSketches(table, files.state, columns),
-        changes_since=lambda base: narrowed(files.changes_since(base)),
-    )
+    wanted = Wanted(options.lg_k, complete=options.mode != INCREMENTAL)
+    plans = plan_columns(opened, columns, wanted, StoredSketches(opened, columns))
     if partition_plans.by_field:
-        plans = [_beside_partitions(plan, files.state, files.snapshot) for plan in plans]
+        plans = [_beside_partitions(plan, opened) for plan in plans]
     for plan in plans:
         if options.mode == INCREMENTAL and plan.basis == basis.FULL:
-            raise _not_incremental(table, plan.column, plan.reason)
+            raise _not_incremental(opened, plan.column, plan.reason)
     return plans
 
 
-def _beside_partitions(plan: ColumnPlan, state: TableState, snapshot: Snapshot) -> ColumnPlan:
+def _beside_partitions(plan: ColumnPlan, opened: TableSnapshot) -> ColumnPlan:
     """The plan of a column whose sketch tells of sketches by partition, which another engine's does not."""
-    entry = state.statistics.get(snapshot.snapshot_id)
+    snapshot_id = opened.snapshot.snapshot_id
+    entry = opened.state.statistics.get(snapshot_id)
     blob = None if entry is None else entry.sketch_of(plan.column.field_id)
-    if plan.base_id == snapshot.snapshot_id and blob is not None and not is_ours(blob.properties):
+    if plan.base_id == snapshot_id and blob is not None and not is_ours(blob.properties):
         return ColumnPlan.in_full(plan.column, "another engine made its sketch, which cannot tell of partitions")
     return plan
 
 
 def _compute(
-    table: Table,
-    files: SnapshotFiles,
+    opened: TableSnapshot,
     plans: Sequence[ColumnPlan],
     options: Options,
     partition_plans: PartitionPlans,
     spark: SparkStarter,
     progress: Progress | None,
 ) -> Computation:
-    runner = Runner(table.scan_context(files.state), len(files.state.columns), spark, options.driver_bytes, progress)
+    runner = Runner(opened, spark, options.driver_bytes, progress)
     keeps_counts = options.row_counts and not options.dry_run
     measure = Measure(
         options.lg_k,
@@ -243,10 +231,10 @@ def _compute(
         summaries=not options.dry_run,
         partition_lg_k=max((plan.lg_k for plan in partition_plans.by_field.values()), default=None),
     )
-    computation = compute(plans, runner, lambda: files.tasks, measure, partition_plans.by_field)
+    computation = compute(plans, runner, lambda: opened.tasks, measure, partition_plans.by_field)
     for computed in computation.columns:
         if options.mode == INCREMENTAL and computed.basis == basis.FULL:
-            raise _not_incremental(table, computed.column, computed.reason)
+            raise _not_incremental(opened, computed.column, computed.reason)
     return computation
 
 
@@ -257,13 +245,13 @@ def _made(computation: Computation, plans: Sequence[ColumnPlan], snapshot: Snaps
     return [c for c in computation.columns if c.column.field_id not in stored or c.basis == basis.FULL]
 
 
-def _carried(table: Table, files: SnapshotFiles, made: Sequence[Computed], options: Options) -> CarriedPartitions:
+def _carried(opened: TableSnapshot, made: Sequence[Computed], options: Options) -> CarriedPartitions:
     """Earlier sketches by partition that stay beside what is written, in a run that makes none."""
     if options.partitions or options.dry_run:
         return CarriedPartitions({})
     columns = [computed.column for computed in made]
-    stored = StoredPartitionSketches(files.state, table.store, [column.field_id for column in columns])
-    return carry_partitions(files, columns, stored)
+    stored = StoredPartitionSketches(opened, [column.field_id for column in columns])
+    return carry_partitions(opened, columns, stored)
 
 
 def _statistics(
@@ -285,30 +273,30 @@ def _statistics(
 
 
 def _publish(
-    table: Table, state: TableState, snapshot: Snapshot, statistics: Sequence[ColumnStatistics], options: Options
+    table: Table, opened: TableSnapshot, statistics: Sequence[ColumnStatistics], options: Options
 ) -> tuple[StatisticsEntry | None, int]:
     """The entry of the file written and the number of commit attempts, none for a file without a commit."""
     if options.dry_run:
         return None, 0
     codec = None if options.codec == "none" else options.codec
     draft = StatisticsDraft(
-        state,
-        snapshot,
+        opened,
         statistics,
         FileOptions(options.lg_k, codec, options.home, repairs=options.commit),
-        table,
-        _partition_statistics(table, state, snapshot) if options.partitions else None,
+        _partition_statistics(opened) if options.partitions else None,
     )
     if options.commit:
         committed = commit_statistics(table, draft)
-        remove_lost_state(table, committed.state, options.home)
+        remove_lost_state(committed.opened, options.home)
         return committed.entry, committed.attempts
-    existing = state.statistics.get(snapshot.snapshot_id)
-    return draft.write(state, [] if existing is None else [existing]), 0
+    existing = opened.state.statistics.get(opened.snapshot.snapshot_id)
+    return draft.write(opened, [] if existing is None else [existing]), 0
 
 
-def _partition_statistics(table: Table, state: TableState, snapshot: Snapshot) -> PartitionStatisticsWriter | None:
-    return table.partition_statistics(state, snapshot) if table.keeps_partition_statistics(state) else None
+def _partition_statistics(opened: TableSnapshot) -> PartitionStatisticsWriter | None:
+    if isinstance(opened, PartitionStatistics) and opened.keeps_partition_statistics():
+        return opened.partition_statistics_writer()
+    return None
 
 
 def _partition_report(options: Options, count: int | None, reason: str | None) -> PartitionReport | None:
@@ -324,5 +312,5 @@ def _answer(computed: Computed, snapshot: Snapshot) -> ColumnAnswer:
     )
 
 
-def _not_incremental(table: Table, column: Column, reason: str | None) -> UnsupportedError:
-    return UnsupportedError(f"{table.name}: column {column.name}: expected earlier statistics to build on: {reason}")
+def _not_incremental(opened: TableSnapshot, column: Column, reason: str | None) -> UnsupportedError:
+    return UnsupportedError(f"{opened.name}: column {column.name}: expected earlier statistics to build on: {reason}")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from puffin.errors import PuffinError
 from puffin.statistics.blob_properties import (
@@ -28,8 +28,9 @@ from puffin.statistics.blob_properties import (
 )
 from puffin.statistics.resolve import Ancestry, KnownBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot, TableState
-from puffin.tables.changes import Changes
+from puffin.tables.changes import Changes, narrowed
 from puffin.tables.document import column_type_at, mapping_digest
+from puffin.tables.snapshot import TableSnapshot
 from puffin.values.value_type import hashes_alike
 from stats_jobs.stored import StoredSketch, StoredSketches
 
@@ -79,20 +80,10 @@ class Wanted:
 
 
 def plan_columns(
-    state: TableState,
-    snapshot: Snapshot,
-    columns: Sequence[Column],
-    wanted: Wanted,
-    stored: StoredSketches,
-    changes_since: Callable[[Snapshot], Changes],
+    opened: TableSnapshot, columns: Sequence[Column], wanted: Wanted, stored: StoredSketches
 ) -> list[ColumnPlan]:
-    """
-    The plan of each column, in the order asked.
-
-    Args:
-        changes_since: The changes between an ancestor and the snapshot; asked once for each ancestor.
-    """
-    planner = _Planner(state, Ancestry(state, snapshot), wanted, stored, changes_since)
+    """The plan of each column, in the order asked."""
+    planner = _Planner(opened, wanted, stored)
     return [planner.plan(column) for column in columns]
 
 
@@ -118,19 +109,11 @@ def misread(state: TableState, column: Column, blob: BlobEntry) -> str | None:
 
 
 class _Planner:
-    def __init__(
-        self,
-        state: TableState,
-        ancestry: Ancestry,
-        wanted: Wanted,
-        stored: StoredSketches,
-        changes_since: Callable[[Snapshot], Changes],
-    ) -> None:
-        self._state = state
-        self._ancestry = ancestry
+    def __init__(self, opened: TableSnapshot, wanted: Wanted, stored: StoredSketches) -> None:
+        self._opened = opened
+        self._ancestry = Ancestry(opened)
         self._wanted = wanted
         self._stored = stored
-        self._changes_since = changes_since
         self._changes: dict[int, Changes | PuffinError] = {}
 
     def plan(self, column: Column) -> ColumnPlan:
@@ -155,7 +138,7 @@ class _Planner:
     def _plan_on(self, column: Column, known: KnownBlob) -> ColumnPlan:
         if known.snapshot is None:
             raise _Unfit("the snapshot of its earlier statistics has expired, or is of another branch")
-        if (reason := misfit(self._state, known.snapshot, column, known.blob, self._wanted.lg_k)) is not None:
+        if (reason := misfit(self._opened.state, known.snapshot, column, known.blob, self._wanted.lg_k)) is not None:
             raise _Unfit(reason)
         changes = self._changes_to(known.snapshot)
         base = self._stored.read(known.entry, known.blob)
@@ -177,7 +160,7 @@ class _Planner:
     def _changes_to(self, base: Snapshot) -> Changes:
         if base.snapshot_id not in self._changes:
             try:
-                self._changes[base.snapshot_id] = self._changes_since(base)
+                self._changes[base.snapshot_id] = narrowed(self._opened.changes_since(base))
             except PuffinError as exc:
                 self._changes[base.snapshot_id] = exc
         found = self._changes[base.snapshot_id]

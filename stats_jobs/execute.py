@@ -29,6 +29,7 @@ from puffin.sketches.counted_hashes import hash_counted, hash_rows
 from puffin.sketches.partition_sketches import PartitionSketches, PartitionSketchesBuilder
 from puffin.sketches.row_tally import Hashes, Rows
 from puffin.sketches.smallest import SmallestHashes
+from puffin.storage import Store
 from puffin.tables.base import Column
 from puffin.tables.scan_task import AVRO, FileScanTask, ScanBatch, decode_batch
 from puffin.values.partition_tuples import PartitionKey, partition_key
@@ -128,11 +129,12 @@ class Partial:
 
 
 def read_document(document: str, removed: bool, measure: Measure) -> Partial:
-    """As `read_batch`, for a batch in its JSON form."""
-    return read_batch(decode_batch(document), removed, measure)
+    """As `read_batch`, on an executor: for a batch in its JSON form, which says what opens its files."""
+    batch = decode_batch(document)
+    return read_batch(batch, removed, measure, stores(batch.context.io_properties))
 
 
-def read_batch(batch: ScanBatch, removed: bool, measure: Measure) -> Partial:
+def read_batch(batch: ScanBatch, removed: bool, measure: Measure, store_for: Callable[[str], Store]) -> Partial:
     """
     What the rows of a batch amount to, for each of its columns.
 
@@ -143,7 +145,6 @@ def read_batch(batch: ScanBatch, removed: bool, measure: Measure) -> Partial:
         load_kernels()
     columns = {column.field_id: _ColumnTally(column, measure) for column in batch.columns}
     rows = bytes_read = 0
-    store_for = stores(batch.context.io_properties)
     reader = TaskReader(batch, store_for, each_row=measure.row_counts, summaries=measure.summaries)
     try:
         for task in batch.tasks:

@@ -28,10 +28,10 @@ from puffin.statistics.stored_partitions import StoredPartitionSketches
 from puffin.tables.base import Column, Snapshot, TableState
 from puffin.tables.document import partition_specs, source_types
 from puffin.tables.scan_task import FileScanTask
+from puffin.tables.snapshot import TableSnapshot
 from puffin.values.partition_tuples import PartitionKey, partition_key, tuple_types
 from puffin.values.value_type import hashes_alike
 from stats_jobs.basis import misread
-from stats_jobs.files import SnapshotFiles
 
 _log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class CarriedPartitions:
 
 
 def plan_partitions(
-    files: SnapshotFiles, columns: Sequence[Column], stored: StoredPartitionSketches | None
+    opened: TableSnapshot, columns: Sequence[Column], stored: StoredPartitionSketches | None
 ) -> PartitionPlans:
     """
     The plans of columns that are to have sketches by partition.
@@ -116,9 +116,9 @@ def plan_partitions(
     Raises:
         PuffinError: The files of the snapshot cannot be told.
     """
-    if not is_partitioned(files.state):
+    if not is_partitioned(opened.state):
         return PartitionPlans({}, reason="the table is not partitioned")
-    planner = _Planner(files, stored)
+    planner = _Planner(opened, stored)
     try:
         return PartitionPlans({column.field_id: planner.plan(column) for column in columns})
     except UsageError as exc:
@@ -127,7 +127,7 @@ def plan_partitions(
 
 
 def carry_partitions(
-    files: SnapshotFiles, columns: Sequence[Column], stored: StoredPartitionSketches
+    opened: TableSnapshot, columns: Sequence[Column], stored: StoredPartitionSketches
 ) -> CarriedPartitions:
     """
     The earlier sketches by partition that hold of the snapshot, for columns whose own sketches are written anew.
@@ -135,7 +135,7 @@ def carry_partitions(
     They hold while nothing but compactions within their partition specs lies in between. Others are left behind with
     the snapshot that they are of: sketches of some partitions alone could not answer for a filter.
     """
-    planner = _Planner(files, stored)
+    planner = _Planner(opened, stored)
     carried: dict[int, PartitionSketches] = {}
     kept: dict[int, KeptBlob] = {}
     reason = None
@@ -161,10 +161,10 @@ def is_partitioned(state: TableState) -> bool:
     return any(tuple_types(spec, types) for spec in partition_specs(state.document).values())
 
 
-def partitions_kept(state: TableState, snapshot: Snapshot, columns: Sequence[Column]) -> int | None:
+def partitions_kept(opened: TableSnapshot, columns: Sequence[Column]) -> int | None:
     """How many partitions of this snapshot have sketches already; None if a column lacks them."""
-    settled = state.settled(snapshot).snapshot_id
-    entry = state.statistics.get(settled)
+    settled = opened.state.settled(opened.snapshot).snapshot_id
+    entry = opened.state.statistics.get(settled)
     blobs = [None if entry is None else entry.sketch_of(column.field_id) for column in columns]
     kept = [None if b is None or b.snapshot_id != settled else partitions_of(b.properties) for b in blobs]
     counts = [count for count in kept if count is not None]
@@ -172,10 +172,10 @@ def partitions_kept(state: TableState, snapshot: Snapshot, columns: Sequence[Col
 
 
 class _Planner:
-    def __init__(self, files: SnapshotFiles, stored: StoredPartitionSketches | None) -> None:
-        self._files = files
+    def __init__(self, opened: TableSnapshot, stored: StoredPartitionSketches | None) -> None:
+        self._opened = opened
         self._stored = stored
-        self._ancestry = Ancestry(files.state, files.snapshot)
+        self._ancestry = Ancestry(opened)
         self._read_since = functools.cache(self._plan_reading)
         self._in_full = functools.cache(self._plan_in_full)
 
@@ -216,7 +216,7 @@ class _Planner:
         hashed = type_of(known.blob.properties)
         if hashed is None or not hashes_alike(hashed, column.type):
             raise _Unfit(f"the earlier sketches by partition are of type {hashed}, the column of type {column.type}")
-        if (reason := misread(self._files.state, column, known.blob)) is not None:
+        if (reason := misread(self._opened.state, column, known.blob)) is not None:
             raise _Unfit(reason)
         reading = self._read_since(known.snapshot)
         base = stored.read(known.entry, known.blob)
@@ -226,14 +226,14 @@ class _Planner:
         return PartitionPlan(min(base.lg_k, wanted), reading.tasks, base, known.snapshot.snapshot_id, reading.stale)
 
     def _plan_in_full(self) -> PartitionPlan:
-        return PartitionPlan(lg_k_for({_partition_of(task) for task in self._files.tasks}), self._files.tasks)
+        return PartitionPlan(lg_k_for({_partition_of(task) for task in self._opened.tasks}), self._opened.tasks)
 
     def _plan_reading(self, base: Snapshot) -> _Reading:
-        changes = self._files.changes_since(base)
-        stale = frozenset(map(_partition_of, [*changes.removed, *self._files.moved_since(base)]))
+        changes = self._opened.changes_since(base)
+        stale = frozenset(map(_partition_of, [*changes.removed, *self._opened.moved_since(base)]))
         tasks = [task for task in changes.added if _partition_of(task) not in stale]
         if stale:
-            tasks += [task for task in self._files.tasks if _partition_of(task) in stale]
+            tasks += [task for task in self._opened.tasks if _partition_of(task) in stale]
         return _Reading(tuple(tasks), frozenset(map(_partition_of, tasks)), stale)
 
 

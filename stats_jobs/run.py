@@ -12,11 +12,13 @@ import dataclasses
 import functools
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
 from puffin.kernels import load_kernels
-from puffin.tables.scan_task import ScanContext, encode_batch
+from puffin.storage import Store
+from puffin.tables.scan_task import encode_batch
+from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.execute import KERNELS_PAY, Measure, Partial, merge_partials, read_batch, read_document
 from stats_jobs.plan import Batch, Scan, plan_batches, total_bytes
 from stats_jobs.session import Progress, SparkStarter
@@ -46,13 +48,10 @@ class Runner:
     Reads scans of one table.
 
     Attributes:
-        context: What all scans of the table share.
-        column_count: Of the whole table, to judge how much of its files a scan reads.
         driver_bytes: Work of at most so many bytes is done here.
     """
 
-    context: ScanContext
-    column_count: int
+    opened: TableSnapshot
     spark: SparkStarter
     driver_bytes: int
     progress: Progress | None
@@ -66,7 +65,7 @@ class Runner:
             StorageError: The storage or Spark failed.
             SetupError: Spark is needed and cannot be started.
         """
-        share = [total_bytes(s.tasks) * len(s.columns) // max(1, self.column_count) for s in scans]
+        share = [total_bytes(s.tasks) * len(s.columns) // max(1, len(self.opened.state.columns)) for s in scans]
         if sum(share) <= self.driver_bytes:
             run = Run(self._read_here(scans, measure))
         else:
@@ -79,15 +78,14 @@ class Runner:
 
     def _read_here(self, scans: Sequence[Scan], measure: Measure) -> Partial:
         cores = len(os.sched_getaffinity(0))
-        batches = plan_batches(scans, parallelism=cores, context=self.context)
+        batches = plan_batches(scans, parallelism=cores, context=self.opened.scan_context)
         if sum(total_bytes(batch.files.tasks) for batch in batches) >= KERNELS_PAY:
             load_kernels()
-        readers = _Readers(batches, measure, self.progress)
-        return readers.read(cores)
+        return _Readers(batches, measure, self.opened.store_for, self.progress).read(cores)
 
     def _read_on_executors(self, scans: Sequence[Scan], measure: Measure) -> Partial:
         spark = self.spark.context
-        batches = plan_batches(scans, parallelism=spark.defaultParallelism, context=self.context)
+        batches = plan_batches(scans, parallelism=spark.defaultParallelism, context=self.opened.scan_context)
         documents = [(encode_batch(b.files), b.removed, _measure_of(b, measure)) for b in batches]
         partials = spark.parallelize(documents, len(documents)).map(_read)
         with self.spark.job(len(documents), self.progress):
@@ -99,11 +97,18 @@ class Runner:
 class _Readers:
     """Threads of this process that read batches, each the next one that is left."""
 
-    def __init__(self, batches: Sequence[Batch], measure: Measure, progress: Progress | None) -> None:
+    def __init__(
+        self,
+        batches: Sequence[Batch],
+        measure: Measure,
+        store_for: Callable[[str], Store],
+        progress: Progress | None,
+    ) -> None:
         self._left = deque(batches)
         self._count = len(batches)
         self._done = 0
         self._measure = measure
+        self._store_for = store_for
         self._progress = progress
 
     def read(self, threads: int) -> Partial:
@@ -122,7 +127,7 @@ class _Readers:
     def _read_some(self) -> Partial:
         merged = Partial()
         while (batch := self._next()) is not None:
-            partial = read_batch(batch.files, batch.removed, _measure_of(batch, self._measure))
+            partial = read_batch(batch.files, batch.removed, _measure_of(batch, self._measure), self._store_for)
             merged = merge_partials(merged, partial, self._measure)
             self._done += 1
             if self._progress is not None:

@@ -29,8 +29,8 @@ from puffin.statistics.private_state.writing import KeptBlob
 from puffin.statistics.resolve import KnownBlob
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.statistics.trust import Trust
-from puffin.tables.base import BlobEntry, Column, StatisticsEntry, TableState
-from puffin.tables.table import Table
+from puffin.tables.base import BlobEntry, Column, StatisticsEntry
+from puffin.tables.snapshot import TableSnapshot
 from puffin.values.column_summary import ColumnSummary
 
 _FULL_SHARE = 0.9  # of its nominal entries, which every engine's sketch has as soon as it estimates
@@ -63,12 +63,11 @@ class StoredSketches:
         columns: Those that will be asked for.
     """
 
-    def __init__(self, table: Table, state: TableState, columns: Sequence[Column]) -> None:
+    def __init__(self, opened: TableSnapshot, columns: Sequence[Column]) -> None:
         field_ids = [column.field_id for column in columns]
-        self._state = state
-        self._store_for = table.store
-        self._blobs = StoredBlobs(state, table.store, (THETA_V1, ROW_COUNTS_V1), field_ids)
-        self._trust = Trust(table, state, self._blobs, columns)
+        self._opened = opened
+        self._blobs = StoredBlobs(opened, (THETA_V1, ROW_COUNTS_V1), field_ids)
+        self._trust = Trust(opened, self._blobs, columns)
         self._lost: dict[str, bool] = {}
 
     def read(self, entry: StatisticsEntry, blob: BlobEntry) -> StoredSketch:
@@ -126,10 +125,10 @@ class StoredSketches:
         Raises:
             StorageError: The storage failed.
         """
-        sketches = (entry.sketch_of(column.field_id) for entry in self._state.statistics.values())
+        sketches = (entry.sketch_of(column.field_id) for entry in self._opened.state.statistics.values())
         if any(blob is not None and is_hashed_here(blob.properties) for blob in sketches):
             return True
-        return has_private_state(self._state, self._store_for)
+        return has_private_state(self._opened)
 
     def _counts(self, entry: StatisticsEntry, blob: BlobEntry, sketch: ThetaSketch) -> RowCounts | None:
         stored = self._blobs.find(entry, blob, ROW_COUNTS_V1) if is_ours(blob.properties) else None

@@ -203,7 +203,7 @@ class HandMadeTable:
 
     def plan(self, snapshot_id: int | None = None) -> tuple[FileScanTask, ...]:
         state = self.state()
-        return plan_snapshot(state, state.snapshot(snapshot_id or self.document["current-snapshot-id"]), {})
+        return plan_snapshot(state, state.snapshot(snapshot_id or self.document["current-snapshot-id"]), store_for)
 
     def read(
         self, *columns: str, snapshot_id: int | None = None, target_bytes: int = 2**40, is_sound: bool = True

@@ -11,15 +11,13 @@ from puffin.statistics.answer import ColumnAnswer
 from puffin.statistics.blob_properties import Distinct, from_properties, is_ours
 from puffin.statistics.resolve import resolve
 from puffin.statistics.stored_blobs import read_blobs
-from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry, TableState
-from puffin.tables.table import Table
+from puffin.tables.base import BlobEntry, Column, StatisticsEntry
+from puffin.tables.snapshot import TableSnapshot
 
 
-def answer_columns(
-    table: Table, state: TableState, snapshot: Snapshot, columns: Sequence[Column]
-) -> tuple[ColumnAnswer, ...]:
-    """The answer for each column, in the order asked, for a snapshot of a state that is at hand."""
-    return resolve(state, snapshot, columns, _StoredSketches(table, columns))
+def answer_columns(opened: TableSnapshot, columns: Sequence[Column]) -> tuple[ColumnAnswer, ...]:
+    """The answer for each column, in the order asked."""
+    return resolve(opened, columns, _StoredSketches(opened, columns))
 
 
 class _StoredSketches:
@@ -30,8 +28,8 @@ class _StoredSketches:
     question open for an older entry.
     """
 
-    def __init__(self, table: Table, columns: Sequence[Column]) -> None:
-        self._table = table
+    def __init__(self, opened: TableSnapshot, columns: Sequence[Column]) -> None:
+        self._store_for = opened.store_for
         self._fields = {(column.field_id,) for column in columns}
         self._known: dict[str, Mapping[tuple[int, ...], Distinct | PuffinError]] = {}
 
@@ -46,7 +44,7 @@ class _StoredSketches:
     def _read(self, entry: StatisticsEntry) -> dict[tuple[int, ...], Distinct | PuffinError]:
         asked = {blob.fields for blob in entry.blobs if blob.fields in self._fields and _has_to_be_read(blob)}
         try:
-            blobs = read_blobs(self._table.store, entry, lambda b: b.type == THETA_V1 and b.fields in asked)
+            blobs = read_blobs(self._store_for, entry, lambda b: b.type == THETA_V1 and b.fields in asked)
         except PuffinError as exc:
             return dict.fromkeys(asked, exc)
         return {blob.fields: _read(payload) for blob, payload in blobs}

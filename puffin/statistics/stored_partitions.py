@@ -7,7 +7,7 @@ or blob that cannot be read leaves the question to an older one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from puffin.errors import CorruptError, PuffinError
 from puffin.format import PARTITION_SKETCHES_V1
@@ -16,8 +16,8 @@ from puffin.statistics.blob_properties import partitions_of
 from puffin.statistics.private_state.writing import KeptBlob
 from puffin.statistics.resolve import Ancestry, KnownBlob
 from puffin.statistics.stored_blobs import StoredBlobs
-from puffin.storage import Store
-from puffin.tables.base import BlobEntry, Column, StatisticsEntry, TableState
+from puffin.tables.base import BlobEntry, Column, StatisticsEntry
+from puffin.tables.snapshot import TableSnapshot
 
 
 class StoredPartitionSketches:
@@ -28,8 +28,8 @@ class StoredPartitionSketches:
         field_ids: Of the columns that will be asked for.
     """
 
-    def __init__(self, state: TableState, store_for: Callable[[str], Store], field_ids: Sequence[int]) -> None:
-        self._blobs = StoredBlobs(state, store_for, (PARTITION_SKETCHES_V1,), field_ids)
+    def __init__(self, opened: TableSnapshot, field_ids: Sequence[int]) -> None:
+        self._blobs = StoredBlobs(opened, (PARTITION_SKETCHES_V1,), field_ids)
 
     def read(self, entry: StatisticsEntry, blob: BlobEntry) -> PartitionSketches:
         """

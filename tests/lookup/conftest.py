@@ -13,12 +13,14 @@ import pytest
 
 from puffin.format import PARTITION_SKETCHES_V1, THETA_V1, Blob, PuffinWriter, WrittenFile
 from puffin.iceberg.metadata.document import parse_state
+from puffin.iceberg.table import IcebergSnapshot
 from puffin.sketches import ThetaSketch
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
 from puffin.statistics.blob_properties import to_properties
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.storage import FileSource, LocalStore
-from puffin.tables.base import SnapshotSelector, TableState
+from puffin.tables.base import SnapshotSelector
+from puffin.tables.snapshot import CURRENT
 from puffin.values.partition_tuples import PartitionKey
 
 TABLE_UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"  # of `table_document`
@@ -48,20 +50,23 @@ class LookedUpTable:
     """A table made of a metadata document."""
 
     name = "t"
-    io_properties: Mapping[str, str] = {}
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.document = document
         self.files = CountingStore()
 
-    def load(self, selector: SnapshotSelector | None = None) -> TableState:  # noqa: ARG002
-        return parse_state(self.document, "v1.metadata.json")
+    def open(self, selector: SnapshotSelector = CURRENT) -> IcebergSnapshot:
+        return IcebergSnapshot(
+            name=self.name,
+            state=parse_state(self.document, "v1.metadata.json"),
+            selector=selector,
+            store_for=lambda uri: self.files,  # noqa: ARG005
+            io_properties={},
+            table=self,
+        )
 
-    def refresh(self, state: TableState, selector: SnapshotSelector | None = None) -> TableState:  # noqa: ARG002
-        return state
-
-    def store(self, uri: str) -> CountingStore:  # noqa: ARG002
-        return self.files
+    def refresh(self, opened: IcebergSnapshot, selector: SnapshotSelector) -> IcebergSnapshot:
+        return opened.of(selector)
 
 
 def described(field_id: int, snapshot_id: int, **properties: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -94,7 +95,8 @@ def plan(table_document):
             return NOTHING if base.snapshot_id == 30 else changes
 
         column = state.select_columns(("a",))
-        (planned,) = plan_columns(state, state.snapshot(30), column, wanted, Stored(stored, **kept), changes_since)
+        opened = SimpleNamespace(state=state, snapshot=state.snapshot(30), changes_since=changes_since)
+        (planned,) = plan_columns(opened, column, wanted, Stored(stored, **kept))
         return planned.basis, planned.base_id, planned.reason
 
     return run

@@ -9,6 +9,7 @@ import pytest
 
 from puffin.errors import CorruptDataFileError, FileNotFound, StorageError, UnsupportedTableError
 from puffin.sketches import ThetaSketch
+from puffin.storage import store_for
 from puffin.tables.base import Column
 from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch, ScanContext, encode_batch
 from puffin.values.column_summary import ColumnSummary
@@ -57,7 +58,7 @@ def batch_of(*tasks, columns=(A, B)):
 
 
 def read(*tasks, measure=SKETCHES, removed=False):
-    return read_batch(batch_of(*tasks), removed, measure)
+    return read_batch(batch_of(*tasks), removed, measure, store_for)
 
 
 def test_batch_gives_one_sketch_per_column_over_all_files(file_of):
@@ -119,7 +120,7 @@ def test_columns_measured_only_by_partition_have_no_summary(file_of):
 
 def test_batch_survives_json(file_of):
     batch = batch_of(file_of("1.parquet", [1, 2], ["x", "y"]))
-    assert read_document(encode_batch(batch), False, COUNTS) == read_batch(batch, False, COUNTS)
+    assert read_document(encode_batch(batch), False, COUNTS) == read_batch(batch, False, COUNTS, store_for)
 
 
 def test_partial_result_survives_the_way_to_the_driver(file_of):
