@@ -248,6 +248,7 @@ def draft_of() -> Callable[..., StatisticsDraft]:
     from puffin.sketches import DEFAULT_LG_K, ThetaSketch
     from puffin.statistics.assemble import ColumnStatistics
     from puffin.statistics.draft import FileOptions, StatisticsDraft
+    from puffin.statistics.kinds.theta import ThetaKind
     from puffin.tables.base import SnapshotSelector
 
     def make(
@@ -262,11 +263,13 @@ def draft_of() -> Callable[..., StatisticsDraft]:
         state = table.load()
         columns = state.select_columns(tuple(values))
         statistics = [
-            ColumnStatistics(c, ThetaSketch.from_arrow(pa.array(values[c.name], pa.int64()), c.type, lg_k))
+            ColumnStatistics(
+                c, {ThetaKind(lg_k): ThetaSketch.from_arrow(pa.array(values[c.name], pa.int64()), c.type, lg_k)}
+            )
             for c in columns
         ]
         snapshot = state.select_snapshot(SnapshotSelector(snapshot_id=snapshot_id))
-        return StatisticsDraft(state, snapshot, statistics, FileOptions(lg_k, codec, home), table)
+        return StatisticsDraft(state, snapshot, statistics, FileOptions(codec, home), table)
 
     return make
 
@@ -277,7 +280,7 @@ def private_payloads() -> Callable[..., dict[int, bytes]]:
     from puffin.statistics.stored_blobs import StoredBlobs
 
     def read(table: Any, entry: Any, type_: str) -> dict[int, bytes]:
-        blobs = StoredBlobs(table.load(), table.store, (type_,), [blob.fields[0] for blob in entry.blobs])
+        blobs = StoredBlobs(table.load(), table.store, [blob.fields[0] for blob in entry.blobs])
         found = {blob.fields[0]: blobs.find(entry, blob, type_) for blob in entry.blobs}
         assert all(payload is None or isinstance(payload, bytes) for payload in found.values()), found
         return {field_id: payload for field_id, payload in found.items() if isinstance(payload, bytes)}

@@ -65,7 +65,8 @@ def _plan(directory: str, snapshot_id: int) -> tuple[float, int, float]:
     if snapshot is None:
         raise SystemExit(f"{directory}: no snapshot {snapshot_id}")
     files = table.plan(state, snapshot)
-    planned = plan_batches([Scan(state.columns, files)], parallelism=2, context=table.scan_context(state))
-    documents = [encode_batch(batch.files) for batch in planned]
+    planned = plan_batches([Scan(state.columns, files)], parallelism=2)
+    context = table.scan_context(state)
+    documents = [encode_batch(batch.to_batch(context)) for batch in planned]
     taken = time.perf_counter() - started
     return taken, sum(document.count('"data-file"') for document in documents), peak_mib()

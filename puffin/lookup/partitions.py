@@ -14,7 +14,8 @@ from puffin.errors import PuffinError
 from puffin.statistics.answer import ColumnAnswer, PartitionMatch
 from puffin.statistics.blob_properties import Distinct
 from puffin.statistics.resolve import Ancestry, provisional_after
-from puffin.statistics.stored_partitions import StoredPartitionSketches, nearest_partition_sketches
+from puffin.statistics.stored_blobs import StoredBlobs
+from puffin.statistics.stored_estimates import nearest_partition_sketches
 from puffin.storage import Store
 from puffin.tables.base import Column, Snapshot, TableState
 from puffin.values.partition_tuples import PartitionKey
@@ -33,7 +34,7 @@ def answer_partitions(
     These are counted where the sketches of the nearest rows are, if columns have them of different snapshots.
     """
     ancestry = Ancestry(state, snapshot)
-    stored = StoredPartitionSketches(state, store_for, [column.field_id for column in columns])
+    stored = StoredBlobs(state, store_for, [column.field_id for column in columns])
     answers = []
     match, nearest = PartitionMatch(None, None), None
     for column in columns:

@@ -15,6 +15,7 @@ from puffin.load import load_table
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.partitions import answer_partitions
 from puffin.statistics.answer import ColumnAnswer, PartitionMatch, TableAnswer
+from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.statistics.stored_estimates import answer_columns
 from puffin.tables.base import Snapshot, SnapshotSelector, TableState
 from puffin.tables.table import CURRENT, Table
@@ -109,7 +110,7 @@ def answer_from(table: Table, state: TableState, question: Question) -> TableAns
         missing = tuple(ColumnAnswer.missing(column) for column in chosen)
         return TableAnswer(table.name, state.format, None, missing, match)
     if is_meant is None:
-        answers = answer_columns(table, state, snapshot, chosen)
+        answers = answer_columns(state, snapshot, chosen, StoredBlobs(state, table.store, [c.field_id for c in chosen]))
     else:
         answers, match = answer_partitions(table.store, state, snapshot, chosen, is_meant)
     if (allowed := question.max_staleness) is not None:

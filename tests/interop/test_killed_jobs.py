@@ -96,7 +96,7 @@ class Victim:
     def check_private_state(self, entry: Any) -> None:
         """The private state of an entry is all there: it was written before the entry was committed."""
         table = self.open()
-        assert not StoredBlobs(table.load(), table.store, (), ()).has_lost_state(entry)
+        assert not StoredBlobs(table.load(), table.store, ()).has_lost_state(entry)
 
     def check_private_files(self) -> None:
         """There is a manifest for each statistics file that metadata names, and no part that none refers to."""
