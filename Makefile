@@ -45,6 +45,7 @@ check: lint types test
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	sh tools/commits.sh
 
 types: $(READY)
 	$(BIN)/mypy

@@ -10,8 +10,8 @@ from typing import NoReturn
 import pyarrow as pa
 
 from puffin.storage import FileInfo, FileSource, Sink, Store
-from puffin.storage.base import no_such_file
 from puffin.storage.local import BytesSource
+from puffin.storage.store import no_such_file
 
 _LONG_AGO = datetime.fromtimestamp(0, timezone.utc)
 

@@ -43,18 +43,18 @@ from puffin.errors import (
 from puffin.files.deletion_vector import MAGIC as VECTOR_MAGIC
 from puffin.files.deletion_vector import DeletionVector
 from puffin.files.formats import open_data_file
-from puffin.files.orc.footer import MALFORMED as ORC_MALFORMED
-from puffin.files.orc.footer import TIMESTAMP, TIMESTAMP_INSTANT, is_encrypted, read_footer
 from puffin.files.orc.integers import read_bits, read_integers
+from puffin.files.orc.orc_footer import MALFORMED as ORC_MALFORMED
+from puffin.files.orc.orc_footer import TIMESTAMP, TIMESTAMP_INSTANT, is_encrypted, read_footer
 from puffin.files.orc.timestamps import read_timestamps
-from puffin.files.parquet import footer as parquet_footer
-from puffin.files.parquet.counts import dictionary_counts
-from puffin.files.parquet.dictionary import has_readable_dictionary, read_dictionary_page
-from puffin.files.parquet.footer import BYTE_ARRAY, DOUBLE, INT32, INT64, ColumnChunk
+from puffin.files.parquet import parquet_footer
+from puffin.files.parquet.dictionary_counts import dictionary_counts
+from puffin.files.parquet.dictionary_page import has_readable_dictionary, read_dictionary_page
 from puffin.files.parquet.hybrid import MAX_BIT_WIDTH, HybridCounts
 from puffin.files.parquet.long_strings import read_long_strings
 from puffin.files.parquet.page_header import parse_page_header
 from puffin.files.parquet.pages import has_readable_pages
+from puffin.files.parquet.parquet_footer import BYTE_ARRAY, DOUBLE, INT32, INT64, ColumnChunk
 from puffin.files.parquet.thrift import MALFORMED
 from puffin.format import Blob, Limits, PuffinReader, PuffinWriter, compression, footer_json
 from puffin.iceberg.metadata.document import decode_document, encode_document, parse_state

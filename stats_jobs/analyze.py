@@ -19,13 +19,11 @@ from puffin.tables.table import Table
 from stats_jobs.basis import FULL
 from stats_jobs.compute import Computation, compute
 from stats_jobs.decide import Decision, decide
-from stats_jobs.files import SnapshotFiles
 from stats_jobs.options import Options
 from stats_jobs.publish import publish
 from stats_jobs.report import Report, report
 from stats_jobs.run import Runner
-from stats_jobs.session import Progress, SparkStarter
-from stats_jobs.spark_table import SparkTable
+from stats_jobs.session import BringsSpark, Progress, SparkStarter
 from stats_jobs.target import Target
 
 if TYPE_CHECKING:
@@ -48,7 +46,7 @@ def analyze(
         table: A table at hand, or its name as for `puffin.load_table`, which takes the catalog too.
         options: By default all of those that `Options` has.
         spark: A session to use, which is left running, or a starter that several tables share; by default a session
-            on every core of this machine, for this call, if there is enough to read; for a `SparkTable`, its own.
+            on every core of this machine, for this call, if there is enough to read; or the one that the table brings.
         progress: Called with the number of finished batches and of all of them.
 
     Raises:
@@ -63,7 +61,7 @@ def analyze(
     if isinstance(table, str):
         table = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
     session_seconds = 0.0
-    if isinstance(table, SparkTable):
+    if isinstance(table, BringsSpark):
         session_seconds = table.start()
         spark = table.spark if spark is None else spark
     with contextlib.ExitStack() as cleanup:
@@ -74,15 +72,14 @@ def analyze(
 
 def _analyze(table: Table, options: Options, spark: SparkStarter, progress: Progress | None) -> Report:
     started = time.monotonic()
-    state = table.load(options.selector)
-    snapshot = state.select_snapshot(options.selector)
-    columns = state.select_columns(options.columns)
-    if snapshot is None or (not columns and state.settled(snapshot).snapshot_id not in state.statistics):
-        return Report.of_nothing(table.name, state.format, snapshot, columns)
-    target = Target.of(SnapshotFiles(table, state, snapshot), columns, options)
+    opened = table.open(options.selector)
+    is_empty, columns = opened.is_empty, opened.state.select_columns(options.columns)
+    target = Target.of(opened, columns, options)
+    if is_empty or (not columns and target.entry is None):
+        return Report.of_nothing(opened, columns)
     decision = decide(target)
     computation = _compute(target, decision, spark, progress)
-    published = publish(target, decision, computation.columns)
+    published = publish(table, target, decision, computation.columns)
     return report(target, decision, computation, published, time.monotonic() - started)
 
 
@@ -90,8 +87,7 @@ def _compute(target: Target, decision: Decision, spark: SparkStarter, progress: 
     if decision.current is not None:
         return Computation()
     opened = target.opened
-    context = opened.table.scan_context(opened.state)
-    runner = Runner(context, len(opened.state.columns), spark, target.options.driver_bytes, progress)
+    runner = Runner(opened, spark, target.options.driver_bytes, progress)
     kinds, partitions = decision.kinds(target), decision.partitions.by_field
     computation = compute(decision.columns, runner, lambda: opened.tasks, kinds, partitions)
     for computed in computation.columns:

@@ -33,8 +33,8 @@ from puffin.statistics.resolve import Ancestry, KnownBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot, TableState
 from puffin.tables.changes import Changes, narrowed
 from puffin.tables.document import column_type_at, mapping_digest
+from puffin.tables.snapshot import TableSnapshot
 from puffin.values.value_type import hashes_alike
-from stats_jobs.files import SnapshotFiles
 from stats_jobs.stored import Base, Bases
 
 _log = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ def nearest_fit(
     return None, reasons
 
 
-def plan_columns(opened: SnapshotFiles, columns: Sequence[Column], wanted: Wanted, bases: Bases) -> list[ColumnPlan]:
+def plan_columns(opened: TableSnapshot, columns: Sequence[Column], wanted: Wanted, bases: Bases) -> list[ColumnPlan]:
     """The plan of each column, in the order asked; the changes since each ancestor are asked for once."""
     planner = _Planner(opened, wanted, bases)
     return [planner.plan(column) for column in columns]
@@ -143,9 +143,9 @@ def misread(state: TableState, column: Column, blob: BlobEntry) -> str | None:
 
 
 class _Planner:
-    def __init__(self, opened: SnapshotFiles, wanted: Wanted, bases: Bases) -> None:
+    def __init__(self, opened: TableSnapshot, wanted: Wanted, bases: Bases) -> None:
         self._opened = opened
-        self._ancestry = Ancestry(opened.state, opened.snapshot)
+        self._ancestry = Ancestry(opened)
         self._wanted = wanted
         self._bases = bases
         self._changes: dict[int, Changes | PuffinError] = {}

@@ -8,15 +8,16 @@ ask here, from table metadata and the names and sizes of private state, as long 
 from __future__ import annotations
 
 import dataclasses
+from typing import TypeGuard
 
 from puffin.statistics.answer import ColumnAnswer
 from puffin.statistics.blob_properties import is_by_an_earlier_version, is_ours
 from puffin.statistics.draft import damaged_entries
 from puffin.statistics.stored_estimates import answer_columns
 from puffin.tables.base import BlobEntry, StatisticsEntry
+from puffin.tables.snapshot import PartitionStatistics, TableSnapshot
 from puffin.tables.table import Table
 from stats_jobs.basis import CARRIED, Wanted, misfit, plan_columns
-from stats_jobs.files import SnapshotFiles
 from stats_jobs.options import INCREMENTAL, Options
 from stats_jobs.partitions import is_partitioned, partitions_kept
 from stats_jobs.target import Target
@@ -33,16 +34,16 @@ def is_stale(table: Table, options: Options) -> bool:
     Raises:
         PuffinError: The table cannot be loaded; it has no such snapshot or column.
     """
-    state = table.load(options.selector)
-    snapshot = state.select_snapshot(options.selector)
+    opened = table.open(options.selector)
+    state, is_empty = opened.state, opened.is_empty
     columns = state.select_columns(options.columns)
     if damaged_entries(state):
         return True
     if not columns:
         return False
-    if snapshot is None or current_answers(Target.of(SnapshotFiles(table, state, snapshot), columns, options)) is None:
+    if is_empty or current_answers(Target.of(opened, columns, options)) is None:
         return True
-    return options.partitions and is_partitioned(state) and partitions_kept(state, snapshot, columns) is None
+    return options.partitions and is_partitioned(state) and partitions_kept(opened, columns) is None
 
 
 def current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
@@ -54,9 +55,9 @@ def current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
     if not all(state.field_ids.issuperset(blob.fields) for blob in entry.blobs):
         return None  # a blob for a field that is gone makes Spark's planner fail: only a new entry takes it out
     has_partition_file = entry.snapshot_id in state.partition_statistics
-    if options.partitions and opened.table.keeps_partition_statistics(state) and not has_partition_file:
+    if options.partitions and keeps_partition_statistics(opened) and not has_partition_file:
         return None
-    answers = answer_columns(state, snapshot, target.columns, target.blobs)
+    answers = answer_columns(opened, target.columns, target.blobs)
     for answer in answers:
         blob = entry.sketch_of(answer.column.field_id)
         if answer.stats_snapshot_id != entry.snapshot_id or blob is None:
@@ -85,6 +86,11 @@ def _are_whole(target: Target, entry: StatisticsEntry) -> bool:
     doubtful = [column for column in target.columns if column.field_id not in noted]
     plans = plan_columns(target.opened, doubtful, wanted, target.bases)
     return all(plan.basis == CARRIED and plan.base_id == entry.snapshot_id for plan in plans)
+
+
+def keeps_partition_statistics(opened: TableSnapshot) -> TypeGuard[PartitionStatistics]:
+    """Whether partition statistics files are kept of the table."""
+    return isinstance(opened, PartitionStatistics) and opened.keeps_partition_statistics()
 
 
 def _is_noted(blob: BlobEntry) -> bool:

@@ -57,7 +57,7 @@ def decide(target: Target) -> Decision:
     if current is not None and not partitions.by_field:
         return Decision(current, (), partitions)
     if options.writes:
-        opened.table.check_committable(opened.state)
+        opened.check_committable()
     return Decision(None, _plan_columns(target, partitions), partitions)
 
 
@@ -66,7 +66,7 @@ def _plan_partitions(target: Target, *, is_current: bool) -> PartitionPlans:
     opened, options, columns = target.opened, target.options, target.columns
     if not options.partitions:
         return PartitionPlans({})
-    kept = partitions_kept(opened.state, opened.snapshot, columns) if is_current else None
+    kept = partitions_kept(opened, columns) if is_current else None
     if kept is not None:
         return PartitionPlans({}, kept=kept)
     plans = plan_partitions(opened, columns, None if options.mode == FULL_MODE else target.blobs)

@@ -8,7 +8,7 @@ another try would not cure travels back as a value: it is the user's one line, n
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from puffin.errors import CorruptDataFileError, CorruptError, NotFoundError, UnsupportedError
@@ -20,8 +20,9 @@ from puffin.sketches import hash_array
 from puffin.sketches.counted_hashes import hash_counted, hash_rows
 from puffin.sketches.row_tally import Hashes, Rows
 from puffin.statistics.kinds.kind import Kind, Need, Taker, Values, merged
+from puffin.storage import Store
 from puffin.tables.base import Column
-from puffin.tables.scan_task import AVRO, FileScanTask, ScanBatch
+from puffin.tables.scan_task import AVRO, FileScanTask, ScanBatch, decode_batch
 from puffin.values.row_summary import RowSummary
 
 FinalError: TypeAlias = CorruptError | UnsupportedError | NotFoundError
@@ -54,7 +55,15 @@ class Partial:
     failure: FinalError | None = None
 
 
-def read_batch(batch: ScanBatch, kinds: Sequence[Kind[Any]], removed: bool = False) -> Partial:
+def read_document(document: str, kinds: Sequence[Kind[Any]], removed: bool) -> Partial:
+    """As `read_batch`, on an executor: for a batch in its JSON form, which says what opens its files."""
+    batch = decode_batch(document)
+    return read_batch(batch, kinds, stores(batch.context.io_properties), removed)
+
+
+def read_batch(
+    batch: ScanBatch, kinds: Sequence[Kind[Any]], store_for: Callable[[str], Store], removed: bool = False
+) -> Partial:
     """
     What the rows of a batch amount to, for each of its columns.
 
@@ -70,12 +79,7 @@ def read_batch(batch: ScanBatch, kinds: Sequence[Kind[Any]], removed: bool = Fal
     columns = {column.field_id: _ColumnReading(column, kinds) for column in batch.columns}
     rows = bytes_read = 0
     needs = _needs(kinds)
-    reader = TaskReader(
-        batch,
-        stores(batch.context.io_properties),
-        each_row=Need.EVERY_ROW in needs,
-        summaries=Need.SUMMARIES in needs,
-    )
+    reader = TaskReader(batch, store_for, each_row=Need.EVERY_ROW in needs, summaries=Need.SUMMARIES in needs)
     try:
         for task in batch.tasks:
             before = rows

@@ -29,10 +29,10 @@ from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.base import Column, Snapshot, TableState
 from puffin.tables.document import partition_specs, source_types
 from puffin.tables.scan_task import FileScanTask
+from puffin.tables.snapshot import TableSnapshot
 from puffin.values.partition_tuples import PartitionKey, partition_key, tuple_types
 from puffin.values.value_type import hashes_alike
 from stats_jobs.basis import Unfit, misread, nearest_fit
-from stats_jobs.files import SnapshotFiles
 
 _log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class CarriedPartitions:
     reason: str | None = None
 
 
-def plan_partitions(opened: SnapshotFiles, columns: Sequence[Column], stored: StoredBlobs | None) -> PartitionPlans:
+def plan_partitions(opened: TableSnapshot, columns: Sequence[Column], stored: StoredBlobs | None) -> PartitionPlans:
     """
     The plans of columns that are to have sketches by partition.
 
@@ -121,7 +121,7 @@ def plan_partitions(opened: SnapshotFiles, columns: Sequence[Column], stored: St
         return PartitionPlans({}, reason=str(exc))
 
 
-def carry_partitions(opened: SnapshotFiles, columns: Sequence[Column], stored: StoredBlobs) -> CarriedPartitions:
+def carry_partitions(opened: TableSnapshot, columns: Sequence[Column], stored: StoredBlobs) -> CarriedPartitions:
     """
     The earlier sketches by partition that hold of the snapshot, for columns whose own sketches are written anew.
 
@@ -152,10 +152,10 @@ def is_partitioned(state: TableState) -> bool:
     return any(tuple_types(spec, types) for spec in partition_specs(state.document).values())
 
 
-def partitions_kept(state: TableState, snapshot: Snapshot, columns: Sequence[Column]) -> int | None:
+def partitions_kept(opened: TableSnapshot, columns: Sequence[Column]) -> int | None:
     """How many partitions of this snapshot have sketches already; None if a column lacks them."""
-    settled = state.settled(snapshot).snapshot_id
-    entry = state.statistics.get(settled)
+    settled = opened.state.settled(opened.snapshot).snapshot_id
+    entry = opened.state.statistics.get(settled)
     blobs = [None if entry is None else entry.sketch_of(column.field_id) for column in columns]
     kept = [None if b is None or b.snapshot_id != settled else partitions_of(b.properties) for b in blobs]
     counts = [count for count in kept if count is not None]
@@ -163,10 +163,10 @@ def partitions_kept(state: TableState, snapshot: Snapshot, columns: Sequence[Col
 
 
 class _Planner:
-    def __init__(self, opened: SnapshotFiles, stored: StoredBlobs | None) -> None:
+    def __init__(self, opened: TableSnapshot, stored: StoredBlobs | None) -> None:
         self._opened = opened
         self._stored = stored
-        self._ancestry = Ancestry(opened.state, opened.snapshot)
+        self._ancestry = Ancestry(opened)
         self._read_since = functools.cache(self._plan_reading)
         self._in_full = functools.cache(self._plan_in_full)
 

@@ -9,13 +9,16 @@ from puffin.statistics.assemble import ColumnStatistics
 from puffin.statistics.draft import FileOptions, StatisticsDraft, damaged_entries
 from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.statistics.private_state.upkeep import remove_lost_state
-from puffin.tables.base import Snapshot, StatisticsEntry
+from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import commit_statistics
 from puffin.tables.document import mapping_digest
+from puffin.tables.snapshot import TableSnapshot
+from puffin.tables.table import Table
 from stats_jobs.basis import FULL
 from stats_jobs.compute import Computed
+from stats_jobs.current import keeps_partition_statistics
 from stats_jobs.decide import Decision
-from stats_jobs.options import INCREMENTAL
+from stats_jobs.options import INCREMENTAL, Options
 from stats_jobs.partitions import CarriedPartitions, carry_partitions
 from stats_jobs.target import Target
 
@@ -38,7 +41,7 @@ class Published:
     left_behind: str | None = None
 
 
-def publish(target: Target, decision: Decision, columns: Sequence[Computed]) -> Published:
+def publish(table: Table, target: Target, decision: Decision, columns: Sequence[Computed]) -> Published:
     """
     Write what was computed; where nothing was, make damaged entries good that other engines choke on.
 
@@ -49,14 +52,15 @@ def publish(target: Target, decision: Decision, columns: Sequence[Computed]) -> 
     if decision.current is not None:
         if not options.writes or not damaged_entries(opened.state):
             return Published(target.entry)
-        opened.table.check_committable(opened.state)
-        return _write(target, target.settled, [])
+        opened.check_committable()
+        settled = SnapshotSelector(snapshot_id=target.settled.snapshot_id)
+        return _write(table, opened.of(settled), [], options)
     made = _made(target, decision, columns)
     carried = _carried(target, made)
     if options.dry_run:
         return Published(None, left_behind=carried.reason)
     statistics = [_statistics(target, computed, carried) for computed in made]
-    return dataclasses.replace(_write(target, opened.snapshot, statistics), left_behind=carried.reason)
+    return dataclasses.replace(_write(table, opened, statistics, options), left_behind=carried.reason)
 
 
 def _made(target: Target, decision: Decision, columns: Sequence[Computed]) -> list[Computed]:
@@ -91,22 +95,18 @@ def _statistics(target: Target, computed: Computed, carried: CarriedPartitions) 
     return ColumnStatistics(computed.column, values, provenance, kept, lost)
 
 
-def _write(target: Target, snapshot: Snapshot, statistics: Sequence[ColumnStatistics]) -> Published:
-    opened, options = target.opened, target.options
-    table, state = opened.table, opened.state
-    keeps_partitions = options.partitions and table.keeps_partition_statistics(state)
+def _write(table: Table, opened: TableSnapshot, statistics: Sequence[ColumnStatistics], options: Options) -> Published:
+    snapshot_id = opened.snapshot.snapshot_id
     draft = StatisticsDraft(
-        state,
-        snapshot,
+        opened,
         statistics,
         FileOptions(None if options.codec == "none" else options.codec, options.home, repairs=options.commit),
-        table,
-        table.partition_statistics(state, snapshot) if keeps_partitions else None,
+        opened.partition_statistics_writer() if options.partitions and keeps_partition_statistics(opened) else None,
     )
     if not options.commit:
-        existing = state.statistics.get(snapshot.snapshot_id)
-        return Published(draft.write(state, [] if existing is None else [existing]))
+        existing = opened.state.statistics.get(snapshot_id)
+        return Published(draft.write(opened, [] if existing is None else [existing]))
     committed = commit_statistics(table, draft)
-    remove_lost_state(table, committed.state, options.home)
-    was_damaged = any(entry.snapshot_id == snapshot.snapshot_id for entry in damaged_entries(state))
+    remove_lost_state(committed.opened, options.home)
+    was_damaged = any(entry.snapshot_id == snapshot_id for entry in damaged_entries(opened.state))
     return Published(committed.entry, committed.attempts, len(committed.entry.repairs) + was_damaged)

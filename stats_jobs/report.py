@@ -10,6 +10,7 @@ from puffin.statistics.answer import SNAPSHOT, ColumnAnswer
 from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.statistics.kinds.theta import distinct_of
 from puffin.tables.base import Column, Snapshot, StatisticsEntry
+from puffin.tables.snapshot import TableSnapshot
 from stats_jobs import basis
 from stats_jobs.compute import Computation, Computed
 from stats_jobs.decide import Decision
@@ -66,11 +67,11 @@ class Report:
     partitions: PartitionReport | None = None
 
     @classmethod
-    def of_nothing(cls, table: str, format_: str, snapshot: Snapshot | None, columns: Sequence[Column]) -> Report:
+    def of_nothing(cls, opened: TableSnapshot, columns: Sequence[Column]) -> Report:
         """There was nothing to compute: the table has no snapshot yet, or no column that can be hashed."""
         missing = tuple(ColumnAnswer.missing(column) for column in columns)
-        mode = FULL if snapshot is None else INCREMENTAL
-        return cls(table=table, format=format_, snapshot=snapshot, columns=missing, mode=mode)
+        snapshot, mode = (None, FULL) if opened.is_empty else (opened.snapshot, INCREMENTAL)
+        return cls(table=opened.name, format=opened.state.format, snapshot=snapshot, columns=missing, mode=mode)
 
     def to_json(self) -> dict[str, Any]:
         """The report as programs get it."""
@@ -106,7 +107,7 @@ def report(
     """What a run did, in so many seconds."""
     opened, columns = target.opened, computation.columns
     return Report(
-        table=opened.table.name,
+        table=opened.name,
         format=opened.state.format,
         snapshot=opened.snapshot,
         columns=decision.current or tuple(_answer(computed, opened.snapshot) for computed in columns),

@@ -18,8 +18,9 @@ from typing import Any
 
 from puffin.kernels import load_kernels
 from puffin.statistics.kinds.kind import Kind
-from puffin.tables.scan_task import ScanContext, decode_batch, encode_batch
-from stats_jobs.execute import KERNELS_PAY, Partial, merge_partials, read_batch
+from puffin.tables.scan_task import encode_batch
+from puffin.tables.snapshot import TableSnapshot
+from stats_jobs.execute import KERNELS_PAY, Partial, merge_partials, read_batch, read_document
 from stats_jobs.plan import Scan, plan_batches, total_bytes
 from stats_jobs.session import Progress, SparkStarter
 
@@ -48,13 +49,10 @@ class Runner:
     Reads scans of one table.
 
     Attributes:
-        context: What all scans of the table share.
-        column_count: Of the whole table, to judge how much of its files a scan reads.
         driver_bytes: Work of at most so many bytes is done here.
     """
 
-    context: ScanContext
-    column_count: int
+    opened: TableSnapshot
     spark: SparkStarter
     driver_bytes: int
     progress: Progress | None
@@ -68,7 +66,7 @@ class Runner:
             StorageError: The storage or Spark failed.
             SetupError: Spark is needed and cannot be started.
         """
-        share = [total_bytes(s.tasks) * len(s.columns) // max(1, self.column_count) for s in scans]
+        share = [total_bytes(s.tasks) * len(s.columns) // max(1, len(self.opened.state.columns)) for s in scans]
         if sum(share) <= self.driver_bytes:
             run = Run(self._read_here(scans))
         else:
@@ -84,12 +82,13 @@ class Runner:
         batches = plan_batches(scans, parallelism=cores)
         if sum(total_bytes(batch.tasks) for batch in batches) >= KERNELS_PAY:
             load_kernels()
-        return _Readers(batches, self.context, self.progress).read(cores)
+        return _Readers(batches, self.opened, self.progress).read(cores)
 
     def _read_on_executors(self, scans: Sequence[Scan]) -> Partial:
         spark = self.spark.context
         batches = plan_batches(scans, parallelism=spark.defaultParallelism)
-        documents = [(encode_batch(b.to_batch(self.context)), b.kinds, b.removed) for b in batches]
+        context = self.opened.scan_context
+        documents = [(encode_batch(b.to_batch(context)), b.kinds, b.removed) for b in batches]
         partials = spark.parallelize(documents, len(documents)).map(_read)
         with self.spark.job(len(documents), self.progress):
             depth = 1 if len(documents) <= _FLAT_MERGE else 2
@@ -100,11 +99,12 @@ class Runner:
 class _Readers:
     """Threads of this process that read batches, each the next one that is left."""
 
-    def __init__(self, batches: Sequence[Scan], context: ScanContext, progress: Progress | None) -> None:
+    def __init__(self, batches: Sequence[Scan], opened: TableSnapshot, progress: Progress | None) -> None:
         self._left = deque(batches)
         self._count = len(batches)
         self._done = 0
-        self._context = context
+        self._context = opened.scan_context
+        self._store_for = opened.store_for
         self._progress = progress
 
     def read(self, threads: int) -> Partial:
@@ -121,8 +121,8 @@ class _Readers:
     def _read_some(self) -> Partial:
         merged = Partial()
         while (batch := self._next()) is not None:
-            partial = read_batch(batch.to_batch(self._context), batch.kinds, batch.removed)
-            merged = merge_partials(merged, partial)
+            read = read_batch(batch.to_batch(self._context), batch.kinds, self._store_for, batch.removed)
+            merged = merge_partials(merged, read)
             self._done += 1
             if self._progress is not None:
                 self._progress(self._done, self._count)
@@ -135,5 +135,4 @@ class _Readers:
 
 
 def _read(document: tuple[str, tuple[Kind[Any], ...], bool]) -> Partial:
-    batch, kinds, removed = document
-    return read_batch(decode_batch(batch), kinds, removed)
+    return read_document(*document)

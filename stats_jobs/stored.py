@@ -29,7 +29,7 @@ from puffin.statistics.resolve import KnownBlob
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.statistics.trust import Trust
 from puffin.tables.base import Column
-from stats_jobs.files import SnapshotFiles
+from puffin.tables.snapshot import TableSnapshot
 
 _FULL_SHARE = 0.9  # of its nominal entries, which every engine's sketch has as soon as it estimates
 
@@ -53,10 +53,10 @@ class Base:
 class Bases:
     """Reads and judges what is stored of some columns."""
 
-    def __init__(self, opened: SnapshotFiles, blobs: StoredBlobs, columns: Sequence[Column]) -> None:
+    def __init__(self, opened: TableSnapshot, blobs: StoredBlobs, columns: Sequence[Column]) -> None:
         self._opened = opened
         self._blobs = blobs
-        self._trust = Trust(opened.table, opened.state, blobs, columns)
+        self._trust = Trust(opened, blobs, columns)
         self._lost: dict[str, bool] = {}
 
     def read(self, known: KnownBlob, column: Column) -> Base:
@@ -118,7 +118,7 @@ class Bases:
         sketches = (entry.sketch_of(column.field_id) for entry in state.statistics.values())
         if any(blob is not None and is_hashed_here(blob.properties) for blob in sketches):
             return True
-        return has_private_state(state, self._opened.store_for)
+        return has_private_state(self._opened)
 
     def _value(self, known: KnownBlob, kind: Kind[Any], column: Column) -> Any:
         if kind.home is Home.FILE:

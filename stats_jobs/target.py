@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from puffin.errors import UnsupportedError
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.base import Column, Snapshot, StatisticsEntry
-from stats_jobs.files import SnapshotFiles
+from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.options import INCREMENTAL, Options
 from stats_jobs.stored import Bases
 
@@ -23,16 +23,16 @@ class Target:
         bases: What they can be built on, read by ``blobs``.
     """
 
-    opened: SnapshotFiles
+    opened: TableSnapshot
     columns: tuple[Column, ...]
     options: Options
     blobs: StoredBlobs
     bases: Bases
 
     @classmethod
-    def of(cls, opened: SnapshotFiles, columns: Sequence[Column], options: Options) -> Target:
+    def of(cls, opened: TableSnapshot, columns: Sequence[Column], options: Options) -> Target:
         """Some columns of a snapshot that is at hand."""
-        blobs = StoredBlobs(opened.state, opened.store_for, [column.field_id for column in columns])
+        blobs = StoredBlobs(opened, [column.field_id for column in columns])
         return cls(opened, tuple(columns), options, blobs, Bases(opened, blobs, columns))
 
     @property
@@ -49,5 +49,5 @@ class Target:
         """Refuse, with UnsupportedError, to read every row in an incremental run; ``reason`` is why it has to."""
         if self.options.mode == INCREMENTAL:
             raise UnsupportedError(
-                f"{self.opened.table.name}: column {column.name}: expected earlier statistics to build on: {reason}"
+                f"{self.opened.name}: column {column.name}: expected earlier statistics to build on: {reason}"
             )

@@ -22,4 +22,4 @@ for requirement in "$@"; do
     run "$(printf '%s' "$requirement" | tr -c 'a-zA-Z0-9.' '-')" tests/smoke "$requirement"
 done
 server='tests/server/test_endpoints.py tests/server/test_limits.py tests/server/test_process.py tests/server/test_stats.py'
-run lowest "tests/smoke tests/format tests/theta $server" --constraint tools/lowest-versions.txt
+run lowest "tests/smoke tests/format tests/sketches tests/values/test_single_value.py $server" --constraint tools/lowest-versions.txt

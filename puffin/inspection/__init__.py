@@ -10,7 +10,7 @@ without a sound footer, or a store that fails, raises.
 
 from puffin.inspection.contents import DeletionVectorSummary, RowCountsSummary, SketchSummary
 from puffin.inspection.describe import BlobDescription, FileDescription, describe, read_payload
-from puffin.inspection.verify import Verdict, verify
+from puffin.inspection.verification import Verdict, verify
 
 __all__ = [
     "BlobDescription",

@@ -6,7 +6,7 @@ takes it while `kernels_ready` says no. Importing numba and compiling takes abou
 cache has the compiled code), so nothing is compiled until `load_kernels` is called, by whoever knows that there is work
 enough. A kernel sees arrays only: what they mean is its caller's to know.
 
-* ``hashing``: the hash of a theta sketch
+* ``murmur``: the hash of a theta sketch
 * ``decimals``: the bytes of a decimal
 * ``selection``: the hashes below theta
 * ``counting``: how many rows have each hash
@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import importlib
 
-_MODULES = ("hashing", "decimals", "selection", "counting", "parquet", "avro")
+_MODULES = ("murmur", "decimals", "selection", "counting", "parquet", "avro")
 _is_ready = False
 
 

@@ -77,7 +77,7 @@ def hash_serialized(values: SerializedValues) -> WordArray:
 
 def _hash_words_compiled(values: Words) -> WordArray | None:
     """None for the one form that is too rare to have a kernel: decimals of 9 to 15 bytes."""
-    from puffin.kernels.hashing import hash_blocks, hash_words, hash_words_of_lengths
+    from puffin.kernels.murmur import hash_blocks, hash_words, hash_words_of_lengths
 
     if values.high is None:
         low = np.require(values.low, np.uint64, ["C", "A"])  # Arrow may place its buffers at odd addresses
@@ -89,7 +89,7 @@ def _hash_words_compiled(values: Words) -> WordArray | None:
 
 
 def _hash_byte_strings_compiled(strings: ByteStrings) -> WordArray:
-    from puffin.kernels.hashing import hash_strings
+    from puffin.kernels.murmur import hash_strings
 
     return hash_strings(strings.data, _words_at(strings.data), strings.offsets)
 

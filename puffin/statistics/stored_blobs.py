@@ -22,7 +22,8 @@ from puffin.statistics.private_state import places
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey
 from puffin.statistics.private_state.writing import KeptBlob
 from puffin.storage import Store
-from puffin.tables.base import BlobEntry, Column, StatisticsEntry, TableState
+from puffin.tables.base import BlobEntry, Column, StatisticsEntry
+from puffin.tables.snapshot import TableSnapshot
 
 SMALL_FILE = 1024 * 1024  # bytes, which an object store sends in less time than it takes to answer once more
 
@@ -39,9 +40,9 @@ class StoredBlobs:
         field_ids: Of the columns that will be asked for.
     """
 
-    def __init__(self, state: TableState, store_for: Callable[[str], Store], field_ids: Collection[int]) -> None:
-        self._state = state
-        self._store_for = store_for
+    def __init__(self, opened: TableSnapshot, field_ids: Collection[int]) -> None:
+        self._opened = opened
+        self._store_for = opened.store_for
         self._fields = {(field_id,) for field_id in field_ids}
         self._files: dict[tuple[str, str], _Content | PuffinError] = {}
         self._manifests: dict[str, Manifest | None] = {}
@@ -132,11 +133,11 @@ class StoredBlobs:
     def _manifest(self, entry: StatisticsEntry) -> Manifest | None:
         path = entry.statistics_path
         if path not in self._manifests:
-            self._manifests[path] = read_manifest(self._state, entry, self._store_for)
+            self._manifests[path] = read_manifest(self._opened, entry)
         return self._manifests[path]
 
     def _directory(self, entry: StatisticsEntry) -> str:
-        return places.directory(self._state, places.home_of(entry))
+        return places.directory(self._opened.state, places.home_of(entry))
 
     def _find_in_part(self, entry: StatisticsEntry, stored: StoredKey, key: BlobKey) -> bytes | PuffinError:
         part = stored.part
@@ -168,18 +169,18 @@ class StoredBlobs:
             return exc
 
 
-def read_manifest(state: TableState, entry: StatisticsEntry, store_for: Callable[[str], Store]) -> Manifest | None:
+def read_manifest(opened: TableSnapshot, entry: StatisticsEntry) -> Manifest | None:
     """
     The manifest of an entry's statistics file; None if there is none, or none of this very file.
 
     Raises:
         StorageError: The storage failed.
     """
-    directory = places.directory(state, places.home_of(entry))
+    directory = places.directory(opened.state, places.home_of(entry))
     uri = places.manifest_uri(directory, entry.statistics_path)
     try:
-        found = manifests.decode(store_for(uri).read(uri), uri)
-        objection = found.objection(state, entry)
+        found = manifests.decode(opened.store_for(uri).read(uri), uri)
+        objection = found.objection(opened.state, entry)
     except FileNotFound:
         return None
     except (CorruptError, UnsupportedError) as exc:

@@ -11,14 +11,13 @@ from puffin.statistics.blob_properties import Distinct, partitions_of
 from puffin.statistics.kinds import PARTITION_SKETCHES, THETA
 from puffin.statistics.resolve import Ancestry, KnownBlob, resolve
 from puffin.statistics.stored_blobs import StoredBlobs
-from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry, TableState
+from puffin.tables.base import BlobEntry, Column, StatisticsEntry
+from puffin.tables.snapshot import TableSnapshot
 
 
-def answer_columns(
-    state: TableState, snapshot: Snapshot, columns: Sequence[Column], stored: StoredBlobs
-) -> tuple[ColumnAnswer, ...]:
+def answer_columns(opened: TableSnapshot, columns: Sequence[Column], stored: StoredBlobs) -> tuple[ColumnAnswer, ...]:
     """
-    The answer for each column, in the order asked, for a snapshot of a state that is at hand.
+    The answer for each column, in the order asked.
 
     Our own sketches always have an ``ndv``, so those that are read are other engines'. A file that is gone or broken
     leaves the question open for an older entry.
@@ -31,7 +30,7 @@ def answer_columns(
         except PuffinError as exc:
             return exc
 
-    return resolve(state, snapshot, columns, read)
+    return resolve(opened, columns, read)
 
 
 def nearest_partition_sketches(

@@ -12,8 +12,8 @@ characters. No error of the operating system or of a library gets out: each beco
 """
 
 from puffin.storage.access import open_source, store_for
-from puffin.storage.base import FileInfo, FileSource, Sink, Store
 from puffin.storage.local import LocalStore, is_temporary_name
+from puffin.storage.store import FileInfo, FileSource, Sink, Store
 from puffin.storage.uri import has_query, is_same_place, join, local_path
 
 __all__ = [

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from puffin.errors import StorageError
-from puffin.storage.base import FileSource, Store, storage_errors
 from puffin.storage.local import BytesSource, ConfinedLocalStore, LocalStore
+from puffin.storage.store import FileSource, Store, storage_errors
 from puffin.storage.uri import local_name
 
 STDIN = "-"

@@ -15,7 +15,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from puffin.errors import MissingDependencyError, PuffinError, UnsupportedError
-from puffin.storage.base import (
+from puffin.storage.new_objects import check_new_objects, put_new_object
+from puffin.storage.store import (
     FileInfo,
     FileSource,
     Sink,
@@ -25,7 +26,6 @@ from puffin.storage.base import (
     no_such_file,
     storage_errors,
 )
-from puffin.storage.new_objects import check_new_objects, put_new_object
 from puffin.storage.uri import filesystem_path, join, split, store_scheme
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from io import FileIO
 from typing import TYPE_CHECKING
 
 from puffin.errors import StorageError, UsageError
-from puffin.storage.base import (
+from puffin.storage.store import (
     MAX_WHOLE_BYTES,
     FileInfo,
     FileSource,

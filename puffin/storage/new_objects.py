@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from puffin.errors import CommitUnknownError, MissingDependencyError, PuffinError, StorageError, UnsupportedError
-from puffin.storage.base import exists_already
+from puffin.storage.store import exists_already
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, GCSStore, S3Store

@@ -1,4 +1,4 @@
-"""Connections that stall, that are too many, or whose peers take nothing: they cost little, and nobody else waits."""
+"""Connections that stall, are too many, or never read cost little and delay nobody else."""
 
 import contextlib
 import math
@@ -38,7 +38,7 @@ def connect(port: int) -> socket.socket:
 
 
 def received(peer: socket.socket, most: float = math.inf) -> bytes:
-    """All that comes until the connection is closed, by whatever means, or until there is so much."""
+    """Read until the connection is closed, or until this many bytes have come."""
     content = bytearray()
     with contextlib.suppress(ConnectionError):
         while len(content) < most and (chunk := peer.recv(1 << 20)):
@@ -54,7 +54,7 @@ def exchange(port: int, data: bytes) -> bytes:
 
 
 def expect_health(peer: socket.socket) -> None:
-    """Ask how the server is, and take the whole answer, which may come in pieces."""
+    """Ask for the server's health, and read the whole answer, which may come in pieces."""
     peer.sendall(HEALTH)
     answer = b""
     while not answer.endswith(b'{"status":"ok"}'):
@@ -72,7 +72,7 @@ async def long_answer(scope: Any, receive: Any, send: Any) -> None:
 
 @pytest.fixture(scope="module")
 def port_of() -> Callable[..., int]:
-    """Serves in a thread of this process with these limits, and gives the port."""
+    """Serves in a thread of this process with these limits, and returns the port."""
 
     def start(app: Any = None, **limits: Any) -> int:
         settings = Settings(limits=Limits(**limits))
@@ -89,13 +89,13 @@ def port_of() -> Callable[..., int]:
 
 @pytest.fixture(scope="module")
 def impatient(port_of: Callable[..., int]) -> int:
-    """The port of a server that waits no longer than 0.3 s for the rest of a request."""
+    """The port of a server that waits at most 0.3 s for the rest of a request."""
     return port_of(arrival_seconds=0.3, idle_seconds=1, head=4096)
 
 
 @pytest.fixture(scope="module")
 def stalled(impatient: int) -> dict[bytes, float]:
-    """How long it took until a connection was closed over which no more came than this; all at the same time."""
+    """How long each connection stayed open after sending only this, all at the same time."""
 
     def seconds(begun: bytes) -> float:
         began = time.monotonic()
@@ -107,13 +107,13 @@ def stalled(impatient: int) -> dict[bytes, float]:
 
 
 @pytest.mark.parametrize("begun", STALLS)
-def test_a_connection_that_stalls_is_closed(stalled: dict[bytes, float], begun: bytes) -> None:
-    """Before a request, within its head, within its body, after it, and within the head of the next one."""
+def test_stalled_connection_is_closed(stalled: dict[bytes, float], begun: bytes) -> None:
+    """Before a request, within its head, within its body, after it, and within the next head."""
     assert 0.2 < stalled[begun] < PATIENCE / 2
 
 
-def test_a_head_that_drips_is_closed(impatient: int) -> None:
-    """Every byte in time does not make the whole be in time."""
+def test_slowly_dripping_head_is_closed(impatient: int) -> None:
+    """The whole head must arrive in time, not just each byte."""
 
     def drip() -> None:
         for byte in b"GET /healthz HTTP/1.1" * 50:
@@ -129,14 +129,14 @@ def test_a_head_that_drips_is_closed(impatient: int) -> None:
     [b"GET /" + b"x" * 5000, b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: " + b"y" * 5000],
     ids=["its first line", "a header"],
 )
-def test_a_head_that_is_too_long_is_431(impatient: int, data: bytes) -> None:
+def test_too_long_head_is_431(impatient: int, data: bytes) -> None:
     assert exchange(impatient, data).startswith(b"HTTP/1.1 431 ")
 
 
-def test_of_too_many_half_open_heads_the_oldest_gives_way(
+def test_oldest_half_open_head_is_dropped_when_there_are_too_many(
     port_of: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever sends a whole head is answered all the same, before and after."""
+    """Complete requests are answered before and after."""
     held, hold = threading.Semaphore(0), Heads.hold
 
     def noted(self: Heads, give_up: Callable[[], None], size: int) -> None:
@@ -158,7 +158,7 @@ def test_of_too_many_half_open_heads_the_oldest_gives_way(
         peer.close()
 
 
-def test_heads_are_bounded_by_their_number_and_by_their_bytes() -> None:
+def test_half_open_heads_are_bounded_by_number_and_bytes() -> None:
     given_up: list[str] = []
     heads = Heads(Limits(heads=3, arriving=100))
     ways = {name: lambda name=name: given_up.append(name) for name in "abcd"}
@@ -174,8 +174,8 @@ def test_heads_are_bounded_by_their_number_and_by_their_bytes() -> None:
     assert given_up == ["a", "b", "c"]
 
 
-def test_more_connections_than_may_be_are_closed(port_of: Callable[..., int]) -> None:
-    """Those that are there go on, and there is room again once one of them is gone."""
+def test_connections_beyond_the_limit_are_closed(port_of: Callable[..., int]) -> None:
+    """Open ones continue, and a closed one makes room."""
     port = port_of(connections=3)
     peers = [connect(port) for _ in range(3)]
     for peer in peers:
@@ -190,8 +190,8 @@ def test_more_connections_than_may_be_are_closed(port_of: Callable[..., int]) ->
         peer.close()
 
 
-def test_a_peer_that_takes_nothing_is_cut_off(port_of: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether its connection was to be kept or not, and if it asks on."""
+def test_peer_that_reads_nothing_is_cut_off(port_of: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kept alive or not, and even if it sends more requests."""
     cut_off, connection_lost = threading.Semaphore(0), _Protocol.connection_lost
 
     def noted(self: _Protocol, exc: Exception | None) -> None:
@@ -210,12 +210,12 @@ def test_a_peer_that_takes_nothing_is_cut_off(port_of: Callable[..., int], monke
         assert all(len(received(peer)) < LONG for peer in peers)
 
 
-def test_a_peer_that_takes_its_answer_gets_all_of_it(port_of: Callable[..., int]) -> None:
+def test_peer_that_reads_slowly_gets_the_whole_answer(port_of: Callable[..., int]) -> None:
     assert len(exchange(port_of(long_answer, departure_seconds=PATIENCE), CLOSED)) >= LONG
 
 
 @pytest.mark.parametrize("path", [b"/healthz", b"/v1/tables", b"/nowhere"])
-def test_a_head_request_has_the_head_of_the_answer_to_get(port_of: Callable[..., int], path: bytes) -> None:
+def test_head_request_gets_the_head_of_a_get(port_of: Callable[..., int], path: bytes) -> None:
     port = port_of()
     asked = path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     head, alone = (exchange(port, method + asked).partition(b"\r\n\r\n")[::2] for method in (b"GET ", b"HEAD "))
@@ -225,7 +225,7 @@ def test_a_head_request_has_the_head_of_the_answer_to_get(port_of: Callable[...,
 
 
 def test_idle_connections_do_not_use_up_the_server(port_of: Callable[..., int]) -> None:
-    """More of them than requests may run; the next request is answered all the same."""
+    """There are more of them than requests may run; the next request is still answered."""
     port = port_of(running=2)
     idle = [connect(port) for _ in range(50)]
     for peer in idle[:25]:

@@ -101,11 +101,10 @@ class Words:
 
     def stored(self):
         """What is stored of the column at the current snapshot, by kind."""
-        table = self.table
-        state = table.load()
-        (column,) = state.columns
-        entry = state.statistics[state.current_snapshot_id]
-        blobs = StoredBlobs(state, table.store, (column.field_id,))
+        opened = self.table.open()
+        (column,) = opened.state.columns
+        entry = opened.state.statistics[opened.snapshot.snapshot_id]
+        blobs = StoredBlobs(opened, (column.field_id,))
         wanted = (ROW_COUNTS, THETA, SUMMARY, LONGEST_VALUE)
         return {kind: blobs.read(entry, entry.sketch_of(column.field_id), kind, column) for kind in wanted}
 

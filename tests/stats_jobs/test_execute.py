@@ -1,4 +1,4 @@
-"""What runs where the files are: a batch in, what its rows amount to out, or the reason why that is not known."""
+"""Code that runs beside the files: a batch goes in, its statistics or the reason for their absence come out."""
 
 import functools
 import pickle
@@ -11,11 +11,11 @@ from puffin.errors import CorruptDataFileError, FileNotFound, StorageError, Unsu
 from puffin.sketches import ThetaSketch
 from puffin.statistics.kinds import PARTITION_SKETCHES, ROW_COUNTS, SUMMARY, THETA
 from puffin.statistics.kinds.kind import Parts
+from puffin.storage import store_for
 from puffin.tables.base import Column
-from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch, ScanContext, decode_batch, encode_batch
+from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch, ScanContext, encode_batch
 from puffin.values.column_summary import ColumnSummary
-from stats_jobs import execute
-from stats_jobs.execute import Partial, merge_partials, read_batch
+from stats_jobs.execute import Partial, merge_partials, read_batch, read_document
 
 SKETCHES, COUNTS = (THETA, SUMMARY), (ROW_COUNTS, THETA, SUMMARY)
 
@@ -30,7 +30,7 @@ A, B = Column(1, "a", "long", (1,), (None,)), Column(2, "b", "string", (2,), (No
 
 @pytest.fixture
 def file_of(tmp_path):
-    """Writes a data file with columns a and b and returns the task that reads it."""
+    """Writes a data file with columns a and b, and returns the task that reads it."""
 
     def write(name, a, b, schema=SCHEMA):
         path = tmp_path / name
@@ -59,7 +59,7 @@ def batch_of(*tasks, columns=(A, B)):
 
 
 def read(*tasks, kinds=SKETCHES, removed=False):
-    return read_batch(batch_of(*tasks), kinds, removed)
+    return read_batch(batch_of(*tasks), kinds, store_for, removed)
 
 
 def of(kind, values):
@@ -67,7 +67,7 @@ def of(kind, values):
     return {field_id: found[kind] for field_id, found in values.items() if kind in found}
 
 
-def test_a_batch_gives_one_sketch_for_each_column_over_all_its_files(file_of):
+def test_batch_gives_one_sketch_per_column_over_all_files(file_of):
     tasks = [file_of(f"{i}.parquet", range(i, i + 5000), [str(j % 7) for j in range(5000)]) for i in (0, 4000)]
     partial = read(*tasks)
     assert of(THETA, partial.added) == {
@@ -80,7 +80,7 @@ def test_a_batch_gives_one_sketch_for_each_column_over_all_its_files(file_of):
 
 
 @pytest.mark.parametrize("kinds", [SKETCHES, COUNTS], ids=["sketches", "row counts"])
-def test_batches_merged_are_the_whole(file_of, kinds):
+def test_merged_batches_equal_the_whole(file_of, kinds):
     tasks = [file_of(f"{i}.parquet", range(i, i + 9000), ["x"] * 9000) for i in (0, 5000, 20_000)]
     partials = [read(task, kinds=kinds) for task in tasks]
     whole = read(*tasks, kinds=kinds)
@@ -90,8 +90,8 @@ def test_batches_merged_are_the_whole(file_of, kinds):
     assert (value.sketch(12) if kinds == COUNTS else value).estimating
 
 
-def test_every_row_is_counted_also_where_values_are_stored_once(file_of):
-    """Column b is a dictionary in the file; a sketch needs that alone, row counts need the indices too."""
+def test_every_row_is_counted_even_with_dictionary_encoding(file_of):
+    """Column b is a dictionary in the file; row counts need its indices too."""
     tasks = [file_of(f"{i}.parquet", range(2500), [str(j % 5) for j in range(2500)]) for i in range(2)]
     counts = of(ROW_COUNTS, read(*tasks, kinds=COUNTS).added)
     assert counts[1].rows.tolist() == [2] * 2500
@@ -100,7 +100,7 @@ def test_every_row_is_counted_also_where_values_are_stored_once(file_of):
     assert {field_id: tally.sketch(12) for field_id, tally in counts.items()} == sketches
 
 
-def test_rows_that_went_are_kept_apart(file_of):
+def test_removed_rows_are_kept_separate(file_of):
     came, went = file_of("1.parquet", [1, 2], ["x", "y"]), file_of("2.parquet", [2], ["y"])
     merged = merge_partials(read(came, kinds=COUNTS), read(went, kinds=COUNTS, removed=True))
     assert merged.added == read(came, kinds=COUNTS).added
@@ -108,7 +108,7 @@ def test_rows_that_went_are_kept_apart(file_of):
     assert merged.rows == 3
 
 
-def test_summaries_are_of_what_came_less_what_went(file_of):
+def test_summaries_count_added_minus_removed_rows(file_of):
     came = [file_of("1.parquet", [1, None], ["x", "yy"]), file_of("2.parquet", [7], ["zzz"])]
     went = file_of("3.parquet", [None], ["yy"])
     merged = merge_partials(read(*came, kinds=COUNTS), read(went, kinds=COUNTS, removed=True))
@@ -118,24 +118,24 @@ def test_summaries_are_of_what_came_less_what_went(file_of):
     assert b == ColumnSummary(2, 0, None, "x", "zzz", 4)
 
 
-def test_columns_that_are_measured_by_partition_alone_have_no_summary(file_of):
-    """Their rows are part of the statistics that the summary is added to."""
+def test_columns_measured_only_by_partition_have_no_summary(file_of):
+    """Their rows are part of the statistics to which the summary is added."""
     task = file_of("1.parquet", [1], ["x"])
     assert of(SUMMARY, read(task, kinds=(PARTITION_SKETCHES,)).added) == {}
     assert of(SUMMARY, read(task, kinds=(THETA, PARTITION_SKETCHES, SUMMARY)).added).keys() == {1, 2}
 
 
-def test_a_batch_travels_as_json(file_of):
+def test_batch_survives_json(file_of):
     batch = batch_of(file_of("1.parquet", [1, 2], ["x", "y"]))
-    assert read_batch(decode_batch(encode_batch(batch)), COUNTS) == read_batch(batch, COUNTS)
+    assert read_document(encode_batch(batch), COUNTS, False) == read_batch(batch, COUNTS, store_for)
 
 
-def test_a_partial_survives_the_way_to_the_driver(file_of):
+def test_partial_result_survives_the_way_to_the_driver(file_of):
     partial = read(file_of("1.parquet", range(10_000), ["x"] * 10_000))
     assert pickle.loads(pickle.dumps(partial)) == partial
 
 
-def test_what_another_try_would_not_cure_comes_back_as_a_value(file_of, tmp_path):
+def test_permanent_failure_is_returned_as_a_value(file_of, tmp_path):
     sound = file_of("sound.parquet", [1], ["x"])
     gone, broken, foreign = (file_of(f"{name}.parquet", [1], ["x"]) for name in ("gone", "broken", "foreign"))
     (tmp_path / "gone.parquet").unlink()
@@ -149,26 +149,25 @@ def test_what_another_try_would_not_cure_comes_back_as_a_value(file_of, tmp_path
         assert (type(arrived), str(arrived)) == (kind, str(partial.failure))
 
 
-def test_a_column_of_another_type_names_its_file_and_column(file_of):
+def test_type_mismatch_names_file_and_column(file_of):
     schema = pa.schema([with_id("a", pa.string(), 1), with_id("b", pa.string(), 2)])
     failure = read(file_of("1.parquet", ["x"], ["x"], schema)).failure
     assert isinstance(failure, CorruptDataFileError)
     assert "1.parquet: column a: a column of type long cannot be read from Arrow" in str(failure)
 
 
-def test_what_another_try_may_cure_is_raised_for_spark_to_try_again(file_of, monkeypatch):
+def test_temporary_failure_is_raised_for_spark_to_retry(file_of):
     task = file_of("1.parquet", [1], ["x"])
 
     class FailingStore:
         def open_input(self, uri):
             raise StorageError(f"{uri}: no answer")
 
-    monkeypatch.setattr(execute, "stores", lambda _: lambda _: FailingStore())
     with pytest.raises(StorageError, match="no answer"):
-        read(task)
+        read_batch(batch_of(task), SKETCHES, lambda _: FailingStore())
 
 
-def test_a_read_that_the_system_fails_is_the_storages_fault_not_the_files(file_of, monkeypatch):
+def test_os_error_blames_the_storage_and_not_the_file(file_of):
     task = file_of("1.parquet", range(100_000), ["x"] * 100_000)
 
     import io
@@ -183,12 +182,11 @@ def test_a_read_that_the_system_fails_is_the_storages_fault_not_the_files(file_o
         def open_input(self, uri):
             return pa.PythonFile(Dying(uri), "r")
 
-    monkeypatch.setattr(execute, "stores", lambda _: lambda _: Store())
     with pytest.raises(StorageError, match=r"1\.parquet: .*Input/output error"):
-        read(task)
+        read_batch(batch_of(task), SKETCHES, lambda _: Store())
 
 
-def test_a_failure_of_either_is_a_failure_of_both():
+def test_failure_of_either_part_is_a_failure_of_both():
     sketch = ThetaSketch.from_arrow(pa.array([1]), "long")
     fine, failed = Partial({1: {THETA: sketch}}, {}, 1, 1), Partial(failure=CorruptDataFileError("x"))
     for pair in ((fine, failed), (failed, fine)):
@@ -235,19 +233,19 @@ def test_partitions_merge_like_columns(partitioned):
     assert pickle.loads(pickle.dumps(merged)) == merged
 
 
-def test_a_partition_whose_files_have_no_rows_is_none(partitioned):
+def test_partition_without_rows_is_left_out(partitioned):
     partial = read(partitioned("1", 7, []), partitioned("2", 8, [1]), kinds=BY_PARTITION)
     assert partial.added[1][PARTITION_SKETCHES].keys == ((0, '{"1000":8}'),)
 
 
-def test_a_column_that_is_null_everywhere_has_its_partitions(partitioned):
+def test_column_of_nulls_has_its_partitions(partitioned):
     partial = read(partitioned("1", 7, [None, None]), kinds=BY_PARTITION)
     assert values_of(partial, 7).empty
     assert len(partial.added[1][PARTITION_SKETCHES].keys) == 1
 
 
-def test_partitions_alone_need_no_count_of_rows(partitioned):
-    """A dictionary page is enough for them, and the column as a whole has no part in it."""
+def test_partitions_alone_need_no_row_counts(partitioned):
+    """A dictionary page is enough for them, and the whole column has no part in it."""
     alone = (PARTITION_SKETCHES,)
     task = partitioned("1", 7, list(range(50)) * 100)
     partial, everything = read(task, kinds=alone), read(task, kinds=BY_PARTITION)

@@ -1,4 +1,4 @@
-"""The property of a blob that sums up its column: short, JSON, and nothing but a summary is taken for one."""
+"""The blob property that sums up a column is short JSON, and nothing else is accepted as a summary."""
 
 import pyarrow as pa
 import pytest
@@ -15,7 +15,7 @@ EMPTY = ThetaSketch.from_arrow(pa.array([], pa.int64()), "long")
 SUMMARY = ColumnSummary(10, 2, None, "a", '\u00e9\U0001f600"\\', 24)
 
 
-def test_a_property_has_no_names_and_no_escapes_that_can_be_spared():
+def test_property_is_compact_json_without_names():
     assert SUMMARY.to_text() == '[10,2,null,24,"a","\u00e9\U0001f600\\"\\\\"]'
 
 
@@ -30,7 +30,7 @@ def test_a_property_has_no_names_and_no_escapes_that_can_be_spared():
         ColumnSummary(1, 0, None, -(2**63), 2**63 - 1, 8),
     ],
 )
-def test_what_is_written_is_read(summary):
+def test_written_summary_is_read_back(summary):
     found = summary_of({SUMMARY_PROPERTY: summary.to_text()})
     assert found == summary
     assert [type(found.min), type(found.max)] == [type(summary.min), type(summary.max)]
@@ -48,7 +48,7 @@ def test_anything_else_is_no_summary(text):
     assert summary_of({"puffin-sidecar.summary": text}) is None
 
 
-def test_other_readers_of_the_properties_find_what_they_found_before():
+def test_other_properties_are_unchanged():
     summary = RowSummary.of(SUMMARY, "string")
     without, with_it = (to_properties({THETA: EMPTY, **others}, "string") for others in ({}, {SUMMARY_KIND: summary}))
     assert with_it == {**without, "puffin-sidecar.summary": SUMMARY.to_text()}
@@ -76,11 +76,12 @@ def property_bytes(type_, low, high, rows=20_000_000):
         ("binary", b"\0" * 100, b"\xfe" * 100),
     ],
 )
-def test_a_column_s_properties_are_short_since_every_later_metadata_file_repeats_them(type_, low, high):
+def test_properties_of_a_column_are_short(type_, low, high):
+    """Every later metadata file repeats them."""
     assert property_bytes(type_, low, high) <= 220
 
 
-def test_so_are_those_of_the_longest_strings():
+def test_properties_of_the_longest_strings_are_short():
     assert property_bytes("string", "\U0010fffe" * 1000, "\U0010fffe" * 1000, rows=2**62) <= 310
 
 
@@ -94,5 +95,5 @@ def test_so_are_those_of_the_longest_strings():
         (ColumnSummary(3, 0, None, None, None, 10), 10 / 3),
     ],
 )
-def test_the_average_is_over_what_is_not_null(summary, expected):
+def test_average_excludes_nulls(summary, expected):
     assert summary.avg_bytes == expected

@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from puffin.files.avro.avro_schema import Field, Items, Record, Type, Union, parse_schema
+from puffin.files.avro.column_program import compile_schema
 from puffin.files.avro.columns import read_columns
 from puffin.files.avro.container import MALFORMED, Container
-from puffin.files.avro.program import compile_schema
-from puffin.files.avro.schema import Field, Items, Record, Type, Union, parse_schema
 from puffin.files.data_file import Path, RowFile
 from puffin.files.file_columns import with_field_id
 

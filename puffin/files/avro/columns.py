@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from puffin.files.avro.column_program import Leaf, Program, Struct
 from puffin.files.avro.container import Block
-from puffin.files.avro.program import Leaf, Program, Struct
 from puffin.kernels import avro_values, kernels_ready
 
 GROUP_BYTES = 4 * 1024 * 1024  # of blocks that are gone through together

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeAlias
 
-from puffin.files.avro.codecs import codec_named
+from puffin.files.avro.block_codecs import codec_named
 
 MALFORMED = (
     *(ValueError, LookupError, TypeError, AttributeError, RecursionError),  # the schema, the lengths

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from puffin.files.data_file import Path, RowFile
-from puffin.files.orc.footer import MALFORMED, Footer, is_encrypted, read_footer
+from puffin.files.orc.orc_footer import MALFORMED, Footer, is_encrypted, read_footer
 from puffin.files.orc.timestamps import is_beyond_nanoseconds, read_timestamps
 from puffin.files.rows import BATCH_BYTES, MAX_BATCH_ROWS
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from puffin.files.orc.footer import TIMESTAMP, TIMESTAMP_INSTANT, Footer, Stripe, decompress, integer, read_message
 from puffin.files.orc.integers import read_bits, read_integers
+from puffin.files.orc.orc_footer import TIMESTAMP, TIMESTAMP_INSTANT, Footer, Stripe, decompress, integer, read_message
 
 _PRESENT, _SECONDS, _NANOS = 0, 1, 5  # kinds of streams
 _DIRECT_V2 = 2

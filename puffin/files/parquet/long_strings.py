@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from puffin.errors import CorruptDataFileError
-from puffin.files.parquet.codecs import read_exactly, read_to_end
-from puffin.files.parquet.counts import DICTIONARY_ENCODINGS, Counts, count_indices, used_values
-from puffin.files.parquet.footer import BIT_PACKED, BYTE_ARRAY, PLAIN, RLE, ColumnChunk
+from puffin.files.parquet.dictionary_counts import DICTIONARY_ENCODINGS, Counts, count_indices, used_values
 from puffin.files.parquet.hybrid import HybridCounts
+from puffin.files.parquet.page_codecs import read_exactly, read_to_end
 from puffin.files.parquet.page_header import Page
 from puffin.files.parquet.pages import ChunkPages, PageValues, has_readable_pages
+from puffin.files.parquet.parquet_footer import BIT_PACKED, BYTE_ARRAY, PLAIN, RLE, ColumnChunk
 from puffin.files.parquet.thrift import MALFORMED
 
 PIECE_BYTES = 16 * 1024 * 1024

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from puffin.files.parquet import thrift
-from puffin.files.parquet.footer import DATA_PAGE_V2, OPTIONAL, PLAIN, RLE, ColumnChunk
+from puffin.files.parquet.parquet_footer import DATA_PAGE_V2, OPTIONAL, PLAIN, RLE, ColumnChunk
 
 _MAGIC = b"PAR1"
 

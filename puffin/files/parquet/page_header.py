@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from puffin.files.parquet import thrift
-from puffin.files.parquet.codecs import UNCOMPRESSED
-from puffin.files.parquet.footer import DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, RLE
+from puffin.files.parquet.page_codecs import UNCOMPRESSED
+from puffin.files.parquet.parquet_footer import DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, RLE
 
 _MAX_PAGE_BYTES = (1 << 31) - 1
 _MAX_OVERHEAD = 1 << 10  # what a codec adds to a small page that it makes no smaller

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from puffin.files.parquet.codecs import CODECS, Stream, decompress, open_stream, read_exactly
-from puffin.files.parquet.footer import DATA_PAGE, DICTIONARY_PAGE, RLE, ColumnChunk
 from puffin.files.parquet.hybrid import HybridCounts
+from puffin.files.parquet.page_codecs import CODECS, Stream, decompress, open_stream, read_exactly
 from puffin.files.parquet.page_header import Page, parse_page_header
+from puffin.files.parquet.parquet_footer import DATA_PAGE, DICTIONARY_PAGE, RLE, ColumnChunk
 from puffin.files.parquet.thrift import MALFORMED
 
 MAX_HELD_BYTES = 32 * 1024 * 1024

@@ -1,9 +1,9 @@
 """
 The live values of a Parquet file's columns, each column chunk read the cheapest way that counts every value.
 
-Chunks whose values can be had without their rows come first (`puffin.files.parquet.plan` says which). The rest is read
-row by row, in batches of bounded bytes, and a column chunk is streamed rather than held, so that memory does not grow
-with the file.
+Chunks whose values can be had without their rows come first (`puffin.files.parquet.chunk_plan` says which). The rest
+is read row by row, in batches of bounded bytes, and a column chunk is streamed rather than held, so that memory does
+not grow with the file.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from puffin.files.chunk_summary import ChunkSummary
 from puffin.files.column_chunk import ChunkStatistics
 from puffin.files.file_columns import FileColumn
-from puffin.files.parquet.plan import ChunkPlan, ChunkPlanner
-from puffin.files.parquet.statistics import chunk_statistics
+from puffin.files.parquet.chunk_plan import ChunkPlan, ChunkPlanner
+from puffin.files.parquet.footer_statistics import chunk_statistics
 from puffin.files.parquet.writers import Path
 from puffin.files.rows import BATCH_BYTES, MAX_BATCH_ROWS, Reading, Rows
 from puffin.values.row_summary import RowSummary

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types as arrow_types
 
-from puffin.files.parquet.footer import (
+from puffin.files.parquet.parquet_footer import (
     BIT_PACKED,
     BYTE_ARRAY,
     PLAIN,

@@ -26,7 +26,6 @@ from puffin.format import CREATED_BY
 from puffin.iceberg.commit.patch import partition_statistics_path
 from puffin.iceberg.scan.manifest_lists import ManifestFile, manifests_of
 from puffin.iceberg.scan.manifests import read_entries
-from puffin.iceberg.stores import stores
 from puffin.storage import FileInfo, Store
 from puffin.tables.base import PartitionStatisticsEntry, Snapshot, TableState
 from puffin.tables.document import partition_specs, source_types
@@ -106,7 +105,7 @@ def unified_partition_type(document: Mapping[str, Any]) -> tuple[PartitionField,
         raise CorruptMetadataError(f"{document.get('location')}: not a partition spec: {exc!r}") from exc
 
 
-def partition_statistics(state: TableState, snapshot: Snapshot, io_properties: Mapping[str, str]) -> pa.Table:
+def partition_statistics(state: TableState, snapshot: Snapshot, store_for: Callable[[str], Store]) -> pa.Table:
     """
     The rows of the file, sorted by partition; none for a snapshot without files.
 
@@ -118,7 +117,6 @@ def partition_statistics(state: TableState, snapshot: Snapshot, io_properties: M
         FileNotFound, StorageError: One of them is not there, or the storage failed.
     """
     fields = _partitioned(state)
-    store_for = stores(io_properties)
     partitions = _Partitions(fields, state.snapshots)
     for manifest in manifests_of(state, snapshot, store_for):
         partitions.add(manifest, store_for)

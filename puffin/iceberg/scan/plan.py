@@ -8,14 +8,14 @@ that a delete file has removed would be wrong in silence.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.iceberg.scan.deletes import DeleteIndex, delete_columns
 from puffin.iceberg.scan.manifest_lists import manifests_of
 from puffin.iceberg.scan.manifests import LiveFile, live_files
-from puffin.iceberg.stores import stores
+from puffin.storage import Store
 from puffin.tables.base import Column, Snapshot, TableState
 from puffin.tables.document import columns_ever, partition_specs
 from puffin.tables.scan_task import (
@@ -35,7 +35,7 @@ from puffin.values.partition_tuples import tuple_types
 _READABLE = frozenset((PARQUET, AVRO, ORC))
 
 
-def plan_snapshot(state: TableState, snapshot: Snapshot, io_properties: Mapping[str, str]) -> tuple[FileScanTask, ...]:
+def plan_snapshot(state: TableState, snapshot: Snapshot, store_for: Callable[[str], Store]) -> tuple[FileScanTask, ...]:
     """
     One task for each whole data file of the snapshot, in manifest order.
 
@@ -46,7 +46,6 @@ def plan_snapshot(state: TableState, snapshot: Snapshot, io_properties: Mapping[
     """
     data: list[LiveFile] = []
     deletes: list[LiveFile] = []
-    store_for = stores(io_properties)
     for file in live_files(manifests_of(state, snapshot, store_for), store_for):
         refuse_unreadable(file)
         (data if file.content == DATA else deletes).append(file)

@@ -1,0 +1,83 @@
+"""
+What a Parquet footer says of the values of a column chunk, without a look at them.
+
+Which minimum and maximum can be believed depends on the writer, its release and the order of the type; pyarrow knows,
+and gives no other. It gives them as Parquet stores them, and here they become what Arrow stores. They may be wider than
+the values: long strings are cut short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import types as arrow_types
+
+from puffin.files.column_chunk import ChunkStatistics, Stored
+from puffin.files.parquet.parquet_footer import BYTE_ARRAY, DELTA_BYTE_ARRAY, ColumnChunk
+
+
+def chunk_statistics(
+    metadata: pq.ColumnChunkMetaData, chunk: ColumnChunk | None, arrow_type: pa.DataType
+) -> ChunkStatistics:
+    """
+    What the footer says of a chunk that is not inside of a list.
+
+    Args:
+        metadata: What pyarrow says of the chunk.
+        chunk: What else the footer says of it, if that is understood.
+        arrow_type: What pyarrow reads it as, extensions as what they are stored as.
+    """
+    if arrow_types.is_dictionary(arrow_type):
+        arrow_type = arrow_type.value_type
+    null_count = bounds = string_bytes = None
+    try:
+        statistics = metadata.statistics
+        if statistics is not None:
+            null_count = statistics.null_count if statistics.has_null_count else None
+            bounds = _bounds(statistics, arrow_type)
+    except (pa.ArrowException, ValueError):
+        bounds = None
+    if null_count is not None and not 0 <= null_count <= metadata.num_values:
+        null_count = None
+    if chunk is not None:
+        null_count = 0 if chunk.max_definition_level == 0 else null_count
+        string_bytes = _string_bytes(chunk)
+    return ChunkStatistics(arrow_type, null_count, bounds, string_bytes)
+
+
+def _string_bytes(chunk: ColumnChunk) -> int | None:
+    # Where strings refer to those before them, Arrow C++ leaves out of the sum those that are the same.
+    is_believed = chunk.physical_type == BYTE_ARRAY and DELTA_BYTE_ARRAY not in chunk.encodings
+    return chunk.unencoded_byte_array_data_bytes if is_believed else None
+
+
+def _bounds(statistics: pq.Statistics, arrow_type: pa.DataType) -> tuple[Stored, Stored] | None:
+    if not statistics.has_min_max:
+        return None
+    low, high = statistics.min_raw, statistics.max_raw
+    physical = type(low)
+    if arrow_types.is_decimal(arrow_type) and physical is bytes:
+        low, high = (int.from_bytes(raw, "big", signed=True) for raw in (low, high))
+    elif arrow_types.is_unsigned_integer(arrow_type) and physical is int:
+        low, high = (raw % (1 << arrow_type.bit_width) for raw in (low, high))  # the same bits, signed
+    elif not any(is_stored(arrow_type) for is_stored in _STORED_AS.get(physical, ())):
+        return None
+    return (low, high) if low <= high else None  # nor is NaN
+
+
+# The Arrow types that pyarrow reads values of a physical type as.
+_STORED_AS: Mapping[type, Collection[Callable[[pa.DataType], bool]]] = {
+    bool: (arrow_types.is_boolean,),
+    int: (
+        *(arrow_types.is_signed_integer, arrow_types.is_decimal),
+        *(arrow_types.is_date32, arrow_types.is_time, arrow_types.is_timestamp),
+    ),
+    float: (arrow_types.is_float32, arrow_types.is_float64),
+    bytes: (
+        *(arrow_types.is_string, arrow_types.is_large_string, arrow_types.is_string_view),
+        *(arrow_types.is_binary, arrow_types.is_large_binary, arrow_types.is_binary_view),
+        arrow_types.is_fixed_size_binary,
+    ),
+}

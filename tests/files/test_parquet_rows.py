@@ -1,0 +1,99 @@
+"""However the values of a chunk are found, the sketch equals that of the live rows byte for byte."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from puffin.sketches import ThetaSketch
+
+WORDS = pa.array([f"word {i % 50}" for i in range(5000)])
+NUMBERS = pa.array(range(5000), pa.int64())
+
+
+@pytest.fixture
+def table(make_table):
+    return make_table([(1, "low", "string"), (2, "id", "long")])
+
+
+def of(values, type_="string"):
+    return ThetaSketch.from_arrow(values, type_)
+
+
+def write(table, name, low, **options):
+    ids = {"low": 1, "id": 2}
+    return table.write(name, pa.table({"low": low, "id": NUMBERS}), ids, use_dictionary=["low"], **options)
+
+
+def chunk_bytes(path, column):
+    metadata = pq.read_metadata(path)
+    return sum(metadata.row_group(i).column(column).total_compressed_size for i in range(metadata.num_row_groups))
+
+
+def dictionary_bytes(path, column):
+    metadata = pq.read_metadata(path)
+    chunks = [metadata.row_group(i).column(column) for i in range(metadata.num_row_groups)]
+    return sum(chunk.data_page_offset - chunk.dictionary_page_offset for chunk in chunks)
+
+
+@pytest.mark.parametrize("row_group_size", [5000, 700])
+def test_chunk_of_dictionary_pages_reads_only_its_dictionary(table, row_group_size):
+    path = write(table, "1.parquet", WORDS, row_group_size=row_group_size)
+    table.snapshot(table.data(path))
+    alone = table.read("low")
+    assert alone.sketches["low"].to_bytes() == of(WORDS).to_bytes()
+    assert (alone.rows, alone.bytes_read) == (5000, dictionary_bytes(path, 0))
+    both = table.read()
+    assert both.sketches["low"] == of(WORDS)
+    assert both.sketches["id"] == of(NUMBERS, "long")
+    assert (both.rows, both.bytes_read) == (5000, dictionary_bytes(path, 0) + chunk_bytes(path, 1))
+
+
+def test_dictionary_page_is_not_enough_with_deleted_rows(table):
+    """The only rows of one word are deleted; its entry in the dictionary stays."""
+    path = write(table, "1.parquet", WORDS)
+    gone = [i for i in range(5000) if i % 50 == 7]
+    table.snapshot(table.data(path), table.position_deletes("d.parquet", [(path, i) for i in gone]))
+    answer = table.read()
+    assert answer.sketches["low"].ndv == 49
+    assert answer.sketches["low"] == of(pa.array([w for w in WORDS.to_pylist() if w != "word 7"]))
+    assert answer.rows == 4900
+
+
+@pytest.mark.parametrize("store_schema", [True, False])
+def test_unused_dictionary_entry_is_not_counted(table, store_schema):
+    """Arrow stores a DictionaryArray's dictionary whole."""
+    indices = pa.array([i % 3 for i in range(5000)], pa.int32())
+    low = pa.DictionaryArray.from_arrays(indices, pa.array(["a", "b", "c", "never"]))
+    path = write(table, "1.parquet", low, store_schema=store_schema)
+    table.snapshot(table.data(path))
+    assert table.read().sketches["low"] == of(pa.array(["a", "b", "c"]))
+
+
+def test_chunk_that_fell_back_is_read_in_full(table):
+    """The dictionary holds only the first of many long values."""
+    low = pa.array([f"{i:0200}" for i in range(5000)])
+    path = write(table, "1.parquet", low, dictionary_pagesize_limit=50_000)
+    table.snapshot(table.data(path))
+    answer = table.read()
+    assert answer.sketches["low"] == of(low)
+    assert answer.bytes_read == chunk_bytes(path, 0) + chunk_bytes(path, 1)
+
+
+def test_row_groups_of_one_file_may_be_read_differently(table):
+    """One is all dictionary, one falls back, one has only nulls."""
+    many = [f"{i:0200}" for i in range(5000)]
+    low = pa.array([*["x", "y"] * 1000, *many[:2000], *[None] * 1000], pa.string())
+    path = write(table, "1.parquet", low, row_group_size=1000, dictionary_pagesize_limit=50_000)
+    table.snapshot(table.data(path))
+    answer = table.read()
+    assert answer.sketches["low"] == of(low)
+    assert answer.rows == 5000
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_piece_of_a_file_reads_the_dictionaries_of_its_row_groups(table, pieces):
+    path = write(table, "1.parquet", WORDS, row_group_size=500)
+    table.snapshot(table.data(path))
+    answer = table.read("low", target_bytes=path.stat().st_size // pieces)
+    assert answer.sketches["low"] == of(WORDS)
+    assert answer.rows == 5000

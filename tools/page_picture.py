@@ -1,0 +1,85 @@
+"""
+Takes the picture of the server's page that the README shows: ``python tools/page_picture.py docs/page.png``.
+
+The page is the real one: `puffin serve` shows the tables of ``examples/shop.py`` to Chromium, after orders have arrived
+in four lots and each lot was analyzed, so that the column has a history.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+from urllib.parse import urlencode
+
+from pyiceberg.catalog import load_catalog
+
+ROOT = Path(__file__).resolve().parent.parent
+LOTS = [(15_000, 25_000), (25_000, 40_000), (40_000, 50_000)]
+PORT = 8680
+SIZE = "1400,720"
+
+sys.path.insert(0, str(ROOT))
+from examples.shop import catalog_properties, orders  # noqa: E402
+
+
+def main() -> None:
+    """Build, analyze, serve, take the picture."""
+    with tempfile.TemporaryDirectory() as scratch:
+        shop = Path(scratch) / "shop"
+        environment = {**os.environ, "PYICEBERG_HOME": str(shop), "PYTHONPATH": str(ROOT)}
+        run = [sys.executable, str(ROOT / "examples" / "shop.py"), str(shop), "15000"]
+        subprocess.run(run, check=True)
+        table = load_catalog("prod", **catalog_properties(shop)).load_table("sales.orders")
+        analyze(environment)
+        for begin, end in LOTS:
+            table.refresh().append(orders(end).slice(begin))
+            analyze(environment)
+        serve = [sys.executable, "-m", "puffin", "serve", "--catalog", "prod", "--port", str(PORT)]
+        server = subprocess.Popen(serve, env=environment)
+        try:
+            wait_for(f"http://127.0.0.1:{PORT}/readyz")
+            shoot(f"http://127.0.0.1:{PORT}/#{urlencode({'table': 'sales.orders', 'column': 'customer_id'})}", scratch)
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def analyze(environment: dict[str, str]) -> None:
+    """Analyze the shop's table in its catalog."""
+    command = [sys.executable, "-m", "puffin", "analyze", "sales.orders", "--catalog", "prod"]
+    subprocess.run(command, check=True, env=environment)
+
+
+def wait_for(url: str) -> None:
+    """Wait until the server is ready."""
+    for _ in range(100):
+        try:
+            urllib.request.urlopen(url).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise SystemExit(f"{url} does not answer")
+
+
+def shoot(url: str, scratch: str) -> None:
+    """Write what Chromium shows at this address to the file that the one argument names."""
+    browser = subprocess.run(
+        ["sh", ROOT / "tools" / "chromium.sh"], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.splitlines()[-1]
+    quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
+    once = [f"--user-data-dir={scratch}/profile", "--virtual-time-budget=5000", f"--window-size={SIZE}"]
+    subprocess.run(
+        [browser, *quiet, *once, f"--screenshot={Path(sys.argv[1]).resolve()}", url],
+        check=True,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+if __name__ == "__main__":
+    main()
