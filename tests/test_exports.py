@@ -51,7 +51,7 @@ def test_every_error_has_one_root_and_is_in_the_documented_tree() -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        errors.MagicError("head-magic", offset=0, expected=b"PFA1", found=b"PAR1"),
+        errors.CorruptPuffinError("head-magic", offset=0, expected=b"PFA1", found=b"PAR1"),
         errors.MissingDependencyError("pyspark", "spark"),
         errors.CorruptDataFileError("f.parquet: cut short"),
     ],

@@ -5,7 +5,7 @@ import io
 import pyarrow as pa
 import pytest
 
-from puffin.errors import CorruptSketchError, FileNotFound, MagicError, UnsupportedCodecError, UsageError
+from puffin.errors import CorruptPuffinError, CorruptSketchError, FileNotFound, UnsupportedCodecError, UsageError
 from puffin.files.deletion_vector import DeletionVector
 from puffin.format import ROW_COUNTS_V1, Blob, BlobMetadata, PuffinWriter, RawBlob
 from puffin.inspection import DeletionVectorSummary, SketchSummary, Verdict, describe, read_payload, verify
@@ -89,7 +89,7 @@ def test_row_counts_beside_an_absent_sketch_are_summarized(tmp_path):
 def test_describe_raises_errors_unchanged(tmp_path, unknown_codec_file):
     with pytest.raises(FileNotFound):
         describe(str(tmp_path / "missing"))
-    with pytest.raises(MagicError):
+    with pytest.raises(CorruptPuffinError, match="magic"):
         describe(__file__)
     for index in (-1, 1):
         with pytest.raises(UsageError, match=f"expected 0 to 0, found {index}"):

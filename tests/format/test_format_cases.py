@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from puffin.errors import CorruptError, SizeError
+from puffin.errors import CorruptError, CorruptPuffinError
 from puffin.format import PuffinReader, PuffinWriter
 
 
@@ -79,7 +79,7 @@ def test_reader_rejects_trailing_junk(case, junk):
 def test_wrong_footer_size_names_both_sizes(case, off_by):
     """The error always has the given size, and the real one where the footer has room for it."""
     right = PuffinReader(case.image).footer_size
-    with pytest.raises(SizeError) as caught:
+    with pytest.raises(CorruptPuffinError) as caught:
         _ = PuffinReader(case.image, footer_size=right + off_by).file_metadata
     assert caught.value.rule == "footer-size"
     assert f"{right + off_by} bytes as given" in str(caught.value)
@@ -94,7 +94,7 @@ def test_wrong_footer_size_names_both_sizes(case, off_by):
 def test_wrong_file_size_names_both_sizes(case, off_by, knows_footer_size):
     """The error is about the size given, not about the bytes at the wrong place."""
     footer_size = PuffinReader(case.image).footer_size if knows_footer_size else None
-    with pytest.raises(SizeError) as caught:
+    with pytest.raises(CorruptPuffinError) as caught:
         _ = PuffinReader(case.image, footer_size=footer_size, file_size=len(case.image) + off_by).file_metadata
     given, found = len(case.image) + off_by, len(case.image)
     assert str(caught.value) == f"file-size: expected {given} bytes as given, found {found} bytes"

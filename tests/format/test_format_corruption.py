@@ -1,20 +1,11 @@
-"""Each field of the layout is broken on its own; the tests check class, rule, place and exact message."""
+"""Every field of the layout broken on its own: the rule, the place and the exact message."""
 
 import json
 
 import lz4.frame
 import pytest
 
-from puffin.errors import (
-    BlobOverlapError,
-    BlobRangeError,
-    CorruptPuffinError,
-    FlagsError,
-    FooterPayloadError,
-    MagicError,
-    SizeError,
-    SizeLimitError,
-)
+from puffin.errors import CorruptPuffinError
 from puffin.format import Limits, PuffinReader
 from puffin.format.compression import compress
 
@@ -44,14 +35,14 @@ def footer_of(*places: tuple[int, int]) -> bytes:
 )
 def test_reader_checks_and_names_each_magic(assemble, parts, message):
     error = refused(assemble(EMPTY, **parts))
-    assert (type(error), str(error)) == (MagicError, message)
+    assert str(error) == message
 
 
 def test_check_head_checks_the_head_magic_of_long_files(assemble):
     """The read of the footer does not include the head."""
     reader = PuffinReader(assemble(EMPTY, bytes(100_000), head=b"PFA0"))
     assert reader.file_metadata.blobs == ()
-    with pytest.raises(MagicError, match="head-magic at offset 0: expected b'PFA1', found b'PFA0'"):
+    with pytest.raises(CorruptPuffinError, match="head-magic at offset 0: expected b'PFA1', found b'PFA0'"):
         reader.check_head()
 
 
@@ -59,20 +50,20 @@ def test_check_head_checks_the_head_magic_of_long_files(assemble):
 def test_reader_rejects_files_shorter_than_the_fixed_parts(size):
     """Those are three magics, the payload size and the flags."""
     error = refused((b"PFA1" * 5)[-size:] if size else b"")
-    assert (type(error), str(error)) == (SizeError, f"file-size: expected at least 20 bytes, found {size} bytes")
+    assert str(error) == (f"file-size: expected at least 20 bytes, found {size} bytes")
 
 
 @pytest.mark.parametrize("payload_size", [-1, -(2**31), 13, 28, 2**31 - 1])
 def test_reader_rejects_negative_and_too_large_payload_sizes(assemble, payload_size):
     error = refused(assemble(EMPTY, payload_size=payload_size))
     message = f"footer-payload-size at offset 20: expected 0 to 12 bytes, found {payload_size} bytes"
-    assert (type(error), str(error)) == (SizeError, message)
+    assert str(error) == message
 
 
 def test_reader_rejects_payload_sizes_that_miss_the_footer_magic(assemble):
     error = refused(assemble(EMPTY, payload_size=11))
     message = "footer-magic at offset 5: expected b'PFA1', found b'FA1{'"
-    assert (type(error), str(error)) == (MagicError, message)
+    assert str(error) == message
 
 
 @pytest.mark.parametrize("bit", range(1, 32))
@@ -83,7 +74,7 @@ def test_reader_rejects_footer_with_reserved_flag_bits(assemble, bit):
     flags[byte] = 1 << bit_of_byte
     error = refused(assemble(EMPTY, flags=tuple(flags)))
     found = f"byte {byte} bit {bit_of_byte} set"
-    assert type(error) is FlagsError
+    assert error.rule == "flags"
     assert str(error) == f"flags at offset {24 + byte}: expected reserved bits 0, found {found}"
 
 
@@ -108,14 +99,14 @@ def test_reader_rejects_reserved_flags_beside_the_compression_flag(assemble):
 def test_reader_rejects_payloads_that_are_not_one_json_document(assemble, payload, rule, found):
     """It must be UTF-8, and every key may occur once."""
     error = refused(assemble(payload))
-    assert (type(error), error.rule, error.offset, error.found) == (FooterPayloadError, rule, 8, found)
+    assert (error.rule, error.offset, error.found) == (rule, 8, found)
 
 
 @pytest.mark.parametrize("payload", [b"[" * 200_000, b'{"blobs":' + b"1" * 50_000 + b"}"])
 def test_reader_rejects_json_that_exhausts_the_parser(assemble, payload):
     """Endless nesting and endless numbers raise our error too."""
     error = refused(assemble(payload))
-    assert (type(error), error.rule) == (FooterPayloadError, "footer-json")
+    assert error.rule == "footer-json"
 
 
 @pytest.mark.parametrize(
@@ -132,13 +123,13 @@ def test_reader_rejects_json_that_exhausts_the_parser(assemble, payload):
 )
 def test_reader_rejects_compressed_payloads_that_are_not_one_lz4_frame_of_json(assemble, payload, rule):
     error = refused(assemble(payload, flags=(1, 0, 0, 0)))
-    assert (type(error), error.rule, error.offset) == (FooterPayloadError, rule, 8)
+    assert (error.rule, error.offset) == (rule, 8)
 
 
 def test_reader_rejects_blobs_that_overlap_the_head_magic(assemble):
     error = refused(assemble(footer_of((3, 1)), b"abc"))
     message = "blob-start at offset 3: expected offset 4 or more, found 3"
-    assert (type(error), str(error)) == (BlobRangeError, message)
+    assert str(error) == message
 
 
 @pytest.mark.parametrize(
@@ -148,14 +139,14 @@ def test_reader_rejects_blobs_that_reach_into_the_footer(assemble, offset, lengt
     """However large the sum of offset and length is."""
     error = refused(assemble(footer_of((offset, length)), b"abc"))
     message = f"blob-end at offset {offset}: expected at most 7, the footer's start, found {end}"
-    assert (type(error), str(error)) == (BlobRangeError, message)
+    assert str(error) == message
 
 
 def test_reader_rejects_overlapping_blobs(assemble):
     """In whatever order the footer lists them."""
     error = refused(assemble(footer_of((6, 2), (4, 3)), b"abcd"))
     message = "blob-overlap at offset 6: expected offset 7 or more, found 6"
-    assert (type(error), str(error)) == (BlobOverlapError, message)
+    assert str(error) == message
 
 
 def test_reader_rejects_blobs_inside_other_blobs(assemble):
@@ -176,7 +167,7 @@ def test_reader_rejects_footers_beyond_the_limit(assemble):
     for options in ({}, {"footer_size": 28}):
         error = refused(image, limits=Limits(footer_payload_size=11), **options)
         message = "footer-size-limit at offset 4: expected at most 11 bytes, found 12 bytes"
-        assert (type(error), str(error)) == (SizeLimitError, message)
+        assert str(error) == message
     assert PuffinReader(image, limits=Limits(footer_payload_size=12)).file_metadata.blobs == ()
 
 
@@ -185,5 +176,5 @@ def test_reader_rejects_too_many_blobs(assemble):
     image = assemble(footer_of((4, 0), (4, 0)))
     error = refused(image, limits=Limits(blob_count=1))
     message = "blob-count-limit at offset 8: expected at most 1 blobs, found 2 blobs"
-    assert (type(error), str(error)) == (SizeLimitError, message)
+    assert str(error) == message
     assert len(PuffinReader(image, limits=Limits(blob_count=2)).file_metadata.blobs) == 2

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from puffin.errors import FooterFieldError
+from puffin.errors import CorruptPuffinError
 from puffin.format import BlobMetadata, FileMetadata
 from puffin.format.footer_json import parse, render
 
@@ -18,10 +18,11 @@ def parsed(document: object) -> FileMetadata:
     return parse(text.encode(), offset=100, max_blobs=10)
 
 
-def refused(document: object) -> FooterFieldError:
+def refused(document: object) -> CorruptPuffinError:
     """Return the error that a JSON document raises."""
-    with pytest.raises(FooterFieldError) as caught:
+    with pytest.raises(CorruptPuffinError) as caught:
         parsed(document)
+    assert caught.value.rule == "footer-field"
     return caught.value
 
 

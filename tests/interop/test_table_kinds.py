@@ -211,7 +211,7 @@ def create(spark):
     return make
 
 
-@pytest.mark.parametrize(("kind", "version"), CASES, ids=[f"{kind}, v{version}" for kind, version in CASES])
+@pytest.mark.parametrize(("kind", "version"), CASES)
 def test_rare_table_kind_is_analyzed_and_looked_up(
     spark, create, open_table, analyze_table, stored_payloads, java_statistics, kind, version
 ):
