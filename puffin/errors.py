@@ -15,15 +15,6 @@ Every error this project raises on purpose, sorted by what the caller does next.
     │   └── ColumnNotFound
     ├── CorruptError                    distrust the file
     │   ├── CorruptPuffinError              the layout of a Puffin file; carries the broken rule
-    │   │   ├── MagicError
-    │   │   ├── SizeError
-    │   │   ├── FlagsError
-    │   │   ├── FooterPayloadError
-    │   │   ├── FooterFieldError
-    │   │   ├── BlobRangeError
-    │   │   ├── BlobOverlapError
-    │   │   ├── BlobPayloadError
-    │   │   └── SizeLimitError              more than the caller is willing to hold
     │   ├── CorruptSketchError
     │   ├── CorruptDeletionVectorError
     │   ├── CorruptMetadataError            table metadata, manifests
@@ -116,42 +107,6 @@ class CorruptPuffinError(CorruptError):
         self.offset = offset
         self.expected = expected
         self.found = found
-
-
-class MagicError(CorruptPuffinError):
-    """One of the three magics is not ``PFA1``: not a Puffin file, or cut short."""
-
-
-class SizeError(CorruptPuffinError):
-    """The file, the footer or the footer payload has an impossible size, or two sizes disagree."""
-
-
-class FlagsError(CorruptPuffinError):
-    """A reserved footer flag is set."""
-
-
-class FooterPayloadError(CorruptPuffinError):
-    """The footer payload cannot be decompressed, is not UTF-8 or is not JSON."""
-
-
-class FooterFieldError(CorruptPuffinError):
-    """A field of the footer payload is missing, has the wrong JSON type or is out of range."""
-
-
-class BlobRangeError(CorruptPuffinError):
-    """A blob begins before the first byte after the head magic or reaches into the footer."""
-
-
-class BlobOverlapError(CorruptPuffinError):
-    """Two blobs share bytes."""
-
-
-class BlobPayloadError(CorruptPuffinError):
-    """A blob's bytes are not one frame of its codec with the content size it claims."""
-
-
-class SizeLimitError(CorruptPuffinError):
-    """Something is larger than the caller's limit; raise the limit to read it all the same."""
 
 
 class CorruptSketchError(CorruptError):

@@ -1,6 +1,5 @@
 """
-What several test folders share: one Spark session for the whole run, the tables another engine wrote, and tables and
-statistics made from a few words.
+Fixtures that several test folders share: a Spark session, tables of other engines, and makers of tables and statistics.
 
 Interoperation is never skipped: without Java or the jars a test that needs them fails, and the message is the command
 to run. What Spark, Derby and Iceberg leave behind goes into the session's temporary directory.
@@ -78,7 +77,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.fixture(scope="session")
 def java_home() -> Iterator[Path]:
-    """The Java that Spark runs on, which is the session's JAVA_HOME."""
+    """The Java that Spark runs on; the session's JAVA_HOME points to it."""
     home = Path(_run_tool("sh", ROOT / "tools" / "java.sh")[0])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAVA_HOME", str(home))
@@ -87,7 +86,7 @@ def java_home() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def jars(java_home: Path) -> Callable[[str], list[Path]]:
-    """From the name of a set in ``tools/ivy.xml`` to its jars, fetched if need be."""
+    """Returns the jars of a set in ``tools/ivy.xml``, and fetches them if need be."""
     return lambda set_name: [Path(line) for line in _run_tool(sys.executable, ROOT / "tools" / "jars.py", set_name)]
 
 
@@ -107,13 +106,13 @@ def quick_java() -> list[str]:
 
 @pytest.fixture(scope="session")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The warehouse directory of the Spark session's catalog ``hadoop``."""
+    """The warehouse directory of the Spark catalog ``hadoop``."""
     return tmp_path_factory.mktemp("warehouse")
 
 
 @pytest.fixture(scope="session")
 def jdbc_drivers(jars: Callable[[str], list[Path]]) -> list[Path]:
-    """The jars of the databases in which Spark's JDBC catalogs are."""
+    """The JDBC drivers of Spark's JDBC catalogs."""
     return [jar for jar in jars("rest-server") if jar.name.startswith("sqlite-jdbc")]
 
 
@@ -250,6 +249,7 @@ def draft_of() -> Callable[..., StatisticsDraft]:
     from puffin.sketches import DEFAULT_LG_K, ThetaSketch
     from puffin.statistics.assemble import ColumnStatistics
     from puffin.statistics.draft import FileOptions, StatisticsDraft
+    from puffin.statistics.kinds.theta import ThetaKind
     from puffin.tables.base import SnapshotSelector
 
     def make(
@@ -261,14 +261,30 @@ def draft_of() -> Callable[..., StatisticsDraft]:
         codec: str | None = None,
         home: str | None = None,
     ) -> StatisticsDraft:
-        state = table.load()
-        columns = state.select_columns(tuple(values))
+        opened = table.open(SnapshotSelector(snapshot_id=snapshot_id))
+        columns = opened.state.select_columns(tuple(values))
         statistics = [
-            ColumnStatistics(c, ThetaSketch.from_arrow(pa.array(values[c.name], pa.int64()), c.type, lg_k))
+            ColumnStatistics(
+                c, {ThetaKind(lg_k): ThetaSketch.from_arrow(pa.array(values[c.name], pa.int64()), c.type, lg_k)}
+            )
             for c in columns
         ]
-        snapshot = state.select_snapshot(SnapshotSelector(snapshot_id=snapshot_id))
-        return StatisticsDraft(state, snapshot, statistics, FileOptions(lg_k, codec, home), table)
+        return StatisticsDraft(opened, statistics, FileOptions(codec, home))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def bound() -> Callable[..., Any]:
+    """Binds the state of an Iceberg table that is nowhere to one of its snapshots, and to the stores of its files."""
+    from puffin.iceberg.table import IcebergSnapshot
+    from puffin.storage import store_for
+    from puffin.tables.base import SnapshotSelector
+
+    def make(state: Any, snapshot_id: int | None = None, **options: Any) -> IcebergSnapshot:
+        defaults = {"name": state.location, "store_for": store_for, "io_properties": {}, "table": None}
+        selector = SnapshotSelector(snapshot_id=snapshot_id)
+        return IcebergSnapshot(state=state, selector=selector, **{**defaults, **options})
 
     return make
 
@@ -279,7 +295,7 @@ def private_payloads() -> Callable[..., dict[int, bytes]]:
     from puffin.statistics.stored_blobs import StoredBlobs
 
     def read(table: Any, entry: Any, type_: str) -> dict[int, bytes]:
-        blobs = StoredBlobs(table.load(), table.store, (type_,), [blob.fields[0] for blob in entry.blobs])
+        blobs = StoredBlobs(table.open(), [blob.fields[0] for blob in entry.blobs])
         found = {blob.fields[0]: blobs.find(entry, blob, type_) for blob in entry.blobs}
         assert all(payload is None or isinstance(payload, bytes) for payload in found.values()), found
         return {field_id: payload for field_id, payload in found.items() if isinstance(payload, bytes)}
@@ -288,7 +304,7 @@ def private_payloads() -> Callable[..., dict[int, bytes]]:
 
 
 class DeltaTableWriter:
-    """A small Delta table, written action by action: data files in Parquet, log entries as they are told."""
+    """A small Delta table, written action by action."""
 
     def __init__(self, path: Path, types: Mapping[str, str], *, partitioned_by: Sequence[str] = ()) -> None:
         self.path = path
@@ -300,7 +316,7 @@ class DeltaTableWriter:
 
     @property
     def version(self) -> int:
-        """The newest version, whoever made it; -1 before the first."""
+        """The newest version, whoever wrote it; -1 before the first."""
         return max((int(path.stem) for path in self.log.glob(f"{'[0-9]' * 20}.json")), default=-1)
 
     def protocol(self, reader: int = 1, writer: int = 2, **features: Sequence[str]) -> dict[str, Any]:
@@ -325,7 +341,7 @@ class DeltaTableWriter:
         }
 
     def commit(self, *actions: Mapping[str, Any]) -> int:
-        """Write the next log entry; the first one has a protocol and metadata if it is given none."""
+        """Write the next log entry; the first one gets a protocol and metadata unless it has metadata."""
         version = self.version + 1
         if version == 0 and not any("metaData" in action for action in actions):
             actions = (self.protocol(), self.metadata(), *actions)
@@ -337,11 +353,11 @@ class DeltaTableWriter:
         return self.commit({"commitInfo": {"operation": "NOTE"}})
 
     def entry(self, version: int) -> Path:
-        """Where the log entry of a version is."""
+        """Return the path of a version's log entry."""
         return self.log / f"{version:020d}.json"
 
     def add(self, values: Mapping[str, Sequence[Any]], path: str | None = None, **others: Any) -> dict[str, Any]:
-        """Write a data file; returns the ``add`` action of it, whose path is percent-encoded."""
+        """Write a data file, and return its ``add`` action, whose path is percent-encoded."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -365,13 +381,13 @@ class DeltaTableWriter:
 
     @staticmethod
     def remove(added: Mapping[str, Any], **others: Any) -> dict[str, Any]:
-        """The ``remove`` action of what was added."""
+        """Return the ``remove`` action of an ``add`` action."""
         add = added["add"]
         fields = {name: add[name] for name in ("path", "partitionValues", "size", "deletionVector") if name in add}
         return {"remove": {**fields, "dataChange": True, "deletionTimestamp": 0, **others}}
 
     def delete_rows(self, added: Mapping[str, Any], rows: Iterable[int]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The actions that delete rows of a file by a deletion vector: those that it deletes then in all."""
+        """Return the actions that delete rows of a file by a deletion vector."""
         from puffin.format.deletion_vector import DeletionVector
 
         self._files += 1
@@ -391,7 +407,7 @@ class DeltaTableWriter:
 
 @pytest.fixture
 def delta_table(tmp_path: Path) -> Callable[..., DeltaTableWriter]:
-    """Makes a Delta table without versions: in a directory of this name, of columns ``a`` and ``b`` of type long."""
+    """Makes a Delta table without versions, by default with columns ``a`` and ``b`` of type long."""
 
     def make(name: str = "t", types: Mapping[str, str] | None = None, **others: Any) -> DeltaTableWriter:
         return DeltaTableWriter(tmp_path / name, types or {"a": "long", "b": "long"}, **others)
@@ -401,7 +417,7 @@ def delta_table(tmp_path: Path) -> Callable[..., DeltaTableWriter]:
 
 @pytest.fixture(scope="session")
 def patient() -> dict[str, str]:
-    """Properties of a table whose writers try again until they succeed."""
+    """Table properties that make writers retry until they succeed."""
     return {
         "commit.retry.num-retries": "100",
         "commit.retry.min-wait-ms": "10",
@@ -411,7 +427,7 @@ def patient() -> dict[str, str]:
 
 @pytest.fixture
 def race() -> Callable[..., None]:
-    """Runs writers of a table, each a process of its own that gets its turn when all are ready."""
+    """Runs writers of a table, each in its own process, all started at the same moment."""
 
     def run(
         name: str,

@@ -40,10 +40,10 @@ CONTENT = {"DATA": 0, "POSITION_DELETES": 1, "EQUALITY_DELETES": 2}
 @dataclasses.dataclass(frozen=True)
 class Answer:
     """
-    What reading a snapshot gave: sketches by column name.
+    The result of reading a snapshot: sketches by column name.
 
     Attributes:
-        summaries: By column name, where values alone mattered and where every row did.
+        summaries: By column name, from reads of values alone and of every row.
     """
 
     sketches: Mapping[str, ThetaSketch]
@@ -55,7 +55,7 @@ class Answer:
 
 class HandMadeTable:
     """
-    A table of which every file is written as told.
+    A table whose files are all written to order.
 
     Args:
         fields: ``(id, name, type)`` or ``(id, name, type, initial default)``; a struct's type is a list of those.
@@ -90,14 +90,14 @@ class HandMadeTable:
         root.mkdir(parents=True, exist_ok=True)
 
     def evolve(self, fields: Sequence[tuple[Any, ...]]) -> None:
-        """Make these the columns; the schemas so far stay in the metadata."""
+        """Make these the columns; earlier schemas stay in the metadata."""
         schema_id = len(self.document["schemas"])
         self.document["schemas"].append(schema(fields) | {"schema-id": schema_id})
         self.document["current-schema-id"] = schema_id
 
     def write(self, name: str, table: pa.Table, ids: Mapping[str, Any] | None = None, **options: Any) -> Path:
         """
-        A file of the format that its name ends in: Parquet, ORC or Avro.
+        Write a file in the format of its suffix: Parquet, ORC or Avro.
 
         Args:
             ids: Field ids by name, a struct's as ``(its id, those of its fields)``.
@@ -115,7 +115,7 @@ class HandMadeTable:
         return path
 
     def data(self, path: Path, **fields: Any) -> dict[str, Any]:
-        """The manifest entry of a data file; ``sequence_number`` 1 unless told."""
+        """Return the manifest entry of a data file, by default with sequence number 1."""
         file_format = path.suffix[1:].upper() if path.suffix in COUNT_ROWS else "PARQUET"
         count_rows = COUNT_ROWS.get(path.suffix, COUNT_ROWS[".parquet"])
         return {
@@ -134,7 +134,7 @@ class HandMadeTable:
     def position_deletes(
         self, name: str, rows: Iterable[tuple[Path, int]], *, of_one_file: bool = True, **fields: Any
     ) -> dict[str, Any]:
-        """The manifest entry of a position delete file that names these rows, with sequence number 2 unless told."""
+        """Return the manifest entry of a position delete file for these rows, by default with sequence number 2."""
         rows = list(rows)
         table = pa.table(
             {"file_path": [str(path) for path, _ in rows], "pos": pa.array([p for _, p in rows], pa.int64())}
@@ -145,7 +145,7 @@ class HandMadeTable:
         return self.data(path) | {"sequence_number": 2} | deletes | fields
 
     def vector(self, name: str, data_path: Path, positions: Iterable[int], **fields: Any) -> dict[str, Any]:
-        """The manifest entry of a deletion vector in a Puffin file of its own, with sequence number 3 unless told."""
+        """Return the manifest entry of a deletion vector in its own Puffin file, by default with sequence number 3."""
         deleted = DeletionVector.from_positions(list(positions))
         path = self.root / name
         with path.open("wb") as file:
@@ -177,7 +177,7 @@ class HandMadeTable:
         }
 
     def snapshot(self, *entries: Mapping[str, Any]) -> int:
-        """Make a snapshot of exactly these files the current one; one manifest for each spec and kind of file."""
+        """Make a snapshot of exactly these files current, with one manifest for each spec and kind of file."""
         snapshot_id = len(self.document["snapshots"]) + 1
         groups: dict[tuple[int, bool], list[Mapping[str, Any]]] = {}
         for entry in entries:
@@ -203,15 +203,15 @@ class HandMadeTable:
 
     def plan(self, snapshot_id: int | None = None) -> tuple[FileScanTask, ...]:
         state = self.state()
-        return plan_snapshot(state, state.snapshot(snapshot_id or self.document["current-snapshot-id"]), {})
+        return plan_snapshot(state, state.snapshot(snapshot_id or self.document["current-snapshot-id"]), store_for)
 
     def read(
         self, *columns: str, snapshot_id: int | None = None, target_bytes: int = 2**40, is_sound: bool = True
     ) -> Answer:
         """
-        Plan, split, travel as JSON and read, as the statistics job does; all hashable columns unless named.
+        Plan, split, pass through JSON and read, as the job does; by default all hashable columns.
 
-        Of files that are not sound different ways of reading may find different values.
+        In damaged files different ways of reading may find different values.
         """
         state = self.state()
         chosen = state.select_columns(columns or None)
@@ -308,7 +308,7 @@ class HandMadeTable:
 
 
 def sketches_of(batch: ScanBatch, is_sound: bool = True) -> Answer:
-    """The batch's sketches, read with and without counting rows, which has to come to the same."""
+    """Return the batch's sketches, read with and without counting rows, and check that they are equal."""
     builders = {column.field_id: ThetaSketchBuilder() for column in batch.columns}
     counts = {column.field_id: RowCountsBuilder(row_counts_limit(DEFAULT_LG_K)) for column in batch.columns}
     types = {column.field_id: column.type for column in batch.columns}
@@ -452,7 +452,7 @@ def _record(values: Sequence[Any]) -> Any:
 
 @pytest.fixture(scope="session")
 def read_batch() -> Callable[[ScanBatch], Answer]:
-    """Reads a batch as the tables made here are read."""
+    """Reads a batch as the tests read their tables."""
     return sketches_of
 
 
@@ -464,7 +464,7 @@ def hand_made_table(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., H
 
 @pytest.fixture
 def make_table(tmp_path: Path) -> Callable[..., HandMadeTable]:
-    """Makes a `HandMadeTable`; several of them are apart."""
+    """Makes a `HandMadeTable`; a test may make several."""
     made = 0
 
     def make(fields: Sequence[tuple[Any, ...]], **options: Any) -> HandMadeTable:

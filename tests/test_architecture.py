@@ -137,7 +137,7 @@ def test_no_room_is_larger_than_a_fifth() -> None:
     assert max(lines.values()) <= sum(lines.values()) / 5
 
 
-def test_only_the_entry_point_of_spark_submit_reaches_back_to_the_command_line() -> None:
+def test_only_the_spark_submit_entry_point_imports_the_command_line() -> None:
     """``python -m stats_jobs`` is ``puffin analyze``; no other module of the job knows the command line."""
     back = {module_name(p) for p in SOURCES if any(name.startswith("puffin.cli") for name in imports(p))}
     assert {name for name in back if name.startswith("stats_jobs")} == {"stats_jobs.__main__"}

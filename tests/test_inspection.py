@@ -1,11 +1,11 @@
-"""Looking into Puffin files without a command line around it."""
+"""Inspection of Puffin files from Python."""
 
 import io
 
 import pyarrow as pa
 import pytest
 
-from puffin.errors import CorruptSketchError, FileNotFound, MagicError, UnsupportedCodecError, UsageError
+from puffin.errors import CorruptPuffinError, CorruptSketchError, FileNotFound, UnsupportedCodecError, UsageError
 from puffin.format import ROW_COUNTS_V1, Blob, BlobMetadata, PuffinWriter, RawBlob
 from puffin.format.deletion_vector import DeletionVector
 from puffin.inspection import DeletionVectorSummary, SketchSummary, Verdict, describe, read_payload, verify
@@ -14,7 +14,7 @@ from puffin.sketches import RowCountsBuilder, ThetaSketch, row_counts_limit
 
 @pytest.fixture
 def unknown_codec_file(tmp_path):
-    """A file whose only blob is of a codec that nobody knows."""
+    """A file whose only blob has an unknown codec."""
     metadata = BlobMetadata(
         type="x", fields=(1,), snapshot_id=1, sequence_number=1, offset=4, length=3, compression_codec="brotli"
     )
@@ -28,8 +28,8 @@ def unknown_codec_file(tmp_path):
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 32, 33, 5000])
-def test_summary_is_that_of_the_sketch(count):
-    """A summary says what the sketch itself says, in every mode that a sketch can be in."""
+def test_summary_equals_the_sketch(count):
+    """In every mode of a sketch."""
     sketch = ThetaSketch.from_arrow(pa.array(range(count), pa.int64()), "long", lg_k=5)
     summary = SketchSummary.of(sketch.to_bytes())
     assert (summary.estimate, summary.ndv) == (sketch.estimate, sketch.ndv)
@@ -38,8 +38,8 @@ def test_summary_is_that_of_the_sketch(count):
     assert summary.estimating == (count > 32) == (summary.theta < 1.0)
 
 
-def test_summary_of_an_empty_sketch():
-    """Java leaves the seed hash of an empty sketch zero, and so does the summary."""
+def test_summary_of_an_empty_sketch_has_no_seed_hash():
+    """Java leaves it zero too."""
     empty = ThetaSketch.from_arrow(pa.array([], pa.int64()), "long").to_bytes()
     assert SketchSummary.of(empty).to_json() == {
         "estimate": 0.0,
@@ -53,22 +53,21 @@ def test_summary_of_an_empty_sketch():
     }
 
 
-def test_summary_of_no_sketch():
-    """The summary of other bytes is an error."""
+def test_summary_of_other_bytes_is_an_error():
     with pytest.raises(CorruptSketchError):
         SketchSummary.of(b"not a sketch")
 
 
 @pytest.mark.parametrize("count", [0, 9, 10, 11])
-def test_summary_of_a_deletion_vector(count):
-    """The lowest ten positions are told, or all if there are fewer."""
+def test_summary_of_a_deletion_vector_has_the_lowest_positions(count):
+    """Ten of them, or all if there are fewer."""
     positions = [7 * row for row in range(count)]
     summary = DeletionVectorSummary.of(DeletionVector.from_positions(reversed(positions)).to_bytes())
     assert summary == DeletionVectorSummary(cardinality=count, first_positions=tuple(positions[:10]))
 
 
-def test_row_counts_are_summed_up_beside_an_absent_sketch(tmp_path):
-    """Also where they are broken: a dump says so, and the file is not valid."""
+def test_row_counts_beside_an_absent_sketch_are_summarized(tmp_path):
+    """Broken ones too: a dump says so, and the file is invalid."""
     builder = RowCountsBuilder(row_counts_limit(5))
     builder.update(pa.array([*range(500), 7]), "long")
     payload = builder.compact().to_bytes()
@@ -87,18 +86,17 @@ def test_row_counts_are_summed_up_beside_an_absent_sketch(tmp_path):
     assert len(verify(str(path)).errors) == 1
 
 
-def test_errors_of_describe(tmp_path, unknown_codec_file):
-    """What keeps a file from being described is raised as what it is."""
+def test_describe_raises_errors_unchanged(tmp_path, unknown_codec_file):
     with pytest.raises(FileNotFound):
         describe(str(tmp_path / "missing"))
-    with pytest.raises(MagicError):
+    with pytest.raises(CorruptPuffinError, match="magic"):
         describe(__file__)
     for index in (-1, 1):
         with pytest.raises(UsageError, match=f"expected 0 to 0, found {index}"):
             describe(unknown_codec_file, only=index)
 
 
-def test_a_payload_that_is_not_decoded_is_not_read(unknown_codec_file):
+def test_undecoded_payload_is_not_read(unknown_codec_file):
     """Describing a blob of an unknown type does not need its codec; reading its payload does."""
     (blob,) = describe(unknown_codec_file).blobs
     assert (blob.summary, blob.error) == (None, None)
@@ -106,8 +104,8 @@ def test_a_payload_that_is_not_decoded_is_not_read(unknown_codec_file):
         read_payload(unknown_codec_file, 0)
 
 
-def test_verdict(tmp_path, unknown_codec_file):
-    """A verdict is valid exactly if it has no errors, and never raised."""
+def test_verdict_is_valid_exactly_without_errors(tmp_path, unknown_codec_file):
+    """Verdicts are returned and never raised."""
     assert not verify(unknown_codec_file).valid
     assert verify(str(tmp_path / "missing")).errors == (f"{tmp_path / 'missing'}: no such file or directory",)
     assert Verdict("x", ()).valid

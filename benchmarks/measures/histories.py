@@ -51,7 +51,7 @@ _Positions: TypeAlias = npt.NDArray[np.int64]
 def write_history(directory: Path, events: Dataset) -> Dataset:
     """Write the table anew; its branches have the names above, and ``main``, told here, is the first snapshot."""
     shutil.rmtree(directory, ignore_errors=True)
-    schema = current_schema(load_table(events.directory).load().document)
+    schema = current_schema(load_table(events.directory).open().state.document)
     table = HandmadeTable(directory, schema, version=3)  # since its first deletion vector
 
     repeated, unique = events.files[:_REPEATED], events.files[_REPEATED:]

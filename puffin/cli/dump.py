@@ -11,7 +11,7 @@ import click
 
 from puffin.cli.options import as_json, diagnostics, stored_files
 from puffin.cli.render import exact_bytes, print_bytes, print_json, print_lines
-from puffin.errors import CorruptError, MagicError, UnsupportedCodecError
+from puffin.errors import CorruptError, CorruptPuffinError, UnsupportedCodecError
 
 if TYPE_CHECKING:
     from puffin.inspection import BlobDescription, DeletionVectorSummary, FileDescription, SketchSummary
@@ -52,7 +52,8 @@ def _errors_name(file: str) -> Iterator[None]:
     try:
         yield
     except CorruptError as exc:
-        suspicion = "not a Puffin file, or cut short: " if isinstance(exc, MagicError) else ""
+        is_magic = isinstance(exc, CorruptPuffinError) and exc.rule.endswith("-magic")
+        suspicion = "not a Puffin file, or cut short: " if is_magic else ""
         raise CorruptError(f"{file}: {suspicion}{exc}") from exc
     except UnsupportedCodecError as exc:
         raise UnsupportedCodecError(f"{file}: {exc}") from exc

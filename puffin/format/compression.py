@@ -7,7 +7,7 @@ imported when a codec is first used: most files need none, and a command line ha
 
 from __future__ import annotations
 
-from puffin.errors import BlobPayloadError, CorruptPuffinError, UnsupportedCodecError
+from puffin.errors import UnsupportedCodecError
 from puffin.format.layout import check_limit
 from puffin.format.model import LZ4, ZSTD
 
@@ -49,7 +49,6 @@ def decompress(
     *,
     offset: int,
     limit: int,
-    error: type[CorruptPuffinError] = BlobPayloadError,
 ) -> bytes:
     """
     Decompress what is stored into the payload.
@@ -59,12 +58,10 @@ def decompress(
         stored: The bytes as they stand in the file.
         offset: Where they stand there, for the error.
         limit: The largest payload to return, in bytes.
-        error: What to raise when they are not one frame of the codec.
 
     Raises:
-        CorruptPuffinError: Of the class ``error``: not a frame of the codec, no content size in it, damaged, not as
-            long as it claims, or followed by more bytes.
-        SizeLimitError: The payload is larger than ``limit``.
+        CorruptPuffinError: They are not a frame of the codec, have no content size, are damaged, are not as long as
+            they claim, have more bytes after them, or hold more than ``limit``.
         UnsupportedCodecError: The codec is not known.
     """
     check_codec(codec, offset=offset)
@@ -73,4 +70,4 @@ def decompress(
         return stored
     from puffin.format import frames
 
-    return frames.Frame(codec, stored, offset, error).content(limit)
+    return frames.Frame(codec, stored, offset).content(limit)

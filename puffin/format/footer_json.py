@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
-from puffin.errors import FooterFieldError, FooterPayloadError
+from puffin.errors import CorruptPuffinError
 from puffin.format.layout import check_limit
 from puffin.format.model import INT32, INT64, BlobMetadata, FileMetadata
 
@@ -43,9 +43,8 @@ def parse(payload: bytes, *, offset: int, max_blobs: int) -> FileMetadata:
         max_blobs: How many blobs to accept.
 
     Raises:
-        FooterPayloadError: Not UTF-8, not JSON, or a key stands twice.
-        FooterFieldError: A field is missing, of the wrong JSON type or out of range.
-        SizeLimitError: There are more than ``max_blobs`` blobs.
+        CorruptPuffinError: It is not UTF-8 or not JSON, or a key stands twice; a field is missing, of the wrong JSON
+            type or out of range; or there are more than ``max_blobs`` blobs.
     """
     root = _Node(_load(payload, offset), "", offset).as_object()
     blobs = root["blobs"].as_array()
@@ -90,23 +89,23 @@ def _load(payload: bytes, offset: int) -> object:
         text = payload.decode("utf-8")
     except UnicodeDecodeError as exc:
         byte = f"0x{payload[exc.start]:02x} in byte {exc.start} of the payload"
-        raise FooterPayloadError("footer-utf8", offset=offset, expected="UTF-8", found=byte) from exc
+        raise CorruptPuffinError("footer-utf8", offset=offset, expected="UTF-8", found=byte) from exc
 
     def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         document = dict(pairs)
         if len(document) < len(pairs):
             key, times = Counter(key for key, _ in pairs).most_common(1)[0]
             found = f"{_shown(key)} {times} times"
-            raise FooterPayloadError("footer-json-keys", offset=offset, expected="distinct keys", found=found)
+            raise CorruptPuffinError("footer-json-keys", offset=offset, expected="distinct keys", found=found)
         return document
 
     def refuse_constant(name: str) -> NoReturn:
-        raise FooterPayloadError("footer-json", offset=offset, expected="a JSON number", found=name)
+        raise CorruptPuffinError("footer-json", offset=offset, expected="a JSON number", found=name)
 
     try:
         return json.loads(text, object_pairs_hook=distinct, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as exc:  # the ValueErrors are JSONDecodeError and the limit on digits
-        raise FooterPayloadError("footer-json", offset=offset, expected="one JSON document", found=str(exc)) from exc
+        raise CorruptPuffinError("footer-json", offset=offset, expected="one JSON document", found=str(exc)) from exc
 
 
 class _Node:
@@ -149,9 +148,9 @@ class _Node:
             return {}
         return {name.as_string(): value.as_string() for name, value in self.as_object().entries()}
 
-    def _wrong(self, kind: str) -> FooterFieldError:
+    def _wrong(self, kind: str) -> CorruptPuffinError:
         expected = f"{self._path or 'the footer payload'} to be {kind}"
-        return FooterFieldError("footer-field", offset=self._offset, expected=expected, found=_shown(self._value))
+        return CorruptPuffinError("footer-field", offset=self._offset, expected=expected, found=_shown(self._value))
 
 
 class _Array:

@@ -51,15 +51,13 @@ class Frame:
     codec: str
     stored: bytes
     offset: int
-    error: type[CorruptPuffinError]
 
     def content(self, limit: int) -> bytes:
         """
         Decompress the frame.
 
         Raises:
-            CorruptPuffinError: Of the class ``error``: the bytes are not exactly one sound frame.
-            SizeLimitError: Its content is larger than ``limit`` bytes.
+            CorruptPuffinError: The bytes are not exactly one sound frame, or its content is longer than ``limit``.
         """
         codec = CODECS[self.codec]()
         if not self.stored.startswith(codec.magic):
@@ -90,7 +88,7 @@ class Frame:
         raise self._broken("frame-data", f"a whole {self.codec} frame", f"its first {len(self.stored)} bytes")
 
     def _broken(self, rule: str, expected: object, found: object) -> CorruptPuffinError:
-        return self.error(rule, offset=self.offset, expected=expected, found=found)
+        return CorruptPuffinError(rule, offset=self.offset, expected=expected, found=found)
 
 
 def _load_lz4() -> Codec:

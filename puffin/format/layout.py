@@ -21,7 +21,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from puffin.errors import BlobOverlapError, BlobRangeError, FlagsError, MagicError, SizeError, SizeLimitError
+from puffin.errors import CorruptPuffinError
 from puffin.format.model import INT32, BlobMetadata
 
 MAGIC = b"PFA1"  # Puffin Fratercula arctica, version 1
@@ -70,13 +70,13 @@ class FooterStruct(NamedTuple):
 def check_magic(rule: str, found: bytes, offset: int) -> None:
     """One of the three magics, named by ``rule``: ``head-magic``, ``footer-magic`` or ``tail-magic``."""
     if found != MAGIC:
-        raise MagicError(rule, offset=offset, expected=MAGIC, found=found)
+        raise CorruptPuffinError(rule, offset=offset, expected=MAGIC, found=found)
 
 
 def check_smallest_file(file_size: int) -> None:
     """A file holds at least its three magics, the payload size and the flags."""
     if file_size < SMALLEST_FILE_SIZE:
-        raise SizeError(
+        raise CorruptPuffinError(
             "file-size", offset=None, expected=f"at least {SMALLEST_FILE_SIZE} bytes", found=f"{file_size} bytes"
         )
 
@@ -84,14 +84,14 @@ def check_smallest_file(file_size: int) -> None:
 def check_known_file_size(known: int, found: int) -> None:
     """The file is as long as the caller was told."""
     if known != found:
-        raise SizeError("file-size", offset=None, expected=f"{known} bytes as given", found=f"{found} bytes")
+        raise CorruptPuffinError("file-size", offset=None, expected=f"{known} bytes as given", found=f"{found} bytes")
 
 
 def check_known_footer_range(known: int, file_size: int) -> None:
     """A footer of the size that the caller was told has room in the file."""
     largest = file_size - FIRST_BLOB_OFFSET
     if not FOOTER_OVERHEAD <= known <= largest:
-        raise SizeError(
+        raise CorruptPuffinError(
             "footer-size",
             offset=None,
             expected=f"{FOOTER_OVERHEAD} to {largest} bytes",
@@ -102,7 +102,7 @@ def check_known_footer_range(known: int, file_size: int) -> None:
 def check_known_footer_size(known: int, found: int, file_size: int) -> None:
     """The footer is as long as the caller was told."""
     if known != found:
-        raise SizeError(
+        raise CorruptPuffinError(
             "footer-size",
             offset=file_size - FOOTER_STRUCT_SIZE,
             expected=f"{known} bytes as given",
@@ -115,14 +115,16 @@ def check_flags(flags: int, offset: int) -> None:
     reserved = flags & ~FLAG_FOOTER_PAYLOAD_COMPRESSED
     if reserved:
         byte, bit = divmod((reserved & -reserved).bit_length() - 1, 8)
-        raise FlagsError("flags", offset=offset + byte, expected="reserved bits 0", found=f"byte {byte} bit {bit} set")
+        raise CorruptPuffinError(
+            "flags", offset=offset + byte, expected="reserved bits 0", found=f"byte {byte} bit {bit} set"
+        )
 
 
 def check_payload_size(payload_size: int, file_size: int) -> None:
     """The footer payload is not of negative size and fits between the head magic and the footer struct."""
     largest = file_size - SMALLEST_FILE_SIZE
     if not 0 <= payload_size <= largest:
-        raise SizeError(
+        raise CorruptPuffinError(
             "footer-payload-size",
             offset=file_size - FOOTER_STRUCT_SIZE,
             expected=f"0 to {largest} bytes",
@@ -133,23 +135,23 @@ def check_payload_size(payload_size: int, file_size: int) -> None:
 def check_limit(rule: str, size: int, limit: int, offset: int | None, unit: str = "bytes") -> None:
     """Something is no larger than the caller is willing to hold."""
     if size > limit:
-        raise SizeLimitError(rule, offset=offset, expected=f"at most {limit} {unit}", found=f"{size} {unit}")
+        raise CorruptPuffinError(rule, offset=offset, expected=f"at most {limit} {unit}", found=f"{size} {unit}")
 
 
 def check_read(offset: int, length: int, found: int) -> None:
     """A read returned all the bytes asked for."""
     if found != length:
-        raise SizeError("read", offset=offset, expected=f"{length} bytes", found=f"{found} bytes")
+        raise CorruptPuffinError("read", offset=offset, expected=f"{length} bytes", found=f"{found} bytes")
 
 
 def check_blob_range(blob: BlobMetadata, footer_start: int) -> None:
     """A blob is between the head magic and the footer."""
     if blob.offset < FIRST_BLOB_OFFSET:
-        raise BlobRangeError(
+        raise CorruptPuffinError(
             "blob-start", offset=blob.offset, expected=f"offset {FIRST_BLOB_OFFSET} or more", found=blob.offset
         )
     if blob.end > footer_start:
-        raise BlobRangeError(
+        raise CorruptPuffinError(
             "blob-end", offset=blob.offset, expected=f"at most {footer_start}, the footer's start", found=blob.end
         )
 
@@ -159,7 +161,7 @@ def check_blob_overlap(blobs: Sequence[BlobMetadata]) -> None:
     end = 0
     for blob in sorted((blob for blob in blobs if blob.length), key=lambda blob: blob.offset):
         if blob.offset < end:
-            raise BlobOverlapError(
+            raise CorruptPuffinError(
                 "blob-overlap", offset=blob.offset, expected=f"offset {end} or more", found=blob.offset
             )
         end = blob.end

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from puffin.errors import CorruptPuffinError, FooterPayloadError
+from puffin.errors import CorruptPuffinError
 from puffin.format import compression, footer_json, layout
 from puffin.format.model import LZ4, BlobMetadata, FileMetadata, RawBlob
 from puffin.format.source import Source, coalesce, open_source
@@ -54,8 +54,8 @@ class PuffinReader:
         file_size: The size of the file in bytes, if known: the source is then not asked for it.
         limits: The most to hold.
 
-    Whatever needs the footer raises ``CorruptPuffinError`` where the file breaks a rule, or where its sizes are not
-    those given, and ``SizeLimitError`` beyond the limits.
+    Whatever needs the footer raises ``CorruptPuffinError`` where the file breaks a rule, where its sizes are not those
+    given, and beyond the limits.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class PuffinReader:
         Check the magic at the start of the file, with a read if the footer's did not bring it along.
 
         Raises:
-            MagicError: Something else stands there.
+            CorruptPuffinError: Something else stands there.
         """
         layout.check_magic("head-magic", self._bytes_at(0, layout.FIRST_BLOB_OFFSET), 0)
 
@@ -105,9 +105,8 @@ class PuffinReader:
         Read the payload of one blob of this file, decompressed.
 
         Raises:
-            BlobRangeError: The blob is not between the head magic and the footer.
-            BlobPayloadError: Its bytes are not one frame of its codec with the content size it claims.
-            SizeLimitError: It is larger than the limit, stored or decompressed.
+            CorruptPuffinError: The blob is not between the head magic and the footer, its bytes are not one frame of
+                its codec with the content size it claims, or it is larger than the limit, stored or decompressed.
             UnsupportedCodecError: Its codec is not known.
         """
         return self.read_all([blob])[0]
@@ -195,7 +194,6 @@ class PuffinReader:
             footer[len(layout.MAGIC) : -layout.FOOTER_STRUCT_SIZE],
             offset=payload_offset,
             limit=self._limits.footer_payload_size,
-            error=FooterPayloadError,
         )
         metadata = footer_json.parse(payload, offset=payload_offset, max_blobs=self._limits.blob_count)
         for blob in metadata.blobs:

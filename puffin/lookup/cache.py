@@ -21,8 +21,9 @@ from typing import Any, TypeAlias
 
 from puffin.errors import FileNotFound, TableNotFound
 from puffin.lookup.gate import Gate
-from puffin.tables.base import SnapshotSelector, TableState
+from puffin.tables.base import SnapshotSelector
 from puffin.tables.document import without_history
+from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.table import Table
 
 SnapshotKey: TypeAlias = tuple[int | None, str | None, int | None]
@@ -63,11 +64,10 @@ class View:
         gate: Who makes an answer goes through it.
     """
 
-    __slots__ = ("answers", "fresh_until", "gate", "number", "state", "table", "used")
+    __slots__ = ("answers", "fresh_until", "gate", "number", "opened", "used")
 
-    def __init__(self, table: Table, state: TableState, gate: Gate, began: float, fresh_until: float) -> None:
-        self.table = table
-        self.state = state
+    def __init__(self, opened: TableSnapshot, gate: Gate, began: float, fresh_until: float) -> None:
+        self.opened = opened
         self.gate = gate
         self.used = began
         self.fresh_until = fresh_until
@@ -158,8 +158,8 @@ class TableCache:
         began = self._clock()
         table = self._load(name)
         self.counts.metadata_reads += 1
-        state = without_history(table.load(_selector(snapshot)))
-        return self._keep(name, _Kept(gate, table), snapshot, state, began)
+        opened = _small(table.open(_selector(snapshot)))
+        return self._keep(name, _Kept(gate), snapshot, opened, began)
 
     def _revalidated(self, name: str, kept: _Kept, snapshot: SnapshotKey) -> View:
         view = kept.views.get(snapshot)
@@ -167,18 +167,19 @@ class TableCache:
         known = view or max(kept.views.values(), key=lambda each: each.fresh_until)
         began = self._clock()
         self.counts.revalidations += 1
-        state = kept.table.refresh(known.state, _selector(snapshot))
-        if state is not known.state:
+        opened = known.opened.refreshed(_selector(snapshot))
+        if opened.state is not known.opened.state:
             self.counts.metadata_reads += 1
-            state = without_history(state)
+            opened = _small(opened)
         elif view is not None:
+            view.opened = opened  # its credentials may be fresher
             view.fresh_until = began + self._ttl
             view.used = began
             return view
-        return self._keep(name, kept, snapshot, state, began)
+        return self._keep(name, kept, snapshot, opened, began)
 
-    def _keep(self, name: str, kept: _Kept, snapshot: SnapshotKey, state: TableState, began: float) -> View:
-        view = View(kept.table, state, Gate(self._clock), began, began + self._ttl)
+    def _keep(self, name: str, kept: _Kept, snapshot: SnapshotKey, opened: TableSnapshot, began: float) -> View:
+        view = View(opened, Gate(self._clock), began, began + self._ttl)
         with self._lock:
             # Readers hold no lock: they find the views before or those after.
             kept.views = _without_least_used({**kept.views, snapshot: view}, snapshot)
@@ -190,16 +191,19 @@ class TableCache:
 
 
 class _Kept:
-    __slots__ = ("gate", "table", "views")
+    __slots__ = ("gate", "views")
 
-    def __init__(self, gate: Gate, table: Table) -> None:
+    def __init__(self, gate: Gate) -> None:
         self.gate = gate  # as long as the table is kept, all who ask about it come to the same gate
-        self.table = table
         self.views: dict[SnapshotKey, View] = {}
 
     @property
     def used(self) -> float:
         return max(view.used for view in self.views.values())
+
+
+def _small(opened: TableSnapshot) -> TableSnapshot:
+    return dataclasses.replace(opened, state=without_history(opened.state))
 
 
 def _selector(snapshot: SnapshotKey) -> SnapshotSelector:

@@ -125,8 +125,7 @@ class Lookup:
             question,
             now,
             lambda view: answer_from(
-                view.table,
-                view.state,
+                view.opened,
                 Question(
                     columns=columns,
                     selector=SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms),
@@ -165,7 +164,7 @@ class Lookup:
             UnsupportedTypeError: Columns of its type have no statistics.
             CorruptMetadataError, StorageError: The metadata cannot be read.
         """
-        return column_history(table, self._cache.view(table, _CURRENT, self._clock()).state, column)
+        return column_history(table, self._cache.view(table, _CURRENT, self._clock()).opened, column)
 
     def open_statistics(self, table: str, path: str) -> FileSource:
         """
@@ -174,7 +173,7 @@ class Lookup:
         Raises:
             PuffinError: There is no such table or file, or it cannot be read.
         """
-        return self._cache.view(table, _CURRENT, self._clock()).table.store(path).open_source(path)
+        return self._cache.view(table, _CURRENT, self._clock()).opened.store_for(path).open_source(path)
 
     def estimate_join(self, left_table: str, left_column: str, right_table: str, right_column: str) -> JoinEstimate:
         """
@@ -275,7 +274,7 @@ class Lookup:
         Raises:
             PuffinError: The table cannot be found or loaded.
         """
-        return analyzed_table(table, self._cache.view(table, _CURRENT, self._clock()).state)
+        return analyzed_table(table, self._cache.view(table, _CURRENT, self._clock()).opened)
 
     def _analyzed(self, names: Iterable[str]) -> Iterator[AnalyzedTable]:
         for name in names:
@@ -307,4 +306,4 @@ def _names(columns: Sequence[str] | None) -> str | tuple[str, ...] | None:
 
 
 def _sketch(view: View, column: ColumnRef) -> ColumnSketch:
-    return column_sketch(view.table, view.state, column)
+    return column_sketch(view.opened, column)

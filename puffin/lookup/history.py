@@ -12,7 +12,8 @@ from typing import Any
 
 from puffin.statistics.blob_properties import Distinct, from_properties, summary_of
 from puffin.statistics.resolve import Ancestry
-from puffin.tables.base import Column, Snapshot, SnapshotSelector, TableState
+from puffin.tables.base import Column, Snapshot
+from puffin.tables.snapshot import TableSnapshot
 from puffin.values.column_summary import ColumnSummary
 
 MOST_POINTS = 500
@@ -57,9 +58,9 @@ class ColumnHistory:
         }
 
 
-def column_history(table: str, state: TableState, column: str) -> ColumnHistory:
+def column_history(table: str, opened: TableSnapshot, column: str) -> ColumnHistory:
     """
-    The history of a column up to the current snapshot.
+    The history of a column up to the snapshot.
 
     Args:
         column: Its name or dotted path in the current schema.
@@ -67,10 +68,9 @@ def column_history(table: str, state: TableState, column: str) -> ColumnHistory:
     Raises:
         ColumnNotFound, UnsupportedTypeError: There is no such column, or none that can have statistics.
     """
-    (wanted,) = state.select_columns((column,))
-    current = state.select_snapshot(SnapshotSelector())
+    (wanted,) = opened.state.select_columns((column,))
     points: dict[int, HistoryPoint] = {}
-    for known in [] if current is None else Ancestry(state, current).blobs_of(wanted.field_id):
+    for known in [] if opened.is_empty else Ancestry(opened).blobs_of(wanted.field_id):
         distinct = from_properties(known.blob.properties)
         if known.snapshot is not None and distinct is not None:
             point = HistoryPoint(known.snapshot, distinct, summary_of(known.blob.properties))

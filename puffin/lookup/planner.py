@@ -15,9 +15,11 @@ from puffin.load import load_table
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.partitions import answer_partitions
 from puffin.statistics.answer import ColumnAnswer, PartitionMatch, TableAnswer
+from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.statistics.stored_estimates import answer_columns
-from puffin.tables.base import Snapshot, SnapshotSelector, TableState
-from puffin.tables.table import CURRENT, Table
+from puffin.tables.base import SnapshotSelector
+from puffin.tables.snapshot import CURRENT, TableSnapshot
+from puffin.tables.table import Table
 
 
 def ndv(
@@ -92,31 +94,31 @@ class Question:
 
 def lookup(table: Table, question: Question) -> TableAnswer:
     """As `ndv`, for a table that is at hand."""
-    return answer_from(table, table.load(question.selector), question)
+    return answer_from(table.open(question.selector), question)
 
 
-def answer_from(table: Table, state: TableState, question: Question) -> TableAnswer:
-    """As `ndv`, for a state of a table that was loaded for the question's selector."""
+def answer_from(opened: TableSnapshot, question: Question) -> TableAnswer:
+    """As `ndv`, for a table that was opened with the question's selector."""
     if isinstance(question.columns, str):
         raise UsageError(f"expected a list of column names, found the text {question.columns!r}")
     if question.manifests and question.is_of_partitions:
         raise UsageError("manifests tell of whole snapshots: leave them out, or the partitions and the filter")
-    snapshot = state.select_snapshot(question.selector)
+    state, is_empty = opened.state, opened.is_empty
     chosen = state.select_columns(None if question.columns is None else tuple(question.columns))
     is_meant = PartitionFilter(state, question.partitions, question.where) if question.is_of_partitions else None
     match = None if is_meant is None else PartitionMatch(None, None)
-    if snapshot is None:
+    if is_empty:
         missing = tuple(ColumnAnswer.missing(column) for column in chosen)
-        return TableAnswer(table.name, state.format, None, missing, match)
+        return TableAnswer(opened.name, state.format, None, missing, match)
     if is_meant is None:
-        answers = answer_columns(table, state, snapshot, chosen)
+        answers = answer_columns(opened, chosen, StoredBlobs(opened, [column.field_id for column in chosen]))
     else:
-        answers, match = answer_partitions(table.store, state, snapshot, chosen, is_meant)
+        answers, match = answer_partitions(opened, chosen, is_meant)
     if (allowed := question.max_staleness) is not None:
         answers = tuple(_fresh_or_missing(answer, allowed) for answer in answers)
     if question.manifests:
-        answers = _with_summaries(table, state, snapshot, answers)
-    return TableAnswer(table.name, state.format, snapshot.snapshot_id, answers, match)
+        answers = _with_summaries(opened, answers)
+    return TableAnswer(opened.name, state.format, opened.snapshot.snapshot_id, answers, match)
 
 
 def _fresh_or_missing(answer: ColumnAnswer, allowed: int) -> ColumnAnswer:
@@ -128,11 +130,9 @@ def _fresh_or_missing(answer: ColumnAnswer, allowed: int) -> ColumnAnswer:
     return ColumnAnswer.missing(answer.column, reason)
 
 
-def _with_summaries(
-    table: Table, state: TableState, snapshot: Snapshot, answers: Sequence[ColumnAnswer]
-) -> tuple[ColumnAnswer, ...]:
+def _with_summaries(opened: TableSnapshot, answers: Sequence[ColumnAnswer]) -> tuple[ColumnAnswer, ...]:
     without = [answer.column for answer in answers if answer.summary is None]
-    found = table.column_summaries(state, snapshot, without) if without else {}
+    found = opened.column_summaries(without) if without else {}
     return tuple(
         answer if answer.summary is not None else answer.with_summary(found.get(answer.column.field_id))
         for answer in answers

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedError, UnsupportedTypeError
-from puffin.format import THETA_V1
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.sketches import DEFAULT_LG_K, ThetaSketch, merge
 from puffin.statistics.blob_properties import (
@@ -33,13 +32,14 @@ from puffin.statistics.blob_properties import (
     summary_of,
     type_of,
 )
+from puffin.statistics.kinds import THETA
 from puffin.statistics.resolve import Ancestry, KnownBlob
 from puffin.statistics.stored_blobs import StoredBlobs
-from puffin.statistics.stored_partitions import StoredPartitionSketches, nearest_partition_sketches
+from puffin.statistics.stored_estimates import nearest_partition_sketches
 from puffin.statistics.trust import Trust
-from puffin.tables.base import Column, SnapshotSelector, TableState
+from puffin.tables.base import Column
 from puffin.tables.document import column_type_at
-from puffin.tables.table import Table
+from puffin.tables.snapshot import TableSnapshot
 from puffin.values.value_type import hashes_alike
 
 
@@ -153,9 +153,9 @@ class UnionEstimate:
         }
 
 
-def column_sketch(table: Table, state: TableState, wanted: ColumnRef) -> ColumnSketch:
+def column_sketch(opened: TableSnapshot, wanted: ColumnRef) -> ColumnSketch:
     """
-    The sketch of the nearest rows of a column in the current snapshot of a state that is at hand.
+    The sketch of the nearest rows of a column in a snapshot.
 
     Raises:
         NotFoundError: There is no such column or partition, or no statistics of it.
@@ -163,22 +163,21 @@ def column_sketch(table: Table, state: TableState, wanted: ColumnRef) -> ColumnS
         UnsupportedTypeError: The column has no single-value bytes, or it is not known as what they were hashed.
         CorruptError, StorageError: There are statistics, and none that can be read.
     """
-    (column,) = state.select_columns((wanted.column,))
-    snapshot = state.select_snapshot(SnapshotSelector())
-    if snapshot is None:
-        raise _about(table, column, NotFoundError("no statistics of it: the table has no snapshot yet"))
-    ancestry = Ancestry(state, snapshot)
+    (column,) = opened.state.select_columns((wanted.column,))
+    if opened.is_empty:
+        raise _about(opened, column, NotFoundError("no statistics of it: the table has no snapshot yet"))
+    ancestry = Ancestry(opened)
     if wanted.partitions or wanted.where is not None:
-        is_meant = PartitionFilter(state, wanted.partitions, wanted.where)
-        stored = StoredPartitionSketches(state, table.store, [column.field_id])
+        is_meant = PartitionFilter(opened.state, wanted.partitions, wanted.where)
+        stored = StoredBlobs(opened, [column.field_id])
         errors: list[PuffinError] = []
         found = nearest_partition_sketches(ancestry, column, stored, errors)
         if found is None:
-            raise _about(table, column, errors[0] if errors else NotFoundError("no statistics of it by partition"))
+            raise _about(opened, column, errors[0] if errors else NotFoundError("no statistics of it by partition"))
         known, sketches = found
-        return _described(table, state, known, column, sketches.union(is_meant), of_all_rows=False)
-    known, sketch = _nearest(table, state, ancestry, column)
-    return _described(table, state, known, column, sketch, of_all_rows=True)
+        return _described(opened, known, column, sketches.union(is_meant), of_all_rows=False)
+    known, sketch = _nearest(opened, ancestry, column)
+    return _described(opened, known, column, sketch, of_all_rows=True)
 
 
 def join_estimate(left: ColumnSketch, right: ColumnSketch) -> JoinEstimate:
@@ -233,31 +232,26 @@ def check_alike(one: ColumnSketch, other: ColumnSketch) -> None:
         )
 
 
-def _nearest(table: Table, state: TableState, ancestry: Ancestry, column: Column) -> tuple[KnownBlob, ThetaSketch]:
-    stored = StoredBlobs(state, table.store, (THETA_V1,), (column.field_id,))
-    trust = Trust(table, state, stored, (column,))
+def _nearest(opened: TableSnapshot, ancestry: Ancestry, column: Column) -> tuple[KnownBlob, ThetaSketch]:
+    stored = StoredBlobs(opened, (column.field_id,))
+    trust = Trust(opened, stored, (column,))
     errors: list[PuffinError] = []
     for known in ancestry.blobs_of(column.field_id):
         try:
-            payload = stored.find(known.entry, known.blob, THETA_V1)
-            if payload is None:
-                raise CorruptError("expected a sketch, found none")
-            if isinstance(payload, PuffinError):
-                raise payload
-            sketch = ThetaSketch.from_bytes(payload)
+            sketch = stored.require(known.entry, known.blob, THETA, column)
             objection = trust.objection(known.entry, known.blob, known.snapshot, column, sketch)
-            if objection is None and is_read_otherwise(state, column, known.blob.properties):
+            if objection is None and is_read_otherwise(opened.state, column, known.blob.properties):
                 objection = MAPPING_CHANGED
             if objection is not None:
                 raise UnsupportedTypeError(f"{objection}: run puffin analyze")
             return known, sketch
         except (CorruptError, UnsupportedError, NotFoundError) as exc:
             errors.append(exc)
-    raise _about(table, column, errors[0] if errors else NotFoundError("no statistics of it: run puffin analyze"))
+    raise _about(opened, column, errors[0] if errors else NotFoundError("no statistics of it: run puffin analyze"))
 
 
-def _about(table: Table, column: Column, error: PuffinError) -> PuffinError:
-    message = f"{table.name}: column {column.name}: {error}"
+def _about(opened: TableSnapshot, column: Column, error: PuffinError) -> PuffinError:
+    message = f"{opened.name}: column {column.name}: {error}"
     if isinstance(error, UnsupportedTypeError):
         return UnsupportedTypeError(message)
     if isinstance(error, CorruptError | UnsupportedError):
@@ -266,7 +260,7 @@ def _about(table: Table, column: Column, error: PuffinError) -> PuffinError:
 
 
 def _described(
-    table: Table, state: TableState, known: KnownBlob, column: Column, sketch: ThetaSketch, *, of_all_rows: bool
+    opened: TableSnapshot, known: KnownBlob, column: Column, sketch: ThetaSketch, *, of_all_rows: bool
 ) -> ColumnSketch:
     properties = known.blob.properties
     summary = summary_of(properties) if of_all_rows else None
@@ -274,11 +268,11 @@ def _described(
     if summary is not None and summary.row_count is not None:
         rows = summary.row_count
     values = None if summary is None else summary.value_count
-    hashed_type = type_of(properties) or column_type_at(state, known.snapshot, column.field_id)
+    hashed_type = type_of(properties) or column_type_at(opened.state, known.snapshot, column.field_id)
     if hashed_type is None:
-        raise _about(table, column, UnsupportedTypeError("the statistics do not say of which type it was"))
+        raise _about(opened, column, UnsupportedTypeError("the statistics do not say of which type it was"))
     return ColumnSketch(
-        table=table.name,
+        table=opened.name,
         column=column,
         sketch=sketch,
         hashed_type=hashed_type,

@@ -24,11 +24,12 @@ from puffin.server.problems import MEDIA_TYPE, Problem
 from puffin.server.service import COMMON, Encoded, Question, Service
 from puffin.server.settings import Settings
 
-Message: TypeAlias = MutableMapping[str, Any]
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = Scope
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
-App: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 STATS = "/v1/stats"
 HEALTH = "/healthz"
@@ -38,7 +39,6 @@ OPEN = frozenset({HEALTH, READY, *page.FILES})
 
 _MOST_WARM = 4096
 _LONGEST_WARM = 4096  # bytes of a query string
-_LONGEST_LENGTH = 18  # digits of a Content-Length
 _LINGER = 1.0  # seconds
 _OTHER = "other"  # the route of what has none
 
@@ -66,10 +66,9 @@ class Entrance:
         self._service = service
         self._metrics = metrics
         self._warm: dict[bytes, Question] = {}
-        self._arriving = 0  # bytes of bodies that are not complete
         self.running = 0
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -102,10 +101,10 @@ class Entrance:
             if len(self._warm) > _MOST_WARM:
                 del self._warm[next(iter(self._warm))]
 
-    async def _route(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> int:
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> int:
         response = _Response()
         try:
-            body = await self._body(scope, receive)
+            body = await self._arrived(scope, receive)
             if self.running >= self._limits.running and scope["path"] not in OPEN:
                 raise Problem(429, "too-many", "the server is busy", (("Retry-After", "1"),))
             self.running += 1
@@ -124,42 +123,29 @@ class Entrance:
             return await response.send_by(send)
         return await _refuse(problem, scope["path"], send)
 
-    async def _body(self, scope: MutableMapping[str, Any], receive: Receive) -> bytes:
-        """The whole body, which may be as long as the limit and take as long to arrive."""
-        declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
-        chunks: list[bytes] = []
-        held = 0
-        is_complete = False
-        deadline = time.monotonic() + self._limits.arrival_seconds
+    async def _arrived(self, scope: Scope, receive: Receive) -> bytes:
+        seconds = self._limits.arrival_seconds
         try:
-            if declared.isdigit() and (len(declared) > _LONGEST_LENGTH or int(declared) > self._limits.body):
-                raise await self._too_large(receive)
-            while not is_complete:
-                message = await asyncio.wait_for(receive(), max(0, deadline - time.monotonic()))
+            return await asyncio.wait_for(self._body(scope, receive), seconds)
+        except asyncio.TimeoutError:
+            raise Problem(408, "too-slow", f"expected the whole body within {seconds:g} s", _CLOSE) from None
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        limit = self._limits.body
+        declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+        body = bytearray()
+        if not declared.isdigit() or int(declared) <= limit:
+            while len(body) <= limit:
+                message = await receive()
                 if message["type"] != "http.request":
                     raise Problem(400, "bad-request", "the body is not complete")
-                chunk = message.get("body", b"")
-                is_complete = not message.get("more_body", False)
-                chunks.append(chunk)
-                held += len(chunk)
-                self._arriving += len(chunk)
-                if held > self._limits.body:
-                    raise await self._too_large(receive)
-                if self._arriving > self._limits.arriving:
-                    raise Problem(429, "too-many", "too many bodies arrive at once", (("Retry-After", "1"), *_CLOSE))
-        except asyncio.TimeoutError:
-            raise Problem(
-                408, "too-slow", f"expected the whole body within {self._limits.arrival_seconds:g} s", _CLOSE
-            ) from None
-        finally:
-            self._arriving -= held
-        return b"".join(chunks)
-
-    async def _too_large(self, receive: Receive) -> Problem:
+                body += message.get("body", b"")
+                if len(body) <= limit and not message.get("more_body", False):
+                    return bytes(body)
         # A peer that still sends would find the connection reset, and no answer: take in some of what comes.
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(_discard(receive), _LINGER)
-        return Problem(413, "too-large", f"expected a body of at most {self._limits.body:,} bytes", _CLOSE)
+        raise Problem(413, "too-large", f"expected a body of at most {limit:,} bytes", _CLOSE)
 
 
 _CLOSE = (("Connection", "close"),)  # what is left of the body is not read

@@ -25,7 +25,6 @@ _TITLES = {
     "method-not-allowed": "Method not allowed",
     "too-slow": "The request did not arrive in time",
     "too-large": "The request is too large",
-    "head-too-large": "The head of the request is too large",
     "misdirected": "The request is for another host",
     "invalid": "The request is not valid",
     "unsupported": "Not supported",

@@ -18,33 +18,23 @@ class Limits:
 
     Attributes:
         body: Of a request; counted as it arrives, whatever its Content-Length says.
-        arriving: Of all bodies together that are not complete, and of all heads likewise.
-        head: Of a request: its first line and headers.
-        heads: That are not complete; the one that has taken longest gives way to another.
-        connections: At once, idle ones included; further ones are closed.
         running: Requests that are being worked on; what is answered from memory and idle connections do not count.
         waiting: Of those, requests for one table.
         threads: That read storage.
         threads_per_table: Of those, for one table: a table whose storage hangs takes no more from the others.
         request_seconds: From the last byte of a request to its answer.
-        arrival_seconds: From the first byte of a request to its last.
-        departure_seconds: Until a peer has taken what was sent to it.
+        arrival_seconds: From the first byte of a request's body to its last.
         idle_seconds: Between two requests of a connection.
         shutdown_seconds: For what is running when the server is told to stop.
     """
 
     body: int = 1024**2
-    arriving: int = 64 * 1024**2
-    head: int = 384 * 1024
-    heads: int = 512
-    connections: int = 2048
     running: int = 256
     waiting: int = 64
     threads: int = 64
     threads_per_table: int = 2
     request_seconds: float = 10
     arrival_seconds: float = 10
-    departure_seconds: float = 30
     idle_seconds: int = 30
     shutdown_seconds: int = 8
 

@@ -1,5 +1,5 @@
 """
-Iceberg tables that pyiceberg writes and loads, with statistics as other engines leave them.
+Iceberg tables that pyiceberg writes and loads, with statistics that other engines left.
 
 What Trino 476 writes was measured with Trino itself (``make test-engines``): it copies every blob of the footer that it
 does not compute anew, bytes and properties and snapshot id alike, and lists all of them in the entry; its own blobs
@@ -21,10 +21,18 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from puffin.format import CREATED_BY, THETA_V1, Blob, PuffinReader, PuffinWriter, RawBlob
+from puffin.format import (
+    CREATED_BY,
+    PARTITION_SKETCHES_V1,
+    ROW_COUNTS_V1,
+    THETA_V1,
+    Blob,
+    PuffinReader,
+    PuffinWriter,
+    RawBlob,
+)
 from puffin.load import load_table
 from puffin.sketches import ThetaSketch
-from puffin.statistics.assemble import COMPANIONS
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.storage import LocalStore
 from puffin.tables.base import BlobEntry, StatisticsEntry, TableState
@@ -54,18 +62,18 @@ class SharedTable:
 
     @property
     def state(self) -> TableState:
-        return self.table.load()
+        return self.table.open().state
 
     @property
     def entry(self) -> StatisticsEntry:
-        """The entry of the current snapshot."""
+        """Return the entry of the current snapshot."""
         state = self.state
         assert state.current_snapshot_id is not None
         return state.statistics[state.current_snapshot_id]
 
     @property
     def entry_of_parent(self) -> StatisticsEntry:
-        """The entry of the snapshot before the current one."""
+        """Return the entry of the snapshot before the current one."""
         state = self.state
         assert state.current_snapshot_id is not None
         parent = state.snapshot(state.current_snapshot_id).parent_id
@@ -74,11 +82,14 @@ class SharedTable:
 
     @property
     def private(self) -> Path:
-        """The default home of its private state."""
+        """Return the default home of the table's private state."""
         return Path(self.state.location.removeprefix("file://")) / "_puffin_sidecar"
 
     def load(self) -> Any:
-        """The table as pyiceberg loads it, which fails over an entry that lists a type it does not know."""
+        """
+        Return the table as pyiceberg loads it; loading fails if an entry lists a blob type that pyiceberg does not
+        know.
+        """
         return self.catalog.load_table(self.name)
 
     def append(self, rows: pa.Table) -> None:
@@ -91,7 +102,7 @@ class SharedTable:
         return analyze(self.table, Options(**options))
 
     def check(self) -> Any:
-        """What `auto` does; the same as `full`, and every statistics file is what others can load."""
+        """Run `auto`, and check that it equals `full` and that other engines can load every statistics file."""
         report = self.analyze()
         full = self.analyze(mode="full", dry_run=True)
         assert [(c.column.name, c.distinct) for c in report.columns] == [
@@ -107,11 +118,11 @@ class SharedTable:
         return report
 
     def replace(self, created_by: str, blobs: Sequence[Blob | RawBlob], snapshot_id: int | None = None) -> None:
-        """Make a file of these blobs that of a snapshot, all of them listed, as another engine commits it."""
-        state = self.state
-        snapshot_id = snapshot_id or state.current_snapshot_id
+        """Commit a file of these blobs for a snapshot and list all of them, as another engine does."""
+        opened = self.table.open()
+        snapshot_id = snapshot_id or opened.state.current_snapshot_id
         assert snapshot_id is not None
-        file = self.table.new_statistics_file(state, snapshot_id)
+        file = opened.new_statistics_file(snapshot_id)
         path = file.path
         with LocalStore().create(path) as sink:
             writer = PuffinWriter(sink, properties={CREATED_BY: created_by, **file.properties})
@@ -122,30 +133,33 @@ class SharedTable:
             BlobEntry(b.type, b.snapshot_id, b.sequence_number, b.fields, b.properties) for b in written.blobs
         )
         entry = StatisticsEntry(snapshot_id, path, written.file_size, written.footer_size, listed)
-        self.table.commit(state, entry)
+        opened.commit(entry)
 
     def stored(self, snapshot_id: int | None = None) -> list[RawBlob]:
-        """The blobs of a snapshot's file, as they are stored."""
+        """Return the blobs of a snapshot's file, as they are stored."""
         return self.stored_in(self.entry if snapshot_id is None else self.state.statistics[snapshot_id])
 
     def stored_in(self, entry: StatisticsEntry) -> list[RawBlob]:
-        """The blobs of an entry's file, as they are stored."""
+        """Return the blobs of an entry's file, as they are stored."""
         with LocalStore().open_source(entry.statistics_path) as source:
             return PuffinReader(source).read_all_raw()
 
     def as_the_version_before_wrote_it(self, *, writer: str = EARLIER, summaries: bool = True) -> None:
-        """Every entry of ours with the private blobs in its own file and nothing noted; the home is gone."""
-        table, state = self.table, self.state
-        for snapshot_id, entry in state.statistics.items():
+        """
+        Rewrite our entries as the previous version did: private blobs in the statistics file, no marks, and no private
+        home.
+        """
+        opened = self.table.open()
+        for snapshot_id, entry in opened.state.statistics.items():
             fields = [blob.fields[0] for blob in entry.blobs]
-            private = StoredBlobs(state, table.store, COMPANIONS, fields)
+            private = StoredBlobs(opened, fields)
             blobs: list[Blob | RawBlob] = []
             for raw in self.stored(snapshot_id):
                 left_out = _NOT_NOTED_THEN if summaries else (*_NOT_NOTED_THEN, "puffin-sidecar.summary")
                 kept = {key: value for key, value in raw.metadata.properties.items() if key not in left_out}
                 metadata = dataclasses.replace(raw.metadata, properties=kept)
                 blobs.append(dataclasses.replace(raw, metadata=metadata))
-            for type_ in COMPANIONS:
+            for type_ in (ROW_COUNTS_V1, PARTITION_SKETCHES_V1):
                 for blob in entry.blobs:
                     payload = private.find(entry, blob, type_)
                     if isinstance(payload, bytes):
@@ -222,7 +236,7 @@ def delta(tmp_path: Path) -> Callable[[pa.Table], OwnDeltaTable]:
 
 @pytest.fixture
 def trino_analyzes() -> Callable[..., None]:
-    """``ANALYZE``, of some columns of long values or of all: theirs anew, everything else copied."""
+    """Run ``ANALYZE`` of some columns or all: compute these anew and copy everything else."""
 
     def run(shared: SharedTable, values: Mapping[str, Collection[int]]) -> None:
         state = shared.state
@@ -241,7 +255,7 @@ def trino_analyzes() -> Callable[..., None]:
 
 @pytest.fixture(scope="session")
 def presto_rows() -> Callable[[range], pa.Table]:
-    """Rows k of the table that Presto analyzed, by the recipe in the README of ``fixtures/engines``."""
+    """Return rows k of the table that Presto analyzed, by the recipe in the README of ``fixtures/engines``."""
 
     def rows(keys: range) -> pa.Table:
         epoch = datetime.datetime(1969, 12, 31, 23, 59, 59, 123_000)
@@ -265,7 +279,7 @@ def presto_rows() -> Callable[[range], pa.Table]:
 
 @pytest.fixture
 def presto_analyzes() -> Callable[[SharedTable], None]:
-    """Presto's own blobs of the first thousand rows, as the statistics of the table's current snapshot."""
+    """Store Presto's own blobs of the first thousand rows as the statistics of the table's current snapshot."""
 
     def run(shared: SharedTable) -> None:
         snapshot_id = shared.state.current_snapshot_id

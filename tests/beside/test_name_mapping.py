@@ -1,4 +1,4 @@
-"""Files without field ids: what their columns are is up to the table's name mapping, which may change."""
+"""Files without field ids get their columns from the table's name mapping, which may change."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ MAPPING = "schema.name-mapping.default"
 
 @pytest.fixture
 def table(shared, tmp_path):
-    """A table whose one data file gives its columns no ids: k of 300 values, s of 90."""
+    """A table whose one data file has no field ids: k of 300 values, s of 90."""
     made = shared("t", pa.table({"k": pa.array([], pa.int64()), "s": pa.array([], pa.string())}))
     add_file(made, tmp_path / "added.parquet", 0)
     return made
 
 
 def add_file(table, path, first: int, columns=("k", "s")) -> None:
-    """A file as an engine without field ids writes it."""
+    """Write a file as an engine without field ids does."""
     keys = range(first, first + 300)
     values = {"k": pa.array(keys, pa.int64()), "s": pa.array([f"s{k % 90}" for k in keys])}
     pq.write_table(pa.table({name: values[name] for name in columns}), path)
@@ -38,7 +38,7 @@ def set_mapping(table, change) -> None:
 
 
 def counted(table) -> dict[str, int]:
-    """Distinct values as pyiceberg reads the table."""
+    """Count distinct values as pyiceberg reads the table."""
     read = table.load().scan().to_arrow()
     return {name: len(set(read[name].to_pylist()) - {None, ""}) for name in read.column_names}
 
@@ -51,7 +51,7 @@ def bases(report) -> dict[str, str]:
     return {column.column.name: column.basis for column in report.columns}
 
 
-def test_a_rename_and_a_new_column_of_the_old_name_change_what_files_mean(table):
+def test_rename_and_new_column_of_the_old_name_change_what_files_mean(table):
     assert ndvs(table.check()) == counted(table) == {"k": 300, "s": 90}
     with table.load().update_schema() as update:
         update.rename_column("s", "s2")
@@ -64,7 +64,7 @@ def test_a_rename_and_a_new_column_of_the_old_name_change_what_files_mean(table)
     assert report.columns[0].basis == "carried"
 
 
-def test_a_mapping_set_by_hand_is_noticed_on_the_same_snapshot_and_in_lookups(table):
+def test_manual_mapping_change_is_noticed_by_lookups_on_the_same_snapshot(table):
     table.check()
     set_mapping(table, lambda mapping: mapping[1].update(names=["nothing"]))
     answer = puffin.ndv(table.name, catalog="beside", catalog_properties=table.properties)
@@ -75,7 +75,7 @@ def test_a_mapping_set_by_hand_is_noticed_on_the_same_snapshot_and_in_lookups(ta
     assert "name mapping" in report.columns[1].reason
 
 
-def test_added_files_are_added_under_the_mapping_of_the_base_alone(table, tmp_path):
+def test_only_files_under_the_same_mapping_are_added_to_the_base(table, tmp_path):
     table.check()
     add_file(table, tmp_path / "second.parquet", 300)
     assert bases(table.check()) == {"k": "added-files", "s": "added-files"}
@@ -86,7 +86,7 @@ def test_added_files_are_added_under_the_mapping_of_the_base_alone(table, tmp_pa
     assert ndvs(report) == counted(table) == {"k": 900, "s": 90}
 
 
-def test_files_with_field_ids_do_not_depend_on_the_mapping(shared):
+def test_files_with_field_ids_ignore_the_mapping(shared):
     table = shared("ids", pa.table({"k": pa.array(range(50), pa.int64())}))
     mapping = [{"field-id": 1, "names": ["k"]}]
     table.check()
@@ -97,7 +97,7 @@ def test_files_with_field_ids_do_not_depend_on_the_mapping(shared):
         assert table.check().current
 
 
-def test_statistics_of_an_earlier_version_do_not_say_which_mapping_they_depend_on(table):
+def test_earlier_statistics_do_not_record_which_mapping_they_depend_on(table):
     table.analyze()
     table.as_the_version_before_wrote_it()
     report = table.check()
@@ -105,7 +105,7 @@ def test_statistics_of_an_earlier_version_do_not_say_which_mapping_they_depend_o
     assert table.check().current
 
 
-def test_a_mapping_that_takes_a_files_column_for_another_field_changes_both(table):
+def test_mapping_that_moves_a_file_column_to_another_field_changes_both(table):
     table.check()
 
     with table.load().update_schema() as update:

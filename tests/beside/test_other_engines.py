@@ -1,4 +1,4 @@
-"""Statistics that other engines, and the version before, left at a table: read, judged, restored and made good."""
+"""Statistics that other engines or our previous version left at a table are read, judged, restored and repaired."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import puffin
 from puffin.errors import UnsupportedTypeError
 from puffin.format import ROW_COUNTS_V1, THETA_V1
 from puffin.sketches import ThetaSketch, merge
-from puffin.statistics.blob_properties import provenance_of, to_properties
+from puffin.statistics.blob_properties import provenance_of
+from puffin.statistics.kinds import THETA, to_properties
 from stats_jobs import Options
 from stats_jobs.current import is_stale
 
@@ -39,13 +40,13 @@ def said(table) -> dict[str, tuple]:
 
 
 def theta_of_trino(raw, snapshot_id: int, ndv: str):
-    """A sketch of ours as if Trino had made it of a snapshot."""
+    """Make a sketch of ours look as if Trino had made it of a snapshot."""
     metadata = dataclasses.replace(raw.metadata, snapshot_id=snapshot_id, properties={"ndv": ndv})
     return dataclasses.replace(raw, metadata=metadata)
 
 
 def data_files(table, added: pa.Table):
-    """Data files of these rows, which no snapshot has yet."""
+    """Write data files of these rows that no snapshot lists yet."""
     loaded = table.load()
     return list(_dataframe_to_data_files(table_metadata=loaded.metadata, df=added, io=loaded.io))
 
@@ -57,7 +58,7 @@ def bases(report) -> dict[str, tuple[int, str]]:
 # --- what Trino replaced is restored --------------------------------------------------------------------------------
 
 
-def test_what_trinos_analyze_replaced_is_missing_and_the_next_run_restores_it(table, trino_analyzes):
+def test_next_run_restores_what_trino_analyze_replaced(table, trino_analyzes):
     trino_analyzes(table, {"k": range(100)})
     assert said(table) == {"k": (100, False, None), "n": (3, True, 100)}
     assert is_stale(table.table, Options())
@@ -68,7 +69,7 @@ def test_what_trinos_analyze_replaced_is_missing_and_the_next_run_restores_it(ta
     assert bases(table.check())["k"] == (60, "changed-files")
 
 
-def test_what_trinos_insert_replaced_is_restored_from_the_ancestor_for_the_rows_that_came(table):
+def test_next_run_restores_what_trino_insert_replaced_from_the_ancestor_and_new_rows(table):
     table.append(rows(*range(100, 110)))
     snapshot_id = table.state.current_snapshot_id
     mine = next(iter(table.state.statistics))
@@ -86,8 +87,8 @@ def test_what_trinos_insert_replaced_is_restored_from_the_ancestor_for_the_rows_
     assert said(table)["k"] == (110, True, 110)
 
 
-def test_trino_copies_what_private_state_needs_with_its_snapshot(table):
-    """After OPTIMIZE every sketch of ours stands in Trino's file, of the snapshot before."""
+def test_private_state_follows_sketches_that_trino_copied_after_optimize(table):
+    """After OPTIMIZE every sketch of ours is in Trino's file, under the previous snapshot."""
     copied = table.stored()
     table.append(rows(7))
     table.replace(TRINO, copied)
@@ -95,8 +96,8 @@ def test_trino_copies_what_private_state_needs_with_its_snapshot(table):
     assert (bases(report)["k"], report.rows_read) == ((100, "added-files"), 1)
 
 
-def test_a_sketch_that_trino_extended_over_changes_it_lacks_does_not_count(table):
-    """Its INSERT adds to the nearest sketch, whatever another engine appended in between."""
+def test_sketch_that_trino_extended_past_unseen_changes_is_ignored(table):
+    """Trino's INSERT adds to the nearest sketch, whatever another engine appended in between."""
     table.append(rows(*range(100, 150)))
     with (
         table.load().transaction() as transaction,
@@ -118,7 +119,7 @@ def test_a_sketch_that_trino_extended_over_changes_it_lacks_does_not_count(table
 
 
 @pytest.mark.parametrize("copied_by_trino", [False, True])
-def test_one_run_heals_every_entry_of_a_table_that_pyiceberg_cannot_load(table, copied_by_trino, private_payloads):
+def test_one_run_repairs_every_entry_of_a_table_that_pyiceberg_cannot_load(table, copied_by_trino, private_payloads):
     table.append(rows(*range(100, 120)))
     table.analyze()
     table.as_the_version_before_wrote_it(writer=TRINO if copied_by_trino else "puffin-sidecar 0.1.0")
@@ -135,7 +136,7 @@ def test_one_run_heals_every_entry_of_a_table_that_pyiceberg_cannot_load(table, 
     assert bases(table.check()) == {"k": (70, "changed-files"), "n": (3, "changed-files")}
 
 
-def test_a_run_that_computes_heals_other_entries_in_the_same_commit(table):
+def test_computing_run_repairs_other_entries_in_the_same_commit(table):
     table.as_the_version_before_wrote_it()
     before = table.state.document["last-updated-ms"], len(table.state.document["metadata-log"])
     versions = len(table.state.document["metadata-log"])
@@ -145,7 +146,7 @@ def test_a_run_that_computes_heals_other_entries_in_the_same_commit(table):
     table.check()
 
 
-def test_an_entry_whose_file_is_gone_is_healed_in_the_metadata_alone(table):
+def test_entry_whose_file_is_gone_is_repaired_in_metadata_only(table):
     table.append(rows(1000))
     table.analyze()
     old = next(s for s in table.state.statistics if s != table.state.current_snapshot_id)
@@ -157,7 +158,7 @@ def test_an_entry_whose_file_is_gone_is_healed_in_the_metadata_alone(table):
     assert table.analyze().current
 
 
-def test_a_delta_table_of_the_version_before_is_healed_and_built_on(delta, private_payloads):
+def test_delta_table_of_the_previous_version_is_repaired_and_built_on(delta, private_payloads):
     table = delta(rows(*range(100)))
     table.analyze()
     table.as_the_version_before_wrote_it()
@@ -169,7 +170,7 @@ def test_a_delta_table_of_the_version_before_is_healed_and_built_on(delta, priva
     assert bases(table.check()) == {"k": (50, "changed-files"), "n": (3, "changed-files")}
 
 
-def test_a_dry_run_and_a_run_without_commit_heal_nothing(table):
+def test_dry_run_and_run_without_commit_repair_nothing(table):
     table.as_the_version_before_wrote_it()
     for options in ({"dry_run": True}, {"commit": False}):
         assert table.analyze(**options).entries_repaired == 0
@@ -179,8 +180,8 @@ def test_a_dry_run_and_a_run_without_commit_heal_nothing(table):
 # --- whose hashes are these? ----------------------------------------------------------------------------------------
 
 
-def test_sketches_of_presto_are_neither_built_on_nor_joined(shared, presto_rows, presto_analyzes):
-    """Its word is passed on as its own; the next run reads every row."""
+def test_presto_sketches_are_neither_built_on_nor_joined(shared, presto_rows, presto_analyzes):
+    """Lookups pass on what Presto said as Presto's; the next run reads every row."""
     table = shared("presto", presto_rows(range(1000)))
     presto_analyzes(table)
     with pytest.raises(ValidationError, match="presto-sum-data-size-bytes-v1"):
@@ -202,8 +203,8 @@ def test_sketches_of_presto_are_neither_built_on_nor_joined(shared, presto_rows,
     assert twin.estimate_join(table.name, "i", table.name, "i").join_rows == 2000
 
 
-def test_sketches_of_presto_that_an_earlier_version_built_on_are_found_out(shared, presto_rows, presto_analyzes):
-    """They stand in a file of ours, with our properties, and count every value twice."""
+def test_presto_sketches_that_an_earlier_version_built_on_are_detected(shared, presto_rows, presto_analyzes):
+    """They are in a file of ours, with our properties, and count every value twice."""
     table = shared("merged", presto_rows(range(1000)))
     presto_analyzes(table)
     theirs = {raw.metadata.fields: raw.stored for raw in table.stored() if raw.metadata.type == THETA_V1}
@@ -212,7 +213,7 @@ def test_sketches_of_presto_that_an_earlier_version_built_on_are_found_out(share
     for raw in table.stored_in(ours):
         if raw.metadata.fields in theirs:
             pair = [ThetaSketch.from_bytes(stored) for stored in (theirs[raw.metadata.fields], raw.stored)]
-            properties = to_properties(merge(pair), raw.metadata.properties["puffin-sidecar.type"], 12)
+            properties = to_properties({THETA: merge(pair)}, raw.metadata.properties["puffin-sidecar.type"])
             del properties["puffin-sidecar.reading"]
             described = {"snapshot_id": raw.metadata.snapshot_id, "sequence_number": 1, "properties": properties}
             payload = merge(pair).to_bytes()
@@ -227,8 +228,8 @@ def test_sketches_of_presto_that_an_earlier_version_built_on_are_found_out(share
     assert said(table)["i"] == (1000, True, 1000)
 
 
-def test_a_sketch_that_lacks_values_of_the_table_is_found_out_whatever_its_file_says(shared):
-    """Trino copies blobs that Presto made: the name in the file is Trino's, the hashes are not."""
+def test_sketch_that_lacks_table_values_is_detected_whatever_its_file_says(shared):
+    """Trino copies blobs that Presto made: the file names Trino, but the hashes are Presto's."""
     table = shared("copied", rows(*range(100)))
     snapshot_id = table.state.current_snapshot_id
     table.analyze(commit=False)
@@ -252,7 +253,7 @@ def test_a_sketch_that_lacks_values_of_the_table_is_found_out_whatever_its_file_
 
 
 @pytest.mark.parametrize("maker", [TRINO, SPARK])
-def test_a_known_engines_complete_sketch_is_built_on_and_its_maker_stays_known(shared, trino_analyzes, maker):
+def test_complete_sketch_of_a_known_engine_is_built_on_and_keeps_its_maker(shared, trino_analyzes, maker):
     table = shared("theirs", rows(*range(100)))
     report = table.analyze(commit=False, columns=("k",))
     blobs = [
@@ -275,7 +276,7 @@ def test_a_known_engines_complete_sketch_is_built_on_and_its_maker_stays_known(s
     assert provenance_of(table.entry.blobs[0].properties).writer is None
 
 
-def test_a_carried_sketch_keeps_the_mark_of_its_maker(shared, presto_rows, presto_analyzes):
+def test_carried_sketch_keeps_the_mark_of_its_maker(shared, presto_rows, presto_analyzes):
     table = shared("carried", presto_rows(range(1000)))
     presto_analyzes(table)
     table.analyze(columns=("l",))
@@ -291,7 +292,7 @@ def test_a_carried_sketch_keeps_the_mark_of_its_maker(shared, presto_rows, prest
 # --- bounds that say how large a sketch is --------------------------------------------------------------------------
 
 
-def test_bounds_of_a_sketch_that_another_engine_extended_say_its_real_size(shared):
+def test_bounds_of_an_extended_sketch_use_its_real_size(shared):
     values = pa.table({"k": pa.array(range(20_000), pa.int64())})
     table = shared("small", values)
     table.analyze(lg_k=8)
@@ -312,7 +313,7 @@ def test_bounds_of_a_sketch_that_another_engine_extended_say_its_real_size(share
     assert not answer.distinct.exact
 
 
-def test_there_are_no_more_distinct_values_than_rows_with_a_value(shared):
+def test_ndv_never_exceeds_the_number_of_non_null_rows(shared):
     over = 0
     for first in range(0, 60_000, 10_000):
         values = pa.table({"k": pa.array([*range(first, first + 10_000), None], pa.int64())})

@@ -1,4 +1,4 @@
-"""What stands beside statistics files: found, kept, carried, lost, cleaned up."""
+"""Private state beside statistics files is found, kept, carried, noticed when lost, and cleaned up."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def files(table) -> list[str]:
 
 
 def expire(table, snapshot_id: int) -> None:
-    """Forget a snapshot and delete its statistics file, as Iceberg's Java library does."""
+    """Expire a snapshot and delete its statistics file, as Iceberg's Java library does."""
     path = table.state.statistics[snapshot_id].statistics_path
     table.load().maintenance.expire_snapshots().by_id(snapshot_id).commit()
     Path(path.removeprefix("file://")).unlink()
@@ -52,7 +52,7 @@ def bases(report) -> dict[str, tuple[int, str]]:
     return {column.column.name: (column.ndv, column.basis) for column in report.columns}
 
 
-def test_state_is_a_manifest_of_the_files_name_and_parts_that_orphan_removals_spare(table):
+def test_private_state_is_a_manifest_and_parts_that_orphan_removal_spares(table):
     manifest, part = sorted(files(table), key=lambda name: name.startswith("parts/"))
     assert manifest == Path(table.entry.statistics_path).name
     assert part.startswith("parts/")
@@ -60,14 +60,14 @@ def test_state_is_a_manifest_of_the_files_name_and_parts_that_orphan_removals_sp
     assert table.check().current
 
 
-def test_deleted_rows_are_subtracted_from_what_private_state_counts(table, private_payloads):
+def test_deleted_rows_are_subtracted_using_private_row_counts(table, private_payloads):
     table.delete("k >= 90")
     report = table.check()
     assert bases(report) == {"k": (90, "changed-files"), "n": (3, "changed-files")}
     assert private_payloads(table.table, report.entry, ROW_COUNTS_V1).keys() == {1, 2}
 
 
-def test_a_part_that_did_not_change_is_referred_to_and_not_written_again(table):
+def test_unchanged_part_is_referenced_and_not_rewritten(table):
     (part,) = [name for name in files(table) if name.startswith("parts/")]
     table.append(rows(100))
     table.analyze(columns=("k",))
@@ -80,7 +80,7 @@ def test_a_part_that_did_not_change_is_referred_to_and_not_written_again(table):
 
 
 @pytest.mark.parametrize("lost", ["manifest", "part", "all"])
-def test_lost_state_is_noticed_and_rebuilt_and_the_cost_is_told(table, lost):
+def test_lost_state_is_noticed_and_rebuilt_and_its_cost_is_reported(table, lost):
     for name in files(table):
         if lost == "all" or name.startswith("parts/") == (lost == "part"):
             (table.private / name).unlink()
@@ -92,7 +92,7 @@ def test_lost_state_is_noticed_and_rebuilt_and_the_cost_is_told(table, lost):
     assert table.check().current
 
 
-def test_lost_state_is_rebuilt_from_an_ancestor_that_has_its_own(table):
+def test_lost_state_is_rebuilt_from_an_ancestor_that_kept_its_own(table):
     table.append(rows(*range(100, 110)))
     report = table.analyze()
     (table.private / Path(report.entry.statistics_path).name).unlink()
@@ -101,7 +101,7 @@ def test_lost_state_is_rebuilt_from_an_ancestor_that_has_its_own(table):
     assert report.rows_read == 10
 
 
-def test_the_manifest_of_another_statistics_file_is_never_taken(table):
+def test_manifest_of_another_statistics_file_is_never_used(table):
     table.append(rows(0, 1))
     older = (
         table.private
@@ -116,14 +116,14 @@ def test_the_manifest_of_another_statistics_file_is_never_taken(table):
     assert bases(table.check())["k"] == (98, "changed-files")  # built on the older statistics, whose own state it is
 
 
-def test_an_incremental_run_does_without_lost_state_and_reads_no_more(table):
+def test_incremental_run_works_without_lost_state_and_reads_no_more(table):
     (table.private / Path(table.entry.statistics_path).name).unlink()
     assert table.analyze(mode="incremental").current
     table.append(rows(100))
     assert bases(table.analyze(mode="incremental"))["k"] == (101, "added-files")
 
 
-def test_a_run_for_other_columns_or_without_full_reads_does_not_make_lost_state_forgotten(table):
+def test_runs_that_cannot_rebuild_lost_state_do_not_forget_it(table):
     table.append(rows(100))
     (table.private / Path(table.entry_of_parent.statistics_path).name).unlink()
     assert bases(table.analyze(columns=("k",))) == {"k": (101, "full")}
@@ -135,7 +135,7 @@ def test_a_run_for_other_columns_or_without_full_reads_does_not_make_lost_state_
     assert {c.basis for c in table.check().columns} == {"changed-files"}
 
 
-def test_row_counts_that_nobody_wanted_are_not_missed(shared):
+def test_unwanted_row_counts_are_not_reported_as_lost(shared):
     table = shared("t", rows(*range(50)))
     table.analyze(row_counts=False)
     assert table.analyze().current
@@ -146,7 +146,7 @@ def test_row_counts_that_nobody_wanted_are_not_missed(shared):
     assert bases(table.check())["k"] == (41, "full")
 
 
-def test_a_home_that_the_caller_says_is_found_from_the_entry(shared, tmp_path):
+def test_home_chosen_by_the_caller_is_found_from_the_entry(shared, tmp_path):
     table, home = shared("t", rows(*range(50))), tmp_path / "home"
     report = table.analyze(home=str(home))
     assert not table.private.exists()
@@ -159,7 +159,7 @@ def test_a_home_that_the_caller_says_is_found_from_the_entry(shared, tmp_path):
     assert table.check().current
 
 
-def test_a_home_that_the_table_says_is_used_and_carried_blobs_are_copied_there(shared, tmp_path):
+def test_home_set_by_the_table_is_used_and_carried_blobs_are_copied_there(shared, tmp_path):
     table = shared("t", rows(*range(50)))
     table.analyze()
     with table.load().transaction() as transaction:
@@ -174,7 +174,7 @@ def test_a_home_that_the_table_says_is_used_and_carried_blobs_are_copied_there(s
     assert list((tmp_path / "home").rglob("version-hint.text"))
 
 
-def test_private_state_goes_with_its_statistics_file(table):
+def test_private_state_is_deleted_with_its_statistics_file(table):
     first = files(table)
     table.append(rows(100))
     table.analyze()
@@ -193,7 +193,7 @@ def test_private_state_goes_with_its_statistics_file(table):
     assert table.check().current
 
 
-def test_later_runs_remove_state_that_is_long_lost(table):
+def test_later_runs_remove_state_that_nothing_refers_to_any_more(table):
     age(*(table.private / name for name in files(table)))
     first = files(table)
     table.append(rows(100))
@@ -206,24 +206,24 @@ def test_later_runs_remove_state_that_is_long_lost(table):
     assert not set(first) & set(files(table))
 
 
-def test_a_manifest_that_cannot_be_read_keeps_every_part(table):
+def test_unreadable_manifest_keeps_every_part(table):
     (table.private / "7-broken.stats").write_text("{")
     for path in table.private.rglob("*"):
         if path.is_file():
             age(path)
     (table.private / Path(table.entry.statistics_path).name).unlink()
-    remove_lost_state(table.table, table.state, None)
+    remove_lost_state(table.table.open(), None)
     assert [name for name in files(table) if name.startswith("parts/")]
 
 
-def test_a_store_that_fails_while_cleaning_up_fails_no_run(table, monkeypatch, caplog):
+def test_store_failure_during_cleanup_does_not_fail_the_run(table, monkeypatch, caplog):
     from puffin.errors import StorageError
     from puffin.storage import LocalStore
 
     def fail(self, uri):
         raise StorageError(f"{uri}: no")
 
-    state = table.state
+    opened = table.table.open()
     monkeypatch.setattr(LocalStore, "list", fail)
-    remove_lost_state(table.table, state, None)
+    remove_lost_state(opened, None)
     assert "private state is left behind" in caplog.text

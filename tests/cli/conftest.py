@@ -1,4 +1,4 @@
-"""What the tests of the commands share: running one in this process, and a file with every kind of blob."""
+"""Fixtures of the command tests: a command run in this process, and a file with every kind of blob."""
 
 import io
 import json
@@ -37,7 +37,7 @@ POSITIONS = [*range(5, 40, 2), 2**32 + 1]
 
 @dataclass(frozen=True)
 class Run:
-    """How a command ended, and what it said."""
+    """How a command ended, and what it printed."""
 
     code: int
     stdout: bytes
@@ -45,12 +45,12 @@ class Run:
 
     @property
     def text(self) -> str:
-        """What stands on stdout, as text."""
+        """Stdout as text."""
         return self.stdout.decode()
 
     @property
     def document(self) -> Any:
-        """What stands on stdout, as JSON."""
+        """Stdout as JSON."""
         return json.loads(self.stdout)
 
 
@@ -86,7 +86,7 @@ def spark_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def blob(kind: str, payload: bytes, codec: str | None = None, **properties: str) -> Blob:
-    """A blob about which only this matters."""
+    """A blob whose other fields do not matter."""
     return Blob(
         type=kind,
         fields=(1,),
@@ -114,7 +114,7 @@ def raw_blob(kind: str, stored: bytes, codec: str | None, **properties: str) -> 
 
 
 def deletion_vector(**properties: str) -> Blob:
-    """A sound deletion vector, but for the properties given."""
+    """A valid deletion vector, except for the properties given."""
     return blob(
         DELETION_VECTOR_V1,
         DeletionVector.from_positions(POSITIONS).to_bytes(),
@@ -123,7 +123,7 @@ def deletion_vector(**properties: str) -> Blob:
 
 
 def puffin_file(*blobs: Blob | RawBlob, compress_footer: bool = False) -> bytes:
-    """A file of these blobs."""
+    """Make a file of these blobs."""
     sink = io.BytesIO()
     writer = PuffinWriter(sink, properties={CREATED_BY: "the tests"}, compress_footer=compress_footer)
     for each in blobs:
@@ -134,7 +134,7 @@ def puffin_file(*blobs: Blob | RawBlob, compress_footer: bool = False) -> bytes:
 
 @pytest.fixture(scope="session")
 def make() -> SimpleNamespace:
-    """What makes files, and what is in them."""
+    """Return the function that makes files, and the blobs in them."""
     return SimpleNamespace(
         blob=blob,
         raw_blob=raw_blob,
@@ -172,7 +172,7 @@ def sound_image(request: pytest.FixtureRequest) -> bytes:
 
 @pytest.fixture
 def sound_file(sound_image: bytes, tmp_path: Path) -> Path:
-    """The valid file on the disk."""
+    """The valid file on disk."""
     path = tmp_path / "sound.puffin"
     path.write_bytes(sound_image)
     return path
@@ -180,7 +180,7 @@ def sound_file(sound_image: bytes, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def bad_blobs_file(tmp_path: Path) -> Path:
-    """A file with a sound footer, first all sound blobs and then bad ones."""
+    """A file with a valid footer that lists valid blobs first and then bad ones."""
     path = tmp_path / "bad-blobs.puffin"
     path.write_bytes(puffin_file(*SOUND_BLOBS, *BAD_BLOBS))
     return path

@@ -1,4 +1,4 @@
-"""``puffin analyze`` of several tables: which are taken, what is said of each, and how the command ends."""
+"""``puffin analyze`` of several tables: which it takes, what it reports for each, and its exit code."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ SOUND = ["orders", "orders_old", "users"]
 
 @pytest.fixture
 def current_table(tmp_path, table_document):
-    """Makes a table whose statistics are current, so that nothing has to be computed; gives its path."""
+    """Make a table whose statistics are current, so that nothing needs computing, and return its path."""
 
     def make(name):
         root = tmp_path / name
@@ -56,13 +56,13 @@ def current_table(tmp_path, table_document):
 
 @pytest.fixture
 def tables(current_table):
-    """The paths of three tables, as a shell gives them."""
+    """The paths of three tables, as a shell expands them."""
     return [f"{current_table(name)}/" for name in SOUND]
 
 
 @pytest.fixture
 def catalog(tmp_path):
-    """A catalog of tables with a snapshot each that holds no file, so that they are analyzed without Spark."""
+    """A catalog of tables whose snapshots hold no files, so that analyzing them needs no Spark."""
     catalog = SqlCatalog("prod", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
     catalog.create_namespace("db")
     for name in SOUND:
@@ -73,7 +73,7 @@ def catalog(tmp_path):
 
 @pytest.fixture
 def analyze(puffin, catalog):
-    """Runs ``puffin analyze`` with the catalog."""
+    """Run ``puffin analyze`` with the catalog."""
     properties = ("--catalog-property", f"uri={catalog.properties['uri']}", "--catalog-property", "type=sql")
     return partial(puffin, "analyze", "--catalog", "prod", *properties)
 
@@ -106,14 +106,13 @@ def names(run):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_patterns_pick_tables_by_their_names(puffin, analyze, tables, args, taken):
-    """The same for the tables of a namespace and for paths: neither the namespace nor the directory counts."""
+def test_patterns_match_table_names_without_namespace_or_directory(puffin, analyze, tables, args, taken):
     assert names(puffin("analyze", *tables, *args, "--json")) == taken
     assert names(analyze("--namespace", "db", *args, "--json")) == taken
 
 
-def test_only_stale_takes_what_is_not_current(analyze, catalog):
-    """Until it has been analyzed, and again when there is another snapshot."""
+def test_only_stale_takes_tables_whose_statistics_are_not_current(analyze, catalog):
+    """A table is stale until it is analyzed, and again after another snapshot."""
     stale = partial(analyze, "--namespace", "db", "--only-stale", "--json")
     first = analyze("db.orders", "--json").document
     assert first["committed"]
@@ -125,7 +124,7 @@ def test_only_stale_takes_what_is_not_current(analyze, catalog):
     assert again.document["tables"][0]["committed"]
 
 
-def test_only_stale_looks_at_the_columns_asked_for(analyze):
+def test_only_stale_checks_the_requested_columns(analyze):
     analyze("db.orders", "--columns", "a")
     stale = partial(analyze, "db.orders", "--only-stale", "--dry-run", "--json")
     assert names(stale("--columns", "a")) == []
@@ -133,21 +132,21 @@ def test_only_stale_looks_at_the_columns_asked_for(analyze):
     assert names(stale()) == ["orders"]
 
 
-def test_a_table_named_twice_is_taken_once(puffin, tables):
+def test_table_named_twice_is_analyzed_once(puffin, tables):
     assert names(puffin("analyze", tables[0], tables[1], tables[0], "--json")) == ["orders", "orders_old"]
 
 
 # --- what is said -------------------------------------------------------------------------------------------------
 
 
-def test_one_table_is_answered_by_itself_and_a_choice_by_a_list(puffin, tables):
-    """A list of one, or of none, is one all the same."""
+def test_one_named_table_gives_an_object_and_a_selection_gives_a_list(puffin, tables):
+    """A selection gives a list even when it selects one table or none."""
     assert puffin("analyze", tables[0], "--json").document["table"] == tables[0]
     assert names(puffin("analyze", tables[0], "--include", "*", "--json")) == ["orders"]
     assert puffin("analyze", tables[0], "--only-stale", "--json").document == {"tables": []}
 
 
-def test_failed_tables_have_their_place_and_the_command_fails(puffin, tables, tmp_path):
+def test_failed_tables_keep_their_place_and_fail_the_command(puffin, tables, tmp_path):
     absent = str(tmp_path / "absent")
     run = puffin("analyze", tables[2], absent, tables[0], "--json")
     assert run.code == 1
@@ -156,7 +155,7 @@ def test_failed_tables_have_their_place_and_the_command_fails(puffin, tables, tm
     assert run.stderr == "puffin: 1 of 3 tables failed\n"
 
 
-def test_a_person_gets_a_block_for_each_table_and_a_line_for_all(puffin, tables, tmp_path):
+def test_text_has_a_block_for_each_table_and_a_summary_line(puffin, tables, tmp_path):
     run = puffin("analyze", tables[0], str(tmp_path / "absent"), tables[1])
     lines = run.text.splitlines()
     heads = [n for n, line in enumerate(lines) if line.startswith(str(tmp_path))]
@@ -178,11 +177,11 @@ def test_a_person_gets_a_block_for_each_table_and_a_line_for_all(puffin, tables,
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_the_last_line_counts_how_tables_ended(analyze, args, says):
+def test_summary_line_counts_how_tables_ended(analyze, args, says):
     assert analyze("--namespace", "db", *args).text.splitlines()[-1].endswith(f" s: {says}")
 
 
-def test_tables_left_out_and_tables_without_a_snapshot_are_counted(analyze, catalog):
+def test_summary_counts_skipped_tables_and_tables_without_a_snapshot(analyze, catalog):
     analyze("db.orders")
     catalog.create_table("db.new", ROWS.schema)
     last = analyze("db.orders", "db.new", "--only-stale").text.splitlines()[-1]
@@ -193,8 +192,8 @@ def test_tables_left_out_and_tables_without_a_snapshot_are_counted(analyze, cata
 # --- how it ends --------------------------------------------------------------------------------------------------
 
 
-def test_a_fault_of_ours_is_told_as_one_when_the_others_are_done(puffin, tables, monkeypatch):
-    """It is no table's error, and hides no other table's report."""
+def test_internal_error_is_reported_after_the_other_tables(puffin, tables, monkeypatch):
+    """The error belongs to no table, and must not hide the reports of others."""
     real = stats_jobs.many.analyze
 
     def analyze(table, *args):
@@ -217,8 +216,8 @@ def test_debug_adds_the_traceback_of_each_failure(puffin, tables, tmp_path):
     assert run.stderr.endswith("\npuffin: 1 of 4 tables failed\n")
 
 
-def test_bars_are_drawn_on_a_terminal_alone(tables):
-    """On stderr; what goes into a file is free of them."""
+def test_progress_bars_appear_only_on_a_terminal(tables):
+    """Bars go to stderr; redirected output has none."""
     text, drawn = on_a_terminal("analyze", *tables, stdout=subprocess.PIPE)
     assert "━" in drawn
     assert " (iceberg, snapshot 10)" not in drawn
@@ -226,8 +225,8 @@ def test_bars_are_drawn_on_a_terminal_alone(tables):
     assert text.count(" (iceberg, snapshot 10)\n") == len(tables)
 
 
-def test_on_a_terminal_text_and_bars_do_not_mix(tables):
-    """Every line of text begins where a bar was wiped away, or at the left."""
+def test_text_and_progress_bars_do_not_mix_on_a_terminal(tables):
+    """Every line of text begins where a bar was erased, or in the first column."""
     _, drawn = on_a_terminal("analyze", *tables, stdout=None)
     assert drawn.count(" (iceberg, snapshot 10)\r\n") == len(tables)
     for line in drawn.split("\r\n"):
@@ -236,7 +235,9 @@ def test_on_a_terminal_text_and_bars_do_not_mix(tables):
 
 
 def on_a_terminal(*args, stdout):
-    """What a command puts on its stdout, if that is not the terminal, and on the terminal that is its stderr."""
+    """
+    Return what a command writes to its stdout when that is not the terminal, and to the terminal that is its stderr.
+    """
     terminal, stderr = os.openpty()
     command = [sys.executable, "-m", "puffin", *args]
     with subprocess.Popen(

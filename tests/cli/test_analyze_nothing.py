@@ -1,4 +1,4 @@
-"""``puffin analyze`` of tables that have nothing to compute is no failure, says so, and leaves them as they are."""
+"""``puffin analyze`` of tables with nothing to compute succeeds, says so, and leaves them unchanged."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(params=[1, 2, 3], ids="v{}".format)
 def table(request, table_document, tmp_path):
-    """An Iceberg table of one column that cannot be hashed, with a snapshot whose files nobody has to open."""
+    """An Iceberg table of one column that cannot be hashed, with a snapshot whose files are never opened."""
 
     def make(snapshots=(10,)):
         document = table_document(tmp_path, columns=("v",), version=request.param, snapshots=snapshots)
@@ -21,7 +21,7 @@ def table(request, table_document, tmp_path):
 
 
 @pytest.mark.parametrize("args", [(), ("--mode", "full"), ("--mode", "incremental"), ("--partitions",)], ids=str)
-def test_without_a_column_that_can_be_hashed(puffin, table, args):
+def test_table_without_hashable_columns_succeeds_and_says_so(puffin, table, args):
     directory = table()
     run = puffin("analyze", directory, *args)
     assert (run.code, run.text.strip()) == (
@@ -34,19 +34,19 @@ def test_without_a_column_that_can_be_hashed(puffin, table, args):
     assert [path.name for path in (directory / "metadata").iterdir()] == ["v1.metadata.json"]
 
 
-def test_of_several_tables_it_is_counted_apart(puffin, table, golden_tables):
+def test_summary_counts_tables_with_nothing_to_compute_separately(puffin, table, golden_tables):
     run = puffin("analyze", table(), golden_tables / "t_nosnap")
     assert run.code == 0
     assert run.text.splitlines()[-1].endswith(" s: 1 without a column to analyze, 1 without a snapshot")
 
 
-def test_without_a_snapshot(puffin, table):
+def test_table_without_a_snapshot_succeeds_and_says_so(puffin, table):
     directory = table(snapshots=())
     run = puffin("analyze", directory)
     assert (run.code, run.text.strip()) == (0, f"{directory}: no snapshot yet, nothing to analyze")
 
 
-def test_a_column_that_cannot_be_hashed_is_refused_by_name(puffin, table):
+def test_unhashable_column_is_refused_by_name(puffin, table):
     run = puffin("analyze", table(), "--columns", "v")
     assert run.code == 1
     assert "column v: type variant has no single-value bytes" in run.stderr

@@ -1,4 +1,4 @@
-"""``puffin clean``: what it lists, when it removes, and what it says."""
+"""``puffin clean``: what it lists, when it removes files, and what it prints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 @pytest.fixture
 def table(table_document, tmp_path) -> Path:
-    """A table with an entry of a snapshot that is gone."""
+    """A table with an entry for a snapshot that is gone."""
     root = tmp_path / "t"
     (root / "metadata").mkdir(parents=True)
     sizes = {"file-size-in-bytes": 1, "file-footer-size-in-bytes": 1}
@@ -24,7 +24,7 @@ def table(table_document, tmp_path) -> Path:
 
 @pytest.fixture
 def temporary(table):
-    """Makes a temporary file of this age in seconds, 5 bytes long."""
+    """Make a temporary file of 5 bytes and of this age in seconds."""
 
     def make(age: float) -> Path:
         path = table / "metadata" / f".puffin-sidecar-{uuid.uuid4().hex}.tmp"
@@ -35,7 +35,7 @@ def temporary(table):
     return make
 
 
-def test_the_document_has_the_contracted_keys(puffin, table, temporary):
+def test_json_document_has_the_contracted_keys(puffin, table, temporary):
     old, young = temporary(8 * 86400), temporary(3600)
     run = puffin("clean", table, "--json")
     assert (run.code, run.stderr) == (0, "")
@@ -57,7 +57,7 @@ def test_the_document_has_the_contracted_keys(puffin, table, temporary):
     assert set(document) == {"table", "format", "older-than-seconds", "files", "entries", "kept", "removed"}
 
 
-def test_nothing_is_removed_unless_yes_is_said(puffin, table, temporary):
+def test_clean_removes_nothing_without_yes(puffin, table, temporary):
     path = temporary(8 * 86400)
     before = (table / "metadata" / "v1.metadata.json").read_bytes()
     said = puffin("clean", table)
@@ -80,7 +80,7 @@ def test_nothing_is_removed_unless_yes_is_said(puffin, table, temporary):
     ("older_than", "removed"),
     [("0s", 2), ("90s", 2), ("59m", 2), ("2h", 1), ("7d", 1), ("8d", 1), ("9d", 0), ("36500d", 0)],
 )
-def test_the_age_can_be_chosen(puffin, table, temporary, older_than, removed):
+def test_minimum_age_can_be_chosen(puffin, table, temporary, older_than, removed):
     temporary(8 * 86400 + 60)
     temporary(3600)
     run = puffin("clean", table, "--older-than", older_than, "--json")
@@ -90,13 +90,13 @@ def test_the_age_can_be_chosen(puffin, table, temporary, older_than, removed):
 @pytest.mark.parametrize(
     "older_than", ["", "7", "d", "-1d", "1.5h", "7 d", "7D", "1w", "\u0667d", "36501d", "9999999999d", "9" * 40 + "s"]
 )
-def test_a_duration_that_is_none_is_wrong_usage(puffin, table, older_than):
+def test_invalid_duration_is_a_usage_error(puffin, table, older_than):
     run = puffin("clean", table, "--older-than", older_than)
     assert run.code == 2
     assert "expected a duration such as 90s, 5m, 2h or 7d" in " ".join(run.stderr.split())
 
 
-def test_a_name_that_would_steer_the_terminal_is_escaped(puffin, table_document, tmp_path):
+def test_file_names_with_escape_sequences_are_escaped(puffin, table_document, tmp_path):
     root = tmp_path / "t\x1b[2J"
     (root / "metadata").mkdir(parents=True)
     (root / "metadata" / "v1.metadata.json").write_text(json.dumps(table_document(root)))
@@ -112,13 +112,13 @@ def test_a_name_that_would_steer_the_terminal_is_escaped(puffin, table_document,
     [("nowhere", 1), ("t/metadata/v1.metadata.json", 2)],
     ids=["no table", "one version of a table"],
 )
-def test_what_cannot_be_cleaned_up_fails_with_one_line(puffin, table, name, code):
+def test_table_that_cannot_be_cleaned_fails_with_one_line(puffin, table, name, code):
     run = puffin("clean", table.parent / name, "--yes")
     assert (run.code, run.stdout, run.stderr.count("\n")) == (code, b"", 1)
     assert run.stderr.startswith("puffin: ")
 
 
-def test_a_table_of_a_catalog_is_named_as_everywhere(puffin, table, temporary, tmp_path):
+def test_clean_takes_catalog_table_names_like_other_commands(puffin, table, temporary, tmp_path):
     from pyiceberg.catalog.sql import SqlCatalog
 
     temporary(8 * 86400)

@@ -1,5 +1,5 @@
 """
-``puffin analyze`` and ``puffin ndv`` over Delta tables that are broken or beyond us: one line, an exit code, no more.
+``puffin analyze`` and ``puffin ndv`` of broken or unsupported Delta tables print one line and exit with a code.
 
 Whatever the state of a table, a failure leaves its directory as it was, to the last byte.
 """
@@ -28,7 +28,7 @@ def table(delta_table):
 
 
 def content(directory):
-    """What is in a directory: each file's bytes, and the directories that have none."""
+    """Return the bytes of each file in a directory, and the empty directories."""
     return {
         str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
         for path in directory.rglob("*")
@@ -37,7 +37,7 @@ def content(directory):
 
 @pytest.fixture
 def fails(puffin):
-    """Runs a command on a table, and checks that it fails as commands should; returns the line that it says."""
+    """Run a command on a table, check that it fails cleanly, and return the line it prints."""
 
     def run(table, command, *options):
         before = content(table.path)
@@ -54,7 +54,7 @@ def fails(puffin):
 
 @pytest.fixture
 def ndv_of(puffin):
-    """The NDV of each column as a command tells it."""
+    """Return the NDV of each column that a command prints."""
 
     def ask(command, table, *options):
         ran = puffin(*command, table.path, "--json", *options)
@@ -67,8 +67,8 @@ def ndv_of(puffin):
 LIVE = {"a": 13, "b": 2}
 
 
-def test_the_table_is_sound_before_it_is_broken(table, ndv_of):
-    """Else the tests below would prove nothing."""
+def test_fixture_table_is_valid_before_it_is_broken(table, ndv_of):
+    """Otherwise the tests below would prove nothing."""
     assert ndv_of(ANALYZE, table) == LIVE
     assert ndv_of(NDV, table) == LIVE
 
@@ -82,7 +82,7 @@ def cut(path, by=9):
 
 @pytest.mark.parametrize("command", [ANALYZE, NDV])
 @pytest.mark.parametrize("version", [0, 2])
-def test_a_log_entry_that_was_cut_short(table, fails, command, version):
+def test_truncated_log_entry_is_one_line(table, fails, command, version):
     cut(table.entry(version))
     said = fails(table, command)
     assert f"/_delta_log/{version:020d}.json: line " in said
@@ -90,19 +90,19 @@ def test_a_log_entry_that_was_cut_short(table, fails, command, version):
 
 
 @pytest.mark.parametrize("command", [ANALYZE, NDV])
-def test_a_log_entry_that_lacks_what_the_protocol_requires(table, fails, command):
+def test_log_entry_without_required_fields_is_one_line(table, fails, command):
     table.commit({"add": {"path": "x.parquet", "partitionValues": {}, "dataChange": True}})
     assert f"{3:020d}.json: line 1: add.size: expected int, found nothing" in fails(table, command)
 
 
 @pytest.mark.parametrize("command", [ANALYZE, NDV])
-def test_a_version_that_is_missing(table, fails, command):
+def test_missing_version_is_one_line(table, fails, command):
     table.entry(1).unlink()
     assert f"/_delta_log/{1:020d}.json: expected this log entry, or a complete checkpoint" in fails(table, command)
 
 
 @pytest.mark.parametrize("command", [ANALYZE, NDV])
-def test_a_log_without_metadata(delta_table, fails, command):
+def test_log_without_metadata_is_one_line(delta_table, fails, command):
     table = delta_table()
     table.entry(0).write_text(json.dumps(table.protocol()))
     assert "/_delta_log: expected a protocol and a metaData action up to version 0, found no metaData" in fails(
@@ -111,7 +111,7 @@ def test_a_log_without_metadata(delta_table, fails, command):
 
 
 @pytest.mark.parametrize("command", [ANALYZE, NDV])
-def test_an_empty_log(delta_table, fails, command):
+def test_empty_log_is_one_line(delta_table, fails, command):
     assert "/_delta_log: expected a Delta log, found no log entry and no complete checkpoint" in fails(
         delta_table(), command
     )
@@ -119,7 +119,7 @@ def test_an_empty_log(delta_table, fails, command):
 
 @pytest.mark.parametrize("command", [ANALYZE, NDV])
 @pytest.mark.parametrize("schema", ["", "[]", '{"type": "struct", "fields": [{"name": "a"}]}'])
-def test_a_schema_that_cannot_be_understood(table, fails, command, schema):
+def test_invalid_schema_is_one_line(table, fails, command, schema):
     table.commit(table.metadata(schemaString=schema))
     assert f"puffin: {table.path}: schemaString: " in fails(table, command)
 
@@ -128,7 +128,7 @@ def test_a_schema_that_cannot_be_understood(table, fails, command, schema):
 
 
 def checkpoint(table, version, parts=1, sidecar=None):
-    """Write the checkpoint of a version, and clean up the log up to it; returns its files."""
+    """Write the checkpoint of a version, delete the log up to it, and return its files."""
     actions = [json.loads(line) for v in range(version + 1) for line in table.entry(v).read_text().splitlines()]
     adds = {add["path"]: add for add in (action.get("add") for action in actions) if add}
     metadata = next(action["metaData"] for action in actions if "metaData" in action)
@@ -154,20 +154,19 @@ def checkpoint(table, version, parts=1, sidecar=None):
 
 
 @pytest.mark.parametrize(("parts", "sidecar"), [(1, None), (2, None), (1, "s.parquet")])
-def test_a_sound_checkpoint(table, ndv_of, parts, sidecar):
-    """It stands for the log before it."""
+def test_valid_checkpoint_replaces_the_log_before_it(table, ndv_of, parts, sidecar):
     checkpoint(table, 1, parts, sidecar)
     assert ndv_of(ANALYZE, table) == LIVE
 
 
 @pytest.mark.parametrize("command", [ANALYZE, NDV])
-def test_a_part_of_a_checkpoint_that_is_missing(table, fails, command):
+def test_missing_checkpoint_part_is_one_line(table, fails, command):
     checkpoint(table, 1, parts=3)[1].unlink()
     assert f"/_delta_log/{1:020d}.json: expected this log entry, or a complete checkpoint" in fails(table, command)
 
 
-def test_a_sidecar_that_is_missing(table, fails, ndv_of):
-    """It names the data files, which only the job asks for."""
+def test_missing_sidecar_fails_only_the_job(table, fails, ndv_of):
+    """The sidecar lists the data files, which lookups do not need."""
     (sidecar,) = checkpoint(table, 1, sidecar="s.parquet")
     sidecar.unlink()
     said = fails(table, ANALYZE)
@@ -178,7 +177,7 @@ def test_a_sidecar_that_is_missing(table, fails, ndv_of):
 
 @pytest.mark.parametrize("command", [ANALYZE, NDV])
 @pytest.mark.parametrize("broken", [b"", b"PAR1", None])
-def test_a_checkpoint_that_cannot_be_read(table, fails, command, broken):
+def test_unreadable_checkpoint_is_one_line(table, fails, command, broken):
     (file,) = checkpoint(table, 1)
     if broken is None:
         cut(file)
@@ -190,7 +189,7 @@ def test_a_checkpoint_that_cannot_be_read(table, fails, command, broken):
 @pytest.mark.parametrize(
     "hint", [b"", b"{", b"[]", b"\xff", b'{"version": 999, "size": 1}', b'{"version": 1, "size": 1, "parts": 7}']
 )
-def test_a_hint_at_the_last_checkpoint_makes_no_difference(table, ndv_of, hint):
+def test_last_checkpoint_hint_changes_nothing(table, ndv_of, hint):
     (table.log / "_last_checkpoint").write_bytes(hint)
     assert ndv_of(ANALYZE, table) == LIVE
     assert ndv_of(NDV, table) == LIVE
@@ -206,34 +205,34 @@ def vector_file(table):
     return found
 
 
-def test_a_data_file_that_is_missing(table, fails):
+def test_missing_data_file_is_one_line(table, fails):
     (table.path / "part-2.parquet").unlink()
     said = fails(table, ANALYZE)
     assert f"{table.path}/part-2.parquet" in said
 
 
 @pytest.mark.parametrize("broken", [b"", b"PAR1 and no more"])
-def test_a_data_file_that_cannot_be_read(table, fails, broken):
+def test_unreadable_data_file_is_one_line(table, fails, broken):
     (table.path / "part-2.parquet").write_bytes(broken)
     assert f"{table.path}/part-2.parquet: " in fails(table, ANALYZE)
 
 
-def test_a_deletion_vector_that_is_missing(table, fails):
+def test_missing_deletion_vector_is_one_line(table, fails):
     file = vector_file(table)
     file.unlink()
     assert str(file) in fails(table, ANALYZE)
 
 
 @pytest.mark.parametrize("position", [1, 5, 9, 30, -1])
-def test_a_deletion_vector_with_a_byte_changed(table, fails, position):
-    """Its size, its magic, its bitmap or its checksum."""
+def test_deletion_vector_with_a_changed_byte_is_one_line(table, fails, position):
+    """The byte is in its size, magic, bitmap or checksum."""
     damaged = bytearray(vector_file(table).read_bytes())
     damaged[position] ^= 0xFF
     vector_file(table).write_bytes(damaged)
     assert str(vector_file(table)) in fails(table, ANALYZE)
 
 
-def test_a_deletion_vector_that_was_cut_short(table, fails):
+def test_truncated_deletion_vector_is_one_line(table, fails):
     cut(vector_file(table), by=1)
     assert str(vector_file(table)) in fails(table, ANALYZE)
 
@@ -245,7 +244,7 @@ def with_vector(table, **fields):
     table.entry(2).write_text(f"{json.dumps(remove)}\n{json.dumps(added)}\n")
 
 
-def test_a_deletion_vector_that_deletes_other_than_it_says(table, fails):
+def test_deletion_vector_with_wrong_cardinality_is_one_line(table, fails):
     with_vector(table, cardinality=3)
     said = fails(table, ANALYZE)
     assert str(vector_file(table)) in said
@@ -262,12 +261,12 @@ def test_a_deletion_vector_that_deletes_other_than_it_says(table, fails):
         {"storageType": "i", "pathOrInlineDv": "00000"},
     ],
 )
-def test_a_deletion_vector_that_is_nowhere(table, fails, fields):
+def test_deletion_vector_with_invalid_location_is_one_line(table, fails, fields):
     with_vector(table, **fields)
     assert f"puffin: {table.path}: deletion vector " in fails(table, ANALYZE)
 
 
-def test_a_partition_value_that_is_not_of_its_type(delta_table, fails):
+def test_partition_value_of_the_wrong_type_is_one_line(delta_table, fails):
     table = delta_table(partitioned_by=["b"])
     table.commit(table.add({"a": [1]}, partitionValues={"b": "one"}))
     said = fails(table, ANALYZE)
@@ -286,7 +285,7 @@ def test_a_partition_value_that_is_not_of_its_type(delta_table, fails):
         (3, {"readerFeatures": ["mindReading"], "writerFeatures": ["mindReading"]}, "Delta reader features that"),
     ],
 )
-def test_what_cannot_be_read_right_is_not_read_at_all(table, fails, command, reader, features, says):
+def test_unsupported_tables_are_refused_before_reading(table, fails, command, reader, features, says):
     table.commit(table.protocol(reader, 7, **features))
     said = fails(table, command)
     assert says in said
@@ -310,8 +309,10 @@ def test_what_cannot_be_read_right_is_not_read_at_all(table, fails, command, rea
         ),
     ],
 )
-def test_what_cannot_be_committed_to_can_be_read(table, fails, ndv_of, puffin, protocol, configuration, says):
-    """``analyze`` refuses before it reads, and points to ``--no-commit``, which writes the file."""
+def test_tables_that_cannot_be_committed_to_can_still_be_read(
+    table, fails, ndv_of, puffin, protocol, configuration, says
+):
+    """``analyze`` refuses before it reads, and suggests ``--no-commit``, which writes the file."""
     reader, writer, features = protocol
     table.commit(table.protocol(reader, writer, **features), table.metadata(configuration=configuration))
     said = fails(table, ANALYZE)
@@ -330,7 +331,7 @@ def test_what_cannot_be_committed_to_can_be_read(table, fails, ndv_of, puffin, p
 
 
 @pytest.mark.parametrize("command", [ANALYZE, NDV])
-def test_files_other_than_parquet(table, fails, command):
+def test_data_files_other_than_parquet_are_refused(table, fails, command):
     table.commit(table.metadata(format={"provider": "csv"}))
     assert f"{3:020d}.json: line 1: metaData.format: expected provider parquet, found 'csv'" in fails(table, command)
 
@@ -340,7 +341,7 @@ def test_files_other_than_parquet(table, fails, command):
 
 @pytest.fixture
 def analyzed(table, ndv_of):
-    """The table with statistics of version 1, a file more of which column a has other values, and statistics again."""
+    """A table with statistics of version 1, one more file in which column a has other values, and statistics again."""
     ndv_of(ANALYZE, table)
     table.commit(table.add({"a": range(200, 203), "b": [3] * 3}))
     assert ndv_of(ANALYZE, table) == {"a": 16, "b": 3}
@@ -353,8 +354,8 @@ def ours(table, pattern):
 
 
 @pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(b"{"), cut])
-def test_an_entry_of_ours_that_is_broken(analyzed, ndv_of, puffin, damage):
-    """The lookup goes on to older ones, and says missing if there are none; the job makes it anew."""
+def test_broken_entry_falls_back_to_older_ones(analyzed, ndv_of, puffin, damage):
+    """The lookup uses an older entry or reports missing; the job writes the entry again."""
     newest, oldest = ours(analyzed, "4-0.json"), ours(analyzed, "2-0.json")
     damage(newest)
     assert ndv_of(NDV, analyzed) == LIVE
@@ -367,8 +368,8 @@ def test_an_entry_of_ours_that_is_broken(analyzed, ndv_of, puffin, damage):
 
 
 @pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(b"PFA1"), cut])
-def test_a_statistics_file_of_ours_that_is_broken(analyzed, ndv_of, puffin, damage):
-    """Lookups do not open it; the next job cannot build on it, and builds on an older one or reads all."""
+def test_broken_statistics_file_is_replaced_by_the_next_run(analyzed, ndv_of, puffin, damage):
+    """Lookups do not open it; the next job builds on an older file or reads everything."""
     damage(ours(analyzed, "4-*.stats"))
     assert ndv_of(NDV, analyzed) == {"a": 16, "b": 3}
     analyzed.commit(analyzed.add({"a": [300], "b": [4]}))
@@ -381,8 +382,8 @@ def test_a_statistics_file_of_ours_that_is_broken(analyzed, ndv_of, puffin, dama
 
 
 @pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(b"{"), cut])
-def test_field_ids_of_ours_that_are_broken(analyzed, ndv_of, damage):
-    """They are given anew; what has been said under the same ids counts still."""
+def test_broken_field_ids_are_assigned_again(analyzed, ndv_of, damage):
+    """Statistics under the same ids stay valid."""
     damage(ours(analyzed, "field-ids-0.json"))
     assert ndv_of(NDV, analyzed) == {"a": 16, "b": 3}
     analyzed.commit(analyzed.add({"a": [300], "b": [4]}))
@@ -390,15 +391,15 @@ def test_field_ids_of_ours_that_are_broken(analyzed, ndv_of, damage):
     assert ndv_of(NDV, analyzed) == {"a": 17, "b": 4}
 
 
-def test_all_of_ours_that_is_gone(analyzed, ndv_of):
+def test_table_works_after_all_our_files_are_deleted(analyzed, ndv_of):
     shutil.rmtree(analyzed.log / "_puffin_sidecar")
     assert ndv_of(NDV, analyzed) == {"a": None, "b": None}
     assert ndv_of(ANALYZE, analyzed) == {"a": 16, "b": 3}
 
 
 @pytest.mark.parametrize("command", [ANALYZE, NDV])
-def test_an_entry_of_a_later_release_is_left_alone(analyzed, puffin, command):
-    """A job that would replace it says so, and a lookup goes on to what it can read."""
+def test_entry_of_a_later_release_is_left_alone(analyzed, puffin, command):
+    """A job that would replace it says so; a lookup uses an entry that it can read."""
     newest = ours(analyzed, "4-0.json")
     newest.write_text(json.dumps({**json.loads(newest.read_text()), "format-version": 2}))
     before = newest.read_bytes()

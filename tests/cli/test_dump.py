@@ -1,4 +1,4 @@
-"""``puffin dump``: the document, the text for a person, and payloads as they are."""
+"""``puffin dump``: the JSON document, the text, and raw payloads."""
 
 import re
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ BLOB_KEYS = [
 
 
 def test_document_describes_the_file(puffin, sound_file, sound_image):
-    """The document has the sizes, the footer's compression and the properties of the file, under these keys only."""
+    """The document has the file's sizes, footer compression and properties, under these keys only."""
     run = puffin("dump", sound_file, "--json")
     assert (run.code, run.stderr) == (0, "")
     document = run.document
@@ -36,7 +36,7 @@ def test_document_describes_the_file(puffin, sound_file, sound_image):
 
 
 def test_document_lists_every_blob(puffin, bad_blobs_file):
-    """Sound or bad, every blob is listed in the order of the footer, with its metadata."""
+    """Good or bad, every blob appears in footer order with its metadata."""
     run = puffin("dump", "--json", bad_blobs_file)
     assert (run.code, run.stderr) == (0, "")
     blobs = run.document["blobs"]
@@ -54,8 +54,8 @@ def test_document_lists_every_blob(puffin, bad_blobs_file):
     assert blobs[5]["length"] == 0
 
 
-def test_document_of_an_exact_sketch(puffin, sound_file):
-    """While a sketch is exact its estimate is a count, its bounds are the count, and theta is 1.0."""
+def test_document_of_an_exact_sketch_has_exact_bounds(puffin, sound_file):
+    """An exact sketch's estimate is a count, its bounds equal the count, and theta is 1.0."""
     for index in (1, 2):
         assert puffin("dump", sound_file, "--json").document["blobs"][index]["sketch"] == {
             "estimate": 3.0,
@@ -69,8 +69,8 @@ def test_document_of_an_exact_sketch(puffin, sound_file):
         }
 
 
-def test_document_of_an_estimating_sketch(puffin, sound_file, make: SimpleNamespace):
-    """Estimate, theta and the bounds of two standard deviations are those of Apache DataSketches."""
+def test_document_of_an_estimating_sketch_matches_datasketches(puffin, sound_file, make: SimpleNamespace):
+    """Estimate, theta and the two-standard-deviation bounds equal those of Apache DataSketches."""
     reference = compact_theta_sketch.deserialize(make.large_sketch.to_bytes())
     assert puffin("dump", sound_file, "--json").document["blobs"][0]["sketch"] == {
         "estimate": reference.get_estimate(),
@@ -84,8 +84,7 @@ def test_document_of_an_estimating_sketch(puffin, sound_file, make: SimpleNamesp
     }
 
 
-def test_document_of_a_compressed_image(puffin, tmp_path, make):
-    """The serial version is the one that stands in the image."""
+def test_document_has_the_serial_version_of_a_compressed_image(puffin, tmp_path, make):
     image = compact_theta_sketch.deserialize(make.large_sketch.to_bytes()).serialize(compress=True)
     file = tmp_path / "v4.puffin"
     file.write_bytes(make.file(make.blob("apache-datasketches-theta-v1", image)))
@@ -93,15 +92,14 @@ def test_document_of_a_compressed_image(puffin, tmp_path, make):
     assert (sketch["serial-version"], sketch["retained"]) == (4, 32)
 
 
-def test_document_of_a_deletion_vector(puffin, sound_file, make):
-    """A deletion vector has its cardinality and its ten lowest positions, and no sketch."""
+def test_document_of_a_deletion_vector_has_cardinality_and_lowest_positions(puffin, sound_file, make):
+    """It lists the ten lowest positions, and no sketch."""
     blob = puffin("dump", sound_file, "--json").document["blobs"][3]
     assert blob["deletion-vector"] == {"cardinality": 19, "first-positions": make.positions[:10]}
     assert "sketch" not in blob
 
 
-def test_document_of_a_short_deletion_vector(puffin, fixtures, tmp_path, make):
-    """Where there are fewer than ten positions, all are listed."""
+def test_document_of_a_short_deletion_vector_lists_all_positions(puffin, fixtures, tmp_path, make):
     payload = (fixtures / "deletion-vectors-java" / "small-and-large-values-position-index.bin").read_bytes()
     file = tmp_path / "dv.puffin"
     file.write_bytes(make.file(make.blob("deletion-vector-v1", payload)))
@@ -111,8 +109,8 @@ def test_document_of_a_short_deletion_vector(puffin, fixtures, tmp_path, make):
     }
 
 
-def test_document_of_other_types(puffin, bad_blobs_file):
-    """A blob of any other type is not decoded, so that its codec does not matter."""
+def test_document_does_not_decode_other_blob_types(puffin, bad_blobs_file):
+    """Their codec does not matter."""
     blobs = puffin("dump", bad_blobs_file, "--json").document["blobs"]
     for index in (4, 5, 6):
         assert blobs[index]["sketch"] is None
@@ -129,31 +127,28 @@ def test_document_of_other_types(puffin, bad_blobs_file):
         (11, "deletion-vector", "deletion vector"),
     ],
 )
-def test_document_of_a_bad_blob(puffin, bad_blobs_file, index, key, error):
-    """What cannot be decoded is null and says why."""
+def test_document_of_a_bad_blob_has_null_and_the_reason(puffin, bad_blobs_file, index, key, error):
     blob = puffin("dump", bad_blobs_file, "--json").document["blobs"][index]
     assert blob[key] is None
     assert error in blob["error"]
     assert set(blob) == {*BLOB_KEYS, key, "error"}
 
 
-def test_empty_file(puffin, fixtures):
-    """A file without blobs and properties has an empty list and an empty object."""
+def test_document_of_an_empty_file_has_an_empty_list(puffin, fixtures):
+    """Its properties are an empty object."""
     document = puffin("dump", "--json", fixtures / "puffin-java" / "empty-puffin-uncompressed.bin").document
     assert (document["file-size"], document["footer-size"]) == (32, 28)
     assert (document["blobs"], document["properties"]) == ([], {})
 
 
-def test_one_blob(puffin, sound_file):
-    """``--blob`` leaves out the others and nothing else; the index stays what it is."""
+def test_blob_option_selects_one_blob_and_keeps_its_index(puffin, sound_file):
     whole = puffin("dump", sound_file, "--json").document
     part = puffin("dump", sound_file, "--json", "--blob", 3).document
     assert part == {**whole, "blobs": whole["blobs"][3:4]}
     assert re.findall(r"^blob \d+", puffin("dump", sound_file, "--blob", 3).text, re.MULTILINE) == ["blob 3"]
 
 
-def test_raw_payload(puffin, sound_file, make):
-    """``--raw`` writes the payload of any type, decompressed, and not a byte more."""
+def test_raw_writes_exactly_the_decompressed_payload(puffin, sound_file, make):
     for index, payload in enumerate(
         [
             make.large_sketch.to_bytes(),
@@ -168,14 +163,13 @@ def test_raw_payload(puffin, sound_file, make):
         assert (run.code, run.stdout, run.stderr) == (0, payload, "")
 
 
-def test_raw_payload_that_is_no_sketch(puffin, bad_blobs_file):
-    """A payload need not make sense to be written."""
+def test_raw_writes_payloads_that_are_no_valid_sketch(puffin, bad_blobs_file):
     assert puffin("dump", bad_blobs_file, "--blob", 8, "--raw").stdout == b"not a sketch"
 
 
 @pytest.mark.parametrize("index", [6, 7, 10])
-def test_raw_payload_that_cannot_be_decompressed(puffin, bad_blobs_file, index):
-    """An unknown codec and a broken frame fail with one line, and nothing on stdout."""
+def test_raw_fails_in_one_line_if_the_payload_cannot_be_decompressed(puffin, bad_blobs_file, index):
+    """Stdout stays empty."""
     run = puffin("dump", bad_blobs_file, "--blob", index, "--raw")
     assert (run.code, run.stdout) == (1, b"")
     assert run.stderr.startswith(f"puffin: {bad_blobs_file}: ")
@@ -183,15 +177,13 @@ def test_raw_payload_that_cannot_be_decompressed(puffin, bad_blobs_file, index):
 
 
 @pytest.mark.parametrize("options", [(), ("--json",), ("--raw",)])
-def test_unknown_blob(puffin, sound_file, options):
-    """A blob that the file does not have is refused with one line that says which there are."""
+def test_unknown_blob_index_is_refused_with_the_valid_indexes(puffin, sound_file, options):
     run = puffin("dump", sound_file, "--blob", 6, *options)
     assert (run.code, run.stdout) == (2, b"")
     assert run.stderr == f"puffin: {sound_file}: blob index: expected 0 to 5, found 6\n"
 
 
-def test_unknown_blob_of_an_empty_file(puffin, fixtures):
-    """A file without blobs has no blob 0."""
+def test_blob_zero_of_an_empty_file_is_refused(puffin, fixtures):
     run = puffin("dump", fixtures / "puffin-java" / "empty-puffin-uncompressed.bin", "--blob", 0)
     assert run.code == 2
     assert "no blobs" in run.stderr
@@ -201,15 +193,13 @@ def test_unknown_blob_of_an_empty_file(puffin, fixtures):
     "args",
     [(), ("--raw",), ("--blob", "0", "--raw", "--json"), ("--blob", "-1"), ("--blob", "first"), ("another",)],
 )
-def test_wrong_usage(puffin, sound_file, args):
-    """Options that make no sense together, or no FILE, are wrong usage."""
+def test_contradictory_options_and_missing_file_are_usage_errors(puffin, sound_file, args):
     run = puffin("dump", *([sound_file] if args else []), *args)
     assert (run.code, run.stdout) == (2, b"")
     assert "Traceback" not in run.stderr
 
 
-def test_text(puffin, bad_blobs_file, make):
-    """The text says of each blob what it is, what it holds, and why not."""
+def test_text_describes_each_blob_and_its_errors(puffin, bad_blobs_file, make):
     run = puffin("dump", bad_blobs_file)
     assert (run.code, run.stderr) == (0, "")
     head, *blobs = run.text.split("\n\n")
@@ -226,8 +216,8 @@ def test_text(puffin, bad_blobs_file, make):
     assert all("NOT DECODED" in blob for blob in blobs[7:])
 
 
-def test_text_is_plain(puffin, tmp_path, make):
-    """A file cannot steer the terminal: escape sequences and line ends in it come out as text."""
+def test_text_escapes_control_characters_from_the_file(puffin, tmp_path, make):
+    """Escape sequences and line ends in a file cannot control the terminal."""
     file = tmp_path / "hostile.puffin"
     file.write_bytes(make.file(make.blob("x\x1b[2J\n\u202ey", b"", note="\x9b31m\r")))
     text = puffin("dump", file).text

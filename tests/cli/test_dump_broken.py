@@ -1,4 +1,4 @@
-"""``puffin dump`` and ``puffin verify`` over files that are broken: one line, an exit code, never a traceback."""
+"""``puffin dump`` and ``puffin verify`` of broken files print one line, exit with a code, and show no traceback."""
 
 import pytest
 
@@ -10,14 +10,13 @@ def _assert_failed(run, name):
     assert "internal error" not in run.stderr
 
 
-def test_cut_at_every_byte(puffin, sound_image):
-    """No part of a file from its beginning is a file."""
+def test_dump_refuses_a_file_cut_at_any_byte(puffin, sound_image):
     for size in range(len(sound_image)):
         _assert_failed(puffin("dump", "-", "--json", stdin=sound_image[:size]), "-")
 
 
-def test_any_byte_changed(puffin, sound_image):
-    """Whatever byte is damaged, either the blobs are listed or one line says that they cannot be."""
+def test_dump_survives_a_change_of_any_byte(puffin, sound_image):
+    """Either the blobs are listed, or one line says why not."""
     for position in range(len(sound_image)):
         damaged = bytearray(sound_image)
         damaged[position] ^= 0xFF
@@ -28,8 +27,8 @@ def test_any_byte_changed(puffin, sound_image):
             _assert_failed(run, "-")
 
 
-def test_any_byte_of_a_blob_with_a_checksum_changed(puffin, sound_image):
-    """The blobs stay listed when a blob is damaged, and verify finds the damage."""
+def test_verify_finds_any_changed_byte_of_a_checksummed_blob(puffin, sound_image):
+    """The blobs stay listed."""
     blobs = puffin("dump", "-", "--json", stdin=sound_image).document["blobs"]
     vector = blobs[3]
     for position in range(vector["offset"], vector["offset"] + vector["length"]):
@@ -42,8 +41,8 @@ def test_any_byte_of_a_blob_with_a_checksum_changed(puffin, sound_image):
         assert puffin("verify", "-", stdin=bytes(damaged)).code == 1
 
 
-def test_head_magic(puffin, tmp_path, make):
-    """The magic at the start is checked too, also of a file so large that its footer is read by itself."""
+def test_dump_checks_the_head_magic_of_large_files(puffin, tmp_path, make):
+    """The footer of a large file is read by itself."""
     for size in (1, 100_000):
         file = tmp_path / "head.puffin"
         file.write_bytes(b"X" + make.file(make.blob("x", b"\0" * size))[1:])
@@ -53,16 +52,14 @@ def test_head_magic(puffin, tmp_path, make):
 
 
 @pytest.mark.parametrize("content", [b"", b"PFA1", b"PAR1" + b"\0" * 100 + b"PAR1", b"PFA1" * 20])
-def test_not_a_puffin_file(puffin, tmp_path, content):
-    """Other files are refused with the path and the broken rule."""
+def test_other_files_are_refused_with_path_and_broken_rule(puffin, tmp_path, content):
     file = tmp_path / "other"
     file.write_bytes(content)
     _assert_failed(puffin("dump", file), file)
     _assert_failed(puffin("dump", file, "--json"), file)
 
 
-def test_the_likely_reason(puffin, tmp_path):
-    """A person is told what a missing magic means."""
+def test_text_explains_what_a_missing_magic_means(puffin, tmp_path):
     file = tmp_path / "other.parquet"
     file.write_bytes(b"PAR1" * 30)
     assert puffin("dump", file).stderr == (
@@ -70,14 +67,13 @@ def test_the_likely_reason(puffin, tmp_path):
     )
 
 
-def test_missing_file_and_directory(puffin, tmp_path):
-    """What is not there, and what is not a file, are named."""
+def test_missing_files_and_directories_are_named(puffin, tmp_path):
     _assert_failed(puffin("dump", tmp_path / "missing"), tmp_path / "missing")
     _assert_failed(puffin("dump", tmp_path), tmp_path)
 
 
 def test_debug_shows_the_traceback(puffin, tmp_path):
-    """``--debug`` adds the traceback before the line."""
+    """``--debug`` prints the traceback before the line."""
     run = puffin("dump", tmp_path / "missing", "--debug")
     assert run.code == 1
     assert run.stderr.startswith("Traceback")

@@ -1,4 +1,4 @@
-"""``puffin dump``: whose files it reads, and where from."""
+"""``puffin dump``: the writers and places whose files it reads."""
 
 import json
 import os
@@ -10,8 +10,8 @@ import fsspec
 import pytest
 
 
-def test_java_samples(puffin, fixtures):
-    """The samples of Iceberg's Java library: two blobs of unknown types, compressed or not, and their payloads."""
+def test_dump_reads_the_java_samples(puffin, fixtures):
+    """They hold two blobs of unknown types, compressed and not."""
     for name, codec in (("uncompressed", None), ("compressed-zstd", "zstd")):
         file = fixtures / "puffin-java" / f"sample-metric-data-{name}.bin"
         document = puffin("dump", file, "--json").document
@@ -23,8 +23,7 @@ def test_java_samples(puffin, fixtures):
         assert puffin("dump", file, "--blob", 0, "--raw").stdout == b"abcdefghi"
 
 
-def test_spark_statistics(puffin, fixtures, spark_warehouse):
-    """Every sketch in a statistics file of Iceberg's Spark action has the NDV that Spark itself put beside it."""
+def test_dump_of_spark_statistics_agrees_with_sparks_ndv(puffin, fixtures, spark_warehouse):
     expected = json.loads((fixtures / "tables-spark-3.5-iceberg-1.10" / "iceberg-spark-expected.json").read_bytes())
     entries = {Path(entry["path"]).name: entry for table in expected.values() for entry in table["stats"]}
     files = [file for file in spark_warehouse.rglob("*.stats") if file.name in entries]
@@ -42,8 +41,7 @@ def test_spark_statistics(puffin, fixtures, spark_warehouse):
             assert sketch["estimating"] == (sketch["theta"] < 1.0) == (sketch["lower"] < sketch["upper"])
 
 
-def test_spark_deletion_vectors(puffin, spark_warehouse):
-    """Every deletion vector of Iceberg's Spark writer has the cardinality among its properties."""
+def test_dump_of_spark_deletion_vectors_agrees_with_their_cardinality(puffin, spark_warehouse):
     files = list(spark_warehouse.rglob("*.puffin"))
     assert files
     for file in files:
@@ -52,8 +50,8 @@ def test_spark_deletion_vectors(puffin, spark_warehouse):
             assert len(blob["deletion-vector"]["first-positions"]) == 10
 
 
-def test_foreign_footer(puffin, fixtures):
-    """Unknown keys, types and codecs, gaps and blobs without bytes at any offset are all listed."""
+def test_dump_lists_unusual_footers_of_other_writers(puffin, fixtures):
+    """Unknown keys, types and codecs, gaps, and empty blobs at any offset are all listed."""
     document = puffin("dump", fixtures / "puffin-recipe" / "foreign-footer.bin", "--json").document
     assert [(blob["type"], blob["offset"], blob["length"]) for blob in document["blobs"]] == [
         ("presto-kll-sketch-bytes-v1", 20, 5),
@@ -64,28 +62,27 @@ def test_foreign_footer(puffin, fixtures):
     ]
 
 
-def test_compressed_footer(puffin, fixtures):
-    """A compressed footer is read, and said to be one."""
+def test_dump_reads_compressed_footers(puffin, fixtures):
+    """The document says that the footer is compressed."""
     file = fixtures / "puffin-recipe" / "lz4-footer.bin"
     assert puffin("dump", file, "--json").document["footer-compressed"] is True
     assert ", compressed\n" in puffin("dump", file).text
 
 
-def test_standard_input(puffin, sound_file, sound_image):
-    """``-`` is standard input; only the path in the document differs."""
+def test_dash_reads_standard_input(puffin, sound_file, sound_image):
+    """Only the path in the document differs."""
     named = puffin("dump", sound_file, "--json").document
     assert puffin("dump", "-", "--json", stdin=sound_image).document == {**named, "path": "-"}
 
 
-def test_file_uri(puffin, sound_file):
-    """A ``file:`` URI, with one slash or three, is a local path; the document has it as it was given."""
+def test_file_uris_are_local_paths(puffin, sound_file):
+    """With one slash or three; the document shows the URI as given."""
     named = puffin("dump", sound_file, "--json").document
     for uri in (f"file:{sound_file}", f"file://{sound_file}"):
         assert puffin("dump", uri, "--json").document == {**named, "path": uri}
 
 
-def test_remote_uri(puffin, sound_file, sound_image):
-    """Any URI that fsspec knows is read."""
+def test_dump_reads_any_fsspec_uri(puffin, sound_file, sound_image):
     fsspec.filesystem("memory").pipe("/dump/sound.puffin", sound_image)
     named = puffin("dump", sound_file, "--json").document
     uri = "memory://dump/sound.puffin"
@@ -93,23 +90,23 @@ def test_remote_uri(puffin, sound_file, sound_image):
 
 
 @pytest.mark.parametrize("uri", ["memory://dump/missing.puffin", "nosuch://dump/sound.puffin", "/dev/null/x"])
-def test_unreadable_uri(puffin, uri):
-    """A file that is not there and a scheme that nobody knows fail with one line that names the URI."""
+def test_unreadable_uri_fails_in_one_line_that_names_it(puffin, uri):
+    """The file is missing, or nobody knows the scheme."""
     run = puffin("dump", uri)
     assert (run.code, run.stdout, run.stderr.count("\n")) == (1, b"", 1)
     assert run.stderr.startswith(f"puffin: {uri}: ")
 
 
-def test_path_that_is_not_utf8(puffin, sound_image, tmp_path):
-    """A path of arbitrary bytes opens its file, and neither document nor text breaks over it."""
+def test_dump_opens_paths_that_are_not_utf8(puffin, sound_image, tmp_path):
+    """Neither the document nor the text breaks."""
     file = tmp_path / os.fsdecode(b"\xff.puffin")
     file.write_bytes(sound_image)
     assert puffin("dump", file, "--json").document["path"] == str(file)
     assert r"\udcff.puffin" in puffin("dump", file).text
 
 
-def test_as_a_module(tmp_path, make):
-    """``python -m puffin dump`` is the command; JSON is UTF-8 and text can be shown, whatever the locale."""
+def test_dump_runs_as_a_module(tmp_path, make):
+    """``python -m puffin dump`` prints UTF-8 JSON, and text that any locale can show."""
     file = tmp_path / "file.puffin"
     file.write_bytes(make.file(make.blob("x", b"", note="café")))
     for options, shown in ([], rb"caf\xe9"), (["--json"], "café".encode()):

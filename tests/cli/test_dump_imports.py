@@ -1,4 +1,4 @@
-"""What a dump imports: a small file is told of sooner than any of the larger libraries is loaded."""
+"""``puffin dump`` of a small file finishes without loading the larger libraries."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ def sketch(values: int, lg_k: int = 12) -> bytes:
 
 
 def imported_by(*arguments: object) -> set[str]:
-    """What of the libraries watched the command loads, in a process of its own."""
+    """Return which of the watched libraries the command loads in its own process."""
     script = (
         "import sys\n"
         "before = set(sys.modules)\n"
@@ -51,15 +51,14 @@ def imported_by(*arguments: object) -> set[str]:
         pytest.param(sketch(4096), LZ4, {"lz4"}, id="lz4"),
     ],
 )
-def test_a_sketch_loads_what_it_needs(make, tmp_path, payload, codec, needed, options):
-    """Sketches are read, and their bounds computed, without any library, unless they retain few of many values."""
+def test_dump_of_a_sketch_loads_only_what_it_needs(make, tmp_path, payload, codec, needed, options):
+    """It needs no library, except for sketches that retain few of many values."""
     file = tmp_path / "file.puffin"
     file.write_bytes(make.file(make.blob(THETA_V1, payload, codec)))
     assert imported_by("dump", file, *options) == needed
 
 
-def test_a_deletion_vector_loads_what_it_needs(make, tmp_path):
-    """Its libraries are loaded for a deletion vector, and no others."""
+def test_dump_of_a_deletion_vector_loads_only_its_libraries(make, tmp_path):
     file = tmp_path / "file.puffin"
     file.write_bytes(make.file(make.blob(DELETION_VECTOR_V1, DeletionVector.from_positions([1]).to_bytes())))
     assert TABLES_AND_TEXT.isdisjoint(imported_by("dump", file))
@@ -67,13 +66,11 @@ def test_a_deletion_vector_loads_what_it_needs(make, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["empty-puffin-uncompressed.bin", "sample-metric-data-uncompressed.bin"])
-def test_other_blobs_load_nothing(fixtures, name):
-    """A file of Java's without sketches is described with what Python has."""
+def test_dump_of_other_blobs_loads_no_library(fixtures, name):
     assert imported_by("dump", fixtures / "puffin-java" / name) == set()
 
 
-def test_a_broken_file_loads_nothing(tmp_path):
-    """That a file is no Puffin file can be said as quickly."""
+def test_dump_of_a_broken_file_loads_no_library(tmp_path):
     file = tmp_path / "file.puffin"
     file.write_bytes(b"PAR1" * 100)
     with pytest.raises(subprocess.CalledProcessError) as failed:
@@ -84,8 +81,8 @@ def test_a_broken_file_loads_nothing(tmp_path):
 @pytest.mark.parametrize(
     "command", [("dump", "memory://bucket/missing"), ("verify", "memory://bucket/missing"), ("ndv", "x")]
 )
-def test_what_libraries_log_stays_off_stderr(command):
-    """Whatever loads libraries that may log a warning silences them; a dump of a local file loads none."""
+def test_library_warnings_stay_off_stderr(command):
+    """Code that loads noisy libraries silences them; a dump of a local file loads none."""
     script = (
         "import logging, sys\n"
         "from puffin.cli import main\n"

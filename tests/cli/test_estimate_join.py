@@ -11,7 +11,7 @@ def table(golden_tables: Path) -> str:
     return str(golden_tables / "t_types")
 
 
-def test_the_document_has_the_contracted_keys(puffin, table):
+def test_json_document_has_the_contracted_keys(puffin, table):
     """A column joined with itself is contained in itself."""
     document = puffin("estimate-join", table, "i", table, "i", "--json").document
     assert list(document) == [
@@ -24,7 +24,7 @@ def test_the_document_has_the_contracted_keys(puffin, table):
     assert (document["containment-left"], document["containment-right"], document["jaccard"]) == (1, 1, 1)
 
 
-def test_a_person_gets_a_few_lines(puffin, table):
+def test_text_is_a_few_lines(puffin, table):
     run = puffin("estimate-join", table, "i", table, "i")
     assert run.code == 0
     assert "4,957" in run.text
@@ -43,7 +43,7 @@ def test_a_person_gets_a_few_lines(puffin, table):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_a_failure_is_one_line(puffin, table, args, code, says):
+def test_failure_is_one_line(puffin, table, args, code, says):
     run = puffin("estimate-join", *(arg.format(table=table) for arg in args))
     assert run.code == code
     assert run.stdout == b""
@@ -51,7 +51,7 @@ def test_a_failure_is_one_line(puffin, table, args, code, says):
     assert says in run.stderr
 
 
-def test_with_a_catalog_a_name_with_a_slash_is_a_location(puffin, table, tmp_path):
+def test_name_with_a_slash_is_a_location_even_with_a_catalog(puffin, table, tmp_path):
     properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}"}
     catalog = load_catalog("prod", **properties)
     catalog.create_namespace("db")

@@ -1,4 +1,4 @@
-"""``puffin ndv`` and the calls of ``puffin analyze`` that need no Spark: documents, exit codes, one line on errors."""
+"""``puffin ndv``, and the uses of ``puffin analyze`` that need no Spark: documents, exit codes, one-line errors."""
 
 from pathlib import Path
 
@@ -16,8 +16,8 @@ def table(golden_tables: Path) -> str:
     return str(golden_tables / "t_types")
 
 
-def test_the_document_has_the_contracted_keys(puffin, table):
-    """Statistics that Spark wrote are foreign: never exact, with nominal bounds; a column without any is missing."""
+def test_json_document_has_the_contracted_keys(puffin, table):
+    """Spark's statistics are foreign: never exact, with nominal bounds; columns without any are missing."""
     document = puffin("ndv", table, "i", "st.x", "--json").document
     assert list(document) == ["table", "format", "snapshot-id", "columns"]
     assert (document["table"], document["format"]) == (table, "iceberg")
@@ -32,26 +32,25 @@ def test_the_document_has_the_contracted_keys(puffin, table):
     ]
 
 
-def test_every_kind_of_name_finds_the_table(puffin, table):
-    """By its path, its URI and one of its metadata files."""
+def test_table_is_found_by_path_uri_and_metadata_file(puffin, table):
     for name in (table, f"file://{table}", f"{table}/metadata/v5.metadata.json"):
         assert puffin("ndv", name, "b", "--json").document["columns"][0]["ndv"] == 2
 
 
-def test_a_table_without_a_snapshot_has_no_statistics(puffin, golden_tables):
+def test_table_without_a_snapshot_has_no_statistics(puffin, golden_tables):
     document = puffin("ndv", str(golden_tables / "t_nosnap"), "--json").document
     assert document["snapshot-id"] is None
     assert [c["source"] for c in document["columns"]] == ["missing"]
 
 
-def test_a_person_gets_a_table(puffin, table):
+def test_text_is_a_table(puffin, table):
     run = puffin("ndv", table, "i", "st.x")
     assert run.code == 0
     assert "4,957" in run.text
     assert "no statistics" in run.text
 
 
-def test_a_person_is_shown_what_manifests_tell_and_how_old_statistics_are(puffin, golden_tables):
+def test_text_shows_manifest_statistics_and_the_age_of_statistics(puffin, golden_tables):
     run = puffin("ndv", golden_tables / "t_dv_v3", "id", "--manifests")
     _, head, row = run.text.splitlines()
     assert head.split()[-4:] == ["rows", "nulls", "min", "max"]
@@ -73,7 +72,7 @@ def test_a_person_is_shown_what_manifests_tell_and_how_old_statistics_are(puffin
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_a_failure_is_one_line(puffin, table, args, code, says):
+def test_failure_is_one_line(puffin, table, args, code, says):
     run = puffin("ndv", *(arg.format(table=table) for arg in args))
     assert run.code == code
     assert run.stdout == b""
@@ -98,15 +97,15 @@ def test_a_failure_is_one_line(puffin, table, args, code, says):
     ],
     ids=" ".join,
 )
-def test_a_wrong_call_exits_with_2(puffin, table, args):
+def test_usage_error_exits_with_2(puffin, table, args):
     run = puffin(*(arg.format(table=table) for arg in args))
     assert run.code == 2
     assert run.stdout == b""
     assert run.stderr
 
 
-def test_statistics_that_are_current_are_left_alone(puffin, golden_tables):
-    """Spark analyzed every column of this table's snapshot: nothing is read, started or committed."""
+def test_current_statistics_are_left_alone(puffin, golden_tables):
+    """Spark analyzed every column of this snapshot: nothing is read, started or committed."""
     table = golden_tables / "t_dv_v3"
     report = puffin("analyze", str(table), "--json").document
     assert (report["committed"], report["files-read"], report["mode"]) == (False, 0, "incremental")
@@ -115,8 +114,8 @@ def test_statistics_that_are_current_are_left_alone(puffin, golden_tables):
     assert (table / "metadata" / "version-hint.text").read_text() == "6"
 
 
-def test_one_failing_table_does_not_stop_the_others(puffin, golden_tables):
-    """Each has its place in the document; the exit code tells that one failed."""
+def test_failing_table_does_not_stop_the_others(puffin, golden_tables):
+    """Each table has its place in the document; the exit code says that one failed."""
     good, bad = str(golden_tables / "t_dv_v3"), str(golden_tables / "absent")
     run = puffin("analyze", bad, good, "--json")
     assert run.code == 1

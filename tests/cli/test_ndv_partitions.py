@@ -1,4 +1,4 @@
-"""``puffin ndv`` of some partitions: what it prints, and what a wrong call is told."""
+"""``puffin ndv`` of some partitions: what it prints, and how it reports usage errors."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from puffin.sketches import ThetaSketch
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
 from puffin.statistics.assemble import ColumnStatistics
 from puffin.statistics.draft import FileOptions, StatisticsDraft
+from puffin.statistics.kinds import PARTITION_SKETCHES, THETA
+from puffin.tables.base import SnapshotSelector
 from puffin.tables.commit import commit_statistics
 from puffin.values.partition_tuples import partition_key
 
@@ -21,26 +23,25 @@ FIELD = {"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}
 
 @pytest.fixture
 def table(tmp_path, table_document):
-    """The path of a table with partitions b = 0 to 3 and a hundred values of a in each, and sketches of these."""
+    """The path of a table with partitions b = 0 to 3, a hundred values of a in each, and their sketches."""
     document = table_document(tmp_path, **{"partition-specs": [{"spec-id": 0, "fields": [FIELD]}]})
     (tmp_path / "metadata").mkdir()
     (tmp_path / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
     loaded = load_table(str(tmp_path))
-    state = loaded.load()
+    opened = loaded.open(SnapshotSelector(snapshot_id=10))
     builder = PartitionSketchesBuilder(9)
     for value in range(4):
         part = ThetaSketch.from_arrow(pa.array(range(value * 100, value * 100 + 100)), "long")
         builder.add(partition_key(0, {"1000": value}), part.theta, part.hashes)
-    (column,) = state.select_columns(("a",))
+    (column,) = opened.state.select_columns(("a",))
     sketch = ThetaSketch.from_arrow(pa.array(range(400)), "long")
-    statistics = ColumnStatistics(column, sketch, partitions=builder.compact())
-    draft = StatisticsDraft(state, state.snapshot(10), [statistics], FileOptions(12), loaded)
+    statistics = ColumnStatistics(column, {THETA: sketch, PARTITION_SKETCHES: builder.compact()})
+    draft = StatisticsDraft(opened, [statistics], FileOptions())
     commit_statistics(loaded, draft)
     return tmp_path
 
 
-def test_for_a_program(puffin, table):
-    """As a call from Python has it."""
+def test_json_output_equals_the_python_call(puffin, table):
     run = puffin("ndv", table, "a", "--partition", "b=1", "--partition", "b=3", "--where", "b > 1", "--json")
     assert run.document == library.ndv(str(table), ["a"], partitions=["b=1", "b=3"], where="b > 1").to_json()
     assert run.document["partitions"] == {"matched": 1, "of": 4, "granularity": "partition"}
@@ -48,14 +49,14 @@ def test_for_a_program(puffin, table):
     assert run.stderr == ""
 
 
-def test_for_a_person(puffin, table):
+def test_text_shows_the_partitions(puffin, table):
     lines = puffin("ndv", table, "--where", "b >= 2").text.splitlines()
     assert lines[2].split() == ["a", "long", "200", "exact"]
     assert lines[3].split() == ["b", "long", "-", "no", "statistics"]
     assert lines[-1] == "2 of 4 partitions, all rows of each: an upper view of the rows that a filter means"
 
 
-def test_a_column_without_sketches_by_partition_is_missing(puffin, table):
+def test_column_without_partition_sketches_is_missing(puffin, table):
     run = puffin("ndv", table, "c", "--partition", "b=1")
     assert run.code == 0
     assert "no statistics" in run.text
@@ -71,14 +72,14 @@ def test_a_column_without_sketches_by_partition_is_missing(puffin, table):
         (("--where", "b = 'one'"), 2, "filter \"b = 'one'\""),
     ],
 )
-def test_a_wrong_name_or_value_is_one_line(puffin, table, args, code, says):
+def test_invalid_name_or_value_is_one_line(puffin, table, args, code, says):
     run = puffin("ndv", table, *args)
     assert (run.code, run.stdout, len(run.stderr.splitlines())) == (code, b"", 1)
     assert says in run.stderr
 
 
-def test_what_table_metadata_lists_is_only_the_sketch(table):
-    """Other readers know no other types; a property of it says that there is more in the file."""
+def test_table_metadata_lists_only_the_theta_sketch(table):
+    """Other readers know no other types; a property says that the file holds more."""
     (entry,) = json.loads((table / "metadata" / "v2.metadata.json").read_text())["statistics"]
     (blob,) = entry["blob-metadata"]
     assert blob["type"] == "apache-datasketches-theta-v1"

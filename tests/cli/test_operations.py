@@ -1,4 +1,4 @@
-"""What unattended runs leave behind: log lines, the line of a failure, a summary line for each table."""
+"""What unattended runs leave behind: log lines, failure lines, and a summary line for each table."""
 
 import datetime
 import json
@@ -22,7 +22,7 @@ SUMMARY_KEYS = {
 
 @pytest.fixture(autouse=True)
 def root_logger():
-    """The logger that ``--verbose`` sets up for a process, left as it was."""
+    """The logger that ``--verbose`` sets up, restored afterwards."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield root
@@ -50,7 +50,7 @@ def lines(text: str) -> list[dict]:
 # --- stderr ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_failure_is_one_json_line(analyze, tmp_path):
+def test_failure_is_one_json_line(analyze, tmp_path):
     run = analyze(tmp_path / "none", "--log-format", "json")
     (line,) = lines(run.stderr)
     assert run.code == 1
@@ -67,21 +67,21 @@ def test_a_failure_is_one_json_line(analyze, tmp_path):
 @pytest.mark.parametrize(
     "args", [("t", "--ref", "a", "--snapshot-id", "1"), (), ("t", "--conf", "x"), ("t", "--lg-k", "99")]
 )
-def test_wrong_usage_is_one_json_line_too_wherever_the_option_stands(analyze, args):
+def test_usage_error_is_one_json_line_wherever_the_option_appears(analyze, args):
     run = analyze(*args, "--log-format", "json")
     (line,) = lines(run.stderr)
     assert run.code == 2
     assert line["error"] in ("UsageError", "BadParameter")
 
 
-def test_a_traceback_stands_in_the_line(analyze, tmp_path):
+def test_json_line_includes_the_traceback(analyze, tmp_path):
     (line,) = lines(analyze(tmp_path / "none", "--debug", "--log-format", "json").stderr)
     assert line["traceback"].startswith("Traceback")
     assert line["traceback"].endswith(f"TableNotFound: {line['message']}\n")
 
 
-def test_logs_are_json_lines_that_name_their_table(analyze, orders, tmp_path, monkeypatch):
-    """Several tables are worked on at once, and a line tells which one it is about."""
+def test_json_log_lines_name_their_table(analyze, orders, tmp_path, monkeypatch):
+    """A run works on several tables at once."""
 
     def log(*args, **kwargs):
         logging.getLogger("elsewhere").warning("two\nlines of %s", "text")
@@ -97,14 +97,14 @@ def test_logs_are_json_lines_that_name_their_table(analyze, orders, tmp_path, mo
     assert (failure["message"], failure.get("table")) == ("2 of 2 tables failed", None)
 
 
-def test_a_run_that_is_done_is_logged_too(analyze, orders):
+def test_finished_run_is_logged(analyze, orders):
     run = analyze(orders, "--verbose", "--log-format", "json")
     assert run.code == 0
     assert lines(run.stderr)[-1]["message"] == f"{orders}: committed, 3 rows read"
     assert analyze(orders, "--verbose").stderr.endswith(f" INFO puffin.cli.analyze: {orders}: current, 0 rows read\n")
 
 
-def test_logs_have_the_traceback_of_what_was_logged_with_one(root_logger, capsys):
+def test_json_log_lines_include_logged_tracebacks(root_logger, capsys):
     from puffin.cli.logs import log_to_stderr
 
     log_to_stderr("json")
@@ -118,7 +118,7 @@ def test_logs_have_the_traceback_of_what_was_logged_with_one(root_logger, capsys
     assert "table" not in line
 
 
-def test_the_server_says_where_it_is_in_the_same_form(capsys):
+def test_server_logs_its_address_as_json(capsys):
     _announce({"log-format": "json"}, "127.0.0.1", 80)
     _announce({}, "::1", 80)
     line, text = capsys.readouterr().err.splitlines()
@@ -129,7 +129,7 @@ def test_the_server_says_where_it_is_in_the_same_form(capsys):
 # --- the summary ----------------------------------------------------------------------------------------------------
 
 
-def test_each_run_appends_a_line_for_each_table(analyze, orders, tmp_path):
+def test_each_run_appends_a_summary_line_for_each_table(analyze, orders, tmp_path):
     file = tmp_path / "summary.jsonl"
     answer = analyze(orders, "--summary", file, "--json").document
     assert analyze(orders, "--summary", file).code == 0
@@ -147,7 +147,7 @@ def test_each_run_appends_a_line_for_each_table(analyze, orders, tmp_path):
     assert datetime.datetime.fromisoformat(first["time"]).tzinfo is not None
 
 
-def test_a_summary_that_cannot_be_written_fails_the_run_before_anything_is_done(analyze, orders, tmp_path):
+def test_unwritable_summary_file_fails_the_run_before_it_starts(analyze, orders, tmp_path):
     run = analyze(orders, "--summary", tmp_path / "no" / "directory")
     assert run.code == 1
     said = "the summary cannot be appended to: No such file or directory"
@@ -155,8 +155,8 @@ def test_a_summary_that_cannot_be_written_fails_the_run_before_anything_is_done(
     assert not Path(orders, "_delta_log", "_puffin_sidecar").exists()
 
 
-def test_a_line_that_does_not_fit_is_taken_back_and_fails_the_run_at_its_end(tmp_path, monkeypatch):
-    """Half a line would make one of the next line too."""
+def test_partial_summary_line_is_removed_and_fails_the_run(tmp_path, monkeypatch):
+    """Half a line would spoil the next one too."""
     file = tmp_path / "summary.jsonl"
     summary = RunSummary(str(file))
     summary.add("first", StorageError("whole"))
@@ -168,7 +168,7 @@ def test_a_line_that_does_not_fit_is_taken_back_and_fails_the_run_at_its_end(tmp
         summary.check()
 
 
-def test_runs_at_the_same_time_append_whole_lines(tmp_path):
+def test_concurrent_runs_append_whole_lines(tmp_path):
     file = tmp_path / "summary.jsonl"
 
     def append(name: str) -> None:
@@ -196,7 +196,7 @@ def test_runs_at_the_same_time_append_whole_lines(tmp_path):
         (UsageError("x"), False, 2),
     ],
 )
-def test_whether_it_was_committed_is_null_only_if_that_is_not_known(outcome, committed, code):
+def test_committed_is_null_only_when_unknown(outcome, committed, code):
     line = summary_line("t", outcome)
     assert (line["committed"], line["exit"]) == (committed, code)
     assert line["error"]

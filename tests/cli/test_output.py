@@ -1,4 +1,4 @@
-"""Where the answers go: what stdout cannot take is said in one line, what it cannot show is escaped."""
+"""Output that stdout cannot take is reported in one line; characters that it cannot show are escaped."""
 
 import io
 import json
@@ -23,7 +23,7 @@ def file(tmp_path, sound_image):
 
 @pytest.fixture
 def table(tmp_path):
-    """A Delta table without files, whose column has a name that no terminal should be sent."""
+    """A Delta table without files whose column name would control a terminal."""
     log = tmp_path / "té" / "_delta_log"
     log.mkdir(parents=True)
     schema = {"type": "struct", "fields": [{"name": "ä\x1b[31m", "type": "long", "nullable": True, "metadata": {}}]}
@@ -44,7 +44,7 @@ def table(tmp_path):
 
 
 def shown(monkeypatch, encoding, *args):
-    """The bytes that a command prints where stdout has an encoding."""
+    """Return the bytes that a command prints when stdout has this encoding."""
     stdout = io.TextIOWrapper(io.BytesIO(), encoding)
     monkeypatch.setattr(sys, "stdout", stdout)
     with pytest.raises(SystemExit) as exit_:
@@ -55,7 +55,7 @@ def shown(monkeypatch, encoding, *args):
 
 @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full on this system")
 @pytest.mark.parametrize("options", [["--json"], ["--blob", "0", "--raw"]], ids=str)
-def test_a_disk_that_is_full_is_no_internal_error(file, options):
+def test_full_disk_is_not_an_internal_error(file, options):
     with FULL.open("wb") as stdout:
         command = [sys.executable, "-m", "puffin", "dump", file, *options]
         run = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
@@ -63,7 +63,7 @@ def test_a_disk_that_is_full_is_no_internal_error(file, options):
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "json"])
-def test_without_a_stdout_a_dump_fails(file, options, monkeypatch, capsys):
+def test_dump_fails_without_stdout(file, options, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdout", None)
     with pytest.raises(SystemExit) as exit_:
         main(["dump", str(file), *options])
@@ -71,7 +71,7 @@ def test_without_a_stdout_a_dump_fails(file, options, monkeypatch, capsys):
     assert capsys.readouterr().err == "puffin: standard output: it is closed\n"
 
 
-def test_without_a_stdin_there_is_nothing_to_read(monkeypatch, capsys):
+def test_dump_of_stdin_fails_without_stdin(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(SystemExit) as exit_:
         main(["dump", "-"])
@@ -79,13 +79,13 @@ def test_without_a_stdin_there_is_nothing_to_read(monkeypatch, capsys):
     assert capsys.readouterr().err == "puffin: standard input: it is closed\n"
 
 
-def test_names_of_a_table_are_shown_in_any_encoding_and_steer_no_terminal(table, monkeypatch):
+def test_table_names_are_escaped_in_any_encoding(table, monkeypatch):
     for encoding, name, directory in (("utf-8", "ä", "té"), ("ascii", r"\xe4", r"t\xe9")):
         text = shown(monkeypatch, encoding, "ndv", table).decode(encoding)
         assert f"{name}\\x1b[31m  long" in text
         assert f"/{directory} (delta" in text
 
 
-def test_a_document_is_utf_8_whatever_the_encoding(table, monkeypatch):
+def test_json_is_utf8_whatever_the_encoding(table, monkeypatch):
     document = json.loads(shown(monkeypatch, "ascii", "ndv", table, "--json"))
     assert document["columns"][0]["column"] == "ä\x1b[31m"

@@ -1,4 +1,4 @@
-"""``puffin verify``: what is valid, which rule is broken, and how that is told."""
+"""``puffin verify``: what is valid, which rule is broken, and how it reports that."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ VECTOR = "deletion-vector-v1"
 
 @pytest.fixture
 def errors_of(puffin, make):
-    """The errors of a file of the blobs given."""
+    """Return the errors of a file of the blobs given."""
 
     def errors(*blobs):
         (file,) = puffin("verify", "-", "--json", stdin=make.file(*blobs)).document["files"]
@@ -22,8 +22,8 @@ def errors_of(puffin, make):
     return errors
 
 
-def test_sound_file(puffin, sound_file):
-    """A file that keeps every rule is valid, whatever its blob types and codecs."""
+def test_file_that_keeps_every_rule_is_valid(puffin, sound_file):
+    """Its blob types and codecs do not matter."""
     run = puffin("verify", sound_file, "--json")
     assert (run.code, run.stderr) == (0, "")
     assert run.document == {"files": [{"path": str(sound_file), "valid": True, "errors": []}]}
@@ -31,8 +31,8 @@ def test_sound_file(puffin, sound_file):
     assert (run.code, run.text, run.stderr) == (0, f"{sound_file}: ok\n", "")
 
 
-def test_golden_files(puffin, fixtures, spark_warehouse):
-    """What Iceberg's Java library and its Spark action write is valid, the ``ndv`` beside each sketch included."""
+def test_golden_files_of_java_and_spark_are_valid(puffin, fixtures, spark_warehouse):
+    """The ``ndv`` beside each sketch is checked too."""
     files = [*(fixtures / "puffin-java").glob("*.bin"), *spark_warehouse.rglob("*.*")]
     assert len(files) > 10
     run = puffin("verify", *files, "--json")
@@ -40,8 +40,8 @@ def test_golden_files(puffin, fixtures, spark_warehouse):
     assert run.code == 0
 
 
-def test_every_bad_blob_is_told(puffin, bad_blobs_file):
-    """A bad blob does not hide the next one, and sound ones are not blamed."""
+def test_every_bad_blob_is_reported(puffin, bad_blobs_file):
+    """A bad blob hides no other, and good ones are not blamed."""
     run = puffin("verify", bad_blobs_file, "--json")
     assert run.code == 1
     assert run.stderr == "puffin: 1 of 1 files invalid\n"
@@ -51,8 +51,8 @@ def test_every_bad_blob_is_told(puffin, bad_blobs_file):
     assert "brotli" in file["errors"][0]
 
 
-def test_every_file_is_told(puffin, sound_file, bad_blobs_file, tmp_path):
-    """A missing file, a directory and a broken file have entries like any other, in the order asked for."""
+def test_every_file_is_reported(puffin, sound_file, bad_blobs_file, tmp_path):
+    """Missing files, directories and broken files have entries, in the order given."""
     missing, directory = tmp_path / "missing", tmp_path
     files = [missing, sound_file, directory, bad_blobs_file, sound_file]
     run = puffin("verify", *files, "--json")
@@ -63,8 +63,7 @@ def test_every_file_is_told(puffin, sound_file, bad_blobs_file, tmp_path):
     assert (run.code, run.stderr) == (1, "puffin: 3 of 5 files invalid\n")
 
 
-def test_text(puffin, sound_file, tmp_path):
-    """A line for each file, and the errors indented below it."""
+def test_text_has_a_line_for_each_file_and_indented_errors(puffin, sound_file, tmp_path):
     file = tmp_path / "broken"
     file.write_bytes(b"no")
     run = puffin("verify", file, sound_file)
@@ -73,29 +72,28 @@ def test_text(puffin, sound_file, tmp_path):
 
 
 @pytest.mark.parametrize("size", [1, 100_000])
-def test_head_magic(puffin, make, size):
-    """The magic at the start is checked, also of a file so large that its footer is read by itself."""
+def test_verify_checks_the_head_magic_of_large_files(puffin, make, size):
+    """The footer of a large file is read by itself."""
     image = make.file(make.blob("x", b"\0" * size))
     (file,) = puffin("verify", "-", "--json", stdin=b"X" + image[1:]).document["files"]
     assert file["errors"] == ["head-magic at offset 0: expected b'PFA1', found b'XFA1'"]
 
 
-def test_remote_uri(puffin, sound_image):
-    """Any URI that fsspec knows is verified."""
+def test_verify_reads_any_fsspec_uri(puffin, sound_image):
     fsspec.filesystem("memory").pipe("/verify/sound.puffin", sound_image)
     assert puffin("verify", "memory://verify/sound.puffin").code == 0
     assert puffin("verify", "memory://verify/missing.puffin").code == 1
 
 
 @pytest.mark.parametrize("ndv", ["4.0", " 3", "3 ", "-3", "+3", "", "³", "٣", "3e0", "0x3"])
-def test_ndv_of_digits_only(errors_of, make, ndv):
-    """An ``ndv`` with anything but decimal digits in it makes engines fail, so that it is an error."""
+def test_ndv_with_anything_but_digits_is_an_error(errors_of, make, ndv):
+    """Engines fail on such an ``ndv``."""
     (error,) = errors_of(make.blob(THETA, make.small_sketch.to_bytes(), ndv=ndv))
     assert error.startswith("blob 0: property ndv: expected decimal digits only, found ")
 
 
-def test_ndv_of_the_sketch(errors_of, make):
-    """An ``ndv`` is the estimate rounded down; without one there is nothing to compare."""
+def test_ndv_must_equal_the_estimate_rounded_down(errors_of, make):
+    """Without an ``ndv`` there is nothing to compare."""
     large = make.large_sketch
     assert large.estimate != large.ndv
     assert errors_of(make.blob(THETA, large.to_bytes(), ndv=str(large.ndv))) == []
@@ -116,25 +114,22 @@ def test_ndv_is_the_upper_bound_where_the_rows_are_fewer_than_the_estimate(error
         assert len(errors_of(make.blob(THETA, image, **{"ndv": str(ndv), bounds: f"1,{upper}"}))) == 1
 
 
-def test_ndv_of_an_empty_sketch(errors_of, make):
-    """No values are zero distinct values, with however many digits."""
+def test_ndv_of_an_empty_sketch_is_zero(errors_of, make):
+    """It may have any number of digits."""
     empty = make.small_sketch.difference(make.small_sketch).to_bytes()
     assert errors_of(make.blob(THETA, empty, ndv="0"), make.blob(THETA, empty, ndv="00")) == []
     assert len(errors_of(make.blob(THETA, empty, ndv="1"))) == 1
 
 
-def test_ndv_beside_a_bad_sketch(errors_of, make):
-    """A wrong ``ndv`` is told also where the sketch is bad."""
+def test_wrong_ndv_is_reported_beside_a_bad_sketch(errors_of, make):
     assert len(errors_of(make.blob(THETA, b"not a sketch", ndv="4.0"))) == 2
 
 
-def test_ndv_of_other_types(errors_of, make):
-    """What the properties of other types mean is not known."""
+def test_ndv_of_other_blob_types_is_ignored(errors_of, make):
     assert errors_of(make.blob("x", b"", ndv="4.0", cardinality="many")) == []
 
 
-def test_deletion_vector_properties(errors_of, make):
-    """A deletion vector names its data file and its cardinality."""
+def test_deletion_vector_must_name_data_file_and_cardinality(errors_of, make):
     payload = make.deletion_vector().payload
     assert errors_of(make.deletion_vector()) == []
     assert errors_of(make.blob(VECTOR, payload, cardinality="19")) == [
@@ -145,8 +140,7 @@ def test_deletion_vector_properties(errors_of, make):
     ]
 
 
-def test_deletion_vector_cardinality(errors_of, make):
-    """The cardinality is that of the payload, in digits."""
+def test_deletion_vector_cardinality_must_match_the_payload(errors_of, make):
     assert errors_of(make.deletion_vector(cardinality="18")) == [
         "blob 0: property cardinality: expected 19 as the payload says, found '18'"
     ]
@@ -155,21 +149,19 @@ def test_deletion_vector_cardinality(errors_of, make):
     ]
 
 
-def test_deletion_vector_compressed(errors_of, make):
-    """A deletion vector is never compressed; one that is can be read all the same."""
+def test_compressed_deletion_vector_is_an_error(errors_of, make):
+    """It can be read all the same."""
     vector = make.deletion_vector()
     compressed = make.blob(VECTOR, vector.payload, "zstd", **vector.properties)
     assert errors_of(compressed) == ["blob 0: compression-codec: expected none for a deletion vector, found 'zstd'"]
 
 
-def test_wrong_usage(puffin):
-    """Without a FILE there is nothing to verify."""
+def test_verify_needs_a_file(puffin):
     run = puffin("verify")
     assert (run.code, run.stdout) == (2, b"")
 
 
-def test_as_a_module(sound_file, tmp_path):
-    """``python -m puffin verify`` tells by its exit code."""
+def test_verify_runs_as_a_module_and_sets_the_exit_code(sound_file, tmp_path):
     command = [sys.executable, "-m", "puffin", "verify"]
     assert subprocess.run([*command, sound_file], capture_output=True).returncode == 0
     run = subprocess.run([*command, sound_file, tmp_path], capture_output=True, text=True)

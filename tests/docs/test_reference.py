@@ -1,4 +1,4 @@
-"""The README is checked against the program it describes."""
+"""The README and the pages in ``docs/`` are checked against the program that they describe."""
 
 import re
 from pathlib import Path
@@ -7,9 +7,15 @@ import click
 import pytest
 
 from puffin.cli.program import _COMMANDS, _puffin
+from puffin.server import problems
+from tests.test_architecture import ROOMS
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+REFERENCE = (ROOT / "docs" / "command-line.md").read_text()
+RESULTS = (ROOT / "benchmarks" / "RESULTS.md").read_text()
+TOP = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md"]
+DOCUMENTS = [*TOP, *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
 
 
 def commands() -> list[tuple[str, click.Command]]:
@@ -18,30 +24,101 @@ def commands() -> list[tuple[str, click.Command]]:
 
 
 def section_of(name: str) -> str:
-    match = re.search(rf"^### puffin {name} .*?(?=^##)", README, re.MULTILINE | re.DOTALL)
+    match = re.search(rf"^## puffin {name}\b.*?(?=^## |\Z)", REFERENCE, re.MULTILINE | re.DOTALL)
     assert match, f"no section for puffin {name}"
     return match[0]
 
 
 @pytest.mark.parametrize(("name", "command"), commands())
 def test_every_command_and_option_is_in_the_reference(name: str, command: click.Command) -> None:
-    """A command has help, and its section names each of its options."""
+    """A command has help, and its section names each of its options and no other."""
     assert command.help
     named = set(re.findall(r"--[a-z][a-z-]*", section_of(name)))
     options = {o for p in command.params if isinstance(p, click.Option) for o in p.opts if o.startswith("--")}
     assert options == named
 
 
-def test_every_command_mentioned_exists() -> None:
-    """The examples call nothing that is not there."""
-    assert set(re.findall(r"^puffin ([a-z-]+)", README, re.MULTILINE)) <= set(_COMMANDS)
+def test_reference_has_no_command_that_does_not_exist() -> None:
+    assert re.findall(r"^## puffin ([a-z-]+)", REFERENCE, re.MULTILINE) == [name for name, _ in commands_in_order()]
 
 
-@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"])
-def test_documents_name_files_that_exist(document: str) -> None:
-    """A link or a path that a document names is there."""
+def commands_in_order() -> list[tuple[str, click.Command]]:
+    """In the order of the reference, which leads with what a user needs first."""
+    return sorted(commands(), key=lambda each: REFERENCE.index(f"## puffin {each[0]}"))
+
+
+def test_readme_fits_in_200_lines() -> None:
+    assert len(README.splitlines()) <= 200
+
+
+def test_figures_of_the_readme_are_those_of_record() -> None:
+    """Every number of the benchmark table stands in the results."""
+    table = README.partition("## How fast")[2].partition("\n## ")[0]
+    cells = [cell.strip() for line in table.splitlines() if line.startswith("| ") for cell in line.split("|")[2:]]
+    figures = [cell for cell in cells if re.search(r"\d", cell)]
+    assert len(figures) > 10
+    for figure in figures:
+        assert re.search(rf"\| {re.escape(figure)} [\[|]", RESULTS), figure
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_documents_name_files_and_headings_that_exist(document: str) -> None:
+    """A link or a path that a document names is there, and so is the heading that a link ends with."""
     text = (ROOT / document).read_text()
-    links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
-    paths = re.findall(r"`((?:puffin|stats_jobs|tests|fixtures|tools|demo)/[\w/.-]*)`", text)
-    for name in [*links, *paths]:
+    here = (ROOT / document).parent
+    for link in re.findall(r"\]\(([^)]+)\)", text):
+        path, _, heading = link.partition("#")
+        if "://" not in link:
+            assert (here / path).exists(), link
+            assert not heading or heading in headings_of(here / path if path else ROOT / document), link
+    for name in re.findall(r"`((?:puffin|stats_jobs|tests|fixtures|tools|demo|benchmarks|examples)/[\w/.-]*)`", text):
         assert (ROOT / name).exists() or (ROOT / f"{name}.py").exists(), name
+
+
+def headings_of(page: Path) -> set[str]:
+    """The headings of a page, as links name them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_is_linked() -> None:
+    """From the README, or from the index of decisions."""
+    index = README + (ROOT / "docs" / "decisions" / "README.md").read_text()
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert page.name in index, page
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "decisions").glob("2*.md")), ids=lambda page: page.stem)
+def test_decision_has_a_date_and_its_four_parts(page: Path) -> None:
+    text = page.read_text()
+    assert f"\nDate: {page.name[:10]}\n" in text
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Context", "Decision", "Evidence", "Consequences"]
+
+
+def test_map_names_every_module() -> None:
+    """Each folder has a row in the map; the row names its modules, and nothing that is not there."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    rows = dict(re.findall(r"^\| `((?:puffin|stats_jobs)[\w/]*)` \| (.+) \|$", text, re.MULTILINE))
+    folders: dict[str, set[str]] = {}
+    for path in [*(ROOT / "puffin").rglob("*.py"), *(ROOT / "stats_jobs").rglob("*.py")]:
+        if path.name != "__init__.py":
+            folders.setdefault(str(path.parent.relative_to(ROOT)), set()).add(path.stem)
+    assert {folder: set(re.findall(r"`(\w+)`", row)) for folder, row in rows.items()} == folders
+
+
+def test_map_draws_the_arrows_that_are_allowed() -> None:
+    """Every room is on a line of the picture, above everything that it may import."""
+    text = (ROOT / "ARCHITECTURE.md").read_text().partition("## Arrows")[2]
+    lines = text.partition("```text\n")[2].partition("```")[0].splitlines()
+    height = {room: -number for number, line in enumerate(lines) for room in line.split()}
+    assert set(height) == set(ROOMS)
+    for room, imported in ROOMS.items():
+        assert all(height[below] < height[room] for below in imported), room
+
+
+def test_every_problem_of_the_server_is_in_the_reference() -> None:
+    table = (ROOT / "docs" / "http.md").read_text().partition("## Problems")[2].partition("\n## ")[0]
+    kinds = {
+        kind for line in table.splitlines() if line.startswith("| ") for kind in re.findall(r"`([a-z][a-z-]*)`", line)
+    }
+    assert kinds - {"column", "reason", "missing"} == set(problems._TITLES)

@@ -82,12 +82,13 @@ PAGES_THAT_RUN = [page for page in PAGES if any(b.language in RUN and not b.reas
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """That of a user who has installed the package."""
+    """That of a user who has installed the package, and no Java."""
     bin_ = tmp_path_factory.mktemp("bin")
     for name, command in {"puffin": "-m puffin ", "python": ""}.items():
         (bin_ / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {command}"$@"\n')
         (bin_ / name).chmod(0o755)
-    return {**os.environ, "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    path = f"{bin_}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "JAVA_HOME": str(bin_ / "no Java")}
 
 
 def free_port() -> str:
@@ -191,6 +192,7 @@ def check(words: list[str]) -> None:
         parse(arguments)
     elif program == "make":
         assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text(), re.M), arguments[0]
+        assert all((ROOT / path).exists() for path in re.findall(r"tests/\S+", " ".join(arguments)))
     elif program == "pip":
         extras = re.findall(r"^([\w-]+) = \[", (ROOT / "pyproject.toml").read_text(), re.M)
         (asked,) = re.findall(r"\[([\w,-]+)\]", arguments[-1])

@@ -1,6 +1,6 @@
 """
-Tables to which Spark, Trino and pyiceberg do what a random generator says, some with statistics of their own, and which
-we bring up to date now and then: our ``auto`` run equals a full one, and what it says is true.
+Random steps of Spark, Trino and pyiceberg on shared tables: our ``auto`` run equals a full one, and its answers are
+true.
 
 No column has more values than a sketch keeps, so that there is nothing to estimate, whoever made the sketch. A test's
 name has its seed; ``PUFFIN_HISTORIES_SEED=1000`` takes others, from there on.
@@ -68,7 +68,7 @@ class History:
         self.table.bring_up_to_date("the first rows")  # from here on everything that we keep has to stay known
 
     def step(self) -> None:
-        """Do something, and look."""
+        """Take a step and check the table."""
         steps = [self.insert_by_spark, self.delete_by_spark, self.merge_by_spark, self.compact, self.count_by_spark]
         steps += [self.insert_by_trino, self.analyze_by_trino, self.analyze_columns_by_trino]
         if self._is_pyicebergs:
@@ -141,7 +141,7 @@ class History:
         return self._random.choice([f"id % {every} = {self._random.randrange(every)}", "p = 1", "k < 5"])
 
     def _rows(self, engine: str) -> str:
-        """Rows as Spark's or Trino's SQL makes them, the same in both."""
+        """Return SQL for rows that Spark and Trino both understand."""
         first, count, n = self._next()
         text, numbers = {
             "spark": ("string", f"(SELECT id AS x FROM range({first}, {first + count}, 1, 1))"),
@@ -152,7 +152,7 @@ class History:
         return f"SELECT {listed} FROM {numbers}"
 
     def _merge(self, engine: str) -> str:
-        """One row for each ``id`` of the source, since no row may be updated twice."""
+        """Return SQL that merges one row for each ``id``, since no row may be updated twice."""
         names = [*COLUMNS, "st"]
         new, values = ", ".join(names), ", ".join(f"s.{name}" for name in names)
         firsts = "row_number() OVER (PARTITION BY id ORDER BY p, k)"
@@ -161,7 +161,7 @@ class History:
             WHEN MATCHED THEN UPDATE SET k = s.k WHEN NOT MATCHED THEN INSERT ({new}) VALUES ({values})"""
 
     def _next(self) -> tuple[int, int, int]:
-        """The first of the next numbers, how many, and another number."""
+        """Return the first of the next numbers, how many there are, and another number."""
         first, count = self._numbers, self._random.choice([20, 150, 400])
         self._numbers += count // 2  # half of them come again
         return first, count, self._random.choice([1, 3, 7])
@@ -172,7 +172,7 @@ class History:
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + HISTORIES))
-def test_whoever_wrote_auto_equals_full_and_what_it_says_is_true(share, seed):
+def test_auto_run_equals_full_run_whichever_engine_wrote(share, seed):
     history = History(share, seed)
     for _ in range(STEPS):
         history.step()

@@ -28,7 +28,7 @@ def by_spark_listing_prefixes(table) -> None:
 
 @pytest.fixture
 def analyzed_twice(share, request):
-    """A table with two snapshots that have statistics of ours, and files of nobody."""
+    """A table with two snapshots that have statistics of ours, and files that nothing refers to."""
     table = share(
         f"orphans_{request.node.callspec.id.replace(' ', '_')}",
         in_trino="CREATE TABLE {t} (id bigint, k int, s varchar) WITH (location = '{at}')",
@@ -43,7 +43,7 @@ def analyzed_twice(share, request):
 
 
 @pytest.mark.parametrize("remove", [by_trino, by_spark])
-def test_what_a_later_run_needs_survives_the_removal_of_orphans_of_any_age(analyzed_twice, remove):
+def test_orphan_removal_of_any_age_keeps_what_later_runs_need(analyzed_twice, remove):
     table = analyzed_twice
     statistics = [Path(path) for path, _, _ in table.statistics_files().values()]
     state = sorted(path for path in (table.location / STATE).rglob("*") if path.is_file())
@@ -60,7 +60,7 @@ def test_what_a_later_run_needs_survives_the_removal_of_orphans_of_any_age(analy
 
 
 @pytest.mark.parametrize("remove", [by_spark_listing_prefixes])
-def test_a_removal_that_sees_no_hidden_folders_costs_reading_again_and_nothing_else(analyzed_twice, remove):
+def test_removal_that_misses_hidden_folders_only_costs_another_read(analyzed_twice, remove):
     """Iceberg 1.12 compares prefixes as text, and then ``file:///x`` has no file below ``file:/x``."""
     table = analyzed_twice
     remove(table)
@@ -74,7 +74,7 @@ def test_a_removal_that_sees_no_hidden_folders_costs_reading_again_and_nothing_e
 
 
 @pytest.mark.parametrize("lose", ["everything", "the parts"])
-def test_state_that_somebody_removed_is_computed_anew_and_its_cost_is_told(analyzed_twice, lose):
+def test_removed_state_is_computed_again_and_its_cost_is_reported(analyzed_twice, lose):
     table = analyzed_twice
     state = [path for path in (table.location / STATE).rglob("*") if path.is_file()]
     assert state

@@ -66,7 +66,7 @@ def spark_rows(columns: dict[str, tuple[str, str]], first: int, last: int) -> st
 
 
 def merge(columns: dict[str, tuple[str, str]], rows: str) -> str:
-    """Rows that are there get another ``k``, the others come in."""
+    """Rows that exist get another ``k``, the others are inserted."""
     names = ", ".join(columns)
     new = ", ".join(f"s.{name}" for name in columns)
     return f"""MERGE INTO {{t}} t USING ({rows}) s ON t.id = s.id
@@ -154,7 +154,7 @@ def go_through(table, steps: Iterable[tuple[str, Callable[[], object]]]) -> None
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_after_every_step_of_trino_all_load_the_table_and_auto_equals_full(share, shape, version):
+def test_every_engine_loads_the_table_after_every_step_of_trino(share, shape, version):
     columns = TRINO_COLUMNS[shape]
     table = share(
         f"trino_{shape}_v{version}",
@@ -166,7 +166,7 @@ def test_after_every_step_of_trino_all_load_the_table_and_auto_equals_full(share
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_after_every_step_on_version_3_all_load_the_table_and_auto_equals_full(share, shape):
+def test_every_engine_loads_the_version_3_table_after_every_step(share, shape):
     columns = SPARK_COLUMNS[shape]
     table = share(
         f"spark_{shape}_v3",

@@ -1,4 +1,4 @@
-"""What Trino makes of our statistics, and what becomes of them while it writes."""
+"""What Trino does with our statistics, and what happens to them while it writes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def unknown(share):
     return table
 
 
-def test_trino_takes_our_figures_and_then_knows_how_many_rows_a_join_has(unknown):
+def test_trino_uses_our_statistics_to_estimate_join_rows(unknown):
     columns = ("few", "many", "text")
     before = unknown.show_stats()
     assert [before[column] for column in columns] == [None, None, None]
@@ -44,8 +44,8 @@ def test_trino_takes_our_figures_and_then_knows_how_many_rows_a_join_has(unknown
 
 
 @pytest.mark.parametrize("lg_k", [8, 12, 14])
-def test_bounds_hold_of_sketches_that_trino_extends_and_makes_anew(share, lg_k):
-    """Trino keeps 4096 hashes and fewer; what it extends knows no more than before of the values that were there."""
+def test_bounds_hold_for_sketches_that_trino_extends_and_recomputes(share, lg_k):
+    """Trino keeps at most 4096 hashes; extending a sketch adds no precision about earlier values."""
     table = share(f"extended_{lg_k}", in_trino="CREATE TABLE {t} (many bigint) WITH (location = '{at}')")
     insert = "INSERT INTO {{t}} SELECT x FROM UNNEST(sequence({first}, {last})) AS numbers(x)"
     table.trino(insert.format(first=1, last=MANY))
@@ -66,13 +66,13 @@ def test_bounds_hold_of_sketches_that_trino_extends_and_makes_anew(share, lg_k):
     table.had_no_problems()
 
 
-def test_inserts_that_race_our_runs_lose_no_row_and_end_in_current_statistics(share):
+def test_trino_inserts_that_race_our_runs_lose_no_row(share):
     table = share("raced", in_trino="CREATE TABLE {t} (id bigint, k int) WITH (location = '{at}')")
     table.trino("INSERT INTO {t} SELECT x, CAST(x % 10 AS int) FROM UNNEST(sequence(-99, 0)) AS numbers(x)")
     inserted, refused, done = [], [], threading.Event()
 
     def insert(first: int) -> None:
-        """A commit that loses against another is refused by Trino, and nothing of it may be there."""
+        """Insert rows; if Trino refuses because it lost a race, none of them may be there."""
         cursor = table.engines.connect_to_trino().cursor()
         for i in range(INSERTS):
             low = (first * INSERTS + i) * ROWS_OF_AN_INSERT + 1
@@ -131,7 +131,7 @@ THEN = {
 
 @pytest.mark.parametrize("then", THEN)
 @pytest.mark.parametrize("unseen", UNSEEN)
-def test_what_trino_extended_past_changes_that_it_did_not_see_is_not_trusted(share, unseen, then):
+def test_statistics_that_trino_extended_past_unseen_changes_are_not_trusted(share, unseen, then):
     """
     An INSERT of Trino's adds its rows to the nearest earlier statistics, and calls that those of its snapshot.
 

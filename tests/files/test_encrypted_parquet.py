@@ -1,4 +1,4 @@
-"""Encrypted Parquet files are refused by name, before pyarrow is asked for what makes it end the process."""
+"""Encrypted Parquet files are refused by name before pyarrow sees them, which would end the process."""
 
 import base64
 import contextlib
@@ -15,7 +15,7 @@ LZO = 3
 
 
 class KeysInMemory(encryption.KmsClient):
-    """Wraps keys in nothing."""
+    """A key service that wraps keys in nothing."""
 
     def __init__(self, _):
         super().__init__()
@@ -29,7 +29,7 @@ class KeysInMemory(encryption.KmsClient):
 
 @pytest.fixture(params=[False, True], ids=["encrypted footer", "plain footer"])
 def secret(request):
-    """What makes pyarrow encrypt column ``k``."""
+    """Settings with which pyarrow encrypts column ``k``."""
     config = encryption.EncryptionConfiguration(
         footer_key="footer", column_keys={"column": ["k"]}, plaintext_footer=request.param
     )
@@ -41,7 +41,7 @@ ROWS = pa.table({"k": [1, 2, 3], "s": ["a", "b", "c"]})
 
 
 @pytest.mark.parametrize("columns", [("k",), ("s",)])
-def test_a_data_file_is_refused_whatever_is_asked_of_it(make_table, secret, columns):
+def test_encrypted_data_file_is_refused_by_every_read(make_table, secret, columns):
     table = make_table([(1, "k", "long"), (2, "s", "string")])
     table.snapshot(table.data(table.write("a.parquet", ROWS, {"k": 1, "s": 2}, **secret), record_count=3))
     with pytest.raises(
@@ -50,7 +50,7 @@ def test_a_data_file_is_refused_whatever_is_asked_of_it(make_table, secret, colu
         table.read(*columns)
 
 
-def test_a_delete_file_is_refused(make_table, secret):
+def test_encrypted_delete_file_is_refused(make_table, secret):
     table = make_table([(1, "k", "long"), (2, "s", "string")])
     path = table.write("a.parquet", ROWS, {"k": 1, "s": 2})
     deletes = table.data(table.write("d.parquet", ROWS, {"k": 1, "s": 2}, **secret), record_count=3)
@@ -59,7 +59,7 @@ def test_a_delete_file_is_refused(make_table, secret):
         table.read()
 
 
-def test_footers_longer_than_what_is_read_first_are_plain(make_table):
+def test_long_plain_footer_is_not_mistaken_for_encrypted(make_table):
     table = make_table([(1, "k", "long")])
     path = table.write("a.parquet", ROWS.append_column("t" * 200_000, [[1, 2, 3]]), {"k": 1, "s": 2, "t" * 200_000: 3})
     with pa.OSFile(str(path)) as source:
@@ -69,7 +69,7 @@ def test_footers_longer_than_what_is_read_first_are_plain(make_table):
 
 
 @pytest.mark.parametrize("kept", [0, 3, 8, 11])
-def test_what_has_no_footer_is_left_to_pyarrow(make_table, kept):
+def test_file_without_a_footer_is_left_to_pyarrow(make_table, kept):
     table = make_table([(1, "k", "long")])
     path = table.write("a.parquet", ROWS, {"k": 1, "s": 2})
     entry = table.data(path)
@@ -80,8 +80,8 @@ def test_what_has_no_footer_is_left_to_pyarrow(make_table, kept):
 
 
 @pytest.mark.parametrize("kind", ["data", "delete"])
-def test_a_codec_that_pyarrow_lacks_is_refused_by_name(make_table, kind):
-    """LZO: nobody writes it any more, so a footer is made to say so."""
+def test_unsupported_codec_is_refused_by_name(make_table, kind):
+    """LZO: nobody writes it any more, so the test changes a footer."""
     table = make_table([(1, "k", "long")])
     path = table.write("a.parquet", pa.table({"k": [1, 2, 3]}), {"k": 1}, compression="gzip", use_dictionary=False)
     whole = table.write("b.parquet", pa.table({"k": [1, 2, 3]}), {"k": 1})
@@ -96,7 +96,7 @@ def test_a_codec_that_pyarrow_lacks_is_refused_by_name(make_table, kind):
 
 
 def with_codec_lzo(data):
-    """The file with the one byte of its footer changed that says how its column is compressed."""
+    """Change the byte of the footer that names the compression of the column."""
     footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     for at in range(footer, len(data) - 8):
         changed = data[:at] + bytes([2 * LZO]) + data[at + 1 :]  # zigzag

@@ -1,4 +1,4 @@
-"""A row is gone if an equality delete file that applies to its data file has its key, whatever else deletes rows."""
+"""A row is gone if an equality delete file that applies to its data file has its key, beside any other deletes."""
 
 import datetime
 import decimal
@@ -28,13 +28,13 @@ def numbered(keys, first=0):
 
 
 def deletes(table, name, rows, ids, **fields):
-    """The entry of an equality delete file that compares by all of its columns, with sequence number 2 unless told."""
+    """The entry of an equality delete file that compares all its columns, by default with sequence number 2."""
     path = table.write(name, rows, ids)
     return table.data(path) | {"content": 2, "sequence_number": 2, "equality_ids": list(ids.values())} | fields
 
 
 def live_rows(table, **options):
-    """The numbers of the rows that are read, by their sketch, which must be exact."""
+    """The numbers of the rows that are read, from their sketch, which must be exact."""
     answer = table.read("row", **options)
     assert answer.sketches["row"].ndv == answer.rows
     return answer.sketches["row"]
@@ -81,7 +81,7 @@ KEYS = {  # of each type: some values in an Arrow type that a file may have, and
 
 
 def as_java_sees(value):
-    """What two values have in common just if Iceberg's comparators call them equal."""
+    """A form that two values share exactly if Iceberg's comparators call them equal."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else struct.pack("<d", value)
     return value
@@ -89,8 +89,8 @@ def as_java_sees(value):
 
 @pytest.mark.parametrize("type_", KEYS)
 @pytest.mark.parametrize("is_dictionary", [False, True], ids=["plain", "dictionary"])
-def test_of_every_type_the_rows_of_equal_values_are_deleted(make_table, type_, is_dictionary):
-    """Null is null, NaN is NaN whatever its bits, -0.0 is not 0.0, and no value is null."""
+def test_rows_with_equal_values_of_every_type_are_deleted(make_table, type_, is_dictionary):
+    """Null equals null, NaN equals any NaN, -0.0 differs from 0.0, and null differs from every value."""
     table = one_column_table(make_table, type_)
     arrow_type, values, deleted = KEYS[type_]
     array = pa.array(values * 3, arrow_type)
@@ -106,7 +106,8 @@ def test_of_every_type_the_rows_of_equal_values_are_deleted(make_table, type_, i
     assert table.read().rows == len(kept)  # with the key asked for too
 
 
-def test_of_several_columns_all_must_be_equal(make_table):
+@pytest.mark.table_kind("Equality deletes: one column, several, null keys; of a partition and of all", "3")
+def test_all_of_several_columns_must_be_equal(make_table):
     fields = [(1, "a", "long"), (2, "b", "string"), (3, "c", "double"), (ROW, "row", "long")]
     table = make_table(fields, version=3)
     keys = [(1, "x", 0.5), (1, "x", None), (1, None, 0.5), (None, "x", 0.5), (None, None, None), (1, "", 0.5)]
@@ -119,13 +120,13 @@ def test_of_several_columns_all_must_be_equal(make_table):
         assert live_rows(table) == rows(*(i for i in range(6) if i != number))
 
 
-def test_further_columns_of_a_delete_file_are_not_compared(table):
+def test_other_columns_of_a_delete_file_are_not_compared(table):
     path = table.write("a.parquet", *numbered([1, 2, 3]))
     table.snapshot(table.data(path), deletes(table, "d.parquet", *numbered([2], first=77), equality_ids=[1]))
     assert live_rows(table) == rows(0, 2)
 
 
-def test_a_column_inside_a_struct_is_null_where_the_struct_is(make_table):
+def test_column_inside_a_null_struct_is_null(make_table):
     table = make_table([(1, "s", [(2, "k", "long")]), (ROW, "row", "long")], version=3)
     values = pa.array([{"k": 1}, {"k": None}, None, {"k": 2}], pa.struct([("k", pa.int64())]))
     data = pa.table({"s": values, "row": [0, 1, 2, 3]})
@@ -141,7 +142,7 @@ def test_a_column_inside_a_struct_is_null_where_the_struct_is(make_table):
 
 
 @pytest.mark.parametrize("default", [None, 7])
-def test_a_column_that_an_older_file_lacks_is_its_initial_default_or_null(make_table, default):
+def test_column_missing_from_an_older_file_has_its_initial_default_or_null(make_table, default):
     table = make_table([(1, "k", "long", default), (ROW, "row", "long")], version=3)
     old = table.write("a.parquet", pa.table({"row": [0, 1]}), {"row": ROW})
     new = table.write("b.parquet", *numbered([7, 8, None], first=2))
@@ -161,7 +162,8 @@ PROMOTIONS = {
 
 
 @pytest.mark.parametrize("old", PROMOTIONS)
-def test_values_from_before_a_promotion_equal_those_from_after_it(make_table, old):
+@pytest.mark.table_kind("Equality deletes: several files by sequence number; the schema evolved since", "3")
+def test_values_from_before_and_after_a_promotion_are_equal(make_table, old):
     new, old_arrow, new_arrow, values = PROMOTIONS[old]
     table = one_column_table(make_table, old)
     table.evolve([(1, "k", new), (ROW, "row", "long")])
@@ -174,7 +176,8 @@ def test_values_from_before_a_promotion_equal_those_from_after_it(make_table, ol
         assert live_rows(table) == rows(0, 2, 10, 12)
 
 
-def test_a_column_that_was_dropped_since_still_counts(make_table):
+@pytest.mark.table_kind("Equality deletes: several files by sequence number; the schema evolved since", "3")
+def test_dropped_column_still_counts(make_table):
     table = one_column_table(make_table, "long")
     table.evolve([(ROW, "row", "long")])
     path = table.write("a.parquet", *numbered([1, 2, 3]))
@@ -182,7 +185,7 @@ def test_a_column_that_was_dropped_since_still_counts(make_table):
     assert live_rows(table) == rows(0, 1)
 
 
-def test_an_identity_partition_value_stands_for_a_column_that_the_file_lacks(make_table):
+def test_identity_partition_value_replaces_a_missing_column(make_table):
     table = one_column_table(make_table, "string", spec=[(1, "identity")])
     table.document["partition-specs"].append({"spec-id": 1, "fields": []})
     files = [table.write(f"{p}.parquet", pa.table({"row": [p]}), {"row": ROW}) for p in range(2)]
@@ -191,7 +194,7 @@ def test_an_identity_partition_value_stands_for_a_column_that_the_file_lacks(mak
     assert live_rows(table) == rows(0)
 
 
-def test_files_without_field_ids_get_them_from_the_name_mapping(make_table):
+def test_files_without_field_ids_use_the_name_mapping(make_table):
     mapping = json.dumps([{"field-id": 1, "names": ["key"]}, {"field-id": ROW, "names": ["row"]}])
     table = one_column_table(make_table, "long", properties={"schema.name-mapping.default": mapping})
     path = table.write("a.parquet", pa.table({"key": [1, 2], "row": [0, 1]}))
@@ -204,7 +207,7 @@ def test_files_without_field_ids_get_them_from_the_name_mapping(make_table):
 # --- with other deletes -------------------------------------------------------------------------------------------
 
 
-def test_delete_files_that_compare_by_different_columns_add_up(make_table):
+def test_delete_files_that_compare_different_columns_add_up(make_table):
     table = make_table([(1, "a", "long"), (2, "b", "string"), (ROW, "row", "long")], version=3)
     data = pa.table({"a": [1, 2, 3, 4, 5], "b": ["p", "q", "r", "s", None], "row": list(range(5))})
     path = table.write("a.parquet", data, {"a": 1, "b": 2, "row": ROW})
@@ -219,7 +222,7 @@ def test_delete_files_that_compare_by_different_columns_add_up(make_table):
 
 
 @pytest.mark.parametrize("is_vector", [False, True], ids=["position deletes", "deletion vector"])
-def test_a_row_is_live_only_if_no_kind_of_delete_names_it(table, monkeypatch, is_vector):
+def test_row_is_live_only_if_no_kind_of_delete_names_it(table, monkeypatch, is_vector):
     monkeypatch.setattr(parquet_rows, "MAX_BATCH_ROWS", 3)
     path = table.write("a.parquet", *numbered([i % 4 for i in range(20)]), row_group_size=8)
     named = [0, 1, 13]
@@ -230,20 +233,20 @@ def test_a_row_is_live_only_if_no_kind_of_delete_names_it(table, monkeypatch, is
         assert live_rows(table, target_bytes=target) == rows(*kept)
 
 
-def test_everything_may_be_deleted(table):
+def test_all_rows_may_be_deleted(table):
     path = table.write("a.parquet", *numbered([1, 1, None]))
     table.snapshot(table.data(path), deletes(table, "d.parquet", pa.table({"k": [None, 1]}), {"k": 1}))
     answer = table.read()
     assert (answer.rows, answer.sketches["row"], answer.sketches["k"]) == (0, rows(), rows())
 
 
-def test_an_empty_delete_file_deletes_nothing(table):
+def test_empty_delete_file_deletes_nothing(table):
     path = table.write("a.parquet", *numbered([1, None]))
     table.snapshot(table.data(path), deletes(table, "d.parquet", pa.table({"k": pa.array([], pa.int64())}), {"k": 1}))
     assert live_rows(table) == rows(0, 1)
 
 
-def test_where_rows_are_deleted_a_dictionary_page_alone_is_not_enough(make_table):
+def test_dictionary_page_is_not_enough_if_rows_are_deleted(make_table):
     """The only rows of one word are deleted; its entry in the dictionary stays."""
     table = one_column_table(make_table, "string")
     words = [f"word {i % 5}" for i in range(100)]
@@ -253,7 +256,7 @@ def test_where_rows_are_deleted_a_dictionary_page_alone_is_not_enough(make_table
     assert (answer.sketches["k"].ndv, answer.rows) == (4, 80)
 
 
-def test_rows_of_which_only_constants_are_asked_are_deleted_too(make_table):
+def test_deletes_apply_when_only_constants_are_read(make_table):
     table = make_table([(1, "k", "long"), (2, "c", "long", 7)], version=3)
     path = table.write("a.parquet", pa.table({"k": [1, 2]}), {"k": 1})
     table.snapshot(table.data(path), deletes(table, "d.parquet", pa.table({"k": [2]}), {"k": 1}))
@@ -264,7 +267,7 @@ def test_rows_of_which_only_constants_are_asked_are_deleted_too(make_table):
 
 
 @pytest.mark.parametrize("target_bytes", [1, 2**30], ids=["pieces", "whole files"])
-def test_delete_files_that_tasks_share_are_opened_once(table, monkeypatch, target_bytes):
+def test_delete_files_shared_by_tasks_are_opened_once(table, monkeypatch, target_bytes):
     paths = [table.write(f"{i}.parquet", *numbered([1, 2, 3], first=10 * i)) for i in range(3)]
     table.snapshot(
         *(table.data(path, sequence_number=2 * i + 1, split_offsets=[4]) for i, path in enumerate(paths)),
@@ -277,7 +280,7 @@ def test_delete_files_that_tasks_share_are_opened_once(table, monkeypatch, targe
     assert len(opened) == 2 * (3 + 2)  # it is read with and without counting
 
 
-def test_a_batch_says_in_its_json_once_what_rows_are_compared_by(table):
+def test_batch_json_has_shared_delete_files_once(table):
     path = table.write("a.parquet", *numbered([1]))
     table.snapshot(table.data(path), deletes(table, "d.parquet", pa.table({"k": [2]}), {"k": 1}))
     batch = ScanBatch(columns=(), tasks=table.plan(), context=ScanContext({}, None, {}))
@@ -306,7 +309,7 @@ SEQUENCE = st.integers(1, 3)
     removed=st.lists(st.tuples(SEQUENCE, st.sets(st.sampled_from("abc"), min_size=1), TUPLES), max_size=4),
     gone=st.sets(st.integers(0, 5), max_size=2),
 )
-def test_what_is_left_is_what_comparing_every_row_with_every_delete_leaves(make_table, data, removed, gone):
+def test_remaining_rows_equal_a_row_by_row_comparison(make_table, data, removed, gone):
     table = make_table([(1, "a", "long"), (2, "b", "string"), (3, "c", "double"), (ROW, "row", "long")], version=3)
     entries, kept, number = [], [], 0
     for i, (sequence, tuples) in enumerate(data):
@@ -333,7 +336,7 @@ def test_what_is_left_is_what_comparing_every_row_with_every_delete_leaves(make_
 
 
 def metrics(columns):
-    """The counts and bounds of a file as writers state them: bounds of what is neither null nor NaN."""
+    """The counts and bounds that writers state for a file: bounds exclude null and NaN."""
     found = {"value_counts": {}, "null_value_counts": {}, "lower_bounds": {}, "upper_bounds": {}}
     for name, array in ((name, array) for name, array in columns.items() if name in FIELD_IDS):
         found["value_counts"][FIELD_IDS[name]] = len(array)
@@ -357,7 +360,7 @@ def metrics(columns):
         ({"k": [[1]]}, r"d\.parquet: column k: a column of type long cannot be read from Arrow list"),
     ],
 )
-def test_a_delete_file_of_other_columns_is_corrupt_and_named(table, columns, message):
+def test_delete_file_with_other_columns_is_corrupt_and_named(table, columns, message):
     path = table.write("a.parquet", *numbered([1]))
     ids = {"other": 5} if "other" in columns else {"k": 1}
     table.snapshot(table.data(path), deletes(table, "d.parquet", pa.table(columns), ids, equality_ids=[1]))
@@ -366,14 +369,14 @@ def test_a_delete_file_of_other_columns_is_corrupt_and_named(table, columns, mes
     assert "\n" not in str(caught.value)
 
 
-def test_a_data_file_whose_key_is_of_another_type_is_corrupt_and_named(table):
+def test_data_file_with_a_key_of_another_type_is_corrupt_and_named(table):
     path = table.write("a.parquet", *numbered(["1"]))
     table.snapshot(table.data(path), deletes(table, "d.parquet", pa.table({"k": [1]}), {"k": 1}))
     with pytest.raises(CorruptDataFileError, match=r"a\.parquet: column k: a column of type long cannot be read"):
         table.read("row")
 
 
-def test_a_delete_file_without_field_ids_is_refused_by_name(table):
+def test_delete_file_without_field_ids_is_refused_by_name(table):
     path = table.write("a.parquet", *numbered([1]))
     table.snapshot(table.data(path), deletes(table, "d.parquet", pa.table({"k": [1]}), {"k": 1}))
     table.write("d.parquet", pa.table({"k": [1]}))
@@ -381,7 +384,7 @@ def test_a_delete_file_without_field_ids_is_refused_by_name(table):
         table.read()
 
 
-def test_a_delete_file_that_is_missing_or_cut_is_named(table):
+def test_missing_or_truncated_delete_file_is_named(table):
     path = table.write("a.parquet", *numbered([1]))
     table.snapshot(table.data(path), deletes(table, "d.parquet", pa.table({"k": [1]}), {"k": 1}))
     whole = (table.root / "d.parquet").read_bytes()

@@ -1,4 +1,4 @@
-"""Which values of files that Spark wrote are refused, by what their footers say."""
+"""Which values of Spark's files are refused because of what their footers say."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIRST_IN_UTC, FIRST_ANYWHERE = (datetime.datetime(*day, tzinfo=datetime.UTC) for
 
 
 def passes(array: pa.Array, type_: str, keys: dict[str, str], *, int96: bool = False) -> bool:
-    """Whether these values are taken from a file that has these keys."""
+    """Whether these values are accepted from a file with these keys."""
     out = io.BytesIO()
     schema = pa.schema([pa.field("c", array.type)], keys)
     pq.write_table(pa.table([array], schema), out, use_deprecated_int96_timestamps=int96)
@@ -57,7 +57,7 @@ def times(*values: datetime.datetime | None, unit: str = "us") -> pa.Array:
         (LEGACY, True),
     ],
 )
-def test_dates_of_before_the_gregorian_calendar_are_refused_where_the_footer_says_legacy(keys, is_refused):
+def test_old_dates_are_refused_if_the_footer_says_legacy(keys, is_refused):
     assert passes(dates(FIRST_DAY, None), "date", keys)
     assert passes(dates(None), "date", keys)
     assert passes(dates(FIRST_DAY, FIRST_DAY - DAY, None), "date", keys) is not is_refused
@@ -76,16 +76,16 @@ def test_dates_of_before_the_gregorian_calendar_are_refused_where_the_footer_say
         ({"org.apache.spark.version": "3.1.0"}, True, False),
     ],
 )
-def test_times_are_told_by_how_they_are_stored(keys, int96, is_refused):
+def test_timestamps_are_judged_by_their_storage_type(keys, int96, is_refused):
     assert passes(times(FIRST_ANYWHERE - MICRO), "timestamptz", keys, int96=int96) is not is_refused
     assert passes(times(FIRST_ANYWHERE), "timestamptz", keys, int96=int96)
 
 
 @pytest.mark.parametrize("unit", ["ms", "us"])
-def test_times_written_in_utc_differ_only_where_dates_do(unit):
+def test_utc_timestamps_differ_only_where_dates_do(unit):
     assert passes(times(FIRST_IN_UTC, FIRST_ANYWHERE - DAY, unit=unit), "timestamptz", LEGACY | IN_UTC)
     assert not passes(times(FIRST_IN_UTC - DAY, unit=unit), "timestamptz", LEGACY | IN_UTC)
 
 
-def test_times_without_a_zone_are_never_of_another_calendar():
+def test_timestamps_without_a_zone_are_never_julian():
     assert passes(pa.array([datetime.datetime(1500, 1, 1)], pa.timestamp("us")), "timestamp", LEGACY)

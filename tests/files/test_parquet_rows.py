@@ -1,4 +1,4 @@
-"""Whichever way the values of a chunk are found, the sketch is that of the live rows, byte for byte."""
+"""However the values of a chunk are found, the sketch equals that of the live rows byte for byte."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -36,7 +36,7 @@ def dictionary_bytes(path, column):
 
 
 @pytest.mark.parametrize("row_group_size", [5000, 700])
-def test_of_a_chunk_that_is_all_dictionary_its_page_alone_is_read(table, row_group_size):
+def test_chunk_of_dictionary_pages_reads_only_its_dictionary(table, row_group_size):
     path = write(table, "1.parquet", WORDS, row_group_size=row_group_size)
     table.snapshot(table.data(path))
     alone = table.read("low")
@@ -48,7 +48,7 @@ def test_of_a_chunk_that_is_all_dictionary_its_page_alone_is_read(table, row_gro
     assert (both.rows, both.bytes_read) == (5000, dictionary_bytes(path, 0) + chunk_bytes(path, 1))
 
 
-def test_with_deleted_rows_the_page_alone_is_not_enough(table):
+def test_dictionary_page_is_not_enough_with_deleted_rows(table):
     """The only rows of one word are deleted; its entry in the dictionary stays."""
     path = write(table, "1.parquet", WORDS)
     gone = [i for i in range(5000) if i % 50 == 7]
@@ -60,7 +60,7 @@ def test_with_deleted_rows_the_page_alone_is_not_enough(table):
 
 
 @pytest.mark.parametrize("store_schema", [True, False])
-def test_a_dictionary_entry_that_no_row_uses_is_not_counted(table, store_schema):
+def test_unused_dictionary_entry_is_not_counted(table, store_schema):
     """Arrow stores a DictionaryArray's dictionary whole."""
     indices = pa.array([i % 3 for i in range(5000)], pa.int32())
     low = pa.DictionaryArray.from_arrays(indices, pa.array(["a", "b", "c", "never"]))
@@ -69,8 +69,8 @@ def test_a_dictionary_entry_that_no_row_uses_is_not_counted(table, store_schema)
     assert table.read().sketches["low"] == of(pa.array(["a", "b", "c"]))
 
 
-def test_a_chunk_that_fell_back_in_the_middle_is_read_in_full(table):
-    """Of many long values the dictionary holds the first ones only."""
+def test_chunk_that_fell_back_is_read_in_full(table):
+    """The dictionary holds only the first of many long values."""
     low = pa.array([f"{i:0200}" for i in range(5000)])
     path = write(table, "1.parquet", low, dictionary_pagesize_limit=50_000)
     table.snapshot(table.data(path))
@@ -79,8 +79,8 @@ def test_a_chunk_that_fell_back_in_the_middle_is_read_in_full(table):
     assert answer.bytes_read == chunk_bytes(path, 0) + chunk_bytes(path, 1)
 
 
-def test_row_groups_of_one_file_may_go_different_ways(table):
-    """One is all dictionary, one falls back, one has nulls only."""
+def test_row_groups_of_one_file_may_be_read_differently(table):
+    """One is all dictionary, one falls back, one has only nulls."""
     many = [f"{i:0200}" for i in range(5000)]
     low = pa.array([*["x", "y"] * 1000, *many[:2000], *[None] * 1000], pa.string())
     path = write(table, "1.parquet", low, row_group_size=1000, dictionary_pagesize_limit=50_000)
@@ -91,7 +91,7 @@ def test_row_groups_of_one_file_may_go_different_ways(table):
 
 
 @pytest.mark.parametrize("pieces", [1, 3])
-def test_a_piece_of_a_file_reads_its_own_row_groups_dictionaries(table, pieces):
+def test_piece_of_a_file_reads_the_dictionaries_of_its_row_groups(table, pieces):
     path = write(table, "1.parquet", WORDS, row_group_size=500)
     table.snapshot(table.data(path))
     answer = table.read("low", target_bytes=path.stat().st_size // pieces)

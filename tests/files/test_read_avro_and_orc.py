@@ -1,4 +1,4 @@
-"""Data files and delete files in Avro and ORC: the values, the rows and the summaries that Parquet has."""
+"""Data and delete files in Avro and ORC have the same values, rows and summaries as in Parquet."""
 
 import contextlib
 import datetime
@@ -65,7 +65,7 @@ TIME = pa.field("t", pa.int64(), metadata={"iceberg.long-type": "TIME"})
 
 @pytest.fixture(params=[False, True], ids=["python", "kernels"])
 def with_kernels(request, monkeypatch):
-    """Both ways through Avro."""
+    """With and without the kernels for Avro."""
     if request.param:
         kernels.load_kernels()
     monkeypatch.setattr(kernels, "_is_ready", request.param)
@@ -85,7 +85,7 @@ def longs(*values):
         *(pytest.param("orc", *stored, id=f"orc, {name}") for name, stored in IN_ORC.items()),
     ],
 )
-def test_values_and_summaries_are_those_of_parquet(make_table, with_kernels, suffix, type_string, values):
+def test_values_and_summaries_equal_parquet(make_table, with_kernels, suffix, type_string, values):
     """At the root and inside a struct that may be null."""
     mask = pa.array([i == 1 for i in range(len(values))])
     rows = pa.table({"top": values, "st": pa.StructArray.from_arrays([values], ["in"], mask=mask)})
@@ -103,7 +103,7 @@ def test_values_and_summaries_are_those_of_parquet(make_table, with_kernels, suf
         assert found.summaries[name] == (counted, counted)
 
 
-def test_times_uuids_and_fixed_stand_in_orc_as_longs_and_binaries(make_table):
+def test_orc_stores_times_as_longs_and_uuids_and_fixed_as_binaries(make_table):
     table = make_table([(1, "t", "time"), (2, "st", [(3, "t", "time")]), (4, "u", "uuid"), (5, "f", "fixed[2]")])
     times, uuids = pa.array([0, 86_399_999_999, None]), [b"\0" * 16, b"\1" * 16, None]
     stored = pa.table(
@@ -126,15 +126,15 @@ PROMOTED = {
 
 @pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize(("type_string", "stored", "now"), PROMOTED.values(), ids=PROMOTED)
-def test_a_file_from_before_a_promotion_has_the_values_of_the_column_now(make_table, suffix, type_string, stored, now):
+def test_file_from_before_a_promotion_has_values_of_the_current_type(make_table, suffix, type_string, stored, now):
     table = make_table([(1, "a", type_string)])
     table.snapshot(table.data(table.write(f"1.{suffix}", pa.table({"a": stored}), {"a": 1})))
     assert table.read().sketches["a"] == ThetaSketch.from_arrow(now, type_string)
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_columns_are_found_by_field_id_and_missing_ones_are_what_they_are_in_parquet(make_table, suffix):
-    """A default, an identity partition value, null, and a default inside of a struct that may be null."""
+def test_columns_are_found_by_field_id_and_missing_ones_are_filled_in(make_table, suffix):
+    """With a default, an identity partition value, null, or a default inside a struct that may be null."""
     table = make_table(
         [
             *((1, "renamed", "long"), (2, "missing", "long"), (3, "defaulted", "long", 7), (4, "p", "long")),
@@ -162,7 +162,7 @@ def test_columns_are_found_by_field_id_and_missing_ones_are_what_they_are_in_par
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_a_file_without_field_ids_has_those_of_the_name_mapping(make_table, suffix):
+def test_file_without_field_ids_uses_the_name_mapping(make_table, suffix):
     inside = '{"field-id": 2, "names": ["st"], "fields": [{"field-id": 3, "names": ["y"]}]}'
     mapping = f'[{{"field-id": 1, "names": ["b"]}}, {inside}]'
     fields = [(1, "a", "long"), (2, "st", [(3, "x", "long")])]
@@ -177,7 +177,7 @@ def test_a_file_without_field_ids_has_those_of_the_name_mapping(make_table, suff
                 table.read()
 
 
-def test_a_name_with_a_dot_is_a_name(make_table):
+def test_name_with_a_dot_is_one_name(make_table):
     table = make_table([(1, "a.b", "long")])
     rows = pa.table({"a.b": [1, 2], "a": pa.array([{"b": 5}, {"b": 6}])})
     table.snapshot(table.data(table.write("1.orc", rows, {"a.b": 1, "a": (2, {"b": 3})})))
@@ -189,7 +189,7 @@ def test_a_name_with_a_dot_is_a_name(make_table):
 
 @pytest.mark.parametrize("of_data", ALL_FORMATS)
 @pytest.mark.parametrize("of_deletes", ALL_FORMATS)
-def test_delete_files_of_any_format_delete_rows_of_data_files_of_any_format(make_table, of_data, of_deletes):
+def test_delete_files_of_any_format_apply_to_data_files_of_any_format(make_table, of_data, of_deletes):
     """By position, and by one column and by two with nulls."""
     table = make_table([(1, "k", "long"), (2, "s", "string")])
     rows = pa.table({"k": pa.array(range(100)), "s": [None if i % 2 else f"s{i % 10}" for i in range(100)]})
@@ -213,8 +213,8 @@ def test_delete_files_of_any_format_delete_rows_of_data_files_of_any_format(make
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_rows_are_counted_from_batch_to_batch_and_from_block_to_block(make_table, monkeypatch, with_kernels, suffix):
-    """Batches that end within a block and groups of blocks that end within a batch."""
+def test_row_positions_continue_across_batches_and_blocks(make_table, monkeypatch, with_kernels, suffix):
+    """Batches end within a block, and blocks end within a batch."""
     monkeypatch.setattr(avro_columns, "MAX_BATCH_ROWS", 7)
     monkeypatch.setattr(avro_columns, "GROUP_BYTES", 100)
     monkeypatch.setattr(orc_file, "MAX_BATCH_ROWS", 7)
@@ -231,7 +231,7 @@ def test_rows_are_counted_from_batch_to_batch_and_from_block_to_block(make_table
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_a_file_is_read_whole_by_one_task_and_in_pieces_once(make_table, suffix):
+def test_file_is_read_once_whole_or_in_pieces(make_table, suffix):
     table = make_table([(1, "k", "long")])
     path = table.write(f"a.{suffix}", pa.table({"k": pa.array(range(3000))}), {"k": 1})
     table.snapshot(table.data(path, split_offsets=[4, 100]))
@@ -242,7 +242,7 @@ def test_a_file_is_read_whole_by_one_task_and_in_pieces_once(make_table, suffix)
 
 
 @pytest.mark.parametrize("suffix", ALL_FORMATS)
-def test_a_file_of_no_rows_has_no_values(make_table, suffix):
+def test_file_without_rows_has_no_values(make_table, suffix):
     table = make_table([(1, "k", "long")])
     path = table.write(f"a.{suffix}", pa.table({"k": pa.array([], pa.int64())}), {"k": 1})
     table.snapshot(table.data(path))
@@ -260,7 +260,7 @@ def avro_table(make_table, **options):
     return table, path
 
 
-def test_an_avro_file_cut_between_two_blocks_is_corrupt(make_table, with_kernels):
+def test_avro_file_cut_between_blocks_is_corrupt(make_table, with_kernels):
     table, path = avro_table(make_table)
     whole = path.read_bytes()
     with path.open("rb") as file:
@@ -272,7 +272,7 @@ def test_an_avro_file_cut_between_two_blocks_is_corrupt(make_table, with_kernels
             table.read()
 
 
-def test_an_avro_file_cut_anywhere_is_corrupt(make_table):
+def test_avro_file_cut_anywhere_is_corrupt(make_table):
     table, path = avro_table(make_table)
     whole = path.read_bytes()
     for length in range(0, len(whole), 7):
@@ -281,7 +281,7 @@ def test_an_avro_file_cut_anywhere_is_corrupt(make_table):
             table.read()
 
 
-def test_no_damaged_byte_of_an_avro_file_does_worse_than_raise_an_error_of_ours(make_table, with_kernels):
+def test_damaged_avro_file_raises_only_our_errors(make_table, with_kernels):
     table, path = avro_table(make_table)
     whole = path.read_bytes()
     for at in range(0, len(whole), 3):
@@ -296,7 +296,7 @@ def test_no_damaged_byte_of_an_avro_file_does_worse_than_raise_an_error_of_ours(
 @pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize("record_count", [2, 4])
 @pytest.mark.parametrize("kind", ["DATA", "POSITION_DELETES", "EQUALITY_DELETES"])
-def test_a_file_of_other_than_its_number_of_rows_is_corrupt(make_table, suffix, record_count, kind):
+def test_file_with_another_number_of_rows_is_corrupt(make_table, suffix, record_count, kind):
     table = make_table([(1, "k", "long")])
     path = table.write(f"a.{suffix}", pa.table({"k": pa.array([1, 2, 3])}), {"k": 1})
     entry = table.data(path)
@@ -314,7 +314,7 @@ def test_a_file_of_other_than_its_number_of_rows_is_corrupt(make_table, suffix, 
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_what_is_another_format_is_corrupt(make_table, suffix):
+def test_file_of_another_format_is_corrupt(make_table, suffix):
     table = make_table([(1, "k", "long")])
     path = table.write("a.parquet", pa.table({"k": pa.array([1, 2, 3])}), {"k": 1})
     table.snapshot(table.data(path, file_format=suffix.upper()))
@@ -323,7 +323,7 @@ def test_what_is_another_format_is_corrupt(make_table, suffix):
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_a_column_of_another_type_is_corrupt(make_table, suffix):
+def test_column_of_another_type_is_corrupt(make_table, suffix):
     table = make_table([(1, "k", "long")])
     path = table.write(f"a.{suffix}", pa.table({"k": ["x"]}), {"k": 1})
     table.snapshot(table.data(path))
@@ -334,7 +334,7 @@ def test_a_column_of_another_type_is_corrupt(make_table, suffix):
 @pytest.mark.parametrize("compression", ["uncompressed", "zlib", "snappy", "zstd"])
 @pytest.mark.parametrize("type_string", ["timestamp", "timestamptz"])
 @pytest.mark.parametrize("moments", ALL_MOMENTS.values(), ids=ALL_MOMENTS)
-def test_timestamps_in_orc_that_nanoseconds_do_not_reach(make_table, monkeypatch, moments, type_string, compression):
+def test_orc_timestamps_beyond_nanoseconds_are_read(make_table, monkeypatch, moments, type_string, compression):
     """Alone and beside another column, in batches of other sizes than stripes."""
     monkeypatch.setattr(orc_file, "MAX_BATCH_ROWS", 700)
     table = make_table([(1, "t", type_string), (2, "k", "long")])
@@ -350,7 +350,7 @@ def test_timestamps_in_orc_that_nanoseconds_do_not_reach(make_table, monkeypatch
     assert table.read("t").sketches["t"] == answer.sketches["t"]
 
 
-def test_such_timestamps_inside_a_struct_are_refused_by_name(make_table, monkeypatch):
+def test_orc_timestamps_beyond_nanoseconds_in_structs_are_refused_by_name(make_table, monkeypatch):
     """pyarrow says so since version 25; before, it says something else, and none of it can be trusted."""
     table = make_table([(1, "st", [(2, "t", "timestamp")]), (3, "k", "long")])
     struct = pa.StructArray.from_arrays([pa.array(FAR_MOMENTS, pa.timestamp("us"))], ["t"])
@@ -366,7 +366,7 @@ def test_such_timestamps_inside_a_struct_are_refused_by_name(make_table, monkeyp
     assert table.read("k").sketches["k"] == longs(1, 2, 3)
 
 
-def test_such_timestamps_in_a_damaged_file_do_no_worse_than_raise_an_error_of_ours(make_table):
+def test_damaged_orc_timestamps_raise_only_our_errors(make_table):
     table = make_table([(1, "t", "timestamp")])
     rows = pa.table({"t": pa.array([*FAR_MOMENTS, *MOMENTS] * 20, pa.timestamp("us"))})
     path = table.write("a.orc", rows, {"t": 1})
@@ -379,8 +379,8 @@ def test_such_timestamps_in_a_damaged_file_do_no_worse_than_raise_an_error_of_ou
             table.read(is_sound=False)
 
 
-def test_an_encrypted_orc_file_is_refused_by_name(make_table):
-    """pyarrow would give nulls; one that is not encrypted by the same writer is read."""
+def test_encrypted_orc_file_is_refused_by_name(make_table):
+    """pyarrow would give nulls; an unencrypted file of the same writer is read."""
     table = make_table([(1, "a", "long"), (2, "b", "long")], properties={"schema.name-mapping.default": MAPPING})
     for name in ("encrypted-column.orc", "plain.orc"):
         path = table.root / name
@@ -396,7 +396,7 @@ def test_an_encrypted_orc_file_is_refused_by_name(make_table):
 
 
 @pytest.mark.parametrize("codec", ["uncompressed", "snappy", "zlib", "lz4", "zstd"])
-def test_each_codec_of_orc(make_table, codec):
+def test_orc_file_with_each_codec_is_read(make_table, codec):
     table = make_table([(1, "k", "long")])
     path = table.write("a.orc", pa.table({"k": pa.array(range(3000))}), {"k": 1}, compression=codec)
     table.snapshot(table.data(path))
@@ -407,20 +407,20 @@ def test_each_codec_of_orc(make_table, codec):
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "bzip2"])
-def test_each_codec_of_avro(make_table, codec):
+def test_avro_file_with_each_codec_is_read(make_table, codec):
     table, _ = avro_table(make_table, codec=codec)
     assert table.read().sketches["k"] == longs(*range(60))
 
 
-def test_a_codec_that_is_not_known_is_refused_by_name(make_table):
+def test_unknown_codec_is_refused_by_name(make_table):
     table, path = avro_table(make_table, codec="deflate")
     path.write_bytes(path.read_bytes().replace(b"deflate", b"inflate"))
     with pytest.raises(UnsupportedTableError, match=r"a\.avro: .*Avro codec 'inflate': expected one of null"):
         table.read()
 
 
-def test_what_a_schema_says_otherwise_comes_to_the_same(make_table, with_kernels):
-    """Required fields, nulls last, milliseconds, decimals as bytes, arrays and maps and unions that are passed over."""
+def test_other_spellings_of_an_avro_schema_give_the_same_values(make_table, with_kernels):
+    """Required fields, nulls last, milliseconds, decimals as bytes, and skipped arrays, maps and unions."""
     record = {
         "type": "record",
         "name": "space.table",
@@ -479,7 +479,7 @@ def test_what_a_schema_says_otherwise_comes_to_the_same(make_table, with_kernels
         table.read("m")
 
 
-def test_a_source_is_asked_for_much_at_a_time(make_table):
+def test_source_is_read_in_large_ranges(make_table):
     """Each request to an object store takes as long as many bytes."""
     _, path = avro_table(make_table)
     data = path.read_bytes()

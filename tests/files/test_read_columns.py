@@ -1,4 +1,4 @@
-"""Columns are found by field id: whatever a file calls them, wherever they stand in it, and if it lacks them."""
+"""Columns are found by field id, whatever their name and position in the file, and filled in if missing."""
 
 import datetime
 import decimal
@@ -23,7 +23,7 @@ def sketch_of(values, type_string):
 # --- renames, reorders, drops -------------------------------------------------------------------------------------
 
 
-def test_a_renamed_and_moved_column_is_found_by_its_id(make_table):
+def test_renamed_and_moved_column_is_found_by_its_id(make_table):
     table = make_table([(2, "new_b", "string"), (1, "new_a", "int")])
     path = table.write(
         "1.parquet", pa.table({"a": pa.array([1, 2, 2], pa.int32()), "b": ["x", "y", "z"]}), {"a": 1, "b": 2}
@@ -37,7 +37,7 @@ def test_a_renamed_and_moved_column_is_found_by_its_id(make_table):
     assert answer.rows == 3
 
 
-def test_a_dropped_and_readded_column_does_not_see_the_old_values(make_table):
+def test_column_dropped_and_added_again_does_not_see_old_values(make_table):
     table = make_table([(1, "a", "long")])
     old = table.write("old.parquet", pa.table({"a": [1, 2, 3]}), {"a": 1})
     table.evolve([(5, "a", "long")])
@@ -46,14 +46,14 @@ def test_a_dropped_and_readded_column_does_not_see_the_old_values(make_table):
     assert table.read("a").sketches["a"] == sketch_of([7], "long")
 
 
-def test_two_columns_that_swapped_their_names_keep_their_values(make_table):
+def test_columns_that_swapped_names_keep_their_values(make_table):
     table = make_table([(1, "b", "long"), (2, "a", "long")])
     path = table.write("1.parquet", pa.table({"a": [1], "b": [2]}), {"a": 1, "b": 2})
     table.snapshot(table.data(path))
     assert table.read().sketches == {"b": sketch_of([1], "long"), "a": sketch_of([2], "long")}
 
 
-def test_a_renamed_struct_and_a_renamed_field_in_it_are_found(make_table):
+def test_renamed_struct_and_renamed_field_inside_are_found(make_table):
     table = make_table([(2, "point", [(4, "v", "long"), (3, "u", "long")])])
     rows = [{"x": 1, "y": 10}, None, {"x": None, "y": 11}]
     path = table.write("1.parquet", pa.table({"st": rows}), {"st": STRUCT})
@@ -61,7 +61,7 @@ def test_a_renamed_struct_and_a_renamed_field_in_it_are_found(make_table):
     assert table.read().sketches == {"point.v": sketch_of([10, 11], "long"), "point.u": sketch_of([1], "long")}
 
 
-def test_an_older_snapshot_answers_under_the_current_schema(make_table):
+def test_older_snapshot_is_read_under_the_current_schema(make_table):
     table = make_table([(1, "a", "int"), (2, "gone", "int")])
     path = table.write(
         "1.parquet",
@@ -79,7 +79,7 @@ def test_an_older_snapshot_answers_under_the_current_schema(make_table):
 # --- names --------------------------------------------------------------------------------------------------------
 
 
-def test_a_name_with_a_dot_and_a_struct_of_the_same_prefix_are_two_columns(make_table):
+def test_name_with_a_dot_and_struct_field_are_two_columns(make_table):
     table = make_table([(1, "a.b", "long"), (2, "a", [(3, "b", "long"), (4, "b.c", "long")])])
     rows = pa.table({"a.b": [1, 2], "a": [{"b": 30, "b.c": 300}, {"b": 40, "b.c": 400}]})
     path = table.write("1.parquet", rows, {"a.b": 1, "a": (2, {"b": 3, "b.c": 4})})
@@ -90,7 +90,7 @@ def test_a_name_with_a_dot_and_a_struct_of_the_same_prefix_are_two_columns(make_
     assert table.read("a.b.c").sketches["a.b.c"] == sketch_of([300, 400], "long")
 
 
-def test_a_dotted_path_is_taken_where_no_column_has_the_whole_name(make_table):
+def test_dotted_path_is_used_if_no_column_has_the_whole_name(make_table):
     table = make_table([(2, "a", [(3, "b", "long")]), (5, "a.c", "long")])
     rows = pa.table({"a": [{"b": 30}], "a.c": [5]})
     path = table.write("1.parquet", rows, {"a": (2, {"b": 3}), "a.c": 5})
@@ -101,7 +101,7 @@ def test_a_dotted_path_is_taken_where_no_column_has_the_whole_name(make_table):
 # --- structs, lists, maps -----------------------------------------------------------------------------------------
 
 
-def test_a_value_inside_a_null_struct_is_null_at_every_depth(make_table):
+def test_value_inside_a_null_struct_is_null_at_every_depth(make_table):
     fields = [(1, "o", [(2, "m", [(3, "v", "long")])])]
     inner = pa.StructArray.from_arrays([pa.array([1, 2, 3, 4])], ["v"], mask=pa.array([False, False, True, False]))
     outer = pa.StructArray.from_arrays([inner], ["m"], mask=pa.array([False, True, False, False]))
@@ -131,7 +131,7 @@ def test_lists_and_maps_beside_a_column_are_not_read(make_table):
     assert 0 < answer.bytes_read <= chunks["id"] + chunks["st.v"]
 
 
-def test_a_file_with_something_else_where_the_table_has_a_struct_is_corrupt(make_table):
+def test_file_without_the_tables_struct_is_corrupt(make_table):
     table = make_table([(2, "st", [(3, "x", "long")])])
     path = table.write("1.parquet", pa.table({"st": [1, 2]}), {"st": 2})
     table.snapshot(table.data(path))
@@ -147,7 +147,7 @@ def file_with_id_only(table, rows=3):
     table.snapshot(table.data(path))
 
 
-def test_a_column_the_file_lacks_is_null(make_table):
+def test_missing_column_is_null(make_table):
     table = make_table([(1, "id", "long"), (9, "late", "string"), (2, "st", [(3, "x", "long")])])
     file_with_id_only(table)
     answer = table.read("late", "st.x")
@@ -180,9 +180,7 @@ DEFAULTS = [
 
 
 @pytest.mark.parametrize(("type_string", "default", "value"), DEFAULTS, ids=[case[0] for case in DEFAULTS])
-def test_a_missing_column_has_its_initial_default_also_inside_a_struct_that_is_not_null(
-    make_table, type_string, default, value
-):
+def test_missing_column_has_its_initial_default_inside_structs_too(make_table, type_string, default, value):
     fields = [
         (1, "id", "long"),
         (5, "top", type_string, default),
@@ -200,7 +198,7 @@ def test_a_missing_column_has_its_initial_default_also_inside_a_struct_that_is_n
     assert table.read("top", "st.new").sketches == {"top": expected, "st.new": expected}
 
 
-def test_defaults_below_a_missing_struct_count_only_if_every_struct_on_the_way_has_one(make_table):
+def test_default_inside_a_missing_struct_needs_defaults_all_the_way(make_table):
     leaf = (9, "v", "long", 7)
     table = make_table(
         [
@@ -224,14 +222,14 @@ def test_defaults_below_a_missing_struct_count_only_if_every_struct_on_the_way_h
     }
 
 
-def test_a_default_that_is_not_of_its_type_is_corrupt_metadata(make_table):
+def test_default_of_another_type_is_corrupt_metadata(make_table):
     table = make_table([(1, "id", "long"), (5, "d", "date", "yesterday")])
     file_with_id_only(table)
     with pytest.raises(CorruptMetadataError, match=r"column d: expected a date.*'yesterday'"):
         table.read("d")
 
 
-def test_a_file_with_neither_columns_nor_asked_ones_still_counts_its_rows(make_table):
+def test_rows_count_without_any_columns(make_table):
     table = make_table([(1, "id", "long"), (5, "d", "long", 7)])
     path = table.write("1.parquet", pa.table({"other": [1, 2, 3]}), {"other": 77}, row_group_size=2)
     table.snapshot(table.data(path))
@@ -239,7 +237,7 @@ def test_a_file_with_neither_columns_nor_asked_ones_still_counts_its_rows(make_t
     assert (answer.sketches, answer.rows) == ({"id": EMPTY, "d": sketch_of([7], "long")}, 3)
 
 
-def test_a_file_without_any_column_is_read_as_constants(make_table):
+def test_file_without_any_columns_is_read_as_constants(make_table):
     table = make_table([(5, "d", "long", 7)])
     path = table.write("1.parquet", pa.table({"a": [1, 2]}).select([]))
     table.snapshot(table.data(path))
@@ -251,7 +249,7 @@ def test_a_file_without_any_column_is_read_as_constants(make_table):
 # --- identity partition values ------------------------------------------------------------------------------------
 
 
-def test_a_partition_value_is_that_of_its_column_whatever_the_file_has(make_table):
+def test_partition_value_wins_over_the_file(make_table):
     table = make_table([(1, "id", "long"), (2, "p", "string", "default")], spec=[(2, "identity")])
     stored = table.write("stored.parquet", pa.table({"id": [1], "p": ["stored"]}), {"id": 1, "p": 2})
     bare = table.write("bare.parquet", pa.table({"id": [2, 3]}), {"id": 1})
@@ -264,7 +262,7 @@ def test_a_partition_value_is_that_of_its_column_whatever_the_file_has(make_tabl
     assert table.read("p").sketches["p"] == sketch_of(["other", "from the manifest"], "string")
 
 
-def test_only_identity_partition_values_stand_in(make_table):
+def test_only_identity_partition_values_replace_columns(make_table):
     table = make_table([(1, "id", "long"), (2, "p", "int")], spec=[(2, "bucket[16]"), (2, "void")])
     bare = table.write("bare.parquet", pa.table({"id": [2, 3]}), {"id": 1})
     table.snapshot(table.data(bare, partition=(5, 6)))
@@ -301,7 +299,7 @@ def test_identity_partition_values_of_every_type_come_from_the_manifest(make_tab
     assert answer.sketches == {"id": sketch_of([2, 3], "long"), "p": sketch_of(value, type_string)}
 
 
-def test_a_promoted_partition_column_hashes_as_its_current_type(make_table):
+def test_promoted_partition_column_hashes_as_its_current_type(make_table):
     table = make_table([(1, "id", "long"), (2, "p", "int")], spec=[(2, "identity")])
     bare = table.write("bare.parquet", pa.table({"id": [2, 3]}), {"id": 1})
     table.snapshot(table.data(bare, partition=(-5,)))
@@ -309,7 +307,7 @@ def test_a_promoted_partition_column_hashes_as_its_current_type(make_table):
     assert table.read("p").sketches["p"] == sketch_of([-5], "long")
 
 
-def test_a_partition_column_that_was_dropped_is_no_obstacle(make_table):
+def test_dropped_partition_column_is_no_obstacle(make_table):
     table = make_table([(1, "id", "long"), (2, "p", "date")], spec=[(2, "identity"), (1, "identity")])
     bare = table.write("bare.parquet", pa.table({"x": [2, 3]}), {"x": 3})
     table.snapshot(table.data(bare, partition=(5, 6)))
@@ -320,7 +318,7 @@ def test_a_partition_column_that_was_dropped_is_no_obstacle(make_table):
 
 
 @pytest.mark.parametrize("rewrite", ["source-ids", "no field-id"])
-def test_partition_fields_of_version_1_and_3_are_understood(make_table, rewrite):
+def test_partition_fields_of_versions_1_and_3_are_read(make_table, rewrite):
     table = make_table(
         [(1, "id", "long"), (2, "p", "string"), (3, "q", "string")], spec=[(2, "identity"), (3, "identity")]
     )
@@ -347,7 +345,7 @@ MAPPED = [(1, "id", "long"), (2, "st", [(3, "x", "long"), (4, "y", "long")])]
 
 
 @pytest.mark.parametrize(("name", "nested"), [("id", "x"), ("record_id", "a.b")])
-def test_files_without_ids_are_read_by_the_name_mapping(make_table, name, nested):
+def test_files_without_ids_use_the_name_mapping(make_table, name, nested):
     table = make_table(MAPPED, properties={"schema.name-mapping.default": json.dumps(MAPPING)})
     rows = pa.table({"no_id": ["-"], name: [1], "st": [{"y": 20, nested: 2, "ignored": 5}]})
     table.snapshot(table.data(table.write("1.parquet", rows)))
@@ -355,14 +353,14 @@ def test_files_without_ids_are_read_by_the_name_mapping(make_table, name, nested
     assert answer.sketches == {"id": sketch_of([1], "long"), "st.x": sketch_of([2], "long"), "st.y": EMPTY}
 
 
-def test_the_name_mapping_is_not_used_for_files_that_have_ids(make_table):
+def test_files_with_ids_ignore_the_name_mapping(make_table):
     table = make_table(MAPPED, properties={"schema.name-mapping.default": json.dumps(MAPPING)})
     rows = pa.table({"id": [1], "st": [{"x": 2}]})
     table.snapshot(table.data(table.write("1.parquet", rows, {"id": None, "st": (2, {"x": None})})))
     assert table.read().sketches == {"id": EMPTY, "st.x": EMPTY, "st.y": EMPTY}
 
 
-def test_partition_values_stand_in_for_columns_that_a_mapped_file_lacks(make_table):
+def test_partition_values_replace_columns_missing_from_a_mapped_file(make_table):
     properties = {"schema.name-mapping.default": json.dumps([*MAPPING[:1], {"field-id": 5, "names": ["p"]}])}
     table = make_table([*MAPPED, (5, "p", "date")], spec=[(5, "identity")], properties=properties)
     table.snapshot(table.data(table.write("p=1970-01-02/1.parquet", pa.table({"id": [1, 2]})), partition=(1,)))
@@ -372,7 +370,7 @@ def test_partition_values_stand_in_for_columns_that_a_mapped_file_lacks(make_tab
     }
 
 
-def test_files_without_ids_are_refused_if_there_is_no_name_mapping(make_table):
+def test_files_without_ids_are_refused_without_a_name_mapping(make_table):
     table = make_table(MAPPED)
     table.snapshot(table.data(table.write("1.parquet", pa.table({"id": [1]}))))
     with pytest.raises(UnsupportedTableError, match=r"1\.parquet: the file has no field ids"):
@@ -382,7 +380,7 @@ def test_files_without_ids_are_refused_if_there_is_no_name_mapping(make_table):
 @pytest.mark.parametrize(
     "text", ["{", "{}", "[1]", '[{"field-id": 1}]', '[{"names": ["a"], "fields": [7]}]', "[" * 10000]
 )
-def test_a_broken_name_mapping_is_corrupt_metadata(make_table, text):
+def test_broken_name_mapping_is_corrupt_metadata(make_table, text):
     table = make_table(MAPPED, properties={"schema.name-mapping.default": text})
     table.snapshot()
     with pytest.raises(CorruptMetadataError, match=r"schema\.name-mapping\.default"):

@@ -1,4 +1,4 @@
-"""Rows that a delete file names are left out, by the sequence-number rule, at whatever row group they stand."""
+"""Rows that a delete file names are left out, by the sequence-number rule, in any row group."""
 
 import math
 
@@ -31,7 +31,7 @@ def ten_rows(table, name, first=0, **options):
 # --- position delete files ----------------------------------------------------------------------------------------
 
 
-def test_position_deletes_of_one_file_leave_out_its_rows_alone(table):
+def test_position_deletes_of_one_file_affect_only_its_rows(table):
     a, b = ten_rows(table, "a.parquet"), ten_rows(table, "b.parquet", 10)
     deletes = table.position_deletes("d.parquet", [(a, 0), (a, 9), (a, 3)])
     table.snapshot(table.data(a), table.data(b), deletes)
@@ -41,7 +41,7 @@ def test_position_deletes_of_one_file_leave_out_its_rows_alone(table):
     assert [len(task.delete_files) for task in table.plan()] == [1, 0]
 
 
-def test_position_deletes_of_a_partition_are_applied_to_each_file_they_name(table):
+def test_position_deletes_of_a_partition_apply_to_each_named_file(table):
     a, b, c = (ten_rows(table, f"{i}.parquet", 10 * i) for i in range(3))
     deletes = table.position_deletes("d.parquet", [(a, 1), (b, 2), (b, 3)], of_one_file=False)
     table.snapshot(*map(table.data, (a, b, c)), deletes)
@@ -50,7 +50,7 @@ def test_position_deletes_of_a_partition_are_applied_to_each_file_they_name(tabl
     assert [len(task.delete_files) for task in table.plan()] == [1, 1, 1]
 
 
-def test_position_deletes_apply_within_their_partition_and_spec_only(make_table):
+def test_position_deletes_apply_only_within_their_partition_and_spec(make_table):
     table = make_table([(1, "id", "long"), (2, "p", "double")], spec=[(2, "identity")])
     a = ten_rows(table, "a.parquet")
     everywhere = [(a, 0)]
@@ -80,7 +80,7 @@ def test_deletes_of_the_same_sequence_number_apply_and_older_ones_do_not(table):
         assert table.read().sketches["id"] == longs(0, *range(2, 10))
 
 
-def test_an_inherited_sequence_number_is_that_of_the_manifest(table):
+def test_inherited_sequence_number_is_the_manifests(table):
     a = ten_rows(table, "a.parquet")
     table.snapshot()
     table.snapshot()  # the next snapshot and its manifests have sequence number 3
@@ -90,7 +90,7 @@ def test_an_inherited_sequence_number_is_that_of_the_manifest(table):
     assert table.read().sketches["id"] == longs(0, 1, 2, *range(4, 10))
 
 
-def test_a_referenced_data_file_scopes_position_deletes_without_bounds(table):
+def test_referenced_data_file_scopes_position_deletes_without_bounds(table):
     a, b = ten_rows(table, "a.parquet"), ten_rows(table, "b.parquet", 10)
     deletes = table.position_deletes("d.parquet", [(a, 0)], of_one_file=False, referenced_data_file=str(a))
     table.snapshot(table.data(a), table.data(b), deletes)
@@ -99,7 +99,7 @@ def test_a_referenced_data_file_scopes_position_deletes_without_bounds(table):
 
 
 @pytest.mark.parametrize("ids", [None, {"path": 2147483546, "position": 2147483545}], ids=["by name", "by id"])
-def test_the_columns_of_a_delete_file_are_found_by_id_or_else_by_name(table, ids):
+def test_delete_file_columns_are_found_by_id_or_else_by_name(table, ids):
     a = ten_rows(table, "a.parquet")
     entry = table.position_deletes("d.parquet", [(a, 0)])
     names = ids or ["file_path", "pos"]
@@ -109,7 +109,7 @@ def test_the_columns_of_a_delete_file_are_found_by_id_or_else_by_name(table, ids
     assert table.read().sketches["id"] == longs(0, 1, 2, 3, *range(5, 10))
 
 
-def test_all_rows_deleted_leaves_empty_sketches(table):
+def test_deleting_all_rows_leaves_empty_sketches(table):
     a = ten_rows(table, "a.parquet", row_group_size=3)
     table.snapshot(table.data(a), table.position_deletes("d.parquet", [(a, i) for i in range(10)]))
     answer = table.read()
@@ -117,7 +117,7 @@ def test_all_rows_deleted_leaves_empty_sketches(table):
     assert answer.rows == 0
 
 
-def test_deletes_apply_to_rows_of_which_only_constants_are_asked(make_table):
+def test_deletes_apply_when_only_constants_are_read(make_table):
     table = make_table([(1, "id", "long"), (2, "d", "long", 7)])
     a = ten_rows(table, "a.parquet", row_group_size=4)
     table.snapshot(table.data(a), table.position_deletes("d.parquet", [(a, 1), (a, 5)]))
@@ -130,7 +130,7 @@ def test_deletes_apply_to_rows_of_which_only_constants_are_asked(make_table):
 # --- deletion vectors ---------------------------------------------------------------------------------------------
 
 
-def test_a_deletion_vector_supersedes_position_deletes(table):
+def test_deletion_vector_supersedes_position_deletes(table):
     a = ten_rows(table, "a.parquet")
     table.snapshot(
         table.data(a),
@@ -143,7 +143,7 @@ def test_a_deletion_vector_supersedes_position_deletes(table):
     assert answer.rows == 8
 
 
-def test_a_deletion_vector_older_than_its_data_file_does_not_apply(table):
+def test_deletion_vector_older_than_its_data_file_does_not_apply(table):
     a = ten_rows(table, "a.parquet")
     vector = table.vector("v.puffin", a, [1, 8], sequence_number=3)
     table.snapshot(table.data(a, sequence_number=4), vector)
@@ -152,14 +152,14 @@ def test_a_deletion_vector_older_than_its_data_file_does_not_apply(table):
     assert table.read().rows == 8
 
 
-def test_two_deletion_vectors_of_one_data_file_are_a_contradiction(table):
+def test_two_deletion_vectors_of_one_data_file_are_refused(table):
     a = ten_rows(table, "a.parquet")
     table.snapshot(table.data(a), table.vector("v.puffin", a, [1]), table.vector("w.puffin", a, [2]))
     with pytest.raises(CorruptMetadataError, match=r"a\.parquet: expected one deletion vector.*w\.puffin"):
         table.read()
 
 
-def test_a_deletion_vector_of_another_cardinality_is_corrupt(table):
+def test_deletion_vector_of_another_cardinality_is_corrupt(table):
     a = ten_rows(table, "a.parquet")
     table.snapshot(table.data(a), table.vector("v.puffin", a, [1, 8], record_count=3))
     with pytest.raises(CorruptDataFileError, match=r"v\.puffin.*cardinality.*expected 3, found 2"):
@@ -167,7 +167,7 @@ def test_a_deletion_vector_of_another_cardinality_is_corrupt(table):
 
 
 @pytest.mark.parametrize("field", ["referenced_data_file", "content_offset", "content_size_in_bytes"])
-def test_a_deletion_vector_without_its_place_is_corrupt_metadata(table, field):
+def test_deletion_vector_without_its_location_is_corrupt_metadata(table, field):
     a = ten_rows(table, "a.parquet")
     table.snapshot(table.data(a), table.vector("v.puffin", a, [1], **{field: None}))
     with pytest.raises(CorruptMetadataError, match=r"v\.puffin: a deletion vector without"):
@@ -179,7 +179,7 @@ def test_a_deletion_vector_without_its_place_is_corrupt_metadata(table, field):
 
 @pytest.mark.parametrize("offsets", [True, False], ids=["split offsets", "bytes"])
 @pytest.mark.parametrize("target", [1, 300, 1000, 2000])
-def test_positions_count_from_the_beginning_of_the_file_in_every_piece(table, offsets, target):
+def test_positions_count_from_the_start_of_the_file_in_every_piece(table, offsets, target):
     values = list(range(100))
     a = table.write("a.parquet", pa.table({"id": values}), IDS, row_group_size=7)
     metadata = pq.read_metadata(a)
@@ -212,7 +212,7 @@ def test_wrong_split_offsets_and_sizes_lose_no_row(table):
     target=st.integers(50, 3000),
     batch_rows=st.integers(1, 50),
 )
-def test_whatever_the_row_groups_pieces_and_batches_every_live_row_is_read_once(
+def test_every_live_row_is_read_once_in_any_pieces_and_batches(
     make_table, monkeypatch, row_group_size, deleted, is_vector, target, batch_rows
 ):
     monkeypatch.setattr(parquet_rows, "MAX_BATCH_ROWS", batch_rows)
@@ -232,7 +232,7 @@ def test_whatever_the_row_groups_pieces_and_batches_every_live_row_is_read_once(
 # --- broken files -------------------------------------------------------------------------------------------------
 
 
-def test_a_missing_delete_file_is_named(table):
+def test_missing_delete_file_is_named(table):
     a = ten_rows(table, "a.parquet")
     table.snapshot(table.data(a), table.position_deletes("d.parquet", [(a, 1)]))
     (table.root / "d.parquet").unlink()
@@ -241,7 +241,7 @@ def test_a_missing_delete_file_is_named(table):
 
 
 @pytest.mark.parametrize("kind", ["position", "vector"])
-def test_a_delete_file_cut_anywhere_is_corrupt_and_named(table, kind):
+def test_truncated_delete_file_is_corrupt_and_named(table, kind):
     a = ten_rows(table, "a.parquet")
     entry = table.vector("d", a, [1, 2]) if kind == "vector" else table.position_deletes("d", [(a, 1), (a, 2)])
     table.snapshot(table.data(a), entry)
@@ -266,7 +266,7 @@ def test_a_delete_file_cut_anywhere_is_corrupt_and_named(table, kind):
         {"file_path": [["{a}"]], "pos": [1]},
     ],
 )
-def test_a_delete_file_of_other_columns_is_corrupt(table, rows):
+def test_delete_file_with_other_columns_is_corrupt(table, rows):
     a = ten_rows(table, "a.parquet")
     entry = table.position_deletes("d.parquet", [(a, 1)])
     paths = [str(a) if v == "{a}" else v for v in rows.get("file_path", [])]

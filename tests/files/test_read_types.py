@@ -1,4 +1,4 @@
-"""Every type, however a Parquet file stores it, hashes as the values of the table's column."""
+"""Every type hashes as the values of the table's column, however a Parquet file stores it."""
 
 import datetime
 import decimal
@@ -78,7 +78,7 @@ FILES = {
         if not ("view" in name and "row_group_size" in options)  # pyarrow cannot slice views
     ],
 )
-def test_values_are_those_that_were_written(make_table, type_string, values, options):
+def test_values_of_every_type_are_read_back(make_table, type_string, values, options):
     fields = [(1, "top", type_string), (2, "st", [(3, "in", type_string)])]
     table = make_table(fields)
     plain = values.cast(PLAIN.get(values.type, values.type))
@@ -111,7 +111,7 @@ PROMOTED = {
 
 
 @pytest.mark.parametrize(("type_string", "stored", "values"), PROMOTED.values(), ids=PROMOTED.keys())
-def test_a_file_older_than_a_promotion_hashes_as_the_new_type(make_table, type_string, stored, values):
+def test_file_older_than_a_promotion_hashes_as_the_new_type(make_table, type_string, stored, values):
     table = make_table([(1, "c", type_string)])
     old = table.write("old.parquet", pa.table({"c": stored}), {"c": 1}, store_decimal_as_integer=True)
     new = table.write("new.parquet", pa.table({"c": values}), {"c": 1})
@@ -120,7 +120,7 @@ def test_a_file_older_than_a_promotion_hashes_as_the_new_type(make_table, type_s
 
 
 @pytest.mark.parametrize("type_string", ["timestamp", "timestamptz"])
-def test_int96_timestamps_are_microseconds_also_beyond_what_nanoseconds_can_hold(make_table, type_string):
+def test_int96_timestamps_are_microseconds_beyond_the_range_of_nanoseconds(make_table, type_string):
     table = make_table([(1, "c", type_string)])
     moments = [
         datetime.datetime(1, 1, 1),
@@ -149,7 +149,7 @@ def test_milliseconds_of_other_writers_become_microseconds(make_table):
 # --- empty and large ----------------------------------------------------------------------------------------------
 
 
-def test_a_column_of_nulls_alone_and_a_file_without_rows_give_the_empty_sketch(make_table):
+def test_column_of_nulls_and_file_without_rows_give_the_empty_sketch(make_table):
     table = make_table([(1, "c", "long")])
     nulls = table.write("nulls.parquet", pa.table({"c": pa.nulls(5, pa.int64())}), {"c": 1})
     none = table.write("none.parquet", pa.table({"c": pa.array([], pa.int64())}), {"c": 1})
@@ -159,7 +159,7 @@ def test_a_column_of_nulls_alone_and_a_file_without_rows_give_the_empty_sketch(m
     assert (table.read().sketches["c"].empty, table.read().rows) == (True, 5)
 
 
-def test_a_snapshot_without_files_has_empty_sketches(make_table):
+def test_snapshot_without_files_has_empty_sketches(make_table):
     table = make_table([(1, "c", "long")])
     table.snapshot()
     answer = table.read()
@@ -199,14 +199,14 @@ def two_column_file(make_table):
     return table, path
 
 
-def test_a_missing_data_file_is_named(make_table):
+def test_missing_data_file_is_named(make_table):
     table, path = two_column_file(make_table)
     path.unlink()
     with pytest.raises(FileNotFound, match=str(path)):
         table.read()
 
 
-def test_a_data_file_cut_anywhere_is_corrupt_and_named(make_table):
+def test_truncated_data_file_is_corrupt_and_named(make_table):
     table, path = two_column_file(make_table)
     whole = path.read_bytes()
     for length in [0, 1, 4, 8, 12, *range(100, len(whole), 997), len(whole) - 1]:
@@ -216,7 +216,7 @@ def test_a_data_file_cut_anywhere_is_corrupt_and_named(make_table):
         assert "\n" not in str(caught.value)
 
 
-def test_a_damaged_data_file_raises_only_errors_of_ours(make_table):
+def test_damaged_data_file_raises_only_our_errors(make_table):
     table, path = two_column_file(make_table)
     whole = bytearray(path.read_bytes())
     random = np.random.default_rng(1)
@@ -234,7 +234,7 @@ def test_a_damaged_data_file_raises_only_errors_of_ours(make_table):
     assert all("1.parquet" in message and "\n" not in message for message in said)
 
 
-def test_two_fields_of_one_name_are_corrupt(make_table):
+def test_two_fields_with_one_name_are_corrupt(make_table):
     table = make_table([(1, "a", "long"), (2, "b", "long")])
     fields = [pa.field("x", pa.int64(), metadata={"PARQUET:field_id": str(i)}) for i in (1, 2)]
     rows = pa.table([pa.array([1]), pa.array([2])], pa.schema(fields))

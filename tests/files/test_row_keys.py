@@ -1,4 +1,4 @@
-"""Two rows have the same key just if Iceberg takes them for equal, and keys are found among deleted ones exactly."""
+"""Two rows have the same key exactly if Iceberg calls them equal, and lookups among deleted keys are exact."""
 
 import datetime
 import decimal
@@ -42,7 +42,7 @@ ROW = st.tuples(
 
 @settings(max_examples=100)
 @given(st.lists(ROW, min_size=1, max_size=8), st.integers(0, 3))
-def test_keys_are_equal_where_all_values_are(rows, skipped):
+def test_keys_are_equal_exactly_if_all_values_are(rows, skipped):
     types = {"int": pa.int32(), "string": pa.string(), "double": pa.float64(), "binary": pa.binary()}
     arrays = [pa.array(values, t) for values, t in zip(zip(*rows, strict=True), types.values(), strict=True)]
     found = row_keys(columns(*types), [array.slice(skipped) for array in arrays]).to_pylist()
@@ -50,7 +50,7 @@ def test_keys_are_equal_where_all_values_are(rows, skipped):
     assert [[a == b for b in found] for a in found] == [[a == b for b in expected] for a in expected]
 
 
-def test_the_bytes_of_neighbouring_columns_do_not_run_together():
+def test_bytes_of_neighbouring_columns_do_not_run_together():
     first, second = row_keys(columns("string", "string"), [pa.array(["ab", "a"]), pa.array(["c", "bc"])]).to_pylist()
     assert first != second
 
@@ -78,34 +78,34 @@ NOON = datetime.time(12)
         ("uuid", [pa.array([bytes(16)], pa.binary(16)), pa.array([bytes(16)], pa.binary(16)).cast(pa.uuid())]),
     ],
 )
-def test_one_value_has_one_key_in_whatever_form_a_file_has_it(type_, arrays):
+def test_value_has_one_key_in_every_file_representation(type_, arrays):
     """Finer times than the column's are rounded down, also before 1970."""
     found = {key for array in arrays for key in keys(type_, array)}
     assert len(found) == 1
 
 
 @pytest.mark.parametrize("type_", ["boolean", "long", "double", "date", "time", "timestamptz", "decimal(9, 2)", "uuid"])
-def test_a_column_of_nulls_alone_may_have_no_type(type_):
+def test_column_of_nulls_may_have_no_type(type_):
     other = {"boolean": pa.bool_(), "uuid": pa.binary(16), "double": pa.float32()}.get(type_)
     nulls = keys(type_, pa.nulls(2))
     assert len(set(nulls)) == 1
     assert other is None or set(nulls) == set(keys(type_, pa.nulls(1, other)))
 
 
-def test_no_rows_have_no_keys():
+def test_zero_rows_have_no_keys():
     assert keys("long", pa.array([], pa.int64())) == []
 
 
 @pytest.mark.parametrize(
     ("type_", "array"), [("int", pa.array([1])), ("long", pa.array(["1"])), ("date", pa.array([1]))]
 )
-def test_values_that_the_type_does_not_have_are_corrupt(type_, array):
+def test_values_outside_the_type_are_corrupt(type_, array):
     with pytest.raises(CorruptDataFileError, match=rf"column c1: a column of type {type_} cannot be read from Arrow"):
         keys(type_, array)
 
 
 @pytest.mark.parametrize("hash_", [0, 5, 2**63 - 1])
-def test_keys_of_the_same_hash_are_told_apart(monkeypatch, hash_):
+def test_keys_with_the_same_hash_are_distinguished(monkeypatch, hash_):
     monkeypatch.setattr(equality_deletes, "_hashes", lambda keys: np.full(len(keys), hash_, np.uint64))
     texts = [pa.array(keys, pa.large_binary()) for keys in ([b"a", b"b"], [b"c", b"a"], [b"d"])]
     deleted = DeletedKeys({"1": texts[:1], "2": texts[1:2], "3": texts[2:]})

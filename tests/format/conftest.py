@@ -1,5 +1,5 @@
 """
-What the tests of the format share: the case table, files assembled part by part, and sources that count their reads.
+Fixtures of the format tests: the case table, files assembled part by part, and sources that count reads.
 
 The table drives reader and writer alike. Its images come from Iceberg's Java library or are assembled here from the
 picture of the layout, never from the writer under test.
@@ -22,7 +22,7 @@ BINARY_TEXT = "some blob \0 binary data 🤯 that is not very very very very ver
 
 @dataclass(frozen=True)
 class Case:
-    """A file: what is in it, and its bytes."""
+    """A file: its content and its bytes."""
 
     name: str
     image: bytes
@@ -41,13 +41,13 @@ def assemble(
     flags: tuple[int, int, int, int] = (0, 0, 0, 0),
     tail: bytes = b"PFA1",
 ) -> bytes:
-    """A file of the parts given, sound unless a part is not."""
+    """Assemble a file of the parts given; the other parts are valid."""
     size = len(payload) if payload_size is None else payload_size
     return head + blobs + footer_magic + payload + struct.pack("<i4B", size, *flags) + tail
 
 
 def java_blobs(codec: str | None) -> tuple[Blob, ...]:
-    """The blobs of the samples of Iceberg's Java tests."""
+    """The blobs of the samples in Iceberg's Java tests."""
     return tuple(
         Blob(type=kind, fields=(index,), snapshot_id=2, sequence_number=1, payload=payload, compression_codec=codec)
         for index, (kind, payload) in enumerate(
@@ -143,7 +143,7 @@ def fixtures() -> Path:
 
 
 class CountingSource:
-    """A range source over bytes that records what it was asked."""
+    """A range source over bytes that records its reads."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content

@@ -1,15 +1,15 @@
-"""One case table against the reader and the writer; every case whole, cut at every byte and with junk after it."""
+"""One table of cases for the reader and the writer: every case whole, cut at every byte, and with trailing junk."""
 
 import io
 
 import pytest
 
-from puffin.errors import CorruptError, SizeError
+from puffin.errors import CorruptError, CorruptPuffinError
 from puffin.format import PuffinReader, PuffinWriter
 
 
-def test_the_writer_writes_the_image_byte_for_byte(case):
-    """What the writer writes is the image; of the Java files that includes the zstd frames."""
+def test_writer_reproduces_the_image_byte_for_byte(case):
+    """For the Java files that includes the zstd frames."""
     sink = io.BytesIO()
     writer = PuffinWriter(sink, properties=case.properties, compress_footer=case.compress_footer)
     for blob in case.blobs:
@@ -18,8 +18,7 @@ def test_the_writer_writes_the_image_byte_for_byte(case):
     assert sink.getvalue() == case.image
 
 
-def test_the_writer_says_what_it_wrote(case):
-    """The answer of finish and the answers of add are what a reader of the image finds."""
+def test_writer_returns_what_the_reader_finds(case):
     writer = PuffinWriter(io.BytesIO(), properties=case.properties, compress_footer=case.compress_footer)
     added = tuple(writer.add(blob) for blob in case.blobs)
     written = writer.finish()
@@ -29,13 +28,11 @@ def test_the_writer_says_what_it_wrote(case):
     assert written.footer_size == reader.footer_size == len(case.image) - case.image.rindex(b"PFA1", 0, -4)
 
 
-def test_the_reader_reads_the_payloads(case):
-    """Every payload comes back decompressed, in the order of the footer."""
+def test_reader_returns_payloads_in_footer_order(case):
     assert PuffinReader(case.image).read_all() == [blob.payload for blob in case.blobs]
 
 
-def test_the_reader_reads_the_metadata(case):
-    """The footer gives what the blobs were described by, and the properties in their order."""
+def test_reader_returns_metadata_and_properties_in_order(case):
     reader = PuffinReader(case.image)
     metadata = reader.file_metadata
     assert list(metadata.properties.items()) == list(case.properties.items())
@@ -48,8 +45,7 @@ def test_the_reader_reads_the_metadata(case):
         assert list(found.properties.items()) == list(blob.properties.items())
 
 
-def test_a_copy_of_a_file_is_the_file(case):
-    """Blobs copied as they are stored give the same file."""
+def test_copying_raw_blobs_reproduces_the_file(case):
     reader = PuffinReader(case.image)
     sink = io.BytesIO()
     writer = PuffinWriter(sink, properties=reader.file_metadata.properties, compress_footer=reader.footer_compressed)
@@ -59,33 +55,31 @@ def test_a_copy_of_a_file_is_the_file(case):
     assert sink.getvalue() == case.image
 
 
-def test_known_sizes_give_the_same_answers(case):
-    """A reader that is told the right sizes reads the same."""
+def test_known_sizes_change_no_answer(case):
     free = PuffinReader(case.image)
     told = PuffinReader(case.image, footer_size=free.footer_size, file_size=len(case.image))
     assert told.file_metadata == free.file_metadata
     assert told.read_all() == free.read_all()
 
 
-def test_every_prefix_is_corrupt(case):
-    """A file cut short anywhere is refused."""
+def test_reader_rejects_every_prefix(case):
     for length in range(len(case.image)):
         with pytest.raises(CorruptError):
             _ = PuffinReader(case.image[:length]).file_metadata
 
 
 @pytest.mark.parametrize("junk", [b"\0", b"\n", b"P", b"PFA1", b"\0" * 8 + b"PFA1", bytes(range(64))])
-def test_trailing_junk_is_corrupt(case, junk):
-    """Anything after the tail magic is refused, even what ends in the magic."""
+def test_reader_rejects_trailing_junk(case, junk):
+    """Even junk that ends in the magic."""
     with pytest.raises(CorruptError):
         _ = PuffinReader(case.image + junk).file_metadata
 
 
 @pytest.mark.parametrize("off_by", [1, -1, 10, -10, 10_000, -10_000])
-def test_a_wrong_known_footer_size_names_both_sizes(case, off_by):
-    """The error says what was given; where a footer of that size has room, also what was found."""
+def test_wrong_footer_size_names_both_sizes(case, off_by):
+    """The error always has the given size, and the real one where the footer has room for it."""
     right = PuffinReader(case.image).footer_size
-    with pytest.raises(SizeError) as caught:
+    with pytest.raises(CorruptPuffinError) as caught:
         _ = PuffinReader(case.image, footer_size=right + off_by).file_metadata
     assert caught.value.rule == "footer-size"
     assert f"{right + off_by} bytes as given" in str(caught.value)
@@ -97,10 +91,10 @@ def test_a_wrong_known_footer_size_names_both_sizes(case, off_by):
 
 @pytest.mark.parametrize("off_by", [1, -1, 10, -10, 10_000, -10_000])
 @pytest.mark.parametrize("knows_footer_size", [True, False])
-def test_a_wrong_known_file_size_names_both_sizes(case, off_by, knows_footer_size):
-    """The error is about the size given, and not about the bytes that a wrong size leads to."""
+def test_wrong_file_size_names_both_sizes(case, off_by, knows_footer_size):
+    """The error is about the size given, not about the bytes at the wrong place."""
     footer_size = PuffinReader(case.image).footer_size if knows_footer_size else None
-    with pytest.raises(SizeError) as caught:
+    with pytest.raises(CorruptPuffinError) as caught:
         _ = PuffinReader(case.image, footer_size=footer_size, file_size=len(case.image) + off_by).file_metadata
     given, found = len(case.image) + off_by, len(case.image)
     assert str(caught.value) == f"file-size: expected {given} bytes as given, found {found} bytes"

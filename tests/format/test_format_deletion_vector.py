@@ -1,4 +1,4 @@
-"""Deletion vectors: what Java writes is read and written alike, and no bytes do worse than raise."""
+"""Deletion vectors are read and written as Java does, and no bytes do worse than raise our errors."""
 
 import contextlib
 import struct
@@ -44,7 +44,7 @@ positions_lists = st.lists(
 
 
 def framed(vector: bytes) -> bytes:
-    """A payload whose frame is right, whatever the vector is."""
+    """A payload with a valid frame around any vector."""
     body = MAGIC + vector
     return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
 
@@ -96,7 +96,7 @@ def test_round_trip(positions: list[int]) -> None:
 @given(st.integers(0, 2**32 - 1), st.integers(4000, 70_000), st.integers(1, 9))
 @settings(max_examples=25)
 def test_round_trip_of_bitset_containers_and_offset_headers(start: int, count: int, step: int) -> None:
-    """Thousands of members in a container, and four or more containers, are laid out in another way than few."""
+    """The layout changes with thousands of members in a container, and with four containers."""
     positions = np.arange(start, start + count * step, step)
     payload = DeletionVector.from_positions(positions).to_bytes()
     assert np.array_equal(DeletionVector.from_bytes(payload).positions(), positions)
@@ -120,7 +120,7 @@ def test_live_mask_agrees_with_contains(positions: list[int], base: int, before:
     assert mask.tolist() == [not vector.contains(row) for row in range(start, start + length)]
 
 
-def test_contains_is_false_outside_of_what_a_position_can_be() -> None:
+def test_contains_is_false_for_impossible_positions() -> None:
     vector = DeletionVector.from_positions([0, MAX_POSITION])
     assert vector.contains(MAX_POSITION)
     assert not vector.contains(-1)
@@ -256,13 +256,13 @@ def test_broken_rule_is_named_with_its_place(payload: bytes, message: str) -> No
     assert str(error.value) == f"deletion vector: {message}"
 
 
-def test_cardinality_other_than_the_metadata_states_is_refused() -> None:
+def test_cardinality_that_contradicts_the_metadata_is_refused() -> None:
     with pytest.raises(CorruptDeletionVectorError, match="cardinality at offset 8: expected 4, found 5"):
         DeletionVector.from_bytes(SMALL, expected_cardinality=4)
 
 
-def test_refusal_by_pyroaring_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its releases differ in what they check; none may be heard directly."""
+def test_pyroaring_errors_are_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its releases check different things."""
 
     class Refusing:
         @staticmethod
@@ -276,8 +276,8 @@ def test_refusal_by_pyroaring_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @golden_cases
-def test_cut_anywhere_is_refused(name: str, positions: list[int]) -> None:
-    """Cut from outside the frame, and inside a frame that is made right again."""
+def test_vector_cut_anywhere_is_refused(name: str, positions: list[int]) -> None:
+    """Cut from the outside, and inside a corrected frame."""
     golden = (JAVA / name).read_bytes()
     vector = golden[8:-4]
     cuts = [golden[:size] for size in range(len(golden))] + [framed(vector[:size]) for size in range(len(vector))]
@@ -299,8 +299,8 @@ def test_trailing_junk_is_refused(name: str, positions: list[int]) -> None:
     st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), min_size=1, max_size=4),
 )
 @settings(max_examples=400)
-def test_mutated_vector_is_refused_or_means_what_it_says(name: str, changes: list[tuple[int, int]]) -> None:
-    """With the checksum made right again, bytes either break a rule or survive a round trip."""
+def test_mutated_vector_is_refused_or_round_trips(name: str, changes: list[tuple[int, int]]) -> None:
+    """With a corrected checksum."""
     vector = bytearray((JAVA / name).read_bytes()[8:-4])
     for index, value in changes:
         vector[index % len(vector)] = value

@@ -1,4 +1,4 @@
-"""The surface of the package, and what importing it costs."""
+"""The public names of the package, and what importing it loads."""
 
 import subprocess
 import sys
@@ -7,8 +7,8 @@ import types
 import puffin.format
 
 
-def test_all_is_sorted_and_whole():
-    """``__all__`` is every public name that is no module, in the order of the linter."""
+def test_all_lists_every_public_name_sorted():
+    """Modules are not public names."""
     public = [
         name
         for name, value in vars(puffin.format).items()
@@ -20,8 +20,8 @@ def test_all_is_sorted_and_whole():
     assert puffin.format.__all__ == sorted(constants) + sorted(others)
 
 
-def test_importing_loads_no_compression_library():
-    """A codec's library comes with its first frame: a file without any is read and written without the libraries."""
+def test_import_loads_no_compression_library():
+    """The first frame of a codec loads its library."""
     program = """
 import io, sys
 from puffin.format import Blob, PuffinReader, PuffinWriter

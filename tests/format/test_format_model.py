@@ -1,4 +1,4 @@
-"""The values: immutable, comparable, fit for pickling, and refusing what a file could not say."""
+"""The value classes are immutable, comparable and picklable, and refuse what a file could not hold."""
 
 import dataclasses
 import pickle
@@ -17,7 +17,7 @@ MAKERS = [
 
 @pytest.fixture(params=MAKERS, ids=["Blob", "BlobMetadata"])
 def make(request):
-    """Each way to describe a blob."""
+    """Each class that describes a blob."""
     return request.param
 
 
@@ -44,28 +44,25 @@ def make(request):
         ({"properties": {"k": "\udc00"}}, r"property 'k': expected text that UTF-8 can encode, found '\udc00'"),
     ],
 )
-def test_a_description_that_a_file_could_not_hold(make, changes, message):
-    """What the reader would refuse cannot be made, so it cannot be written."""
+def test_values_refuse_what_the_reader_would_refuse(make, changes, message):
+    """So it cannot be written either."""
     with pytest.raises(UsageError) as caught:
         make(**changes)
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("name", ["offset", "length"])
-def test_places_are_not_negative(name):
-    """An offset or a length is 0 or more."""
+def test_offsets_and_lengths_must_not_be_negative(name):
     with pytest.raises(UsageError, match=f"{name}: expected a non-negative integer, found -1"):
         BlobMetadata(**{**SAME, "offset": 4, "length": 0, name: -1})
 
 
-def test_a_payload_is_bytes():
-    """Text and arrays are no payload."""
+def test_payload_must_be_bytes():
     with pytest.raises(UsageError, match="payload: expected bytes, found str"):
         Blob(**SAME, payload="text")
 
 
-def test_a_raw_blob_is_as_long_as_its_metadata_says():
-    """Bytes and metadata of different blobs do not make one."""
+def test_raw_blob_must_be_as_long_as_its_metadata_says():
     metadata = BlobMetadata(**SAME, offset=4, length=3)
     with pytest.raises(UsageError, match="stored: expected 3 bytes as in the metadata, found 2"):
         RawBlob(metadata=metadata, stored=b"ab")
@@ -73,8 +70,8 @@ def test_a_raw_blob_is_as_long_as_its_metadata_says():
         RawBlob(metadata=metadata, stored=bytearray(3))
 
 
-def test_values_do_not_change(make):
-    """No field can be set, and a change of what they were made from does not reach them."""
+def test_values_are_immutable(make):
+    """Changing what they were made from does not change them."""
     properties, fields = {"b": "1", "a": "2"}, [1, 2]
     value = make(properties=properties, fields=fields)
     properties["c"] = "3"
@@ -87,8 +84,8 @@ def test_values_do_not_change(make):
         value.properties["b"] = "2"
 
 
-def test_equal_values_are_one_in_a_set_and_survive_pickling(make):
-    """Values are compared by what they hold, whatever the order of their properties."""
+def test_equal_values_hash_alike_and_survive_pickling(make):
+    """The order of properties does not matter."""
     one, other = make(properties={"a": "1", "b": "2"}), make(properties={"b": "2", "a": "1"})
     assert one == other
     assert len({one, other, make()}) == 2
@@ -97,15 +94,14 @@ def test_equal_values_are_one_in_a_set_and_survive_pickling(make):
     assert repr(one.properties) == "{'a': '1', 'b': '2'}"
 
 
-def test_a_changed_copy_is_checked_too(make):
-    """``dataclasses.replace`` gives a value that holds to the same rules."""
+def test_replace_checks_the_new_value(make):
     assert dataclasses.replace(make(), snapshot_id=9).snapshot_id == 9
     with pytest.raises(UsageError):
         dataclasses.replace(make(), snapshot_id="9")
 
 
-def test_file_metadata_is_immutable_too():
-    """A list of blobs becomes a tuple, properties cannot be set."""
+def test_file_metadata_is_immutable():
+    """Lists become tuples; properties cannot be set."""
     metadata = FileMetadata(blobs=[], properties={"a": "b"})
     assert metadata.blobs == ()
     assert hash(metadata) == hash(FileMetadata(blobs=(), properties={"a": "b"}))
@@ -113,6 +109,5 @@ def test_file_metadata_is_immutable_too():
         metadata.properties["a"] = "c"
 
 
-def test_the_end_of_a_blob():
-    """A blob ends before the byte at ``offset + length``."""
+def test_blob_ends_at_offset_plus_length():
     assert BlobMetadata(**SAME, offset=4, length=3).end == 7

@@ -1,4 +1,4 @@
-"""Properties of the whole: what is written is read, and no damage gets past the errors of this project."""
+"""Property tests: what is written is read back, and damage raises only errors of this project."""
 
 import io
 
@@ -36,8 +36,7 @@ def write(blobs: list[Blob], **options) -> bytes:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(blobs, max_size=5), properties, st.booleans())
-def test_round_trip(written, file_properties, compress_footer):
-    """A file gives back what it was written from, in the same order."""
+def test_round_trip_keeps_blobs_and_order(written, file_properties, compress_footer):
     reader = PuffinReader(write(written, properties=file_properties, compress_footer=compress_footer))
     reader.check_head()
     assert list(reader.file_metadata.properties.items()) == list(file_properties.items())
@@ -71,8 +70,8 @@ COMPRESSED = write(SAMPLE, properties={"created-by": "me"}, compress_footer=True
     st.lists(st.tuples(st.integers(0, len(PLAIN) - 1), st.integers(1, 255)), min_size=1, max_size=3),
     st.booleans(),
 )
-def test_damage_ends_in_our_errors(image, flips, knows_footer_size):
-    """Whatever bytes are flipped, a file is read to the end or refused with an error of ours."""
+def test_flipped_bytes_raise_only_our_errors(image, flips, knows_footer_size):
+    """Otherwise the file is read to the end."""
     damaged = bytearray(image)
     for place, flip in flips:
         damaged[place % len(image)] ^= flip
@@ -88,8 +87,8 @@ def test_damage_ends_in_our_errors(image, flips, knows_footer_size):
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(1, 2), st.integers(0, 10**6), st.integers(1, 255))
-def test_a_checksum_shows_damage(index, place, flip):
-    """A flipped byte in a compressed blob is an error, or was of no weight: never another payload."""
+def test_checksum_detects_damage(index, place, flip):
+    """A flipped byte in a compressed blob never yields another payload."""
     blob = PuffinReader(PLAIN).file_metadata.blobs[index]
     damaged = bytearray(PLAIN)
     damaged[blob.offset + place % blob.length] ^= flip
@@ -101,8 +100,8 @@ def test_a_checksum_shows_damage(index, place, flip):
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=200), st.binary(max_size=200), st.sampled_from([0, 1]))
-def test_any_footer_payload_ends_in_our_errors(blob, payload, flags):
-    """Any bytes between sound magics and sizes are read, or refused with an error of ours."""
+def test_any_footer_payload_raises_only_our_errors(blob, payload, flags):
+    """The magics and sizes around it are valid."""
     size = len(payload).to_bytes(4, "little")
     image = b"PFA1" + blob + b"PFA1" + payload + size + bytes([flags, 0, 0, 0]) + b"PFA1"
     try:
@@ -118,8 +117,8 @@ ranges = st.tuples(st.integers(0, 3 * COALESCE_TOTAL), st.integers(1, COALESCE_T
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(ranges, max_size=12))
-def test_coalescing_covers_and_bounds(wanted):
-    """Every range is in one group, a group is no longer than its bound, and no gap in it is."""
+def test_coalescing_covers_every_range_within_its_bounds(wanted):
+    """Each range is in one group; groups and gaps stay within their limits."""
     groups = coalesce(wanted)
     assert sorted(wanted) == [place for group in groups for place in group]
     for group in groups:

@@ -1,4 +1,4 @@
-"""How a reader reads: how many ranges, which ones, from what kinds of sources, and what it does not read at all."""
+"""How a reader reads: how many ranges and which, from which kinds of sources, and what it never reads."""
 
 import io
 import runpy
@@ -6,17 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from puffin.errors import (
-    BlobPayloadError,
-    BlobRangeError,
-    CorruptError,
-    MagicError,
-    SizeError,
-    SizeLimitError,
-    StorageError,
-    UnsupportedCodecError,
-    UsageError,
-)
+from puffin.errors import CorruptError, CorruptPuffinError, StorageError, UnsupportedCodecError, UsageError
 from puffin.format import Blob, BlobMetadata, Limits, PuffinReader, PuffinWriter
 from puffin.format.compression import compress
 from puffin.format.reader import TAIL_READ_SIZE
@@ -36,7 +26,7 @@ def written(*payloads: bytes, codec: str | None = None, note: str = "") -> bytes
 
 
 def at(offset: int, length: int, codec: str | None = None) -> BlobMetadata:
-    """The metadata of a blob in this place."""
+    """The metadata of a blob at this place."""
     return BlobMetadata(
         type="x",
         fields=(1,),
@@ -52,15 +42,14 @@ LONG = written(bytes(TAIL_READ_SIZE), b"second")
 LONG_FOOTER = written(b"first", note="n" * TAIL_READ_SIZE)
 
 
-def test_nothing_is_read_before_it_is_asked_for(counting):
-    """Making a reader asks the source for nothing."""
+def test_making_a_reader_reads_nothing(counting):
     source = counting(LONG)
     PuffinReader(source)
     assert (source.sizes, source.reads) == (0, [])
 
 
-def test_a_known_footer_takes_one_read_of_its_size(counting):
-    """With both sizes known, the footer is the only thing read, once, and the size is not asked for."""
+def test_known_footer_size_takes_one_read(counting):
+    """The reader reads only the footer, and does not ask for the size."""
     footer_size = PuffinReader(LONG).footer_size
     source = counting(LONG)
     reader = PuffinReader(source, footer_size=footer_size, file_size=len(LONG))
@@ -69,16 +58,16 @@ def test_a_known_footer_takes_one_read_of_its_size(counting):
     assert (source.sizes, source.reads) == (0, [(len(LONG) - footer_size, footer_size)])
 
 
-def test_an_unknown_footer_takes_one_read_of_the_tail(counting):
-    """With no size known, the size is asked for once and the tail read once."""
+def test_unknown_footer_size_takes_one_read_of_the_tail(counting):
+    """The reader asks for the size once."""
     source = counting(LONG)
     reader = PuffinReader(source)
     assert len(reader.file_metadata.blobs) == 2
     assert (source.sizes, source.reads) == (1, [(len(LONG) - TAIL_READ_SIZE, TAIL_READ_SIZE)])
 
 
-def test_a_long_unknown_footer_takes_a_second_read_of_the_rest(counting):
-    """A footer that is longer than the tail costs one more read, of the bytes that were missing."""
+def test_long_unknown_footer_takes_a_second_read(counting):
+    """It reads only the missing bytes."""
     source = counting(LONG_FOOTER)
     reader = PuffinReader(source)
     start = len(LONG_FOOTER) - reader.footer_size
@@ -87,8 +76,8 @@ def test_a_long_unknown_footer_takes_a_second_read_of_the_rest(counting):
     assert source.reads == [(tail_start, TAIL_READ_SIZE), (start, tail_start - start)]
 
 
-def test_a_small_file_is_read_once(counting, case):
-    """What came along with the footer is not read again: head magic and all blobs are there."""
+def test_small_file_is_read_once(counting, case):
+    """The head magic and all blobs came along with the footer."""
     source = counting(case.image)
     reader = PuffinReader(source)
     reader.check_head()
@@ -96,15 +85,14 @@ def test_a_small_file_is_read_once(counting, case):
     assert source.reads == [(0, len(case.image))]
 
 
-def test_the_head_costs_a_read_only_where_it_is_asked_for(counting):
-    """A reader that knows the footer size reads the head for check_head alone."""
+def test_check_head_reads_the_head_only_on_demand(counting):
     source = counting(LONG)
     reader = PuffinReader(source, footer_size=PuffinReader(LONG).footer_size)
     reader.check_head()
     assert source.reads[1:] == [(0, 4)]
 
 
-def test_blobs_that_came_along_are_not_read_again(counting):
+def test_blobs_read_with_the_footer_are_not_read_again(counting):
     """Of two blobs, one before the tail and one in it, only the first is read."""
     image = written(b"a" * COALESCE_GAP, bytes(COALESCE_GAP + 1), b"b")
     source = counting(image)
@@ -115,8 +103,8 @@ def test_blobs_that_came_along_are_not_read_again(counting):
     assert source.reads[1:] == [(4, COALESCE_GAP)]
 
 
-def test_neighbours_are_read_together_in_any_order(counting):
-    """Adjacent blobs take one read; the answers come in the order asked, repetitions included."""
+def test_adjacent_blobs_take_one_read_in_any_order(counting):
+    """The answers keep the requested order, repetitions included."""
     payloads = [bytes([value]) * 9_000 for value in range(4)]
     source = counting(written(*payloads))
     reader = PuffinReader(source)
@@ -127,8 +115,8 @@ def test_neighbours_are_read_together_in_any_order(counting):
 
 
 @pytest.mark.parametrize(("gap", "reads"), [(COALESCE_GAP, 1), (COALESCE_GAP + 1, 2)])
-def test_a_gap_is_read_along_up_to_its_bound(counting, gap, reads):
-    """Bytes between two blobs are read along while that is cheaper than a second read."""
+def test_small_gaps_are_read_along(counting, gap, reads):
+    """Reading a gap is cheaper than a second read, up to a limit."""
     source = counting(written(b"a", bytes(gap), b"b", bytes(TAIL_READ_SIZE)))
     reader = PuffinReader(source)
     first, _, last, _ = reader.file_metadata.blobs
@@ -137,7 +125,7 @@ def test_a_gap_is_read_along_up_to_its_bound(counting, gap, reads):
 
 
 def test_joined_reads_are_bounded(counting):
-    """Blobs are not joined into a read beyond the bound; one that is larger on its own is read whole."""
+    """A blob that is larger than the limit is read whole."""
     payloads = [bytes(COALESCE_TOTAL - 1), b"a", b"b", bytes(COALESCE_TOTAL + 1), bytes(TAIL_READ_SIZE)]
     source = counting(written(*payloads))
     reader = PuffinReader(source)
@@ -145,8 +133,7 @@ def test_joined_reads_are_bounded(counting):
     assert [length for _, length in source.reads[1:]] == [COALESCE_TOTAL, 1, COALESCE_TOTAL + 1]
 
 
-def test_places_inside_one_another_take_one_read(counting):
-    """Whatever a caller asks for comes out of one read of all of it."""
+def test_overlapping_places_take_one_read(counting):
     text = bytes(range(250)) * 400
     source = counting(written(text, bytes(TAIL_READ_SIZE)))
     reader = PuffinReader(source)
@@ -156,8 +143,7 @@ def test_places_inside_one_another_take_one_read(counting):
     assert source.reads[1:] == [(4, 100_002), (4, 100_000)]
 
 
-def test_blobs_without_bytes_take_no_read(counting):
-    """A blob of length 0 is there without reading."""
+def test_empty_blobs_take_no_read(counting):
     source = counting(written(b"", bytes(TAIL_READ_SIZE), b""))
     reader = PuffinReader(source)
     first, _, last = reader.file_metadata.blobs
@@ -166,14 +152,13 @@ def test_blobs_without_bytes_take_no_read(counting):
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, io.BytesIO])
-def test_kinds_of_sources(case, kind):
-    """Bytes, views of bytes and files in memory read alike."""
+def test_bytes_views_and_memory_files_read_alike(case, kind):
     assert PuffinReader(kind(case.image)).read_all() == [blob.payload for blob in case.blobs]
 
 
 @pytest.mark.parametrize("buffering", [-1, 0])
-def test_a_file_on_disk_stays_open(tmp_path: Path, buffering):
-    """A binary file object is read from wherever it stands, buffered or not, and left open."""
+def test_file_on_disk_stays_open(tmp_path: Path, buffering):
+    """It is read from any position, buffered or not."""
     path = tmp_path / "x.puffin"
     path.write_bytes(LONG)
     with path.open("rb", buffering=buffering) as file:
@@ -184,8 +169,8 @@ def test_a_file_on_disk_stays_open(tmp_path: Path, buffering):
         assert not file.closed
 
 
-def test_a_file_that_returns_less_at_a_time_is_read_on():
-    """A raw file may return fewer bytes than asked; that is not yet the end."""
+def test_short_raw_reads_are_continued():
+    """A raw file may return fewer bytes than asked before its end."""
 
     class Dribble(io.BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
@@ -194,8 +179,8 @@ def test_a_file_that_returns_less_at_a_time_is_read_on():
     assert PuffinReader(Dribble(LONG)).read_all() == [bytes(TAIL_READ_SIZE), b"second"]
 
 
-def test_a_file_object_that_looks_like_a_range_source_is_a_file():
-    """Some file objects have a ``read_at`` of their own, with other arguments: it is not used."""
+def test_file_objects_with_their_own_read_at_are_files():
+    """Some have a ``read_at`` with other arguments; the reader does not use it."""
 
     class ArrowLike(io.BytesIO):
         def size(self) -> int:
@@ -208,14 +193,13 @@ def test_a_file_object_that_looks_like_a_range_source_is_a_file():
 
 
 @pytest.mark.parametrize("source", ["x.puffin", None, 1, io.StringIO("PFA1"), Path("x.puffin")])
-def test_what_is_no_source(source):
-    """Paths and text are refused at once."""
+def test_paths_and_text_are_refused_as_sources(source):
     with pytest.raises(UsageError, match="source: expected bytes, a seekable binary file or a RangeSource, found "):
         PuffinReader(source)
 
 
-def test_a_store_that_fails_is_a_storage_error():
-    """An error of the file system is ours, with the original as its cause."""
+def test_os_errors_become_storage_errors():
+    """The original error is the cause."""
 
     class Failing(io.BytesIO):
         def read(self, *_: int) -> bytes:
@@ -233,14 +217,14 @@ def test_a_store_that_fails_is_a_storage_error():
     assert isinstance(caught.value.__cause__, OSError)
 
 
-def test_a_short_read_of_the_footer(counting):
-    """A source with fewer bytes than it says is an error, not a shorter footer."""
+def test_short_read_of_the_footer_is_an_error(counting):
+    """The source has fewer bytes than it says."""
 
     class Short(counting):
         def size(self) -> int:
             return len(self.content) + 5
 
-    with pytest.raises(SizeError) as caught:
+    with pytest.raises(CorruptPuffinError) as caught:
         _ = PuffinReader(Short(LONG)).file_metadata
     start = len(LONG) + 5 - TAIL_READ_SIZE
     assert (
@@ -249,35 +233,33 @@ def test_a_short_read_of_the_footer(counting):
     )
 
 
-def test_a_short_read_of_a_blob(counting):
-    """A source that returns a part of a blob is an error, not a shorter payload."""
+def test_short_read_of_a_blob_is_an_error(counting):
     source = counting(LONG)
     reader = PuffinReader(source)
     blob = reader.file_metadata.blobs[0]
     source.content = LONG[:100]
-    with pytest.raises(SizeError) as caught:
+    with pytest.raises(CorruptPuffinError) as caught:
         reader.read(blob)
     assert str(caught.value) == f"read at offset 4: expected {TAIL_READ_SIZE} bytes, found 96 bytes"
 
 
 @pytest.mark.parametrize(
-    ("blob", "error"),
-    [(at(0, 4), BlobRangeError), (at(len(LONG) - 20, 4), BlobRangeError), (at(4, 2**62), BlobRangeError)],
+    ("blob", "rule"),
+    [(at(0, 4), "blob-start"), (at(len(LONG) - 20, 4), "blob-end"), (at(4, 2**62), "blob-end")],
 )
-def test_a_blob_of_another_file_is_refused(counting, blob, error):
-    """Metadata that does not fit this file is refused before anything is read for it."""
+def test_blob_metadata_of_another_file_is_refused_before_reading(counting, blob, rule):
     source = counting(LONG)
     for read in (PuffinReader(source).read, PuffinReader(source).read_raw):
-        with pytest.raises(error):
+        with pytest.raises(CorruptPuffinError, match=rule):
             read(blob)
     assert {length for _, length in source.reads} == {TAIL_READ_SIZE}
 
 
-def test_a_blob_beyond_the_limit_is_not_read(counting):
-    """The stored size is held against the limit first, and the limit can be raised."""
+def test_stored_size_beyond_the_limit_is_not_read(counting):
+    """The limit can be raised."""
     source = counting(LONG)
     reader = PuffinReader(source, limits=Limits(blob_size=TAIL_READ_SIZE - 1))
-    with pytest.raises(SizeLimitError) as caught:
+    with pytest.raises(CorruptPuffinError) as caught:
         reader.read(reader.file_metadata.blobs[0])
     expected = f"expected at most {TAIL_READ_SIZE - 1} bytes, found {TAIL_READ_SIZE} bytes"
     assert str(caught.value) == f"blob-size-limit at offset 4: {expected}"
@@ -286,45 +268,46 @@ def test_a_blob_beyond_the_limit_is_not_read(counting):
     assert raised.read(raised.file_metadata.blobs[0]) == bytes(TAIL_READ_SIZE)
 
 
-def test_a_payload_beyond_the_limit():
-    """The decompressed size is held against the same limit."""
+def test_decompressed_size_beyond_the_limit_is_refused():
     image = written(bytes(1000), codec="zstd")
     reader = PuffinReader(image, limits=Limits(blob_size=999))
-    with pytest.raises(SizeLimitError, match="payload-size-limit at offset 4: expected at most 999 bytes, found 1000"):
+    with pytest.raises(
+        CorruptPuffinError, match="payload-size-limit at offset 4: expected at most 999 bytes, found 1000"
+    ):
         reader.read_all()
     assert len(reader.read_all_raw()) == 1
 
 
-def test_a_compressed_footer_beyond_the_limit(assemble):
-    """A footer that decompresses to more than the caller will hold is refused, however small its frame."""
+def test_compressed_footer_beyond_the_limit_is_refused(assemble):
+    """However small its frame is."""
     image = assemble(compress("lz4", b'{"blobs":[]}' + b" " * 10_000), flags=(1, 0, 0, 0))
     assert PuffinReader(image).file_metadata.blobs == ()
     with pytest.raises(
-        SizeLimitError, match="payload-size-limit at offset 8: expected at most 10011 bytes, found 10012"
+        CorruptPuffinError, match="payload-size-limit at offset 8: expected at most 10011 bytes, found 10012"
     ):
         _ = PuffinReader(image, limits=Limits(footer_payload_size=10_011)).file_metadata
 
 
-def test_a_damaged_blob_leaves_the_others_readable(assemble):
-    """A blob is decompressed when it is read, and its error has its offset."""
+def test_damaged_blob_leaves_the_others_readable(assemble):
+    """A blob is decompressed when it is read; the error has its offset."""
     image = bytearray(written(b"first" * 9, b"second" * 9, codec="lz4"))
     reader = PuffinReader(bytes(image))
     first, second = reader.file_metadata.blobs
     image[first.offset] ^= 1
     damaged = PuffinReader(image)
     assert damaged.read(second) == b"second" * 9
-    with pytest.raises(BlobPayloadError, match="frame-magic at offset 4: "):
+    with pytest.raises(CorruptPuffinError, match="frame-magic at offset 4: "):
         damaged.read(first)
 
 
-def test_a_wrong_head_is_seen_with_the_footer_of_a_small_file():
-    """A small file is read whole, so its head magic is checked without being asked for."""
-    with pytest.raises(MagicError, match="head-magic"):
+def test_wrong_head_magic_of_a_small_file_is_found_with_the_footer():
+    """A small file is read whole."""
+    with pytest.raises(CorruptPuffinError, match="head-magic"):
         _ = PuffinReader(b"?" + written(b"a")[1:]).file_metadata
 
 
-def test_the_lz4_footer_of_an_independent_recipe(fixtures):
-    """An LZ4 frame that no library made: footer and blob, beside a zstd frame without checksum."""
+def test_reader_reads_an_lz4_footer_of_an_independent_recipe(fixtures):
+    """No library made the LZ4 frame; beside it is a zstd frame without checksum."""
     reader = PuffinReader((fixtures / "puffin-recipe" / "lz4-footer.bin").read_bytes())
     assert reader.footer_compressed
     assert reader.file_metadata.properties == {"created-by": "a recipe"}
@@ -332,16 +315,15 @@ def test_the_lz4_footer_of_an_independent_recipe(fixtures):
     assert reader.read_all() == [b"puffin " * 100, b"a raw block", b"as it is"]
 
 
-def test_a_cut_lz4_footer_of_an_independent_recipe(fixtures):
-    """Every prefix of a file with a compressed footer is corrupt."""
+def test_reader_rejects_every_prefix_of_a_file_with_a_compressed_footer(fixtures):
     image = (fixtures / "puffin-recipe" / "lz4-footer.bin").read_bytes()
     for length in range(len(image)):
         with pytest.raises(CorruptError):
             _ = PuffinReader(image[:length]).file_metadata
 
 
-def test_a_footer_that_another_writer_may_write(fixtures):
-    """Unknown types, codecs and keys are listed; only the payload of an unknown codec cannot be had."""
+def test_reader_lists_unknown_types_codecs_and_keys(fixtures):
+    """Only the payload of an unknown codec cannot be read."""
     reader = PuffinReader((fixtures / "puffin-recipe" / "foreign-footer.bin").read_bytes())
     blobs = reader.file_metadata.blobs
     assert [(blob.type, blob.offset, blob.length, blob.compression_codec) for blob in blobs] == [
@@ -360,24 +342,21 @@ def test_a_footer_that_another_writer_may_write(fixtures):
     assert str(caught.value) == message
 
 
-def test_an_unknown_codec_is_refused_before_anything_is_read(counting):
-    """A blob whose payload cannot be had is not fetched."""
+def test_unknown_codec_is_refused_before_reading(counting):
     source = counting(LONG)
     with pytest.raises(UnsupportedCodecError):
         PuffinReader(source).read_all([at(4, 10), at(20, 10, "gzip")])
     assert {length for _, length in source.reads} <= {TAIL_READ_SIZE}
 
 
-def test_a_known_footer_beyond_the_limit_is_not_read(counting):
-    """A footer size that is given is held against the limit before the read."""
+def test_known_footer_size_beyond_the_limit_is_not_read(counting):
     source = counting(LONG_FOOTER)
-    with pytest.raises(SizeLimitError, match="footer-size-limit"):
+    with pytest.raises(CorruptPuffinError, match="footer-size-limit"):
         _ = PuffinReader(source, footer_size=8300, limits=Limits(footer_payload_size=8000)).file_metadata
     assert source.reads == []
 
 
-def test_the_recipe_still_makes_its_files(fixtures):
-    """The files of the recipe are what the recipe beside them makes."""
+def test_recipe_reproduces_its_files(fixtures):
     recipe = runpy.run_path(str(fixtures / "puffin-recipe" / "make.py"))
     assert recipe["lz4_footer"]() == (fixtures / "puffin-recipe" / "lz4-footer.bin").read_bytes()
     assert recipe["foreign_footer"]() == (fixtures / "puffin-recipe" / "foreign-footer.bin").read_bytes()

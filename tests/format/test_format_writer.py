@@ -1,4 +1,4 @@
-"""The life of a writer: what it writes when, what closes it, and how failures of the sink end."""
+"""The life of a writer: when it writes what, what closes it, and how sink failures end."""
 
 import io
 
@@ -9,12 +9,12 @@ from puffin.format import LZ4, Blob, BlobMetadata, PuffinReader, PuffinWriter, R
 
 
 def blob(payload: bytes = b"payload", **options) -> Blob:
-    """A blob that is sound whatever the options."""
+    """A blob that is valid whatever the options."""
     return Blob(**{"type": "x", "fields": (1,), "snapshot_id": 2, "sequence_number": 1, "payload": payload, **options})
 
 
 class RecordingSink:
-    """A sink that takes what it is given, down to a room of ``room`` bytes, and answers as it is told."""
+    """A sink that takes up to ``room`` bytes and returns what it is told to."""
 
     def __init__(self, room: int = 10**6, *, full: BaseException | None = None, silent: bool = False) -> None:
         self.written: list[bytes] = []
@@ -31,15 +31,15 @@ class RecordingSink:
         return None if self._silent else len(part)
 
 
-def test_the_size_of_a_known_file():
-    """The file that Iceberg's tests of the file size write has 122 bytes here too."""
+def test_writer_reproduces_the_size_of_icebergs_test_file():
+    """Iceberg's tests write this file with 122 bytes."""
     writer = PuffinWriter(io.BytesIO())
     writer.add(blob(b"blob", type="blob"))
     assert writer.finish().file_size == 122
 
 
-def test_blobs_are_streamed():
-    """Each blob goes to the sink when it is added; the head magic goes before the first one."""
+def test_blobs_are_written_as_they_are_added():
+    """The head magic goes before the first one."""
     sink = RecordingSink()
     writer = PuffinWriter(sink)
     assert sink.written == []
@@ -49,16 +49,16 @@ def test_blobs_are_streamed():
     assert sink.written == [b"PFA1", b"one", b"two"]
 
 
-def test_the_sink_is_left_open():
-    """Finishing does not close the sink, which may hold more than the file."""
+def test_finish_leaves_the_sink_open():
+    """The sink may hold more than the file."""
     sink = io.BytesIO()
     PuffinWriter(sink).finish()
     sink.write(b"more")
     assert sink.getvalue()[-8:] == b"PFA1more"
 
 
-def test_a_sink_may_answer_nothing():
-    """None from the sink means that it took everything."""
+def test_sink_may_return_none():
+    """None means that it took everything."""
     sink = RecordingSink(silent=True)
     writer = PuffinWriter(sink)
     writer.add(blob())
@@ -70,8 +70,7 @@ USES = [lambda writer: writer.add(blob()), lambda writer: writer.copy(raw()), Pu
 
 
 @pytest.mark.parametrize("use", USES, ids=["add", "copy", "finish"])
-def test_nothing_after_finish(use):
-    """A finished writer refuses everything and writes nothing more."""
+def test_finished_writer_refuses_everything(use):
     sink = RecordingSink()
     writer = PuffinWriter(sink)
     writer.finish()
@@ -82,7 +81,7 @@ def test_nothing_after_finish(use):
 
 
 def raw() -> RawBlob:
-    """A blob of a codec that nobody knows, as it is stored in some file."""
+    """A blob of an unknown codec, as some file stores it."""
     metadata = BlobMetadata(
         type="x",
         fields=(9,),
@@ -96,8 +95,7 @@ def raw() -> RawBlob:
     return RawBlob(metadata=metadata, stored=b"\x01\x02\x03")
 
 
-def test_a_copy_keeps_everything_but_the_offset():
-    """A blob is copied without being understood: only its place is new."""
+def test_raw_copy_changes_only_the_offset():
     sink = io.BytesIO()
     writer = PuffinWriter(sink)
     writer.add(blob(b"before"))
@@ -110,8 +108,8 @@ def test_a_copy_keeps_everything_but_the_offset():
 
 
 @pytest.mark.parametrize("full", [None, OSError("disk full")])
-def test_a_sink_that_fails_at_any_byte(full):
-    """Short writes and errors are storage errors that say what and where, and close the writer for good."""
+def test_sink_failure_at_any_byte_is_a_storage_error(full):
+    """The error says what failed and where, and the writer stays closed."""
     whole = RecordingSink()
     write_small_file(PuffinWriter(whole))
     sizes = {0: 4, 4: 7, 11: len(whole.written[2])}
@@ -137,8 +135,8 @@ def write_small_file(writer: PuffinWriter) -> None:
     writer.finish()
 
 
-def test_an_interrupted_write_closes_the_writer():
-    """Whatever leaves a write midway leaves a file that nobody may go on writing."""
+def test_interrupted_write_closes_the_writer():
+    """Nobody may go on writing a half-written file."""
     writer = PuffinWriter(RecordingSink(2, full=KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         writer.add(blob())
@@ -146,8 +144,8 @@ def test_an_interrupted_write_closes_the_writer():
         writer.finish()
 
 
-def test_an_unknown_codec_writes_nothing():
-    """A codec is refused before anything is written; the writer goes on."""
+def test_unknown_codec_is_refused_before_writing():
+    """The writer can go on."""
     sink = io.BytesIO()
     writer = PuffinWriter(sink)
     message = "compression-codec: expected lz4, zstd or none, found 'gzip'"
@@ -160,8 +158,8 @@ def test_an_unknown_codec_writes_nothing():
     assert PuffinReader(sink.getvalue()).read_all() == [b"payload"]
 
 
-def test_a_footer_that_its_size_field_cannot_hold(monkeypatch):
-    """The payload size has 31 bits; a larger payload is refused and not written."""
+def test_footer_too_large_for_its_size_field_is_refused(monkeypatch):
+    """The payload size has 31 bits."""
     monkeypatch.setattr(layout, "LARGEST_FOOTER_PAYLOAD", 11)
     sink = io.BytesIO()
     writer = PuffinWriter(sink)
@@ -170,8 +168,8 @@ def test_a_footer_that_its_size_field_cannot_hold(monkeypatch):
     assert sink.getvalue() == b"PFA1"
 
 
-def test_a_with_block_needs_finish():
-    """Leaving the block without finish is an error: the file has no footer."""
+def test_with_block_without_finish_is_an_error():
+    """The file would have no footer."""
     writer = PuffinWriter(io.BytesIO())
     with pytest.raises(UsageError, match=r"ended without finish\(\)"), writer as entered:
         assert entered is writer
@@ -179,8 +177,7 @@ def test_a_with_block_needs_finish():
         writer.finish()
 
 
-def test_a_with_block_lets_errors_through():
-    """An error in the block is not hidden by the missing finish, and closes the writer."""
+def test_with_block_passes_errors_on_and_closes_the_writer():
     writer = PuffinWriter(io.BytesIO())
     with pytest.raises(LookupError), writer:
         raise LookupError
@@ -188,8 +185,7 @@ def test_a_with_block_lets_errors_through():
         writer.add(blob())
 
 
-def test_a_with_block_that_finished():
-    """A block that finished ends quietly."""
+def test_with_block_after_finish_ends_quietly():
     sink = io.BytesIO()
     with PuffinWriter(sink) as writer:
         written = writer.finish()

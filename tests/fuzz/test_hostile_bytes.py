@@ -24,7 +24,7 @@ CPU_SECONDS_PER_INPUT = 1.0
 
 @pytest.fixture(scope="module")
 def outcomes():
-    """What became of every target, in a process whose memory is bounded."""
+    """Return the outcome of every target, run in a process with bounded memory."""
     # The memory pool of Arrow's own sets aside address space by the gigabyte.
     environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"}
     command = [sys.executable, "-m", "fuzz.bounded", str(MUTATIONS)]
@@ -34,8 +34,8 @@ def outcomes():
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_no_bytes_bring_about_anything_but_what_the_reader_promises(outcomes, target):
-    """Neither another exception, nor a contradiction, nor more memory or time than an input is worth."""
+def test_targets_keep_their_promises_for_any_bytes(outcomes, target):
+    """No other exception, no contradiction, and no more memory or time than the input justifies."""
     outcome = outcomes[target]
     assert outcome["wrong"] == []
     assert outcome["slowest-seconds"] < CPU_SECONDS_PER_INPUT
@@ -43,8 +43,8 @@ def test_no_bytes_bring_about_anything_but_what_the_reader_promises(outcomes, ta
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_target_gets_beyond_the_first_check(target):
-    """Some of what a target starts with is sound; from noise alone it would learn nothing."""
+def test_some_seeds_pass_the_first_check(target):
+    """Otherwise the target would only see noise."""
     assert any(map(TARGETS[target], seeds(target)))
 
 

@@ -1,5 +1,5 @@
 """
-The witnesses: Iceberg's Java library, Spark's planner, and a REST catalog that is Iceberg's own.
+Witnesses of the interoperation tests: Iceberg's Java library, Spark's planner, and Iceberg's own REST catalog.
 
 All three are reached over py4j. A table is named as Spark names it, ``hadoop.NAMESPACE.TABLE`` or
 ``rest.NAMESPACE.TABLE``, whoever opens it.
@@ -32,7 +32,7 @@ LOG_LINES_SHOWN = 100
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class JavaSketch:
-    """What DataSketches for Java makes of a payload; ``image`` is its own serialization of what it read."""
+    """A payload as DataSketches for Java reads it; ``image`` is its own serialization."""
 
     estimate: float
     retained: int
@@ -58,7 +58,7 @@ class JavaBlob:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class JavaStatistics:
-    """A statistics entry as Iceberg's ``Table`` has it, and the file it refers to, opened with the entry's sizes."""
+    """A statistics entry of Iceberg's ``Table``, and its file opened with the entry's sizes."""
 
     path: str
     listed: Mapping[tuple[int, ...], Mapping[str, str]]
@@ -78,7 +78,7 @@ class JavaStatistics:
 
 @pytest.fixture(scope="session")
 def open_table(warehouse: Path, request: pytest.FixtureRequest) -> Callable[[str], Table]:
-    """Opens the table of this name as our own commands do: by its directory, or through pyiceberg's REST catalog."""
+    """Opens a table by name as our commands do: by its directory, or through pyiceberg's REST catalog."""
     from puffin.load import load_table
 
     def open_it(name: str) -> Table:
@@ -92,7 +92,7 @@ def open_table(warehouse: Path, request: pytest.FixtureRequest) -> Callable[[str
 
 @pytest.fixture(scope="session")
 def analyze_table(spark: SparkSession, open_table: Callable[[str], Table]) -> Iterator[Callable[..., Report]]:
-    """Analyzes a table, or the table of this name, in the tests' Spark session; keywords are those of ``Options``."""
+    """Analyzes a table, given itself or by name, in the tests' Spark session; keywords are those of ``Options``."""
     from stats_jobs.analyze import Options, analyze
     from stats_jobs.session import SparkStarter
 
@@ -104,14 +104,14 @@ def analyze_table(spark: SparkSession, open_table: Callable[[str], Table]) -> It
 
 @pytest.fixture(scope="session")
 def stored_payloads() -> Callable[..., dict[int, bytes]]:
-    """Reads with our own reader the uncompressed sketches, by field id, of an entry or of the only one a table has."""
+    """Reads the uncompressed sketches by field id with our reader, of this entry or of the table's only one."""
     from puffin.format import THETA_V1, PuffinReader
 
     def read(table: Table, entry: StatisticsEntry | None = None) -> dict[int, bytes]:
         if entry is None:
-            (entry,) = table.load().statistics.values()
+            (entry,) = table.open().state.statistics.values()
         sizes = {"file_size": entry.file_size_in_bytes, "footer_size": entry.file_footer_size_in_bytes}
-        with table.store(entry.statistics_path).open_source(entry.statistics_path) as source:
+        with table.open().store_for(entry.statistics_path).open_source(entry.statistics_path) as source:
             reader = PuffinReader(source, **sizes)
             sketches = [blob for blob in reader.file_metadata.blobs if blob.type == THETA_V1]
             return {b.fields[0]: payload for b, payload in zip(sketches, reader.read_all(sketches), strict=True)}
@@ -121,7 +121,7 @@ def stored_payloads() -> Callable[..., dict[int, bytes]]:
 
 @pytest.fixture(scope="session")
 def java_statistics(spark: SparkSession) -> Callable[[str], dict[int, JavaStatistics]]:
-    """Reads every statistics file of the table of this name with Iceberg's own reader; the keys are snapshot ids."""
+    """Reads every statistics file of a table with Iceberg's own reader; the keys are snapshot ids."""
 
     def read(name: str) -> dict[int, JavaStatistics]:
         table = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
@@ -132,7 +132,7 @@ def java_statistics(spark: SparkSession) -> Callable[[str], dict[int, JavaStatis
 
 @pytest.fixture(scope="session")
 def planner_ndv() -> Callable[[DataFrame], dict[str, int]]:
-    """Asks Spark's optimizer what it knows of a relation: distinct values by column, where it knows of any."""
+    """Asks Spark's optimizer for the distinct values that it knows of each column of a relation."""
 
     def ask(frame: DataFrame) -> dict[str, int]:
         known = _elements(frame._jdf.queryExecution().optimizedPlan().stats().attributeStats())
@@ -144,7 +144,7 @@ def planner_ndv() -> Callable[[DataFrame], dict[str, int]]:
 
 @pytest.fixture(scope="session")
 def count_distinct() -> Callable[[DataFrame, Sequence[str]], dict[str, int]]:
-    """Counts with Spark, exactly, the distinct values of columns by their dotted names."""
+    """Counts the distinct values of columns exactly, with Spark, by dotted name."""
 
     def count(frame: DataFrame, columns: Sequence[str]) -> dict[str, int]:
         return dict(zip(columns, frame.selectExpr(*(f"count(DISTINCT {c})" for c in columns)).first(), strict=True))
@@ -160,7 +160,7 @@ def rest_catalog(
     tmp_path_factory: pytest.TempPathFactory,
     pytestconfig: pytest.Config,
 ) -> Iterator[dict[str, str]]:
-    """The properties with which pyiceberg's ``load_catalog``, and Spark's with their prefix, open the catalog."""
+    """The properties that open the REST catalog in pyiceberg and, with their prefix, in Spark."""
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
     directory = tmp_path_factory.mktemp("rest-catalog")

@@ -46,7 +46,7 @@ def say(line: str) -> None:
 
 
 class Writer:
-    """Writes to one partition of a table, and keeps account of the rows in it: ``k`` by ``id``."""
+    """Writes to one partition of a table, and records its rows: ``k`` by ``id``."""
 
     def __init__(self, table: str, name: str) -> None:
         self._table = table
@@ -62,7 +62,7 @@ class Writer:
             self.rows |= new
 
     def rewrite(self) -> None:
-        """In turn: append, delete some rows, append, overwrite all."""
+        """Do the next of: append, delete some rows, append, overwrite all."""
         turn = self.commits % 4
         if turn in (0, 2):
             self.append()

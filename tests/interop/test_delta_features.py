@@ -1,5 +1,5 @@
 """
-Tables with each feature that delta-spark has, analyzed and held against what delta-spark itself counts.
+Tables with each feature of delta-spark, analyzed and compared with delta-spark's own counts.
 
 Every maker below is a table with one feature or a few that go together, as small as it can be and still have files from
 before and after what matters. Delta must read and write the table after we have committed to it.
@@ -32,7 +32,7 @@ MAKERS: dict[str, Callable[[DeltaTable], None]] = {}
 
 
 class DeltaTable:
-    """A table that delta-spark writes to, by its path."""
+    """A table that delta-spark writes to, by path."""
 
     def __init__(self, spark, path: Path) -> None:
         self.spark = spark
@@ -40,20 +40,20 @@ class DeltaTable:
         self.log = path / "_delta_log"
 
     def sql(self, *statements: str):
-        """Run statements, in which ``{t}`` is the table; the last one's result."""
+        """Run statements in which ``{t}`` is the table, and return the last result."""
         for statement in statements:
             result = self.spark.sql(statement.replace("{t}", f"delta.`{self.path}`"))
         return result
 
     def create(self, select: str, properties: str = NO_DELETION_VECTORS, clauses: str = "") -> None:
-        """A table of rows, in as many files as the selection has partitions."""
+        """Create a table of rows, in as many files as the selection has partitions."""
         self.sql(f"CREATE TABLE {{t}} USING delta {clauses} TBLPROPERTIES ({properties}) AS {select}")
 
     def write(self, frame, *partitioned_by: str) -> None:
         frame.coalesce(1).write.format("delta").mode("append").partitionBy(*partitioned_by).save(str(self.path))
 
     def checkpoint(self) -> int:
-        """Make a checkpoint of the newest version, which is returned."""
+        """Write a checkpoint of the newest version, and return it."""
         jvm = self.spark._jvm
         log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self.spark._jsparkSession, str(self.path))
         log.update(False, jvm.scala.Option.empty(), jvm.scala.Option.empty())
@@ -72,7 +72,9 @@ def maker(make: Callable[[DeltaTable], None]) -> Callable[[DeltaTable], None]:
 
 
 def counted(frame) -> tuple[int, dict[str, int]]:
-    """Rows but for the one of `APPENDED`, and the distinct values of each column: no empty ones, and two zeros."""
+    """
+    Count rows except the one of `APPENDED`, and the distinct non-empty values of each column; the two zeros differ.
+    """
     leaves = list(_leaves(frame.schema))
     selected = frame.selectExpr(*(f"{_quoted(name)} AS `{name}`" for name in leaves)).collect()
     rows = [row for row in selected if row["id"] != APPENDED]
@@ -90,7 +92,7 @@ def _quoted(name: str) -> str:
 
 
 def _leaves(schema, prefix: str = "") -> Iterator[str]:
-    """The dotted names of columns that can be counted: not those in lists and maps, and no variant."""
+    """Return the dotted names of countable columns: none in lists and maps, and no variant."""
     from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
     for field in schema.fields:
@@ -221,7 +223,7 @@ MAKERS.update({f"mapped by {mode}": functools.partial(mapped, mode) for mode in 
 
 @maker
 def mapped_later(table: DeltaTable) -> None:
-    """Files from before have no field ids; names are swapped, and a column makes room for another of its name."""
+    """Earlier files have no field ids; names are swapped, and a column is dropped for another of its name."""
     table.create("SELECT id, concat('a', id % 5) AS a, concat('b', id % 3) AS b, int(id) AS c FROM range(20)")
     table.sql(
         "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
@@ -248,7 +250,7 @@ CHECKPOINTS: dict[str, tuple[str, dict[str, str], str]] = {
 
 
 def without_checkpoints(table: DeltaTable) -> Path:
-    """The directory of a table, made once for all kinds of checkpoints: of more files than a part has, and a vector."""
+    """A table directory shared by all kinds of checkpoints, with a vector and more files than one part holds."""
     made = DeltaTable(table.spark, table.path.with_name("without checkpoints"))
     if not made.path.exists():
         made.create(ROWS.format(0, 60, 2), DELETION_VECTORS, "PARTITIONED BY (s)")
@@ -287,7 +289,7 @@ def compacted_log(table: DeltaTable) -> None:
 
 @maker
 def shallow_clone(table: DeltaTable) -> None:
-    """Data files and deletion vectors by absolute paths, and a deletion vector of its own on a file of the source."""
+    """Data files and deletion vectors by absolute path, and the clone's own deletion vector on a file of the source."""
     source = DeltaTable(table.spark, table.path.with_name("source of a clone"))
     source.create(ROWS.format(0, 60, 2), DELETION_VECTORS)
     source.sql("DELETE FROM {t} WHERE id < 5")
@@ -296,7 +298,7 @@ def shallow_clone(table: DeltaTable) -> None:
 
 @maker
 def change_data_feed(table: DeltaTable) -> None:
-    """Files of changes beside the data, and columns of its own in rewritten files."""
+    """Change files beside the data, and their own columns in rewritten files."""
     table.create(ROWS.format(0, 20, 1), f"'delta.enableChangeDataFeed' = 'true', {NO_DELETION_VECTORS}")
     table.sql("UPDATE {t} SET s = 'updated' WHERE id = 3", "DELETE FROM {t} WHERE id = 4")
     assert (table.path / "_change_data").exists()
@@ -304,7 +306,7 @@ def change_data_feed(table: DeltaTable) -> None:
 
 @maker
 def row_tracking_backfilled(table: DeltaTable) -> None:
-    """Known files are added once more, without a removal."""
+    """Known files are added again without a removal."""
     table.create(ROWS.format(0, 20, 2), DELETION_VECTORS)
     table.sql(
         "DELETE FROM {t} WHERE id = 3",
@@ -357,7 +359,7 @@ def home(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_every_column_is_counted_as_delta_spark_reads_it_and_delta_goes_on(spark, home, analyze_table, name):
+def test_counts_equal_those_of_delta_spark_and_delta_continues(spark, home, analyze_table, name):
     delta = DeltaTable(spark, home / name)
     MAKERS[name](delta)
     table = load_table(str(delta.path))
@@ -371,8 +373,8 @@ def test_every_column_is_counted_as_delta_spark_reads_it_and_delta_goes_on(spark
     assert ({column.basis for column in later.columns}, later.rows_read) == ({"added-files"}, 1)
 
 
-def test_each_version_of_a_table_with_deletion_vectors_has_its_own_counts(spark, home, analyze_table):
-    """Several vectors in one file, two for a file, a file deleted whole, a purge, and a restore of the first one."""
+def test_each_version_with_deletion_vectors_has_its_own_counts(spark, home, analyze_table):
+    """Several vectors in one file, two for one file, a file deleted whole, a purge, and a restore."""
     delta = DeltaTable(spark, home / "deletion vectors")
     delta.create(ROWS.format(0, 90, 3), DELETION_VECTORS)
     delta.sql(

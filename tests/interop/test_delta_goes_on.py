@@ -1,5 +1,5 @@
 """
-Delta goes on working with a table after our commits: reading, writing, maintenance, clean-up of its log.
+Delta keeps working with a table after our commits: reading, writing, maintenance, and cleanup of its log.
 
 Statistics are about one version and stay that, wherever the table goes from there; the next run builds on them as long
 as the log tells what has changed since.
@@ -29,7 +29,7 @@ NO_RETENTION = (
 
 
 class DeltaTable:
-    """A table that delta-spark writes to, by its path."""
+    """A table that delta-spark writes to, by path."""
 
     def __init__(self, spark, path: Path) -> None:
         self._spark = spark
@@ -40,7 +40,7 @@ class DeltaTable:
         return self._spark.sql(text.replace("{t}", f"delta.`{self.path}`"))
 
     def create(self, properties: str = "'delta.enableDeletionVectors' = 'true'") -> DeltaTable:
-        """Two files, 100 rows."""
+        """Create two files with 100 rows."""
         self.sql(f"CREATE TABLE {{t}} USING delta TBLPROPERTIES ({properties}) AS {rows(0, 100, files=2)}")
         return self
 
@@ -54,7 +54,7 @@ class DeltaTable:
         log.checkpoint()
 
     def truth(self) -> dict[str, int]:
-        """The distinct values of each column, of the rows that delta-spark reads."""
+        """Return the distinct values of each column in the rows that delta-spark reads."""
         frame = self._spark.read.format("delta").load(self.path)
         rows = frame.collect()
         return {name: len({row[name] for row in rows}) for name in frame.columns}
@@ -64,14 +64,14 @@ class DeltaTable:
         return max(self.versions())
 
     def versions(self) -> list[int]:
-        """Those that have a log entry."""
+        """Return the versions that have a log entry."""
         return sorted(int(file.stem) for file in self.log.glob("*.json"))
 
     def entry(self, version: int) -> Path:
         return self.log / f"{version:020d}.json"
 
     def note(self, *actions: dict) -> None:
-        """Append a log entry as another program would."""
+        """Append a log entry as another program does."""
         lines = [json.dumps(action) + "\n" for action in ({"commitInfo": {"operation": "OTHER NOTE"}}, *actions)]
         self.entry(self.version + 1).write_text("".join(lines))
 
@@ -82,13 +82,13 @@ def rows(first: int, end: int, files: int = 1) -> str:
 
 @pytest.fixture
 def delta(spark, tmp_path) -> DeltaTable:
-    """A table that is not there yet."""
+    """A table that does not exist yet."""
     return DeltaTable(spark, tmp_path / "t")
 
 
 @pytest.fixture
 def unchecked_vacuum(spark):
-    """VACUUM takes whatever the newest version does not need; it lists files in as few tasks as there are cores."""
+    """Allow VACUUM of any age, and let it list files in as few tasks as there are cores."""
     settings = {
         "spark.databricks.delta.retentionDurationCheck.enabled": "false",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
@@ -109,7 +109,7 @@ def told(counts: dict[str, int | None], version: int | None, source: str) -> set
 
 
 def clean_log(delta: DeltaTable) -> None:
-    """Let delta-spark clean up its log: everything in it is old, so a checkpoint makes the entries before it go."""
+    """Let delta-spark clean up its log: everything in it is old, so a checkpoint removes the entries before it."""
     old = time.time() - TEN_DAYS
     for file in delta.log.rglob("*"):
         os.utime(file, (old, old))
@@ -128,8 +128,8 @@ WRITES = {
 }
 
 
-def test_statistics_stay_found_and_right_whatever_delta_does_next(delta, analyze_table):
-    """After every write they are about the version they were made of, and a run brings them up to date from there."""
+def test_statistics_stay_correct_after_every_delta_operation(delta, analyze_table):
+    """After each write they still describe their version, and a run brings them up to date from there."""
     table = load_table(delta.create().path)
     report = analyze_table(table)
     known = delta.truth()
@@ -153,8 +153,8 @@ def test_statistics_stay_found_and_right_whatever_delta_does_next(delta, analyze
     assert (again.current, again.committed, again.entry) == (True, False, report.entry)
 
 
-def test_statistics_outlive_the_log_entries_of_their_version(delta, analyze_table):
-    """Log cleanup takes the entries that tell what has changed: statistics are found, and made anew from all rows."""
+def test_statistics_survive_log_cleanup(delta, analyze_table):
+    """Log cleanup removes the entries that tell what changed, so a run reads all rows."""
     table = load_table(delta.create(f"{NO_RETENTION}, 'delta.enableExpiredLogCleanup' = 'false'").path)
     about = analyze_table(table).snapshot.snapshot_id
     known = delta.truth()
@@ -162,7 +162,7 @@ def test_statistics_outlive_the_log_entries_of_their_version(delta, analyze_tabl
     clean_log(delta)
     assert delta.versions() == [delta.version]
     assert answers(delta.path) == told(known, about, "ancestor")
-    (entry,) = load_table(delta.path).load().statistics.values()
+    (entry,) = load_table(delta.path).open().state.statistics.values()
     assert verify(entry.statistics_path).valid
     assert not delta.sql("DESCRIBE HISTORY {t}").isEmpty()
     with pytest.raises(SnapshotNotFound):
@@ -179,8 +179,8 @@ def test_statistics_outlive_the_log_entries_of_their_version(delta, analyze_tabl
     assert delta.truth() == {"id": 170, "s": 30}
 
 
-def test_files_that_vacuum_took_are_not_needed(delta, analyze_table, unchecked_vacuum):
-    """Statistics are not among them. Rows to subtract are, so all rows are read; what VACUUM notes, changes nothing."""
+def test_vacuumed_files_are_not_needed(delta, analyze_table, unchecked_vacuum):
+    """VACUUM deletes rows to subtract, so all rows are read; its own log notes change nothing."""
     table = load_table(delta.create("'delta.enableDeletionVectors' = 'false'").path)
     before = analyze_table(table)
     delta.sql("DELETE FROM {t} WHERE id < 50")
@@ -195,7 +195,7 @@ def test_files_that_vacuum_took_are_not_needed(delta, analyze_table, unchecked_v
     assert answers(delta.path) == told(delta.truth(), deleted, "snapshot")
 
 
-def test_a_second_run_commits_nothing(delta, analyze_table):
+def test_second_run_commits_nothing(delta, analyze_table):
     table = load_table(delta.create().path)
     first = analyze_table(table)
     files = sorted(delta.log.rglob("*"))
@@ -204,8 +204,8 @@ def test_a_second_run_commits_nothing(delta, analyze_table):
     assert sorted(delta.log.rglob("*")) == files
 
 
-def test_notes_of_others_keep_statistics_current(delta, analyze_table):
-    """Versions of commitInfo, txn and domainMetadata alone are the version below them; asked for by number, too."""
+def test_notes_of_other_programs_keep_statistics_current(delta, analyze_table):
+    """Versions of only commitInfo, txn and domainMetadata equal the version before them, also by number."""
     table = load_table(delta.create("'delta.feature.domainMetadata' = 'supported'").path)
     first = analyze_table(table)
     delta.note()
@@ -226,7 +226,7 @@ def test_notes_of_others_keep_statistics_current(delta, analyze_table):
     assert delta.truth() == {c.column.name: c.ndv for c in report.columns} == {"id": 110, "s": 30}
 
 
-def test_an_older_version_has_its_own_schema_and_the_nearest_earlier_statistics(delta, analyze_table):
+def test_older_version_has_its_own_schema_and_the_nearest_earlier_statistics(delta, analyze_table):
     table = load_table(delta.create().path)
     delta.append(100, 120)
     delta.sql("ALTER TABLE {t} ADD COLUMN late int")
@@ -248,8 +248,8 @@ def test_an_older_version_has_its_own_schema_and_the_nearest_earlier_statistics(
     assert answers(delta.path) == told({"id": 121, "s": 31, "late": 1}, 3, "snapshot")
 
 
-def test_without_in_commit_timestamps_files_tell_the_time(spark, delta, analyze_table):
-    """A file that is older than the one before counts as a millisecond younger, for delta-spark too."""
+def test_file_times_order_versions_without_in_commit_timestamps(spark, delta, analyze_table):
+    """A file older than the previous one counts as a millisecond younger, as in delta-spark."""
     table = load_table(delta.create().path)
     for first in (100, 110):
         delta.append(first, first + 10)
@@ -268,8 +268,8 @@ def test_without_in_commit_timestamps_files_tell_the_time(spark, delta, analyze_
         ndv(delta.path, as_of_ms=start * 1000 - 1)
 
 
-def test_in_commit_timestamps_tell_the_time_whatever_files_say(spark, delta, analyze_table):
-    """Our notes have them too, so that delta-spark goes on after ours, and its next one is later."""
+def test_in_commit_timestamps_win_over_file_times(spark, delta, analyze_table):
+    """Our notes have them too, so that delta-spark's next timestamp is later."""
     table = load_table(delta.create("'delta.enableInCommitTimestamps' = 'true'").path)
     analyze_table(table)
     delta.append(100, 110)

@@ -1,5 +1,5 @@
 """
-The same rows in a Delta table and in an Iceberg table have the same field ids and, byte for byte, the same sketches.
+The same rows in a Delta and an Iceberg table have the same field ids and byte-identical sketches.
 
 Spark writes both from one source: TPC-H, and a table of every primitive type that both formats have, with all that
 hashing could take for the same or for different by mistake.
@@ -45,7 +45,7 @@ EVERY_TYPE = """
 
 @pytest.fixture(scope="module")
 def tpch(tmp_path_factory) -> Path:
-    """The directory of the eight tables, a Parquet file each."""
+    """The directory of the eight tables, one Parquet file each."""
     directory = tmp_path_factory.mktemp("tpch")
     program = shutil.which("tpchgen-cli", path=sysconfig.get_path("scripts"))
     subprocess.run(
@@ -56,7 +56,7 @@ def tpch(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def in_both(spark, warehouse, tmp_path, analyze_table, stored_payloads):
-    """Writes a frame as a Delta and as an Iceberg table; the columns and the sketches of each."""
+    """Writes a frame as a Delta and an Iceberg table, and returns the columns and sketches of each."""
 
     def write(frame, name: str):
         delta = str(tmp_path / name)
@@ -72,7 +72,7 @@ def in_both(spark, warehouse, tmp_path, analyze_table, stored_payloads):
 
 
 @pytest.mark.parametrize("name", TPCH_COLUMNS)
-def test_tpch_has_the_same_sketches_in_both(spark, tpch, in_both, name):
+def test_tpch_tables_have_the_same_sketches_in_both_formats(spark, tpch, in_both, name):
     (delta, *of_delta), (iceberg, *of_iceberg) = in_both(spark.read.parquet(str(tpch / f"{name}.parquet")), name)
     assert (delta, iceberg) == ("delta", "iceberg")
     assert of_delta == of_iceberg
@@ -81,7 +81,7 @@ def test_tpch_has_the_same_sketches_in_both(spark, tpch, in_both, name):
     assert [field_id for _, field_id, _, _ in columns] == [*range(1, len(columns) + 1)]
 
 
-def test_every_type_has_the_same_sketches_in_both(spark, in_both, count_distinct):
+def test_every_type_has_the_same_sketches_in_both_formats(spark, in_both, count_distinct):
     frame = spark.sql(EVERY_TYPE)
     (_, columns, sketches), (_, *of_iceberg) = in_both(frame, "every_type")
     assert [columns, sketches] == of_iceberg

@@ -86,7 +86,7 @@ public class LinkingLogStore extends io.delta.storage.HDFSLogStore {
 
 @pytest.fixture(scope="module")
 def delta_spark(spark: SparkSession) -> Iterator[SparkSession]:
-    """The Spark session, whose Delta log entries are linked into their place as long as the fixture lasts."""
+    """The Spark session, whose Delta log entries are hard-linked into place while the fixture lasts."""
     jvm = spark._jvm
     thread = jvm.Thread.currentThread()
     before = thread.getContextClassLoader()
@@ -103,7 +103,7 @@ def delta_spark(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 class SparkWriter(threading.Thread):
-    """A thread that writes to its own partition with delta-spark; what it counts is what the processes count."""
+    """A thread that writes to its own partition with delta-spark, and counts what the processes count."""
 
     def __init__(self, spark: SparkSession, table: Path, name: str) -> None:
         super().__init__(name=name)
@@ -145,7 +145,7 @@ class SparkWriter(threading.Thread):
 
 
 class StatisticsJob(threading.Thread):
-    """A thread that calls ``puffin analyze`` again and again, each time in a process of its own."""
+    """A thread that runs ``puffin analyze`` again and again, each time in its own process."""
 
     def __init__(self, table: Path, *options: str) -> None:
         super().__init__(name=f"analyze {' '.join(options)}")
@@ -165,7 +165,7 @@ class StatisticsJob(threading.Thread):
 
 @contextlib.contextmanager
 def processes(table: Path, *whats: tuple[str, str]) -> Iterator[list[subprocess.Popen[str]]]:
-    """Writers of a table that are ready to start; none is left running."""
+    """Start writers of a table and wait until they are ready; kill them in the end."""
     command = [sys.executable, str(PROCESS), str(table)]
     started = [subprocess.Popen([*command, *what], **PIPES) for what in whats]
     try:
@@ -183,19 +183,19 @@ def go(started: list[subprocess.Popen[str]]) -> None:
 
 
 def said(started: list[subprocess.Popen[str]], seconds: float = 60) -> list[Any]:
-    """What each of the processes did; all of them have to end well."""
+    """Return what each process did; all of them must exit with 0."""
     outputs = [process.communicate(timeout=seconds) for process in started]
     assert [process.returncode for process in started] == [0] * len(started), outputs
     return [json.loads(stdout) for stdout, _ in outputs]
 
 
 def versions(table: Path) -> list[int]:
-    """The versions that have a log entry, in order."""
+    """Return the versions that have a log entry, in order."""
     return sorted(int(p.name[:20]) for p in (table / "_delta_log").iterdir() if re.fullmatch(r"\d{20}\.json", p.name))
 
 
 def operation(table: Path, version: int) -> str:
-    """What the log says made a version."""
+    """Return the operation that the log has for a version."""
     lines = (table / "_delta_log" / f"{version:020d}.json").read_text().splitlines()
     return next(json.loads(line)["commitInfo"]["operation"] for line in lines if line.startswith('{"commitInfo"'))
 
@@ -205,12 +205,12 @@ def is_note(table: Path, version: int) -> bool:
 
 
 def removes_files(table: Path, version: int) -> bool:
-    """Whether a version is a reason for deltalake to give up: even on an append, and whatever its partition."""
+    """Whether a version makes deltalake give up: even on an append, and whatever its partition."""
     return '{"remove":' in (table / "_delta_log" / f"{version:020d}.json").read_text()
 
 
 def check_entries(table: Path) -> None:
-    """Every entry names a whole statistics file that says what the entry says; nothing else lies about."""
+    """Check that every entry names a complete, matching statistics file, and that there are no other files."""
     directory = table / "_delta_log" / "_puffin_sidecar"
     named = set()
     for path in directory.glob("[0-9]*.json"):
@@ -235,7 +235,7 @@ def check_entries(table: Path) -> None:
 
 
 def payloads(path: str) -> dict[tuple[str | int, ...], bytes]:
-    """What is in a statistics file, by type and fields."""
+    """Return the payloads of a statistics file by type and fields."""
     with LocalStore().open_source(path) as source:
         reader = PuffinReader(source)
         blobs = reader.file_metadata.blobs
@@ -306,8 +306,8 @@ def test_writers_and_statistics_jobs_do_not_disturb_each_other(
         assert answer.ndv == exact[answer.column.name] or not answer.distinct.exact
 
 
-def test_blind_appends_never_fail(tmp_path: Path) -> None:
-    """Where only rows come, what we commit is the one thing that could be in a writer's way."""
+def test_blind_appends_never_fail_because_of_us(tmp_path: Path) -> None:
+    """Only our commits could get in the way of a writer that only appends."""
     import pyarrow as pa
     from deltalake import write_deltalake
 
@@ -340,7 +340,7 @@ def test_blind_appends_never_fail(tmp_path: Path) -> None:
 
 
 def check_entries_are_right(spark: SparkSession, table: Path, count_distinct: Callable[..., dict[str, int]]) -> None:
-    """What was said while the race was on is so too: of a few versions, held against the version itself."""
+    """Check the answers given during the race for a few versions against those versions."""
     directory = table / "_delta_log" / "_puffin_sidecar"
     analyzed = sorted({int(path.stem.split("-")[0]) for path in directory.glob("[0-9]*.json")})
     for version in analyzed[:: max(1, len(analyzed) // 3)]:
@@ -371,8 +371,8 @@ def tally(table: Path, accounts: dict[str, Any], jobs: list[StatisticsJob]) -> N
     sys.stdout.write("\n".join([*lines, ""]))
 
 
-def test_statistics_jobs_of_one_version_merge_what_they_found(tmp_path: Path) -> None:
-    """Eight at once, each of another column, of a table that had neither statistics nor field ids."""
+def test_concurrent_jobs_of_one_version_merge_their_columns(tmp_path: Path) -> None:
+    """Eight jobs at once, each for another column of a table without statistics or field ids."""
     import pyarrow as pa
     from deltalake import write_deltalake
 

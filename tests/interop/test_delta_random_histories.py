@@ -59,11 +59,11 @@ class History:
         self._columns_of[0] = dict(self._columns)
 
     def step(self) -> str:
-        """Do something at random; returns what."""
+        """Do something at random, and return its name."""
         return self.do(*self._random.choices(list(ACTIONS), list(ACTIONS.values())))
 
     def do(self, action: str) -> str:
-        """Do what one of `ACTIONS` says; returns it."""
+        """Do this one of `ACTIONS`, and return its name."""
         getattr(self, action)()
         self._columns_of[self._newest()] = dict(self._columns)
         return action
@@ -112,7 +112,7 @@ class History:
         self._entry(last + 1).write_text("".join(json.dumps(line) + "\n" for line in lines))
 
     def evolve(self) -> None:
-        """Columns come back under names that went, so that names alone must not be trusted."""
+        """Change the schema; dropped names come back, so that names alone must not be trusted."""
         change = self._random.choice(
             ["add", "drop", "widen", "rename"] if self._mapping != "none" else ["add", "widen"]
         )
@@ -147,12 +147,12 @@ class History:
 
 @pytest.fixture(scope="module")
 def bases() -> collections.Counter[str]:
-    """How often each basis was taken, over all histories."""
+    """Counts the bases over all histories."""
     return collections.Counter()
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_after_every_step_the_sketches_are_those_of_a_full_run(
+def test_incremental_sketches_equal_a_full_run_after_every_step(
     spark, tmp_path, analyze_table, stored_payloads, bases, seed
 ):
     history = History(spark, tmp_path / "t", seed)
@@ -175,8 +175,8 @@ def test_after_every_step_the_sketches_are_those_of_a_full_run(
 
 
 @pytest.mark.xdist_group("Spark, Delta and golden tables")  # with those it sums up
-def test_most_of_it_was_not_read_in_full(bases):
-    """The histories would prove nothing if every step fell back to all rows."""
+def test_histories_rarely_fall_back_to_full_reads(bases):
+    """Otherwise they would prove nothing about incremental runs."""
     assert min(bases["added-files"], bases["changed-files"], bases["carried"]) > HISTORIES
     # Every history begins with all rows of its first version.
     assert bases["full"] - HISTORIES * len(COLUMNS) < bases.total() / 10

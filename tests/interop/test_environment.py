@@ -1,4 +1,4 @@
-"""The fixtures that the other interoperation tests stand on are what they say: Spark, Iceberg Java, a REST catalog."""
+"""Spark, Iceberg Java and the REST catalog work as the other interoperation tests expect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyiceberg.exceptions import CommitFailedException
 EXPECTED = Path(__file__).parents[2] / "fixtures" / "tables-spark-3.5-iceberg-1.10" / "iceberg-spark-expected.json"
 
 
-def test_spark_writes_an_iceberg_table_into_the_warehouse_and_reads_it_back(spark, warehouse):
+def test_spark_writes_and_reads_an_iceberg_table_in_the_warehouse(spark, warehouse):
     spark.sql("CREATE TABLE hadoop.environment.written (id bigint) USING iceberg")
     spark.sql("INSERT INTO hadoop.environment.written VALUES (1), (2), (3)")
     assert [row.id for row in spark.table("hadoop.environment.written").orderBy("id").collect()] == [1, 2, 3]
@@ -26,7 +26,7 @@ def test_spark_runs_python_tasks_in_this_interpreter(spark):
 
 
 def test_iceberg_java_reads_a_puffin_file_over_py4j(spark, golden_tables):
-    """Iceberg's own reader finds in Spark's statistics file the blobs that the table metadata lists."""
+    """Iceberg's reader finds the blobs that the table metadata lists in Spark's statistics file."""
     entry = json.loads((golden_tables / "t_types" / "metadata" / "v5.metadata.json").read_text())["statistics"][0]
     iceberg = spark._jvm.org.apache.iceberg
     source = iceberg.Files.localInput(entry["statistics-path"].removeprefix("file:"))
@@ -37,8 +37,8 @@ def test_iceberg_java_reads_a_puffin_file_over_py4j(spark, golden_tables):
 
 
 @pytest.mark.parametrize(("table", "expected"), json.loads(EXPECTED.read_text()).items())
-def test_golden_table_is_the_one_described(spark, golden_tables, table, expected):
-    """Every restored table has the rows that its writer counted, deletes applied."""
+def test_golden_tables_have_the_rows_that_their_writer_counted(spark, golden_tables, table, expected):
+    """With deletes applied."""
     assert spark.read.format("iceberg").load(f"file:{golden_tables / table}").count() == expected["rows"]
 
 

@@ -1,4 +1,4 @@
-"""What stands in ``examples/`` does what it says: the scripts are run as they are, the DAG is parsed."""
+"""The scripts in ``examples/`` run as they are, and the DAG parses."""
 
 import ast
 import json
@@ -25,7 +25,7 @@ PATIENCE = 60  # seconds for a daemon to come up, on a machine that is busy
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:
-    """A catalog with one table, which `environment` names ``prod``."""
+    """A catalog with one table, which `environment` calls ``prod``."""
     catalog = SqlCatalog("prod", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
     catalog.create_namespace("sales")
     catalog.create_table("sales.orders", ROWS.schema).append(ROWS)
@@ -34,7 +34,7 @@ def catalog(tmp_path: Path) -> SqlCatalog:
 
 @pytest.fixture
 def environment(catalog: SqlCatalog, tmp_path: Path) -> dict[str, str]:
-    """That of a user whose virtual environment is active."""
+    """The environment of a user whose virtual environment is active."""
     named = {f"PYICEBERG_CATALOG__PROD__{key.upper()}": catalog.properties[key] for key in ("uri", "warehouse")}
     return {
         **os.environ,
@@ -50,7 +50,7 @@ def lines(file: Path) -> list[dict]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def test_the_nightly_script_brings_a_namespace_up_to_date_and_finds_nothing_to_do_after_that(environment, tmp_path):
+def test_nightly_script_updates_a_namespace_and_then_finds_nothing_to_do(environment, tmp_path):
     for _ in range(2):
         subprocess.run(["sh", EXAMPLES / "cron/nightly.sh", "prod", "sales"], check=True, env=environment)
     (line,) = lines(tmp_path / "summary.jsonl")
@@ -58,8 +58,8 @@ def test_the_nightly_script_brings_a_namespace_up_to_date_and_finds_nothing_to_d
     assert (tmp_path / "errors.jsonl").read_text() == ""
 
 
-def test_the_nightly_script_tries_again_what_may_pass_and_nothing_else(catalog, environment, tmp_path):
-    """A table whose metadata is gone fails every time; a namespace that is not there is a wrong call."""
+def test_nightly_script_retries_only_temporary_failures(catalog, environment, tmp_path):
+    """A table without metadata fails every time; a missing namespace is a usage error."""
     metadata = catalog.load_table("sales.orders").metadata_location
     Path(metadata.removeprefix("file://")).unlink()
     script = ["sh", EXAMPLES / "cron/nightly.sh", "prod"]
@@ -72,7 +72,7 @@ def test_the_nightly_script_tries_again_what_may_pass_and_nothing_else(catalog, 
     assert errors[-1]["error"] == "UsageError"
 
 
-def test_the_dag_is_sound_python_and_passes_options_that_exist():
+def test_dag_is_valid_python_and_passes_existing_options():
     dag = EXAMPLES / "airflow/dag.py"
     tree = ast.parse(dag.read_text())
     (operator,) = (
@@ -112,7 +112,7 @@ def test_spark_submit_analyzes_a_table_on_a_standalone_cluster(catalog, environm
 def standalone_cluster(
     environment: dict[str, str], directory: Path, of_java: str
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """A master and a worker of two cores and 1 GB, at this machine's own address; gives the URL, and who knows it."""
+    """Start a master and a worker of two cores and 1 GB at this machine's own address, and return the master's URL."""
     import pyspark
 
     of_spark = {
@@ -148,7 +148,7 @@ def standalone_cluster(
 
 
 def said(log: Path, pattern: str) -> str:
-    """What a daemon wrote into its log, as soon as it is there."""
+    """Return what a daemon logs, as soon as it is there."""
     until = time.monotonic() + PATIENCE
     while (match := re.search(pattern, log.read_text())) is None:
         assert time.monotonic() < until, log.read_text()

@@ -1,4 +1,4 @@
-"""Tables that Spark writes in Avro and ORC have the sketches of the same rows in Parquet, byte for byte."""
+"""Avro and ORC tables of Spark have the same sketches, byte for byte, as Parquet tables of the same rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORMATS = {"parquet": ("parquet", "parquet"), "avro": ("avro", "avro"), "orc": (
 
 @pytest.fixture(scope="module")
 def histories(spark, analyze_table, open_table, stored_payloads):
-    """By the name of each table: how it was read after each change, the rows read and the sketches; its rows."""
+    """By table name: how it was read after each change, the rows read and the sketches; and its rows."""
     found = {}
     for name, (first, then) in FORMATS.items():
         table = f"hadoop.formats.{name}"
@@ -53,8 +53,8 @@ def histories(spark, analyze_table, open_table, stored_payloads):
 
 
 @pytest.mark.parametrize("name", ["avro", "orc", "mixed"])
-def test_sketches_are_those_of_parquet_after_every_change(histories, name):
-    """Some of the changes are read alone, in Parquet as elsewhere."""
+def test_avro_and_orc_sketches_equal_parquet_after_every_change(histories, name):
+    """Some changes are read alone, in Parquet and elsewhere."""
     (whole, changed, again), live = histories[name]
     expected, _ = histories["parquet"]
     assert [whole, changed, again] == expected
@@ -64,8 +64,8 @@ def test_sketches_are_those_of_parquet_after_every_change(histories, name):
 
 
 @pytest.mark.parametrize("name", ["avro", "orc", "mixed"])
-def test_the_files_are_of_the_formats_asked_for(spark, histories, name):
-    """Else all of this would prove nothing."""
+def test_files_have_the_requested_formats(spark, histories, name):
+    """Otherwise the test above would prove nothing."""
     files = spark.sql(f"SELECT content, file_format FROM hadoop.formats.{name}.all_files").collect()
     first, then = (format_.upper() for format_ in FORMATS[name])
     assert {row.file_format for row in files if row.content == 0} == {first, then}

@@ -1,4 +1,4 @@
-"""A data file that a table lists more than once counts each time, and deletes are about it each time, as in Spark."""
+"""A data file that a table lists twice counts twice, and deletes apply to both listings, as in Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 
 class Twice:
-    """A table with the numbers to 1000 in two files, which are added as they are any number of times."""
+    """A table to which the numbers below 1000, in two files, can be added any number of times."""
 
     def __init__(self, spark: Any, name: str, source: Path, properties: str) -> None:
         self._spark = spark
@@ -40,7 +40,7 @@ def properties(version: int, granularity: str) -> str:
 def same_as_spark(
     spark: Any, open_table: Callable[..., Any], analyze_table: Callable[..., Any], stored_payloads: Callable[..., Any]
 ) -> Callable[[Twice], tuple[int, str]]:
-    """Holds a run that builds on earlier ones against a full one and Spark; returns rows, and what it was built on."""
+    """Compares an incremental run with a full one and with Spark; returns the row count and the basis."""
 
     def check(table: Twice) -> tuple[int, str]:
         opened = open_table(table.name)
@@ -55,7 +55,7 @@ def same_as_spark(
 
 
 @pytest.mark.parametrize(("version", "granularity"), [(2, "file"), (2, "partition"), (3, "file")])
-def test_deletes_of_every_kind_are_about_every_listing(
+def test_deletes_of_every_kind_apply_to_every_listing(
     spark: Any, same_as_spark: Callable[[Twice], tuple[int, str]], tmp_path: Path, version: int, granularity: str
 ) -> None:
     table = Twice(spark, f"v{version}_{granularity}", tmp_path / "source", properties(version, granularity))
@@ -70,10 +70,10 @@ def test_deletes_of_every_kind_are_about_every_listing(
     assert same_as_spark(table) == (750, "changed-files")
 
 
-def test_a_compaction_that_brings_deleted_rows_back_is_no_compaction(
+def test_compaction_that_brings_deleted_rows_back_changes_rows(
     spark: Any, same_as_spark: Callable[[Twice], tuple[int, str]], tmp_path: Path
 ) -> None:
-    """Iceberg compacts both listings, takes one of them off the list, and the deletion vectors with it."""
+    """Iceberg compacts both listings, removes only one, and drops the deletion vectors."""
     table = Twice(spark, "compacted", tmp_path / "source", properties(3, "file"))
     table.add()
     table.add()

@@ -1,5 +1,5 @@
 """
-The whole loop on tables that Spark wrote, deletes applied: analyze, commit, look up, plan with it.
+The whole loop on tables that Spark wrote with deletes: analyze, commit, look up, and plan.
 
 Every format version in the file-system catalog and those that a REST catalog has by now; Spark counts the truth.
 """
@@ -28,7 +28,7 @@ def namespace(spark_rest):
 
 @pytest.fixture(scope="module", params=TABLES)
 def table(spark_rest, namespace, request):
-    """Partitioned, appended to twice, deleted from; v2 has position deletes and v3 deletion vectors."""
+    """A partitioned table with two appends and a delete: position deletes in v2, deletion vectors in v3."""
     spark, name = spark_rest, request.param
     version, deletes, formats = TABLES[name]
     spark.sql(
@@ -48,7 +48,8 @@ def table(spark_rest, namespace, request):
     return name
 
 
-def test_a_table_is_analyzed_committed_looked_up_and_planned_with(
+@pytest.mark.table_kind("Position deletes, deletion vectors, both after an upgrade", "2 3")
+def test_table_is_analyzed_committed_looked_up_and_planned_with(
     spark, table, open_table, analyze_table, count_distinct, planner_ndv, java_statistics
 ):
     truth = count_distinct(spark.table(table), [*FLAT, *NESTED])
@@ -66,8 +67,8 @@ def test_a_table_is_analyzed_committed_looked_up_and_planned_with(
     assert {names[blob.fields[0]]: blob.sketch.retained for blob in java.blobs} == truth
 
 
-def test_columns_that_have_no_bytes_to_hash_are_left_out(spark, analyze_table, planner_ndv):
-    """A variant of version 3 stands in the same files; lists and maps have elements, not values."""
+def test_columns_without_hashable_bytes_are_skipped(spark, analyze_table, planner_ndv):
+    """A variant is in the same files; lists and maps have elements, not values."""
     name = "hadoop.loop.variant"
     spark.sql(
         f"""CREATE TABLE {name} (id bigint, v variant, li array<int>, m map<string, int>) USING iceberg
@@ -78,8 +79,9 @@ def test_columns_that_have_no_bytes_to_hash_are_left_out(spark, analyze_table, p
     assert planner_ndv(spark.table(name)) == {"id": 9}
 
 
-def test_a_column_added_with_a_default_has_it_in_the_rows_before(spark, analyze_table, count_distinct, planner_ndv):
-    """Version 3: the old files lack the column, and readers supply its ``initial-default``."""
+@pytest.mark.table_kind("Initial defaults", "3")
+def test_column_added_with_a_default_has_it_in_earlier_rows(spark, analyze_table, count_distinct, planner_ndv):
+    """In version 3 old files lack the column, and readers fill in its ``initial-default``."""
     name = "hadoop.loop.defaults"
     spark.sql(f"CREATE TABLE {name} (id bigint) USING iceberg TBLPROPERTIES ('format-version' = '3')")
     spark.sql(f"INSERT INTO {name} SELECT id FROM range(5)")

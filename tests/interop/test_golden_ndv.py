@@ -1,5 +1,5 @@
 """
-Our statistics of tables that Spark wrote and analyzed itself: what it counted, and the hashes in its own sketches.
+Our statistics of tables that Spark analyzed itself agree with its counts and with the hashes in its sketches.
 
 Nothing is committed: the tables stay as their writer left them, and the files written beside them go with the run.
 """
@@ -33,14 +33,14 @@ PROMOTED = {"a", "b"}  # of t_evolved, int to long and float to double after the
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Analyzed:
-    """Our answers, our sketches and Spark's sketches of one snapshot, by column; one that is gone is its field id."""
+    """Our answers, our sketches and Spark's sketches of one snapshot, by column; dropped columns by field id."""
 
     ndv: dict[str, int]
     ours: dict[str, ThetaSketch]
     spark: dict[str, ThetaSketch]
 
     def common(self, column: str) -> tuple[set[int], set[int]]:
-        """The hashes in our sketch and in Spark's that both would have retained."""
+        """The hashes in our sketch and in Spark's below the smaller theta."""
         theta = min(self.ours[column].theta, self.spark[column].theta)
         ours, spark = (sketches[column].hashes for sketches in (self.ours, self.spark))
         return set(ours[ours < theta].tolist()), set(spark[spark < theta].tolist())
@@ -48,13 +48,13 @@ class Analyzed:
 
 @pytest.fixture(scope="module")
 def analyzed(golden_tables, analyze_table, stored_payloads):
-    """Analyzes a golden table, at its current or another snapshot; each only once."""
+    """Analyzes a golden table once, at its current or another snapshot."""
     known: dict[tuple[str, int | None], Analyzed] = {}
 
     def run(name: str, snapshot_id: int | None = None) -> Analyzed:
         if (name, snapshot_id) not in known:
             table = load_table(str(golden_tables / name))
-            before = table.load()
+            before = table.open().state
             selector = SnapshotSelector(snapshot_id=snapshot_id)
             report = analyze_table(table, mode="full", commit=False, selector=selector)
             names = {column.field_id: column.name for column in before.columns}
@@ -71,34 +71,34 @@ def analyzed(golden_tables, analyze_table, stored_payloads):
 
 
 @pytest.mark.parametrize(("table", "column"), COLUMNS)
-def test_ndv_is_exact_up_to_the_size_of_a_sketch_and_within_three_sigma_above(analyzed, table, column):
+def test_ndv_is_exact_up_to_the_sketch_size_and_within_three_sigma_above(analyzed, table, column):
     distinct = EXPECTED[table]["distinct"][column] + COUNTED_OTHERWISE.get((table, column), 0)
     allowed = 0 if distinct <= NOMINAL_ENTRIES else distinct * THREE_SIGMA
     assert abs(analyzed(table).ndv[column] - distinct) <= allowed
 
 
 @pytest.mark.parametrize(("table", "column"), [pair for pair in COLUMNS if pair != HASHED_AS_TEXT])
-def test_hashes_are_those_in_the_sketches_that_spark_wrote(analyzed, table, column):
+def test_hashes_equal_those_in_sparks_sketches(analyzed, table, column):
     ours, spark = analyzed(table).common(column)
     assert ours == spark
     assert len(ours) > 0
 
 
-def test_hashes_of_a_uuid_are_not_those_of_spark(analyzed):
-    """Its 16 bytes are hashed here and its text there: as many values, none in common."""
+def test_uuid_hashes_differ_from_sparks(analyzed):
+    """We hash the 16 bytes, Spark hashes the text: as many values, none in common."""
     ours, spark = analyzed("t_types").common(HASHED_AS_TEXT[1])
     assert len(ours) == len(spark) == 2500
     assert not ours & spark
 
 
-def test_a_table_that_was_never_written_has_no_statistics(golden_tables, analyze_table):
+def test_table_that_was_never_written_has_no_statistics(golden_tables, analyze_table):
     report = analyze_table(load_table(str(golden_tables / "t_nosnap")))
     assert (report.snapshot, report.entry, report.committed) == (None, None, False)
     assert [column.ndv for column in report.columns] == [None]
 
 
 @pytest.mark.parametrize("column", ["id", "s", "cat"])
-def test_an_older_snapshot_has_the_rows_that_were_deleted_later(analyzed, column):
+def test_older_snapshot_includes_rows_deleted_later(analyzed, column):
     older = analyzed("t_mor_v2", OLDER["t_mor_v2"])
     ours, spark = older.common(column)
     assert ours == spark
@@ -106,8 +106,8 @@ def test_an_older_snapshot_has_the_rows_that_were_deleted_later(analyzed, column
         assert older.ndv[column] > 1.2 * analyzed("t_mor_v2").ndv[column]
 
 
-def test_an_older_snapshot_is_analyzed_under_the_current_schema(analyzed):
-    """By field id, and as the type is now: the columns that were promoted hash otherwise than they did then."""
+def test_older_snapshot_is_analyzed_under_the_current_schema(analyzed):
+    """Columns are matched by field id and hashed as their current, promoted type."""
     older = analyzed("t_evolved", OLDER["t_evolved"])
     by_spark = next(s["ndv"] for s in EXPECTED["t_evolved"]["stats"] if s["snapshot"] == OLDER["t_evolved"])
     assert set(older.ndv) == set(EXPECTED["t_evolved"]["distinct"])

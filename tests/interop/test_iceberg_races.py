@@ -1,5 +1,5 @@
 """
-Jobs in processes of their own, against each other and against whoever changes the table, on every kind of table.
+Jobs in separate processes race each other and other writers on every kind of table.
 
 What has to come out: statistics of all columns, no append lost, no entry of a snapshot that is gone, no blob of a
 column that is gone, and no job that gives up before its retries are spent. Rows are appended by pyiceberg, and where a
@@ -49,7 +49,7 @@ names = (f"races{number}" for number in itertools.count())
 
 
 class CatalogTable:
-    """A table of a catalog, of eight columns and one snapshot."""
+    """A table of a catalog, with eight columns and one snapshot."""
 
     def __init__(self, properties: dict[str, str]) -> None:
         self.properties: dict[str, str] | None = properties
@@ -81,7 +81,7 @@ class CatalogTable:
 
 
 class DirectoryTable:
-    """A table of a directory, of eight columns and one snapshot, that Spark writes to."""
+    """A table in a directory, with eight columns and one snapshot, that Spark writes to."""
 
     properties = None
 
@@ -142,7 +142,7 @@ def table(request):
 
 
 class Worker:
-    """A process that does what it is told; see ``racing_worker.py``."""
+    """A process that follows orders; see ``racing_worker.py``."""
 
     def __init__(self) -> None:
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -167,7 +167,7 @@ class Worker:
 
 
 class CatalogAppender:
-    """A process that appends a row at a time with pyiceberg."""
+    """A process that appends one row at a time with pyiceberg."""
 
     def __init__(self, worker: Worker, table: CatalogTable) -> None:
         self._worker = worker
@@ -182,7 +182,7 @@ class CatalogAppender:
 
 
 class SparkAppender(threading.Thread):
-    """A thread that appends a row at a time with Spark, of which there is one."""
+    """A thread that appends one row at a time with Spark."""
 
     def __init__(self, table: DirectoryTable) -> None:
         super().__init__()
@@ -210,7 +210,7 @@ class SparkAppender(threading.Thread):
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[list[Worker]]:
-    """Eight processes, which start once: that takes longer than what they do."""
+    """Eight processes, started once because starting takes longer than their work."""
     started = [Worker() for _ in EIGHT]
     yield started
     for worker in started:
@@ -220,8 +220,8 @@ def workers() -> Iterator[list[Worker]]:
 # --- races --------------------------------------------------------------------------------------------------------
 
 
-def test_jobs_of_different_columns_on_one_snapshot_all_count(table, workers):
-    """Eight at once, each of another column."""
+def test_concurrent_jobs_of_different_columns_all_count(table, workers):
+    """Eight at once, each for another column of one snapshot."""
     for worker, column in zip(workers, EIGHT, strict=True):
         worker.order(table, "analyze", columns=[column])
     for worker in workers:
@@ -231,14 +231,14 @@ def test_jobs_of_different_columns_on_one_snapshot_all_count(table, workers):
     reports = [worker.answer() for worker in workers]
     assert [report.get("committed") for report in reports] == [True] * len(EIGHT), reports
     assert sum(report["attempts"] for report in reports) > len(EIGHT), "they did not meet"
-    state = table.load().load()
+    state = table.load().open().state
     (entry,) = state.statistics.values()
     assert [(blob.fields, blob.properties["ndv"]) for blob in entry.blobs] == [((i,), str(i)) for i in range(1, 9)]
     check_files(table)
 
 
 def test_appends_and_jobs_do_not_disturb_each_other(table, workers):
-    """Four append, two analyze, over and over."""
+    """Four append and two analyze, over and over."""
     jobs = workers[4:6]
     for job, options in zip(jobs, ({"columns": ["a", "b"]}, {"columns": ["c"], "mode": "full"}), strict=True):
         job.order(table, "jobs", seconds=SECONDS, **options)
@@ -262,7 +262,7 @@ def test_appends_and_jobs_do_not_disturb_each_other(table, workers):
     assert errors == []
     assert all(any(run["committed"] for run in of_one if "error" not in run) for of_one in runs)
     check_files(table)
-    snapshots = table.load().load().snapshots
+    snapshots = table.load().open().state.snapshots
     assert len(snapshots) == 1 + sum(account["rows"] for account in accounts)
 
 
@@ -278,8 +278,8 @@ MOMENTS = ["scan_context", "new_statistics_file"]
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_snapshot_that_expires_meanwhile_gets_no_entry(table, workers, moment):
-    analyzed = table.load().load().current_snapshot_id
+def test_snapshot_that_expires_during_a_run_gets_no_entry(table, workers, moment):
+    analyzed = table.load().open().state.current_snapshot_id
     start_and_pause(workers[0], table, moment, ["a"])
     table.append()
     table.expire(analyzed)
@@ -287,20 +287,20 @@ def test_a_snapshot_that_expires_meanwhile_gets_no_entry(table, workers, moment)
     answer = workers[0].answer()
     # Iceberg's expiry deletes files too, so that it may be one of these that is missed first.
     assert answer["error"] in ("SnapshotNotFound", "FileNotFound"), answer
-    state = table.load().load()
+    state = table.load().open().state
     assert analyzed not in state.snapshots
     assert state.statistics == {}
     assert statistics_files(state) == []
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_column_that_is_dropped_meanwhile_gets_no_blob(table, workers, moment):
-    """Spark's planner fails over a blob for a column that is not there."""
+def test_column_dropped_during_a_run_gets_no_blob(table, workers, moment):
+    """Spark's planner fails over a blob of a missing column."""
     start_and_pause(workers[0], table, moment, ["a", "b"])
     table.drop("b")
     workers[0].tell("go on")
     assert workers[0].answer().get("committed")
-    (entry,) = table.load().load().statistics.values()
+    (entry,) = table.load().open().state.statistics.values()
     assert [blob.fields for blob in entry.blobs] == [(1,)]
     if table.properties is None:
         (answer,) = ndv(table.name, ["a"]).columns
@@ -312,8 +312,8 @@ def test_a_column_that_is_dropped_meanwhile_gets_no_blob(table, workers, moment)
 
 
 def check_files(table: CatalogTable | DirectoryTable) -> None:
-    """Each entry is of a snapshot that is there, and its file is there, whole, and says what the entry says."""
-    state = table.load().load()
+    """Check that each entry's snapshot exists, and that its file is complete and matches the entry."""
+    state = table.load().open().state
     named = set()
     for snapshot_id, entry in state.statistics.items():
         assert snapshot_id in state.snapshots

@@ -1,4 +1,4 @@
-"""Equality deletes that Iceberg's Java library wrote leave the rows that Iceberg's Spark reader leaves."""
+"""Rows left by the equality deletes of Iceberg's Java library are the same for us and for Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from puffin.sketches import ThetaSketch
 
 
 class JavaDeletes:
-    """Commits equality deletes with Iceberg's own writer to the table of this name, in files of this format."""
+    """Commits equality deletes with Iceberg's own writer to a table, in files of this format."""
 
     def __init__(self, spark: Any, name: str, file_format: str) -> None:
         self._format = file_format
@@ -22,7 +22,9 @@ class JavaDeletes:
         self._table = self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
 
     def commit(self, columns: list[str], *rows: tuple[Any, ...], partition: int | None = None) -> None:
-        """Delete the rows that equal one of these in these columns: in a partition, or without one in the table."""
+        """
+        Delete the rows that equal one of these in these columns: in one partition, or without one in the whole table.
+        """
         iceberg = self._jvm.org.apache.iceberg
         schema = self._table.schema().select(columns)
         ids = self._new_array(self._jvm.int, len(columns))
@@ -58,8 +60,12 @@ class JavaDeletes:
 
 
 @pytest.mark.parametrize(("version", "file_format"), [(2, "parquet"), (3, "parquet"), (2, "orc"), (3, "avro")])
-def test_spark_and_we_leave_the_same_rows(spark, open_table, analyze_table, version, file_format):
-    """By one column and by two, with nulls, NaN and zeros, of a partition and of all, beside position deletes."""
+@pytest.mark.table_kind("Equality deletes: one column, several, null keys; of a partition and of all")
+@pytest.mark.table_kind("Equality deletes: several files by sequence number; the schema evolved since")
+def test_we_and_spark_keep_the_same_rows(spark, open_table, analyze_table, version, file_format):
+    """
+    Deletes by one and by two columns, with nulls, NaN and zeros, by partition and global, beside position deletes.
+    """
     name = f"hadoop.equality.{file_format}_v{version}"
     spark.sql(
         f"""CREATE TABLE {name} (row bigint, k int, s string, d double, p int) USING iceberg
@@ -93,7 +99,7 @@ def test_spark_and_we_leave_the_same_rows(spark, open_table, analyze_table, vers
     report = analyze_table(name)
     assert report.rows_read == len(live)
     table = open_table(name)
-    with table.store(report.entry.statistics_path).open_source(report.entry.statistics_path) as source:
+    with table.open().store_for(report.entry.statistics_path).open_source(report.entry.statistics_path) as source:
         reader = PuffinReader(source)
         payloads = {
             (b.type, b.fields): payload

@@ -1,4 +1,4 @@
-"""Iceberg's Java library reads the statistics files that we write, and finds in them what we say is there."""
+"""Iceberg's Java library reads our statistics files and finds what we say is in them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOMINAL_ENTRIES = 4096
 
 @pytest.fixture(scope="module")
 def table(spark):
-    """A table with a column for each form of a sketch: estimating, exact, single item, empty; and a nested one."""
+    """A table with a column for each form of sketch (estimating, exact, single item, empty), and a nested column."""
     spark.sql(f"CREATE TABLE {TABLE} (many bigint, few string, one date, none double, st struct<x: int>) USING iceberg")
     spark.sql(
         f"""INSERT INTO {TABLE} SELECT id, concat('v', id % 50), DATE'2024-02-29', CAST(NULL AS double),
@@ -27,22 +27,22 @@ def table(spark):
 
 @pytest.fixture(scope="module", params=["none", "zstd"])
 def analyzed(table, request, analyze_table, open_table, java_statistics):
-    """The report of a run, our entry of it, and what Java makes of the entry."""
+    """The report of a run, its entry, and the entry as Java reads it."""
     report = analyze_table(table, mode="full", codec=request.param)
     snapshot_id = report.snapshot.snapshot_id
-    return report, open_table(table).load().statistics[snapshot_id], java_statistics(table)[snapshot_id]
+    return report, open_table(table).open().state.statistics[snapshot_id], java_statistics(table)[snapshot_id]
 
 
 def test_java_opens_the_file_with_the_sizes_of_the_entry(analyzed):
-    """Wrong sizes make Iceberg's reader fail; right ones lead it to a footer that says who wrote it."""
+    """Wrong sizes make Iceberg's reader fail; right ones lead to a footer that names its writer."""
     _, entry, java = analyzed
     assert java.path == entry.statistics_path
     assert java.file_properties["created-by"].startswith("puffin-sidecar ")
 
 
-def test_java_describes_every_blob_as_our_reader_does(analyzed, open_table):
+def test_java_and_our_reader_describe_every_blob_alike(analyzed, open_table):
     _, entry, java = analyzed
-    with open_table(TABLE).store(java.path).open_source(java.path) as source:
+    with open_table(TABLE).open().store_for(java.path).open_source(java.path) as source:
         reader = PuffinReader(source, file_size=entry.file_size_in_bytes, footer_size=entry.file_footer_size_in_bytes)
         ours = list(zip(reader.file_metadata.blobs, reader.read_all(), strict=True))
     assert [
@@ -59,14 +59,14 @@ def test_java_describes_every_blob_as_our_reader_does(analyzed, open_table):
 
 
 def test_java_finds_the_blobs_that_the_entry_lists(analyzed):
-    """One for each column, nested ones too, with the same properties in the table metadata and in the file."""
+    """One for each column, nested ones too, with equal properties in the table metadata and the file."""
     report, _, java = analyzed
     assert [column.column.name for column in report.columns] == COLUMNS
     assert {blob.fields: blob.properties for blob in java.blobs} == java.listed
     assert list(java.listed) == [(column.column.field_id,) for column in report.columns]
 
 
-def test_java_estimates_what_the_properties_and_the_report_say(analyzed):
+def test_java_estimates_equal_the_properties_and_the_report(analyzed):
     report, _, java = analyzed
     estimates = [math.floor(blob.sketch.estimate) for blob in java.blobs]
     assert estimates == [int(blob.properties["ndv"]) for blob in java.blobs]
@@ -81,7 +81,7 @@ def test_java_sketches_are_ordered_and_retain_as_many_hashes_as_ours(analyzed):
     assert all(blob.sketch.ordered for blob in java.blobs)
 
 
-def test_java_serializes_each_sketch_to_the_bytes_that_we_wrote(analyzed):
+def test_java_serializes_each_sketch_to_our_bytes(analyzed):
     _, _, java = analyzed
     for blob in java.blobs:
         assert blob.sketch.image == blob.payload, f"field {blob.fields}"

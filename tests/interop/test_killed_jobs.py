@@ -61,7 +61,7 @@ SHORT_LOG = {"write.metadata.previous-versions-max": "3", "write.metadata.delete
 
 
 class Victim:
-    """A table whose jobs are killed; of each kind there is one."""
+    """A table whose jobs are killed; there is one of each kind."""
 
     def __init__(self, name: str, catalog: Mapping[str, str] | None) -> None:
         self.name = name
@@ -71,8 +71,8 @@ class Victim:
         return load_table(self.name, catalog=self.catalog and "killed", catalog_properties=self.catalog)
 
     def entry(self) -> Any:
-        """That of the current snapshot, found anew."""
-        state = self.open().load()
+        """Find the entry of the current snapshot again."""
+        state = self.open().open().state
         return state.statistics.get(state.current_snapshot_id)
 
     def clean(self) -> Cleaning:
@@ -82,25 +82,25 @@ class Victim:
         assert analyze(self.open(), Options(mode="full", partitions=True)).committed
 
     def check_in_java(self) -> None:
-        """It can be read there, and what its metadata names is there."""
+        """Check that Java can read the table and that the files in its metadata exist."""
         raise NotImplementedError
 
     def ours(self) -> set[str]:
-        """The names of all files of ours."""
+        """Return the names of all our files."""
         raise NotImplementedError
 
     def named(self) -> set[str]:
-        """The names that metadata has of them."""
+        """Return the names of our files that metadata refers to."""
         raise NotImplementedError
 
     def check_private_state(self, entry: Any) -> None:
-        """The private state of an entry is all there: it was written before the entry was committed."""
+        """Check that all private state of an entry exists: it is written before the entry is committed."""
         table = self.open()
-        assert not StoredBlobs(table.load(), table.store, (), ()).has_lost_state(entry)
+        assert not StoredBlobs(table.open(), ()).has_lost_state(entry)
 
     def check_private_files(self) -> None:
-        """There is a manifest for each statistics file that metadata names, and no part that none refers to."""
-        home = local(self.open().load().location) / "_puffin_sidecar"
+        """Check that each named statistics file has a manifest, and that every part is referenced."""
+        home = local(self.open().open().state.location) / "_puffin_sidecar"
         manifests = [path for path in home.iterdir() if path.is_file()]
         assert {path.name for path in manifests} == {name for name in self.named() if name.endswith(".stats")}
         parts = {part.id for path in manifests for part in decode(path.read_bytes(), str(path)).parts}
@@ -109,7 +109,7 @@ class Victim:
         assert {path.name for path in files} == {"version-hint.text"}
 
     def take_away_lost_metadata(self) -> int:
-        """Metadata files that never became versions; returns how many there were."""
+        """Delete metadata files that never became versions, and return how many there were."""
         return 0
 
 
@@ -119,10 +119,10 @@ class IcebergVictim(Victim):
     def __init__(self, name: str, catalog: Mapping[str, str] | None, load: Callable[[str], Any]) -> None:
         super().__init__(name, catalog)
         self._load = load
-        self._metadata = local(self.open().load().metadata_location).parent
+        self._metadata = local(self.open().open().state.metadata_location).parent
 
     def check_in_java(self) -> None:
-        table = self._load(self.open().load().metadata_location)
+        table = self._load(self.open().open().state.metadata_location)
         files = [*table.statisticsFiles(), *table.partitionStatisticsFiles()]
         assert len(files) == 2
         for file in files:
@@ -139,7 +139,7 @@ class IcebergVictim(Victim):
         return {local(entry["statistics-path"]).name for entry in entries}
 
     def take_away_lost_metadata(self) -> int:
-        state = self.open().load()
+        state = self.open().open().state
         log = {local(entry["metadata-file"]) for entry in state.document["metadata-log"]}
         lost = set(self._metadata.glob("*.metadata.json")) - log - {local(state.metadata_location)}
         for path in lost:
@@ -176,7 +176,7 @@ class DeltaVictim(Victim):
 
 @pytest.fixture(params=KINDS)
 def victim(request: pytest.FixtureRequest, spark: SparkSession, warehouse: Path, tmp_path: Path) -> Victim:
-    """A table of two files, once analyzed."""
+    """A table of two files, analyzed once."""
     jvm, conf = spark._jvm, spark._jsparkSession.sessionState().newHadoopConf()
     if request.param == "delta":
         made: Victim = DeltaVictim(spark, tmp_path / "t")
@@ -244,7 +244,7 @@ class Job:
         self._process.stdin.flush()
 
     def is_done(self) -> bool:
-        """Whether it said so before it ended."""
+        """Whether the job reported success before it ended."""
         return self._process.stdout.readline() == "done\n"
 
     def kill(self) -> None:
@@ -261,7 +261,7 @@ def seconds_of_a_run(victim: Victim) -> float:
 
 
 def kills(victim: Victim) -> Iterator[tuple[str, Any]]:
-    """Kill jobs one after the other; gives where each was hit, and the entry that the table had before."""
+    """Kill one job after the other; yields where each was hit, and the entry that the table had before."""
     whole = seconds_of_a_run(victim)
     victim.clean()
     with contextlib.ExitStack() as jobs:
@@ -282,7 +282,7 @@ def kills(victim: Victim) -> Iterator[tuple[str, Any]]:
                 yield "before its commit" if victim.ours() - files else "before its first file", before
 
 
-def test_a_killed_job_harms_nothing_and_what_it_leaves_behind_is_cleaned_up(victim):
+def test_killed_job_harms_nothing_and_its_leftovers_are_cleaned_up(victim):
     hits: Counter[str] = Counter()
     removed: Counter[str] = Counter()
     for hit, before in kills(victim):

@@ -1,5 +1,5 @@
 """
-NDV by partition of tables that Spark wrote: the exact counts of each partition, through everything that moves rows.
+NDV by partition of tables that Spark wrote equals exact counts through everything that moves rows.
 
 One table lives through appends under two partition specs, deletes of rows, of a partition and by overwriting, and a
 compaction that writes rows into other partitions. After each step the sketches are brought up to date, held against
@@ -46,7 +46,7 @@ STEPS = {
 
 @pytest.fixture(scope="module")
 def visits(spark, warehouse, open_table, analyze_table, private_payloads):
-    """The table after its first run, and what checks it."""
+    """The table after its first run, and functions that check it."""
     spark.sql(f"""
         CREATE TABLE {NAME} (id bigint, city string, at timestamp, visitor int, note string)
         USING iceberg PARTITIONED BY (city, days(at))
@@ -57,7 +57,7 @@ def visits(spark, warehouse, open_table, analyze_table, private_payloads):
     table = open_table(NAME)
 
     def exact():
-        """By partition, what Spark counts there of each column."""
+        """Return what Spark counts of each column, by partition."""
         counts = ", ".join(f"count(DISTINCT {column})" for column in COLUMNS.values())
         rows = spark.sql(f"SELECT _spec_id, _partition, {counts} FROM {NAME} GROUP BY _spec_id, _partition").collect()
         return {_key(spec_id, partition): dict(zip(COLUMNS, row, strict=True)) for spec_id, partition, *row in rows}
@@ -66,7 +66,7 @@ def visits(spark, warehouse, open_table, analyze_table, private_payloads):
         return analyze_table(table, columns=tuple(COLUMNS.values()), partitions=True, **options)
 
     def stored(report):
-        """The sketches by partition of a run, by field id."""
+        """Return the partition sketches of a run, by field id."""
         return private_payloads(table, report.entry, PARTITION_SKETCHES_V1)
 
     path = str(warehouse / "partition_ndv" / "visits")
@@ -92,7 +92,7 @@ def check(visits, report, step):
     assert report.to_json()["partitions"] == {"kept": True, "count": len(found), "reason": None}
 
 
-def test_each_step_is_followed_at_the_cost_of_what_it_touched(visits):
+def test_each_step_reads_only_the_partitions_it_touched(visits):
     check(visits, visits.first, "create")
     on_executors = visits.analyze(mode="full", commit=False, driver_bytes=0)
     assert visits.stored(on_executors) == visits.stored(visits.first)
@@ -108,8 +108,8 @@ def test_each_step_is_followed_at_the_cost_of_what_it_touched(visits):
         assert report.current is (step == "evolve")
 
 
-def test_lookups_find_the_partitions_that_are_meant(visits):
-    """Under either spec, by name and by filter; a filter may mean fewer rows than the partitions that it leaves."""
+def test_lookups_find_the_requested_partitions(visits):
+    """By name and by filter under both specs; a filter may match fewer rows than the partitions it keeps."""
     visits.spark.sql(f"INSERT INTO {NAME} " + ROWS.format(start=7000, stop=7700))
     visits.analyze()
     everything = len(visits.exact())
@@ -136,9 +136,9 @@ def test_lookups_find_the_partitions_that_are_meant(visits):
     assert lookup(where="at > '2030-01-01T00:00:00+00:00'") == (0, 0)
 
 
-def test_older_statistics_of_partitions_answer_until_there_are_newer(visits, analyze_table):
-    """A run without partitions leaves them to the snapshot that has them."""
-    before = visits.table.load().current_snapshot_id
+def test_older_partition_statistics_answer_until_newer_ones_exist(visits, analyze_table):
+    """A run without partitions leaves them under the snapshot that has them."""
+    before = visits.table.open().state.current_snapshot_id
     visits.spark.sql(f"INSERT INTO {NAME} " + ROWS.format(start=9000, stop=9010))
     plain = analyze_table(visits.table, columns=("id",))
     assert plain.partitions.reason == f"they were not asked for, and rows have changed since those of snapshot {before}"
@@ -151,8 +151,8 @@ def test_older_statistics_of_partitions_answer_until_there_are_newer(visits, ana
     assert puffin.ndv(visits.name, ["id"], where="true").columns[0].source == "snapshot"
 
 
-def test_sketches_by_partition_are_added_to_statistics_that_are_current(spark, warehouse, analyze_table):
-    """Ours stay as they are; another engine's are computed anew, since theirs cannot tell of any."""
+def test_partition_sketches_are_added_to_current_statistics(spark, warehouse, analyze_table):
+    """Our sketches stay; another engine's are computed again, because they cannot be split by partition."""
     for maker in ("ours", "spark"):
         name = f"hadoop.partition_ndv.by_{maker}"
         spark.sql(f"CREATE TABLE {name} USING iceberg PARTITIONED BY (p) AS SELECT id, id % 3 AS p FROM range(60)")
@@ -170,7 +170,7 @@ def test_sketches_by_partition_are_added_to_statistics_that_are_current(spark, w
         assert (again.partitions.count, again.current, again.files_read) == (3, True, 0)
 
 
-def test_a_table_that_is_not_partitioned_says_so(spark, analyze_table):
+def test_unpartitioned_table_reports_that_it_has_no_partitions(spark, analyze_table):
     spark.sql("CREATE TABLE hadoop.partition_ndv.plain USING iceberg AS SELECT id FROM range(5)")
     for current in (False, True):
         report = analyze_table("hadoop.partition_ndv.plain", partitions=True)

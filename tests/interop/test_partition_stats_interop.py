@@ -1,5 +1,5 @@
 """
-Our partition statistics beside those of Iceberg's own procedure: the same rows, and each side reads the other's file.
+Our partition statistics equal those of Iceberg's own procedure, and each side reads the other's file.
 
 The tables are partitioned by several transforms, anew in between, and have live, deleted and rewritten files.
 """
@@ -16,12 +16,10 @@ import pytest
 
 from puffin.iceberg.commit.partition_stats import (
     partition_statistics,
-    read_partition_statistics,
     write_partition_statistics,
 )
 from puffin.iceberg.commit.patch import (
     PartitionStatisticsEntry,
-    partition_statistics_entry,
     version_of,
     with_partition_statistics,
 )
@@ -31,6 +29,7 @@ from puffin.iceberg.scan.manifests import live_files
 from puffin.load import load_table
 from puffin.tables.document import partition_specs, source_types
 from puffin.values.transforms import partition_value, result_type, to_partition_value
+from tests.tables.iceberg.partition_files import partition_statistics_entry, read_partition_statistics
 
 COUNTS = (
     *("specId", "dataRecordCount", "dataFileCount", "totalDataFileSizeInBytes", "positionDeleteRecordCount"),
@@ -93,11 +92,11 @@ def table(spark, request):
     return name
 
 
-def test_our_rows_are_those_of_icebergs_own_file(spark, table, open_table):
-    """Computed anew by both, whatever transforms and kinds of deletes there are."""
+def test_our_rows_equal_those_of_icebergs_file(spark, table, open_table):
+    """Both compute them from scratch, for any transform and kind of delete."""
     opened = open_table(table)
-    state = opened.load()
-    ours = partition_statistics(state, current(state), opened.io_properties)
+    state = opened.open().state
+    ours = partition_statistics(state, current(state), opened.open().store_for)
     theirs = computed_by_java(spark, table, opened)
     assert ours["partition"].to_pylist() == theirs["partition"].to_pylist()
     assert rows(ours) == rows(theirs)
@@ -108,7 +107,7 @@ def test_our_rows_are_those_of_icebergs_own_file(spark, table, open_table):
 
 
 def test_iceberg_reads_our_file_as_its_own(spark, table, open_table):
-    """As many rows, each the same; and Spark still reads the table that refers to it."""
+    """It finds the same rows, and Spark still reads the table that refers to the file."""
     opened = open_table(table)
     computed_by_java(spark, table, opened)
     expected = rows_in_java(spark, loaded(spark, table))
@@ -118,28 +117,30 @@ def test_iceberg_reads_our_file_as_its_own(spark, table, open_table):
     assert spark.sql(f"SELECT count(*) FROM {table}").first()[0] == 16
 
 
-def test_iceberg_brings_our_file_up_to_date(spark, open_table):
-    """It adds to our rows what a later snapshot changed, and has what we make of that snapshot."""
+def test_iceberg_updates_our_file_incrementally(spark, open_table):
+    """It adds a later snapshot's changes to our rows, and gets what we compute for that snapshot."""
     name = "hadoop.partition_stats.updated"  # of one spec: with several, Iceberg 1.12 fails to add up rows
     create(spark, name, 3)
     insert(spark, name, 0, 4)
     opened = open_table(name)
     commit_ours(opened)
     insert(spark, name, 2, 6)
-    state = opened.load()
-    ours = partition_statistics(state, current(state), opened.io_properties)
+    state = opened.open().state
+    ours = partition_statistics(state, current(state), opened.open().store_for)
     assert rows(ours) == rows(computed_by_java(spark, name, opened))
     assert len(partition_files_in_java(spark, name)) == 2
 
 
+@pytest.mark.table_kind("Every transform, every type of source", "3")
 def test_partitions_of_every_type_are_named_and_read_alike(spark, tmp_path):
-    """Two tuples of values and one of nulls, under identity of every type and under every other transform."""
+    """Two tuples of values and one of nulls, under identity of every type and every other transform."""
     table = table_of_every_type(spark, tmp_path / "t")
-    opened = load_table(str(tmp_path / "t"))
-    state = opened.load()
+    opened = load_table(str(tmp_path / "t")).open()
+    state = opened.state
     spec, types = partition_specs(state.document)[0], source_types(state.document)
     files = {
-        file.file_path: file for file in live_files(manifests_of(state, current(state), opened.store), opened.store)
+        file.file_path: file
+        for file in live_files(manifests_of(state, current(state), opened.store_for), opened.store_for)
     }
     for task in elements(table.newScan().planFiles()):
         file = files.pop(task.file().location())
@@ -154,8 +155,8 @@ def test_partitions_of_every_type_are_named_and_read_alike(spark, tmp_path):
 
     entry = spark._jvm.org.apache.iceberg.PartitionStatsHandler.computeAndWriteStatsFile(table)
     theirs = PartitionStatisticsEntry(entry.snapshotId(), entry.path(), entry.fileSizeInBytes())
-    ours = partition_statistics(state, current(state), opened.io_properties)
-    assert rows(ours) == rows(read_partition_statistics(theirs, state, opened.store))
+    ours = partition_statistics(state, current(state), opened.store_for)
+    assert rows(ours) == rows(read_partition_statistics(theirs, state, opened.store_for))
     table.updatePartitionStatistics().setPartitionStatistics(entry).commit()
     expected = rows_in_java(spark, table)
     commit_ours(opened)
@@ -164,7 +165,7 @@ def test_partitions_of_every_type_are_named_and_read_alike(spark, tmp_path):
 
 
 def table_of_every_type(spark, directory):
-    """Iceberg Java's, of files that are nowhere: only manifests say anything of them."""
+    """A table of Iceberg Java whose files exist only in manifests."""
     iceberg, jvm = spark._jvm.org.apache.iceberg, spark._jvm
     ids = {name: i for i, name in enumerate(VALUES, 1)}
     columns = [
@@ -207,7 +208,7 @@ def insert(spark, name, start, stop):
 
 
 def add_equality_deletes(spark, name):
-    """Of two ids, in a file that is really there."""
+    """Delete two ids by equality, in a file that exists."""
     table = loaded(spark, name)
     path = f"{table.location()}/data/equality-deletes.parquet"
     id_field = pa.field("id", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "1"})
@@ -228,21 +229,21 @@ def add_equality_deletes(spark, name):
 
 
 def computed_by_java(spark, name, opened):
-    """The rows of the file that the procedure wrote of the current snapshot, as we read them."""
+    """Return the rows of the current snapshot's file that the procedure wrote, read by us."""
     spark.sql(f"CALL hadoop.system.compute_partition_stats('{name.removeprefix('hadoop.')}')")
-    state = opened.load()
+    state = opened.open().state
     entry = partition_statistics_entry(state.document, state.current_snapshot_id)
-    return read_partition_statistics(entry, state, opened.store)
+    return read_partition_statistics(entry, state, opened.open().store_for)
 
 
 def commit_ours(opened):
-    """Write our file of the current snapshot, and the next version of the table, which refers to it alone."""
-    state = opened.load()
-    statistics = partition_statistics(state, current(state), opened.io_properties)
-    entry = write_partition_statistics(statistics, state, state.current_snapshot_id, opened.store)
+    """Write our file of the current snapshot, and commit a version that refers only to it."""
+    state = opened.open().state
+    statistics = partition_statistics(state, current(state), opened.open().store_for)
+    entry = write_partition_statistics(statistics, state, state.current_snapshot_id, opened.open().store_for)
     version = version_of(state.metadata_location) + 1
     document = encode_document(with_partition_statistics(state.document, entry), compress=False)
-    opened.store(opened.name).put_if_absent(f"{opened.name}/metadata/v{version}.metadata.json", document)
+    opened.open().store_for(opened.name).put_if_absent(f"{opened.name}/metadata/v{version}.metadata.json", document)
     return entry
 
 
@@ -251,7 +252,7 @@ def current(state):
 
 
 def rows(statistics):
-    """The rows in an order of their own and as text, in which one NaN is another and -0.0 is not 0.0."""
+    """Return the rows sorted and as text, in which any NaN equals another and -0.0 differs from 0.0."""
     return sorted(map(str, statistics.to_pylist()))
 
 
@@ -264,7 +265,7 @@ def partition_files_in_java(spark, name):
 
 
 def rows_in_java(spark, table):
-    """The rows of the current snapshot's file as Iceberg's scan of them gives them."""
+    """Return the rows of the current snapshot's file as Iceberg's scan reads them."""
     any_class = spark._jvm.java.lang.Class.forName("java.lang.Object")
     found = []
     for row in elements(table.newPartitionStatisticsScan().scan()):

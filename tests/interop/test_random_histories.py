@@ -64,7 +64,7 @@ class History:
         self.append()
 
     def step(self) -> str:
-        """Do something; returns what."""
+        """Do something at random, and return its name."""
         self.branch = None
         actions: list[tuple[Callable[[], None], int]] = [
             (self.append, 4), (self.delete, 4), (self.update, 2), (self.overwrite, 1), (self.compact, 3),
@@ -147,7 +147,7 @@ def stored_summaries(report: Report) -> dict[int, ColumnSummary | None]:
 
 
 def check_summaries(kept: Report, full: Report) -> None:
-    """The counts are those of a full run; bounds stay when rows go, so that they may be wider."""
+    """Check that counts equal those of a full run; bounds may be wider, because they stay when rows go."""
     stored, computed = stored_summaries(kept), stored_summaries(full)
     assert stored.keys() == computed.keys()
     for column in kept.columns:
@@ -163,7 +163,7 @@ def check_summaries(kept: Report, full: Report) -> None:
 
 
 def sketches(report: Report) -> dict[int, bytes]:
-    """Those of the snapshot itself, by field id."""
+    """Return the sketches of the snapshot itself, by field id."""
     assert report.entry is not None
     with LocalStore().open_source(report.entry.statistics_path) as source:
         reader = PuffinReader(source)
@@ -174,12 +174,12 @@ def sketches(report: Report) -> dict[int, bytes]:
 
 @pytest.fixture(scope="module")
 def bases() -> collections.Counter[str]:
-    """How often each basis was taken, over all histories."""
+    """Counts the bases over all histories."""
     return collections.Counter()
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_after_every_step_the_sketches_are_those_of_a_full_run(
+def test_incremental_sketches_equal_a_full_run_after_every_step(
     spark: Any, warehouse: Path, bases: collections.Counter[str], private_payloads: Any, seed: int
 ) -> None:
     history = History(spark, f"hadoop.histories.t{seed}", seed)
@@ -207,7 +207,7 @@ def test_after_every_step_the_sketches_are_those_of_a_full_run(
 
 
 @pytest.mark.xdist_group("Spark and Iceberg")  # with those it sums up
-def test_most_of_it_was_not_read_in_full(bases: collections.Counter[str]) -> None:
-    """The histories would prove nothing if every step fell back to all rows."""
+def test_histories_rarely_fall_back_to_full_reads(bases: collections.Counter[str]) -> None:
+    """Otherwise they would prove nothing about incremental runs."""
     assert min(bases["added-files"], bases["changed-files"], bases["carried"]) > HISTORIES
     assert bases["full"] < bases.total() / 2

@@ -1,4 +1,4 @@
-"""Statistics through Iceberg's own REST catalog: committed, found by other engines, and merged when jobs collide."""
+"""Statistics in Iceberg's own REST catalog are committed, found by other engines, and merged when jobs collide."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def catalog(rest_catalog):
 
 @pytest.fixture
 def new_table(catalog, rest_catalog):
-    """Makes a table of a snapshot with ten rows, and returns it as the job opens it."""
+    """Makes a table with a snapshot of ten rows, and returns it as the job opens it."""
 
     def make(name: str, **properties):
         table = catalog.create_table(f"commits.{name}", ROWS.schema, properties=properties)
@@ -39,7 +39,7 @@ def new_table(catalog, rest_catalog):
 
 
 def columns(table) -> dict[int, str]:
-    (entry,) = table.load().statistics.values()
+    (entry,) = table.open().state.statistics.values()
     return {blob.fields[0]: blob.properties["ndv"] for blob in entry.blobs}
 
 
@@ -48,7 +48,7 @@ def test_statistics_are_committed_and_looked_up(new_table, rest_catalog, draft_o
     committed = commit_statistics(table, draft_of(table, {"a": [1, 2], "b": [1]}))
     assert committed.attempts == 1
     assert urlsplit(committed.entry.statistics_path).path.startswith(
-        urlsplit(table.load().location).path + "/metadata/"
+        urlsplit(table.open().state.location).path + "/metadata/"
     )
     answer = puffin.ndv("commits.plain", ["b", "a"], catalog="rest", catalog_properties=rest_catalog)
     assert [column.ndv for column in answer.columns] == [1, 2]
@@ -58,15 +58,15 @@ def test_statistics_are_committed_and_looked_up(new_table, rest_catalog, draft_o
     assert columns(table) == {1: "2", 2: "1"}
 
 
-def test_a_second_job_keeps_the_columns_of_the_first(new_table, draft_of):
+def test_second_job_keeps_the_columns_of_the_first(new_table, draft_of):
     table = new_table("second")()
     for values in ({"c": [1]}, {"a": [1, 2]}):
         commit_statistics(table, draft_of(table, values))
     assert columns(table) == {1: "2", 3: "1"}
 
 
-def test_jobs_on_different_columns_at_the_same_moment_converge(new_table, draft_of):
-    """The server takes every one of the commits without comparing; in the end every column is there."""
+def test_concurrent_jobs_on_different_columns_converge(new_table, draft_of):
+    """The server accepts every commit without comparing; in the end every column is there."""
     open_table = new_table("converging", **{"commit.retry.num-retries": "20", "commit.retry.max-wait-ms": "400"})
     together = Barrier(len(COLUMNS))
 
@@ -88,8 +88,8 @@ def test_jobs_on_different_columns_at_the_same_moment_converge(new_table, draft_
     assert columns(open_table()) == {1: "1", 2: "2", 3: "3", 4: "4"}
 
 
-def test_a_version_3_table_is_committed_to(spark_rest, rest_catalog, draft_of):
-    """pyiceberg alone refuses; Iceberg in Spark reads the entry afterwards."""
+def test_version_3_table_can_be_committed_to(spark_rest, rest_catalog, draft_of):
+    """Only pyiceberg refuses; Iceberg in Spark reads the entry afterwards."""
     spark_rest.sql("CREATE NAMESPACE IF NOT EXISTS rest.three_commits")
     spark_rest.sql(
         "CREATE TABLE rest.three_commits.t (a bigint, b string) USING iceberg TBLPROPERTIES ('format-version' = '3')"
@@ -101,30 +101,30 @@ def test_a_version_3_table_is_committed_to(spark_rest, rest_catalog, draft_of):
         spark_rest._jsparkSession, "rest.three_commits.t"
     )
     (statistics,) = spark_table.statisticsFiles()
-    assert statistics.path() == table.load().statistics[statistics.snapshotId()].statistics_path
+    assert statistics.path() == table.open().state.statistics[statistics.snapshotId()].statistics_path
     assert statistics.blobMetadata()[0].properties()["ndv"] == "2"
 
 
-def test_a_schema_that_changed_after_it_was_read_is_a_conflict(new_table, draft_of, catalog):
-    """A column that is gone must not get a blob: Spark's planner would fail."""
+def test_schema_change_during_the_run_is_a_conflict(new_table, draft_of, catalog):
+    """A dropped column must not get a blob, because Spark's planner would fail."""
     table = new_table("schema")()
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     with catalog.load_table("commits.schema").update_schema(allow_incompatible_changes=True) as update:
         update.delete_column("a")
     with pytest.raises(ConflictError):
-        table.commit(base, entry)
-    assert table.load().statistics == {}
+        base.commit(entry)
+    assert table.open().state.statistics == {}
 
 
-def test_a_snapshot_that_expired_after_it_was_read_leaves_no_entry(new_table, draft_of, catalog):
-    """The server does not look whether the snapshot exists, and expiry would never clean the entry up."""
+def test_snapshot_expired_during_the_run_gets_no_entry(new_table, draft_of, catalog):
+    """The server does not check the snapshot, and expiry would never remove the entry."""
     table = new_table("expired")()
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     loaded = catalog.load_table("commits.expired")
     loaded.append(ROWS)
     loaded.maintenance.expire_snapshots().by_id(entry.snapshot_id).commit()
     with pytest.raises(SnapshotNotFound):
-        table.commit(base, entry)
-    assert table.load().statistics == {}
+        base.commit(entry)
+    assert table.open().state.statistics == {}

@@ -1,4 +1,4 @@
-"""Spark goes on working with a table after our commit: reading, writing, maintenance, and statistics of its own."""
+"""Spark keeps working with a table after our commit: reading, writing, maintenance, and its own statistics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FOUR_DAYS = 4 * 24 * 3600  # remove_orphan_files leaves files of the last three 
 
 @pytest.fixture
 def analyzed(spark, analyze_table):
-    """Makes a table of two appends, 400 rows, analyzes what is asked of it, and returns its name."""
+    """Makes a table of two appends, 400 rows, analyzes the given columns, and returns its name."""
 
     def make(name: str, **options) -> str:
         name = f"hadoop.goes_on.{name}"
@@ -49,22 +49,20 @@ def answers(table) -> dict[str, tuple[int, str]]:
 
 
 def test_spark_reads_appends_and_deletes(spark, analyzed, open_table, analyze_table):
-    """A delete writes delete files, not new data files; the entry of the snapshot before stays through both."""
+    """A delete adds only delete files; the entry of the earlier snapshot survives both."""
     name = analyzed("writes")
-    entries = open_table(name).load().statistics
+    entries = open_table(name).open().state.statistics
     append(spark, name, 400)
     spark.sql(f"DELETE FROM {name} WHERE id % 2 = 0")
     assert spark.table(f"{name}.delete_files").count() > 0
     assert (spark.table(name).count(), spark.sql(f"SELECT sum(id) FROM {name}").first()[0]) == (300, 90_000)
-    assert open_table(name).load().statistics == entries
+    assert open_table(name).open().state.statistics == entries
     assert answers(open_table(name)) == {"id": (400, "ancestor"), "s": (30, "ancestor"), "d": (9, "ancestor")}
     analyze_table(name)
     assert answers(open_table(name)) == {"id": (300, "snapshot"), "s": (15, "snapshot"), "d": (9, "snapshot")}
 
 
-def test_statistics_that_spark_computed_are_kept_for_the_columns_we_leave(
-    spark, analyzed, analyze_table, java_statistics, planner_ndv
-):
+def test_sparks_statistics_of_other_columns_are_kept(spark, analyzed, analyze_table, java_statistics, planner_ndv):
     name = analyzed("kept", commit=False)
     call(spark, "compute_table_stats", name, "columns => array('s', 'd')")
     (by_spark,) = java_statistics(name).values()
@@ -79,10 +77,8 @@ def test_statistics_that_spark_computed_are_kept_for_the_columns_we_leave(
     assert planner_ndv(spark.table(name)) == {"id": 400, "s": 30, "d": 9}
 
 
-def test_statistics_that_spark_computes_later_replace_ours(
-    spark, analyzed, analyze_table, open_table, java_statistics, planner_ndv
-):
-    """Its procedure replaces the snapshot's entry with the columns it was asked for; the next run completes it."""
+def test_sparks_later_statistics_replace_ours(spark, analyzed, analyze_table, open_table, java_statistics, planner_ndv):
+    """Its procedure replaces the entry with the columns it was asked for; our next run completes it."""
     name = analyzed("replaced")
     call(spark, "compute_table_stats", name, "columns => array('s')")
     (by_spark,) = java_statistics(name).values()
@@ -92,8 +88,8 @@ def test_statistics_that_spark_computes_later_replace_ours(
     assert planner_ndv(spark.table(name)) == {"id": 400, "s": 30, "d": 9}
 
 
-def test_rewriting_data_files_leaves_statistics_for_the_lookup(spark, analyzed, open_table, analyze_table, planner_ndv):
-    """A replace snapshot has the same rows: its ancestor's statistics answer until it is analyzed itself."""
+def test_lookup_uses_ancestor_statistics_after_a_rewrite(spark, analyzed, open_table, analyze_table, planner_ndv):
+    """A replace snapshot has the same rows, so its ancestor answers until it is analyzed itself."""
     name = analyzed("rewritten")
     rewritten = call(spark, "rewrite_data_files", name, "options => map('rewrite-all', 'true')")
     assert rewritten["rewritten_data_files_count"] >= 2
@@ -103,25 +99,25 @@ def test_rewriting_data_files_leaves_statistics_for_the_lookup(spark, analyzed, 
     assert planner_ndv(spark.table(name)) == {"id": 400, "s": 30, "d": 9}
 
 
-def test_expiring_a_snapshot_takes_its_statistics_and_no_other(spark, analyzed, open_table, analyze_table, planner_ndv):
+def test_expiring_a_snapshot_removes_only_its_statistics(spark, analyzed, open_table, analyze_table, planner_ndv):
     name = analyzed("expired")
-    (old,) = open_table(name).load().statistics.values()
+    (old,) = open_table(name).open().state.statistics.values()
     append(spark, name, 400)
     new = analyze_table(name).entry
     expired = call(spark, "expire_snapshots", name, "older_than => now()", "retain_last => 1")
     assert expired["deleted_statistics_files_count"] == 1
-    assert list(open_table(name).load().statistics.values()) == [new]
+    assert list(open_table(name).open().state.statistics.values()) == [new]
     assert (Path(old.statistics_path).exists(), Path(new.statistics_path).exists()) == (False, True)
     assert planner_ndv(spark.table(name)) == {"id": 600, "s": 30, "d": 9}
 
 
-def test_removing_orphans_leaves_the_file_that_the_table_refers_to(
+def test_orphan_removal_keeps_the_committed_statistics_file(
     spark, analyzed, open_table, analyze_table, java_statistics
 ):
-    """The file of a run without a commit is an orphan, that of a commit is not; both are old enough to go."""
+    """The file of a run without a commit is an orphan; both files are old enough to be removed."""
     name = analyzed("orphans")
     orphan = analyze_table(name, mode="full", commit=False).entry.statistics_path
-    (entry,) = open_table(name).load().statistics.values()
+    (entry,) = open_table(name).open().state.statistics.values()
     then = time.time() - FOUR_DAYS
     for path in Path(open_table(name).name).rglob("*"):
         os.utime(path, (then, then))

@@ -1,5 +1,5 @@
 """
-Spark's planner takes our NDV from table metadata: for every way to name a table, and for its snapshot only.
+Spark's planner uses our NDV, however a table is named, and only for the snapshot it describes.
 
 ``attributeStats`` of the optimized plan is what its cost rules use; ``EXPLAIN COST`` does not print it.
 """
@@ -44,7 +44,7 @@ def rest_namespace(spark_rest):
 def test_planner_knows_the_ndv_of_a_catalog_table(
     spark_rest, rest_namespace, new_table, analyze_table, planner_ndv, name
 ):
-    """Of top-level columns, that is: the blob of a nested one is there, and does no harm."""
+    """Only of top-level columns; the blob of a nested one does no harm."""
     new_table(name)
     assert planner_ndv(spark_rest.table(name)) == {}
     report = analyze_table(name)
@@ -61,8 +61,8 @@ def test_planner_knows_the_ndv_of_a_table_loaded_by_its_directory(
     assert planner_ndv(spark.read.format("iceberg").load(open_table(name).name)) == KNOWN
 
 
-def test_planner_without_cost_based_optimization_asks_for_nothing(spark, new_table, analyze_table, planner_ndv):
-    """What ``spark.sql.cbo.enabled`` stands for, so that the tests above can be seen to depend on it."""
+def test_planner_ignores_ndv_without_cost_based_optimization(spark, new_table, analyze_table, planner_ndv):
+    """So the tests above depend on ``spark.sql.cbo.enabled``."""
     name = new_table("hadoop.planner.no_cbo")
     analyze_table(name)
     spark.conf.set("spark.sql.cbo.enabled", "false")
@@ -72,8 +72,8 @@ def test_planner_without_cost_based_optimization_asks_for_nothing(spark, new_tab
         spark.conf.set("spark.sql.cbo.enabled", "true")
 
 
-def test_planner_takes_statistics_of_the_snapshot_it_scans_and_no_other(spark, new_table, analyze_table, planner_ndv):
-    """An append takes the NDV away until the next analysis; the older snapshot keeps its own."""
+def test_planner_uses_statistics_only_of_the_scanned_snapshot(spark, new_table, analyze_table, planner_ndv):
+    """An append hides the NDV until the next analysis; the older snapshot keeps its own."""
     name = new_table("hadoop.planner.snapshots")
     before = analyze_table(name)
     append(spark, name, first=500)
@@ -84,8 +84,8 @@ def test_planner_takes_statistics_of_the_snapshot_it_scans_and_no_other(spark, n
     assert planner_ndv(older) == KNOWN
 
 
-def test_planner_is_healed_by_an_analysis_after_a_column_was_dropped(spark, new_table, analyze_table, planner_ndv):
-    """A blob for a field that is gone makes Iceberg fail in the planner; the next run takes it out of the entry."""
+def test_analysis_after_a_dropped_column_repairs_the_planner(spark, new_table, analyze_table, planner_ndv):
+    """Iceberg's planner fails over a blob of a missing field; the next run removes it."""
     name = new_table("hadoop.planner.dropped")
     analyze_table(name)
     spark.sql(f"ALTER TABLE {name} DROP COLUMN d")
@@ -97,8 +97,8 @@ def test_planner_is_healed_by_an_analysis_after_a_column_was_dropped(spark, new_
     assert spark.sql(f"SELECT l.s FROM {name} l JOIN {name} r ON l.id = r.id WHERE r.id < 3").count() == 3
 
 
-def test_planner_has_no_range_beside_the_ndv_and_expects_no_rows_of_a_number(spark, new_table, analyze_table):
-    """SPARK-52868, which the README warns of: a number is taken to be out of range, a string is not."""
+def test_planner_without_ranges_expects_no_rows_for_a_number(spark, new_table, analyze_table):
+    """SPARK-52868, which the README warns of: numbers count as out of range, strings do not."""
     name = new_table("hadoop.planner.no_range")
     analyze_table(name)
     estimates = [

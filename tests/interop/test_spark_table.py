@@ -1,4 +1,4 @@
-"""Tables of Spark's own catalogs, read and committed through them: nobody else is told where they are."""
+"""Tables of Spark's catalogs are read and committed through Spark, without any other settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NDV = {"id": 300, "s": 30, "k": 7}
 
 @pytest.fixture(scope="module")
 def catalogs(spark_rest, tmp_path_factory):
-    """The session, with a JDBC catalog besides, which caches its tables as Spark's catalogs do by default."""
+    """The session with another JDBC catalog that caches its tables, as Spark's catalogs do by default."""
     home = tmp_path_factory.mktemp("jdbc")
     settings = {"type": "jdbc", "uri": f"jdbc:sqlite:{home}/catalog.db", "warehouse": str(home), "clients": "1"}
     spark_rest.conf.set("spark.sql.catalog.jdbc", "org.apache.iceberg.spark.SparkCatalog")
@@ -48,7 +48,7 @@ def starter(catalogs):
 
 @pytest.fixture
 def make(catalogs, starter):
-    """Makes a table of 300 rows and gives it as Spark has it."""
+    """Makes a table of 300 rows, and returns it as Spark sees it."""
 
     def make(name: str, version: int = 2, *, partitioned_by: str = "") -> SparkTable:
         catalogs.sql(
@@ -70,18 +70,18 @@ def ndv_of(report) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(("catalog", "version"), [("hadoop", 1), ("jdbc", 2), ("jdbc", 3), ("rest", 3)])
-def test_a_table_is_analyzed_and_committed_through_its_catalog(
+def test_table_is_analyzed_and_committed_through_its_catalog(
     catalogs, make, java_statistics, catalog: str, version: int
 ) -> None:
-    """Iceberg's own reader finds the statistics; a second run finds them current; after an append only that is read."""
+    """Iceberg's reader finds the statistics; a second run is current; after an append only the new rows are read."""
     table = make(f"{catalog}.through_spark.v{version}", version)
-    before = table.load()
+    before = table.open().state
     report = analyze(table)
     assert (report.table, report.committed, report.attempts) == (table.name, True, 1)
     assert ndv_of(report) == NDV
     (found,) = java_statistics(table.name).values()
     assert [blob.sketch.estimate for blob in found.blobs] == [300, 30, 7]
-    after = table.load().document
+    after = table.open().state.document
     assert {k for k in after if after[k] != before.document.get(k)} == {"statistics", "metadata-log", "last-updated-ms"}
     assert analyze(table).current
     append(catalogs, table.name, 300, 400)
@@ -94,33 +94,31 @@ def test_partition_statistics_are_committed_too(catalogs, make) -> None:
     report = analyze(table, Options(partitions=True))
     assert report.committed
     assert report.partitions.count == 30
-    state = table.load()
+    state = table.open().state
     assert state.partition_statistics == {state.current_snapshot_id}
 
 
 @pytest.mark.parametrize("catalog", ["hadoop", "jdbc"])
-def test_whoever_commits_in_between_makes_the_commit_fail_and_the_next_attempt_succeeds(
-    catalogs, make, draft_of, catalog: str
-) -> None:
+def test_commit_retries_after_another_writer_commits_first(catalogs, make, draft_of, catalog: str) -> None:
     table = make(f"{catalog}.through_spark.raced")
     draft = draft_of(table, {"id": range(300)})
-    base = table.load()
+    base = table.open()
     append(catalogs, table.name, 300, 310)
     with pytest.raises(ConflictError, match="raced: another writer committed first"):
-        table.commit(base, draft.write(base, []))
-    assert table.load().statistics == {}
+        base.commit(draft.write(base, []))
+    assert table.open().state.statistics == {}
     draft.discard()
 
     racing = Racing(table, lambda: append(catalogs, table.name, 310, 320))
     committed = commit_statistics(racing, draft_of(table, {"id": range(300)}))
     assert committed.attempts == 2
-    state = table.load()
+    state = table.open().state
     assert state.statistics[committed.entry.snapshot_id] == committed.entry
     assert len(state.snapshots) == 3
 
 
 class Racing:
-    """A table of which another writer is faster, once."""
+    """A table to which another writer commits first, once."""
 
     def __init__(self, table: SparkTable, race) -> None:
         self._table, self._races = table, [race]
@@ -128,30 +126,33 @@ class Racing:
     def __getattr__(self, name: str):
         return getattr(self._table, name)
 
+    def open(self, selector):
+        return dataclasses.replace(self._table.open(selector), table=self)
+
     def commit(self, base, entry):
         while self._races:
             self._races.pop()()
         return self._table.commit(base, entry)
 
 
-def test_a_state_that_was_not_loaded_last_is_no_base_of_a_commit(catalogs, make, draft_of) -> None:
-    """Java compares with what it loaded itself, so that must be what the entry was made for."""
+def test_commit_needs_the_state_that_was_loaded_last(catalogs, make, draft_of) -> None:
+    """Java compares with what it loaded itself, so the entry must be made for that state."""
     table = make("hadoop.through_spark.stale")
-    base = table.load()
+    base = table.open()
     append(catalogs, table.name, 300, 310)
-    table.load()
+    table.open()
     with pytest.raises(ConflictError, match="expected the metadata loaded last"):
-        table.commit(base, draft_of(table, {"id": range(3)}).write(base, []))
+        base.commit(draft_of(table, {"id": range(3)}).write(base, []))
 
 
-def test_a_rest_catalog_that_replaced_an_entry_gives_it_back(make, draft_of, starter) -> None:
-    """There is no compare-and-set: the state it was applied to is told, and the loop merges what was replaced."""
+def test_rest_catalog_that_replaced_an_entry_returns_it(make, draft_of, starter) -> None:
+    """There is no compare-and-set: the loop learns which state the commit met, and merges what it replaced."""
     table = make("rest.through_spark.raced")
     other = SparkTable(table.name, starter)
     draft = draft_of(table, {"id": range(3)})
-    base = table.load()
+    base = table.open()
     theirs = commit_statistics(other, draft_of(other, {"k": range(5)})).entry
-    applied_to = table.commit(base, draft.write(base, []))
+    applied_to = base.commit(draft.write(base, []))
     assert applied_to.statistics == {theirs.snapshot_id: theirs}
 
     racing = Racing(table, lambda: commit_statistics(other, draft_of(other, {"k": range(6)})))
@@ -160,14 +161,14 @@ def test_a_rest_catalog_that_replaced_an_entry_gives_it_back(make, draft_of, sta
     assert [blob.properties["ndv"] for blob in committed.entry.blobs] == ["3", "6"]
 
 
-def test_the_cache_of_the_catalog_is_passed_by(catalogs, make) -> None:
-    """What another process commits is seen, although this session has the table in its cache."""
+def test_catalog_cache_is_bypassed(catalogs, make) -> None:
+    """The session sees another process's commit although it caches the table."""
     table = make("jdbc.through_spark.cached")
     catalogs.table(table.name).count()
-    base = table.load()
-    assert table.refresh(base) is base
+    base = table.open()
+    assert base.refreshed().state is base.state
     other = catalogs._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(catalogs._jsparkSession, table.name)
-    assert other.operations().current().metadataFileLocation() == base.metadata_location
+    assert other.operations().current().metadataFileLocation() == base.state.metadata_location
     properties = {key: str(catalogs.conf.get(f"spark.sql.catalog.jdbc.{key}")) for key in ("uri", "warehouse")}
     jvm = catalogs._jvm
     elsewhere = jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog(
@@ -177,7 +178,7 @@ def test_the_cache_of_the_catalog_is_passed_by(catalogs, make) -> None:
     )
     names = jvm.org.apache.iceberg.catalog.TableIdentifier.parse("through_spark.cached")
     elsewhere.loadTable(names).updateProperties().set("seen", "yes").commit()
-    assert table.refresh(base).properties["seen"] == "yes"
+    assert base.refreshed().state.properties["seen"] == "yes"
     assert analyze(table).committed
 
 
@@ -196,23 +197,23 @@ def test_the_cache_of_the_catalog_is_passed_by(catalogs, make) -> None:
         ("broken.db.t", SetupError, "catalog 'broken' cannot be used: .*no.such.Plugin"),
     ],
 )
-def test_what_is_no_table_is_told_by_name(catalogs, starter, make, name: str, error, says: str) -> None:
+def test_non_table_is_refused_by_name(catalogs, starter, make, name: str, error, says: str) -> None:
     if "read_only" in name:
         make("hadoop.through_spark.read_only")
     if name == "not_iceberg":
         catalogs.sql("CREATE TABLE not_iceberg (a bigint) USING parquet")
     catalogs.conf.set("spark.sql.catalog.broken", "no.such.Plugin")
     with pytest.raises(error, match=says):
-        SparkTable(name, starter).load()
+        SparkTable(name, starter).open()
 
 
-def test_without_iceberg_on_the_classpath_the_message_says_what_to_add(catalogs, starter) -> None:
+def test_missing_iceberg_jar_says_what_to_add(catalogs, starter) -> None:
     thread = catalogs._jvm.java.lang.Thread.currentThread()
     with_jars = thread.getContextClassLoader()
     thread.setContextClassLoader(with_jars.getParent())
     try:
         with pytest.raises(SetupError) as raised:
-            SparkTable("hadoop.db.t", starter).load()
+            SparkTable("hadoop.db.t", starter).open()
     finally:
         thread.setContextClassLoader(with_jars)
     spark = ".".join(catalogs.version.split(".")[:2])
@@ -222,7 +223,7 @@ def test_without_iceberg_on_the_classpath_the_message_says_what_to_add(catalogs,
 def test_files_that_only_spark_can_open_are_refused_by_name(make) -> None:
     table = make("hadoop.through_spark.elsewhere")
     with pytest.raises(UnsupportedTableError, match=r"elsewhere: expected files that pyarrow .* nowhere://a/b"):
-        table.store("nowhere://a/b")
+        table.open().store_for("nowhere://a/b")
 
 
 @pytest.mark.parametrize(
@@ -237,21 +238,19 @@ def test_files_that_only_spark_can_open_are_refused_by_name(make) -> None:
         (None, CommitUnknownError),
     ],
 )
-def test_a_commit_has_failed_for_certain_only_if_iceberg_says_so(
-    catalogs, make, draft_of, thrown: str | None, error
-) -> None:
-    """What Iceberg itself would keep its files after is unknown to us as well, and so is a JVM that is gone."""
+def test_commit_fails_for_certain_only_if_iceberg_says_so(catalogs, make, draft_of, thrown: str | None, error) -> None:
+    """If Iceberg would keep its files, or the JVM is gone, the outcome is unknown to us too."""
     table = make(f"hadoop.through_spark.fails_{error.__name__}_{'' if thrown is None else thrown.rpartition('.')[2]}")
-    state = table.load()
-    entry = draft_of(table, {"id": range(3)}).write(state, [])
+    base = table.open()
+    entry = draft_of(table, {"id": range(3)}).write(base, [])
     failing = SimpleNamespace(commit=lambda *_: raise_from_java(catalogs._jvm, thrown))
     table._loaded = dataclasses.replace(table._loaded, operations=failing)
     with pytest.raises(error, match=r"because" if thrown else r"gone"):
-        table.commit(state, entry)
+        base.commit(entry)
 
 
 class JavaError(Py4JError):
-    """What py4j raises when Java throws, as far as anybody looks at it."""
+    """An error of py4j for a Java exception, with what our code reads of it."""
 
     def __init__(self, java_exception) -> None:
         super().__init__("thrown by Java")
@@ -271,8 +270,8 @@ def raise_from_java(jvm, class_name: str | None) -> None:
     raise JavaError(of("because", none) if "iceberg" in class_name else of("because"))
 
 
-def test_the_command_starts_the_session_first(catalogs, make, warehouse, jars, quick_java, tmp_path) -> None:
-    """One process, as a scheduler runs it: Spark's time stands apart, and ``table`` is the name as given."""
+def test_command_starts_the_session_first(catalogs, make, warehouse, jars, quick_java, tmp_path) -> None:
+    """Spark's start is timed apart, and ``table`` is the name as given."""
     table = make("hadoop.through_spark.by_command")
     settings = {
         "spark.jars": ",".join(map(str, jars("iceberg-runtime"))),
@@ -291,11 +290,11 @@ def test_the_command_starts_the_session_first(catalogs, make, warehouse, jars, q
     assert (answer["table"], answer["committed"]) == (names[1], True)
     assert answer["session-seconds"] > answer["elapsed-seconds"] > 0
     assert {column["column"]: column["ndv"] for column in answer["columns"]} == NDV
-    assert table.load().statistics[answer["snapshot-id"]].statistics_path == answer["statistics-file"]["path"]
+    assert table.open().state.statistics[answer["snapshot-id"]].statistics_path == answer["statistics-file"]["path"]
 
 
 def test_several_tables_share_the_session(make, starter) -> None:
-    """Each in a thread of its own; one that is not there stops no other."""
+    """Each has its own thread; a missing one stops no other."""
     tables = [make(f"jdbc.through_spark.one_of_{i}") for i in range(2)]
     absent = SparkTable("jdbc.through_spark.none", starter)
     outcomes = dict(analyze_many([*tables, absent], spark=starter))
@@ -303,10 +302,10 @@ def test_several_tables_share_the_session(make, starter) -> None:
     assert isinstance(outcomes[absent.name], TableNotFound)
 
 
-def test_what_opens_the_files_is_taken_from_hadoop_and_the_catalog(catalogs, make) -> None:
-    """Of Hadoop's configuration its keys for S3, of a catalog what has the scheme's prefix, which wins."""
+def test_credentials_come_from_hadoop_and_the_catalog(catalogs, make) -> None:
+    """Hadoop's configuration gives the S3 keys; catalog properties with the scheme's prefix win."""
     table = make("hadoop.through_spark.credentials")
-    table.load()
+    table.open()
     java = table._loaded.java
     hadoop = catalogs._jsparkSession.sparkContext().hadoopConfiguration()
     hadoop.set("fs.s3a.access.key", "hadoop's")

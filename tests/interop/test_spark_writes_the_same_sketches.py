@@ -1,5 +1,5 @@
 """
-Up to 4,096 distinct values, our sketches are byte for byte those of Spark's own ``compute_table_stats``.
+Up to 4,096 distinct values our sketches equal those of Spark's ``compute_table_stats`` byte for byte.
 
 In every type that Spark can write (a uuid is text to it), for every format version, and with the values that are
 easily hashed otherwise: NULL, both zeros, NaN, empty strings and binaries, negative decimals, dates before the epoch.
@@ -41,7 +41,7 @@ def rows(spark):
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_sketches_are_byte_equal(spark, rows, analyze_table, java_statistics, version):
+def test_sketches_equal_sparks_byte_for_byte(spark, rows, analyze_table, java_statistics, version):
     name = f"hadoop.same.v{version}"
     schema = ", ".join(f"{column} {type_}" for column, (type_, _) in COLUMNS.items())
     spark.sql(f"CREATE TABLE {name} ({schema}) USING iceberg TBLPROPERTIES ('format-version' = '{version}')")

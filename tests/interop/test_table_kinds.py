@@ -1,5 +1,5 @@
 """
-Kinds of tables that are seldom: analyzed, committed, looked up, and then read by Iceberg's Java library and by Spark.
+Rare kinds of tables are analyzed, committed, looked up, and read by Iceberg's Java library and Spark.
 
 Each is a row of `KINDS`: how Spark makes it, and what Spark does to it after the first analysis. After either one the
 sketches are those of the values that Spark returns, byte for byte, and Java finds them in the table's own metadata. In
@@ -33,9 +33,10 @@ class Kind:
     Attributes:
         first: Statements before the first analysis.
         then: Statements between it and the second one.
-        basis: On what the second analysis builds its columns.
-        where: A filter that leaves out whole partitions alone, so that the answer for it is exact.
+        basis: What the second analysis builds its columns on.
+        where: A filter that selects whole partitions, so that its answer is exact.
         extension: Of the metadata files.
+        shown: What the table of kinds in the documentation calls it, and in which versions it is one; all by default.
     """
 
     columns: str
@@ -47,23 +48,27 @@ class Kind:
     versions: Sequence[int] = EVERY_VERSION
     where: str | None = None
     extension: str = ".metadata.json"
+    shown: tuple[str, str] | tuple[str]
 
 
 ROWS = "INSERT INTO {{t}} SELECT id, concat('p', id % 3), id / 4D FROM range({}, {})"
 KINDS = {
     "no files": Kind(
+        shown=("A snapshot without files",),
         columns="id bigint, p string, d double",
         first=[ROWS.format(0, 0)],
         then=[ROWS.format(0, 9), "DELETE FROM {t}"],
         basis={"carried"},
     ),
     "nothing but nulls": Kind(
+        shown=("Columns of nulls alone",),
         columns="id bigint, i int, s string, st struct<x: date, y: binary>",
         first=["INSERT INTO {t} SELECT id, NULL, NULL, NULL FROM range(9)"],
         then=["INSERT INTO {t} SELECT id, NULL, NULL, named_struct('x', NULL, 'y', NULL) FROM range(9)"],
         basis={"added-files"},
     ),
     "columns dropped, added anew, renamed, moved, widened and no longer required": Kind(
+        shown=("Columns dropped, added anew, renamed, moved, widened, no longer required",),
         columns="i int, f float, c decimal(9,2), again string, s string, r bigint NOT NULL, st struct<x: int, y: int>",
         first=[
             """INSERT INTO {t} SELECT CAST(id AS int), id / 8, id / 100, 'old', concat('s', id), id,
@@ -86,6 +91,7 @@ KINDS = {
         basis={"full", "added-files"},
     ),
     "partitioned anew twice": Kind(
+        shown=("Partitioned anew twice; filters over three specs",),
         columns="id bigint, p string, d double",
         clause="PARTITIONED BY (p)",
         first=[ROWS.format(0, 30)],
@@ -101,6 +107,7 @@ KINDS = {
         where="p = 'p1'",
     ),
     "every transform": Kind(
+        shown=("Every transform, every type of source",),
         columns="id bigint, s string, b binary, y date, m timestamp, d timestamp_ntz, h timestamp, c decimal(9,2)",
         clause="""PARTITIONED BY
             (id, bucket(3, s), truncate(2, b), years(y), months(m), days(d), hours(h), truncate(100, c))""",
@@ -115,12 +122,14 @@ KINDS = {
         where="id = 1",
     ),
     "rows rewritten": Kind(  # in version 3 with the lineage of rows in the files
+        shown=("Row lineage in data files", "3"),
         columns="id bigint, p string, d double",
         first=[ROWS.format(0, 30)],
         then=["UPDATE {t} SET p = concat('new', id % 5) WHERE id % 3 = 0", "DELETE FROM {t} WHERE id = 7"],
         basis={"changed-files"},
     ),
     "compressed metadata": Kind(
+        shown=("Compressed metadata, in either spelling",),
         columns="id bigint, p string, d double",
         properties={"write.metadata.compression-codec": "gzip"},
         first=[ROWS.format(0, 9)],
@@ -129,6 +138,7 @@ KINDS = {
         extension=".gz.metadata.json",
     ),
     "a variant beside": Kind(
+        shown=("Columns of type unknown, variant, geometry, geography (left out, refused by name)",),
         columns="id bigint, v variant",
         versions=[3],
         first=["INSERT INTO {t} SELECT id, parse_json('{\"a\": 1}') FROM range(9)"],
@@ -136,11 +146,15 @@ KINDS = {
         basis={"added-files"},
     ),
 }
-CASES = [(kind, version) for kind, made in KINDS.items() for version in made.versions]
+CASES = [
+    pytest.param(kind, version, id=f"{kind}, v{version}", marks=pytest.mark.table_kind(*made.shown))
+    for kind, made in KINDS.items()
+    for version in made.versions
+]
 
 
 class Witnessed:
-    """What Spark and Java say of a table, beside what we say of it."""
+    """What Spark and Java say of a table, for comparison with us."""
 
     def __init__(self, spark: Any, name: str, table: Any, stored_payloads: Any, java_statistics: Any) -> None:
         self._spark = spark
@@ -150,7 +164,7 @@ class Witnessed:
         self._java_statistics = java_statistics
 
     def check(self, report: Any, where: str | None = None) -> None:
-        """Sketches, lookups and what Java finds are those of the values that Spark returns."""
+        """Check that sketches, lookups and Java agree with the values that Spark returns."""
         columns = [answer.column for answer in report.columns]
         rows = self._rows([column.name for column in columns], where or "true")
         images = {c.field_id: ThetaSketch.from_arrow(rows[i], c.type).to_bytes() for i, c in enumerate(columns)}
@@ -169,7 +183,7 @@ class Witnessed:
             assert some.partitions.matched < some.partitions.of
 
     def _rows(self, names: Sequence[str], where: str) -> pa.Table:
-        """Columns 0, 1, 2, ... as Spark returns them, and whether a row passes the filter."""
+        """Return columns 0, 1, 2, ... as Spark reads them, and whether a row passes the filter."""
         columns = [f"{name} AS `{i}`" for i, name in enumerate(names)]
         return self._spark.table(self.name).selectExpr(*columns, f"({where}) <=> true AS passes").toArrow()
 
@@ -180,7 +194,7 @@ def _distinct(rows: pa.Table) -> list[int]:
 
 @pytest.fixture(scope="module")
 def create(spark):
-    """Makes a table of a kind in the catalog ``hadoop``, and does what comes before the first analysis."""
+    """Makes a table of a kind in the catalog ``hadoop``, and runs its first statements."""
     spark.sql("CREATE NAMESPACE IF NOT EXISTS hadoop.kinds")
     names = []
 
@@ -197,8 +211,8 @@ def create(spark):
     return make
 
 
-@pytest.mark.parametrize(("kind", "version"), CASES, ids=[f"{kind}, v{version}" for kind, version in CASES])
-def test_a_table_of_this_kind(
+@pytest.mark.parametrize(("kind", "version"), CASES)
+def test_rare_table_kind_is_analyzed_and_looked_up(
     spark, create, open_table, analyze_table, stored_payloads, java_statistics, kind, version
 ):
     made = KINDS[kind]
@@ -213,13 +227,13 @@ def test_a_table_of_this_kind(
     second = analyze_table(table, partitions=True)
     assert {column.basis for column in second.columns} == made.basis
     witnessed.check(second, made.where)
-    assert table.load().metadata_location.partition(".")[2] == made.extension[1:]
+    assert table.open().state.metadata_location.partition(".")[2] == made.extension[1:]
     assert not analyze_table(table, partitions=True).committed
 
 
 @pytest.fixture
 def in_catalog(request, tmp_path):
-    """Registers a metadata file as a table of a catalog of some kind, and opens it there."""
+    """Registers a metadata file as a table of a catalog, and opens it there."""
 
     def register(catalog: str, identifier: str, metadata_location: str) -> Any:
         properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": tmp_path.as_uri()}
@@ -235,18 +249,19 @@ def in_catalog(request, tmp_path):
 
 @pytest.fixture(scope="module", params=EVERY_VERSION, ids="v{}".format)
 def seen_much(request, spark, create, open_table):
-    """Where the metadata of a table of three partition specs is, and what Spark counts in its columns."""
+    """The metadata file of a table with three partition specs, and what Spark counts in its columns."""
     made = KINDS["partitioned anew twice"]
     name = create(made, request.param)
     for statement in made.then:
         spark.sql(statement.replace("{t}", name))
     distinct = _distinct(spark.table(name).selectExpr("*", "true AS passes").toArrow())
-    return open_table(name).load().metadata_location, distinct, made.where
+    return open_table(name).open().state.metadata_location, distinct, made.where
 
 
 @pytest.mark.parametrize("catalog", ["sql", "rest"])
-def test_a_table_that_has_seen_much_in_a_catalog(spark, seen_much, in_catalog, catalog):
-    """In the directory of its own it is one of the kinds; in both catalogs Java finds what was committed there."""
+@pytest.mark.table_kind("In a SQL catalog, in a REST catalog")
+def test_table_with_a_long_history_works_in_each_catalog(spark, seen_much, in_catalog, catalog):
+    """Java finds what was committed to both catalogs; `KINDS` covers the directory."""
     metadata_location, distinct, where = seen_much
     identifier = f"kinds.{metadata_location.split('/')[-3]}"
     table = in_catalog(catalog, identifier, metadata_location)
@@ -255,13 +270,14 @@ def test_a_table_that_has_seen_much_in_a_catalog(spark, seen_much, in_catalog, c
     assert [column.ndv for column in lookup(table, Question()).columns] == distinct
     assert lookup(table, Question(columns=["id"], where=where)).columns[0].ndv == 33
     java = spark._jvm.org.apache.iceberg.hadoop.HadoopTables(spark._jsc.hadoopConfiguration())
-    (entry,) = java.load(table.load().metadata_location).statisticsFiles()
+    (entry,) = java.load(table.open().state.metadata_location).statisticsFiles()
     assert (entry.snapshotId(), entry.path()) == (report.snapshot.snapshot_id, report.entry.statistics_path)
     assert [int(dict(blob.properties())["ndv"]) for blob in entry.blobMetadata()] == distinct
     assert not analyze(table, Options(partitions=True)).committed
 
 
-def test_statistics_of_a_rest_catalog_go_where_the_table_wants_its_metadata(spark_rest, analyze_table, tmp_path):
+@pytest.mark.table_kind("`write.metadata.path`", "2")
+def test_rest_statistics_follow_the_tables_metadata_path(spark_rest, analyze_table, tmp_path):
     name = "rest.kinds.elsewhere"
     spark_rest.sql("CREATE NAMESPACE IF NOT EXISTS rest.kinds")
     spark_rest.sql(
@@ -275,36 +291,35 @@ def test_statistics_of_a_rest_catalog_go_where_the_table_wants_its_metadata(spar
 
 
 @pytest.mark.parametrize("version", EVERY_VERSION)
-def test_a_table_without_a_snapshot_or_without_a_column_to_hash_has_nothing_to_compute(
-    spark, open_table, analyze_table, version
-):
-    """Nothing is written and nothing committed, in whatever mode, until there is something."""
+@pytest.mark.table_kind("No snapshot yet")
+@pytest.mark.table_kind("No column that can be hashed")
+def test_table_without_a_snapshot_or_hashable_column_has_nothing_to_compute(spark, open_table, analyze_table, version):
+    """Nothing is written or committed in any mode until there is something to compute."""
     name = f"hadoop.kinds.nothing_v{version}"
     spark.sql(
         f"""CREATE TABLE {name} (l array<int>, m map<string, int>) USING iceberg
             TBLPROPERTIES ('format-version' = '{version}')"""
     )
     table = open_table(name)
-    created = table.load().metadata_location
+    created = table.open().state.metadata_location
     assert analyze_table(table).snapshot is None
-    assert (table.load().metadata_location, lookup(table, Question()).columns) == (created, ())
+    assert (table.open().state.metadata_location, lookup(table, Question()).columns) == (created, ())
     spark.sql(f"INSERT INTO {name} SELECT array(1), map('a', 1)")
-    written = table.load().metadata_location
+    written = table.open().state.metadata_location
     for options in ({}, {"mode": "full"}, {"mode": "incremental"}, {"partitions": True}):
         report = analyze_table(table, **options)
         assert (report.committed, report.entry, report.columns, report.files_read) == (False, None, (), 0)
-    assert table.load().metadata_location == written
+    assert table.open().state.metadata_location == written
     spark.sql(f"ALTER TABLE {name} ADD COLUMN x int")
     assert [column.ndv for column in analyze_table(table).columns] == [0]
     spark.sql(f"ALTER TABLE {name} DROP COLUMN x")
     assert analyze_table(table).committed  # the entry names a field that is gone, which makes Spark's planner fail
-    assert [entry.blobs for entry in table.load().statistics.values()] == [()]
+    assert [entry.blobs for entry in table.open().state.statistics.values()] == [()]
     assert not analyze_table(table).committed
 
 
-def test_columns_of_types_without_single_values_are_left_out_and_refused_by_name(
-    spark, create, analyze_table, open_table
-):
+@pytest.mark.table_kind("Columns of type unknown, variant, geometry, geography (left out, refused by name)", "3")
+def test_columns_without_single_value_bytes_are_skipped_or_refused_by_name(spark, create, analyze_table, open_table):
     name = create(KINDS["a variant beside"], 3)
     table = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
     types = spark._jvm.org.apache.iceberg.types
@@ -314,7 +329,7 @@ def test_columns_of_types_without_single_values_are_left_out_and_refused_by_name
         update = update.addColumn(type_.lower(), kind.get() if type_ == "Unknown" else kind.crs84())
     update.commit()
     assert [column.column.name for column in analyze_table(name).columns] == ["id"]
-    assert len(open_table(name).load().columns) == 5
+    assert len(open_table(name).open().state.columns) == 5
     for column in ("v", "unknown", "geometry", "geography"):
         with pytest.raises(UnsupportedTypeError, match=f"column {column}: type .* has no single-value bytes"):
             analyze_table(name, columns=(column,))

@@ -1,5 +1,5 @@
 """
-The types that Spark does not write: uuid, time, fixed, and timestamps of nanoseconds.
+Types that Spark does not write: uuid, time, fixed, and nanosecond timestamps.
 
 The tables are pyiceberg's in a SQL catalog, and for version 3, which pyiceberg does not write, Iceberg Java's with a
 data file of Arrow's. Arrow counts the truth; the sketches must be those that Java makes of Iceberg's own single-value
@@ -37,7 +37,7 @@ def with_nulls(values: list) -> list:
 
 @pytest.fixture(scope="module")
 def java_sketch(spark):
-    """The bytes of the sketch that Java makes of values, given as their texts or bytes, of an Iceberg type."""
+    """Return the bytes of Java's sketch of values, given as text or bytes, of an Iceberg type."""
     iceberg = spark._jvm.org.apache.iceberg
     sketches = iceberg.shaded.org.apache.datasketches.theta
 
@@ -61,7 +61,7 @@ def assert_looked_up(table, truth: dict[str, int]) -> None:
     assert all(column.distinct.exact for column in answer.columns)
 
 
-def test_uuid_time_and_fixed_of_a_sql_catalog(analyze_table, java_sketch, stored_payloads, tmp_path):
+def test_uuid_time_and_fixed_in_a_sql_catalog_match_java(analyze_table, java_sketch, stored_payloads, tmp_path):
     fields = {"u": UUIDType(), "t": TimeType(), "f": FixedType(5)}
     schema = Schema(*(NestedField(i, name, type_) for i, (name, type_) in enumerate(fields.items(), 1)))
     rows = pa.table(
@@ -87,7 +87,7 @@ def test_uuid_time_and_fixed_of_a_sql_catalog(analyze_table, java_sketch, stored
 
 
 @pytest.mark.parametrize("type_", ["timestamp_ns", "timestamptz_ns"])
-def test_nanoseconds_of_version_3(spark, analyze_table, java_sketch, stored_payloads, tmp_path, type_):
+def test_version_3_nanoseconds_match_java(spark, analyze_table, java_sketch, stored_payloads, tmp_path, type_):
     zone = {"timestamp_ns": None, "timestamptz_ns": "UTC"}[type_]
     values = pa.array(with_nulls(NANOSECONDS), pa.timestamp("ns", zone))
     table = load_table(str(java_table(spark, tmp_path / "t", type_, values)))
@@ -98,7 +98,7 @@ def test_nanoseconds_of_version_3(spark, analyze_table, java_sketch, stored_payl
 
 
 def java_table(spark, directory: Path, type_: str, values: pa.Array) -> Path:
-    """Let Iceberg Java create a table of one column of version 3, and append a file of these values to it."""
+    """Let Iceberg Java create a version 3 table of one column, and append a file of these values."""
     iceberg = spark._jvm.org.apache.iceberg
     field = {"id": 1, "name": "n", "required": False, "type": type_}
     schema = iceberg.SchemaParser.fromJson(json.dumps({"type": "struct", "schema-id": 0, "fields": [field]}))

@@ -1,4 +1,4 @@
-"""Where something else than a file's bytes decides what a column's values are, they are Spark's, or none at all."""
+"""Columns whose values depend on more than the file's bytes are read as Spark reads them, or refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RECENT = DAYS[3:]
 
 @pytest.fixture
 def legacy(spark: Any) -> Any:
-    """Has Spark write dates and timestamps of the Julian calendar, in this type of Parquet."""
+    """Makes Spark write dates and timestamps of the Julian calendar, in this Parquet type."""
     keys = {f"spark.sql.parquet.{kind}RebaseModeInWrite": "LEGACY" for kind in ("datetime", "int96")}
     before = {key: spark.conf.get(key) for key in (*keys, "spark.sql.parquet.outputTimestampType")}
 
@@ -49,7 +49,7 @@ def sketches_of(spark: Any, relation: str) -> dict[int, bytes]:
 
 
 @pytest.mark.parametrize("type_", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
-def test_julian_dates_of_delta_are_refused_and_those_of_iceberg_are_read_as_they_stand(
+def test_julian_dates_are_refused_in_delta_and_read_as_stored_in_iceberg(
     spark: Any, legacy: Any, warehouse: Path, tmp_path: Path, stored_payloads: Callable[..., Any],
     analyze_table: Callable[..., Any], type_: str,
 ) -> None:  # fmt: skip
@@ -77,7 +77,7 @@ def test_julian_dates_of_delta_are_refused_and_those_of_iceberg_are_read_as_they
 
 @pytest.mark.parametrize("stored", [None, [1, 2, 3]], ids=["lacks it", "has it"])
 @pytest.mark.parametrize("value", ["7", "__HIVE_DEFAULT_PARTITION__"])
-def test_a_column_of_files_that_were_added_by_partition_is_that_of_the_partition(
+def test_files_added_by_partition_take_the_column_from_the_partition(
     spark: Any, analyze_table: Callable[..., Any], tmp_path: Path, stored: list[int] | None, value: str
 ) -> None:
     folder = tmp_path / f"p={value}"
@@ -92,7 +92,7 @@ def test_a_column_of_files_that_were_added_by_partition_is_that_of_the_partition
     assert [column.ndv for column in analyze_table(f"hadoop.{name}").columns] == [3, len(read - {None})]
 
 
-def test_zeros_of_either_sign_and_nan_are_values_of_partitions_as_of_files(
+def test_signed_zeros_and_nan_count_alike_in_partitions_and_files(
     spark: Any, analyze_table: Callable[..., Any]
 ) -> None:
     name = "hadoop.partitions.zeros"

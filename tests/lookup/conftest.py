@@ -1,4 +1,4 @@
-"""Tables in memory whose statistics files are real, with a count of the reads."""
+"""Tables in memory with real statistics files, and a count of the reads."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ import pytest
 
 from puffin.format import PARTITION_SKETCHES_V1, THETA_V1, Blob, PuffinWriter, WrittenFile
 from puffin.iceberg.metadata.document import parse_state
+from puffin.iceberg.table import IcebergSnapshot
 from puffin.sketches import ThetaSketch
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
-from puffin.statistics.blob_properties import to_properties
+from puffin.statistics.kinds import PARTITION_SKETCHES, THETA, to_properties
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.storage import FileSource, LocalStore
-from puffin.tables.base import SnapshotSelector, TableState
+from puffin.tables.base import SnapshotSelector
+from puffin.tables.snapshot import CURRENT
 from puffin.values.partition_tuples import PartitionKey
 
 TABLE_UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"  # of `table_document`
 
 
 class CountingStore(LocalStore):
-    """Remembers every file that is opened and every range that is read."""
+    """Records every opened file and every range that is read."""
 
     def __init__(self) -> None:
         self.opened: list[str] = []
@@ -45,27 +47,30 @@ class CountingStore(LocalStore):
 
 
 class LookedUpTable:
-    """A table that is its metadata document."""
+    """A table made of a metadata document."""
 
     name = "t"
-    io_properties: Mapping[str, str] = {}
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.document = document
         self.files = CountingStore()
 
-    def load(self, selector: SnapshotSelector | None = None) -> TableState:  # noqa: ARG002
-        return parse_state(self.document, "v1.metadata.json")
+    def open(self, selector: SnapshotSelector = CURRENT) -> IcebergSnapshot:
+        return IcebergSnapshot(
+            name=self.name,
+            state=parse_state(self.document, "v1.metadata.json"),
+            selector=selector,
+            store_for=lambda uri: self.files,  # noqa: ARG005
+            io_properties={},
+            table=self,
+        )
 
-    def refresh(self, state: TableState, selector: SnapshotSelector | None = None) -> TableState:  # noqa: ARG002
-        return state
-
-    def store(self, uri: str) -> CountingStore:  # noqa: ARG002
-        return self.files
+    def refresh(self, opened: IcebergSnapshot, selector: SnapshotSelector) -> IcebergSnapshot:
+        return opened.of(selector)
 
 
 def described(field_id: int, snapshot_id: int, **properties: str) -> dict[str, Any]:
-    """A theta blob as table metadata lists it; keywords in place of hyphens and prefix."""
+    """A theta blob as table metadata lists it; keywords use underscores and leave out the prefix."""
     return {
         "type": THETA_V1,
         "snapshot-id": snapshot_id,
@@ -78,7 +83,7 @@ def described(field_id: int, snapshot_id: int, **properties: str) -> dict[str, A
 def entry_json(
     snapshot_id: int, path: Path, written: WrittenFile, blobs: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The entry of a statistics file that was written, with these of its blobs."""
+    """The entry of a written statistics file, with these of its blobs."""
     return {
         "snapshot-id": snapshot_id,
         "statistics-path": str(path),
@@ -91,7 +96,7 @@ def entry_json(
 @pytest.fixture
 def entry_of(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """
-    Makes the entry of a snapshot: ndv by field id, each from that snapshot or from the one given with it.
+    Makes the entry of a snapshot: ndv by field id, each of that snapshot or the one given with it.
 
     There is no file, since a lookup that has the ndv opens none.
     """
@@ -114,7 +119,7 @@ def entry_of(tmp_path: Path) -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture
 def sketched(tmp_path: Path) -> Callable[..., dict[str, Any]]:
-    """Makes the entry of a snapshot with a real file, in which each field has a sketch of so many values and no ndv."""
+    """Makes a snapshot's entry with a real file; each field has a sketch of so many values and no ndv."""
 
     def make(snapshot_id: int, sizes: Mapping[int, int], *, listed: Sequence[int] | None = None) -> dict[str, Any]:
         path = tmp_path / f"{snapshot_id}.stats"
@@ -142,7 +147,7 @@ def sketched(tmp_path: Path) -> Callable[..., dict[str, Any]]:
 @pytest.fixture
 def by_partition(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """
-    Makes the entry of a snapshot with real files: by field id and partition key, the values of each partition.
+    Makes a snapshot's entry with real files: by field id and partition key, the values of each partition.
 
     Each field has its sketch and its partition sketches, of that snapshot or of another one that is given.
     """
@@ -161,16 +166,16 @@ def by_partition(tmp_path: Path) -> Callable[..., dict[str, Any]]:
             for field_id, partitions in values.items():
                 everything = pa.array([value for each in partitions.values() for value in each], pa.int64())
                 sketch = ThetaSketch.from_arrow(everything, "long")
-                properties = to_properties(sketch, "long", 12, partitions=len(partitions))
+                builder = PartitionSketchesBuilder(9)
+                for key, each in partitions.items():
+                    of_partition = ThetaSketch.from_arrow(pa.array(each, pa.int64()), "long", 9)
+                    builder.add(key, of_partition.theta, of_partition.hashes)
+                properties = to_properties({THETA: sketch, PARTITION_SKETCHES: builder.compact()}, "long")
                 properties["puffin-sidecar.home"] = str(tmp_path / "home")
                 fields = (field_id,)
                 writer.add(
                     Blob(type=THETA_V1, fields=fields, payload=sketch.to_bytes(), properties=properties, **place)
                 )
-                builder = PartitionSketchesBuilder(9)
-                for key, each in partitions.items():
-                    of_partition = ThetaSketch.from_arrow(pa.array(each, pa.int64()), "long", 9)
-                    builder.add(key, of_partition.theta, of_partition.hashes)
                 payload = builder.compact().to_bytes()
                 beside.add(
                     Blob(type=PARTITION_SKETCHES_V1, fields=fields, payload=payload, compression_codec="zstd", **place)
@@ -199,7 +204,7 @@ def table_of(table_document: Callable[..., dict[str, Any]]) -> Callable[..., Loo
 
 
 class TableDirectory:
-    """A file-system table whose versions are written as told."""
+    """A file-system table with hand-written versions."""
 
     def __init__(self, root: Path, document: Callable[..., dict[str, Any]]) -> None:
         self.root = root
@@ -211,7 +216,7 @@ class TableDirectory:
         return str(self.root)
 
     def commit(self, *entries: Mapping[str, Any], **options: Any) -> None:
-        """The next version, with these statistics; keywords are those of ``table_document``."""
+        """Write the next version with these statistics; keywords are those of ``table_document``."""
         self.version += 1
         data = json.dumps(self._document(self.root, statistics=entries, **options))
         hint, new = self.root / "metadata" / "version-hint.text", self.root / "metadata" / "new"
@@ -223,7 +228,7 @@ class TableDirectory:
 
 @pytest.fixture
 def directory(tmp_path: Path, table_document: Callable[..., dict[str, Any]]) -> Callable[..., TableDirectory]:
-    """Makes a file-system table by its name, with these statistics; keywords are those of ``table_document``."""
+    """Makes a file-system table by name, with these statistics; keywords are those of ``table_document``."""
 
     def make(name: str, *entries: Mapping[str, Any], **options: Any) -> TableDirectory:
         table = TableDirectory(tmp_path / name, table_document)
@@ -235,7 +240,7 @@ def directory(tmp_path: Path, table_document: Callable[..., dict[str, Any]]) -> 
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the local files that are opened to be read, as they are opened."""
+    """Records the names of local files that are opened for reading."""
     names: list[str] = []
     open_source = LocalStore.open_source
 

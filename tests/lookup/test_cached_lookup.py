@@ -1,4 +1,4 @@
-"""A lookup that is kept: what it reads, how long its answers count, and many threads that ask it at once."""
+"""A cached lookup: what it reads, how long its answers are valid, and how it serves many threads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLD = ["version-hint.text", "v1.metadata.json"]
 
 
 class Clock:
-    """Goes when it is told to."""
+    """A clock that tests set."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -39,7 +39,7 @@ def clock():
 
 @pytest.fixture
 def lookup(clock):
-    """A lookup whose answers count for ten seconds."""
+    """A lookup whose answers are valid for ten seconds."""
     return Lookup(ttl_seconds=10, clock=clock)
 
 
@@ -51,17 +51,17 @@ def counts(lookup):
 # --- what is read -------------------------------------------------------------------------------------------------
 
 
-def test_a_cold_lookup_reads_the_hint_and_the_metadata(lookup, directory, entry_of, opened):
+def test_cold_lookup_reads_the_hint_and_the_metadata(lookup, directory, entry_of, opened):
     assert lookup.ndv(str(directory("t", entry_of(10, {1: 3}))), ["a"]).columns[0].ndv == 3
     assert opened == COLD
 
 
-def test_a_sketch_without_an_ndv_costs_one_read_more(lookup, directory, sketched, opened):
+def test_sketch_without_an_ndv_costs_one_more_read(lookup, directory, sketched, opened):
     assert lookup.ndv(str(directory("t", sketched(10, {1: 3, 2: 4})))).columns[1].ndv == 4
     assert opened == [*COLD, "10.stats"]
 
 
-def test_the_same_question_gets_the_same_object_and_reads_nothing(lookup, directory, entry_of, opened):
+def test_repeated_question_gets_the_same_object_without_reading(lookup, directory, entry_of, opened):
     table = str(directory("t", entry_of(10, {1: 3})))
     first = lookup.ndv(table, ["a"])
     opened.clear()
@@ -82,8 +82,7 @@ def test_the_same_question_gets_the_same_object_and_reads_nothing(lookup, direct
         {"columns": ["a", "b"], "max_staleness": 1},
     ],
 )
-def test_every_argument_is_part_of_the_question(lookup, directory, entry_of, question):
-    """The kept answer to another question is never given."""
+def test_every_argument_is_part_of_the_cache_key(lookup, directory, entry_of, question):
     table = str(directory("t", entry_of(10, {1: 3, 2: 4}), entry_of(20, {1: 5}), snapshots=(10, 20, 30)))
     lookup.ndv(table, ["a"])
     arguments = {"columns": ["a"], **question}
@@ -91,7 +90,7 @@ def test_every_argument_is_part_of_the_question(lookup, directory, entry_of, que
     assert lookup.ndv(table, **arguments) is lookup.ndv(table, **arguments)
 
 
-def test_other_ways_to_name_a_snapshot_share_the_metadata(lookup, directory, entry_of, opened):
+def test_other_names_of_a_snapshot_share_its_metadata(lookup, directory, entry_of, opened):
     table = str(directory("t", entry_of(10, {1: 3}), snapshots=(10, 20)))
     lookup.ndv(table)
     lookup.ndv(table, snapshot_id=10)
@@ -101,7 +100,7 @@ def test_other_ways_to_name_a_snapshot_share_the_metadata(lookup, directory, ent
 # --- how long it counts -------------------------------------------------------------------------------------------
 
 
-def test_an_answer_counts_for_its_time_to_live_and_no_longer(lookup, clock, directory, entry_of):
+def test_answer_expires_after_its_time_to_live(lookup, clock, directory, entry_of):
     table = directory("t", entry_of(10, {1: 3}))
     assert lookup.ndv(str(table), ["a"]).columns[0].ndv == 3
     table.commit(entry_of(10, {1: 4}))
@@ -111,7 +110,7 @@ def test_an_answer_counts_for_its_time_to_live_and_no_longer(lookup, clock, dire
     assert lookup.ndv(str(table), ["a"]).columns[0].ndv == 4
 
 
-def test_answers_stay_while_nothing_is_committed(lookup, clock, directory, entry_of, opened):
+def test_answer_stays_valid_while_nothing_is_committed(lookup, clock, directory, entry_of, opened):
     table = str(directory("t", entry_of(10, {1: 3})))
     first = lookup.ndv(table, ["a"])
     opened.clear()
@@ -122,14 +121,14 @@ def test_answers_stay_while_nothing_is_committed(lookup, clock, directory, entry
     assert counts(lookup) == (0, 1, 3, 1)
 
 
-def test_a_time_to_live_of_zero_asks_the_table_each_time(directory, entry_of):
+def test_zero_time_to_live_asks_the_table_each_time(directory, entry_of):
     lookup, table = Lookup(ttl_seconds=0), directory("t", entry_of(10, {1: 3}))
     for ndv in (3, 4, 5):
         assert lookup.ndv(str(table), ["a"]).columns[0].ndv == ndv
         table.commit(entry_of(10, {1: ndv + 1}))
 
 
-def test_a_table_made_anew_in_the_place_of_another_is_noticed(lookup, clock, directory, entry_of):
+def test_recreated_table_is_noticed(lookup, clock, directory, entry_of):
     """Its version has the same name."""
     table = directory("t", entry_of(10, {1: 3}))
     assert lookup.ndv(str(table), ["a"]).columns[0].ndv == 3
@@ -142,7 +141,7 @@ def test_a_table_made_anew_in_the_place_of_another_is_noticed(lookup, clock, dir
 # --- errors -------------------------------------------------------------------------------------------------------
 
 
-def test_an_error_is_not_kept(lookup, directory, entry_of, tmp_path):
+def test_errors_are_not_cached(lookup, directory, entry_of, tmp_path):
     with pytest.raises(TableNotFound):
         lookup.ndv(str(tmp_path / "t"))
     assert len(lookup) == 0
@@ -152,8 +151,8 @@ def test_an_error_is_not_kept(lookup, directory, entry_of, tmp_path):
     assert lookup.ndv(table, ["a"]).columns[0].ndv == 3
 
 
-def test_errors_do_not_keep_each_other(lookup, directory, entry_of):
-    """Not by the frames in their tracebacks either: of any number in a row, the last is all that is left."""
+def test_errors_do_not_keep_each_other_alive(lookup, directory, entry_of):
+    """Their tracebacks hold no frames either: of any number in a row, only the last survives."""
     table = directory("t", entry_of(10, {1: 5}))
     errors = []
     for _ in range(10):
@@ -165,7 +164,7 @@ def test_errors_do_not_keep_each_other(lookup, directory, entry_of):
     assert [error() is not None for error in errors] == [False] * 9 + [True]
 
 
-def test_a_table_that_was_dropped_is_gone_after_its_time_to_live(lookup, clock, directory, entry_of):
+def test_dropped_table_disappears_after_its_time_to_live(lookup, clock, directory, entry_of):
     table = directory("t", entry_of(10, {1: 3}))
     lookup.ndv(str(table))
     shutil.rmtree(table.root)
@@ -184,8 +183,8 @@ def test_a_table_that_was_dropped_is_gone_after_its_time_to_live(lookup, clock, 
     ],
     ids=["left", "right", "union"],
 )
-def test_statistics_that_a_commit_replaced_within_the_time_to_live_are_not_missed(lookup, directory, sketched, ask):
-    """A file that is gone is a reason to look at the table at once; only what the table still names is not found."""
+def test_statistics_replaced_within_the_time_to_live_are_found(lookup, directory, sketched, ask):
+    """If a file is gone, the lookup reloads the table at once."""
     table, other = directory("t", sketched(10, {1: 3})), str(directory("u", sketched(11, {1: 2}), snapshots=(11,)))
     lookup.ndv(str(table))
     entry = sketched(20, {1: 9})
@@ -197,9 +196,7 @@ def test_statistics_that_a_commit_replaced_within_the_time_to_live_are_not_misse
     assert lookup.ndv(str(table), ["a"]).columns[0].ndv == 9
 
 
-def test_what_is_at_hand_is_not_given_once_it_has_expired_and_the_storage_fails(
-    lookup, clock, directory, entry_of, monkeypatch
-):
+def test_expired_answer_is_not_given_when_storage_fails(lookup, clock, directory, entry_of, monkeypatch):
     table = str(directory("t", entry_of(10, {1: 3})))
     first = lookup.ndv(table)
 
@@ -216,8 +213,10 @@ def test_what_is_at_hand_is_not_given_once_it_has_expired_and_the_storage_fails(
 
 
 @pytest.mark.parametrize("older", [True, False])
-def test_what_storage_failed_to_give_is_asked_for_again(lookup, directory, entry_of, sketched, monkeypatch, older):
-    """Until then an older entry answers, or none, which is not kept."""
+def test_failed_storage_reads_are_retried_by_the_next_question(
+    lookup, directory, entry_of, sketched, monkeypatch, older
+):
+    """Until then an older entry answers, or none, and that answer is not cached."""
     entries = [sketched(20, {1: 5}), *([entry_of(10, {1: 3})] if older else [])]
     table, open_source = str(directory("t", *entries, snapshots=(10, 20))), LocalStore.open_source
 
@@ -239,8 +238,8 @@ def test_numbers_out_of_range_are_refused(arguments):
         Lookup(**arguments)
 
 
-def test_what_would_be_answered_in_part_or_amiss_is_refused(lookup, directory, entry_of):
-    """One text for several columns, also where those of its letters are at hand; a snapshot named in two ways."""
+def test_ambiguous_questions_are_refused(lookup, directory, entry_of):
+    """One string as several columns, even if columns of its letters are cached; a snapshot named in two ways."""
     table = str(directory("t", entry_of(10, {1: 3, 2: 4})))
     lookup.ndv(table, ["a", "b"])
     for _ in range(2):
@@ -253,15 +252,15 @@ def test_what_would_be_answered_in_part_or_amiss_is_refused(lookup, directory, e
 # --- bounds -------------------------------------------------------------------------------------------------------
 
 
-def test_a_text_as_columns_has_nothing_at_hand(lookup, directory, entry_of):
-    """Though a question for columns of its letters was answered."""
+def test_string_as_columns_has_no_cached_answer(lookup, directory, entry_of):
+    """Even after a question about columns named like its letters."""
     table = str(directory("t", entry_of(10, {1: 3})))
     found = lookup.ndv(table, ["a", "b"])
     assert lookup.at_hand(table, ["a", "b"]) is found
     assert lookup.at_hand(table, "ab") is None
 
 
-def test_the_least_recently_used_table_goes(clock, directory, entry_of):
+def test_least_recently_used_table_is_evicted(clock, directory, entry_of):
     lookup = Lookup(max_tables=2, clock=clock)
     one, two, three = (str(directory(name, entry_of(10, {1: 3}))) for name in ("one", "two", "three"))
     for table in (one, two, one, three):
@@ -274,7 +273,7 @@ def test_the_least_recently_used_table_goes(clock, directory, entry_of):
     assert lookup.counts.metadata_reads == 4
 
 
-def test_answers_and_views_of_a_table_are_bounded(lookup, directory, entry_of):
+def test_cached_answers_and_views_of_a_table_are_bounded(lookup, directory, entry_of):
     table = str(directory("t", entry_of(10, {1: 3})))
     for number in range(1000):
         lookup.ndv(table, ["a"], max_staleness=number)
@@ -284,7 +283,7 @@ def test_answers_and_views_of_a_table_are_bounded(lookup, directory, entry_of):
     assert all(len(view.answers) <= 256 for view in views.values())
 
 
-def test_history_that_no_answer_needs_is_not_kept(lookup, directory, entry_of):
+def test_unneeded_history_is_not_kept(lookup, directory, entry_of):
     table = str(directory("t", entry_of(10, {1: 3}), snapshots=tuple(range(10, 200))))
     lookup.ndv(table)
     (view,) = lookup._cache._kept[table].views.values()
@@ -295,7 +294,7 @@ def test_history_that_no_answer_needs_is_not_kept(lookup, directory, entry_of):
 
 
 def clock_of(count):
-    """A clock at which so many threads, the main one apart, wait for each other when they first look at it."""
+    """A clock at which this many threads, besides the main one, wait for each other on their first look."""
     arrived, known = threading.Barrier(count), threading.local()
 
     def clock():
@@ -308,7 +307,7 @@ def clock_of(count):
     return clock
 
 
-def test_threads_that_ask_at_once_wait_for_one_load(directory, entry_of, opened):
+def test_concurrent_questions_wait_for_one_load(directory, entry_of, opened):
     """The table is opened once, and all get the same answer."""
     table, lookup = str(directory("t", entry_of(10, {1: 3}))), Lookup(clock=clock_of(8))
     with ThreadPoolExecutor(8) as pool:
@@ -317,7 +316,7 @@ def test_threads_that_ask_at_once_wait_for_one_load(directory, entry_of, opened)
     assert opened == COLD
 
 
-def test_threads_that_waited_for_a_failing_load_share_its_error(tmp_path, monkeypatch):
+def test_threads_waiting_for_a_failing_load_share_its_error(tmp_path, monkeypatch):
     tries = []
 
     def failing(tables, name):
@@ -338,7 +337,7 @@ def test_threads_that_waited_for_a_failing_load_share_its_error(tmp_path, monkey
     assert len(tries) == 2
 
 
-def test_a_slow_table_does_not_hold_up_another(directory, entry_of, monkeypatch):
+def test_slow_table_does_not_delay_another(directory, entry_of, monkeypatch):
     slow, fast = str(directory("slow", entry_of(10, {1: 3}))), str(directory("fast", entry_of(10, {1: 4})))
     loading, go_on, load = threading.Event(), threading.Event(), Tables.load
 
@@ -358,8 +357,8 @@ def test_a_slow_table_does_not_hold_up_another(directory, entry_of, monkeypatch)
         assert waiting.result().columns[0].ndv == 3
 
 
-def test_no_answer_is_older_than_its_time_to_live_while_tables_are_analyzed_again(directory, entry_of):
-    """Threads hammer one lookup that has room for half of the tables; each version says when it was written."""
+def test_no_answer_outlives_its_time_to_live_under_concurrent_commits(directory, entry_of):
+    """Threads use one lookup with room for half the tables; each version records when it was written."""
     ttl, lookup = 0.05, Lookup(ttl_seconds=0.05, max_tables=3)
     began = time.monotonic()
     tables = [directory(f"t{number}", entry_of(10, {1: 0})) for number in range(6)]

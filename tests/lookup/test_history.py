@@ -1,4 +1,4 @@
-"""What a lookup tells without reading, and what statistics have said of a column over time."""
+"""Answers that need no reading, and what statistics said of a column over time."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from puffin.lookup import Lookup
 
 
 class Clock:
-    """Goes when it is told to."""
+    """A clock that tests set."""
 
     now = 100.0
 
@@ -15,8 +15,8 @@ class Clock:
         return self.now
 
 
-def test_what_is_at_hand_is_told_without_reading(directory, entry_of, opened):
-    """It is the object that `ndv` gave, for exactly that question, for as long as that counts."""
+def test_cached_answer_is_given_without_reading(directory, entry_of, opened):
+    """It is the object that `ndv` returned for exactly that question, while it is valid."""
     clock = Clock()
     lookup, table = Lookup(ttl_seconds=10, clock=clock), str(directory("t", entry_of(10, {1: 3})))
     assert lookup.at_hand(table, ["a"]) is None
@@ -32,8 +32,8 @@ def test_what_is_at_hand_is_told_without_reading(directory, entry_of, opened):
     assert opened == []
 
 
-def test_a_history_has_each_snapshot_that_was_counted_once(directory, entry_of):
-    """Oldest first; what an entry merely keeps of an older snapshot is that snapshot's, and not said again."""
+def test_history_has_each_counted_snapshot_once(directory, entry_of):
+    """Oldest first; an entry that keeps an older snapshot's blob adds no point."""
     table = directory(
         "t", entry_of(10, {1: 3}), entry_of(30, {1: (3, 10), 2: 8}), entry_of(40, {1: 9}), snapshots=(10, 20, 30, 40)
     )
@@ -41,14 +41,14 @@ def test_a_history_has_each_snapshot_that_was_counted_once(directory, entry_of):
     assert [(point.snapshot.snapshot_id, point.distinct.ndv) for point in points] == [(10, 3), (40, 9)]
 
 
-def test_a_history_is_that_of_the_current_snapshots_ancestors(directory, entry_of):
+def test_history_follows_the_current_snapshots_ancestors(directory, entry_of):
     table = directory(
         "t", entry_of(10, {1: 3}), entry_of(20, {1: 4}), snapshots=(10, 20), **{"current-snapshot-id": 10}
     )
     assert [point.snapshot.snapshot_id for point in Lookup().history(str(table), "a").points] == [10]
 
 
-def test_a_history_of_nothing_is_empty_and_of_no_column_an_error(directory):
+def test_history_without_statistics_is_empty_and_unknown_columns_are_errors(directory):
     table = str(directory("t"))
     assert Lookup().history(table, "a").points == ()
     with pytest.raises(ColumnNotFound):

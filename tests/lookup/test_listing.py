@@ -1,4 +1,4 @@
-"""The tables that have statistics: of a catalog, and below directories."""
+"""Lists of the tables that have statistics, in a catalog and below directories."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 from puffin.errors import UsageError
-from puffin.load import tables_below
+from puffin.load import Tables
 from puffin.lookup import Lookup
 
 
-def test_the_tables_below_a_directory_that_have_statistics(directory, entry_of, tmp_path):
+def test_listing_finds_analyzed_tables_below_a_directory(directory, entry_of, tmp_path):
     analyzed = directory("db/analyzed", entry_of(10, {1: (3, 10)}), snapshots=(10, 20, 30))
     directory("db/bare")
     directory("db/empty", snapshots=())
@@ -26,24 +26,24 @@ def test_the_tables_below_a_directory_that_have_statistics(directory, entry_of, 
     }
 
 
-def test_the_newest_statistics_of_any_column_count(directory, entry_of, tmp_path):
+def test_listing_shows_the_newest_statistics_of_any_column(directory, entry_of, tmp_path):
     directory("t", entry_of(10, {1: 3}), entry_of(20, {2: 3, 1: (3, 10)}), snapshots=(10, 20, 30))
     (listed,) = Lookup().tables(roots=[str(tmp_path)])
     assert (listed.statistics_snapshot_id, listed.snapshots_behind) == (20, 1)
 
 
-def test_links_and_hidden_directories_are_not_followed(directory, tmp_path):
+def test_listing_does_not_follow_links_and_hidden_directories(directory, tmp_path):
     table = directory("elsewhere/t")
     directory("root/_hidden/t")
     directory("root/.hidden/t")
     (tmp_path / "root" / "link").symlink_to(table.root.parent)
     (tmp_path / "root" / "metadata").mkdir()
-    assert list(tables_below(str(tmp_path / "root"))) == []
-    assert list(tables_below(str(table))) == [str(table)]
-    assert list(tables_below(str(tmp_path / "absent"))) == []
+    assert list(Tables().below(str(tmp_path / "root"))) == []
+    assert list(Tables().below(str(table))) == [str(table)]
+    assert list(Tables().below(str(tmp_path / "absent"))) == []
 
 
-def test_tables_are_found_as_they_are_asked_for(directory, entry_of, tmp_path, opened):
+def test_listing_opens_tables_only_as_they_are_requested(directory, entry_of, tmp_path, opened):
     for number in range(5):
         directory(f"t{number}", entry_of(10, {1: 3}))
     tables = Lookup().tables(roots=[str(tmp_path)])
@@ -53,7 +53,7 @@ def test_tables_are_found_as_they_are_asked_for(directory, entry_of, tmp_path, o
     assert len(list(Lookup().tables(roots=[str(tmp_path)], limit=3))) == 3
 
 
-def test_the_tables_of_a_catalog(directory, entry_of, tmp_path):
+def test_listing_finds_analyzed_tables_of_a_catalog(directory, entry_of, tmp_path):
     properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}"}
     catalog = load_catalog("prod", **properties)
     for namespace, name in (("one", "t"), ("one", "u"), ("two", "t")):

@@ -1,4 +1,4 @@
-"""What a lookup says of a column: from the metadata where that will do, else from the sketch, with few reads."""
+"""What a lookup says of a column: from the metadata if possible, else from the sketch, with few reads."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def ndvs(table, *columns):
 # --- from metadata ------------------------------------------------------------------------------------------------
 
 
-def test_what_the_metadata_says_opens_no_file(table_of, entry_of):
+def test_ndv_in_the_metadata_opens_no_file(table_of, entry_of):
     table = table_of(entry_of(10, {1: 3, 2: 4}))
     assert ndvs(table, "a", "b") == [3, 4]
     assert table.files.opened == []
 
 
-def test_another_engines_statistics_have_nominal_bounds_and_are_never_exact(table_of, entry_of):
-    """It tells nothing but the estimate: two standard deviations of a sketch of 4096 entries."""
+def test_other_engines_statistics_have_nominal_bounds_and_are_never_exact(table_of, entry_of):
+    """They have only the estimate: two standard deviations of a sketch of 4096 entries."""
     distinct = one(table_of(entry_of(10, {1: 1000}))).distinct
     error = 2 * 1000 / math.sqrt(4096)
     assert (distinct.lower, distinct.upper) == (math.floor(1000 - error), math.ceil(1000 + error))
@@ -52,7 +52,7 @@ def test_another_engines_statistics_have_nominal_bounds_and_are_never_exact(tabl
 
 
 @pytest.mark.parametrize("ndv", [0, 1])
-def test_another_engines_small_count_is_not_exact_either(table_of, entry_of, ndv):
+def test_other_engines_small_count_is_not_exact_either(table_of, entry_of, ndv):
     distinct = one(table_of(entry_of(10, {1: ndv}))).distinct
     assert (distinct.ndv, distinct.exact) == (ndv, False)
     assert distinct.lower <= ndv <= distinct.upper
@@ -90,8 +90,8 @@ def test_our_own_statistics_have_the_sketchs_bounds(tmp_path, table_document, dr
     "said",
     ["", "4.0", " 4", "4 ", "+4", "-4", "1e3", "0x4", "four", "４", "٤", "9" * 20, "9" * 5000],  # noqa: RUF001
 )
-def test_an_ndv_that_is_not_digits_is_as_good_as_none(table_of, entry_of, sketched, said):
-    """The sketch is asked, and the older entry if there is none."""
+def test_ndv_that_is_not_digits_is_ignored(table_of, entry_of, sketched, said):
+    """The sketch answers, or an older entry if there is no sketch."""
     assert from_properties({"ndv": said}) is None
     assert one(table_of(entry_of(10, {1: said}))).ndv is None
     assert one(table_of(entry_of(10, {1: 3}), entry_of(20, {1: said}), snapshots=(10, 20))).ndv == 3
@@ -101,22 +101,22 @@ def test_an_ndv_that_is_not_digits_is_as_good_as_none(table_of, entry_of, sketch
 
 
 @pytest.mark.parametrize("bounds", ["", "1", "1,", ",9", "a,b", "5,9", "1,3", "9,1", "1,9,9", "-1,9"])
-def test_bounds_that_do_not_hold_are_as_good_as_none(bounds):
+def test_contradictory_bounds_are_ignored(bounds):
     distinct = from_properties({"ndv": "4", "puffin-sidecar.bounds": bounds})
     assert distinct == from_properties({"ndv": "4"})
 
 
-def test_golden_metadata_of_java_names_a_blob_of_another_type():
-    """Its type is "ndv" and it has no properties: no sketch, nothing to say."""
+def test_blob_of_another_type_in_javas_golden_metadata_is_ignored():
+    """Its type is "ndv" and it has no properties."""
     answer = puffin.ndv(str(GOLDEN / "TableMetadataStatisticsFiles.json"))
     assert [(c.column.name, c.ndv, c.source) for c in answer.columns] == [("x", None, "missing")]
     assert answer.snapshot_id == 3055729675574597004
 
 
-def test_tables_that_spark_analyzed_are_looked_up(golden_tables):
+def test_tables_analyzed_by_spark_are_looked_up(golden_tables):
     """Every ndv is the one that Spark put into the metadata."""
     directory = golden_tables / "t_types"
-    state = load_table(str(directory)).load()
+    state = load_table(str(directory)).open().state
     (entry,) = state.statistics.values()
     said = {blob.fields[0]: int(blob.properties["ndv"]) for blob in entry.blobs}
     answer = puffin.ndv(str(directory), snapshot_id=entry.snapshot_id)
@@ -128,14 +128,14 @@ def test_tables_that_spark_analyzed_are_looked_up(golden_tables):
 # --- from the file ------------------------------------------------------------------------------------------------
 
 
-def test_a_sketch_without_an_ndv_costs_one_read_of_a_small_file(table_of, sketched):
+def test_sketch_in_a_small_file_costs_one_read(table_of, sketched):
     table = table_of(sketched(10, {1: 3000, 2: 3000, 3: 3000}))
     assert ndvs(table, "a", "b") == [3000, 3000]
     assert len(table.files.reads) == len(table.files.opened) == 1
 
 
 @pytest.mark.parametrize("size", [-1, 0, 20, 2**20, 2**62])
-def test_a_file_of_another_size_than_the_metadata_says_is_missing_with_a_reason(table_of, sketched, size):
+def test_statistics_file_of_another_size_is_missing_with_a_reason(table_of, sketched, size):
     entry = {**sketched(10, {1: 5}), "file-size-in-bytes": size}
     answer = one(table_of(entry))
     assert answer.source == "missing"
@@ -144,12 +144,12 @@ def test_a_file_of_another_size_than_the_metadata_says_is_missing_with_a_reason(
 
 @pytest.fixture
 def no_small_files(monkeypatch):
-    """Makes every statistics file one that is too large to be read whole."""
+    """Makes every statistics file too large to be read whole."""
     monkeypatch.setattr(stored_blobs, "SMALL_FILE", -1)
 
 
 @pytest.mark.usefixtures("no_small_files")
-def test_a_sketch_without_an_ndv_costs_one_read_for_the_footer_and_one_for_itself(table_of, sketched):
+def test_sketch_in_a_large_file_costs_two_reads(table_of, sketched):
     table = table_of(sketched(10, {1: 3000, 2: 3000, 3: 3000}))
     assert one(table, "b").ndv == 3000
     footer, blob = table.files.reads
@@ -160,7 +160,7 @@ def test_a_sketch_without_an_ndv_costs_one_read_for_the_footer_and_one_for_itsel
 
 
 @pytest.mark.usefixtures("no_small_files")
-def test_sketches_that_lie_together_are_read_together(table_of, sketched):
+def test_adjacent_sketches_are_read_together(table_of, sketched):
     table = table_of(sketched(10, {1: 3000, 2: 2000, 3: 1000}))
     assert ndvs(table) == [3000, 2000, 1000]
     assert len(table.files.reads) == 2
@@ -168,7 +168,7 @@ def test_sketches_that_lie_together_are_read_together(table_of, sketched):
 
 
 @pytest.mark.usefixtures("no_small_files")
-def test_sketches_of_columns_that_were_not_asked_for_are_not_read(table_of, sketched):
+def test_sketches_of_other_columns_are_not_read(table_of, sketched):
     table = table_of(sketched(10, {1: 3000, 2: 3000, 3: 3000}))
     assert ndvs(table, "a") == [3000]
     (_, (offset, length)) = table.files.reads
@@ -176,13 +176,13 @@ def test_sketches_of_columns_that_were_not_asked_for_are_not_read(table_of, sket
     assert (offset, length) == (blob.offset, blob.length)
 
 
-def test_a_sketch_that_was_read_has_nominal_bounds(table_of, sketched):
+def test_other_engines_sketch_that_was_read_has_nominal_bounds(table_of, sketched):
     distinct = one(table_of(sketched(10, {1: 3}))).distinct
     assert (distinct.ndv, distinct.exact) == (3, False)
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "footer", "sizes"])
-def test_a_statistics_file_that_cannot_be_read_leaves_the_question_to_an_ancestor(table_of, entry_of, sketched, damage):
+def test_unreadable_statistics_file_falls_back_to_an_ancestor(table_of, entry_of, sketched, damage):
     broken = sketched(20, {1: 5})
     path = Path(broken["statistics-path"])
     if damage == "missing":
@@ -198,7 +198,7 @@ def test_a_statistics_file_that_cannot_be_read_leaves_the_question_to_an_ancesto
     assert (answer.ndv, answer.stats_snapshot_id, answer.source) == (3, 10, "ancestor")
 
 
-def test_a_broken_file_is_opened_once_for_all_columns(table_of, sketched):
+def test_broken_file_is_opened_once_for_all_columns(table_of, sketched):
     broken = sketched(10, {1: 5, 2: 5, 3: 5})
     path = Path(broken["statistics-path"])
     path.write_bytes(path.read_bytes()[:-4] + b"PFA2")
@@ -207,7 +207,7 @@ def test_a_broken_file_is_opened_once_for_all_columns(table_of, sketched):
     assert len(table.files.opened) == 1
 
 
-def test_a_broken_sketch_does_not_speak_for_its_neighbours(table_of, sketched):
+def test_broken_sketch_does_not_affect_its_neighbours(table_of, sketched):
     entry = sketched(10, {1: 3000, 2: 2000, 3: 1000})
     path = Path(entry["statistics-path"])
     data = bytearray(path.read_bytes())
@@ -217,7 +217,7 @@ def test_a_broken_sketch_does_not_speak_for_its_neighbours(table_of, sketched):
     assert ndvs(table_of(entry)) == [3000, None, 1000]
 
 
-def test_a_sketch_that_the_file_lacks_is_missing(table_of, sketched):
+def test_sketch_that_the_file_lacks_is_missing(table_of, sketched):
     assert ndvs(table_of(sketched(10, {1: 5}, listed=[1, 2]))) == [5, None, None]
 
 
@@ -248,7 +248,7 @@ def replaced(value, path, new):
 
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
-def test_whatever_stands_in_the_metadata_is_an_answer_or_an_error_of_ours(data, table_document, table_of_document):
+def test_any_metadata_gives_an_answer_or_one_of_our_errors(data, table_document, table_of_document):
     entry = {
         "snapshot-id": 10,
         "statistics-path": "/nowhere/10.stats",

@@ -1,4 +1,4 @@
-"""Which partitions are meant: by name under every spec, and by filters that never leave out a row which passes."""
+"""Partitions are selected by name under every spec, and by filters that never drop a matching row."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def make_filter(table_document):
         ("bucket[16]", "l", "null", None),
     ],
 )
-def test_a_name_means_the_partition_of_this_value(make_filter, transform, column, text, json_form):
+def test_name_selects_the_partition_of_its_value(make_filter, transform, column, text, json_form):
     is_meant = make_filter([field("p", transform, column=column)], partitions=[f"p={text}"])
     assert is_meant(partition_key(0, {"1000": json_form}))
     assert not is_meant(partition_key(0, {"1000": 7 if json_form is None else None}))
@@ -93,7 +93,7 @@ def test_zeros_of_different_sign_are_two_partitions(make_filter):
     assert [is_meant(partition_key(0, {"1000": value})) for value in (-0.0, 0.0)] == [True, False]
 
 
-def test_fewer_fields_mean_every_partition_that_agrees(make_filter):
+def test_fewer_fields_select_every_matching_partition(make_filter):
     spec = [field("i", "identity"), field("s", "identity", 1001)]
     keys = [partition_key(0, {"1000": i, "1001": s}) for i in (1, 2) for s in "ab"]
     assert [*map(make_filter(spec, partitions=["i=2"]), keys)] == [False, False, True, True]
@@ -101,8 +101,8 @@ def test_fewer_fields_mean_every_partition_that_agrees(make_filter):
     assert [*map(make_filter(spec, partitions=["i=1/s=b", "i=2/s=a"]), keys)] == [False, True, True, False]
 
 
-def test_a_field_is_one_of_any_spec(make_filter):
-    """Under a spec that lacks it no partition is named so, whatever its rows are."""
+def test_name_may_use_the_fields_of_any_spec(make_filter):
+    """A spec without the field has no partition of that name."""
     specs = [field("i", "identity")], [field("i", "identity"), field("b", "bucket[4]", 1001, "l")]
     keys = partition_key(0, {"1000": 1}), partition_key(1, {"1000": 1, "1001": 2})
     assert [*map(make_filter(*specs, partitions=["i=1"]), keys)] == [True, True]
@@ -110,7 +110,7 @@ def test_a_field_is_one_of_any_spec(make_filter):
 
 
 def test_one_name_may_be_two_fields(make_filter):
-    """Dropped and added again over another column: each is compared as what it is."""
+    """A field dropped and added again over another column: each is compared as its own type."""
     specs = [field("p", "identity", 1000, "i")], [field("p", "day", 1001, "ts")]
     keys = partition_key(0, {"1000": 2024}), partition_key(1, {"1001": "2024-01-02"})
     assert [*map(make_filter(*specs, partitions=["p=2024"]), keys)] == [True, False]
@@ -136,8 +136,8 @@ def test_one_name_may_be_two_fields(make_filter):
         ("odd=1", NotFoundError, "no partition spec has odd"),
     ],
 )
-def test_what_is_wrong_with_a_name_is_said(make_filter, name, error, says):
-    """A void field, one whose column is gone and one of an unknown transform name nothing."""
+def test_invalid_partition_name_is_reported(make_filter, name, error, says):
+    """Void fields, dropped columns and unknown transforms have no names."""
     specs = (
         [field("i", "identity"), field("old", "void", 1001, "l"), field("gone", "identity", 1002, "dropped")],
         [field("b", "bucket[4]", 1003, "l"), field("odd", "zorder", 1004, "l")],
@@ -148,7 +148,7 @@ def test_what_is_wrong_with_a_name_is_said(make_filter, name, error, says):
     assert type(raised.value) is error
 
 
-def test_a_table_without_partitions_has_no_names(make_filter):
+def test_unpartitioned_table_has_no_partition_names(make_filter):
     with pytest.raises(NotFoundError, match="the partition fields are none"):
         make_filter([], partitions=["a=1"])
 
@@ -171,20 +171,20 @@ def test_a_table_without_partitions_has_no_names(make_filter):
         ("(" * 400 + "i = 1", UsageError, "filter"),
     ],
 )
-def test_what_is_wrong_with_a_filter_is_said_in_one_line(make_filter, where, error, says):
+def test_invalid_filter_is_reported_in_one_line(make_filter, where, error, says):
     with pytest.raises(error) as raised:
         make_filter([field("i", "identity")], where=where)
     assert says in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-def test_a_filter_on_other_columns_leaves_every_partition(make_filter):
+def test_filter_on_other_columns_keeps_every_partition(make_filter):
     is_meant = make_filter([field("i", "identity")], where="l = 5 or s like 'a%'")
     assert is_meant(partition_key(0, {"1000": 1}))
 
 
-def test_a_column_that_is_no_longer_there_tells_nothing(make_filter):
-    """Nor does a transform that is not known, a field with several columns, or a spec that was removed."""
+def test_unknown_partition_fields_keep_every_partition(make_filter):
+    """A dropped column, an unknown transform, a field of several columns, or a removed spec."""
     odd = {**field("two", "bucket[4]", 1001, "i"), "source-ids": [IDS["i"], IDS["l"]]}
     specs = [field("dropped", "identity"), field("odd", "zorder", 1002, "i"), odd, field("i", "identity", 1003)]
     is_meant = make_filter(specs, where="i = 5")
@@ -194,13 +194,13 @@ def test_a_column_that_is_no_longer_there_tells_nothing(make_filter):
     assert is_meant(partition_key(7, {"1": 6}))
 
 
-def test_what_a_required_field_of_an_optional_struct_lacks_is_found(make_filter):
+def test_null_struct_around_a_required_field_is_found(make_filter):
     is_meant = make_filter([field("p", "identity", column="st.x")], where="st.x is null")
     assert [is_meant(partition_key(0, {"1000": value})) for value in (None, 5)] == [True, False]
 
 
-def test_a_float_is_what_people_write(make_filter):
-    """0.1 is no float: the partition has the one that is nearest to it."""
+def test_where_accepts_plain_decimal_literals_for_floats(make_filter):
+    """0.1 is no exact float: the partition has the nearest one."""
     is_meant = make_filter([field("f", "identity")], where="f = 0.1")
     assert [is_meant(partition_key(0, {"1000": value})) for value in (0.10000000149011612, 0.25)] == [True, False]
 
@@ -254,7 +254,7 @@ def predicates(draw, values):
 
 @settings(max_examples=250, deadline=None)
 @given(data=st.data())
-def test_a_partition_with_a_row_that_passes_is_always_meant(make_filter, data):
+def test_partition_with_a_matching_row_is_always_selected(make_filter, data):
     row = {name: data.draw(st.none() | values) for name, (values, _) in VALUES.items()}
     parts = [data.draw(predicates(row)) for _ in range(data.draw(st.integers(1, 3)))]
     where = data.draw(st.sampled_from([" and ", " or "])).join(parts)

@@ -1,4 +1,4 @@
-"""The NDV of some partitions: from the nearest sketches by partition, with few reads; missing where there are none."""
+"""The NDV of some partitions comes from the nearest partition sketches, with few reads, or is missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VALUES = {ONE: range(10), TWO: range(5, 20), THREE: range(100, 3000)}
 
 @pytest.fixture
 def table(table_of):
-    """Makes a table whose partition field is the identity of column b."""
+    """Makes a table partitioned by the identity of column b."""
     return lambda *entries, **options: table_of(*entries, **{"partition-specs": SPECS}, **options)
 
 
@@ -25,7 +25,7 @@ def asked(table, *columns, partitions=(), where=None, **options):
     return lookup(table, Question(columns=columns or ["a"], partitions=partitions, where=where, **options))
 
 
-def test_one_partition(table, by_partition):
+def test_one_partition_has_its_own_ndv(table, by_partition):
     answer = asked(table(by_partition(10, {1: VALUES})), partitions=["b=2"])
     assert answer.to_json() == {
         "table": "t",
@@ -62,15 +62,13 @@ def test_one_partition(table, by_partition):
         ([], "a > 7 and b = 2", 1, 15),
     ],
 )
-def test_several_partitions_are_a_union_and_a_filter_goes_with_them(
-    table, by_partition, partitions, where, matched, ndv
-):
+def test_several_partitions_are_united_and_combined_with_a_filter(table, by_partition, partitions, where, matched, ndv):
     answer = asked(table(by_partition(10, {1: VALUES})), partitions=partitions, where=where)
     assert answer.partitions == PartitionMatch(matched, 3)
     assert answer.columns[0].ndv == ndv
 
 
-def test_a_large_partition_has_the_bounds_of_its_small_sketch(table, by_partition):
+def test_large_partition_has_the_bounds_of_its_small_sketch(table, by_partition):
     distinct = asked(table(by_partition(10, {1: VALUES})), partitions=["b=3"]).columns[0].distinct
     assert not distinct.exact
     assert distinct.lower <= 2900 <= distinct.upper
@@ -78,31 +76,31 @@ def test_a_large_partition_has_the_bounds_of_its_small_sketch(table, by_partitio
 
 
 @pytest.mark.parametrize(("partitions", "where"), [(["b=7"], None), ([], "b = 7"), (["b=null"], None)])
-def test_where_no_partition_is_meant_there_is_no_value(table, by_partition, partitions, where):
+def test_empty_selection_has_no_value(table, by_partition, partitions, where):
     answer = asked(table(by_partition(10, {1: VALUES})), partitions=partitions, where=where)
     assert answer.partitions == PartitionMatch(0, 3)
     assert (answer.columns[0].ndv, answer.columns[0].distinct.exact) == (0, True)
 
 
-def test_without_partitions_nothing_is_said_of_them(table, by_partition):
+def test_answer_without_partitions_does_not_mention_them(table, by_partition):
     answer = asked(table(by_partition(10, {1: VALUES})))
     assert answer.partitions is None
     assert "partitions" not in answer.to_json()
 
 
-def test_a_column_without_sketches_by_partition_is_missing_and_no_file_is_opened(table, entry_of):
+def test_column_without_partition_sketches_is_missing_and_opens_no_file(table, entry_of):
     looked_up = table(entry_of(10, {1: 3}))
     answer = asked(looked_up, partitions=["b=1"])
     assert (answer.columns[0].source, answer.partitions) == ("missing", PartitionMatch(None, None))
     assert looked_up.files.opened == []
 
 
-def test_a_table_without_a_snapshot_has_no_partitions(table):
+def test_table_without_a_snapshot_has_no_partitions(table):
     assert asked(table(snapshots=()), where="b = 1").partitions == PartitionMatch(None, None)
 
 
-def test_the_nearest_ancestor_with_sketches_by_partition_speaks(table, by_partition, entry_of):
-    """A newer entry without any is passed over."""
+def test_nearest_ancestor_with_partition_sketches_answers(table, by_partition, entry_of):
+    """A newer entry without any is skipped."""
     entries = by_partition(10, {1: VALUES}), by_partition(20, {1: {ONE: range(3)}}), entry_of(30, {1: 9})
     looked_up = table(*entries, snapshots=(10, 20, 30))
     answer = asked(looked_up, partitions=["b=1"])
@@ -112,7 +110,7 @@ def test_the_nearest_ancestor_with_sketches_by_partition_speaks(table, by_partit
     assert [Path(uri).name for uri in looked_up.files.opened] == ["20.stats", "version-hint.text"]
 
 
-def test_it_is_the_rows_that_were_counted_that_are_near(table, by_partition):
+def test_distance_is_measured_to_the_counted_rows(table, by_partition):
     """A statistics file may keep sketches of an older snapshot than its own."""
     looked_up = table(
         by_partition(20, {1: VALUES}), by_partition(30, {1: {ONE: range(3)}}, of=10), snapshots=(10, 20, 30)
@@ -136,7 +134,7 @@ def test_old_statistics_can_be_refused(table, by_partition):
     assert asked(looked_up, partitions=["b=1"], max_staleness=1).columns[0].source == "missing"
 
 
-def test_several_columns_cost_one_read_of_the_manifest_and_two_of_the_part(table, by_partition, monkeypatch):
+def test_several_columns_cost_one_manifest_read_and_two_part_reads(table, by_partition, monkeypatch):
     monkeypatch.setattr(stored_blobs, "SMALL_FILE", -1)
     looked_up = table(by_partition(10, {1: VALUES, 2: VALUES, 3: VALUES}))
     assert [c.ndv for c in asked(looked_up, "a", "c", partitions=["b=1"]).columns] == [10, 10]
@@ -144,8 +142,8 @@ def test_several_columns_cost_one_read_of_the_manifest_and_two_of_the_part(table
     assert len(looked_up.files.reads) == 3  # the manifest, and of the part its footer and the blobs
 
 
-def test_sketches_by_partition_in_a_file_of_an_earlier_version_answer_too(table, by_partition):
-    """It had them in the statistics file itself, and noted nothing."""
+def test_partition_sketches_in_an_earlier_versions_file_answer_too(table, by_partition):
+    """That version kept them in the statistics file itself, without a note."""
     entry = by_partition(10, {1: VALUES})
     theta = PuffinReader(Path(entry["statistics-path"]).read_bytes()).read_all_raw()
     private = PuffinReader(Path(entry["part"]).read_bytes()).read_all_raw()
@@ -162,7 +160,7 @@ def test_sketches_by_partition_in_a_file_of_an_earlier_version_answer_too(table,
 
 
 @pytest.mark.parametrize("damage", ["missing", "footer", "payload", "unlisted"])
-def test_a_file_that_cannot_be_read_leaves_the_question_to_an_ancestor(table, by_partition, damage):
+def test_unreadable_file_falls_back_to_an_ancestor(table, by_partition, damage):
     broken = by_partition(20, {1: VALUES} if damage != "unlisted" else {2: VALUES})
     path = Path(broken["part"])
     data = bytearray(path.read_bytes())

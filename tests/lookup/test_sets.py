@@ -1,4 +1,4 @@
-"""Questions about two and more columns, against sets whose overlap is known."""
+"""Questions about two or more columns, checked against sets whose overlap is known."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from puffin.format import THETA_V1, Blob, PuffinWriter
 from puffin.load import load_table
 from puffin.lookup import ColumnRef, Lookup
 from puffin.sketches import ThetaSketch
-from puffin.statistics.blob_properties import to_properties
+from puffin.statistics.kinds import to_properties
+from puffin.statistics.kinds.theta import ThetaKind
 from puffin.tables.commit import commit_statistics
 
 
 @pytest.fixture
 def analyzed(tmp_path, table_document):
     """
-    Makes a table with one column ``a`` of a type, whose statistics are of these values; returns its directory.
+    Makes a table with one analyzed column ``a`` of these values, and returns its directory.
 
-    They are of the snapshot ``of``, and the column was ``once`` of another type.
+    Its statistics are of the snapshot ``of``, and the column was ``once`` of another type.
     """
 
     def make(
@@ -46,7 +47,7 @@ def analyzed(tmp_path, table_document):
         integers = pa.int32() if "int" in (type_, hashed_as) else pa.int64()
         array = values if isinstance(values, pa.Array) else pa.array(values, integers)
         sketch = ThetaSketch.from_arrow(array, hashed_as or type_, lg_k)
-        properties = to_properties(sketch, hashed_as or type_, lg_k) if ours else {"ndv": str(sketch.ndv)}
+        properties = to_properties({ThetaKind(lg_k): sketch}, hashed_as or type_) if ours else {"ndv": str(sketch.ndv)}
         if rows is not None:
             properties["puffin-sidecar.summary"] = json.dumps([rows, nulls, None, None, None, None])
         path = root / "metadata" / "10.stats"
@@ -95,7 +96,7 @@ SHARES = [0, 0.1, 0.5, 0.9, 1]
 
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("share", SHARES)
-def test_the_overlap_of_known_sets_is_within_three_sigma(sizes, share):
+def test_overlap_of_known_sets_is_within_three_sigma(sizes, share):
     """Twenty pairs; sigma is a sixth of the width of the interval of three standard deviations on either side."""
     left_size, right_size = sizes
     common = int(share * min(sizes))
@@ -107,8 +108,8 @@ def test_the_overlap_of_known_sets_is_within_three_sigma(sizes, share):
 
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("share", SHARES)
-def test_what_a_lookup_says_of_known_sets_holds(lookup, analyzed, sizes, share):
-    """Bounds are of two standard deviations, so they are widened by half for three."""
+def test_answers_hold_for_known_sets(lookup, analyzed, sizes, share):
+    """Bounds are of two standard deviations, widened here by half to three."""
     left_size, right_size = sizes
     common = int(share * min(sizes))
     start = left_size - common
@@ -124,7 +125,7 @@ def test_what_a_lookup_says_of_known_sets_holds(lookup, analyzed, sizes, share):
     assert found.overlap.exact is (max(sizes) < 4096)
 
 
-def test_the_document_has_the_contracted_keys(lookup, analyzed):
+def test_json_document_has_the_contracted_keys(lookup, analyzed):
     left, right = analyzed("left", range(10), rows=100), analyzed("right", range(5, 25), rows=40)
     assert joined(lookup, left, right).to_json() == {
         "left": {"table": left, "column": "a", "ndv": 10, "row-count": 100},
@@ -144,27 +145,27 @@ def test_nulls_do_not_join(lookup, analyzed):
     assert joined(lookup, left, right).join_rows == 50
 
 
-def test_where_another_engine_made_the_statistics_the_snapshot_tells_its_rows(lookup, analyzed):
+def test_row_count_comes_from_the_snapshot_for_other_engines_statistics(lookup, analyzed):
     left = analyzed("left", range(10), ours=False, total=100)
     right = analyzed("right", range(10), ours=False, total=20)
     found = joined(lookup, left, right)
     assert (found.left.row_count, found.right.row_count, found.join_rows) == (100, 20, 200)
 
 
-def test_without_row_counts_there_is_no_number_of_join_rows(lookup, analyzed):
+def test_join_rows_are_unknown_without_row_counts(lookup, analyzed):
     found = joined(lookup, analyzed("left", range(10)), analyzed("right", range(10), rows=9))
     assert (found.left.row_count, found.join_rows) == (None, None)
     assert found.overlap.ndv == 10
 
 
-def test_an_empty_column_joins_nothing(lookup, analyzed):
+def test_empty_column_joins_nothing(lookup, analyzed):
     found = joined(lookup, analyzed("left", [], rows=5, nulls=5), analyzed("right", range(10), rows=10))
     assert (found.overlap.ndv, found.join_rows, found.jaccard) == (0, 0, 0)
     assert (found.containment_left, found.containment_right) == (None, 0)
 
 
-def test_where_nothing_tells_the_overlap_the_smaller_side_is_taken_to_be_contained(lookup, analyzed):
-    """Of three values none need be among the sampled ones of a million."""
+def test_unknown_overlap_assumes_that_the_smaller_side_is_contained(lookup, analyzed):
+    """Of three values none may be among the sampled ones of a million."""
     left, right = analyzed("left", [-1, -2, -3], rows=3), analyzed("right", range(10**6), rows=10**6)
     found = joined(lookup, left, right)
     assert found.containment_left is None
@@ -172,7 +173,7 @@ def test_where_nothing_tells_the_overlap_the_smaller_side_is_taken_to_be_contain
     assert found.join_rows == 3
 
 
-def test_sketches_of_different_sizes_go_together(lookup, analyzed):
+def test_sketches_of_different_sizes_can_be_compared(lookup, analyzed):
     found = joined(lookup, analyzed("left", range(50_000), lg_k=14), analyzed("right", range(25_000, 75_000), lg_k=10))
     assert found.overlap.lower <= 25_000 <= found.overlap.upper
 
@@ -183,7 +184,7 @@ def test_sketches_of_different_sizes_go_together(lookup, analyzed):
 @pytest.mark.parametrize(
     ("left", "right"), [("int", "long"), ("float", "double"), ("date", "timestamp"), ("decimal(9, 2)", "decimal(9, 3)")]
 )
-def test_columns_that_are_hashed_otherwise_are_refused_by_name(lookup, analyzed, left, right):
+def test_columns_with_different_hashes_are_refused_by_name(lookup, analyzed, left, right):
     empty = pa.array([], pa.null())
     tables = analyzed("left", empty, left), analyzed("right", empty, right)
     with pytest.raises(UnsupportedTypeError) as refused:
@@ -193,20 +194,20 @@ def test_columns_that_are_hashed_otherwise_are_refused_by_name(lookup, analyzed,
     assert "analyze them again" in str(refused.value)
 
 
-def test_decimals_of_other_precision_are_alike(lookup, analyzed):
+def test_decimals_of_different_precision_can_be_compared(lookup, analyzed):
     values = pa.array([1, 2], pa.decimal128(9, 2))
     assert joined(lookup, analyzed("l", values, "decimal(9, 2)"), analyzed("r", values, "decimal(12, 2)")).jaccard == 1
 
 
-def test_what_counts_is_the_type_that_was_hashed(lookup, analyzed):
-    """A column was promoted after it had been analyzed."""
+def test_type_at_the_time_of_hashing_counts(lookup, analyzed):
+    """The column was promoted after it had been analyzed."""
     tables = analyzed("left", [1, 2], "long", hashed_as="int"), analyzed("right", [1, 2], "long")
     with pytest.raises(UnsupportedTypeError, match="hashed as int"):
         joined(lookup, *tables)
 
 
 @pytest.mark.parametrize("both", [True, False])
-def test_uuids_that_icebergs_spark_action_hashed_are_refused(lookup, analyzed, both):
+def test_uuids_hashed_by_icebergs_spark_action_are_refused(lookup, analyzed, both):
     values, spark = pa.array([bytes(16)], pa.binary(16)), "Iceberg Apache Iceberg 1.12.0 (commit 0a1b2c) Spark 4.1.0"
     left = analyzed("left", values, "uuid", ours=False, maker=spark)
     right = analyzed("right", values, "uuid", ours=not both, maker=spark)
@@ -215,15 +216,15 @@ def test_uuids_that_icebergs_spark_action_hashed_are_refused(lookup, analyzed, b
 
 
 @pytest.mark.parametrize("maker", ["presto-0.287-b8952fa", "Trino-like version 1"])
-def test_sketches_of_engines_that_hash_in_ways_of_their_own_are_refused(lookup, analyzed, maker):
-    """Or in ways that nobody knows: no number is better than a wrong one."""
+def test_sketches_of_engines_with_other_or_unknown_hashes_are_refused(lookup, analyzed, maker):
+    """No number is better than a wrong one."""
     left = analyzed("left", range(10), ours=False, maker=maker)
     with pytest.raises(UnsupportedTypeError, match="column a: its sketch was written by"):
         joined(lookup, left, analyzed("right", range(10)))
 
 
-def test_foreign_statistics_of_a_snapshot_that_expired_may_be_of_another_type(lookup, analyzed):
-    """Which of the types that the column ever had is not known then."""
+def test_foreign_statistics_of_an_expired_snapshot_may_be_of_another_type(lookup, analyzed):
+    """Nobody knows which of the column's types was hashed."""
     table = analyzed("t", [1, 2], ours=False, of=5, once="int")
     with pytest.raises(UnsupportedTypeError, match="the statistics do not say of which type it was"):
         joined(lookup, table, table)
@@ -231,7 +232,7 @@ def test_foreign_statistics_of_a_snapshot_that_expired_may_be_of_another_type(lo
     assert joined(lookup, table, table).jaccard == 1
 
 
-def test_tables_of_different_formats_go_together(lookup, analyzed, draft_of, tmp_path):
+def test_tables_of_different_formats_can_be_compared(lookup, analyzed, draft_of, tmp_path):
     write_deltalake(tmp_path / "delta", pa.table({"a": pa.array(range(30), pa.int64())}))
     delta = load_table(str(tmp_path / "delta"))
     commit_statistics(delta, draft_of(delta, {"a": range(30)}))
@@ -242,7 +243,7 @@ def test_tables_of_different_formats_go_together(lookup, analyzed, draft_of, tmp
 # --- what is missing ----------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_there_is_said(lookup, analyzed, directory):
+def test_missing_column_statistics_or_snapshot_is_reported(lookup, analyzed, directory):
     table = analyzed("t", range(3))
     with pytest.raises(ColumnNotFound, match="'absent'"):
         lookup.estimate_join(table, "a", table, "absent")
@@ -252,7 +253,7 @@ def test_what_is_not_there_is_said(lookup, analyzed, directory):
         lookup.estimate_join(table, "a", str(directory("empty", snapshots=())), "a")
 
 
-def test_a_broken_sketch_is_said(lookup, analyzed):
+def test_broken_sketch_is_reported(lookup, analyzed):
     table = analyzed("t", range(3000))
     path = Path(table, "metadata", "10.stats")
     data = path.read_bytes()
@@ -264,7 +265,7 @@ def test_a_broken_sketch_is_said(lookup, analyzed):
 # --- kept ---------------------------------------------------------------------------------------------------------
 
 
-def test_an_estimate_is_kept_until_one_of_its_tables_changes(analyzed):
+def test_cached_estimate_lasts_until_one_of_its_tables_changes(analyzed):
     now = [0.0]
     lookup = Lookup(ttl_seconds=10, clock=lambda: now[0])
     left, right = analyzed("left", range(10), rows=10), analyzed("right", range(10), rows=10)
@@ -281,7 +282,7 @@ def test_an_estimate_is_kept_until_one_of_its_tables_changes(analyzed):
 # --- unions -------------------------------------------------------------------------------------------------------
 
 
-def test_a_union_of_columns_counts_what_they_share_once(lookup, analyzed):
+def test_union_of_columns_counts_shared_values_once(lookup, analyzed):
     one, two = analyzed("one", range(100)), analyzed("two", range(50, 200))
     assert lookup.union_ndv([(one, "a"), (two, "a")]).to_json() == {
         "columns": [{"table": one, "column": "a"}, {"table": two, "column": "a"}],
@@ -292,18 +293,18 @@ def test_a_union_of_columns_counts_what_they_share_once(lookup, analyzed):
     }
 
 
-def test_a_union_keeps_the_size_of_the_largest_sketch(lookup, analyzed):
+def test_union_keeps_the_size_of_the_largest_sketch(lookup, analyzed):
     tables = analyzed("one", range(10_000), lg_k=14), analyzed("two", range(100))
     assert lookup.union_ndv([(table, "a") for table in tables]).distinct.ndv == 10_000
 
 
-def test_a_union_of_types_that_are_hashed_otherwise_is_refused(lookup, analyzed):
+def test_union_of_types_with_different_hashes_is_refused(lookup, analyzed):
     tables = analyzed("one", [1]), analyzed("two", [1], "int")
     with pytest.raises(UnsupportedTypeError):
         lookup.union_ndv([(table, "a") for table in tables])
 
 
-def test_partitions_of_tables_have_a_union(lookup, directory, by_partition):
+def test_partitions_of_several_tables_have_a_union(lookup, directory, by_partition):
     spec = {"spec-id": 0, "fields": [{"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}]}
     values = {(0, '{"1000":1}'): range(10), (0, '{"1000":2}'): range(5, 30)}
     table = str(directory("t", by_partition(10, {1: values}), **{"partition-specs": [spec]}))

@@ -1,4 +1,4 @@
-"""Counts, bounds and age beside the NDV: from our own properties, from manifests and logs; and what is unknown."""
+"""Counts, bounds and age beside the NDV: from our properties, from manifests and logs, or unknown."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def told(answer, keys, column=0):
 # --- our own ------------------------------------------------------------------------------------------------------
 
 
-def test_a_summary_is_in_the_properties(table_of, entry_of):
+def test_summary_comes_from_the_properties(table_of, entry_of):
     entry = entry_of(10, {1: 3})
     entry["blob-metadata"][0]["properties"]["puffin-sidecar.summary"] = '[10,2,null,64,-1,"9"]'
     assert told(lookup(table_of(entry), Question(columns=["a"])), SUMMARY) == [10, 2, None, -1, "9", 8.0]
 
 
-def test_without_one_it_is_unknown(table_of, entry_of):
+def test_missing_summary_is_unknown(table_of, entry_of):
     assert told(lookup(table_of(entry_of(10, {1: 3})), Question(columns=["a"])), SUMMARY) == [None] * 6
 
 
-def test_a_column_of_nulls_has_no_average():
+def test_column_of_nulls_has_no_average():
     assert ColumnSummary(row_count=2, null_count=2, nan_count=None, min=None, max=None, total_bytes=0).avg_bytes is None
 
 
@@ -56,7 +56,7 @@ def test_a_column_of_nulls_has_no_average():
         ),
     ],
 )
-def test_a_summary_that_is_none_is_as_good_as_none(text):
+def test_invalid_summary_is_ignored(text):
     assert summary_of({"puffin-sidecar.summary": text}) is None
 
 
@@ -90,19 +90,19 @@ REPLACE = {"operation": "replace", "added-records": "5", "deleted-records": "5",
         ([{**APPEND, "added-records": "9" * 50}], [1, None, 0]),
     ],
 )
-def test_an_answer_tells_what_came_after_its_statistics(table_of, entry_of, between, expected):
+def test_answer_reports_what_came_after_its_statistics(table_of, entry_of, between, expected):
     ids = tuple(range(10, 11 + len(between)))
     table = table_of(entry_of(10, {1: 3}), snapshots=ids)
     aged(table.document, dict(zip(ids[1:], between, strict=True)))
     assert told(lookup(table, Question(columns=["a"])), FRESHNESS) == expected
 
 
-def test_what_came_after_an_expired_snapshot_is_unknown(table_of, entry_of):
+def test_changes_since_an_expired_snapshot_are_unknown(table_of, entry_of):
     for table in (table_of(entry_of(30, {1: (3, 5)}), snapshots=(30,)), table_of()):
         assert told(lookup(table, Question(columns=["a"])), FRESHNESS) == [None] * 3
 
 
-def test_too_old_is_missing_with_a_reason(table_of, entry_of):
+def test_too_old_statistics_are_missing_with_a_reason(table_of, entry_of):
     table = table_of(entry_of(10, {1: 3}), snapshots=(10, 20, 30))
     (column,) = lookup(table, Question(columns=["a"], max_staleness=1)).to_json()["columns"]
     assert (column["source"], column["ndv"]) == ("missing", None)
@@ -192,8 +192,8 @@ def delta(tmp_path):
     return tmp_path / "delta"
 
 
-def test_manifests_tell_what_statistics_do_not(iceberg):
-    """Of an Iceberg table that nobody has analyzed."""
+def test_manifests_answer_for_tables_without_statistics(iceberg):
+    """Nobody has analyzed this Iceberg table."""
     answer = puffin.ndv(iceberg.metadata_location, manifests=True)
     found = {c.column.name: told(answer, SUMMARY, i) for i, c in enumerate(answer.columns)}
     assert {name: found[name] for name in EXPECTED} == EXPECTED
@@ -204,7 +204,7 @@ def test_manifests_tell_what_statistics_do_not(iceberg):
 
 
 @pytest.mark.parametrize("checkpoint", [False, True])
-def test_a_delta_log_tells_what_statistics_do_not(delta, checkpoint):
+def test_delta_log_answers_for_tables_without_statistics(delta, checkpoint):
     if checkpoint:
         DeltaTable(delta).create_checkpoint()
     answer = puffin.ndv(str(delta), manifests=True)
@@ -231,7 +231,7 @@ def test_bounds_from_manifests_are_cut_and_have_one_zero(tmp_path):
         assert list(map(repr, told(answer, ("min", "max"), 1))) == ["0.0", "0.0"]
 
 
-def test_values_of_partition_columns_are_in_the_log_itself(tmp_path):
+def test_delta_log_knows_the_values_of_partition_columns(tmp_path):
     data = pa.table({"p": pa.array([1, 1, 5, None], pa.int32()), "v": pa.array([1, 2, 3, 4], pa.int64())})
     write_deltalake(tmp_path / "t", data, partition_by=["p"])
     assert told(puffin.ndv(str(tmp_path / "t"), ["p"], manifests=True), SUMMARY) == [4, 1, None, 1, 5, None]
@@ -242,8 +242,8 @@ def test_values_of_partition_columns_are_in_the_log_itself(tmp_path):
               '{"numRecords":2,"minValues":{"n":1E+999999999},"maxValues":{"n":{}}}',
               '{"numRecords":2,"minValues":{"n":"1"},"maxValues":{"n":1.5}}']
 )  # fmt: skip
-def test_statistics_of_a_file_that_nobody_can_read_are_unknown(delta, stats):
-    """Of a Delta table: one file of several is enough."""
+def test_unreadable_file_statistics_make_delta_counts_unknown(delta, stats):
+    """One file of several is enough."""
     entry = delta / "_delta_log" / f"{1:020d}.json"
     actions = [json.loads(line) for line in entry.read_text().splitlines()]
     for action in actions:
@@ -254,7 +254,7 @@ def test_statistics_of_a_file_that_nobody_can_read_are_unknown(delta, stats):
     assert found == [6 if "numRecords" in stats else None, None, None, None, None, None]
 
 
-def test_a_delta_answer_tells_what_came_after_its_statistics(delta, draft_of):
+def test_delta_answer_reports_what_came_after_its_statistics(delta, draft_of):
     from puffin.load import load_table
     from puffin.tables.commit import commit_statistics
 
@@ -267,27 +267,27 @@ def test_a_delta_answer_tells_what_came_after_its_statistics(delta, draft_of):
     assert told(puffin.ndv(str(delta), ["n"]), FRESHNESS) == [1, 2, 0]
 
 
-def test_rows_that_a_delete_file_removes_leave_counts_unknown(golden_tables):
-    """Bounds hold all the same. Deletion vectors say how many rows they delete, position delete files do not."""
+def test_position_delete_files_make_counts_unknown(golden_tables):
+    """Bounds still hold. Deletion vectors say how many rows they delete, position delete files do not."""
     by_position = told(puffin.ndv(str(golden_tables / "t_mor_v2"), ["id"], manifests=True), SUMMARY)
     by_vector = told(puffin.ndv(str(golden_tables / "t_dv_v3"), ["id"], manifests=True), SUMMARY)
     assert by_position == [None, None, None, 0, 11_999, None]
     assert by_vector == [8_228, None, None, 0, 11_999, None]
 
 
-def test_nan_values_are_counted_where_the_writer_counted_them(golden_tables):
+def test_nan_values_are_counted_if_the_writer_counted_them(golden_tables):
     """The column has infinite values too, for which JSON has no number."""
     told_of = told(puffin.ndv(str(golden_tables / "t_types"), ["f"], manifests=True), SUMMARY)
     assert told_of == [6_000, 62, 1, None, None, None]
 
 
-def test_manifests_do_not_go_with_partitions(iceberg):
+def test_manifests_cannot_answer_for_partitions(iceberg):
     with pytest.raises(UsageError, match="leave them out"):
         puffin.ndv(iceberg.metadata_location, where="n = 1", manifests=True)
 
 
-def test_a_summary_of_ours_counts_before_manifests(table_of, entry_of):
-    """The manifests are not even looked for."""
+def test_our_summary_wins_over_manifests(table_of, entry_of):
+    """The manifests are not even opened."""
     entry = entry_of(10, {1: 3})
     entry["blob-metadata"][0]["properties"]["puffin-sidecar.summary"] = "[10,2,null,64,-1,9]"
     assert told(lookup(table_of(entry), Question(columns=["a"], manifests=True)), SUMMARY)[0] == 10

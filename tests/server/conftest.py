@@ -1,4 +1,4 @@
-"""A server in this process, a server in a process of its own, and the tables that they serve."""
+"""A server in this process, a server in its own process, and the tables that they serve."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PATIENCE = 60  # seconds, after which what has not come never will
 
 
 class Client:
-    """Asks an application without a network; every call is complete when it returns."""
+    """Calls an application without a network; every call returns when it is complete."""
 
     def __init__(self, settings: Settings, hosts: Hosts | None) -> None:
         self._loop = asyncio.new_event_loop()
@@ -79,8 +79,8 @@ def write_table(table_document: Callable[..., dict[str, Any]]) -> Callable[..., 
     """
     Writes a table of metadata alone, or its next version.
 
-    Every snapshot of ``ndv`` has statistics, with that NDV for every column; its file is not there. ``properties`` go
-    over those of the blobs; an ``ndv`` of None leaves it out.
+    Every snapshot of ``ndv`` has statistics with that NDV for every column, but no file. ``properties`` override those
+    of the blobs; an ``ndv`` of None leaves it out.
     """
 
     def make(
@@ -127,29 +127,29 @@ def write_table(table_document: Callable[..., dict[str, Any]]) -> Callable[..., 
 
 
 class Hanging:
-    """Storage that does not answer, below some directories."""
+    """Storage that hangs below some directories."""
 
     def __init__(self) -> None:
         self._directories: list[str] = []
         self._is_over = threading.Event()
 
     def __call__(self, directory: Path) -> None:
-        """Every read of a file below this directory hangs from now on."""
+        """Make every read of a file below this directory hang from now on."""
         self._directories.append(str(directory))
 
     def wait_for(self, uri: str) -> None:
-        """What a read of a file does first."""
+        """Runs before each read of a file."""
         if any(uri.startswith(directory) for directory in self._directories):
             self._is_over.wait()
 
     def end(self) -> None:
-        """All that hangs goes on."""
+        """Let every hanging read continue."""
         self._is_over.set()
 
 
 @pytest.fixture
 def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
-    """Lets storage hang below the directories that it is called with, until it is ended or the test is over."""
+    """Makes storage hang below the given directories until it is ended or the test is over."""
     hanging, opened = Hanging(), LocalStore.open_source
 
     def open_source(self: LocalStore, uri: str) -> Any:
@@ -162,7 +162,7 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
 
 
 class Process:
-    """``puffin serve`` at a free port, of the tables below ``root``."""
+    """``puffin serve`` at a free port, serving the tables below ``root``."""
 
     def __init__(self, root: Path, *arguments: str) -> None:
         self.root = root
@@ -175,7 +175,7 @@ class Process:
         self.port = int(self.url.rpartition(":")[2])
 
     def end(self) -> None:
-        """Make sure that it is gone."""
+        """Make sure that the process has ended."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.communicate()
@@ -198,7 +198,7 @@ class Process:
 
 @pytest.fixture
 def process_of() -> Iterator[Callable[..., Process]]:
-    """Starts ``puffin serve`` with this root and these arguments, and ends it after the test if it still runs."""
+    """Starts ``puffin serve`` with this root and these arguments, and ends it after the test."""
     processes = []
 
     def start(root: Path, *arguments: object) -> Process:
@@ -212,7 +212,7 @@ def process_of() -> Iterator[Callable[..., Process]]:
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """One process for all tests that want nothing of their own of it."""
+    """One process for all tests that do not change it."""
     process = Process(tmp_path_factory.mktemp("shared"))
     yield process
     process.end()
@@ -220,7 +220,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 
 @pytest.fixture(scope="session")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """Another one, which demands the token ``abc``."""
+    """Another process, which demands the token ``abc``."""
     token = tmp_path_factory.mktemp("token") / "token"
     token.write_text("abc\n")
     process = Process(tmp_path_factory.mktemp("guarded"), "--token-file", str(token))
@@ -230,7 +230,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 
 @pytest.fixture
 def analyzed(table_document: Callable[..., dict[str, Any]]) -> Callable[..., Path]:
-    """Writes a table of one column ``a``, whose statistics file is there: the sketch of these values."""
+    """Writes a table of one column ``a`` with a real statistics file: the sketch of these values."""
 
     def make(directory: Path, values: Sequence[int], row_count: int) -> Path:
         sketch = ThetaSketch.from_arrow(pa.array(values, pa.int64()), "long")

@@ -1,4 +1,4 @@
-"""No file outside of the roots is opened, whatever a table below a root says or links to."""
+"""No file outside the roots is opened, whatever a table below a root names or links to."""
 
 import json
 import os
@@ -20,7 +20,7 @@ COMMIT = "00000000000000000000.json"
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Every file that is opened from now on, by its own name and not by a link's."""
+    """Records the real name of every file that is opened, with links resolved."""
     files: list[str] = []
     opens = ConfinedLocalStore._open
 
@@ -40,7 +40,7 @@ def tables(tmp_path: Path, analyzed: Callable[..., Path]) -> tuple[Path, Path]:
 
 
 def name_statistics_file(table: Path, path: str) -> None:
-    """Have the metadata name another statistics file, and leave it to that to tell the ndv."""
+    """Make the metadata name another statistics file, which alone has the ndv."""
     metadata = table / "metadata" / "v1.metadata.json"
     document = json.loads(metadata.read_text())
     entry = document["statistics"][0]
@@ -50,7 +50,7 @@ def name_statistics_file(table: Path, path: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["{}", "file://{}", "file:{}", "/../../..{}", "{}/../10.stats"])
-def test_a_statistics_file_outside_leaves_its_column_missing_with_a_reason(
+def test_statistics_file_outside_the_roots_is_missing_with_a_reason(
     tables: tuple[Path, Path], client_of: Callable[..., Any], opened: list[str], form: str
 ) -> None:
     inside, outside = tables
@@ -62,10 +62,8 @@ def test_a_statistics_file_outside_leaves_its_column_missing_with_a_reason(
     assert all(file.startswith(str(inside)) for file in opened)
 
 
-def test_a_statistics_file_inside_is_read_however_it_is_written(
-    tables: tuple[Path, Path], client_of: Callable[..., Any]
-) -> None:
-    """The same file by a name with ``..`` in it, and through a link that stays inside."""
+def test_statistics_file_inside_is_read_by_any_path(tables: tuple[Path, Path], client_of: Callable[..., Any]) -> None:
+    """Through ``..`` and through a link that stays inside."""
     inside, _ = tables
     (inside.parent / "link").symlink_to(inside)
     name_statistics_file(inside, f"{inside.parent}/x/../link/metadata/10.stats")
@@ -73,7 +71,7 @@ def test_a_statistics_file_inside_is_read_however_it_is_written(
     assert client_of(inside.parent).stats(inside).json()["columns"][0]["ndv"] == 3
 
 
-def test_a_statistics_file_that_links_to_the_outside_is_not_read(
+def test_statistics_file_that_links_outside_is_not_read(
     tables: tuple[Path, Path], client_of: Callable[..., Any], opened: list[str]
 ) -> None:
     """Not by a lookup, a join or a dump; the other side of the join is read."""
@@ -94,7 +92,7 @@ def test_a_statistics_file_that_links_to_the_outside_is_not_read(
 
 @pytest.mark.parametrize("name", ["v1.metadata.json", "version-hint.text"])
 @pytest.mark.parametrize("asked", ["table", "file"])
-def test_metadata_that_links_to_the_outside_is_not_read(
+def test_metadata_that_links_outside_is_not_read(
     tables: tuple[Path, Path], client_of: Callable[..., Any], opened: list[str], name: str, asked: str
 ) -> None:
     inside, outside = tables
@@ -108,7 +106,7 @@ def test_metadata_that_links_to_the_outside_is_not_read(
 
 
 @pytest.mark.parametrize("hint", ["../../../out/t/metadata/v1", "/out/t/metadata/00001-x.metadata.json", "1-/../../x"])
-def test_a_version_hint_names_no_file_elsewhere(
+def test_version_hint_cannot_name_a_file_elsewhere(
     tables: tuple[Path, Path], client_of: Callable[..., Any], opened: list[str], hint: str
 ) -> None:
     inside, _ = tables
@@ -117,10 +115,10 @@ def test_a_version_hint_names_no_file_elsewhere(
     assert all(each.startswith(str(inside)) for each in opened)
 
 
-def test_a_log_entry_that_links_to_the_outside_is_not_read(
+def test_delta_log_entry_that_links_outside_is_not_read(
     tmp_path: Path, client_of: Callable[..., Any], opened: list[str]
 ) -> None:
-    """Of a Delta table, whose log is otherwise its own."""
+    """The rest of the log is the table's own."""
     log, secret = tmp_path / "in" / "t" / "_delta_log", tmp_path / "out" / COMMIT
     for directory in (log, secret.parent):
         directory.mkdir(parents=True)
@@ -130,10 +128,10 @@ def test_a_log_entry_that_links_to_the_outside_is_not_read(
     assert opened == []
 
 
-def test_no_other_host_is_asked_for_a_statistics_file(
+def test_statistics_uri_of_another_host_makes_no_connection(
     tables: tuple[Path, Path], client_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A URI that is below no root makes no connection, nor a file system that could make one."""
+    """Nor is a file system opened that could connect."""
     inside, _ = tables
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.1)
@@ -148,8 +146,8 @@ def confined(directory: Path) -> Store:
     return store_for(str(directory), confine=Roots([str(directory)]).confine)
 
 
-def test_a_link_that_appears_after_the_check_is_not_followed(tmp_path: Path) -> None:
-    """What was resolved is opened name by name, so that a writer below the root gains nothing by being quick."""
+def test_link_created_after_the_check_is_not_followed(tmp_path: Path) -> None:
+    """The resolved path is opened name by name, so a fast writer below the root gains nothing."""
     (tmp_path / "in" / "d").mkdir(parents=True)
     (tmp_path / "out").mkdir()
     for directory in ("in/d", "out"):
@@ -168,8 +166,8 @@ def test_a_link_that_appears_after_the_check_is_not_followed(tmp_path: Path) -> 
         store.read(str(tmp_path / "in" / "d" / "f"))
 
 
-def test_every_way_into_a_confined_store_is_closed(tmp_path: Path) -> None:
-    """To read, list, look at and write; inside all of them are open."""
+def test_confined_store_refuses_every_operation_outside(tmp_path: Path) -> None:
+    """Reading, listing, stat and writing; inside all of them work."""
     (tmp_path / "in").mkdir()
     (tmp_path / "out").write_text("secret")
     store, inside, outside = confined(tmp_path / "in"), str(tmp_path / "in" / "f"), str(tmp_path / "in" / ".." / "out")
@@ -184,8 +182,8 @@ def test_every_way_into_a_confined_store_is_closed(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_text() == "secret"
 
 
-def test_a_store_of_uris_is_confined_too(tmp_path: Path) -> None:
-    """fsspec's memory is one of those that the operating system does not know."""
+def test_store_of_uris_is_confined_too(tmp_path: Path) -> None:
+    """fsspec's memory file system stands for stores that the operating system does not know."""
     roots = Roots(["memory://in/"])
     store = store_for("memory://in/f", confine=roots.confine)
     store.replace("memory://in/f", b"x")

@@ -10,10 +10,10 @@ import puffin
 from puffin.inspection import describe
 
 
-def test_a_batch_has_an_answer_or_a_problem_for_each_question(
+def test_batch_has_an_answer_or_problem_for_each_question_in_order(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
 ) -> None:
-    """In the order of the questions; a problem says which question it is about."""
+    """A problem says which question it is about."""
     table = str(write_table(tmp_path / "t", snapshots=(10, 20), ndv={10: 5, 20: 7}))
     questions = [
         {"table": table},
@@ -31,7 +31,7 @@ def test_a_batch_has_an_answer_or_a_problem_for_each_question(
     assert [problem["instance"] for problem in problems] == [f"/v1/stats#/requests/{place}" for place in (2, 3, 4)]
 
 
-def test_a_batch_may_ask_about_one_table_as_often_as_it_likes(
+def test_batch_may_repeat_a_table(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
 ) -> None:
     table = str(write_table(tmp_path / "t", columns=[f"c{i}" for i in range(100)]))
@@ -44,7 +44,7 @@ def test_a_batch_may_ask_about_one_table_as_often_as_it_likes(
         ]
 
 
-def test_a_join_is_estimated_from_the_sketches(
+def test_join_is_estimated_from_the_sketches(
     tmp_path: Path, client_of: Callable[..., Any], analyzed: Callable[..., Path]
 ) -> None:
     """The document has the overlap of 50 of 100 and 100 values, each of them in two rows on both sides."""
@@ -57,7 +57,7 @@ def test_a_join_is_estimated_from_the_sketches(
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_both_sides_of_a_join_have_to_be_served(
+def test_both_sides_of_a_join_must_be_served(
     tmp_path: Path, client_of: Callable[..., Any], analyzed: Callable[..., Path], side: str
 ) -> None:
     inside, outside = (str(analyzed(tmp_path / name / "t", [1], 1)) for name in ("in", "out"))
@@ -66,10 +66,10 @@ def test_both_sides_of_a_join_have_to_be_served(
     assert client_of(tmp_path / "in").post("/v1/estimate/join", json=asked).status_code == 403
 
 
-def test_analyzed_tables_are_listed_page_by_page(
+def test_analyzed_tables_are_listed_by_name_page_by_page(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
 ) -> None:
-    """By name; with those that cannot be read apart, and without those that have no statistics."""
+    """Unreadable tables are listed separately, tables without statistics not at all."""
     for name in ("a", "b", "d"):
         write_table(tmp_path / name, snapshots=(10, 20), ndv={10: 5})
     write_table(tmp_path / "c", ndv={})
@@ -92,7 +92,7 @@ def test_analyzed_tables_are_listed_page_by_page(
     assert second["next"] is None
 
 
-def test_a_history_has_the_snapshots_that_were_counted(
+def test_history_has_the_counted_snapshots(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
 ) -> None:
     table = write_table(tmp_path / "t", snapshots=(10, 20, 30), ndv={30: 9, 10: 5})
@@ -102,7 +102,7 @@ def test_a_history_has_the_snapshots_that_were_counted(
     assert history["points"][0]["timestamp"] == "1970-01-01T00:00:01.000+00:00"
 
 
-def test_a_dump_is_that_of_the_statistics_file(
+def test_dump_describes_the_statistics_file(
     tmp_path: Path, client_of: Callable[..., Any], analyzed: Callable[..., Path]
 ) -> None:
     table = analyzed(tmp_path / "t", [1, 2, 3], 3)
@@ -110,7 +110,7 @@ def test_a_dump_is_that_of_the_statistics_file(
     assert answer.json() == describe(str(table / "metadata" / "10.stats")).to_json()
 
 
-def test_a_dump_follows_a_table_whose_statistics_were_replaced_and_taken_away(
+def test_dump_follows_replaced_and_removed_statistics(
     tmp_path: Path, client_of: Callable[..., Any], analyzed: Callable[..., Path]
 ) -> None:
     """Within the time to live too."""
@@ -126,7 +126,7 @@ def test_a_dump_follows_a_table_whose_statistics_were_replaced_and_taken_away(
     assert answer.json() == describe(str(metadata / "11.stats")).to_json()
 
 
-def test_a_dump_of_a_corrupt_file_is_a_problem(
+def test_dump_of_a_corrupt_file_is_a_problem(
     tmp_path: Path, client_of: Callable[..., Any], analyzed: Callable[..., Path]
 ) -> None:
     table = analyzed(tmp_path / "t", [1, 2, 3], 3)
@@ -135,10 +135,10 @@ def test_a_dump_of_a_corrupt_file_is_a_problem(
     assert (answer.status_code, answer.json()["type"]) == (422, "urn:puffin-sidecar:problem:corrupt")
 
 
-def test_a_dump_shows_no_file_outside_of_the_roots(
+def test_dump_shows_no_file_outside_the_roots(
     tmp_path: Path, client_of: Callable[..., Any], analyzed: Callable[..., Path]
 ) -> None:
-    """Whoever writes table metadata below a root cannot have other files shown by it."""
+    """Writers of table metadata below a root cannot make it show other files."""
     inside, outside = (analyzed(tmp_path / name / "t", [1], 1) for name in ("in", "out"))
     metadata = inside / "metadata" / "v1.metadata.json"
     metadata.write_text(metadata.read_text().replace(f"{inside}/metadata/10.stats", f"{outside}/metadata/10.stats"))
@@ -147,8 +147,7 @@ def test_a_dump_shows_no_file_outside_of_the_roots(
     assert client.get("/v1/dump", params={"table": str(inside)}).status_code == 404
 
 
-def test_health_and_readiness(tmp_path: Path, client_of: Callable[..., Any]) -> None:
-    """A server whose root has gone lives, and is not ready."""
+def test_server_without_its_root_is_healthy_but_not_ready(tmp_path: Path, client_of: Callable[..., Any]) -> None:
     root = tmp_path / "root"
     root.mkdir()
     client = client_of(root)
@@ -162,7 +161,7 @@ def test_health_and_readiness(tmp_path: Path, client_of: Callable[..., Any]) -> 
 def test_metrics_count_requests_and_reads(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
 ) -> None:
-    """By route and status; a path that is no route is counted, but not by its name."""
+    """By route and status; paths without a route are counted without their names."""
     table = write_table(tmp_path / "t")
     client = client_of(tmp_path, ttl_seconds=60)
     for _ in range(3):
@@ -183,17 +182,17 @@ def test_metrics_count_requests_and_reads(
     assert "nowhere" not in answer.text
 
 
-def test_a_method_that_a_path_lacks_is_405_and_says_which_it_has(tmp_path: Path, client_of: Callable[..., Any]) -> None:
+def test_wrong_method_is_405_and_lists_the_allowed_ones(tmp_path: Path, client_of: Callable[..., Any]) -> None:
     client = client_of(tmp_path)
     answer = client.run(client.http.delete("/v1/stats"))
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST")
     assert answer.json()["type"] == "urn:puffin-sidecar:problem:method-not-allowed"
 
 
-def test_tables_of_a_catalog_are_served_by_name(
+def test_catalog_tables_are_served_by_name(
     tmp_path: Path, client_of: Callable[..., Any], analyzed: Callable[..., Path]
 ) -> None:
-    """And by path only below a root, if there is one; joins and lists take both."""
+    """By path only below a root, if there is one; joins and lists take both."""
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.schema import Schema
     from pyiceberg.types import LongType, NestedField

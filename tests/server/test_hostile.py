@@ -1,5 +1,5 @@
 """
-Callers that mean harm: thousands of requests that nobody should send, some of them half.
+Hostile callers: thousands of requests that nobody should send, some of them incomplete.
 
 ``PUFFIN_HOSTILE_REQUESTS`` says how many; 10,000 take about a minute.
 """
@@ -43,7 +43,7 @@ class Attacker:
         self._half_open: list[socket.socket] = []
 
     def attack(self, count: int) -> list[bytes]:
-        """The answers to so many requests; a few of them are left half open."""
+        """Send this many requests, leave some of them half open, and return the answers."""
         answers = []
         for _ in range(count):
             if self._random.random() < 0.02:
@@ -54,7 +54,7 @@ class Attacker:
         return answers
 
     def give_up(self) -> None:
-        """Close what was left open."""
+        """Close the half-open connections."""
         for peer in self._half_open:
             peer.close()
 
@@ -126,7 +126,7 @@ def _post(body: Any, path: str = "stats") -> bytes:
 def attacked(
     process_of: Callable[..., Any], write_table: Callable[..., Path], tmp_path: Path
 ) -> tuple[Any, Path, Attacker]:
-    """A process, a table that it serves, and who attacks it."""
+    """A server process, a table that it serves, and its attacker."""
     (tmp_path / "token").write_text("right")
     outside = write_table(tmp_path / "outside" / "t", columns=("secret_column",))
     inside = write_table(tmp_path / "inside" / "t")
@@ -137,10 +137,10 @@ def attacked(
     return process, inside, Attacker(process.port, inside, outside)
 
 
-def test_hostile_requests_get_no_5xx_nothing_outside_and_leave_nothing_behind(
+def test_hostile_requests_get_no_5xx_and_nothing_outside_and_leave_no_trace(
     attacked: tuple[Any, Path, Attacker],
 ) -> None:
-    """Traversal, links, huge batches and heads, wrong tokens and hosts, half a request; then all is as it was."""
+    """Traversal, links, huge batches and heads, wrong tokens and hosts, half requests; then all is as before."""
     process, inside, attacker = attacked
     answers = attacker.attack(REQUESTS // 3)
     before = process.resident_kib()

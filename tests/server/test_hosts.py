@@ -1,4 +1,4 @@
-"""At a loopback interface only its own names are answered to: a page of anybody's cannot ask as if it were ours."""
+"""On a loopback interface the server answers only to its own names, so that web pages cannot impersonate it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ def includes(hosts: Hosts, *named: str) -> bool:
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.5", "::1"])
 @pytest.mark.parametrize("name", ["localhost", "LocalHost:8680", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:8680"])
 def test_loopback_answers_to_its_names_at_any_port(address: str, name: str) -> None:
-    """A tunnel or a proxy on this machine has a port of its own."""
+    """A tunnel or a proxy on this machine has its own port."""
     assert includes(Hosts.at(address, ()), name)
 
 
@@ -30,19 +30,19 @@ def test_loopback_answers_to_no_other_name(name: str) -> None:
     assert not includes(Hosts.at("127.0.0.1", ()), name)
 
 
-def test_a_request_that_names_no_host_or_two_is_for_nobody() -> None:
+def test_request_without_a_host_or_with_two_is_refused() -> None:
     hosts = Hosts.at("127.0.0.1", ())
     assert not includes(hosts)
     assert not includes(hosts, "localhost", "evil.example")
 
 
-def test_the_operator_adds_names() -> None:
+def test_operator_can_allow_more_names() -> None:
     hosts = Hosts.at("127.0.0.5", ["Planner.internal", "[fd00::1]"])
     assert all(includes(hosts, name) for name in ("planner.internal:80", "[FD00::1]:80", "localhost", "127.0.0.5"))
     assert not includes(hosts, "other.internal")
 
 
-def test_at_another_interface_any_name_is_answered_unless_some_are_given() -> None:
+def test_other_interfaces_answer_to_any_name_unless_some_are_given() -> None:
     assert includes(Hosts.at("0.0.0.0", ()), "anything.example")
     assert includes(Hosts.at("0.0.0.0", ()))
     assert not includes(Hosts.at("0.0.0.0", ["planner.internal"]), "anything.example")
@@ -50,14 +50,14 @@ def test_at_another_interface_any_name_is_answered_unless_some_are_given() -> No
 
 
 @pytest.mark.parametrize("name", ["", "a b", "host:80", "http://host", "*", "::1"])
-def test_what_is_no_name_is_refused(name: str) -> None:
+def test_invalid_host_name_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="--allow-host"):
         Hosts.at("127.0.0.1", [name])
 
 
 @pytest.mark.parametrize("path", ["/v1/stats?table=/x", "/v1/tables", "/", "/healthz", "/metrics", "/nowhere"])
-def test_every_path_is_behind_the_check(tmp_path: Path, client_of: Callable[..., Any], path: str) -> None:
-    """With a token too, and before it: who asks for another host learns nothing of either."""
+def test_every_path_checks_the_host(tmp_path: Path, client_of: Callable[..., Any], path: str) -> None:
+    """Before the token too, so that a request for another host learns nothing."""
     client = client_of(tmp_path, hosts=Hosts.at("127.0.0.1", ()), token=b"x")
     refused = client.get(path, headers={"Host": "evil.example"})
     assert (refused.status_code, refused.headers["content-type"]) == (421, "application/problem+json")
@@ -65,7 +65,7 @@ def test_every_path_is_behind_the_check(tmp_path: Path, client_of: Callable[...,
     assert client.get(path, headers={"Host": "localhost", "Authorization": "Bearer x"}).status_code != 421
 
 
-def test_a_warm_answer_is_behind_it_too(
+def test_cached_answer_checks_the_host_too(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
 ) -> None:
     client = client_of(tmp_path, hosts=Hosts.at("127.0.0.1", ()), ttl_seconds=60)

@@ -1,4 +1,4 @@
-"""What one request may take, what all of them may take together, and that a slow table is slow alone."""
+"""What one request may take, what all may take together, and that a slow table is slow alone."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ async def chunks(count: int, size: int) -> AsyncIterator[bytes]:
         yield b" " * size
 
 
-def test_a_body_is_measured_by_what_arrives(tmp_path: Path, client_of: Callable[..., Any]) -> None:
+def test_body_is_measured_as_it_arrives(tmp_path: Path, client_of: Callable[..., Any]) -> None:
     """Without a Content-Length too."""
     answer = client_of(tmp_path, limits=Limits(body=10_000)).post("/v1/stats", content=chunks(11, 1000))
     assert answer.status_code == 413
@@ -27,14 +27,14 @@ def test_a_body_is_measured_by_what_arrives(tmp_path: Path, client_of: Callable[
 
 
 @pytest.mark.parametrize("length", ["10001", "9" * 30])
-def test_a_content_length_beyond_the_limit_is_refused_at_once(
+def test_content_length_beyond_the_limit_is_refused_at_once(
     tmp_path: Path, client_of: Callable[..., Any], length: str
 ) -> None:
     client = client_of(tmp_path, limits=Limits(body=10_000))
     assert client.post("/v1/stats", content=chunks(1, 1), headers={"Content-Length": length}).status_code == 413
 
 
-def test_a_body_up_to_the_limit_is_read(tmp_path: Path, client_of: Callable[..., Any]) -> None:
+def test_body_up_to_the_limit_is_read(tmp_path: Path, client_of: Callable[..., Any]) -> None:
     body = json.dumps({"requests": []}).encode()
     client = client_of(tmp_path, limits=Limits(body=len(body)))
     headers = {"Content-Type": "application/json"}
@@ -42,7 +42,7 @@ def test_a_body_up_to_the_limit_is_read(tmp_path: Path, client_of: Callable[...,
     assert client.post("/v1/stats", content=body + b" ", headers=headers).status_code == 413
 
 
-def test_a_body_that_does_not_arrive_is_given_up(tmp_path: Path, client_of: Callable[..., Any]) -> None:
+def test_body_that_does_not_arrive_times_out(tmp_path: Path, client_of: Callable[..., Any]) -> None:
     client = client_of(tmp_path, limits=Limits(arrival_seconds=0.1))
 
     async def receive() -> dict[str, Any]:
@@ -78,14 +78,14 @@ def test_a_body_that_does_not_arrive_is_given_up(tmp_path: Path, client_of: Call
         None,
     ],
 )
-def test_a_body_of_another_form_is_422(tmp_path: Path, client_of: Callable[..., Any], body: Any) -> None:
-    """Too many questions, too many columns, too long a name, a key or type that is not known."""
+def test_body_of_another_form_is_422(tmp_path: Path, client_of: Callable[..., Any], body: Any) -> None:
+    """Too many questions or columns, too long a name, unknown keys or types."""
     answer = client_of(tmp_path).post("/v1/stats", json=body)
     assert (answer.status_code, answer.json()["type"]) == (422, "urn:puffin-sidecar:problem:invalid")
 
 
 @pytest.mark.parametrize("body", [b"{", b"", b"\xff", b"[" * 100_000, b'{"requests":' + b"9" * 10_000 + b"}", b"nul"])
-def test_a_body_that_is_not_json_is_4xx(tmp_path: Path, client_of: Callable[..., Any], body: bytes) -> None:
+def test_body_that_is_not_json_is_4xx(tmp_path: Path, client_of: Callable[..., Any], body: bytes) -> None:
     answer = client_of(tmp_path).post("/v1/stats", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code in (400, 422)
     assert answer.headers["content-type"] == "application/problem+json"
@@ -95,10 +95,10 @@ def test_too_many_columns_in_a_query_are_422(tmp_path: Path, client_of: Callable
     assert client_of(tmp_path).stats("/x", column=["a"] * 65).status_code == 422
 
 
-def test_no_table_waits_for_a_slow_one(
+def test_slow_table_does_not_delay_others(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], hanging: Any
 ) -> None:
-    """However many ask about it: all others get their answers while these still wait for theirs."""
+    """Other tables are answered while many requests still wait for the slow one."""
     slow, fast = write_table(tmp_path / "slow"), [write_table(tmp_path / f"t{i}") for i in range(8)]
     hanging(slow)
     client = client_of(tmp_path, limits=Limits(request_seconds=600))
@@ -117,7 +117,7 @@ def test_no_table_waits_for_a_slow_one(
     client.run(story())
 
 
-def test_a_slow_table_in_a_batch_is_a_problem_in_its_place(
+def test_slow_table_in_a_batch_is_a_problem_in_its_place(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], hanging: Callable[[Path], None]
 ) -> None:
     slow, fast = (write_table(tmp_path / name) for name in ("slow", "fast"))
@@ -130,7 +130,7 @@ def test_a_slow_table_in_a_batch_is_a_problem_in_its_place(
     assert (answer.status_code, problem["status"], found["table"]) == (200, 504, str(fast))
 
 
-def test_a_list_goes_on_without_the_tables_that_do_not_answer(
+def test_list_continues_without_tables_that_do_not_answer(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], hanging: Callable[[Path], None]
 ) -> None:
     slow, fast = (write_table(tmp_path / name) for name in ("slow", "fast"))
@@ -142,7 +142,7 @@ def test_a_list_goes_on_without_the_tables_that_do_not_answer(
     assert answer["unreadable"] == [str(slow)]
 
 
-def test_more_than_may_wait_for_one_table_are_429(
+def test_too_many_requests_for_one_slow_table_are_429(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], hanging: Callable[[Path], None]
 ) -> None:
     slow = write_table(tmp_path / "slow")
@@ -153,10 +153,10 @@ def test_more_than_may_wait_for_one_table_are_429(
     assert {answer.headers.get("retry-after") for answer in answers} == {"1", None}
 
 
-def test_more_than_may_run_are_429_but_not_what_is_at_hand(
+def test_full_server_answers_429_except_from_its_cache(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], hanging: Any
 ) -> None:
-    """A server that is full still answers from memory, and says that it lives."""
+    """It still answers from memory, and says that it lives."""
     slow, warm = (write_table(tmp_path / name) for name in ("slow", "warm"))
     client = client_of(tmp_path, ttl_seconds=600, limits=Limits(request_seconds=600, running=3))
     client.stats(warm)
@@ -177,8 +177,8 @@ def test_more_than_may_run_are_429_but_not_what_is_at_hand(
     client.run(story())
 
 
-def test_a_peer_that_does_not_take_its_answer_holds_no_place(tmp_path: Path, client_of: Callable[..., Any]) -> None:
-    """What is sent is no longer worked on: as many others as may run are answered meanwhile."""
+def test_peer_that_does_not_read_its_answer_holds_no_slot(tmp_path: Path, client_of: Callable[..., Any]) -> None:
+    """The work is over: as many others as may run are answered meanwhile."""
     client = client_of(tmp_path, limits=Limits(running=1))
     scope = {"type": "http", "method": "GET", "path": "/v1/tables", "query_string": b"", "headers": []}
 
@@ -201,8 +201,8 @@ def test_a_peer_that_does_not_take_its_answer_holds_no_place(tmp_path: Path, cli
     assert client.run(story()) == 200
 
 
-def test_threads_are_given_back_when_the_storage_answers_after_all() -> None:
-    """A thread that nobody waits for any more counts until it ends, and not longer."""
+def test_threads_are_released_when_slow_storage_answers() -> None:
+    """An abandoned thread counts until it ends, and no longer."""
 
     async def story() -> None:
         workers, go_on = Workers(Limits(threads=2, threads_per_table=1)), threading.Event()
@@ -220,7 +220,7 @@ def test_threads_are_given_back_when_the_storage_answers_after_all() -> None:
     asyncio.run(story())
 
 
-def test_an_error_in_a_thread_is_raised_where_it_is_awaited() -> None:
+def test_error_in_a_thread_is_raised_where_it_is_awaited() -> None:
     def fail() -> None:
         raise Problem(403, "forbidden", "no")
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document is complete, and the server keeps to it."""
+"""The OpenAPI document is complete, and the server follows it."""
 
 import subprocess
 import sys
@@ -15,8 +15,8 @@ def document(tmp_path: Path, client_of: Callable[..., Any]) -> Any:
     return client_of(tmp_path, token=b"x").get("/openapi.json", headers={"Authorization": "Bearer x"}).json()
 
 
-def test_schemathesis_finds_nothing(guarded: Any, analyzed: Callable[..., Path], tmp_path: Path) -> None:
-    """Requests that follow the document and requests that break it, against a server that demands a token."""
+def test_schemathesis_finds_no_violation(guarded: Any, analyzed: Callable[..., Path], tmp_path: Path) -> None:
+    """It sends valid and invalid requests to a server that demands a token."""
     analyzed(guarded.root / "t", range(100), 200)
     options = ["--max-examples", "6", "--seed", "1", "--generation-database", "none", "--no-color"]
     command = [sys.executable, "-m", "schemathesis.cli", "run", f"{guarded.url}/openapi.json", *options]
@@ -25,10 +25,10 @@ def test_schemathesis_finds_nothing(guarded: Any, analyzed: Callable[..., Path],
     assert ran.returncode == 0, ran.stdout
 
 
-def test_answers_keep_to_the_document(
+def test_answers_follow_the_document(
     tmp_path: Path, client_of: Callable[..., Any], analyzed: Callable[..., Path], write_table: Callable[..., Path]
 ) -> None:
-    """Those that need a table to be there, which requests made at random do not find."""
+    """These need an existing table, which random requests do not find."""
     table, broken = str(analyzed(tmp_path / "t", range(100), 200)), str(write_table(tmp_path / "broken"))
     side, client = {"table": table, "column": "a"}, client_of(tmp_path)
     schema = schemathesis.openapi.from_dict(client.get("/openapi.json").json())
@@ -73,7 +73,7 @@ def test_every_operation_describes_its_parameters_and_responses(document: Any) -
             assert problems.keys() >= {"400", "403", "404", "413", "422", "429", "503", "504"}
 
 
-def test_the_query_of_stats_is_described(document: Any) -> None:
+def test_query_of_stats_is_described(document: Any) -> None:
     parameters = {each["name"]: each for each in document["paths"]["/v1/stats"]["get"]["parameters"]}
     assert parameters.keys() == {"table", "column", "snapshot-id", "ref", "If-None-Match"}
     assert [name for name, each in parameters.items() if each["required"]] == ["table"]

@@ -1,4 +1,4 @@
-"""The page at ``/``, in a real browser: what it shows, what it escapes, and that its policy lets it run."""
+"""The page at ``/`` in a real browser: what it shows, what it escapes, and that its policy lets it run."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ FILES = ["/", "/page.js", "/charts.js", "/page.css"]
 
 @pytest.fixture(scope="session")
 def browser() -> str:
-    """A browser, installed if need be: a test that did not look proves nothing."""
+    """A browser, installed if need be, because a test without one proves nothing."""
     ran = subprocess.run(
         ["sh", ROOT / "tools" / "chromium.sh", "--install"], check=False, capture_output=True, text=True
     )
@@ -26,7 +26,7 @@ def browser() -> str:
 
 @pytest.fixture
 def look(browser: str, tmp_path: Path) -> Callable[..., tuple[str, str]]:
-    """Opens an address, waits for what its scripts do, and returns the document as it is then and the console."""
+    """Opens an address, waits for its scripts, and returns the resulting document and the console."""
 
     def open_at(url: str) -> tuple[str, str]:
         quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr"]
@@ -39,10 +39,10 @@ def look(browser: str, tmp_path: Path) -> Callable[..., tuple[str, str]]:
     return open_at
 
 
-def test_a_table_is_shown_with_bars_history_and_age(
+def test_page_shows_bars_history_and_age_of_a_table(
     shared: Any, write_table: Callable[..., Path], look: Callable[..., tuple[str, str]]
 ) -> None:
-    """A bar for each column with its bounds, a point for each snapshot, whole snapshot ids, and the list of tables."""
+    """A bar with bounds for each column, a point for each snapshot, full snapshot ids, and the list of tables."""
     last = 5270940239847000003
     table = write_table(shared.root / "t", snapshots=(1, 2, last, last + 1), ndv={1: 5000, 2: 6000, last: 7000})
     document, console = look(f"{shared.url}/#{urlencode({'table': table, 'column': 'b'})}")
@@ -55,7 +55,7 @@ def test_a_table_is_shown_with_bars_history_and_age(
     assert re.search(r'<a href="#table=[^"]*" title="[^"]*" aria-current="page">t ', document)
 
 
-def test_names_are_text_whatever_is_in_them(
+def test_page_shows_names_as_text(
     shared: Any, write_table: Callable[..., Path], look: Callable[..., tuple[str, str]]
 ) -> None:
     evil = "<img src=x onerror=alert(1)>"
@@ -67,19 +67,19 @@ def test_names_are_text_whatever_is_in_them(
     assert console == ""
 
 
-def test_a_problem_is_shown(shared: Any, look: Callable[..., tuple[str, str]]) -> None:
+def test_page_shows_problems(shared: Any, look: Callable[..., tuple[str, str]]) -> None:
     document, _ = look(f"{shared.url}/#table=/nowhere")
     assert "the table is outside of what this server serves" in document
 
 
-def test_the_token_is_asked_for(guarded: Any, look: Callable[..., tuple[str, str]]) -> None:
+def test_page_asks_for_the_token(guarded: Any, look: Callable[..., tuple[str, str]]) -> None:
     document, _ = look(f"{guarded.url}/")
     assert '<form id="token">' in document
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_a_strict_policy_goes_with_the_page(tmp_path: Path, client_of: Callable[..., Any], path: str) -> None:
-    """Nothing inline, nothing from elsewhere, in no frame; and the files keep to it."""
+def test_page_has_a_strict_policy(tmp_path: Path, client_of: Callable[..., Any], path: str) -> None:
+    """No inline code, nothing from elsewhere, no frames; the page's files comply."""
     answer = client_of(tmp_path).get(path)
     policy = answer.headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'")

@@ -1,4 +1,4 @@
-"""The process: what it says when it starts, whom it answers, and how it ends."""
+"""The server process: what it prints when it starts, whom it answers, and how it ends."""
 
 import asyncio
 import json
@@ -16,16 +16,18 @@ import pytest
 from puffin.cli import main
 
 
-def test_ctrl_c_ends_it_with_exit_code_0(process_of: Callable[..., Any], tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_server_with_exit_code_0(process_of: Callable[..., Any], tmp_path: Path) -> None:
     process = process_of(tmp_path)
     assert process.stop(signal.SIGINT) == 0
     assert process.process.stderr.read() == ""
 
 
-def test_sigterm_finishes_what_runs_and_nothing_else(
+def test_sigterm_finishes_running_requests_only(
     process_of: Callable[..., Any], write_table: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """A request whose body arrives after the signal is answered; what is idle or half open does not hold up the end."""
+    """
+    A request whose body arrives after the signal is answered; idle and half-open connections do not delay the end.
+    """
     process = process_of(tmp_path)
     body = json.dumps({"requests": [{"table": str(write_table(tmp_path / "t"))}]}).encode()
     about = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n"
@@ -50,7 +52,7 @@ def test_sigterm_finishes_what_runs_and_nothing_else(
     assert process.process.stderr.read() == ""
 
 
-def test_storage_that_hangs_does_not_keep_it_from_ending(
+def test_hanging_storage_does_not_keep_the_server_from_ending(
     process_of: Callable[..., Any], write_table: Callable[..., Path], tmp_path: Path
 ) -> None:
     """A read of a pipe that nobody writes to never ends; the process does."""
@@ -76,10 +78,10 @@ def test_storage_that_hangs_does_not_keep_it_from_ending(
         (["--ttl", "-1"], 2, "ttl"),
     ],
 )
-def test_what_keeps_it_from_starting_is_one_line(
+def test_startup_failure_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, told: str
 ) -> None:
-    """In this process, where it would not serve if it did start."""
+    """In this process, where the server would not serve even if it started."""
     monkeypatch.setattr("puffin.server.process.run", lambda *_: None)
     with pytest.raises(SystemExit) as end:
         main(["serve", "--port", "0", *arguments])
@@ -87,26 +89,25 @@ def test_what_keeps_it_from_starting_is_one_line(
     assert told in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_a_port_that_is_taken_is_one_line_and_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_occupied_port_is_one_line_and_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SystemExit) as end:
         main(["serve", "--port", str(taken.getsockname()[1])])
     assert (end.value.code, len(capsys.readouterr().err.splitlines())) == (1, 1)
 
 
-def test_a_body_that_is_much_too_long_finds_its_413(shared: Any) -> None:
-    """The peer that is still sending gets an answer and no reset."""
+def test_peer_that_sends_too_long_a_body_receives_413(shared: Any) -> None:
+    """It is still sending when it gets the answer, and the connection is not reset."""
     assert httpx.post(f"{shared.url}/v1/stats", content=b" " * 20_000_000, timeout=60).status_code == 413
 
 
-def test_it_listens_to_itself_alone_and_answers_to_its_own_names(shared: Any) -> None:
-    """Unless told otherwise, nobody else reaches it: not from another machine, nor through a page in a browser here."""
+def test_server_listens_on_loopback_and_answers_to_its_own_names(shared: Any) -> None:
+    """By default neither another machine nor a web page in a local browser reaches it."""
     assert shared.url.startswith("http://127.0.0.1:")
     for name, status in (("localhost", 200), ("evil.example", 421)):
         assert httpx.get(f"{shared.url}/healthz", headers={"Host": name}, timeout=60).status_code == status
 
 
-def test_a_name_can_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the command line."""
+def test_command_line_can_allow_a_host_name(monkeypatch: pytest.MonkeyPatch) -> None:
     apps: list[Any] = []
     monkeypatch.setattr("puffin.server.process.run", lambda app, *_: apps.append(app))
     with pytest.raises(SystemExit):
@@ -119,7 +120,7 @@ def test_a_name_can_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [asyncio.run(status(name)) for name in ("planner.internal:80", "evil.example")] == [200, 421]
 
 
-def test_the_token_file_guards_the_process(guarded: Any, write_table: Callable[..., Path]) -> None:
+def test_token_file_guards_the_server(guarded: Any, write_table: Callable[..., Path]) -> None:
     asked = f"{guarded.url}/v1/stats?table={quote(str(write_table(guarded.root / 'table')))}"
     assert httpx.get(asked, timeout=60).status_code == 401
     assert httpx.get(asked, headers={"Authorization": "Bearer abc"}, timeout=60).status_code == 200

@@ -1,4 +1,4 @@
-"""``GET /v1/stats``: the ndv document, entity tags, and what is told when there is none."""
+"""``GET /v1/stats``: the ndv document, entity tags, and the answers without statistics."""
 
 import time
 from collections.abc import Callable
@@ -17,21 +17,20 @@ def table(tmp_path: Path, write_table: Callable[..., Path]) -> Path:
     )
 
 
-def test_the_answer_is_the_ndv_document(table: Path, client_of: Callable[..., Any]) -> None:
-    """The HTTP answer is what `puffin.ndv` says."""
+def test_answer_equals_the_ndv_document(table: Path, client_of: Callable[..., Any]) -> None:
     answer = client_of(table.parent).stats(table)
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
     assert answer.json() == puffin.ndv(str(table)).to_json()
 
 
-def test_columns_are_those_asked_for_in_that_order(table: Path, client_of: Callable[..., Any]) -> None:
+def test_requested_columns_keep_their_order(table: Path, client_of: Callable[..., Any]) -> None:
     answer = client_of(table.parent).stats(table, column=["c", "a"]).json()
     assert [column["column"] for column in answer["columns"]] == ["c", "a"]
 
 
 @pytest.mark.parametrize("which", [{"snapshot-id": 10}, {"ref": "old"}, {"snapshot-id": 10, "ref": "old"}])
-def test_a_snapshot_is_chosen_by_id_or_ref(table: Path, client_of: Callable[..., Any], which: dict[str, Any]) -> None:
+def test_snapshot_is_chosen_by_id_or_ref(table: Path, client_of: Callable[..., Any], which: dict[str, Any]) -> None:
     answer = client_of(table.parent).stats(table, **which).json()
     assert answer["snapshot-id"] == 10
     assert {column["ndv"] for column in answer["columns"]} == {5}
@@ -59,7 +58,7 @@ def test_a_snapshot_is_chosen_by_id_or_ref(table: Path, client_of: Callable[...,
 def test_errors_are_problem_documents(
     table: Path, client_of: Callable[..., Any], parameters: dict[str, str | list[str]], status: int, kind: str
 ) -> None:
-    """Whatever a caller gets wrong is 4xx, and the document says what it is."""
+    """Every mistake of a caller is a 4xx with an explanation."""
     values = {key: value if isinstance(value, list) else [value] for key, value in parameters.items()}
     asked = {key: [value.replace("TABLE", str(table)) for value in of_key] for key, of_key in values.items()}
     answer = client_of(table.parent).get("/v1/stats", params=asked)
@@ -73,8 +72,8 @@ def test_errors_are_problem_documents(
 
 
 @pytest.mark.parametrize("as_sent", ["{}", "W/{}", '"other", {}', "*"])
-def test_who_has_the_answer_gets_304(table: Path, client_of: Callable[..., Any], as_sent: str) -> None:
-    """The tag counts in every form that RFC 9110 has for it, cold and warm."""
+def test_matching_tag_gets_304(table: Path, client_of: Callable[..., Any], as_sent: str) -> None:
+    """In every form that RFC 9110 allows, cold and warm."""
     client = client_of(table.parent)
     tag = client.stats(table).headers["etag"]
     for _ in range(2):
@@ -82,12 +81,12 @@ def test_who_has_the_answer_gets_304(table: Path, client_of: Callable[..., Any],
         assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
 
 
-def test_another_tag_gets_the_answer(table: Path, client_of: Callable[..., Any]) -> None:
+def test_other_tag_gets_the_answer(table: Path, client_of: Callable[..., Any]) -> None:
     client = client_of(table.parent)
     assert client.get("/v1/stats", params={"table": str(table)}, headers={"If-None-Match": '"x"'}).status_code == 200
 
 
-def test_the_tag_tells_snapshots_statistics_files_and_arguments_apart(
+def test_tag_depends_on_snapshot_statistics_files_and_arguments(
     table: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
 ) -> None:
     client = client_of(table.parent, ttl_seconds=0)
@@ -99,10 +98,10 @@ def test_the_tag_tells_snapshots_statistics_files_and_arguments_apart(
     assert len(set(tags)) == 5
 
 
-def test_a_new_analysis_is_seen_within_the_time_to_live(
+def test_new_analysis_is_visible_after_the_time_to_live(
     table: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
 ) -> None:
-    """Within it the answer may be the one before; after it, it is not, and neither is a 304."""
+    """Until then the previous answer and its 304 are allowed; afterwards they are not."""
     client = client_of(table.parent)
     first = client.stats(table)
     write_table(table, snapshots=(10, 20), ndv={20: 900})
@@ -112,7 +111,7 @@ def test_a_new_analysis_is_seen_within_the_time_to_live(
     assert {column["ndv"] for column in second.json()["columns"]} == {900}
 
 
-def test_a_warm_answer_is_the_same_bytes_and_reads_nothing(
+def test_warm_answer_has_the_same_bytes_and_reads_nothing(
     table: Path, client_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = client_of(table.parent, ttl_seconds=60)
@@ -121,10 +120,10 @@ def test_a_warm_answer_is_the_same_bytes_and_reads_nothing(
     assert client.stats(table).content == first.content
 
 
-def test_a_corrupt_statistics_file_makes_its_column_missing(
+def test_corrupt_statistics_file_makes_its_column_missing(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
 ) -> None:
-    """The column says why, and the answer is 200."""
+    """The column says why, and the status is 200."""
     table = write_table(tmp_path / "t", properties={"ndv": None})
     (table / "metadata" / "10-7.stats").write_bytes(b"x" * 100)
     answer = client_of(tmp_path).stats(table, column="a")
@@ -133,14 +132,14 @@ def test_a_corrupt_statistics_file_makes_its_column_missing(
     assert "10-7.stats" in column["reason"]
 
 
-def test_a_table_without_statistics_has_missing_columns(
+def test_table_without_statistics_has_missing_columns(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
 ) -> None:
     answer = client_of(tmp_path).stats(write_table(tmp_path / "t", ndv={})).json()
     assert {column["source"] for column in answer["columns"]} == {"missing"}
 
 
-def test_corrupt_metadata_is_told_and_nothing_else_suffers(
+def test_corrupt_metadata_is_reported_and_affects_nothing_else(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
 ) -> None:
     good, bad = write_table(tmp_path / "good"), write_table(tmp_path / "bad")

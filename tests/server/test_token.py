@@ -1,4 +1,4 @@
-"""With a token file, nothing but health and the empty page is to be had without the token."""
+"""With a token file, only health and the empty page are available without the token."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +27,7 @@ GUARDED = ["/v1/stats?table=/x", "/v1/tables", "/v1/history", "/v1/dump", "/metr
         [("Cookie", "s3cret-token")],
     ],
 )
-def test_without_the_token_a_request_is_401(
+def test_request_without_the_token_is_401(
     tmp_path: Path, client_of: Callable[..., Any], path: str, headers: list[tuple[str, str]]
 ) -> None:
     answer = client_of(tmp_path, token=TOKEN).get(path, headers=headers)
@@ -38,7 +38,7 @@ def test_without_the_token_a_request_is_401(
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer"])
-def test_with_the_token_it_is_answered(
+def test_request_with_the_token_is_answered(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], scheme: str
 ) -> None:
     client = client_of(tmp_path, token=TOKEN)
@@ -48,7 +48,7 @@ def test_with_the_token_it_is_answered(
     assert client.get("/metrics", headers=headers).status_code == 200
 
 
-def test_a_warm_answer_is_guarded_too(
+def test_cached_answer_needs_the_token_too(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
 ) -> None:
     client = client_of(tmp_path, token=TOKEN, ttl_seconds=60)
@@ -58,22 +58,22 @@ def test_a_warm_answer_is_guarded_too(
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/", "/page.js", "/charts.js", "/page.css"])
-def test_health_and_the_empty_page_need_none(tmp_path: Path, client_of: Callable[..., Any], path: str) -> None:
+def test_health_and_the_empty_page_need_no_token(tmp_path: Path, client_of: Callable[..., Any], path: str) -> None:
     assert client_of(tmp_path, token=TOKEN).get(path).status_code == 200
 
 
-def test_a_token_file_is_the_token_and_white_space(tmp_path: Path) -> None:
+def test_white_space_around_the_token_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "token").write_bytes(b" s3cret-token\n")
     assert read_token(str(tmp_path / "token")) == TOKEN
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"two words", b"\xc3\xa4", b"x" * 5000])
-def test_a_token_that_no_header_can_have_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_token_that_no_header_can_carry_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "token").write_bytes(content)
     with pytest.raises(UsageError):
         read_token(str(tmp_path / "token"))
 
 
-def test_a_token_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_missing_token_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         read_token(str(tmp_path / "none"))

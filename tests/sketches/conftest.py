@@ -1,4 +1,4 @@
-"""Golden sketches of datasketches-java, and the values they were made of."""
+"""Golden sketches of datasketches-java, and the values they consist of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""However Arrow holds the same values, the sketch is the same."""
+"""The sketch does not depend on how Arrow holds the values."""
 
 from __future__ import annotations
 
@@ -23,31 +23,29 @@ def whole(any_type: str, values: pa.Array) -> ThetaSketch:
     return ThetaSketch.from_arrow(values, any_type)
 
 
-def test_slice_with_an_offset(any_type: str, values: pa.Array, whole: ThetaSketch) -> None:
-    """A slice counts its own values only, whatever stands before and after it in the buffers."""
+def test_slice_counts_only_its_own_values(any_type: str, values: pa.Array, whole: ThetaSketch) -> None:
     padded = pa.concat_arrays([values[-7:], values, values[:3]])[7 : 7 + N]
     assert ThetaSketch.from_arrow(padded, any_type) == whole
     part, alone = values[3:8], pa.concat_arrays([values[3:4], values[4:8]])  # the latter has buffers of its own
     assert ThetaSketch.from_arrow(part, any_type) == ThetaSketch.from_arrow(alone, any_type)
 
 
-def test_chunks(any_type: str, values: pa.Array, whole: ThetaSketch) -> None:
-    """Chunks, empty ones included, are one column; a column without chunks is empty."""
+def test_chunks_are_one_column(any_type: str, values: pa.Array, whole: ThetaSketch) -> None:
+    """Empty chunks included; a column without chunks is empty."""
     chunked = pa.chunked_array([values[:0], values[:13], values[13:]])
     assert ThetaSketch.from_arrow(chunked, any_type) == whole
     assert ThetaSketch.from_arrow(pa.chunked_array([], values.type), any_type).empty
 
 
-def test_nulls(any_type: str, values: pa.Array, whole: ThetaSketch) -> None:
-    """NULL is no value, even with bytes left under it."""
+def test_nulls_are_not_counted(any_type: str, values: pa.Array, whole: ThetaSketch) -> None:
+    """Even with bytes left under them."""
     mixed = pa.concat_arrays([pa.nulls(5, values.type), values, pa.nulls(9, values.type)])
     assert ThetaSketch.from_arrow(mixed, any_type) == whole
     assert ThetaSketch.from_arrow(mixed[2:-2], any_type) == whole
     assert ThetaSketch.from_arrow(pa.nulls(20, values.type), any_type).empty
 
 
-def test_dictionary(any_type: str, values: pa.Array, whole: ThetaSketch) -> None:
-    """A dictionary-encoded column counts the values its rows use, not those its dictionary holds."""
+def test_dictionary_counts_only_used_values(any_type: str, values: pa.Array, whole: ThetaSketch) -> None:
     unused = pa.DictionaryArray.from_arrays(pa.array([None, 2, 2, None], pa.int16()), values)
     assert ThetaSketch.from_arrow(unused, any_type) == ThetaSketch.from_arrow(values[2:3], any_type)
     rows = pa.array([*range(N), *range(N), None], pa.int32())
@@ -56,13 +54,12 @@ def test_dictionary(any_type: str, values: pa.Array, whole: ThetaSketch) -> None
     assert ThetaSketch.from_arrow(pa.chunked_array([encoded[:N], encoded[N:]]), any_type) == whole
 
 
-def test_nulls_in_a_dictionary() -> None:
-    """A dictionary entry may itself be NULL."""
+def test_null_dictionary_entries_are_not_counted() -> None:
     encoded = pa.DictionaryArray.from_arrays(pa.array([0, 1, 1]), pa.array(["a", None]))
     assert ThetaSketch.from_arrow(encoded, "string").retained == 1
 
 
-def test_dictionary_is_hashed_once_per_entry() -> None:
+def test_dictionary_entry_is_hashed_once() -> None:
     """Thousands of rows of three values cost three hashes."""
     encoded = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2] * 1000, pa.int8()), pa.array(["a", "b", "c"]))
     assert sum(len(hashes) for hashes in hash_array(encoded, "string")) == 3
@@ -84,8 +81,10 @@ def test_dictionary_is_hashed_once_per_entry() -> None:
     ],
     ids=str,
 )
-def test_variant_of_the_arrow_type(column_type: str, arrow_type: pa.DataType, column: Column) -> None:
-    """Large and view layouts and wider decimals, sliced and with NULL, hold the same values."""
+def test_arrow_variants_of_a_type_have_the_same_sketch(
+    column_type: str, arrow_type: pa.DataType, column: Column
+) -> None:
+    """Large and view layouts and wider decimals, sliced and with NULL."""
     values = column(column_type, N)
     plain = values.cast(pa.binary()) if pa.types.is_fixed_size_binary(values.type) else values
     other = pa.array([None, *plain.to_pylist()], arrow_type)[1:]
@@ -94,21 +93,21 @@ def test_variant_of_the_arrow_type(column_type: str, arrow_type: pa.DataType, co
 
 
 def test_empty_string_is_not_counted() -> None:
-    """As in every other engine the empty string is no value of its own."""
+    """As in every other engine."""
     sketch = ThetaSketch.from_arrow(pa.array(["", "a", ""]), "string")
     assert sketch == ThetaSketch.from_arrow(pa.array(["a"]), "string")
     assert ThetaSketch.from_arrow(pa.array([""]), "string").empty
 
 
-def test_zeros_and_nans_are_told_apart_by_their_bits() -> None:
-    """-0.0 and 0.0 are two values; one NaN is one value however often it comes."""
+def test_zeros_and_nans_are_distinguished_by_their_bits() -> None:
+    """-0.0 and 0.0 are two values; equal NaNs are one."""
     sketch = ThetaSketch.from_arrow(pa.array([0.0, -0.0, float("nan"), float("nan")]), "double")
     assert sketch.ndv == 3
 
 
 @pytest.mark.parametrize("view", [pa.string_view(), pa.binary_view()])
-def test_nulls_among_views(view: pa.DataType) -> None:
-    """NULL is no value in a view array either, in a dictionary of views as little."""
+def test_nulls_in_view_arrays_are_not_counted(view: pa.DataType) -> None:
+    """In dictionaries of views too."""
     array = pa.array(["a", None, "b", "longer than a view holds", None], pa.string()).cast(view)
     whole = ThetaSketch.from_arrow(array, "string")
     assert whole == ThetaSketch.from_arrow(pa.array(["a", "b", "longer than a view holds"]), "string")

@@ -1,4 +1,4 @@
-"""Apache DataSketches for C++ (its Python binding) reads ours, we read its, and the numbers agree."""
+"""Apache DataSketches for C++ (its Python binding) reads our sketches, we read its, and the numbers agree."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def of_any_hashes(theta: int, retained: int) -> ThetaSketch:
 
 
 @pytest.mark.parametrize("n", LADDER)
-def test_their_image_is_our_sketch(n: int) -> None:
-    """A C++ sketch of longs, plain or compressed, is read as the sketch of the same longs."""
+def test_we_read_their_image(n: int) -> None:
+    """A C++ sketch of longs, plain or compressed."""
     sketch = theirs(range(n))
     assert ThetaSketch.from_bytes(sketch.serialize()) == ours(range(n))
     assert ThetaSketch.from_bytes(sketch.serialize(compress=True)) == ours(range(n))
 
 
 @pytest.mark.parametrize("n", LADDER)
-def test_our_image_is_their_sketch(n: int) -> None:
-    """C++ reads our image with the same theta, hashes, estimate and bounds."""
+def test_they_read_our_image(n: int) -> None:
+    """With the same theta, hashes, estimate and bounds."""
     sketch = ours(range(n))
     read = datasketches.compact_theta_sketch.deserialize(sketch.to_bytes())
     assert (read.theta64, list(read), read.is_empty()) == (sketch.theta, sketch.hashes.tolist(), sketch.empty)
@@ -59,7 +59,7 @@ def test_our_image_is_their_sketch(n: int) -> None:
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_sketch_of_more_than_k_hashes_is_read(ordered: bool) -> None:
+def test_sketch_with_more_than_k_hashes_is_read(ordered: bool) -> None:
     """An untrimmed C++ sketch holds up to 2k hashes, in any order."""
     sketch = datasketches.update_theta_sketch(12)
     for value in range(20_000):
@@ -71,7 +71,7 @@ def test_sketch_of_more_than_k_hashes_is_read(ordered: bool) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(1, MAX_THETA), st.integers(0, 200))
-def test_estimate_is_theirs_to_the_last_bit(theta: int, retained: int) -> None:
+def test_estimate_equals_theirs_bit_for_bit(theta: int, retained: int) -> None:
     """Retained over theta, in their order of operations."""
     sketch = of_any_hashes(theta, retained)
     assert sketch.estimate == datasketches.compact_theta_sketch.deserialize(sketch.to_bytes()).get_estimate()
@@ -84,8 +84,8 @@ def test_estimate_is_theirs_to_the_last_bit(theta: int, retained: int) -> None:
     ),
     st.one_of(st.integers(0, 130), st.integers(100, 10_000)),
 )
-def test_bounds_are_theirs_to_the_last_bit(theta: int, retained: int) -> None:
-    """However much is retained of however small a share: at 120 the bounds change from theirs to our formula."""
+def test_bounds_equal_theirs_bit_for_bit(theta: int, retained: int) -> None:
+    """For any share retained; at 120 the formula changes."""
     sketch = of_any_hashes(theta, retained)
     read = datasketches.compact_theta_sketch.deserialize(sketch.to_bytes())
     for std_devs in (1, 2, 3):
@@ -97,8 +97,7 @@ def test_bounds_are_theirs_to_the_last_bit(theta: int, retained: int) -> None:
 
 
 @pytest.mark.parametrize(("left", "right"), [(range(100), range(50, 150)), (range(30_000), range(20_000, 60_000))])
-def test_set_operations_are_theirs(left: range, right: range) -> None:
-    """Intersection and difference are those of the library over the same sketches."""
+def test_set_operations_equal_theirs(left: range, right: range) -> None:
     a, b = ours(left), ours(right)
     intersection = datasketches.theta_intersection()
     intersection.update(theirs(left))
@@ -109,7 +108,6 @@ def test_set_operations_are_theirs(left: range, right: range) -> None:
 
 
 def test_exact_set_operations_count() -> None:
-    """While both are exact, so are intersection, difference and union."""
     a, b = ours(range(100)), ours(range(50, 130))
     assert (a.intersect(b).ndv, a.difference(b).ndv, a.union(b).ndv) == (50, 50, 130)
     assert a.intersect(ours(range(500, 600))).empty
@@ -117,15 +115,15 @@ def test_exact_set_operations_count() -> None:
 
 
 def test_disjoint_large_sets_leave_no_entries() -> None:
-    """The intersection of disjoint estimating sketches is not empty, and takes part in further operations."""
+    """Their intersection is not empty, and takes part in further operations."""
     nothing = ours(range(20_000)).intersect(ours(range(30_000, 50_000)))
     assert (nothing.retained, nothing.empty, nothing.estimating) == (0, False, True)
     assert ThetaSketch.from_bytes(nothing.to_bytes()) == nothing
     assert ours(range(10_000)).union(nothing).theta <= nothing.theta
 
 
-def test_image_keeps_what_a_dump_shows() -> None:
-    """Serial version and seed hash are told as they are stored."""
+def test_image_keeps_serial_version_and_seed_hash() -> None:
+    """A dump shows them as stored."""
     compressed = SketchImage.parse(theirs(range(100)).serialize(compress=True))
     assert (compressed.serial_version, compressed.seed_hash) == (4, 0x93CC)
     empty = SketchImage.parse(ours(range(0)).to_bytes())

@@ -1,4 +1,4 @@
-"""The vectorised hash against MurmurHash3 written out one value at a time."""
+"""The vectorised hash equals MurmurHash3 computed one value at a time."""
 
 from __future__ import annotations
 
@@ -55,29 +55,25 @@ def hashes_of(array: pa.Array, type_string: str) -> list[int]:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.binary(max_size=90) | st.binary(min_size=200, max_size=300), max_size=80))
-def test_byte_strings_of_mixed_lengths_hash_in_order(values: list[bytes]) -> None:
-    """Lock-step over strings of different lengths gives each its own hash, in the order of the strings."""
+def test_strings_of_mixed_lengths_hash_in_order(values: list[bytes]) -> None:
     assert hashes_of(pa.array(values, pa.binary()), "binary") == [murmur(value) for value in values if value]
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1), min_size=1))
-def test_longs_hash_as_their_bytes(values: list[int]) -> None:
-    """Words of eight bytes hash as the same bytes would."""
+def test_longs_hash_like_their_bytes(values: list[int]) -> None:
     assert hashes_of(pa.array(values, pa.int64()), "long") == [
         murmur(value.to_bytes(8, "little", signed=True)) for value in values
     ]
 
 
 @pytest.mark.parametrize("length", range(1, 40))
-def test_many_equal_lengths_hash_as_one(length: int) -> None:
-    """Enough strings of one length to stay in lock-step hash as each does alone."""
+def test_many_strings_of_one_length_hash_like_single_ones(length: int) -> None:
     values = [bytes([i]) * length for i in range(100)]
     assert hashes_of(pa.array(values, pa.binary(length)), f"fixed[{length}]") == [murmur(value) for value in values]
 
 
-def test_long_values_leave_the_lock_step() -> None:
-    """A few long strings among many short ones, each of another length, hash right wherever they stand."""
+def test_few_long_strings_among_short_ones_hash_right() -> None:
     values = [b"short%d" % i for i in range(200)]
     for at, length in ((0, 5000), (77, 600_001), (150, 1023), (199, 5000)):
         values[at] = bytes(i * 7 % 251 for i in range(length))
@@ -85,22 +81,21 @@ def test_long_values_leave_the_lock_step() -> None:
 
 
 def test_last_bytes_of_the_buffer_are_not_overrun() -> None:
-    """A string that ends with its buffer is loaded without what stands before it or lies behind."""
+    """A string at the end of its buffer is loaded without the bytes around it."""
     data = pa.py_buffer(b"behind-abc"[:10])
     offsets = pa.py_buffer(np.array([7, 10], np.int32))
     array = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, data])
     assert hashes_of(array, "binary") == [murmur(b"abc")]
 
 
-def test_values_of_no_bytes_have_no_hash() -> None:
-    """Empty string and NULL are skipped, between others and alone."""
+def test_empty_values_have_no_hash() -> None:
+    """Empty strings and NULL are skipped, between others and alone."""
     assert hashes_of(pa.array(["", "a", None, "", "b"]), "string") == [murmur(b"a"), murmur(b"b")]
     assert hashes_of(pa.array(["", None]), "string") == []
     assert hashes_of(pa.array([b""], pa.binary(0)), "fixed[0]") == []
 
 
-def test_slices_join_without_loss() -> None:
-    """A column longer than one slice gives one hash per value, in order."""
+def test_columns_longer_than_a_slice_lose_nothing() -> None:
     rows = slice_rows()
     n = 2 * rows + 3
     hashes = hashes_of(pa.array([str(i) for i in range(n)]), "string")
@@ -109,8 +104,8 @@ def test_slices_join_without_loss() -> None:
         assert hashes[at] == murmur(str(at).encode())
 
 
-def test_one_huge_value_costs_its_own_size_only() -> None:
-    """A value of 1 MB among short ones does not make room of that size for each of them."""
+def test_one_huge_value_costs_only_its_own_size() -> None:
+    """It does not widen the space of each short value."""
     values = [b"x" * 10] * 5000
     values[2500] = b"y" * (1 << 20)
     array = pa.array(values, pa.binary())

@@ -15,8 +15,8 @@ from puffin.sketches import ThetaSketch, hash_array, merge
 Column = Callable[[str, int], pa.Array]
 
 
-def test_sketch_is_byte_equal_to_java(golden: dict[str, Any], column: Column) -> None:
-    """The compact image of n values is Java's: both families up to k values, QuickSelect after rebuild above."""
+def test_sketch_equals_javas_byte_for_byte(golden: dict[str, Any], column: Column) -> None:
+    """Both families up to k values, QuickSelect after a rebuild above."""
     image = ThetaSketch.from_arrow(column(golden["type"], golden["n"]), golden["type"]).to_bytes()
     if "image" in golden:
         assert image.hex() == golden["image"]
@@ -24,8 +24,8 @@ def test_sketch_is_byte_equal_to_java(golden: dict[str, Any], column: Column) ->
         assert hashlib.sha256(image).hexdigest() == golden["sha256"]
 
 
-def test_estimate_and_bounds_are_those_of_java(golden: dict[str, Any], column: Column) -> None:
-    """The numbers a Java reader of the same image would show are ours; its floor is the ndv."""
+def test_estimate_and_bounds_equal_javas(golden: dict[str, Any], column: Column) -> None:
+    """The floor of the estimate is the ndv."""
     sketch = ThetaSketch.from_arrow(column(golden["type"], golden["n"]), golden["type"])
     assert (sketch.retained, sketch.theta) == (golden["retained"], golden["theta"])
     assert sketch.estimate == golden["estimate"]
@@ -34,8 +34,8 @@ def test_estimate_and_bounds_are_those_of_java(golden: dict[str, Any], column: C
     assert sketch.upper_bound() == pytest.approx(golden["upper"], rel=1e-12)
 
 
-def test_hash_is_that_of_java(golden_hash: dict[str, int], byte_pattern: Callable[[int, int], bytes]) -> None:
-    """Every tail length after none to several blocks, and values of many blocks, hash as in Java."""
+def test_hash_equals_javas(golden_hash: dict[str, int], byte_pattern: Callable[[int, int], bytes]) -> None:
+    """For tails of every length, and values of many blocks."""
     length = golden_hash["length"]
     (hashes,) = hash_array(pa.array([byte_pattern(length, length)], pa.binary()), "binary")
     assert hashes.tolist() == [golden_hash["hash"]]
@@ -44,28 +44,27 @@ def test_hash_is_that_of_java(golden_hash: dict[str, int], byte_pattern: Callabl
 @pytest.mark.parametrize(
     ("name", "n"), [("empty", 0), ("single-item", 1), ("unordered-1000", 1000), ("compressed-1000", 1000)]
 )
-def test_every_form_java_writes_is_read(name: str, n: int, java_images: Path, column: Column) -> None:
-    """Empty, single item, unordered and compressed images give the sketch that the values give."""
+def test_every_form_that_java_writes_is_read(name: str, n: int, java_images: Path, column: Column) -> None:
+    """Empty, single item, unordered and compressed images."""
     read = ThetaSketch.from_bytes((java_images / f"{name}.bin").read_bytes())
     assert read == ThetaSketch.from_arrow(column("long", n), "long")
 
 
 @pytest.mark.parametrize("name", ["empty", "single-item", "alpha-5000", "quickselect-5000", "no-entries"])
 def test_ordered_java_image_survives_a_round_trip(name: str, java_images: Path) -> None:
-    """What Java wrote ordered is written again byte for byte, more than k hashes and no hash at all included."""
+    """Also with more than k hashes, and with none."""
     image = (java_images / f"{name}.bin").read_bytes()
     assert ThetaSketch.from_bytes(image).to_bytes() == image
 
 
 def test_sketch_without_entries_is_not_empty(java_images: Path) -> None:
-    """Java's intersection of large disjoint sketches holds nothing, and knows it has seen something."""
+    """Java's intersection of large disjoint sketches holds nothing but has seen values."""
     sketch = ThetaSketch.from_bytes((java_images / "no-entries.bin").read_bytes())
     assert (sketch.retained, sketch.empty, sketch.estimating, sketch.ndv) == (0, False, True, 0)
     assert sketch.upper_bound() > 0
 
 
-def test_union_is_byte_equal_to_java(java_images: Path, column: Column) -> None:
-    """The union of overlapping parts is the sketch of all values, in Java and here."""
+def test_union_equals_javas_byte_for_byte(java_images: Path, column: Column) -> None:
     whole = column("long", 30_000)
     parts = [ThetaSketch.from_arrow(part, "long") for part in (whole[:20_000], whole[10_000:])]
     image = (java_images / "union-0-30000.bin").read_bytes()
@@ -74,7 +73,7 @@ def test_union_is_byte_equal_to_java(java_images: Path, column: Column) -> None:
 
 
 def test_java_alpha_sketch_can_be_merged(java_images: Path, column: Column) -> None:
-    """An Alpha sketch, as Iceberg and Trino write, and ours unite into the canonical sketch below both thetas."""
+    """Iceberg and Trino write Alpha sketches; the union is canonical below both thetas."""
     alpha = ThetaSketch.from_bytes((java_images / "alpha-5000.bin").read_bytes())
     ours = ThetaSketch.from_arrow(column("long", 6000), "long")
     united = alpha.union(ours)

@@ -1,4 +1,4 @@
-"""Sketches by partition: canonical whatever their parts, cut and joined without loss, and as good as one sketch."""
+"""Partition sketches are canonical, can be cut and joined without loss, and equal single sketches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def built(additions, lg_k: int = 4) -> PartitionSketches:
 
 
 def expected(additions, lg_k: int = 4) -> dict:
-    """By partition its theta and hashes, as the definition of a canonical sketch has them."""
+    """Theta and hashes by partition, by the definition of a canonical sketch."""
     k = 1 << lg_k
     values: dict = {}
     for key, hashes in additions:
@@ -59,7 +59,7 @@ def test_each_partition_has_the_canonical_sketch_of_its_values(additions):
 
 @settings(max_examples=80, deadline=None)
 @given(ADDITIONS, st.randoms(use_true_random=False), st.integers(0, 8))
-def test_order_and_parts_do_not_show_in_the_bytes(additions, random, at):
+def test_bytes_do_not_depend_on_order_and_parts(additions, random, at):
     shuffled = random.sample(additions, len(additions))
     builder = PartitionSketchesBuilder(4)
     for part in (built(shuffled[:at]), built(shuffled[at:])):
@@ -70,7 +70,7 @@ def test_order_and_parts_do_not_show_in_the_bytes(additions, random, at):
 
 @settings(max_examples=60, deadline=None)
 @given(ADDITIONS)
-def test_larger_sketches_are_cut_to_what_smaller_ones_would_have_been(additions):
+def test_larger_sketches_are_cut_to_the_smaller_size(additions):
     builder = PartitionSketchesBuilder(4)
     builder.merge(built(additions, lg_k=6))
     assert builder.compact() == built(additions, lg_k=4)
@@ -78,13 +78,13 @@ def test_larger_sketches_are_cut_to_what_smaller_ones_would_have_been(additions)
 
 @settings(max_examples=60, deadline=None)
 @given(ADDITIONS, st.sets(KEYS))
-def test_partitions_that_are_left_out_leave_nothing_behind(additions, without):
+def test_excluded_partitions_leave_nothing_behind(additions, without):
     builder = PartitionSketchesBuilder(4)
     builder.merge(built(additions), without=without)
     assert builder.compact() == built([(key, hashes) for key, hashes in additions if key not in without])
 
 
-def test_what_a_part_left_out_stays_out():
+def test_hashes_that_a_part_left_out_stay_out():
     """The theta of a part holds for its partition, and for no other."""
     one, other = (1, "{}"), (2, "{}")
     builder = PartitionSketchesBuilder(4)
@@ -94,8 +94,8 @@ def test_what_a_part_left_out_stays_out():
     assert contents(builder.compact()) == {one: (999, [*range(1, 17)]), other: (MAX_THETA, [5, 2000])}
 
 
-def test_many_values_of_many_partitions_in_bounded_memory():
-    """More than is sorted at once: what was let go of in between does not come back."""
+def test_many_values_of_many_partitions_need_bounded_memory():
+    """More than is sorted at once: dropped hashes do not come back."""
     builder, values = PartitionSketchesBuilder(9), np.arange(200_000)
     parts = np.split(values, 40)
     for index, part in enumerate(parts):
@@ -106,8 +106,8 @@ def test_many_values_of_many_partitions_in_bounded_memory():
         assert sketches.union(lambda key, index=index: key[1] == f'{{"1000":{index}}}') == whole
 
 
-def test_a_union_is_that_of_the_sketches():
-    """Of as many hashes as they retain, which is more than any of them has."""
+def test_union_equals_that_of_single_sketches():
+    """It has as many hashes as they retain, which is more than any of them has."""
     by_key = {(0, f'{{"1000":{i}}}'): range(i * 700, i * 700 + 1000) for i in range(6)}
     sketches = built([(key, hashes_of(*values)) for key, values in by_key.items()], lg_k=9)
     parts = [ThetaSketch.from_arrow(pa.array(values, pa.int64()), "long", lg_k=9) for values in by_key.values()]
@@ -116,19 +116,19 @@ def test_a_union_is_that_of_the_sketches():
     assert sketches.union().retained > 512
 
 
-def test_the_union_of_nothing_is_the_empty_sketch():
+def test_union_of_nothing_is_the_empty_sketch():
     empty = ThetaSketch.from_arrow(pa.array([], pa.int64()), "long")
     assert built([((0, "{}"), [5])]).union(lambda _: False) == empty
     assert built([]).union() == empty
 
 
-def test_a_partition_without_values_is_there():
-    """One whose column is null everywhere: it has rows, and no values."""
+def test_partition_of_nulls_is_present():
+    """It has rows, and no values."""
     assert built([((0, "{}"), [])]).keys == ((0, "{}"),)
     assert PartitionSketches.from_bytes(built([((0, "{}"), [])]).to_bytes()).keys == ((0, "{}"),)
 
 
-def test_they_travel_as_their_image():
+def test_image_round_trips():
     sketches = built([((0, "{}"), [5, 6]), ((1, "{}"), [6])])
     assert pickle.loads(pickle.dumps(sketches)) == sketches
     assert hash(sketches) == hash(built([((1, "{}"), [6]), ((0, "{}"), [6, 5])]))
@@ -139,7 +139,7 @@ def test_they_travel_as_their_image():
     ("partitions", "lg_k"),
     [(0, 9), (1, 9), (512, 9), (513, 8), (1024, 8), (1025, 7), (16_384, 4), (100_000, 4), (131_072, 4)],
 )
-def test_the_size_follows_from_the_number_of_partitions(partitions, lg_k):
+def test_size_follows_from_the_number_of_partitions(partitions, lg_k):
     """2^18 hashes for all of them together, unless 16 for each are more."""
     assert lg_k_for([(0, str(i)) for i in range(partitions)]) == lg_k
 
@@ -158,6 +158,6 @@ def test_other_sizes_are_refused(lg_k):
 
 
 def test_smaller_sketches_cannot_be_joined():
-    """They have let go of hashes that a larger one keeps."""
+    """They lack hashes that a larger one keeps."""
     with pytest.raises(UsageError, match="lg_k from 5 on, found 4"):
         PartitionSketchesBuilder(5).merge(built([]))

@@ -52,13 +52,13 @@ def patch(offset: int, new: str, image: bytes = IMAGE) -> bytes:
     ],
     ids=["some", "none"],
 )
-def test_layout(image, layout):
-    """The preamble, what there is of each partition, their keys, all hashes, and the places of each among them."""
+def test_layout_of_the_image(image, layout):
+    """The preamble, the fields of each partition, their keys, all hashes, and the place of each."""
     assert image.hex() == bytes.fromhex(layout).hex()
 
 
 def test_any_buffer_is_read():
-    """Bytes, a byte array and a part of a larger buffer at an odd address are the same image."""
+    """Bytes, a byte array, and a part of a larger buffer at an odd address."""
     for image in (IMAGE, bytearray(IMAGE), memoryview(b"x" + IMAGE)[1:]):
         sketches = PartitionSketches.from_bytes(image)
         assert sketches.to_bytes() == IMAGE
@@ -67,7 +67,7 @@ def test_any_buffer_is_read():
 
 
 @pytest.mark.parametrize("image", [IMAGE, EMPTY, ESTIMATING], ids=["some", "none", "estimating"])
-def test_every_cut_and_every_surplus_is_refused(image):
+def test_truncated_image_and_trailing_bytes_are_refused(image):
     for end in range(len(image)):
         with pytest.raises(CorruptSketchError, match="size at offset"):
             PartitionSketches.from_bytes(image[:end])
@@ -109,7 +109,7 @@ def test_every_cut_and_every_surplus_is_refused(image):
         (patch(THETAS, "05" + "00" * 7, ESTIMATING), "place at offset"),
     ],
 )
-def test_a_broken_field_is_named(image, message):
+def test_broken_field_is_named(image, message):
     with pytest.raises(CorruptSketchError) as error:
         PartitionSketches.from_bytes(image)
     assert message in str(error.value)
@@ -117,7 +117,7 @@ def test_a_broken_field_is_named(image, message):
 
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from([IMAGE, ESTIMATING]), st.data())
-def test_damage_is_an_error_of_ours_or_still_an_image(image, data):
+def test_damaged_image_raises_our_error_or_is_an_image(image, data):
     damaged = bytearray(image)
     for _ in range(data.draw(st.integers(1, 4))):
         damaged[data.draw(st.integers(0, len(image) - 1))] = data.draw(st.integers(0, 255))

@@ -1,4 +1,4 @@
-"""Row counts: canonical whatever the order, the parts and the layout, and as good as counting anew."""
+"""Row counts are canonical for any order, parts and layout, and equal a new count."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def count(arrays: pa.Array | pa.ChunkedArray | list[pa.Array], type_string: str)
 
 
 def count_known(values: pa.Array, rows: list[int], type_string: str, limit: int = LIMIT) -> RowCounts:
-    """Values of which it is known how many rows have them."""
+    """Count values with known numbers of rows."""
     builder = RowCountsBuilder(limit)
     builder.update(values, type_string, np.array(rows))
     return builder.compact()
@@ -75,7 +75,7 @@ def build(values: Iterable[int]) -> RowCounts:
 
 
 def rows_of(values: pa.Array, type_string: str) -> Counter[int]:
-    """Rows per hash, each value hashed alone."""
+    """Rows per hash, each value hashed separately."""
     rows: Counter[int] = Counter()
     for i in range(len(values)):
         one = values.slice(i, 1)
@@ -94,12 +94,12 @@ VALUES = st.lists(st.integers(0, 9), max_size=30) | st.builds(
 
 class TestBuilder:
     def test_counts_every_row(self, any_type: str, column: Column) -> None:
-        """Of every type, each row is counted under the hash of its value."""
+        """Each row of every type is counted under the hash of its value."""
         values = column(any_type, 40).take(pa.array([i * i % 40 for i in range(100)]))
         assert contents(count(values, any_type)) == smallest(rows_of(values, any_type))
 
     def test_layouts_count_alike(self, any_type: str, column: Column) -> None:
-        """Chunks, slices, NULL and dictionaries with unused entries do not change the rows of a value."""
+        """Chunks, slices, NULL and unused dictionary entries change nothing."""
         indices = pa.array([None, *(i * i % 40 for i in range(100)), None, 3], pa.int16())
         encoded = pa.DictionaryArray.from_arrays(indices, column(any_type, 60))
         plain = column(any_type, 60).take(indices)
@@ -116,7 +116,7 @@ class TestBuilder:
             assert contents(count(layout, any_type)) == whole
 
     def test_known_rows_count_alike(self, any_type: str, column: Column) -> None:
-        """Values with their number of rows are those rows, in whatever order, repeated, absent or NULL."""
+        """Values with a number of rows equal those rows, in any order, repeated, absent or NULL."""
         values = pa.concat_arrays([column(any_type, 50), pa.nulls(2, column(any_type, 1).type), column(any_type, 3)])
         rows = [i * 37 % 11 for i in range(55)]
         expected = smallest(rows_of(values.take(pa.array(np.repeat(np.arange(55), rows))), any_type))
@@ -126,7 +126,7 @@ class TestBuilder:
         assert contents(count_known(encoded, rows, any_type)) == expected
 
     def test_long_decimals_keep_their_rows(self) -> None:
-        """Decimals of 1 to 16 bytes, mixed, each keep a number of rows of their own."""
+        """Mixed decimals of 1 to 16 bytes."""
         values = pa.array([i * 10**e for e in range(0, 37, 3) for i in range(-9, 10)], pa.decimal128(38, 0))
         rows = [n**3 for n in range(1, len(values) + 1)]
         expected: Counter[int] = Counter()
@@ -139,7 +139,7 @@ class TestBuilder:
         "arrow_type", [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.binary_view()], ids=str
     )
     def test_empty_strings_are_not_counted(self, arrow_type: pa.DataType) -> None:
-        """The rows of an empty string or of NULL are nobody's, and those around it keep their values."""
+        """Nor is NULL, and their neighbours keep their rows."""
         texts, rows = ["a", "", None, "b", "longer than a view holds"], [2, 3, 5, 7, 11]
         indices = np.repeat(np.arange(5), rows)
         values, plain = (pa.array(t).cast(arrow_type) for t in (texts, [texts[i] for i in indices]))
@@ -148,8 +148,8 @@ class TestBuilder:
         assert contents(count(pa.DictionaryArray.from_arrays(indices, values), "string")) == expected
         assert contents(count_known(values, rows, "string")) == expected
 
-    def test_booleans(self) -> None:
-        """Booleans are counted row by row: plain, sliced, encoded, with NULL, and counted before."""
+    def test_booleans_are_counted(self) -> None:
+        """Plain, sliced, encoded, with NULL, and counted before."""
         values = pa.array([True, None, True, False, None, True, True, False])
         expected = smallest(rows_of(values[1:7], "boolean"))
         assert sorted(expected[1].values()) == [1, 3]
@@ -158,8 +158,8 @@ class TestBuilder:
         known = pa.array([False, None, True, True, False])
         assert contents(count_known(known, [1, 9, 1, 2, 0], "boolean")) == expected
 
-    def test_extension_array(self) -> None:
-        """An extension array counts as what it is stored as, in a dictionary and over views too."""
+    def test_extension_array_counts_like_its_storage(self) -> None:
+        """In a dictionary and over views too."""
         stored = pa.array([bytes([i]) * 16 for i in (1, 2, 2, 3)], pa.binary(16))
         extended = pa.ExtensionArray.from_storage(pa.uuid(), stored)
         encoded = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3]), extended)
@@ -171,8 +171,8 @@ class TestBuilder:
         expected = count(pa.array(["1"] + ["2"] * 7), "string")
         assert count_known(extended, [1, 2, 3, 4], "string") == expected
 
-    def test_constant_columns(self) -> None:
-        """A dictionary of one entry and an index for each row is that many rows of one value; NULL is none."""
+    def test_constant_columns_are_counted(self) -> None:
+        """A dictionary of one entry with many indices is many rows of one value; NULL is none."""
         constant = pa.DictionaryArray.from_arrays(np.zeros(100_000, np.int8), pa.array(["x"]))
         no_entry = pa.DictionaryArray.from_arrays(pa.nulls(5, pa.int8()), pa.array([], pa.string()))
         assert count([constant, pa.nulls(5), no_entry], "string").rows.tolist() == [100_000]
@@ -180,7 +180,7 @@ class TestBuilder:
     @settings(max_examples=60, deadline=None)
     @given(st.lists(VALUES, max_size=4), st.randoms(use_true_random=False))
     def test_order_and_parts_do_not_matter(self, parts: list[list[int]], random: Random) -> None:
-        """Row counts of parts, merged in any order, are byte for byte those of all rows in any other order."""
+        """Merged parts equal all rows in any order, byte for byte."""
         shuffled = [*chain.from_iterable(parts)]
         random.shuffle(shuffled)
         builder = RowCountsBuilder(LIMIT)
@@ -189,15 +189,15 @@ class TestBuilder:
         assert builder.compact().to_bytes() == build(shuffled).to_bytes()
 
     def test_merging_keeps_the_lowest_theta(self) -> None:
-        """What one part left out stays left out, in a larger builder and for rows still to come."""
+        """A larger builder, and later rows, keep out what one part left out."""
         builder = RowCountsBuilder(10 * LIMIT)
         builder.merge(make({5: 1, 900: 2, 1500: 3}))
         builder.merge(make({5: 1, 700: 1}, theta=1000))
         builder.merge(make({1000: 9, 999: 4}))
         assert contents(builder.compact()) == (1000, {5: 2, 700: 1, 900: 2, 999: 4})
 
-    def test_lower_theta(self) -> None:
-        """Hashes at or above a lowered theta are let go, those seen and those to come; it is never raised."""
+    def test_lower_theta_drops_hashes(self) -> None:
+        """Earlier and later ones at or above it; theta never rises."""
         builder = RowCountsBuilder(LIMIT)
         builder.merge(make({5: 1, 20: 2}))
         builder.lower_theta(20)
@@ -205,8 +205,8 @@ class TestBuilder:
         builder.merge(make({5: 1, 19: 1, 25: 1}))
         assert contents(builder.compact()) == (20, {5: 2, 19: 1})
 
-    def test_goes_on_after_compact(self) -> None:
-        """What was taken does not change when the builder goes on."""
+    def test_builder_continues_after_compact(self) -> None:
+        """The compact value does not change."""
         builder = RowCountsBuilder(LIMIT)
         builder.update(pa.array(range(10)), "long")
         early = builder.compact()
@@ -218,13 +218,13 @@ class TestBuilder:
     @pytest.mark.parametrize(
         "rows", [np.array([1, 1]), np.array([-1]), np.array([1.0]), np.array([1], np.uint64), np.array([[1]])]
     )
-    def test_refuses_other_numbers_of_rows(self, rows: npt.NDArray[np.int64]) -> None:
-        """There is one number of rows for each value, an integer from 0 on."""
+    def test_other_numbers_of_rows_are_refused(self, rows: npt.NDArray[np.int64]) -> None:
+        """Each value has one integer of 0 or more."""
         with pytest.raises(UsageError, match="rows: expected 1 int64 from 0 on, found"):
             RowCountsBuilder(LIMIT).update(pa.array(["a"]), "string", rows)
 
-    def test_refuses_other_types(self) -> None:
-        """Types are checked as the sketch checks them, in a dictionary that no row uses too."""
+    def test_other_types_are_refused(self) -> None:
+        """Also in a dictionary that no row uses."""
         unused = pa.DictionaryArray.from_arrays(pa.nulls(3, pa.int8()), pa.array(["a"]))
         with pytest.raises(UnsupportedTypeError):
             count(unused, "variant")
@@ -236,24 +236,24 @@ class TestBuilder:
 class TestSketch:
     @settings(max_examples=60, deadline=None)
     @given(VALUES, st.sampled_from([LG_K, LG_K + 1]))
-    def test_is_the_sketch_of_the_rows(self, values: list[int], lg_k: int) -> None:
-        """The sketch is byte for byte the one that its builder makes of the same rows, also of more hashes."""
+    def test_sketch_equals_the_sketch_of_the_rows(self, values: list[int], lg_k: int) -> None:
+        """Byte for byte, also of more hashes."""
         builder = ThetaSketchBuilder(lg_k)
         builder.update(pa.array(values, pa.int64()), "long")
         sketch = build(values).sketch(lg_k)
         assert sketch is not None
         assert sketch.to_bytes() == builder.compact().to_bytes()
 
-    def test_needs_one_hash_more_than_it_holds(self) -> None:
-        """Below a theta that cut something off, k hashes are no sketch, and one more gives it its theta."""
+    def test_sketch_needs_one_hash_more_than_it_holds(self) -> None:
+        """If theta cut something off, k hashes are not enough, because one more gives theta."""
         some = dict.fromkeys(range(1, K + 1), 1)
         assert make(some, theta=1000).sketch(LG_K) is None
         assert make({}, theta=1000).sketch(LG_K) is None
         sketch = make({**some, 999: 1}, theta=1000).sketch(LG_K)
         assert sketch == ThetaSketch(999, make(some).hashes)
 
-    def test_is_exact_while_nothing_was_cut_off(self) -> None:
-        """Up to k hashes of all there are make an exact sketch; one more makes it estimate."""
+    def test_sketch_is_exact_while_nothing_is_cut_off(self) -> None:
+        """Up to k hashes it is exact; one more makes it estimate."""
         some = dict.fromkeys(range(1, K + 1), 1)
         assert make(some).sketch(LG_K) == ThetaSketch(MAX_THETA, make(some).hashes)
         assert make({**some, 999: 1}).sketch(LG_K) == ThetaSketch(999, make(some).hashes)
@@ -265,8 +265,8 @@ class TestSketch:
 class TestCombine:
     @settings(max_examples=100, deadline=None)
     @given(VALUES, VALUES, st.data())
-    def test_equals_counting_anew(self, base: list[int], added: list[int], data: st.DataObject) -> None:
-        """What is left below theta is what counting the remaining rows gives, and so is the sketch, if there is one."""
+    def test_combination_equals_a_new_count(self, base: list[int], added: list[int], data: st.DataObject) -> None:
+        """The remaining hashes equal a count of the remaining rows, and so does the sketch, if there is one."""
         everything = [*base, *added]
         seed, share = data.draw(st.integers(0, 1 << 32)), data.draw(st.sampled_from([0.0, 0.02, 0.5, 0.9, 1.0]))
         is_removed = (np.random.default_rng(seed).random(len(everything)) < share).tolist()
@@ -284,35 +284,35 @@ class TestCombine:
         if max(len(set(base)), len(set(added)), len(set(removed)), len(set(everything) - set(removed))) <= LIMIT:
             assert sketch is not None
 
-    def test_signed_sums(self) -> None:
-        """Rows add up and go off; a hash without rows is gone, also one that only came to go."""
+    def test_combination_adds_and_subtracts_rows(self) -> None:
+        """A hash without rows disappears, even one only added to be removed."""
         base, added, removed = make({1: 5, 2: 1, 3: 2}), make({2: 4, 7: 1, 8: 2}), make({1: 4, 3: 2, 7: 1})
         assert base.combine(added, removed, LIMIT) == make({1: 1, 2: 5, 8: 2})
         assert RowCounts.combine(base, make({}), make({}), LIMIT) == base
 
     def test_lowest_theta_counts(self) -> None:
-        """Nothing is known at or above the lowest of three thetas, whatever goes there."""
+        """Nothing is known at or above the lowest of three thetas."""
         assert make({1: 1, 20: 1}).combine(make({2: 1}, theta=10), make({20: 7, 30: 1}), LIMIT) == make(
             {1: 1, 2: 1}, theta=10
         )
         assert make({1: 1}, theta=10).combine(make({9: 1, 10: 1}), make({10: 5}), LIMIT) == make({1: 1, 9: 1}, theta=10)
 
-    def test_holds_no_more_than_its_limit(self) -> None:
-        """The limit counts what is left, and theta is the first hash beyond it."""
+    def test_combination_holds_no_more_than_its_limit(self) -> None:
+        """The limit counts the remaining hashes, and theta is the first hash beyond it."""
         base = make(dict.fromkeys(range(1, 9), 1))
         assert base.combine(make({}), make({1: 1}), 3) == make({2: 1, 3: 1, 4: 1}, theta=5)
         assert base.combine(make({}), make({1: 1}), 7) == make(dict.fromkeys(range(2, 9), 1))
 
     @pytest.mark.parametrize("removed", [{1: 6}, {4: 1}, {1: 1, 2: 1, 3: 9}])
-    def test_refuses_what_was_never_there(self, removed: dict[int, int]) -> None:
-        """More rows of a hash removed than there are, or any of an unknown one, contradict the counts."""
+    def test_removing_unknown_rows_is_refused(self, removed: dict[int, int]) -> None:
+        """More rows of a hash than there are, or an unknown hash, contradict the counts."""
         with pytest.raises(CorruptSketchError, match=r"the row counts contradict the files, hash [134]: expected no"):
             make({1: 5, 2: 1, 3: 2}).combine(make({}), make(removed), LIMIT)
 
 
 class TestValue:
-    def test_cannot_be_changed(self) -> None:
-        """Attributes and arrays are read-only, built, combined and after a pickle."""
+    def test_row_counts_are_immutable(self) -> None:
+        """Attributes and arrays, built, combined and after a pickle."""
         counts = build([1, 1, 2])
         for frozen in (counts, counts.combine(counts, counts, LIMIT), pickle.loads(pickle.dumps(counts))):
             assert frozen == counts
@@ -322,8 +322,8 @@ class TestValue:
                 with pytest.raises(ValueError, match="read-only"):
                     values[0] = 5
 
-    def test_equal_by_value(self) -> None:
-        """Equal row counts have equal theta, hashes and rows; other things are not equal to them."""
+    def test_row_counts_are_equal_by_value(self) -> None:
+        """Theta, hashes and rows count; other types are unequal."""
         assert build([1, 2, 1]) == build([2, 1, 1])
         assert hash(build([1, 2, 1])) == hash(build([2, 1, 1]))
         assert make({1: 1}) != make({1: 2})
@@ -344,23 +344,21 @@ class TestValue:
             (9, [3], []),
         ],
     )
-    def test_refuses_what_are_no_row_counts(self, theta: int, hashes: list[int], rows: list[int]) -> None:
-        """Row counts put together by hand obey the same rules."""
+    def test_invalid_row_counts_are_refused(self, theta: int, hashes: list[int], rows: list[int]) -> None:
         arrays = array(hashes), np.array(rows, np.int64)
         for values in arrays:
             values.setflags(write=False)
         with pytest.raises(UsageError, match="row counts: expected"):
             RowCounts(theta, *arrays)
 
-    def test_refuses_writeable_arrays(self) -> None:
-        """Arrays that somebody could still write to do not make a frozen value."""
+    def test_writeable_arrays_are_refused(self) -> None:
         good = make({1: 1})
         for hashes, rows in ((good.hashes.copy(), good.rows), (good.hashes, good.rows.copy())):
             with pytest.raises(UsageError, match="read-only"):
                 RowCounts(MAX_THETA, hashes, rows)
 
     @pytest.mark.parametrize("limit", [0, -1, 1.0, (1 << 28) + 1])
-    def test_refuses_other_limits(self, limit: int) -> None:
+    def test_other_limits_are_refused(self, limit: int) -> None:
         """A limit is a number of hashes that an image can hold."""
         with pytest.raises(UsageError, match="limit: expected an integer from 1 to"):
             RowCountsBuilder(limit)
@@ -368,7 +366,7 @@ class TestValue:
             make({}).combine(make({}), make({}), limit)
 
     def test_limit_leaves_headroom(self) -> None:
-        """Four times the hashes of the sketch are held, of the largest sketch too."""
+        """Four times the hashes of the sketch, even of the largest."""
         assert row_counts_limit(12) == 4 * 4096
         assert RowCountsBuilder(row_counts_limit(26)).compact() == make({})
         for lg_k in (4, 27):

@@ -53,13 +53,13 @@ def put(first: int, index: int, number: int) -> bytes:
     ],
     ids=["some", "empty"],
 )
-def test_layout(image: bytes, layout: str) -> None:
-    """The image is the preamble, then the hashes and the rows plane by plane, lowest bytes first."""
+def test_layout_of_the_image(image: bytes, layout: str) -> None:
+    """The preamble, then the hashes and the rows plane by plane, lowest bytes first."""
     assert image == bytes.fromhex(layout)
 
 
 def test_any_buffer_is_read() -> None:
-    """Bytes, a byte array and a part of a larger buffer at an odd address are the same image."""
+    """Bytes, a byte array, and a part of a larger buffer at an odd address."""
     for image in (IMAGE, bytearray(IMAGE), memoryview(b"x" + IMAGE)[1:]):
         counts = RowCounts.from_bytes(image)
         assert counts == make(ROWS, THETA)
@@ -72,8 +72,7 @@ def test_any_buffer_is_read() -> None:
     st.dictionaries(st.integers(1, MAX_THETA - 1), st.integers(1, 2**63 - 1), max_size=40),
     st.integers(1, MAX_THETA),
 )
-def test_round_trip(rows: dict[int, int], theta: int) -> None:
-    """Whatever row counts there are, their image gives them back."""
+def test_row_counts_round_trip(rows: dict[int, int], theta: int) -> None:
     counts = make({h: n for h, n in rows.items() if h < theta}, theta)
     assert RowCounts.from_bytes(counts.to_bytes()) == counts
 
@@ -100,15 +99,14 @@ def test_round_trip(rows: dict[int, int], theta: int) -> None:
     ],
 )  # fmt: skip
 def test_broken_field_is_named(image: bytes, message: str) -> None:
-    """The error of each field says where it is, what was expected and what was found."""
+    """The error says where the field is, what was expected and what was found."""
     with pytest.raises(CorruptSketchError) as caught:
         RowCounts.from_bytes(image)
     assert str(caught.value).startswith(f"row counts, {message}")
 
 
 @pytest.mark.parametrize("image", [IMAGE, EMPTY], ids=["some", "empty"])
-def test_image_cut_anywhere_is_corrupt(image: bytes) -> None:
-    """No prefix of an image is an image."""
+def test_truncated_image_is_corrupt(image: bytes) -> None:
     for size in range(len(image)):
         with pytest.raises(CorruptSketchError, match=f"size at offset {size}: expected .* found {size} bytes"):
             RowCounts.from_bytes(image[:size])
@@ -116,7 +114,6 @@ def test_image_cut_anywhere_is_corrupt(image: bytes) -> None:
 
 @pytest.mark.parametrize("image", [IMAGE, EMPTY], ids=["some", "empty"])
 def test_trailing_bytes_are_corrupt(image: bytes) -> None:
-    """Nothing may follow the last plane."""
     for junk in (b"\0", b"\0" * 16):
         with pytest.raises(CorruptSketchError, match=f"size at offset {len(image)}: expected {len(image)} bytes"):
             RowCounts.from_bytes(image + junk)
@@ -124,8 +121,8 @@ def test_trailing_bytes_are_corrupt(image: bytes) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(IMAGE) - 1), st.integers(0, 255)), min_size=1, max_size=3))
-def test_damage_is_refused_or_harmless(damage: list[tuple[int, int]]) -> None:
-    """A damaged image raises an error of ours, or is a sound image of something else."""
+def test_damaged_image_is_refused_or_round_trips(damage: list[tuple[int, int]]) -> None:
+    """It may be a valid image of something else."""
     image = bytearray(IMAGE)
     for offset, byte in damage:
         image[offset] = byte

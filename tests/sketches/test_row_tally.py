@@ -1,4 +1,4 @@
-"""Both ways of keeping a tally give what the definition says, whatever is fed, in little memory."""
+"""Both kinds of tally follow the definition for any input, in little memory."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ HASHES = (
     batches=st.lists(st.tuples(HASHES, st.integers(1, 1 << 40) | st.none()), max_size=4),
     theta=st.sampled_from([MAX_THETA, MAX_THETA // 3, 7]),
 )
-def test_keeps_the_smallest(way: type[RowTally], batches: list[tuple[list[int], int | None]], theta: int) -> None:
-    """After any batches, with rows or one each, either way holds what the definition says."""
+def test_tally_keeps_the_smallest_hashes(
+    way: type[RowTally], batches: list[tuple[list[int], int | None]], theta: int
+) -> None:
+    """After any batches, with rows or one each."""
     tally, expected, lowest = way(LIMIT), Counter[int](), MAX_THETA
     for batch, each in batches:
         tally.add(np.array(batch, np.uint64), None if each is None else np.full(len(batch), each, np.int64))
@@ -52,8 +54,8 @@ def test_keeps_the_smallest(way: type[RowTally], batches: list[tuple[list[int], 
 
 
 @pytest.mark.parametrize("limit", [1, 100, 30_000, 100_000])
-def test_more_than_it_holds_in_any_order(way: type[RowTally], limit: int) -> None:
-    """Hundreds of thousands of hashes, seen again after many of them were let go, are counted from the first."""
+def test_tally_counts_dropped_hashes_from_their_first_row(way: type[RowTally], limit: int) -> None:
+    """Hundreds of thousands of hashes come in any order, many again after they were dropped."""
     distinct = np.random.default_rng(limit).integers(1, MAX_THETA, 250_000, np.uint64)
     tally = way(limit)
     for part in (np.sort(distinct)[::-1], distinct, np.sort(distinct)):
@@ -67,7 +69,7 @@ def test_more_than_it_holds_in_any_order(way: type[RowTally], limit: int) -> Non
 
 
 def test_memory_does_not_grow_with_the_hashes(way: type[RowTally]) -> None:
-    """Four million distinct hashes pass through in the memory of a few tens of thousands."""
+    """Four million distinct hashes need the memory of a few tens of thousands."""
     tally = way(LIMIT)
     descending = np.arange(1 << 22, 0, -1, dtype=np.uint64)  # the worst order: every hash is below theta
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""The smallest hashes are the definition's, whatever array they come in and whenever theta comes down."""
+"""The smallest hashes follow the definition, whatever array holds them and whenever theta falls."""
 
 import hypothesis.strategies as st
 import numpy as np
@@ -25,7 +25,7 @@ def defined(hashes, limit=MAX_THETA):
 
 @settings(max_examples=100, deadline=None)
 @given(HASHES, st.integers(1, MAX_THETA), HASHES)
-def test_a_lower_theta_holds_for_what_came_before_and_after(before, theta, after):
+def test_lower_theta_applies_to_earlier_and_later_hashes(before, theta, after):
     smallest = SmallestHashes(K)
     smallest.add(np.array(before, np.uint64))
     smallest.lower_theta(theta)
@@ -33,7 +33,7 @@ def test_a_lower_theta_holds_for_what_came_before_and_after(before, theta, after
     assert state(smallest) == defined([*before, *after], theta)
 
 
-def test_hashes_in_any_layout_are_taken():
+def test_hashes_in_any_memory_layout_are_accepted():
     """Every third of an array, backwards, and from an odd address."""
     hashes = np.arange(1, 100, dtype=np.uint64)
     unaligned = np.frombuffer(b"\0" + hashes.tobytes(), np.uint64, offset=1)
@@ -44,8 +44,8 @@ def test_hashes_in_any_layout_are_taken():
         assert state(smallest) == defined(layout.tolist())
 
 
-def test_many_batches_are_as_one():
-    """So many that theta comes down again and again while they are added."""
+def test_many_batches_equal_one():
+    """So many that theta falls again and again."""
     hashes = np.random.default_rng(0).integers(0, MAX_THETA, 200_000, np.uint64)
     at_once, bit_by_bit = SmallestHashes(K), SmallestHashes(K)
     at_once.add(hashes)
@@ -54,7 +54,7 @@ def test_many_batches_are_as_one():
     assert state(at_once) == state(bit_by_bit) == defined(hashes.tolist())
 
 
-def test_what_waits_does_not_hold_on_to_the_batch_it_came_in():
+def test_waiting_hashes_do_not_keep_their_batch_alive():
     smallest = SmallestHashes(K)
     smallest.lower_theta(100)
     smallest.add(np.arange(1, 10_000, dtype=np.uint64))
@@ -63,7 +63,7 @@ def test_what_waits_does_not_hold_on_to_the_batch_it_came_in():
 
 
 @pytest.mark.parametrize("theta", [1, 2])
-def test_the_lowest_thetas_leave_nothing_or_the_first_hash(theta):
+def test_lowest_thetas_leave_nothing_or_the_first_hash(theta):
     smallest = SmallestHashes(K)
     smallest.lower_theta(theta)
     smallest.add(np.array([0, 1, 2, MAX_THETA], np.uint64))

@@ -70,16 +70,16 @@ def f32(value: float) -> bytes:
         ("compressed-estimating", THETA, HASHES),
     ],
 )
-def test_sound_image_is_read(name: str, theta: int, hashes: list[int]) -> None:
-    """Every form gives theta and hashes, from any kind of buffer, and the hashes are read-only."""
+def test_valid_image_is_read(name: str, theta: int, hashes: list[int]) -> None:
+    """In every form, from any kind of buffer, and with read-only hashes."""
     for image in (EVERY_FORM[name], bytearray(EVERY_FORM[name]), memoryview(EVERY_FORM[name])):
         parsed = SketchImage.parse(image)
         assert (parsed.theta, parsed.hashes.tolist()) == (theta, hashes)
         assert parsed.hashes.readonly
 
 
-def test_accepted_variations() -> None:
-    """What C++ writes differently from Java, and hashes in any order, are no damage."""
+def test_harmless_variations_are_accepted() -> None:
+    """What C++ writes differently from Java, and hashes in any order."""
     assert SketchImage.parse(patch(EMPTY, 6, b"\xcc\x93")).hashes.tolist() == []
     assert SketchImage.parse(patch(SINGLE, 5, 0x1A)).hashes.tolist() == [7]
     assert SketchImage.parse(patch(EXACT, 12, f32(0.0))).hashes.tolist() == HASHES
@@ -122,7 +122,7 @@ def test_accepted_variations() -> None:
     ],
 )  # fmt: skip
 def test_broken_field_is_named(image: bytes, message: str) -> None:
-    """The error of each field says where it is, what was expected and what was found."""
+    """The error says where the field is, what was expected and what was found."""
     with pytest.raises(CorruptSketchError) as caught:
         SketchImage.parse(image)
     assert str(caught.value).startswith(f"theta sketch, {message}")
@@ -149,7 +149,7 @@ def test_broken_field_is_named(image: bytes, message: str) -> None:
     ],
 )  # fmt: skip
 def test_broken_field_of_a_compressed_image_is_named(image: bytes, message: str) -> None:
-    """Serial version 4 has its own fields, checked before anything is unpacked."""
+    """Serial version 4 has its own fields, checked before unpacking."""
     with pytest.raises(CorruptSketchError) as caught:
         SketchImage.parse(image)
     assert str(caught.value).startswith(f"theta sketch, {message}")
@@ -157,20 +157,18 @@ def test_broken_field_of_a_compressed_image_is_named(image: bytes, message: str)
 
 @pytest.mark.parametrize("serial_version", [0, 1, 2, 5])
 def test_other_serial_versions_are_unsupported(serial_version: int) -> None:
-    """Serial versions before Puffin, and any to come, are named as such."""
+    """Older and future ones are named."""
     with pytest.raises(UnsupportedError, match=f"expected serial version 3 or 4, found {serial_version}"):
         SketchImage.parse(patch(EXACT, 1, serial_version))
 
 
 def test_big_endian_is_unsupported() -> None:
-    """The flag is refused rather than ignored."""
     with pytest.raises(UnsupportedError, match=r"big-endian image \(flags 0x1b at offset 5\)"):
         SketchImage.parse(patch(EXACT, 5, 0x1B))
 
 
 @pytest.mark.parametrize("name", EVERY_FORM)
-def test_image_cut_anywhere_is_corrupt(name: str) -> None:
-    """No prefix of an image is an image."""
+def test_truncated_image_is_corrupt(name: str) -> None:
     image = EVERY_FORM[name]
     for size in range(len(image)):
         with pytest.raises(CorruptSketchError, match="size at offset"):
@@ -179,7 +177,6 @@ def test_image_cut_anywhere_is_corrupt(name: str) -> None:
 
 @pytest.mark.parametrize("name", EVERY_FORM)
 def test_trailing_bytes_are_corrupt(name: str) -> None:
-    """Nothing may follow the last hash."""
     image = EVERY_FORM[name]
     for junk in (b"\0", b"\0" * 8):
         with pytest.raises(CorruptSketchError, match=f"size at offset {len(image)}: expected {len(image)} bytes"):
@@ -188,8 +185,7 @@ def test_trailing_bytes_are_corrupt(name: str) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(sorted(EVERY_FORM)), st.data())
-def test_damage_is_refused_or_harmless(name: str, data: st.DataObject) -> None:
-    """A damaged image raises an error of ours, or is a sound sketch that survives a round trip."""
+def test_damaged_image_is_refused_or_round_trips(name: str, data: st.DataObject) -> None:
     image = bytearray(EVERY_FORM[name])
     for _ in range(data.draw(st.integers(1, 3))):
         image[data.draw(st.integers(0, len(image) - 1))] = data.draw(st.integers(0, 255))
@@ -205,8 +201,8 @@ def test_damage_is_refused_or_harmless(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", EVERY_FORM)
-def test_every_cut_and_flip_gives_the_same_without_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small sketches are checked in plain Python where numpy is not loaded: the outcome is that of numpy."""
+def test_small_sketches_are_checked_alike_without_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plain Python checks them while numpy is not loaded."""
     image = EVERY_FORM[name]
     flipped = [patch(image, offset, image[offset] ^ bit) for offset in range(len(image)) for bit in (1, 4, 0x80)]
     with_numpy = [outcome(each) for each in (image, *flipped)]
@@ -223,13 +219,11 @@ def outcome(image: bytes) -> object:
 
 
 @given(st.integers(1, 12), st.lists(st.integers(0, 12), max_size=5))
-def test_ascending_is_ascending_from_zero_to_theta(theta: int, hashes: list[int]) -> None:
-    """Each is below the next, 0 comes before them and theta after."""
+def test_hashes_must_ascend_from_zero_to_theta(theta: int, hashes: list[int]) -> None:
     assert ascend(hashes, theta) == (sorted({0, *hashes, theta}) == [0, *hashes, theta])
 
 
 def test_words_are_swapped_on_a_big_endian_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The image is little-endian whatever the machine is."""
     monkeypatch.setattr("sys.byteorder", "big" if sys.byteorder == "little" else "little")
     parsed = SketchImage.parse(SINGLE)
     assert parsed.hashes.tolist() == [7 << 56]
@@ -239,6 +233,5 @@ def test_words_are_swapped_on_a_big_endian_machine(monkeypatch: pytest.MonkeyPat
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=80))
 def test_random_bytes_are_refused(junk: bytes) -> None:
-    """Bytes that are no sketch raise one of two errors, whatever they are."""
     with pytest.raises((CorruptSketchError, UnsupportedError)):
         SketchImage.parse(b"\xff" + junk)

@@ -1,4 +1,4 @@
-"""Builder and sketch: canonical whatever the order and the parts, bounded in memory, frozen."""
+"""Builder and sketch are canonical for any order and parts, bounded in memory, and frozen."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ def smallest(hashes: list[int]) -> tuple[int, list[int]]:
 class TestBuilder:
     @settings(max_examples=100, deadline=None)
     @given(st.lists(HASHES, max_size=5))
-    def test_keeps_the_k_smallest(self, batches: list[list[int]]) -> None:
-        """After any batches the sketch holds the k smallest distinct hashes, and theta is the next one."""
+    def test_sketch_keeps_the_k_smallest_hashes(self, batches: list[list[int]]) -> None:
+        """After any batches; theta is the next hash."""
         builder = ThetaSketchBuilder(LG_K)
         for batch in batches:
             builder.update_hashes(array(batch))
         sketch = builder.compact()
         assert (sketch.theta, sketch.hashes.tolist()) == smallest([*chain.from_iterable(batches)])
 
-    def test_goes_on_after_a_sketch_was_taken(self) -> None:
-        """A sketch is a snapshot: the builder may go on and the sketch does not change."""
+    def test_builder_continues_after_a_sketch_was_taken(self) -> None:
+        """The taken sketch does not change."""
         builder = ThetaSketchBuilder(LG_K)
         builder.update_hashes(array(range(100, 200)))
         early = builder.compact()
@@ -74,7 +74,7 @@ class TestBuilder:
         assert builder.compact().hashes.tolist() == list(range(1, K + 1))
 
     def test_large_batch_equals_small_ones(self) -> None:
-        """One batch longer than what may wait for a sort gives what its rows give one slice at a time."""
+        """It is longer than what may wait for a sort."""
         hashes = np.random.default_rng(7).integers(1, 1 << 62, 300_000).astype(np.uint64)
         whole, sliced = ThetaSketchBuilder(), ThetaSketchBuilder()
         whole.update_hashes(hashes)
@@ -83,7 +83,7 @@ class TestBuilder:
         assert whole.compact() == sliced.compact()
 
     def test_caller_may_reuse_its_array(self) -> None:
-        """Hashes waiting for a sort are not those of an array that the caller writes to again."""
+        """The builder copies hashes that wait for a sort."""
         buffer = array([5, 6, 7])
         builder = ThetaSketchBuilder()
         builder.update_hashes(buffer)
@@ -91,7 +91,7 @@ class TestBuilder:
         assert builder.compact().hashes.tolist() == [5, 6, 7]
 
     def test_memory_does_not_grow_with_the_values(self) -> None:
-        """Four million distinct hashes pass through a builder in the memory of a few tens of thousands."""
+        """Four million distinct hashes need the memory of a few tens of thousands."""
         builder = ThetaSketchBuilder(LG_K)
         descending = np.arange(1 << 22, 0, -1, dtype=np.uint64)  # the worst order: every hash is below theta
         tracemalloc.start()
@@ -104,16 +104,16 @@ class TestBuilder:
         assert peak < 4 << 20
 
     @pytest.mark.parametrize("lg_k", [4, 27, -1, 12.0, True, "12"])
-    def test_refuses_other_sizes(self, lg_k: int) -> None:
-        """A size that other implementations do not have is wrong usage, for builder and merge alike."""
+    def test_other_sizes_are_refused(self, lg_k: int) -> None:
+        """By builder and merge alike."""
         with pytest.raises(UsageError, match="lg_k: expected an integer from 5 to 26, found"):
             ThetaSketchBuilder(lg_k)
         with pytest.raises(UsageError, match="lg_k"):
             merge([], lg_k)
 
     @pytest.mark.parametrize("hashes", [np.array([1, -1]), np.array([[1]], np.uint64), np.array([0.5])])
-    def test_refuses_other_arrays(self, hashes: npt.NDArray[np.uint64]) -> None:
-        """An array that numpy would compare as floats is wrong usage."""
+    def test_other_arrays_are_refused(self, hashes: npt.NDArray[np.uint64]) -> None:
+        """numpy would compare them as floats."""
         with pytest.raises(UsageError, match="expected a row of uint64"):
             ThetaSketchBuilder().update_hashes(hashes)
 
@@ -124,28 +124,27 @@ SKETCHES = HASHES.map(build)
 class TestMerge:
     @settings(max_examples=60, deadline=None)
     @given(SKETCHES, SKETCHES)
-    def test_commutes(self, left: ThetaSketch, right: ThetaSketch) -> None:
-        """The order of two sketches does not matter."""
+    def test_merge_is_commutative(self, left: ThetaSketch, right: ThetaSketch) -> None:
         assert left.union(right, lg_k=LG_K).to_bytes() == right.union(left, lg_k=LG_K).to_bytes()
 
     @settings(max_examples=60, deadline=None)
     @given(SKETCHES, SKETCHES, SKETCHES)
-    def test_associates(self, a: ThetaSketch, b: ThetaSketch, c: ThetaSketch) -> None:
-        """Neither does the grouping of three, nor whether they come at once."""
+    def test_merge_is_associative(self, a: ThetaSketch, b: ThetaSketch, c: ThetaSketch) -> None:
+        """Nor does it matter if all come at once."""
         at_once = merge([a, b, c], LG_K).to_bytes()
         assert a.union(b, lg_k=LG_K).union(c, lg_k=LG_K).to_bytes() == at_once
         assert a.union(b.union(c, lg_k=LG_K), lg_k=LG_K).to_bytes() == at_once
 
     @given(SKETCHES)
-    def test_is_idempotent(self, sketch: ThetaSketch) -> None:
-        """A sketch united with itself, or with an empty one, is itself."""
+    def test_merge_is_idempotent(self, sketch: ThetaSketch) -> None:
+        """Also with an empty sketch."""
         assert sketch.union(sketch, lg_k=LG_K).to_bytes() == sketch.to_bytes()
         assert sketch.union(build([]), lg_k=LG_K).to_bytes() == sketch.to_bytes()
 
     @settings(max_examples=60, deadline=None)
     @given(HASHES, st.lists(st.integers(0, 4 * K), max_size=4))
-    def test_of_parts_is_the_whole(self, hashes: list[int], cuts: list[int]) -> None:
-        """However rows are divided among sketches, with overlaps or without, the union is the sketch of all."""
+    def test_merge_of_parts_is_the_whole(self, hashes: list[int], cuts: list[int]) -> None:
+        """However rows are divided, with overlaps or without."""
         bounds = [0, *sorted(cuts), len(hashes)]
         parts = [build(hashes[a:b]) for a, b in pairwise(bounds)]
         overlapping = [*parts, build(hashes[::2])]
@@ -155,49 +154,46 @@ class TestMerge:
 
     @settings(max_examples=60, deadline=None)
     @given(st.lists(SKETCHES, max_size=4))
-    def test_is_the_union_of_datasketches(self, parts: list[ThetaSketch]) -> None:
-        """The library arrives at the same theta and the same hashes."""
+    def test_merge_equals_the_union_of_datasketches(self, parts: list[ThetaSketch]) -> None:
         union = theta_union(LG_K)
         for part in parts:
             union.update(compact_theta_sketch.deserialize(part.to_bytes()))
         assert merge(parts, LG_K) == ThetaSketch.from_bytes(union.get_result().serialize())
 
-    def test_in_a_larger_builder_keeps_theta(self) -> None:
-        """What a smaller sketch left out stays left out: theta comes along."""
+    def test_merge_to_a_larger_sketch_keeps_theta(self) -> None:
+        """What a smaller sketch left out stays left out."""
         parts = build(range(1, 100)), build(range(K, 200), lg_k=LG_K + 1)
         assert merge(parts, LG_K + 1) == build(range(1, 100))
 
-    def test_of_nothing_is_empty(self) -> None:
-        """No part at all is the empty sketch."""
+    def test_merge_of_nothing_is_empty(self) -> None:
         assert merge([]).empty
 
-    def test_cuts_a_larger_sketch(self) -> None:
-        """A sketch of more hashes, as QuickSelect leaves them, comes out canonical."""
+    def test_merge_cuts_a_larger_sketch(self) -> None:
+        """A sketch of more hashes, as QuickSelect leaves them, becomes canonical."""
         large = build(range(1, 2000), lg_k=10)
         assert large.union(lg_k=LG_K) == build(range(1, 2000))
 
-    def test_of_values_equals_the_sketch_of_all_values(self, any_type: str, column: Callable[..., pa.Array]) -> None:
-        """For every type, sketches of parts of a column unite to the sketch of the column."""
+    def test_merge_of_parts_of_a_column_equals_its_sketch(self, any_type: str, column: Callable[..., pa.Array]) -> None:
+        """For every type."""
         values = column(any_type, 300)
         parts = [ThetaSketch.from_arrow(values[i : i + 50], any_type, LG_K) for i in range(0, 300, 50)]
         assert merge(parts, LG_K).to_bytes() == ThetaSketch.from_arrow(values, any_type, LG_K).to_bytes()
 
 
 class TestSketch:
-    def test_empty(self) -> None:
-        """No value: exact, and zero of everything."""
+    def test_empty_sketch_is_exact_and_zero(self) -> None:
         sketch = ThetaSketch.from_arrow(pa.array([], pa.int64()), "long")
         assert (sketch.empty, sketch.estimating, sketch.retained, sketch.ndv) == (True, False, 0, 0)
         assert (sketch.estimate, sketch.lower_bound(), sketch.upper_bound()) == (0.0, 0.0, 0.0)
 
-    def test_exact_until_k_values(self) -> None:
-        """With k values the sketch still counts; one more and it estimates."""
+    def test_sketch_is_exact_until_k_values(self) -> None:
+        """One more makes it estimate."""
         assert not build(range(1, K + 1)).estimating
         assert build(range(1, K + 2)).estimating
         assert build(range(1, K + 1)).ndv == K
 
     def test_bounds_enclose_the_estimate(self) -> None:
-        """More standard deviations make the interval wider."""
+        """More standard deviations widen the interval."""
         sketch = ThetaSketch.from_arrow(pa.array(range(100_000)), "long")
         interval = [sketch.lower_bound(n) for n in (3, 2, 1)] + [sketch.estimate]
         interval += [sketch.upper_bound(n) for n in (1, 2, 3)]
@@ -205,22 +201,22 @@ class TestSketch:
         assert sketch.lower_bound() < 100_000 < sketch.upper_bound()
 
     @pytest.mark.parametrize("std_devs", [0, 4])
-    def test_refuses_other_std_devs(self, std_devs: int) -> None:
-        """Bounds exist for 1, 2 and 3 standard deviations, of exact sketches too."""
+    def test_other_standard_deviations_are_refused(self, std_devs: int) -> None:
+        """Only 1, 2 and 3 have bounds, for exact sketches too."""
         for bound in (build([1]).lower_bound, build([1]).upper_bound):
             with pytest.raises(UsageError, match="std_devs: expected 1, 2 or 3"):
                 bound(std_devs)
 
-    def test_cannot_be_changed(self) -> None:
-        """Attributes and hashes are read-only, also after a pickle."""
+    def test_sketch_is_immutable(self) -> None:
+        """Attributes and hashes, also after a pickle."""
         for sketch in (build([1, 2]), pickle.loads(pickle.dumps(build([1, 2])))):
             with pytest.raises(AttributeError):
                 sketch.theta = 5
             with pytest.raises(ValueError, match="read-only"):
                 sketch.hashes[0] = 5
 
-    def test_equal_by_value(self) -> None:
-        """Equal sketches have equal hashes; other things are not equal to a sketch."""
+    def test_sketches_are_equal_by_value(self) -> None:
+        """Other types are unequal."""
         assert build([1, 2]) == build([2, 1, 1])
         assert hash(build([1, 2])) == hash(build([2, 1]))
         assert build([1, 2]) != build([1, 3])
@@ -230,21 +226,19 @@ class TestSketch:
     @pytest.mark.parametrize(
         ("theta", "hashes"), [(0, []), (1 << 63, []), (5, [5]), (9, [0]), (9, [3, 3]), (9, [4, 3])]
     )
-    def test_refuses_what_is_no_sketch(self, theta: int, hashes: list[int]) -> None:
-        """A sketch put together by hand obeys the same rules."""
+    def test_invalid_sketch_is_refused(self, theta: int, hashes: list[int]) -> None:
         values = array(hashes)
         values.setflags(write=False)
         with pytest.raises(UsageError, match="theta sketch: expected"):
             ThetaSketch(theta, values)
 
-    def test_refuses_writeable_hashes(self) -> None:
-        """Hashes that somebody could still write to do not make a frozen sketch."""
+    def test_writeable_hashes_are_refused(self) -> None:
         with pytest.raises(UsageError, match="read-only hashes"):
             ThetaSketch(MAX_THETA, array([1, 2]))
 
 
 def test_exact_sketch_needs_no_datasketches() -> None:
-    """Importing the package, and reading an exact sketch, imports no sketch library."""
+    """Neither the import nor an exact sketch loads a sketch library."""
     script = (
         "import sys, puffin.sketches as t; s = t.ThetaSketch.from_bytes(bytes.fromhex('01030300001e0000'));"
         "s.ndv, s.lower_bound(), s.upper_bound(); sys.exit('_datasketches' in sys.modules)"
@@ -254,6 +248,5 @@ def test_exact_sketch_needs_no_datasketches() -> None:
 
 
 def test_public_names_are_sorted() -> None:
-    """`__all__` is what the package offers, in order."""
     assert puffin.sketches.__all__ == sorted(puffin.sketches.__all__)
     assert all(hasattr(puffin.sketches, name) for name in puffin.sketches.__all__)

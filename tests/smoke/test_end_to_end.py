@@ -1,5 +1,5 @@
 """
-The main job by its commands, on tables that need no Spark to be made: what every supported pyspark must pass.
+The main job by its commands, on tables made without Spark: what every supported pyspark must pass.
 
 Each command is a process of its own, as a scheduler would run it.
 """
@@ -56,8 +56,8 @@ def puffin(tmp_path_factory: pytest.TempPathFactory, quick_java: list[str]) -> P
     return cli
 
 
-def test_a_catalog_table_is_analyzed_committed_and_looked_up(puffin: Puffin) -> None:
-    """The first run reads and commits, the second finds its statistics current, and a lookup agrees with both."""
+def test_catalog_table_is_analyzed_committed_and_looked_up(puffin: Puffin) -> None:
+    """The first run reads and commits, the second finds current statistics, and a lookup agrees with both."""
     first = json.loads(puffin("analyze", "db.t", "--catalog", "smoke", "--json").stdout)
     assert first["committed"] is True
     assert first["mode"] == "full"
@@ -80,7 +80,7 @@ def test_a_catalog_table_is_analyzed_committed_and_looked_up(puffin: Puffin) -> 
     puffin("verify", first["statistics-file"]["path"])
 
 
-def test_a_failing_job_says_one_line(puffin: Puffin) -> None:
+def test_failing_job_prints_one_line(puffin: Puffin) -> None:
     """Neither Spark nor a library buries what the user has to know."""
     run = puffin("analyze", "db.absent", "--catalog", "smoke", code=1)
     assert run.stdout == ""
@@ -88,8 +88,8 @@ def test_a_failing_job_says_one_line(puffin: Puffin) -> None:
     assert "db.absent" in run.stderr
 
 
-def test_executors_of_their_own_get_our_packages(puffin: Puffin) -> None:
-    """On a cluster, where executors are other processes, the job ships what it needs by itself."""
+def test_separate_executors_get_our_packages(puffin: Puffin) -> None:
+    """On a cluster, where executors are other processes, the job ships what it needs."""
     run = puffin(
         "analyze", "db.t", "--catalog", "smoke", "--mode", "full", "--master", "local-cluster[2,1,1024]", "--json"
     )

@@ -1,4 +1,4 @@
-"""Tables that have statistics and no data, for what is decided from metadata alone."""
+"""Tables with statistics but no data, for decisions made from metadata alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def table_with(tmp_path: Path, table_document: Callable[..., dict[str, Any]]) ->
     """
     Makes a table with snapshots 10 and 11, and statistics of some columns as (field id, snapshot they are of).
 
-    What its blobs have for properties, and its metadata besides, can be given.
+    The properties of its blobs, and other metadata, can be given.
     """
 
     def make(

@@ -1,4 +1,4 @@
-"""The job as a Python call, in a session of the caller's."""
+"""The job as a Python call in a session of the caller's."""
 
 from pathlib import Path
 
@@ -20,8 +20,8 @@ def table(spark, warehouse):
     return str(warehouse / "jobs" / "t")
 
 
-def test_a_table_by_its_name_in_the_callers_session(spark, table):
-    """It is computed, committed, looked up again, and the session goes on."""
+def test_analyze_computes_and_commits_in_the_callers_session(spark, table):
+    """Statistics can be looked up afterwards, and the session continues."""
     report = analyze(table, Options(mode="full"), spark)
     assert report.committed
     assert [c.ndv for c in report.columns] == [3, 0]
@@ -29,8 +29,8 @@ def test_a_table_by_its_name_in_the_callers_session(spark, table):
     assert spark.sql("SELECT 1").count() == 1
 
 
-def test_tables_share_a_starter(spark, table):
-    """Starting is paid once, and our packages are shipped to the executors."""
+def test_tables_share_a_spark_starter(spark, table):
+    """Spark starts once, and ships our packages to the executors."""
     options = Options(mode="full", driver_bytes=0)
     with SparkStarter(spark) as starter:
         first = analyze(load_table(table), options, starter)
@@ -41,7 +41,7 @@ def test_tables_share_a_starter(spark, table):
     assert {"puffin/__init__.py", "puffin/files/task_reader.py", "stats_jobs/execute.py"} <= set(shipped)
 
 
-def test_small_work_needs_no_spark_and_comes_to_the_same(spark, table):
+def test_small_work_runs_without_spark_and_gives_the_same_result(spark, table):
     def sketches(report):
         with LocalStore().open_source(report.entry.statistics_path) as source:
             reader = PuffinReader(source)
@@ -56,24 +56,24 @@ def test_small_work_needs_no_spark_and_comes_to_the_same(spark, table):
     assert sketches(here) == sketches(there)
 
 
-def test_a_dry_run_writes_nothing(spark, table, warehouse):
+def test_dry_run_writes_nothing(spark, table, warehouse):
     before = sorted(p.name for p in (warehouse / "jobs" / "t" / "metadata").iterdir())
     report = analyze(table, Options(mode="full", dry_run=True), spark)
     assert (report.committed, report.entry) == (False, None)
     assert sorted(p.name for p in (warehouse / "jobs" / "t" / "metadata").iterdir()) == before
 
 
-def test_a_file_without_a_commit_leaves_the_metadata_as_it_is(spark, table):
-    before = load_table(table).load().metadata_location
+def test_run_without_commit_leaves_the_metadata_unchanged(spark, table):
+    before = load_table(table).open().state.metadata_location
     report = analyze(table, Options(mode="full", commit=False), spark)
     assert not report.committed
     assert report.entry is not None
-    assert load_table(table).load().metadata_location == before
+    assert load_table(table).open().state.metadata_location == before
 
 
 @pytest.fixture
 def growing(spark, warehouse, request):
-    """A table of one file of three values, its path, and what inserts into it."""
+    """A table with one file of three values, its path, and a function that inserts."""
     name = f"hadoop.jobs.{request.node.name[:40]}"
     spark.sql(f"CREATE TABLE {name} (id bigint, s string) USING iceberg")
     spark.sql(f"INSERT INTO {name} VALUES (1, 'a'), (2, 'b'), (3, 'c')")
@@ -84,7 +84,7 @@ def bases(report):
     return {c.column.name: (c.ndv, c.basis) for c in report.columns}
 
 
-def test_after_the_first_run_only_what_changed_is_read(growing):
+def test_later_runs_read_only_what_changed(growing):
     table, sql = growing
     first = analyze(table)
     assert (first.mode, bases(first)) == ("full", {"id": (3, "full"), "s": (3, "full")})
@@ -101,8 +101,8 @@ def test_after_the_first_run_only_what_changed_is_read(growing):
     assert bases(again) == {"id": (3, "carried"), "s": (4, "carried")}
 
 
-def test_columns_that_were_not_asked_for_are_carried_along(growing, private_payloads):
-    """With the snapshot they are of, and their row counts: they can be built on later."""
+def test_other_columns_are_carried_along(growing, private_payloads):
+    """With their snapshot and row counts, so that a later run can build on them."""
     table, sql = growing
     first = analyze(table)
     sql("INSERT INTO {t} VALUES (4, 'd')")
@@ -116,7 +116,7 @@ def test_columns_that_were_not_asked_for_are_carried_along(growing, private_payl
     assert bases(analyze(table)) == {"id": (3, "changed-files"), "s": (3, "changed-files")}
 
 
-def test_without_row_counts_a_delete_means_a_full_run(growing):
+def test_delete_without_row_counts_means_a_full_run(growing):
     table, sql = growing
     analyze(table, Options(row_counts=False))
     sql("INSERT INTO {t} VALUES (4, 'd')")
@@ -127,17 +127,17 @@ def test_without_row_counts_a_delete_means_a_full_run(growing):
     assert "no row counts" in report.columns[0].reason
 
 
-def test_incremental_fails_rather_than_to_read_everything(growing):
+def test_incremental_mode_fails_instead_of_reading_everything(growing):
     table, sql = growing
     with pytest.raises(UnsupportedError, match="column id: expected earlier statistics to build on"):
         analyze(table, Options(mode="incremental"))
-    assert load_table(table).load().statistics == {}
+    assert load_table(table).open().state.statistics == {}
     analyze(table)
     sql("INSERT INTO {t} VALUES (4, 'd')")
     assert analyze(table, Options(mode="incremental")).committed
 
 
-def test_a_broken_statistics_file_is_computed_anew(growing, caplog):
+def test_broken_statistics_file_is_computed_again(growing, caplog):
     table, sql = growing
     path = Path(analyze(table).entry.statistics_path.removeprefix("file:"))
     path.write_bytes(path.read_bytes()[:-1] + b"?")
@@ -148,7 +148,7 @@ def test_a_broken_statistics_file_is_computed_anew(growing, caplog):
     assert str(path) in caplog.text
 
 
-def test_a_promoted_column_is_computed_in_full_the_others_are_not(growing):
+def test_only_a_promoted_column_is_computed_in_full(growing):
     table, sql = growing
     sql("ALTER TABLE {t} ADD COLUMN k int")
     sql("INSERT INTO {t} VALUES (4, 'd', 7)")
@@ -163,8 +163,8 @@ def test_a_promoted_column_is_computed_in_full_the_others_are_not(growing):
     assert "of type int" in report.columns[2].reason
 
 
-def test_what_cannot_be_done_starts_no_spark(table, tmp_path):
-    """A wrong name or option is told before anything is started."""
+def test_invalid_requests_start_no_spark(table, tmp_path):
+    """Wrong names and options are reported before anything starts."""
     with pytest.raises(TableNotFound):
         analyze(str(tmp_path / "absent"))
     with pytest.raises(ColumnNotFound):
@@ -172,7 +172,7 @@ def test_what_cannot_be_done_starts_no_spark(table, tmp_path):
     with pytest.raises(UsageError, match="mode: expected one of auto, full, incremental, found 'fast'"):
         Options(mode="fast")
     with pytest.raises(UsageError, match="a metadata file cannot be committed to"):
-        analyze(load_table(table).load().metadata_location, Options(mode="full"))
+        analyze(load_table(table).open().state.metadata_location, Options(mode="full"))
 
 
 def _shipped_packages(_):

@@ -1,4 +1,4 @@
-"""What goes into a statistics file: which blobs stay, which go, and in what order."""
+"""What a statistics file contains: which blobs it keeps, which it drops, and in what order."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ from puffin.statistics.assemble import (
     with_entries,
 )
 from puffin.statistics.blob_properties import partitions_of, summary_of
+from puffin.statistics.kinds import PARTITION_SKETCHES, ROW_COUNTS, SUMMARY, THETA
 from puffin.statistics.private_state.manifest import BlobKey, Part, StoredKey
 from puffin.statistics.private_state.writing import KeptBlob, OmittedBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
 from puffin.values.column_summary import ColumnSummary
+from puffin.values.row_summary import RowSummary
 
 SNAPSHOT = Snapshot(10, None, 7, 0, "append", None)
 NOTED = {"puffin-sidecar.type": "long", "puffin-sidecar.reading": "1"}
@@ -49,7 +51,7 @@ def retained(*raws: RawBlob) -> list[RetainedBlob]:
 
 
 def ours(*fields: int, **options) -> RawBlob:
-    """A sketch of ours, which no mark is added to."""
+    """A sketch of ours, which needs no maker's mark."""
     return raw(*fields, **{"properties": NOTED, **options})
 
 
@@ -63,29 +65,30 @@ def column(field_id: int, name: str = "c") -> Column:
 
 
 def computed(*field_ids: int):
-    return sketch_blobs([statistics(i) for i in field_ids], SNAPSHOT, lg_k=12, codec=None)
+    return sketch_blobs([statistics(i) for i in field_ids], SNAPSHOT, None)
 
 
-def statistics(field_id: int, size: int | None = None, **options) -> ColumnStatistics:
+def statistics(field_id: int, size: int | None = None, beside=None, **options) -> ColumnStatistics:
     values = pa.array(range(field_id if size is None else size), pa.int64())
-    return ColumnStatistics(column(field_id), ThetaSketch.from_arrow(values, "long"), **options)
+    sketch = ThetaSketch.from_arrow(values, "long")
+    return ColumnStatistics(column(field_id), {THETA: sketch, **(beside or {})}, **options)
 
 
 # --- computed blobs -----------------------------------------------------------------------------------------------
 
 
-def test_a_summary_stands_beside_its_sketch_in_the_properties_and_nowhere_else():
+def test_summary_is_a_property_of_the_table_entry_only():
     summary = ColumnSummary(9, 1, None, 0, 2, 64)
     others = statistics(4, 3)
-    with_it = sketch_blobs([statistics(3, 3, summary=summary), others], SNAPSHOT, lg_k=12, codec=None)
-    without = sketch_blobs([statistics(3, 3), others], SNAPSHOT, lg_k=12, codec=None)
+    with_it = sketch_blobs([statistics(3, 3, {SUMMARY: RowSummary.of(summary, "long")}), others], SNAPSHOT, None)
+    without = sketch_blobs([statistics(3, 3), others], SNAPSHOT, None)
     assert [summary_of(blob.properties) for blob in with_it] == [summary, None]
     assert [blob.payload for blob in with_it] == [blob.payload for blob in without]
     assert [blob.properties["ndv"] for blob in with_it] == ["3", "3"]
     assert summary_of(assemble(with_it, []).entries[0].properties) == summary
 
 
-def test_a_computed_blob_is_about_one_field_of_the_snapshot():
+def test_computed_blob_describes_one_field_of_the_snapshot():
     (blob,) = computed(3)
     assert (blob.type, blob.fields, blob.snapshot_id, blob.sequence_number) == (THETA_V1, (3,), 10, 7)
     assert ThetaSketch.from_bytes(blob.payload).ndv == 3
@@ -93,21 +96,21 @@ def test_a_computed_blob_is_about_one_field_of_the_snapshot():
 
 
 @pytest.mark.parametrize("size", [0, 1, 4096, 4097, 100_000])
-def test_ndv_is_digits_and_the_properties_are_short(size):
-    """They are repeated in every later metadata file."""
+def test_ndv_is_digits_and_properties_are_short(size):
+    """Every later metadata file repeats them."""
     one = statistics(1, size)
-    (blob,) = sketch_blobs([one], SNAPSHOT, lg_k=12, codec=None)
+    (blob,) = sketch_blobs([one], SNAPSHOT, None)
     assert blob.properties["ndv"].isdecimal()
-    assert int(blob.properties["ndv"]) == int(one.sketch.estimate)
+    assert int(blob.properties["ndv"]) == int(one.values[THETA].estimate)
     assert sum(len(key) + len(value) for key, value in blob.properties.items()) < 200
 
 
-def test_a_sketch_tells_of_sketches_by_partition_and_these_are_private():
+def test_sketch_mentions_partition_sketches_which_stay_private():
     builder = PartitionSketchesBuilder(9)
     for i in range(3):
         builder.add((0, str(i)), MAX_THETA, np.array([5], np.uint64))
-    columns = [statistics(1), statistics(2, partitions=builder.compact())]
-    blobs = sketch_blobs(columns, SNAPSHOT, lg_k=12, codec=None)
+    columns = [statistics(1), statistics(2, beside={PARTITION_SKETCHES: builder.compact()})]
+    blobs = sketch_blobs(columns, SNAPSHOT, None)
     assert [partitions_of(blob.properties) for blob in blobs] == [None, 3]
     contents = assemble(blobs, [], companion_blobs(columns, SNAPSHOT))
     assert [b.fields for b in contents.entries] == [(1,), (2,)]
@@ -117,17 +120,17 @@ def test_a_sketch_tells_of_sketches_by_partition_and_these_are_private():
     assert list(omitted) == [private]
 
 
-def test_what_an_earlier_run_has_stored_is_referred_to_beside_the_sketch_of_today():
+def test_new_sketch_refers_to_private_blobs_that_are_already_stored():
     counts = RowCountsBuilder(10).compact()
     stored = KeptBlob(BlobKey(ROW_COUNTS_V1, 1, 7), StoredKey(Part("p", 10, 5), 5), "s3://b/t/_puffin_sidecar")
-    one = statistics(1, row_counts=counts, kept={ROW_COUNTS_V1: stored})
+    one = statistics(1, beside={ROW_COUNTS: counts}, kept={ROW_COUNTS: stored})
     (private,) = companion_blobs([one], SNAPSHOT)
     assert private == dataclasses.replace(stored, key=BlobKey(ROW_COUNTS_V1, 1, 10))
-    (omitted,) = companion_blobs([dataclasses.replace(one, row_counts=None)], SNAPSHOT)
+    (omitted,) = companion_blobs([statistics(1, kept={ROW_COUNTS: stored})], SNAPSHOT)
     assert omitted == OmittedBlob(BlobKey(ROW_COUNTS_V1, 1, 10))
 
 
-def test_the_first_sketch_says_where_private_state_is_if_not_in_the_default_place():
+def test_first_sketch_names_a_private_home_other_than_the_default():
     contents = assemble(computed(3, 2), retained(ours(1)), home="s3://b/home")
     said = [entry.properties.get("puffin-sidecar.home") for entry in contents.entries]
     assert said == ["s3://b/home", None, None]
@@ -139,18 +142,18 @@ def test_the_first_sketch_says_where_private_state_is_if_not_in_the_default_plac
 # --- what stays ---------------------------------------------------------------------------------------------------
 
 
-def test_other_columns_stay_and_computed_ones_are_replaced():
+def test_other_columns_are_kept_and_computed_ones_replaced():
     a, b = ours(1), ours(2)
     assert kept(*retained(a, b), computed=[1]) == [b]
 
 
-def test_fields_that_the_schema_lacks_go():
+def test_dropped_fields_are_left_out():
     a, gone = ours(1), ours(9)
     assert kept(*retained(a, gone), current=[1]) == [a]
 
 
-def test_nothing_stays_but_sketches_of_one_field():
-    """pyiceberg, Presto, Trino and Spark each break on one of the others."""
+def test_only_theta_sketches_of_one_field_are_kept():
+    """pyiceberg, Presto, Trino and Spark each fail over one of the others."""
     a, others = (
         ours(1),
         [raw(2, type_=KLL), raw(type_="table-histogram"), raw(), raw(2, 3), raw(3, type_=ROW_COUNTS_V1)],
@@ -159,8 +162,8 @@ def test_nothing_stays_but_sketches_of_one_field():
 
 
 @pytest.mark.parametrize("type_", [ROW_COUNTS_V1, PARTITION_SKETCHES_V1])
-def test_what_an_earlier_version_wrote_into_the_file_comes_with_its_sketch(type_):
-    """Beside the sketch of other rows it would be taken for something of those."""
+def test_private_blobs_of_an_earlier_version_follow_their_sketch(type_):
+    """Beside a sketch of other rows they would be taken for that sketch's."""
     a, beside_a, older = ours(1), raw(1, type_=type_), raw(1, type_=type_, snapshot_id=9)
     (candidate,) = retained(a, beside_a, older)
     assert candidate.beside == (beside_a,)
@@ -170,14 +173,14 @@ def test_what_an_earlier_version_wrote_into_the_file_comes_with_its_sketch(type_
     assert foreign.beside == ()
 
 
-def test_a_sketch_that_the_entry_does_not_list_goes():
-    """It is none of the table's statistics; and the entry has every sketch of the file."""
+def test_unlisted_sketch_is_dropped():
+    """It is not among the table's statistics; an entry lists every sketch of its file."""
     a, unlisted = ours(1), ours(2)
     assert with_entries(listed(a), [a, unlisted], None) == retained(a)
 
 
-def test_a_retained_blob_keeps_what_the_entry_said_of_it():
-    """Its own snapshot and sequence number, and the properties in the table's metadata, not those in the file."""
+def test_kept_blob_keeps_the_properties_of_its_entry():
+    """Its own snapshot and sequence number, and the properties of the table's metadata, not those of the file."""
     stored = raw(2, snapshot_id=5, sequence_number=3, properties={**NOTED, "ndv": "2", "more": "x"})
     said = BlobEntry(THETA_V1, 5, 3, (2,), {**NOTED, "ndv": "2"})
     entry = StatisticsEntry(10, "s3://b/old.stats", 100, 50, (said,))
@@ -198,7 +201,7 @@ def test_a_retained_blob_keeps_what_the_entry_said_of_it():
     ],
     ids=["ours", "of an earlier version", "Trino's", "carried without a mark", "nobody's", "carried with a mark"],
 )
-def test_the_maker_of_a_carried_sketch_stays_known(properties, created_by, marks):
+def test_carried_sketch_keeps_the_name_of_its_maker(properties, created_by, marks):
     stored = raw(1, properties=properties)
     (carried,) = with_entries(listed(stored), [stored], created_by)
     assert carried.entry.properties == carried.raw.metadata.properties == {**properties, **marks}
@@ -207,19 +210,19 @@ def test_the_maker_of_a_carried_sketch_stays_known(properties, created_by, marks
 # --- never two for one field --------------------------------------------------------------------------------------
 
 
-def test_of_two_sketches_of_a_field_the_first_entrys_stays():
+def test_first_entrys_sketch_of_a_field_wins():
     mine, theirs = ours(1, stored=b"mine"), ours(1, stored=b"theirs")
     assert kept(*retained(mine), *retained(theirs)) == [mine]
 
 
-def test_a_sketch_of_newer_rows_wins_over_one_that_was_carried():
+def test_sketch_of_newer_rows_wins_over_a_carried_one():
     old, new = ours(1, snapshot_id=5, sequence_number=3), ours(1, snapshot_id=8, sequence_number=6)
     assert kept(*retained(old), *retained(new)) == [new]
     assert kept(*retained(new), *retained(old)) == [new]
 
 
-def test_in_version_1_a_sketch_of_the_snapshot_itself_wins():
-    """There all sequence numbers are 0."""
+def test_snapshots_own_sketch_wins_in_version_1():
+    """All sequence numbers of version 1 are 0."""
     old, new = ours(1, snapshot_id=5, sequence_number=0), ours(1, snapshot_id=10, sequence_number=0)
     assert kept(*retained(old), *retained(new)) == [new]
 
@@ -227,7 +230,7 @@ def test_in_version_1_a_sketch_of_the_snapshot_itself_wins():
 # --- order --------------------------------------------------------------------------------------------------------
 
 
-def test_sketches_are_in_the_order_of_their_fields_and_are_those_of_the_entry():
+def test_sketches_are_ordered_by_field_and_equal_the_entrys():
     old = retained(ours(4), raw(1, type_=KLL), ours(2))
     contents = assemble(computed(3, 1), choose_retained(old, snapshot_id=10, computed={1, 3}, current_fields=range(9)))
     fields = [blob.fields if hasattr(blob, "fields") else blob.metadata.fields for blob in contents.blobs]

@@ -1,8 +1,9 @@
-"""What each column's statistics are built on, and why one is computed in full."""
+"""What each column's statistics are built on, and why a column is computed in full."""
 
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -10,16 +11,18 @@ import pytest
 from puffin.errors import CorruptSketchError, FileNotFound
 from puffin.iceberg.metadata.document import parse_state
 from puffin.sketches import RowCountsBuilder, ThetaSketch, row_counts_limit
-from puffin.statistics.blob_properties import is_ours, to_properties
+from puffin.statistics.blob_properties import is_ours
+from puffin.statistics.kinds import ROW_COUNTS, THETA, to_properties
+from puffin.statistics.kinds.theta import ThetaKind
 from puffin.tables.changes import Changes
 from puffin.tables.scan_task import ContentFile, FileScanTask
 from stats_jobs.basis import Wanted, plan_columns
-from stats_jobs.stored import StoredSketch
+from stats_jobs.stored import Base
 
 NOTHING, WANTED = Changes((), ()), Wanted(12)
 SKETCH = ThetaSketch.from_arrow(pa.array([1, 2, 3]), "long")
 COUNTS = RowCountsBuilder(row_counts_limit(12)).compact()
-OURS, COUNTED = StoredSketch(SKETCH, None), StoredSketch(SKETCH, COUNTS)
+OURS, COUNTED = Base({THETA: SKETCH}), Base({THETA: SKETCH, ROW_COUNTS: COUNTS})
 
 
 def file(path: str) -> FileScanTask:
@@ -34,7 +37,7 @@ ADDED, REMOVED = Changes((file("new"),), ()), Changes((), (file("old"),))
 
 
 class Stored:
-    """Hands out what is stored for the entry of each snapshot, or fails; some of it may be lost."""
+    """Returns what is stored for each snapshot's entry, or fails; some of it may be lost."""
 
     def __init__(self, found, lost=(), had_ours=False) -> None:
         self._found = found
@@ -52,8 +55,8 @@ class Stored:
     def had_ours(self, _column):
         return self._had_ours
 
-    def read(self, entry, _blob):
-        found = self._found[entry.snapshot_id] if isinstance(self._found, dict) else self._found
+    def read(self, known, _column):
+        found = self._found[known.entry.snapshot_id] if isinstance(self._found, dict) else self._found
         if isinstance(found, Exception):
             raise found
         return found
@@ -94,30 +97,31 @@ def plan(table_document):
             return NOTHING if base.snapshot_id == 30 else changes
 
         column = state.select_columns(("a",))
-        (planned,) = plan_columns(state, state.snapshot(30), column, wanted, Stored(stored, **kept), changes_since)
+        opened = SimpleNamespace(state=state, snapshot=state.snapshot(30), changes_since=changes_since)
+        (planned,) = plan_columns(opened, column, wanted, Stored(stored, **kept))
         return planned.basis, planned.base_id, planned.reason
 
     return run
 
 
 def ours(type_="long", lg_k=12):
-    return to_properties(SKETCH, type_, lg_k)
+    return to_properties({ThetaKind(lg_k): SKETCH}, type_)
 
 
 JAVAS = {"ndv": "3"}
 
 
-def test_a_table_without_statistics_is_read_in_full(plan):
+def test_table_without_statistics_is_read_in_full(plan):
     assert plan() == ("full", None, "no earlier statistics of the column")
 
 
 @pytest.mark.parametrize("properties", [ours(), JAVAS], ids=["ours", "another engine's"])
-def test_added_files_are_added_to_the_nearest_ancestors_sketch(plan, properties):
+def test_added_files_extend_the_nearest_ancestors_sketch(plan, properties):
     assert plan((10, 10, properties), (20, 20, properties)) == ("added-files", 20, None)
     assert plan((10, 10, properties), (20, 10, properties)) == ("added-files", 10, None)
 
 
-def test_where_no_rows_changed_the_sketch_is_carried(plan):
+def test_sketch_is_carried_if_no_rows_changed(plan):
     assert plan((20, 20, ours()), changes=NOTHING) == ("carried", 20, None)
     assert plan((30, 30, ours())) == ("carried", 30, None)
 
@@ -128,16 +132,16 @@ def test_removed_rows_need_row_counts(plan):
     assert (basis, "no row counts" in reason) == ("full", True)
 
 
-def test_row_counts_further_back_are_better_than_none(plan):
-    """Statistics of 20 are another engine's; those of 10 are ours, and can forget."""
+def test_older_row_counts_are_better_than_none(plan):
+    """Statistics of 20 are another engine's; ours of 10 can subtract rows."""
 
     blobs = (20, 20, JAVAS), (10, 10, ours())
     stored = {20: OURS, 10: COUNTED}
     assert plan(*blobs, changes=REMOVED, stored=stored) == ("changed-files", 10, None)
 
 
-def test_what_is_complete_is_built_on_though_something_incomplete_is_nearer(plan):
-    """Nearer are another engine's sketch, and one of ours whose private state is gone."""
+def test_complete_statistics_win_over_nearer_incomplete_ones(plan):
+    """Nearer are another engine's sketch, and one of ours without its private state."""
     assert plan((20, 20, JAVAS), (10, 10, ours())) == ("added-files", 10, None)
     assert plan((20, 20, ours()), (10, 10, ours()), lost=(20,)) == ("added-files", 10, None)
     assert plan((20, 20, ours()), lost=(20,)) == ("full", None, "its state is gone")
@@ -145,20 +149,20 @@ def test_what_is_complete_is_built_on_though_something_incomplete_is_nearer(plan
     assert plan((20, 20, ours()), (10, 10, ours()), lost=(20,), wanted=incremental) == ("added-files", 20, None)
 
 
-def test_another_engines_sketch_is_built_on_while_nothing_of_ours_ever_was(plan):
+def test_other_engines_sketch_is_built_on_if_there_are_none_of_ours(plan):
     assert plan((20, 20, JAVAS)) == ("added-files", 20, None)
     assert plan((20, 20, JAVAS), had_ours=True) == ("full", None, "another engine made it")
     assert plan((20, 20, JAVAS), had_ours=True, wanted=Wanted(12, complete=False)) == ("added-files", 20, None)
 
 
-def test_another_engines_sample_is_built_on_only_where_not_every_row_may_be_read(plan):
-    """Above its nominal entries an engine keeps other hashes than a full run of ours would."""
-    sample = StoredSketch(ThetaSketch.from_arrow(pa.array(range(9000)), "long"), None)
+def test_other_engines_sample_is_built_on_only_to_avoid_a_full_read(plan):
+    """Above its nominal entries an engine keeps other hashes than our full run."""
+    sample = Base({THETA: ThetaSketch.from_arrow(pa.array(range(9000)), "long")})
     assert plan((20, 20, JAVAS), stored=sample)[0] == "full"
     assert plan((20, 20, JAVAS), stored=sample, wanted=Wanted(12, complete=False))[0] == "added-files"
 
 
-def test_a_sketch_that_is_not_trusted_is_not_built_on(plan):
+def test_untrusted_sketch_is_not_built_on(plan):
     unknown = {**JAVAS, "puffin-sidecar.writer": "unknown"}
     assert plan((20, 20, unknown)) == ("full", None, "whoever hashed it")
     assert plan((20, 20, unknown), (10, 10, ours())) == ("added-files", 10, None)
@@ -172,14 +176,14 @@ def test_a_sketch_that_is_not_trusted_is_not_built_on(plan):
         (ours("int96"), "int96"),
     ],
 )
-def test_a_sketch_that_does_not_fit_is_not_built_on(plan, properties, said):
+def test_sketch_of_another_type_or_size_is_not_built_on(plan, properties, said):
     basis, base, reason = plan((20, 20, properties))
     assert (basis, base) == ("full", None)
     assert said in reason
 
 
-def test_another_engines_sketch_is_of_the_type_that_the_column_had_then(plan):
-    """Promotion of int to long changes every hash."""
+def test_other_engines_sketch_has_the_type_of_its_time(plan):
+    """Promoting int to long changes every hash."""
 
     def promoted(document):
         now = document["schemas"][0]
@@ -192,7 +196,7 @@ def test_another_engines_sketch_is_of_the_type_that_the_column_had_then(plan):
     assert plan((10, 10, JAVAS), edit=promoted)[:2] == ("added-files", 10)
 
 
-def test_the_precision_of_a_decimal_changes_no_hash(plan):
+def test_decimal_precision_does_not_change_hashes(plan):
     def decimals(document):
         document["schemas"][0]["fields"][0]["type"] = "decimal(18, 2)"
 
@@ -200,7 +204,7 @@ def test_the_precision_of_a_decimal_changes_no_hash(plan):
     assert plan((20, 20, ours("decimal(9, 3)")), edit=decimals)[0] == "full"
 
 
-def test_ancestry_decides_not_time(plan):
+def test_ancestry_matters_and_not_time(plan):
     """Snapshot 20 was rolled back: 30 descends from 10."""
 
     def rolled_back(document):
@@ -216,11 +220,11 @@ def test_statistics_of_an_expired_snapshot_are_not_built_on(plan):
 
 
 @pytest.mark.parametrize("error", [CorruptSketchError("x.stats: broken"), FileNotFound("x.stats: gone")])
-def test_a_statistics_file_that_cannot_be_read_is_a_warning(plan, caplog, error):
+def test_unreadable_statistics_file_is_a_warning(plan, caplog, error):
     with caplog.at_level(logging.WARNING):
         assert plan((20, 20, ours()), stored=error) == ("full", None, str(error))
     assert str(error) in caplog.text
 
 
-def test_changes_that_cannot_be_known_are_a_reason(plan):
+def test_unknown_changes_are_a_reason_for_a_full_read(plan):
     assert plan((20, 20, ours()), changes=FileNotFound("m.avro: gone")) == ("full", None, "m.avro: gone")

@@ -1,4 +1,4 @@
-"""When statistics are current, so that a run leaves them as they are and `--only-stale` leaves the table out."""
+"""When statistics are current, so that a run keeps them and `--only-stale` skips the table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PARTITION_FILE = {"snapshot-id": 11, "statistics-path": "gone.parquet", "file-si
 BY_PARTITION = {"puffin-sidecar.type": "long", "puffin-sidecar.partitions": "3"}
 
 
-def test_a_table_is_stale_if_a_column_asked_for_is_not_of_the_snapshot(table_with):
+def test_table_is_stale_if_a_requested_column_is_not_of_the_snapshot(table_with):
     """Other columns do not make it stale."""
     assert not is_stale(table_with("current", (1, 11), (2, 11)), Options())
     assert is_stale(table_with("missing", (1, 11)), Options())
@@ -24,14 +24,14 @@ def test_a_table_is_stale_if_a_column_asked_for_is_not_of_the_snapshot(table_wit
     assert [is_stale(older, Options(columns=columns)) for columns in (None, ("a",), ("b",))] == [True, False, True]
 
 
-def test_a_table_without_a_snapshot_is_stale_and_one_without_a_column_is_not(table_with):
+def test_table_without_a_snapshot_is_stale_and_without_columns_is_not(table_with):
     nothing_yet = {"current-snapshot-id": -1, "snapshots": [], "snapshot-log": [], "refs": {}}
     assert is_stale(table_with("new", **nothing_yet), Options())
     no_columns = {"schemas": [{"type": "struct", "schema-id": 0, "fields": []}]}
     assert not is_stale(table_with("empty", **no_columns), Options())
 
 
-def test_statistics_that_an_earlier_version_wrote_are_stale_until_their_files_are_clean(table_with):
+def test_statistics_of_an_earlier_version_are_stale_until_repaired(table_with):
     noted = table_with("noted", (1, 11), (2, 11))
     before = table_with("before", (1, 11), (2, 11))
     path = Path(before.name) / "metadata" / "v1.metadata.json"
@@ -39,15 +39,15 @@ def test_statistics_that_an_earlier_version_wrote_are_stale_until_their_files_ar
     assert [is_stale(table, Options()) for table in (noted, before)] == [False, True]
 
 
-def test_statistics_whose_private_state_is_lost_are_stale_unless_every_row_would_be_read_for_it(table_with):
+def test_lost_private_state_makes_statistics_stale_unless_it_needs_a_full_read(table_with):
     table = table_with("lost", (1, 11), (2, 11))
     (Path(table.name) / "_puffin_sidecar" / "gone.stats").unlink()
     assert is_stale(table, Options())
     assert not is_stale(table, Options(mode="incremental"))
 
 
-def test_statistics_that_a_run_would_make_anew_are_stale(table_with):
-    """Of another size, or beside those of a column that is gone."""
+def test_statistics_that_a_run_would_recompute_are_stale(table_with):
+    """They have another size, or stand beside those of a dropped column."""
     assert is_stale(table_with("small", (1, 11), (2, 11)), Options(lg_k=13))
     assert is_stale(table_with("gone", (1, 11), (2, 11), (9, 11)), Options())
 
@@ -62,8 +62,8 @@ def test_statistics_that_a_run_would_make_anew_are_stale(table_with):
     ],
     ids=["all there", "no sketches by partition", "no partition statistics file", "of an older snapshot"],
 )
-def test_by_partition_all_that_is_kept_by_partition_has_to_be_there(table_with, properties, files, of, stale):
-    """A run that is not asked for it does not miss it; nor does a table that was never partitioned."""
+def test_partition_statistics_must_be_complete_if_requested(table_with, properties, files, of, stale):
+    """Other runs do not miss them; nor do tables that were never partitioned."""
     kept = {"properties": properties, "partition-statistics": files}
     table = table_with("t", (1, of), (2, of), **kept, **{"partition-specs": PARTITIONED})
     assert is_stale(table, Options(partitions=True)) is stale
@@ -74,7 +74,7 @@ def test_by_partition_all_that_is_kept_by_partition_has_to_be_there(table_with, 
 
 
 def analyze_reads_nothing(table, options):
-    """What a run itself says; the table has no files, so one that reads fails."""
+    """Whether a run itself says so; the table has no files, so reading fails."""
     try:
         return analyze(table, options).current
     except FileNotFound:

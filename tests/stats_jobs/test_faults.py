@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import functools
 import json
 import os
 import resource
@@ -38,7 +39,8 @@ from puffin.errors import (
 from puffin.load import load_table
 from puffin.lookup import ndv
 from puffin.storage import LocalStore, Sink, local_path
-from puffin.tables.base import SnapshotSelector
+from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.snapshot import CURRENT, TableSnapshot
 from stats_jobs import Options, analyze
 from stats_jobs.basis import ADDED, FULL
 
@@ -51,7 +53,7 @@ NO_LOOKS = {"commit.status-check.num-retries": "0"}
 
 class Scene:
     """
-    A table in a directory, of two snapshots, of which the first has statistics to build on.
+    A table in a directory with two snapshots, the first with statistics to build on.
 
     Attributes:
         root: The table's directory.
@@ -67,19 +69,19 @@ class Scene:
         return str(self.root)
 
     def newest(self, pattern: str) -> Path:
-        """The last of the files of a pattern that were written."""
+        """Return the newest file of a pattern."""
         return max(self.root.glob(pattern), key=lambda path: path.stat().st_mtime_ns)
 
     def current_metadata(self) -> Path:
-        return Path(str(local_path(load_table(self.name).load().metadata_location)))
+        return Path(str(local_path(load_table(self.name).open().state.metadata_location)))
 
     def current_manifest_list(self) -> Path:
-        state = load_table(self.name).load()
+        state = load_table(self.name).open().state
         snapshot = state.select_snapshot(SnapshotSelector())
         return Path(str(local_path(snapshot.manifest_list)))
 
     def spoil(self, path: Path, how: Callable[[Path], object]) -> None:
-        """Put a file aside until `heal`, and something else in its place."""
+        """Move a file aside until `heal`, and put something else in its place."""
         aside = self.root.parent / f"aside-{len(self._moved)}"
         path.rename(aside)
         self._moved.append((aside, path))
@@ -94,12 +96,12 @@ class Scene:
         self._moved.clear()
 
     def left_behind(self) -> set[str]:
-        """The files that there were not before."""
+        """Return the files that did not exist before."""
         return self._files() - self._before
 
     def check_nothing_dangles(self) -> None:
-        """Every statistics file that the table's metadata names is there, whole."""
-        for entry in load_table(self.name).load().statistics.values():
+        """Check that every statistics file in the table's metadata exists and is complete."""
+        for entry in load_table(self.name).open().state.statistics.values():
             path = Path(str(local_path(entry.statistics_path)))
             assert path.stat().st_size == entry.file_size_in_bytes
 
@@ -148,7 +150,7 @@ def gone(path: Path) -> None:
 
 
 def circle(path: Path) -> None:
-    """A file that is there and cannot be opened, for root neither."""
+    """A file that exists but cannot be opened, even by root."""
     path.unlink()
     path.symlink_to(path.name)
 
@@ -189,8 +191,8 @@ READING = [
     [case[1:] for case in READING],
     ids=[f"{what} {how.__name__}" for what, _, how, _ in READING],
 )
-def test_a_step_that_cannot_read_its_file(scene, capsys, of, how, error):
-    """The library raises the class, the command exits with 1 and one line; nothing is written."""
+def test_unreadable_file_fails_the_job_in_one_line(scene, capsys, of, how, error):
+    """The library raises the class, the command exits with 1, and nothing is written."""
     path = of(scene)
     scene.spoil(path, how)
     with pytest.raises(error) as caught:
@@ -207,22 +209,22 @@ def test_a_step_that_cannot_read_its_file(scene, capsys, of, how, error):
 
 
 @pytest.mark.parametrize("how", [gone, cut_short])
-def test_a_base_sketch_that_cannot_be_read_costs_a_full_run(scene, how):
-    """Earlier statistics are a help: without them everything is read, and nothing fails."""
+def test_unreadable_base_sketch_causes_a_full_run(scene, how):
+    """Earlier statistics only help: without them everything is read, and nothing fails."""
     scene.spoil(scene.newest("metadata/*.stats"), how)
     report = analyze(scene.name)
     assert {column.basis for column in report.columns} == {FULL}
     scene.check_next_run()
 
 
-def test_a_base_sketch_that_can_be_read_is_built_on(scene):
+def test_readable_base_sketch_is_built_on(scene):
     assert {column.basis for column in analyze(scene.name).columns} == {ADDED}
 
 
 @pytest.mark.parametrize(
     ("how", "error"), [(gone, FileNotFound), (circle, StorageError), (cut_short, CorruptDataFileError)]
 )
-def test_a_delete_file_that_cannot_be_read(delta_table, how, error):
+def test_unreadable_delete_file_fails_the_job(delta_table, how, error):
     writer = delta_table()
     added = writer.add({"a": [1, 2, 3], "b": [1, 1, 1]})
     writer.commit(added)
@@ -245,13 +247,23 @@ def test_a_delete_file_that_cannot_be_read(delta_table, how, error):
 
 
 class Between:
-    """A table some of whose methods are others."""
+    """A table some of whose attributes are replaced when it is opened."""
 
     def __init__(self, name: str) -> None:
+        self.name = name
         self._table = load_table(name)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._table, name)
+    def open(self, selector: SnapshotSelector = CURRENT) -> TableSnapshot:
+        opened = self._table.open(selector)
+        opened.__dict__.update(self.instead(dataclasses.replace(opened)))
+        return opened
+
+    def instead(self, opened: TableSnapshot) -> dict[str, Any]:
+        """The attributes to replace, given the table as it was opened."""
+        return {"commit": functools.partial(self.commit, opened)}
+
+    def commit(self, opened: TableSnapshot, entry: StatisticsEntry) -> TableState:
+        return opened.commit(entry)
 
 
 class FailingStore(LocalStore):
@@ -288,30 +300,36 @@ class _FullFile:
 
 
 class FullDisk(Between):
-    """One on which so many bytes of a statistics file fit, or all, and then they are not brought to the disk."""
+    """A store on which only so many bytes of a statistics file fit, or all but the final flush."""
 
     def __init__(self, name: str, after: int | None) -> None:
         super().__init__(name)
         self._after = after
 
-    def store(self, uri):
-        return FailingStore(self._after) if uri.endswith(".stats") else self._table.store(uri)
+    def instead(self, opened):
+        def store_for(uri):
+            return FailingStore(self._after) if uri.endswith(".stats") else opened.store_for(uri)
+
+        return {"store_for": store_for}
 
 
 class TimedOut(Between):
-    """One whose files cannot be written in time."""
+    """A store whose writes time out."""
 
-    def new_statistics_file(self, state, snapshot_id):  # noqa: ARG002
-        raise StorageError(f"{state.location}: timed out")
+    def instead(self, opened):
+        def new_statistics_file(_snapshot_id):
+            raise StorageError(f"{opened.state.location}: timed out")
+
+        return {"new_statistics_file": new_statistics_file}
 
 
 class FailingCommit(Between):
     """
-    One whose commits fail.
+    A table whose commits fail.
 
     Args:
         error: What a commit raises.
-        applied: Whether it has been done all the same.
+        applied: Whether the commit happens all the same.
         times: How many commits fail.
     """
 
@@ -321,45 +339,45 @@ class FailingCommit(Between):
         self._applied = applied
         self._left = times
 
-    def commit(self, base, entry):
+    def commit(self, opened, entry):
         if self._left == 0:
-            return self._table.commit(base, entry)
+            return opened.commit(entry)
         self._left -= 1
         if self._applied:
-            self._table.commit(base, entry)
+            opened.commit(entry)
         raise self._error
 
 
 class Unreadable(Between):
-    """One whose metadata cannot be read once a commit is done."""
+    """A table whose metadata cannot be read after a commit."""
 
     _done = False
 
-    def load(self, selector=None):
+    def open(self, selector=CURRENT):
         if self._done:
             raise StorageError("the metadata: connection reset")
-        return self._table.load() if selector is None else self._table.load(selector)
+        return super().open(selector)
 
-    def commit(self, base, entry):
+    def commit(self, opened, entry):
         self._done = True
-        return self._table.commit(base, entry)
+        return opened.commit(entry)
 
 
 class TakenHint(Between):
-    """One where a directory has come into the place of the version hint."""
+    """A table whose version hint is replaced by a directory."""
 
-    def commit(self, base, entry):
+    def commit(self, opened, entry):
         hint = Path(self._table.name) / "metadata" / "version-hint.text"
         hint.unlink()
         hint.mkdir()
-        return self._table.commit(base, entry)
+        return opened.commit(entry)
 
 
 class LyingCommit(Between):
-    """One that says "done" and does nothing."""
+    """A table that reports success and does nothing."""
 
-    def commit(self, base, entry):  # noqa: ARG002
-        return base
+    def commit(self, opened, entry):  # noqa: ARG002
+        return opened.state
 
 
 @dataclasses.dataclass(frozen=True)
@@ -410,8 +428,8 @@ WRITING = {
 
 
 @pytest.mark.parametrize("fault", WRITING.values(), ids=WRITING)
-def test_a_step_that_cannot_write(scene, fault):
-    """Either nothing of the run is there in the end, or what is there is whole and may be referred to."""
+def test_failed_write_leaves_nothing_or_complete_files(scene, fault):
+    """A file that stays is complete, and metadata may refer to it."""
     before = scene.current_metadata().read_bytes()
     if fault.error is None:
         assert analyze(fault.of(scene.name)).committed
@@ -434,8 +452,8 @@ def test_a_step_that_cannot_write(scene, fault):
     scene.check_next_run()
 
 
-def test_a_statistics_file_that_has_no_place(new_scene):
-    """The directory for it cannot be made, since a file has its name."""
+def test_unwritable_statistics_directory_fails_the_job(new_scene):
+    """A file has the directory's name."""
     scene = new_scene()
     document = json.loads(scene.current_metadata().read_text())
     (scene.root / "taken").write_text("")
@@ -452,7 +470,7 @@ def test_a_statistics_file_that_has_no_place(new_scene):
 
 @pytest.fixture
 def delta(delta_table):
-    """A Delta table of two versions, the first of which has statistics."""
+    """A Delta table of two versions, the first with statistics."""
     writer = delta_table()
     writer.commit(writer.add({"a": [1, 2, 3], "b": [1, 1, 1]}))
     analyze(str(writer.path))
@@ -465,7 +483,7 @@ def delta_ndvs(writer) -> list[int | None]:
 
 
 @pytest.mark.parametrize(("how", "error"), [(circle, StorageError), (cut_short, CorruptMetadataError)])
-def test_a_log_entry_that_cannot_be_read(delta, tmp_path, how, error):
+def test_unreadable_log_entry_fails_the_job(delta, tmp_path, how, error):
     entry = delta.entry(delta.version)
     shutil.copyfile(entry, tmp_path / "aside")
     files = set(delta.path.rglob("*"))
@@ -478,8 +496,8 @@ def test_a_log_entry_that_cannot_be_read(delta, tmp_path, how, error):
     assert delta_ndvs(delta) == [4, 1]
 
 
-def test_a_statistics_directory_that_cannot_be_written_to(delta):
-    """A file has its place: nothing is written, the log neither."""
+def test_unwritable_delta_statistics_directory_fails_the_job(delta):
+    """A file has its name: nothing is written, not even the log."""
     directory, aside = delta.log / "_puffin_sidecar", delta.log / "_aside"
     directory.rename(aside)
     directory.write_text("")
@@ -501,8 +519,8 @@ def test_a_statistics_directory_that_cannot_be_written_to(delta):
     [(300, {}, ".stats"), (30_000, {"long": "x" * 40_000}, ".metadata.json")],
     ids=["the statistics file", "the metadata file"],
 )
-def test_a_limit_on_the_size_of_files(new_scene, limit, properties, what):
-    """The operating system refuses to write on: the command says which file, and leaves the table as it was."""
+def test_file_size_limit_fails_the_command_and_names_the_file(new_scene, limit, properties, what):
+    """The table stays as it was."""
     scene = new_scene(**properties)
     before = scene.current_metadata().read_bytes()
     ran = subprocess.run(

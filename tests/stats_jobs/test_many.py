@@ -1,4 +1,4 @@
-"""Many tables in one session: what runs at once, what is told in which order, and how it ends."""
+"""Many tables in one session: what runs at once, in which order results arrive, and how it ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOON = 60  # seconds in which whatever ought to happen has happened
 # --- the order, and what overlaps ---------------------------------------------------------------------------------
 
 
-def test_tables_are_told_in_the_order_asked():
+def test_results_keep_the_requested_order():
     """The last may be done first."""
     done = {name: threading.Event() for name in "abc"}
 
@@ -37,8 +37,7 @@ def test_tables_are_told_in_the_order_asked():
     assert list(in_order(analyze_one, "abc", at_once=3)) == [("a", "A"), ("b", "B"), ("c", "C")]
 
 
-def test_a_table_is_told_as_soon_as_it_is_there():
-    """And not when the last one is."""
+def test_result_arrives_as_soon_as_its_table_is_done():
     told = threading.Event()
     outcomes = in_order(lambda name: name == "first" or told.wait(SOON), ["first", "second"])
     assert next(outcomes) == ("first", True)
@@ -46,8 +45,8 @@ def test_a_table_is_told_as_soon_as_it_is_there():
     assert list(outcomes) == [("second", True)]
 
 
-def test_as_many_tables_as_allowed_are_under_way_at_once():
-    """All of them meet, and no other is there."""
+def test_allowed_number_of_tables_runs_at_once():
+    """All of them meet, and no other starts."""
     meeting = threading.Barrier(3)
     lock, under_way, most = threading.Lock(), set(), 0
 
@@ -64,8 +63,8 @@ def test_as_many_tables_as_allowed_are_under_way_at_once():
     assert most == 3
 
 
-def test_a_table_commits_while_others_compute(starter):
-    """Even if those take every slot there is."""
+def test_table_commits_while_others_compute(starter):
+    """Even if those take every slot."""
     left, committed, all_slots_taken = threading.Event(), threading.Event(), threading.Barrier(SLOTS + 1)
 
     def analyze_one(name):
@@ -88,7 +87,7 @@ def test_a_table_commits_while_others_compute(starter):
 # --- failures and interrupts --------------------------------------------------------------------------------------
 
 
-def test_a_table_that_fails_stops_no_other():
+def test_failing_table_stops_no_other():
     def analyze_one(name):
         if name == "bad":
             raise TableNotFound("bad: not there")
@@ -99,8 +98,8 @@ def test_a_table_that_fails_stops_no_other():
     assert (failed[0], type(failed[1])) == ("bad", TableNotFound)
 
 
-def test_an_error_that_is_not_ours_is_raised_when_all_others_are_told():
-    """A fault of the program is not a table's answer; the first one is raised as it is."""
+def test_internal_error_is_raised_after_all_results():
+    """A program error is no table's result; the first one is raised unchanged."""
 
     def analyze_one(name):
         if name.startswith("bad"):
@@ -113,8 +112,8 @@ def test_an_error_that_is_not_ours_is_raised_when_all_others_are_told():
     assert [name for name, _ in told] == ["a", "b", "c"]
 
 
-def test_who_stops_listening_stops_the_work():
-    """What waits never begins, what is under way is told to end, again and again, and has ended when close returns."""
+def test_closing_the_iterator_stops_the_work():
+    """Waiting tables never start, running ones are cancelled repeatedly, and have ended when close returns."""
     begun, ended, cancels = [], [], []
     stop = threading.Event()
 
@@ -136,8 +135,8 @@ def test_who_stops_listening_stops_the_work():
     assert len(begun) <= 4
 
 
-def test_an_interrupt_lets_each_table_clear_up(tmp_path):
-    """No file is left half written by those under way, and the interrupt arrives when they are done."""
+def test_interrupt_lets_each_table_clean_up(tmp_path):
+    """No half-written file stays, and the interrupt is raised when the tables are done."""
     stop, meeting = threading.Event(), threading.Barrier(2)
 
     def analyze_one(name):
@@ -158,7 +157,7 @@ def test_an_interrupt_lets_each_table_clear_up(tmp_path):
 
 @pytest.fixture
 def context():
-    """As much of a Spark context as starting and grouping take; properties are each thread's own, as PySpark's are."""
+    """A Spark context with what starting and grouping need; properties are per thread, as in PySpark."""
     local, cancelled = threading.local(), []
     return SimpleNamespace(
         defaultParallelism=2,
@@ -173,7 +172,7 @@ def context():
 
 @pytest.fixture
 def starter(context, monkeypatch):
-    """A starter that starts nothing real, which takes a moment; ``starts`` counts how often."""
+    """A starter that starts nothing real, slowly; ``starts`` counts the calls."""
     starter = SparkStarter()
     starter.starts = 0
 
@@ -187,8 +186,8 @@ def starter(context, monkeypatch):
         yield starter
 
 
-def test_the_session_starts_once_whoever_needs_it_first(starter):
-    """That table has the seconds; the others have waited for it."""
+def test_session_starts_once_whoever_needs_it_first(starter):
+    """That table's report has the time; the others waited."""
 
     def analyze_one(_):
         with starter.slot() as turn:
@@ -218,7 +217,7 @@ def test_few_tables_compute_at_once(starter):
     assert most == SLOTS
 
 
-def test_a_session_that_does_not_start_is_tried_once(starter, monkeypatch):
+def test_failing_session_start_is_tried_once(starter, monkeypatch):
     """Every table that needs it fails alike, and at once."""
     tries = []
 
@@ -232,8 +231,8 @@ def test_a_session_that_does_not_start_is_tried_once(starter, monkeypatch):
     assert len(tries) == 1
 
 
-def test_each_job_has_a_group_of_its_own_and_cancelling_ends_them_all(starter, context):
-    """So that one table's progress is not another's; no further job begins."""
+def test_each_job_has_its_own_group_and_cancelling_ends_them_all(starter, context):
+    """The progress of tables stays separate; no further job begins."""
     meeting = threading.Barrier(3)
 
     def analyze_one(_):
@@ -259,14 +258,14 @@ def test_each_job_has_a_group_of_its_own_and_cancelling_ends_them_all(starter, c
         pytest.fail("a job began")
 
 
-def test_a_cancelled_starter_starts_nothing(starter):
+def test_cancelled_starter_starts_nothing(starter):
     starter.cancel()
     with pytest.raises(StorageError, match="cancelled"), starter.slot():
         pytest.fail("got a slot")
     assert starter.starts == 0
 
 
-def test_a_callers_job_group_is_kept(starter, context):
+def test_callers_job_group_is_kept(starter, context):
     """It is how a notebook cancels its cell."""
     starter.start()
     context.setLocalProperty("spark.jobGroup.id", "cell-7")
@@ -276,8 +275,8 @@ def test_a_callers_job_group_is_kept(starter, context):
     assert context.getLocalProperty("spark.jobGroup.id") == "cell-7"
 
 
-def test_threads_share_a_callers_real_session(spark):
-    """Their jobs run in the caller's scheduler pool, each in a group of its own, and end when nobody listens."""
+def test_threads_share_the_callers_real_session(spark):
+    """Jobs run in the caller's scheduler pool, each in its own group, and end when nobody listens."""
     meeting, working = threading.Barrier(2), threading.Event()
     seen = {"a": [], "b": []}
 
@@ -320,8 +319,8 @@ def test_threads_share_a_callers_real_session(spark):
 # --- which tables -------------------------------------------------------------------------------------------------
 
 
-def test_only_stale_tables_are_taken(table_with, tmp_path):
-    """Names and tables alike; one that cannot be judged has failed."""
+def test_only_stale_takes_stale_tables(table_with, tmp_path):
+    """Given as names or tables; one that cannot be judged has failed."""
     current, half = table_with("current", (1, 11), (2, 11)), table_with("half", (1, 11))
     tables = [current, str(tmp_path / "absent"), current.name]
     assert [(name, type(o)) for name, o in analyze_many(tables, only_stale=True)] == [(tables[1], TableNotFound)]
@@ -330,8 +329,8 @@ def test_only_stale_tables_are_taken(table_with, tmp_path):
     assert isinstance(outcome, PuffinError)  # it was taken, and has no data
 
 
-def test_without_it_all_are_taken_and_their_bars_are_shown(table_with):
-    """A report for each, and the block around each analysis is left before that."""
+def test_all_tables_are_taken_without_only_stale(table_with):
+    """Each has a report and a progress bar, which closes before the report."""
     shown = []
 
     @contextlib.contextmanager
@@ -347,7 +346,7 @@ def test_without_it_all_are_taken_and_their_bars_are_shown(table_with):
 
 
 def sleep_for(seconds):
-    """What a task does to each of its rows."""
+    """Sleep for each row, as a task."""
 
     def sleep(row):
         import time

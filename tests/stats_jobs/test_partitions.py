@@ -1,4 +1,4 @@
-"""What sketches by partition are built on, which files are read for them, and what they come to."""
+"""What partition sketches are built on, which files are read for them, and what results."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from puffin.iceberg.scan import changes
 from puffin.iceberg.scan.changes import moved_between_specs
 from puffin.sketches import MAX_THETA
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
+from puffin.storage import store_for
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.changes import Changes, Difference
 from puffin.tables.scan_task import ContentFile, FileScanTask
@@ -52,10 +53,9 @@ LIVE = [file("one", 1), file("one more", 1), file("two", 2), file("three", 3)]
 
 
 class Files:
-    """The files of snapshot 30, with changes since any ancestor."""
+    """The files of snapshot 30, and the changes since each ancestor."""
 
     def __init__(self, state, live, changes) -> None:
-        self.io_properties = {}
         self.state = state
         self.snapshot = state.snapshot(30)
         self._live = live
@@ -73,20 +73,20 @@ class Files:
         return NOTHING if base.snapshot_id == 30 else self._changes
 
     def moved_since(self, base):
-        return moved_between_specs(self.state, base, self.snapshot, self.io_properties)
+        return moved_between_specs(self.state, base, self.snapshot, store_for)
 
 
 class Stored:
     def __init__(self, found) -> None:
         self._found = found
 
-    def read(self, entry, _blob):
+    def require(self, entry, _blob, _kind, _column):
         found = self._found[entry.snapshot_id]
         if isinstance(found, Exception):
             raise found
         return found
 
-    def kept(self, _entry, _blob):
+    def kept(self, _entry, _blob, _type):
         return None
 
 
@@ -106,7 +106,7 @@ OURS = {"ndv": "3", "puffin-sidecar.type": "long", "puffin-sidecar.partitions": 
 
 @pytest.fixture
 def files_of(table_document):
-    """The files of snapshot 30; its ancestors in ``stored``, or itself, have sketches by partition."""
+    """The files of snapshot 30; the snapshots in ``stored`` have partition sketches."""
 
     def make(stored, *, changes=NOTHING, live=LIVE, of=None, properties=OURS, specs=(SPEC,), edit=lambda _: None):
         entries = [entry(s, of or s, properties) for s in stored or ()]
@@ -120,7 +120,7 @@ def files_of(table_document):
 
 @pytest.fixture
 def planned(files_of):
-    """Plans column a (field 1, long) of snapshot 30; ``stored`` are sketches by partition by the entry's snapshot."""
+    """Plans column a (field 1, long) of snapshot 30; ``stored`` are partition sketches by the entry's snapshot."""
 
     def run(stored, **others):
         files = files_of(stored, **others)
@@ -134,38 +134,38 @@ def paths(plan):
     return [task.data_file.file_path for task in plan.tasks]
 
 
-def test_without_earlier_ones_every_file_is_read(planned):
+def test_every_file_is_read_without_earlier_sketches(planned):
     for stored in (None, {}):
         plan, _ = planned(stored)
         assert (plan, paths(plan)) == (PartitionPlan(9, tuple(LIVE)), ["one", "one more", "two", "three"])
 
 
-def test_a_partition_that_only_got_rows_is_joined_with_them(planned):
-    """Nothing has to be known of the other files."""
+def test_partition_with_only_added_rows_is_extended(planned):
+    """Nothing else must be known of the other files."""
     plan, files = planned({20: sketches(1, 2)}, changes=Changes((file("new", 2), file("newer", 9)), ()))
     assert (paths(plan), plan.base_id, plan.stale) == (["new", "newer"], 20, frozenset())
     assert files.planned == 0
 
 
-def test_of_a_partition_that_lost_rows_the_live_files_are_read_again(planned):
+def test_live_files_of_a_partition_with_removed_rows_are_read_again(planned):
     changes = Changes((file("one", 1), file("new", 2)), (file("one", 1), file("gone", 7)))
     plan, _ = planned({20: sketches(1, 2, 3, 7)}, changes=changes)
     assert paths(plan) == ["new", "one", "one more"]
     assert plan.stale == {key(1), key(7)}
 
 
-def test_where_nothing_changed_they_are_carried(planned):
+def test_unchanged_partition_sketches_are_carried(planned):
     base = sketches(1, 2, 3)
     plan, files = planned({20: base})
     assert (plan.tasks, plan.sketches(None), files.planned) == ((), base, 0)
 
 
-def test_the_nearest_ancestor_that_has_them_counts(planned):
+def test_nearest_ancestor_with_partition_sketches_counts(planned):
     assert planned({10: sketches(1), 20: sketches(2)})[0].base_id == 20
     assert planned({10: sketches(1), 20: sketches(2)}, of=10)[0].base_id == 10
 
 
-def test_one_that_cannot_be_read_leaves_it_to_the_next_and_a_warning(planned, caplog):
+def test_unreadable_partition_sketches_fall_back_to_older_ones_with_a_warning(planned, caplog):
     plan, _ = planned({10: sketches(1), 20: CorruptSketchError("cut short")})
     assert plan.base_id == 10
     assert [r.levelno for r in caplog.records if "cut short" in r.message] == [logging.WARNING]
@@ -179,7 +179,7 @@ def test_one_that_cannot_be_read_leaves_it_to_the_next_and_a_warning(planned, ca
         ({"changes": FileNotFound("m.avro: gone")}, "m.avro: gone"),
     ],
 )
-def test_what_cannot_be_built_on_is_computed_in_full_and_the_log_says_why(planned, caplog, case, says):
+def test_unusable_partition_sketches_are_recomputed_and_the_log_says_why(planned, caplog, case, says):
     def to_string(document):
         if "properties" in case:
             document["schemas"][0]["fields"][0]["type"] = "string"
@@ -190,7 +190,7 @@ def test_what_cannot_be_built_on_is_computed_in_full_and_the_log_says_why(planne
     assert says in caplog.text
 
 
-def test_without_the_mark_of_sketches_by_partition_no_file_is_opened(planned):
+def test_no_file_is_opened_without_the_mark_of_partition_sketches(planned):
     plan, _ = planned({20: AssertionError("opened")}, properties={"ndv": "3", "puffin-sidecar.type": "long"})
     assert plan.base is None
 
@@ -198,15 +198,15 @@ def test_without_the_mark_of_sketches_by_partition_no_file_is_opened(planned):
 @pytest.mark.parametrize(
     ("lg_k", "wanted", "used"), [(9, 9, 9), (9, 8, 8), (8, 9, 8), (7, 9, None), (4, 6, None), (4, 4, 4)]
 )
-def test_a_size_that_is_about_right_is_kept(planned, lg_k, wanted, used):
-    """Larger ones are cut; smaller ones are computed anew only if much larger ones are due."""
+def test_approximately_right_size_is_kept(planned, lg_k, wanted, used):
+    """Larger sketches are cut; smaller ones are recomputed only if much larger ones are due."""
     partitions = range((1 << 18) >> wanted)
     plan, _ = planned({20: sketches(*partitions, lg_k=lg_k)}, live=[file(f"{i}", i) for i in partitions])
     assert plan.lg_k == (wanted if used is None else used)
     assert (plan.base is None) is (used is None)
 
 
-def test_a_table_that_has_too_many_partitions_keeps_none_and_says_so(planned, caplog, monkeypatch):
+def test_table_with_too_many_partitions_keeps_no_sketches_and_says_so(planned, caplog, monkeypatch):
     monkeypatch.setattr("puffin.sketches.partition_sketches.MAX_PARTITIONS", 2)
     for stored in ({}, {20: sketches(1, 2, 3)}):
         reason, _ = planned(stored)
@@ -215,18 +215,18 @@ def test_a_table_that_has_too_many_partitions_keeps_none_and_says_so(planned, ca
 
 
 @pytest.mark.parametrize("specs", [[], [{**FIELD, "transform": "void"}], [{**FIELD, "source-id": 99}]])
-def test_a_table_that_is_not_partitioned_keeps_none(planned, specs):
+def test_unpartitioned_table_keeps_no_sketches(planned, specs):
     assert planned({}, specs=[{"spec-id": 0, "fields": specs}])[0] == "the table is not partitioned"
 
 
 @pytest.mark.parametrize("across_specs", [True, False])
-def test_rows_that_a_compaction_moved_are_read_where_they_are(planned, monkeypatch, across_specs):
-    """Under another spec: every partition that it took files from, or gave files to."""
+def test_compacted_rows_are_read_in_their_new_partitions(planned, monkeypatch, across_specs):
+    """Under another spec: every partition that lost or gained files."""
     new_spec = 1 if across_specs else 0
     rewritten = Difference([file("old", 1)], [], [file("compacted", 3, new_spec)])
     asked = []
 
-    def difference(_state, before, after, _io_properties):
+    def difference(_state, before, after, _store_for):
         asked.append((before.snapshot_id, after.snapshot_id))
         return rewritten
 
@@ -238,7 +238,7 @@ def test_rows_that_a_compaction_moved_are_read_where_they_are(planned, monkeypat
     assert plan.stale == ({key(1), key(3, 1)} if across_specs else set())
 
 
-def test_the_plan_comes_to_the_base_without_what_is_stale_and_what_was_read():
+def test_plan_keeps_the_base_without_stale_and_reread_partitions():
     plan = PartitionPlan(9, (), sketches(1, 2, 3), 20, frozenset({key(1), key(2)}))
     assert plan.sketches(sketches(1, 4)) == sketches(1, 3, 4)
     assert plan.in_full(tuple(LIVE)).sketches(sketches(1)) == sketches(1)
@@ -252,8 +252,8 @@ def compacted(document):
     document["snapshots"][2]["summary"]["operation"] = "replace"
 
 
-def test_they_are_carried_while_rows_stay_the_same(files_of):
-    """Of the snapshot itself, and from before a compaction; a column that has none is not missed."""
+def test_partition_sketches_are_carried_while_rows_stay_the_same(files_of):
+    """Of the snapshot itself, and from before a compaction; a column without any is not missed."""
     base = sketches(1, 2)
     for files in (files_of({30: base}), files_of({20: base}, edit=compacted)):
         stored = Stored({30: base, 20: base})
@@ -270,14 +270,14 @@ def test_they_are_carried_while_rows_stay_the_same(files_of):
     ],
     ids=["rows came", "expired", "broken"],
 )
-def test_those_that_do_not_hold_are_left_behind_and_the_reason_is_told(files_of, caplog, stored, case, says):
+def test_invalid_partition_sketches_are_dropped_with_a_reason(files_of, caplog, stored, case, says):
     files = files_of(stored, **case)
     carried = carry_partitions(files, files.state.select_columns(("a",)), Stored(stored))
     assert (carried.by_field, carried.reason) == ({}, f"they were not asked for, and {says}")
     assert [r.levelno for r in caplog.records if says in r.message] == [logging.WARNING]
 
 
-def test_a_compaction_into_other_partitions_leaves_them_behind(files_of, monkeypatch):
+def test_compaction_into_other_partitions_drops_the_sketches(files_of, monkeypatch):
     rewritten = Difference([file("old", 1)], [], [file("new", 3, 1)])
     monkeypatch.setattr(changes, "difference_of_snapshots", lambda *_: rewritten)
     stored = {20: sketches(1, 3)}
@@ -286,7 +286,7 @@ def test_a_compaction_into_other_partitions_leaves_them_behind(files_of, monkeyp
     assert (carried.by_field, "moved rows between partitions" in carried.reason) == ({}, True)
 
 
-def test_what_is_left_behind_already_is_not_told_again(files_of):
+def test_dropped_partition_sketches_are_reported_once(files_of):
     """The nearest sketch has none beside it."""
     stored = {10: sketches(1)}
     files = files_of(stored)
@@ -298,7 +298,9 @@ def test_what_is_left_behind_already_is_not_told_again(files_of):
 
 @pytest.fixture
 def delta_table(tmp_path):
-    """A Delta table of four rows in two partitions, with sketches by partition, and what appends the same again."""
+    """
+    A Delta table of four rows in two partitions, with partition sketches, and a function that appends the same rows.
+    """
     rows = pa.table({"a": pa.array([1, 2, 3, 4], pa.int64()), "b": ["x", "y", "x", "y"]})
     path = str(tmp_path / "delta")
     deltalake.write_deltalake(path, rows, partition_by=["b"])
@@ -312,8 +314,8 @@ def in_one_partition(path):
 
 
 @pytest.mark.parametrize("options", [{"mode": "full"}, {"lg_k": 13}, {"lg_k": 13, "columns": ("a",)}])
-def test_a_run_without_them_keeps_those_that_hold(delta_table, options):
-    """All rows were read, and the partitions are what they were."""
+def test_run_without_partitions_keeps_valid_sketches(delta_table, options):
+    """All rows were read, and the partitions did not change."""
     path, _ = delta_table
     report = analyze(path, Options(**options))
     assert (report.committed, report.files_read, report.partitions) == (True, 2, None)
@@ -322,8 +324,8 @@ def test_a_run_without_them_keeps_those_that_hold(delta_table, options):
     assert (again.current, again.partitions.count) == (True, 2)
 
 
-def test_a_run_without_them_says_that_it_leaves_them_behind(delta_table):
-    """Once: the next finds nothing that it could leave behind."""
+def test_run_without_partitions_reports_dropped_sketches_once(delta_table):
+    """The next run has nothing left to drop."""
     path, append = delta_table
     append()
     report = analyze(path).to_json()
@@ -334,7 +336,7 @@ def test_a_run_without_them_says_that_it_leaves_them_behind(delta_table):
     assert "partitions" not in analyze(path).to_json()
 
 
-def test_of_a_version_that_only_took_notes_they_are_those_of_the_one_before(delta_table):
+def test_note_version_has_the_partition_sketches_of_the_version_before(delta_table):
     """Version 1 is the note that statistics were committed."""
     path, _ = delta_table
     report = analyze(path, Options(partitions=True, selector=SnapshotSelector(snapshot_id=1)))
@@ -345,9 +347,11 @@ def test_of_a_version_that_only_took_notes_they_are_those_of_the_one_before(delt
     ("of", "properties", "kept"),
     [(30, OURS, 3), (20, OURS, None), (30, {"ndv": "3", "puffin-sidecar.type": "long"}, None)],
 )
-def test_they_are_there_if_every_column_says_so_of_this_snapshot(table_document, of, properties, kept):
+def test_partition_sketches_exist_only_if_every_column_has_them_for_the_snapshot(
+    table_document, bound, of, properties, kept
+):
     document = table_document("t", snapshots=(10, 20, 30), statistics=[entry(30, of, properties)])
     state = parse_state(document, "m.json")
-    assert partitions_kept(state, state.snapshot(30), state.select_columns(("a",))) == kept
-    assert partitions_kept(state, state.snapshot(30), state.select_columns(("a", "b"))) is None
-    assert partitions_kept(state, state.snapshot(20), state.select_columns(("a",))) is None
+    assert partitions_kept(bound(state, 30), state.select_columns(("a",))) == kept
+    assert partitions_kept(bound(state, 30), state.select_columns(("a", "b"))) is None
+    assert partitions_kept(bound(state, 20), state.select_columns(("a",))) is None

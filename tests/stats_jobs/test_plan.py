@@ -31,16 +31,17 @@ A, B = (Column(i, name, "long", (i,), (None,)) for i, name in ((1, "a"), (2, "b"
 
 
 def batches_of(tasks, parallelism=2, specs=None):
-    return [batch.files for batch in planned([Scan((A,), tuple(tasks))], parallelism, specs)]
+    context = ScanContext(specs or {}, None, {})
+    return [batch.to_batch(context) for batch in planned([Scan((A,), tuple(tasks))], parallelism)]
 
 
-def planned(scans, parallelism=2, specs=None):
-    return plan_batches(scans, parallelism=parallelism, context=ScanContext(specs or {}, None, {}))
+def planned(scans, parallelism=2):
+    return plan_batches(scans, parallelism=parallelism)
 
 
 @settings(max_examples=150)
 @given(st.lists(st.integers(0, 10**9), max_size=40), st.integers(1, 12))
-def test_groups_are_balanced_within_the_largest_task_and_lose_none(sizes, count):
+def test_batches_are_balanced_and_complete(sizes, count):
     tasks = [task(size, str(i)) for i, size in enumerate(sizes)]
     groups = balance(tasks, min(count, len(tasks)))
     assert sorted(t.data_file.file_path for group in groups for t in group) == sorted(map(str, range(len(sizes))))
@@ -71,23 +72,23 @@ def test_every_row_group_is_in_exactly_one_batch(files, parallelism):
             assert sum(piece.start <= offset < piece.start + piece.length for piece in of_file) == 1
 
 
-def test_nothing_to_read_is_no_batch():
+def test_no_files_make_no_batches():
     assert batches_of([]) == []
 
 
-def test_a_few_files_are_not_spread_over_more_batches_than_there_are_pieces():
+def test_few_files_make_no_more_batches_than_pieces():
     assert len(batches_of([task(10), task(20)], parallelism=100)) == 2
 
 
-def test_a_large_file_is_split_for_every_core():
+def test_large_file_is_split_for_every_core():
     offsets = range(4, 512 * MIB, 16 * MIB)
     batches = batches_of([task(512 * MIB, offsets=offsets)], parallelism=4)
     assert len(batches) == 4
     assert {piece.start for batch in batches for piece in batch.tasks} - {0} <= set(offsets)
 
 
-def test_larger_work_is_a_few_batches_for_each_core():
-    """So that a slow one can be made up for; small work is one, since a task costs something by itself."""
+def test_larger_work_makes_a_few_batches_for_each_core():
+    """Others make up for a slow one; small work is one batch, because each task has a cost."""
     sizes = {1: 4, 511: 4, 1024: 8, 2_000: 12}
     for mib, expected in sizes.items():
         files = [task(mib * MIB // 4, f"{i}", range(4, mib * MIB // 4, 8 * MIB)) for i in range(16)]
@@ -99,38 +100,38 @@ def test_small_files_are_not_split():
     assert [len(batch.tasks) for batch in batches] == [1]
 
 
-def test_no_batch_is_so_large_that_losing_it_hurts():
+def test_batch_size_is_limited_so_that_losing_one_is_cheap():
     tasks = [task(256 * MIB, str(i)) for i in range(64)]
     batches = batches_of(tasks, parallelism=1)
     assert max(sum(piece.length for piece in batch.tasks) for batch in batches) <= 1.5 * plan.LARGEST_BATCH
 
 
-def test_a_batch_carries_the_specs_of_its_own_files_only():
+def test_batch_carries_only_the_specs_of_its_files():
     specs = {0: [], 1: [{"field-id": 1000}], 2: []}
     (batch,) = batches_of([task(1, spec_id=1)], specs=specs)
     assert batch.context.specs == {1: [{"field-id": 1000}]}
 
 
-def test_an_absurd_size_in_the_metadata_plans_no_absurd_number_of_batches():
-    """A manifest can claim any size; the driver schedules no billions of tasks for it."""
+def test_absurd_file_size_plans_a_bounded_number_of_batches():
+    """A manifest can claim any size; the driver must not schedule billions of tasks for it."""
     assert len(batches_of([task(2**62)])) <= MOST_BATCHES + 1
 
 
-def test_scans_share_the_cores_by_their_bytes_and_are_never_mixed():
-    """Each batch is of one scan; a small scan takes one batch from a large one, not half of them."""
+def test_scans_share_the_cores_by_size_and_are_never_mixed():
+    """A small scan takes one batch from a large one, not half of them."""
     files = [task(32 * MIB, str(i)) for i in range(8)]
     scans = [Scan((A,), tuple(files)), Scan((A, B), (task(1, "x"),)), Scan((B,), (task(1, "y"),), removed=True)]
     batches = planned(scans, parallelism=4)
-    assert [len([b for b in batches if b.files.columns == columns]) for columns in ((A,), (A, B), (B,))] == [4, 1, 1]
-    assert [b.files.tasks[0].data_file.file_path for b in batches if b.removed] == ["y"]
+    assert [len([b for b in batches if b.columns == columns]) for columns in ((A,), (A, B), (B,))] == [4, 1, 1]
+    assert [b.tasks[0].data_file.file_path for b in batches if b.removed] == ["y"]
 
 
-def test_a_scan_of_no_columns_or_no_files_is_not_planned():
+def test_scan_without_columns_or_files_is_not_planned():
     assert planned([Scan((), (task(1),)), Scan((A,), ())]) == []
 
 
-def test_of_deleted_rows_no_more_is_reckoned_than_there_are():
-    """A task that is after a hundredth of a file's rows weighs as much."""
+def test_deleted_rows_are_weighed_by_their_number():
+    """A task for a hundredth of a file's rows weighs a hundredth."""
     deletes = dataclasses.replace(task(1).data_file, content="POSITION_DELETES", record_count=10)
     rows = dataclasses.replace(task(1000).data_file, record_count=1000)
     whole = FileScanTask(rows, (), 0, 1000)

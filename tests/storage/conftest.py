@@ -1,4 +1,4 @@
-"""The stores of this machine's files."""
+"""The stores of local files."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def store(request: pytest.FixtureRequest) -> Store:
 
 @pytest.fixture
 def names(tmp_path: Path) -> Callable[[], list[str]]:
-    """The names in the directory, hidden ones too, so that nothing left behind is overlooked."""
+    """The names in the directory, hidden ones too, so that the tests overlook no leftovers."""
     return lambda: sorted(path.name for path in tmp_path.iterdir())

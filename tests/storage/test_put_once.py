@@ -1,4 +1,4 @@
-"""Putting a file once, whatever the store says of how it went."""
+"""A file is put once, whatever the store reports."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from puffin.storage.put_once import put_once
 
 
 class Unreliable(LocalStore):
-    """A store that writes or not, and then says something else."""
+    """A store that writes or not, and then reports something else."""
 
     def __init__(self, written: bytes | None, said: Exception, *, readable: bool = True) -> None:
         self._written, self._said, self._readable = written, said, readable
@@ -25,12 +25,12 @@ class Unreliable(LocalStore):
         return super().read(uri)
 
 
-def test_a_new_file_is_written(tmp_path):
+def test_new_file_is_written(tmp_path):
     put_once(LocalStore(), str(tmp_path / "f"), b"ours")
     assert (tmp_path / "f").read_bytes() == b"ours"
 
 
-def test_the_file_of_another_writer_is_left_alone(tmp_path):
+def test_other_writers_file_is_unchanged(tmp_path):
     (tmp_path / "f").write_bytes(b"theirs")
     with pytest.raises(ConflictError, match="another writer was faster"):
         put_once(LocalStore(), str(tmp_path / "f"), b"ours")
@@ -38,29 +38,29 @@ def test_the_file_of_another_writer_is_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize("said", [StorageError("timeout"), ConflictError("in its own way")])
-def test_our_own_file_there_is_success_whatever_the_store_said(tmp_path, said):
+def test_our_own_file_means_success_whatever_the_store_reported(tmp_path, said):
     put_once(Unreliable(b"ours", said), str(tmp_path / "f"), b"ours")
 
 
 @pytest.mark.parametrize("said", [StorageError("timeout"), ConflictError("exists")])
-def test_the_file_of_another_there_is_a_conflict_whatever_the_store_said(tmp_path, said):
+def test_other_writers_file_means_conflict_whatever_the_store_reported(tmp_path, said):
     with pytest.raises(ConflictError):
         put_once(Unreliable(b"theirs", said), str(tmp_path / "f"), b"ours")
 
 
 @pytest.mark.parametrize("said", [StorageError("disk full"), ConflictError("gone again")])
-def test_no_file_there_is_what_the_store_said(tmp_path, said):
+def test_missing_file_means_what_the_store_reported(tmp_path, said):
     with pytest.raises(type(said), match=str(said)):
         put_once(Unreliable(None, said), str(tmp_path / "f"), b"ours")
 
 
 @pytest.mark.parametrize("said", [StorageError("timeout"), ConflictError("exists")])
-def test_what_cannot_be_looked_at_is_unknown(tmp_path, said):
+def test_outcome_is_unknown_if_the_file_cannot_be_read(tmp_path, said):
     with pytest.raises(CommitUnknownError, match=f"{said}; whether it was written cannot be read: .*no answer"):
         put_once(Unreliable(b"ours", said, readable=False), str(tmp_path / "f"), b"ours")
 
 
-def test_a_store_without_the_promise_is_refused():
+def test_store_without_conditional_puts_is_refused():
     from pyarrow.fs import LocalFileSystem
 
     with pytest.raises(UnsupportedError, match="only if there is none"):

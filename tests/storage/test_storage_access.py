@@ -1,4 +1,4 @@
-"""Which file system opens what, and what is said where none can."""
+"""Which file system opens what, and the errors if none can."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def memory():
     filesystem.store.clear()
 
 
-def test_scheme_that_only_fsspec_knows(memory) -> None:
+def test_fsspec_opens_schemes_that_only_it_knows(memory) -> None:
     memory.pipe("/table/a%20b c", b"0123456789")
     store = store_for("memory://table")
     with open_source("memory://table/a%20b c") as source:
@@ -48,8 +48,8 @@ def test_local_uris_need_no_filesystem() -> None:
     assert isinstance(store_for("file:/a", filesystem_for=no_filesystem), LocalStore)
 
 
-def test_filesystem_for_is_asked_for_other_uris(tmp_path: Path) -> None:
-    """As a catalog does, which knows the credentials."""
+def test_filesystem_for_opens_other_uris(tmp_path: Path) -> None:
+    """A catalog passes it, because it knows the credentials."""
     (tmp_path / "bucket").mkdir()
     (tmp_path / "bucket/a%20b").write_bytes(b"abc")
     asked = []
@@ -67,8 +67,8 @@ def test_filesystem_that_cannot_be_made_is_a_storage_error() -> None:
         store_for("s3://bucket/a", filesystem_for=no_filesystem)
 
 
-def test_reason_of_many_lines_is_told_in_one() -> None:
-    """Object stores and the JVM explain themselves at length."""
+def test_reason_of_many_lines_is_joined_into_one() -> None:
+    """Object stores and the JVM give long explanations."""
 
     def fail(uri: str) -> None:
         raise OSError("no credentials\n  tried: environment\n  tried: profile")
@@ -109,7 +109,7 @@ def test_missing_fsspec_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_failing_driver_is_a_storage_error(memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drivers of fsspec raise errors of their own kinds."""
+    """Drivers of fsspec raise their own error classes."""
 
     class DriverError(Exception):
         pass
@@ -124,7 +124,7 @@ def test_failing_driver_is_a_storage_error(memory, monkeypatch: pytest.MonkeyPat
 
 
 def test_local_files_load_no_other_file_system(tmp_path: Path) -> None:
-    """A planner's lookup on local metadata pays for neither pyarrow.fs nor fsspec."""
+    """A lookup on local metadata loads neither pyarrow.fs nor fsspec."""
     (tmp_path / "a").write_bytes(b"abc")
     program = (
         "import sys; from puffin.storage import open_source;"

@@ -25,7 +25,7 @@ from puffin.storage.uri import filesystem_path
         ("day:one/b", "day:one/b"),
     ],
 )
-def test_local_path_is_taken_as_it_stands(uri: str, path: str) -> None:
+def test_local_path_is_used_unchanged(uri: str, path: str) -> None:
     assert local_path(uri) == Path(path)
 
 
@@ -35,7 +35,7 @@ def test_other_schemes_have_no_local_path(uri: str) -> None:
 
 
 @pytest.mark.parametrize("uri", ["", "file:a", "file:", "file://host/a"])
-def test_names_of_nothing_here_are_refused(uri: str) -> None:
+def test_invalid_file_uris_are_refused(uri: str) -> None:
     with pytest.raises(UsageError):
         local_path(uri)
 
@@ -51,7 +51,7 @@ def test_names_of_nothing_here_are_refused(uri: str) -> None:
         ("/plain/path", "/plain/path"),
     ],
 )
-def test_filesystem_path_is_what_pyarrow_calls_a_uri(uri: str, path: str) -> None:
+def test_filesystem_path_equals_pyarrows(uri: str, path: str) -> None:
     assert filesystem_path(uri) == path
 
 
@@ -88,16 +88,16 @@ def test_join_refuses_an_empty_base() -> None:
         ("/bucket/t", False),
     ],
 )
-def test_a_place_is_the_same_whoever_asks_by_whichever_scheme(other: str, same: bool) -> None:
+def test_equivalent_schemes_name_the_same_place(other: str, same: bool) -> None:
     assert is_same_place("s3://bucket/t", other) is same
 
 
-def test_an_account_is_part_of_the_place() -> None:
+def test_account_is_part_of_the_place() -> None:
     one, other = (f"abfss://c@{account}.dfs.core.windows.net/t" for account in ("us", "them"))
     assert not is_same_place(one, other)
 
 
-def test_a_local_place_is_the_same_through_a_link(tmp_path: Path) -> None:
+def test_local_place_is_the_same_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "t")
     assert is_same_place(f"file:{tmp_path}/t", f"{tmp_path}/link/")

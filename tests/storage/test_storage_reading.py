@@ -1,4 +1,4 @@
-"""Files are read by path or URI, and listed, with no error but ours."""
+"""Files are read by path or URI, and listed, and only errors of ours are raised."""
 
 import io
 import os
@@ -96,8 +96,8 @@ def test_path_through_a_file_is_a_storage_error(store: Store, tmp_path: Path) ->
             call(below)
 
 
-def test_a_file_is_told_as_its_directorys_listing_tells_it(store: Store, tmp_path: Path) -> None:
-    """So that the one can be compared with the other."""
+def test_stat_equals_the_directory_listing(store: Store, tmp_path: Path) -> None:
+    """So that the two can be compared."""
     (tmp_path / "a").write_bytes(b"abc")
     (listed,) = store.list(str(tmp_path))
     assert store.info(listed.uri) == listed
@@ -115,8 +115,8 @@ def test_directories_are_listed_by_name(store: Store, tmp_path: Path) -> None:
     assert store.directories(str(tmp_path / "absent")) == []
 
 
-def test_a_link_is_told_from_what_it_leads_to(tmp_path: Path) -> None:
-    """Also one that leads nowhere; object stores have none."""
+def test_link_is_distinguished_from_its_target(tmp_path: Path) -> None:
+    """Dangling ones too; object stores have none."""
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to("file")
     (tmp_path / "dangling").symlink_to("nowhere")
@@ -125,8 +125,8 @@ def test_a_link_is_told_from_what_it_leads_to(tmp_path: Path) -> None:
     assert not ArrowStore(pafs.LocalFileSystem()).is_link(str(tmp_path / "link"))
 
 
-def test_names_of_files_that_are_being_written_are_known(tmp_path: Path, names) -> None:
-    """So that what a killed process leaves behind can be told from other files."""
+def test_temporary_names_are_recognized(tmp_path: Path, names) -> None:
+    """So leftovers of a killed process can be told from other files."""
     with LocalStore().create(str(tmp_path / "file")):
         (name,) = names()
     assert is_temporary_name(name)

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all."""
+"""Files are written completely or not at all."""
 
 import errno
 import io
@@ -42,7 +42,7 @@ def test_create_leaves_nothing_when_the_block_raises(store: Store, tmp_path: Pat
     assert names() == []
 
 
-def test_create_leaves_an_existing_file_as_it_is(store: Store, tmp_path: Path, names) -> None:
+def test_create_does_not_replace_an_existing_file(store: Store, tmp_path: Path, names) -> None:
     (tmp_path / "old").write_bytes(b"old")
     with pytest.raises(ConflictError, match=f"^{tmp_path}/old: "), store.create(f"{tmp_path}/old") as sink:
         sink.write(b"new")
@@ -66,7 +66,7 @@ def test_put_if_absent_writes_once(tmp_path: Path, names) -> None:
     assert names() == ["v2.metadata.json"]
 
 
-def test_put_if_absent_is_refused_where_it_cannot_be_promised(tmp_path: Path, names) -> None:
+def test_put_if_absent_is_refused_by_stores_that_cannot_promise_it(tmp_path: Path, names) -> None:
     with pytest.raises(UnsupportedError, match=f"^{tmp_path}/new: "):
         ArrowStore(pafs.LocalFileSystem()).put_if_absent(f"{tmp_path}/new", b"x")
     assert names() == []
@@ -86,10 +86,10 @@ def create(store: Store, uri: str, data: bytes) -> None:
 
 @pytest.mark.parametrize("write", [create, LocalStore.put_if_absent, LocalStore.replace])
 @pytest.mark.parametrize("size", [1, 10**6])
-def test_full_disk_leaves_the_old_content_and_nothing_else(
+def test_full_disk_keeps_the_old_content_and_leaves_nothing_else(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, names, write, size: int
 ) -> None:
-    """Whether it is noticed when bytes are handed over or when they are flushed."""
+    """Whether the error comes on write or on flush."""
     (tmp_path / "old").write_bytes(b"old")
 
     def open_on_full_disk(path: Path, mode: str):
@@ -105,7 +105,7 @@ def test_full_disk_leaves_the_old_content_and_nothing_else(
     assert names() == ["old"]
 
 
-def test_file_gets_its_name_only_once_it_is_on_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, names) -> None:
+def test_file_gets_its_name_only_when_it_is_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, names) -> None:
     monkeypatch.setattr("os.fsync", no_space)
     with pytest.raises(StorageError, match="No space left on device"):
         create(LocalStore(), f"{tmp_path}/new", b"abc")
@@ -113,7 +113,7 @@ def test_file_gets_its_name_only_once_it_is_on_the_disk(monkeypatch: pytest.Monk
 
 
 def test_failing_upload_leaves_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, names) -> None:
-    """What went into the stream before it failed would be published by closing it."""
+    """Closing the stream would publish what went into it."""
 
     def half_a_copy(source, target, size: int) -> None:
         target.write(source.read(2))

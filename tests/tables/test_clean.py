@@ -1,4 +1,4 @@
-"""Cleaning up Iceberg tables: what goes, what stays and why; the statistics files are real, and written by a draft."""
+"""Cleanup of Iceberg tables: what goes, what stays and why; the statistics files are real."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from puffin.errors import CommitUnknownError, ConflictError, CorruptMetadataError, UnsupportedTableError, UsageError
 from puffin.format import CREATED_BY, PuffinWriter
+from puffin.iceberg.table import IcebergSnapshot
 from puffin.load import load_table
 from puffin.statistics.clean import clean
 from puffin.storage import LocalStore
@@ -56,11 +57,11 @@ class Made:
         return clean(self.open(), older_than=older_than, sleep=lambda _: None, **options)
 
     def document(self) -> dict:
-        return dict(self.open().load().document)
+        return dict(self.open().open().state.document)
 
     def replace(self, **fields) -> None:
-        """Another writer's next version."""
-        state = self.open().load()
+        """Commit another writer's next version."""
+        state = self.open().open().state
         log = [*state.document["metadata-log"], {"timestamp-ms": 1, "metadata-file": state.metadata_location}]
         data = json.dumps({**state.document, "metadata-log": log, **fields})
         if self._catalog is None:
@@ -79,7 +80,7 @@ class Made:
 
 @pytest.fixture(params=["directory", "sql"])
 def made(request, table_document, tmp_path) -> Made:
-    """A table with snapshots 10 and 20, which expires nothing by itself."""
+    """A table with snapshots 10 and 20 that never expires snapshots by itself."""
     root = tmp_path / "t"
     (root / "metadata").mkdir(parents=True)
     location = str(root) if request.param == "directory" else root.as_uri()
@@ -95,11 +96,11 @@ def made(request, table_document, tmp_path) -> Made:
 
 @pytest.fixture
 def orphan(made, draft_of):
-    """Writes the statistics file of a job that was killed before its commit; returns its path."""
+    """Writes the statistics file of a job killed before its commit, and returns its path."""
 
     def write(snapshot_id: int = 20, table: Made = made) -> Path:
         opened = table.open()
-        entry = draft_of(opened, {"a": [1]}, snapshot_id).write(opened.load(), [])
+        entry = draft_of(opened, {"a": [1]}, snapshot_id).write(opened.open(), [])
         return local(entry.statistics_path)
 
     return write
@@ -107,7 +108,7 @@ def orphan(made, draft_of):
 
 @pytest.fixture
 def commit(made, draft_of):
-    """Commits the statistics of a snapshot; returns the path of the file."""
+    """Commits the statistics of a snapshot, and returns the path of the file."""
 
     def run(snapshot_id: int = 20) -> Path:
         table = made.open()
@@ -121,7 +122,7 @@ def local(uri: str) -> Path:
 
 
 def paths(leftovers) -> set[str]:
-    """The leftovers of statistics files; private state has tests of its own."""
+    """The leftover statistics files; other tests cover private state."""
     return {leftover.file.name for leftover in leftovers.files if "/_puffin_sidecar/" not in leftover.file.uri}
 
 
@@ -152,7 +153,7 @@ def tree_hash(root: Path) -> str:
 # --- what goes ----------------------------------------------------------------------------------------------------
 
 
-def test_a_file_that_no_metadata_names_is_listed_and_then_removed(made, orphan, commit, tmp_path):
+def test_unreferenced_file_is_listed_and_then_removed(made, orphan, commit, tmp_path):
     named, lost = commit(), orphan()
     before = tree_hash(tmp_path)
     listed = made.clean()
@@ -165,26 +166,26 @@ def test_a_file_that_no_metadata_names_is_listed_and_then_removed(made, orphan, 
     assert made.clean().files == ()
 
 
-def test_a_temporary_file_goes_whatever_is_in_it(made):
-    """A job was killed while it wrote, be it statistics or metadata."""
+def test_temporary_file_is_removed_whatever_its_content(made):
+    """A job was killed while it wrote statistics or metadata."""
     name = f".puffin-sidecar-{uuid.uuid4().hex}.tmp"
     (made.metadata / name).write_bytes(b"PFA1 cut sho")
     assert paths(made.clean(remove=True)) == {name}
     assert name not in made.names()
 
 
-def test_a_temporary_name_of_a_committed_file_goes_alone(made, commit):
-    """A job was killed between giving a file its name and taking the other one away."""
+def test_temporary_name_of_a_committed_file_is_removed_alone(made, commit):
+    """A job was killed between linking the file's name and removing the temporary one."""
     named = commit()
     temporary = made.metadata / f".puffin-sidecar-{uuid.uuid4().hex}.tmp"
     os.link(named, temporary)
     assert paths(made.clean(remove=True)) == {temporary.name}
     assert named.exists()
-    assert made.open().load().statistics[20]
+    assert made.open().open().state.statistics[20]
 
 
-def test_partition_statistics_say_who_wrote_them(made):
-    """Those that do not, of other writers or of earlier versions of this one, stay."""
+def test_only_our_partition_statistics_are_removed(made):
+    """Files that do not name their writer stay."""
     names = {who: f"partition-stats-20-{uuid.uuid4()}.parquet" for who in ("puffin-sidecar", "another", "")}
     rows = pa.table({"spec_id": pa.array([0], pa.int32())})
     for who, name in names.items():
@@ -198,7 +199,7 @@ def test_partition_statistics_say_who_wrote_them(made):
     assert set(kept(cleaning)) == {names["another"], names[""], broken}
 
 
-def test_a_table_without_leftovers_has_none(made, commit):
+def test_clean_table_has_no_leftovers(made, commit):
     commit(10)
     commit(20)
     cleaning = made.clean(remove=True)
@@ -208,8 +209,8 @@ def test_a_table_without_leftovers_has_none(made, commit):
 # --- what stays ---------------------------------------------------------------------------------------------------
 
 
-def test_a_file_that_is_younger_than_the_safety_age_stays(made, orphan):
-    """A job that is running is about to commit it."""
+def test_file_younger_than_the_safety_age_is_kept(made, orphan):
+    """A running job may be about to commit it."""
     young, old = orphan(), orphan()
     age(young, SAFETY_AGE - DAY)
     age(old, SAFETY_AGE + DAY)
@@ -218,43 +219,43 @@ def test_a_file_that_is_younger_than_the_safety_age_stays(made, orphan):
     assert "a job may be about to refer to it" in kept(cleaning)[young.name]
 
 
-def test_a_file_whose_age_the_store_does_not_tell_stays(made, orphan, monkeypatch):
+def test_file_of_unknown_age_is_kept(made, orphan, monkeypatch):
     lost = orphan()
     list_ = LocalStore.list
     monkeypatch.setattr(LocalStore, "list", lambda *args: [file._replace(mtime=None) for file in list_(*args)])
     assert kept(made.clean()) == {lost.name: "the store does not tell its age"}
 
 
-def test_a_time_to_come_is_no_age(made, orphan):
-    """A store whose clock is ahead does not make its files old, nor young for who does not ask for an age."""
+def test_file_time_in_the_future_is_no_age(made, orphan):
+    """A store with a fast clock makes its files neither old, nor young if no age is asked for."""
     lost = orphan()
     age(lost, -DAY)
     assert paths(made.clean(datetime.timedelta(seconds=1))) == set()
     assert paths(made.clean()) == {lost.name}
 
 
-def test_a_file_of_an_earlier_version_of_the_metadata_stays(made, commit):
-    """Who reads that version, or goes back to it, looks for it."""
+def test_file_of_an_earlier_metadata_version_is_kept(made, commit):
+    """Readers of that version, and rollbacks to it, need it."""
     first = commit()
-    before = Path(urlsplit(made.open().load().metadata_location).path).name
+    before = Path(urlsplit(made.open().open().state.metadata_location).path).name
     commit()
-    second = made.open().load().statistics[20].statistics_path
+    second = made.open().open().state.statistics[20].statistics_path
     assert local(second) != first
     cleaning = made.clean(remove=True)
     assert cleaning.files == ()
     assert kept(cleaning)[first.name].endswith(before)
 
 
-def test_a_file_goes_when_the_last_metadata_that_named_it_has_gone(made, commit):
+def test_file_is_removed_with_the_last_metadata_that_names_it(made, commit):
     first = commit()
-    before = local(made.open().load().metadata_location)
+    before = local(made.open().open().state.metadata_location)
     commit()
     before.unlink()
     assert paths(made.clean(remove=True)) == {first.name}
 
 
-def test_metadata_of_the_log_counts_wherever_it_is(made, orphan, tmp_path):
-    """As after `write.metadata.path` was changed."""
+def test_logged_metadata_counts_in_any_directory(made, orphan, tmp_path):
+    """For example after a change of `write.metadata.path`."""
     lost = orphan()
     elsewhere = tmp_path / "elsewhere" / "v0.metadata.json"
     elsewhere.parent.mkdir()
@@ -268,8 +269,8 @@ def test_metadata_of_the_log_counts_wherever_it_is(made, orphan, tmp_path):
 
 @pytest.mark.parametrize("name", ["00009-x.metadata.json", "x.gz.metadata.json", "00008-y.metadata.json.gz"])
 @pytest.mark.parametrize("key", ["statistics", "partition-statistics"])
-def test_metadata_that_is_in_no_log_counts_too(made, orphan, name, key):
-    """It may be the next version, whose commit is under way, or one of another catalog with the same table."""
+def test_unlogged_metadata_counts_too(made, orphan, name, key):
+    """It may be the next version, or another catalog's of the same table."""
     lost = orphan()
     entry = {"snapshot-id": 20, "statistics-path": str(lost)}
     data = json.dumps({**made.document(), "statistics": [], key: [entry]}).encode()
@@ -281,7 +282,7 @@ def test_metadata_that_is_in_no_log_counts_too(made, orphan, name, key):
 
 
 @pytest.mark.parametrize("data", [b"{", b"\x1f\x8b cut", b'{"statistics": [{}]}', b'{"statistics": 1}'])
-def test_nothing_goes_while_metadata_cannot_be_read(made, orphan, data):
+def test_unreadable_metadata_keeps_every_file(made, orphan, data):
     """Nobody knows what it names."""
     lost = orphan()
     (made.metadata / "00009-x.metadata.json").write_bytes(data)
@@ -289,14 +290,14 @@ def test_nothing_goes_while_metadata_cannot_be_read(made, orphan, data):
 
 
 @pytest.mark.parametrize("created_by", ["Apache Iceberg 1.10.0", "puffin-sidecars 1", "Trino", None])
-def test_a_file_of_another_writer_stays(made, created_by):
+def test_other_writers_file_is_kept(made, created_by):
     name = f"20-{uuid.uuid4()}.stats"
     (made.metadata / name).write_bytes(puffin_file(created_by))
     assert f"created by {created_by!r}" in kept(made.clean(remove=True))[name]
 
 
-def test_a_file_that_is_no_sound_puffin_file_stays(made, orphan):
-    """Whoever wrote it cannot be told; ours come into being whole."""
+def test_invalid_puffin_file_is_kept(made, orphan):
+    """Its writer is unknown; our own files are always complete."""
     sound = orphan()
     data = sound.read_bytes()
     for broken in (b"", data[:-1], b"XXXX" + data[4:], data[:-5] + b"\xff" + data[-4:]):
@@ -321,7 +322,7 @@ def test_a_file_that_is_no_sound_puffin_file_stays(made, orphan):
         f"{UUID}.puffin",
     ],
 )
-def test_a_name_that_is_none_of_ours_is_not_even_looked_at(made, name):
+def test_file_with_another_kind_of_name_is_not_opened(made, name):
     (made.metadata / name).write_bytes(puffin_file("puffin-sidecar 1.0"))
     before = made.names()
     cleaning = made.clean(remove=True)
@@ -330,7 +331,7 @@ def test_a_name_that_is_none_of_ours_is_not_even_looked_at(made, name):
 
 @pytest.mark.parametrize("name", [f"20-{UUID}.stats", f".puffin-sidecar-{UUID.hex}.tmp"])
 def test_links_are_not_followed(made, orphan, tmp_path, name):
-    """Neither the link goes nor what it leads to."""
+    """Neither the link nor its target is removed."""
     target = orphan().rename(tmp_path / "precious")
     link = made.metadata / name
     link.symlink_to(target)
@@ -339,26 +340,26 @@ def test_links_are_not_followed(made, orphan, tmp_path, name):
     assert target.exists()
 
 
-def test_a_directory_of_a_files_name_is_left_alone(made):
+def test_directory_with_a_files_name_is_kept(made):
     (made.metadata / f"20-{uuid.uuid4()}.stats" / "inside").mkdir(parents=True)
     assert made.clean(remove=True).files == ()
 
 
-def test_a_file_that_is_named_between_the_two_looks_stays(made, orphan, monkeypatch):
-    """Another job commits just before the files are deleted."""
+def test_file_committed_between_the_two_looks_is_kept(made, orphan, monkeypatch):
+    """Another job commits just before the deletion."""
     lost = orphan()
     table = made.open()
-    load, loads = table.load, []
+    open_, opens = table.open, []
 
-    def load_and_commit(*args):
-        loads.append(1)
-        if len(loads) == 3:  # after the first look, and after the look for entries
+    def open_and_commit(*args):
+        opens.append(1)
+        if len(opens) == 3:  # after the first look, and after the look for entries
             made.replace(statistics=[entry_of(lost)])
-        return load(*args)
+        return open_(*args)
 
-    monkeypatch.setattr(table, "load", load_and_commit)
+    monkeypatch.setattr(table, "open", open_and_commit)
     assert clean(table, older_than=NOW, remove=True).files == ()
-    assert len(loads) == 3
+    assert len(opens) == 3
     assert lost.exists()
 
 
@@ -367,17 +368,17 @@ def entry_of(path: Path, snapshot_id: int = 20) -> dict:
     return {"snapshot-id": snapshot_id, "statistics-path": str(path), **sizes, "blob-metadata": []}
 
 
-def test_a_file_that_is_written_over_between_the_two_looks_stays(made, orphan, monkeypatch):
+def test_file_overwritten_between_the_two_looks_is_kept(made, orphan, monkeypatch):
     lost = orphan()
     table = made.open()
-    find, looks = table.leftovers, []
+    find, looks = IcebergSnapshot.leftovers, []
 
     def find_and_touch(*args):
         looks.append(find(*args))
         age(lost, DAY)
         return looks[-1]
 
-    monkeypatch.setattr(table, "leftovers", find_and_touch)
+    monkeypatch.setattr(IcebergSnapshot, "leftovers", find_and_touch)
     assert clean(table, older_than=NOW, remove=True).files == ()
 
 
@@ -385,8 +386,8 @@ def test_a_file_that_is_written_over_between_the_two_looks_stays(made, orphan, m
 
 
 @pytest.mark.parametrize("inside", [True, False])
-def test_files_are_looked_for_where_the_table_wants_them_and_where_they_were_before(made, orphan, tmp_path, inside):
-    """Outside of the table's directory only those about a snapshot that it has: it may share the place with others."""
+def test_current_and_former_metadata_paths_are_searched(made, orphan, tmp_path, inside):
+    """Outside the table's directory only files of its own snapshots count: other tables may share the place."""
     before = orphan()
     elsewhere = (made.root if inside else tmp_path) / "elsewhere"
     made.replace(properties={"write.metadata.path": str(elsewhere)})
@@ -400,7 +401,7 @@ def test_files_are_looked_for_where_the_table_wants_them_and_where_they_were_bef
     assert set(kept(cleaning)) == (set() if inside else {stranger.name})
 
 
-def test_the_copy_of_a_table_is_not_cleaned_up(made, orphan, tmp_path):
+def test_copy_of_a_table_is_not_cleaned_up(made, orphan, tmp_path):
     """Its metadata names the original's directory."""
     lost = orphan()
     shutil.copytree(made.root, tmp_path / "copy")
@@ -409,9 +410,9 @@ def test_the_copy_of_a_table_is_not_cleaned_up(made, orphan, tmp_path):
     assert lost.exists()
 
 
-def test_another_catalog_with_the_same_table_keeps_what_it_refers_to(made, draft_of, tmp_path):
-    """It went on by itself; its metadata is in the same directory, and in no log of ours."""
-    state = made.open().load()
+def test_other_catalogs_files_of_the_same_table_are_kept(made, draft_of, tmp_path):
+    """Its metadata is in the same directory, but in no log of ours."""
+    state = made.open().open().state
     other = SqlCatalog("other", uri=f"sqlite:///{tmp_path}/other.db", warehouse=f"file://{tmp_path}/warehouse")
     other.create_namespace("db")
     other.register_table("db.t", local(state.metadata_location).as_uri())
@@ -419,34 +420,34 @@ def test_another_catalog_with_the_same_table_keeps_what_it_refers_to(made, draft
     entry = commit_statistics(table, draft_of(table, {"a": [1]})).entry
     made.replace(properties={"x": "y"})
     assert "named by" in kept(made.clean(remove=True))[local(entry.statistics_path).name]
-    assert table.load().statistics[20] == entry
+    assert table.open().state.statistics[20] == entry
     assert local(entry.statistics_path).exists()
 
 
 @pytest.mark.parametrize("location", ["", "file:relative"])
-def test_nothing_goes_while_the_log_names_what_cannot_be_a_file(made, orphan, location):
+def test_invalid_path_in_the_log_keeps_every_file(made, orphan, location):
     lost = orphan()
     made.replace(**{"metadata-log": [{"timestamp-ms": 1, "metadata-file": location}]})
     assert "cannot be read" in kept(made.clean(remove=True))[lost.name]
 
 
 @pytest.mark.parametrize("log", [[{}], [1], [{"metadata-file": 1}]])
-def test_a_broken_metadata_log_is_called_so(made, log):
+def test_broken_metadata_log_is_reported(made, log):
     made.replace(**{"metadata-log": log})
     with pytest.raises(CorruptMetadataError, match="metadata log"):
         made.clean()
 
 
-def test_a_metadata_file_is_not_cleaned_up(made, orphan):
+def test_metadata_file_cannot_be_cleaned_up(made, orphan):
     """It is one version, and does not know which is the newest."""
     orphan()
-    location = made.open().load().metadata_location
+    location = made.open().open().state.metadata_location
     with pytest.raises(UsageError, match="name the table"):
         clean(load_table(location), older_than=NOW)
 
 
-def test_a_catalogs_table_is_not_cleaned_up_by_its_directory(tmp_path, table_document):
-    """The catalog alone knows which version is the current one."""
+def test_catalog_table_cannot_be_cleaned_up_by_directory(tmp_path, table_document):
+    """Only the catalog knows which version is current."""
     (tmp_path / "metadata").mkdir()
     (tmp_path / "metadata" / "00001-x.metadata.json").write_text(json.dumps(table_document(tmp_path)))
     with pytest.raises(UnsupportedTableError, match="--catalog"):
@@ -457,7 +458,7 @@ def test_a_catalogs_table_is_not_cleaned_up_by_its_directory(tmp_path, table_doc
 
 
 def expire(made: Made, snapshot_id: int = 10) -> None:
-    """Without a look at statistics, as some writers do."""
+    """Expire a snapshot without touching statistics, as some writers do."""
     snapshots = [each for each in made.document()["snapshots"] if each["snapshot-id"] != snapshot_id]
     made.replace(snapshots=snapshots)
 
@@ -466,7 +467,7 @@ def entries(made: Made, key: str = "statistics") -> list[int]:
     return [entry["snapshot-id"] for entry in made.document().get(key, ())]
 
 
-def test_entries_of_snapshots_that_are_gone_are_listed_and_then_removed(made, commit, tmp_path):
+def test_entries_of_missing_snapshots_are_listed_and_then_removed(made, commit, tmp_path):
     gone, alive = commit(10), commit(20)
     unknown = {"deep": [2**70, None]}
     made.replace(unknown=unknown)
@@ -483,20 +484,20 @@ def test_entries_of_snapshots_that_are_gone_are_listed_and_then_removed(made, co
     assert made.clean().entries == ()
 
 
-def test_the_file_of_an_entry_goes_with_the_last_metadata_that_names_it(made, commit):
+def test_file_of_a_removed_entry_goes_with_the_last_metadata_that_names_it(made, commit):
     gone = commit(10)
     expire(made)
     cleaning = made.clean(remove=True)
     assert (cleaning.files, set(kept(cleaning))) == ((), {gone.name})
-    current = local(made.open().load().metadata_location)
+    current = local(made.open().open().state.metadata_location)
     for path in made.metadata.glob("*.metadata.json"):
         if path != current:
             path.unlink()
     assert paths(made.clean(remove=True)) == {gone.name}
 
 
-def test_entries_of_partition_statistics_are_removed_too_whoever_wrote_them(made, orphan):
-    """Every entry of the snapshot, should there be several; that of one that is there stays."""
+def test_partition_statistics_entries_of_any_writer_are_removed_too(made, orphan):
+    """All entries of the missing snapshot, and none of an existing one."""
     foreign = [{"snapshot-id": s, "statistics-path": f"p-{s}", "file-size-in-bytes": 1} for s in (10, 20, 30, 30)]
     made.replace(**{"partition-statistics": foreign, "statistics": [entry_of(Path("s"), 30)]})
     expire(made)
@@ -505,7 +506,7 @@ def test_entries_of_partition_statistics_are_removed_too_whoever_wrote_them(made
     assert (entries(made), entries(made, "partition-statistics")) == ([], [20])
 
 
-def test_the_removal_of_entries_is_tried_again_when_another_writer_was_faster(made, commit, monkeypatch):
+def test_entry_removal_retries_after_a_lost_race(made, commit, monkeypatch):
     commit(10)
     expire(made)
     table = made.open()
@@ -525,8 +526,8 @@ def test_the_removal_of_entries_is_tried_again_when_another_writer_was_faster(ma
 
 
 @pytest.mark.parametrize("error", [ConflictError("another writer"), CommitUnknownError("no clear answer"), None])
-def test_a_removal_that_never_succeeds_fails(made, commit, monkeypatch, error):
-    """None: it is reported as done, and is not."""
+def test_entry_removal_that_never_succeeds_fails(made, commit, monkeypatch, error):
+    """It reports no removal that did not happen."""
     commit(10)
     expire(made)
     table = made.open()
@@ -544,8 +545,8 @@ def test_a_removal_that_never_succeeds_fails(made, commit, monkeypatch, error):
     assert entries(made) == [10]
 
 
-def test_an_unclear_outcome_is_looked_into(made, commit, monkeypatch):
-    """Here the entries are gone all the same."""
+def test_unclear_outcome_is_checked(made, commit, monkeypatch):
+    """Here the entries are gone."""
     commit(10)
     expire(made)
     table = made.open()
@@ -559,8 +560,8 @@ def test_an_unclear_outcome_is_looked_into(made, commit, monkeypatch):
     assert len(clean(table, older_than=NOW, remove=True, sleep=lambda _: None).entries) == 1
 
 
-def test_a_broken_entry_is_called_so(made):
-    """Whether its snapshot is gone cannot be told."""
+def test_broken_entry_is_reported(made):
+    """Nobody can tell whether its snapshot is gone."""
     made.replace(**{"partition-statistics": [{"snapshot-id": 10}]})
     with pytest.raises(CorruptMetadataError, match="statistics entries"):
         made.clean()

@@ -1,18 +1,21 @@
-"""The property of a blob that sums up its column: short, JSON, and nothing but a summary is taken for one."""
+"""The blob property that sums up a column is short JSON, and nothing else is accepted as a summary."""
 
 import pyarrow as pa
 import pytest
 
 from puffin.sketches import ThetaSketch
-from puffin.statistics.blob_properties import from_properties, summary_of, to_properties
+from puffin.statistics.blob_properties import SUMMARY_PROPERTY, from_properties, summary_of
+from puffin.statistics.kinds import SUMMARY as SUMMARY_KIND
+from puffin.statistics.kinds import THETA, to_properties
 from puffin.values.column_bounds import Bounds
 from puffin.values.column_summary import ColumnSummary
+from puffin.values.row_summary import RowSummary
 
 EMPTY = ThetaSketch.from_arrow(pa.array([], pa.int64()), "long")
 SUMMARY = ColumnSummary(10, 2, None, "a", '\u00e9\U0001f600"\\', 24)
 
 
-def test_a_property_has_no_names_and_no_escapes_that_can_be_spared():
+def test_property_is_compact_json_without_names():
     assert SUMMARY.to_text() == '[10,2,null,24,"a","\u00e9\U0001f600\\"\\\\"]'
 
 
@@ -27,8 +30,8 @@ def test_a_property_has_no_names_and_no_escapes_that_can_be_spared():
         ColumnSummary(1, 0, None, -(2**63), 2**63 - 1, 8),
     ],
 )
-def test_what_is_written_is_read(summary):
-    found = summary_of(to_properties(EMPTY, "long", 12, summary=summary))
+def test_written_summary_is_read_back(summary):
+    found = summary_of({SUMMARY_PROPERTY: summary.to_text()})
     assert found == summary
     assert [type(found.min), type(found.max)] == [type(summary.min), type(summary.max)]
 
@@ -45,8 +48,9 @@ def test_anything_else_is_no_summary(text):
     assert summary_of({"puffin-sidecar.summary": text}) is None
 
 
-def test_other_readers_of_the_properties_find_what_they_found_before():
-    without, with_it = to_properties(EMPTY, "long", 12), to_properties(EMPTY, "long", 12, summary=SUMMARY)
+def test_other_properties_are_unchanged():
+    summary = RowSummary.of(SUMMARY, "string")
+    without, with_it = (to_properties({THETA: EMPTY, **others}, "string") for others in ({}, {SUMMARY_KIND: summary}))
     assert with_it == {**without, "puffin-sidecar.summary": SUMMARY.to_text()}
     assert from_properties(with_it) == from_properties(without)
     assert summary_of(without) is None
@@ -56,7 +60,7 @@ def property_bytes(type_, low, high, rows=20_000_000):
     sketch = ThetaSketch.from_arrow(pa.array(range(100_000), pa.int64()), "long")
     nans = 0 if type_ == "double" else None
     summary = ColumnSummary(rows, 1000, nans, *Bounds.of(low, high).to_json(type_), 8 * rows)
-    properties = to_properties(sketch, type_, 12, summary=summary)
+    properties = to_properties({THETA: sketch, SUMMARY_KIND: RowSummary.of(summary, type_)}, type_)
     return sum(len(f"{key}{value}".encode()) for key, value in properties.items())
 
 
@@ -72,11 +76,12 @@ def property_bytes(type_, low, high, rows=20_000_000):
         ("binary", b"\0" * 100, b"\xfe" * 100),
     ],
 )
-def test_a_column_s_properties_are_short_since_every_later_metadata_file_repeats_them(type_, low, high):
+def test_properties_of_a_column_are_short(type_, low, high):
+    """Every later metadata file repeats them."""
     assert property_bytes(type_, low, high) <= 220
 
 
-def test_so_are_those_of_the_longest_strings():
+def test_properties_of_the_longest_strings_are_short():
     assert property_bytes("string", "\U0010fffe" * 1000, "\U0010fffe" * 1000, rows=2**62) <= 310
 
 
@@ -90,5 +95,5 @@ def test_so_are_those_of_the_longest_strings():
         (ColumnSummary(3, 0, None, None, None, 10), 10 / 3),
     ],
 )
-def test_the_average_is_over_what_is_not_null(summary, expected):
+def test_average_excludes_nulls(summary, expected):
     assert summary.avg_bytes == expected

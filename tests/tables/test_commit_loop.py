@@ -21,13 +21,14 @@ from puffin.errors import (
     UnsupportedTableError,
 )
 from puffin.format import PuffinReader
-from puffin.iceberg.commit.patch import statistics_path, with_statistics
+from puffin.iceberg.commit.patch import with_statistics
 from puffin.iceberg.metadata.document import parse_state
+from puffin.iceberg.table import IcebergSnapshot
 from puffin.storage import store_for
 from puffin.tables.base import TableState
 from puffin.tables.commit import RetryPolicy, commit_statistics
+from puffin.tables.snapshot import CURRENT
 from puffin.tables.statistics_json import entry_to_json
-from puffin.tables.table import NewStatisticsFile
 
 SNAPSHOT = 10
 OTHER_UUID = "00000000-0000-0000-0000-000000000000"
@@ -57,15 +58,15 @@ class Catalog:
     def state(self) -> TableState:
         return parse_state(copy.deepcopy(self.document), f"v{self.version}")
 
-    def load(self, selector=None) -> TableState:  # noqa: ARG002
+    def open(self, selector=CURRENT) -> IcebergSnapshot:
         self._call_next("on_load")
-        return self.state()
+        return self.opened(selector)
 
-    def store(self, uri):
-        return store_for(uri)
-
-    def new_statistics_file(self, state, snapshot_id):
-        return NewStatisticsFile(statistics_path(state, snapshot_id), {})
+    def opened(self, selector=CURRENT) -> IcebergSnapshot:
+        state = self.state()
+        return IcebergSnapshot(
+            name="t", state=state, selector=selector, store_for=store_for, io_properties={}, table=self
+        )
 
     def check_committable(self, state):
         pass
@@ -74,7 +75,7 @@ class Catalog:
         self.commits += 1
         self._call_next("before")
         applied_to = self.state()
-        if self.atomic and applied_to.metadata_location != base.metadata_location:
+        if self.atomic and applied_to.metadata_location != base.state.metadata_location:
             raise ConflictError("another writer was faster")
         self.apply(entry)
         self._call_next("after")
@@ -100,7 +101,7 @@ class Catalog:
         return self.state().statistics.get(SNAPSHOT)
 
     def listed(self) -> list[int]:
-        """The fields of the blobs that the table's entry lists, which its file has too, in the same order."""
+        """The fields of the blobs that the table's entry lists, after checking that its file has the same."""
         entry = self.entry()
         reader = PuffinReader(Path(entry.statistics_path).read_bytes(), file_size=entry.file_size_in_bytes)
         assert [b.fields for b in reader.file_metadata.blobs] == [b.fields for b in entry.blobs]
@@ -108,7 +109,7 @@ class Catalog:
 
 
 class Waits(list):
-    """Stands in for sleep, and remembers."""
+    """A replacement for sleep that records the waits."""
 
     def __call__(self, seconds: float) -> None:
         self.append(seconds)
@@ -126,7 +127,7 @@ def catalog(new_catalog):
 
 @pytest.fixture
 def files(tmp_path):
-    """The statistics files there are."""
+    """The existing statistics files."""
     return lambda: sorted(str(path) for path in (tmp_path / "metadata").rglob("*.stats"))
 
 
@@ -138,19 +139,19 @@ def fail(error: BaseException) -> Callable[[], None]:
 
 
 def touch(catalog: Catalog) -> Callable[[], None]:
-    """Another writer's commit that has nothing to do with statistics."""
+    """Commit something unrelated as another writer."""
     return lambda: catalog.change(**{"last-updated-ms": catalog.version})
 
 
 def job(catalog, draft_of, sleep=None, **values) -> Callable[[], None]:
-    """Another job on the same snapshot, from beginning to end."""
+    """Run another whole job on the same snapshot."""
     return lambda: commit_statistics(catalog, draft_of(catalog, values), sleep=sleep or Waits())
 
 
 # --- attempts -----------------------------------------------------------------------------------------------------
 
 
-def test_a_commit_without_rivals_takes_one_attempt_and_no_wait(catalog, draft_of, files):
+def test_commit_without_rivals_takes_one_attempt_and_no_wait(catalog, draft_of, files):
     waits = Waits()
     committed = commit_statistics(catalog, draft_of(catalog, {"a": [1, 2]}), sleep=waits)
     assert (committed.attempts, committed.entry, waits) == (1, catalog.entry(), [])
@@ -158,8 +159,8 @@ def test_a_commit_without_rivals_takes_one_attempt_and_no_wait(catalog, draft_of
     assert files() == [committed.entry.statistics_path]
 
 
-def test_a_lost_race_is_run_again_from_refreshed_metadata(catalog, draft_of, files):
-    """The second attempt is based on what the winner committed: it wins, nothing of the winner's is lost."""
+def test_lost_race_is_retried_from_refreshed_metadata(catalog, draft_of, files):
+    """The second attempt builds on the winner's commit, and nothing is lost."""
     catalog.before = [lambda: catalog.change(properties={"added": "meanwhile"})]
     committed = commit_statistics(catalog, draft_of(catalog, {"a": [1]}), sleep=Waits())
     assert committed.attempts == 2
@@ -167,15 +168,15 @@ def test_a_lost_race_is_run_again_from_refreshed_metadata(catalog, draft_of, fil
     assert files() == [committed.entry.statistics_path]
 
 
-def test_the_file_is_not_written_again_while_nothing_it_depends_on_has_changed(catalog, draft_of, files):
+def test_file_is_not_rewritten_while_its_basis_is_unchanged(catalog, draft_of, files):
     written = []
     catalog.before = [lambda: written.extend(files()), touch(catalog)]
     commit_statistics(catalog, draft_of(catalog, {"a": [1]}), sleep=Waits())
     assert files() == written
 
 
-def test_columns_of_another_job_are_merged_when_its_commit_came_first(catalog, draft_of, files):
-    """The file of the attempt that lost is gone, that of the other job is left to clean."""
+def test_columns_of_an_earlier_commit_are_merged(catalog, draft_of, files):
+    """The losing attempt's file is deleted; the other job's is left to clean."""
     lost = []
     catalog.before = [lambda: (lost.extend(files()), job(catalog, draft_of, b=[1, 2, 3])())]
     committed = commit_statistics(catalog, draft_of(catalog, {"a": [1]}), sleep=Waits())
@@ -203,7 +204,7 @@ def test_attempts_and_waits_follow_the_table_properties(new_catalog, draft_of, f
     assert files() == []
 
 
-def test_four_retries_where_the_table_does_not_say(catalog, draft_of):
+def test_default_is_four_retries(catalog, draft_of):
     catalog.before = [touch(catalog) for _ in range(20)]
     with pytest.raises(ConflictError):
         commit_statistics(catalog, draft_of(catalog, {"a": [1]}), sleep=Waits())
@@ -211,12 +212,12 @@ def test_four_retries_where_the_table_does_not_say(catalog, draft_of):
 
 
 @pytest.mark.parametrize("nonsense", ["", "-1", "4.0", " 4", "many", "9" * 5000, "٤"])
-def test_a_retry_property_that_is_no_number_counts_as_not_set(new_catalog, nonsense):
-    state = new_catalog(properties={"commit.retry.num-retries": nonsense}).load()
+def test_invalid_retry_property_is_ignored(new_catalog, nonsense):
+    state = new_catalog(properties={"commit.retry.num-retries": nonsense}).state()
     assert RetryPolicy.of(state).num_retries == 4
 
 
-def test_time_is_up_before_the_retries_are(new_catalog, draft_of):
+def test_total_timeout_ends_before_the_retries(new_catalog, draft_of):
     catalog = new_catalog(properties={"commit.retry.total-timeout-ms": "0"})
     catalog.before = [touch(catalog) for _ in range(20)]
     with pytest.raises(ConflictError):
@@ -224,15 +225,15 @@ def test_time_is_up_before_the_retries_are(new_catalog, draft_of):
     assert catalog.commits == 1
 
 
-def test_a_huge_wait_is_cut_at_the_maximum(new_catalog):
-    policy = RetryPolicy.of(new_catalog(properties={"commit.retry.min-wait-ms": "9" * 18}).load())
+def test_huge_wait_is_cut_at_the_maximum(new_catalog):
+    policy = RetryPolicy.of(new_catalog(properties={"commit.retry.min-wait-ms": "9" * 18}).state())
     assert policy.wait_seconds(400) <= 60
 
 
 # --- what happens to the table meanwhile --------------------------------------------------------------------------
 
 
-def test_a_snapshot_that_expired_while_computing_is_said_so(catalog, draft_of, files):
+def test_snapshot_that_expired_during_the_run_is_reported(catalog, draft_of, files):
     draft = draft_of(catalog, {"a": [1]})
     catalog.change(**{"snapshots": [], "current-snapshot-id": None})
     with pytest.raises(SnapshotNotFound, match="10"):
@@ -240,21 +241,21 @@ def test_a_snapshot_that_expired_while_computing_is_said_so(catalog, draft_of, f
     assert (catalog.commits, files()) == (0, [])
 
 
-def test_a_snapshot_that_expired_between_attempts_takes_the_file_with_it(catalog, draft_of, files):
+def test_snapshot_that_expired_between_attempts_deletes_the_file(catalog, draft_of, files):
     catalog.before = [lambda: catalog.change(**{"snapshots": [], "current-snapshot-id": None})]
     with pytest.raises(SnapshotNotFound):
         commit_statistics(catalog, draft_of(catalog, {"a": [1]}), sleep=Waits())
     assert files() == []
 
 
-def test_another_table_of_the_same_name_is_left_alone(catalog, draft_of, files):
+def test_other_table_of_the_same_name_is_unchanged(catalog, draft_of, files):
     catalog.before = [lambda: catalog.change(**{"table-uuid": OTHER_UUID})]
     with pytest.raises(TableNotFound, match=OTHER_UUID):
         commit_statistics(catalog, draft_of(catalog, {"a": [1]}), sleep=Waits())
     assert (catalog.entry(), files()) == (None, [])
 
 
-def test_a_table_that_gets_its_uuid_meanwhile_is_the_same_table(new_catalog, draft_of):
+def test_table_that_gets_its_uuid_during_the_run_is_the_same(new_catalog, draft_of):
     """Version 1 tables may have none, and get one when they are upgraded."""
     catalog = new_catalog(version=1)
     uuid = catalog.document.pop("table-uuid")
@@ -263,7 +264,7 @@ def test_a_table_that_gets_its_uuid_meanwhile_is_the_same_table(new_catalog, dra
     assert commit_statistics(catalog, draft, sleep=Waits()).attempts == 1
 
 
-def test_a_column_dropped_while_computing_gets_no_blob(catalog, draft_of):
+def test_column_dropped_during_the_run_gets_no_blob(catalog, draft_of):
     draft = draft_of(catalog, {"a": [1], "b": [1, 2]})
     schema = catalog.document["schemas"][0]
     catalog.change(schemas=[{**schema, "fields": schema["fields"][1:]}])
@@ -271,14 +272,14 @@ def test_a_column_dropped_while_computing_gets_no_blob(catalog, draft_of):
     assert catalog.listed() == [2]
 
 
-def test_a_column_dropped_between_attempts_is_taken_out_of_the_file(catalog, draft_of):
+def test_column_dropped_between_attempts_is_removed_from_the_file(catalog, draft_of):
     schema = catalog.document["schemas"][0]
     catalog.before = [lambda: catalog.change(schemas=[{**schema, "fields": schema["fields"][1:]}])]
     commit_statistics(catalog, draft_of(catalog, {"a": [1], "b": [1, 2]}), sleep=Waits())
     assert catalog.listed() == [2]
 
 
-def test_what_the_table_cannot_take_is_refused_before_a_file_is_written(catalog, draft_of, monkeypatch, files):
+def test_unsupported_commit_is_refused_before_writing(catalog, draft_of, monkeypatch, files):
     draft = draft_of(catalog, {"a": [1]})
     monkeypatch.setattr(draft, "write", lambda *_: pytest.fail("a file was written"))
     monkeypatch.setattr(catalog, "check_committable", lambda _: fail(UnsupportedTableError("never"))())
@@ -289,14 +290,14 @@ def test_what_the_table_cannot_take_is_refused_before_a_file_is_written(catalog,
 # --- failures -----------------------------------------------------------------------------------------------------
 
 
-def test_a_certain_failure_is_not_tried_again_and_takes_the_file_with_it(catalog, draft_of, files):
+def test_certain_failure_is_not_retried_and_deletes_the_file(catalog, draft_of, files):
     catalog.before = [fail(StorageError("the disk is full"))]
     with pytest.raises(StorageError, match="the disk is full"):
         commit_statistics(catalog, draft_of(catalog, {"a": [1]}), sleep=Waits())
     assert (catalog.commits, files()) == (1, [])
 
 
-def test_a_table_that_cannot_be_loaded_again_takes_the_file_with_it(catalog, draft_of, files):
+def test_table_that_cannot_be_reloaded_deletes_the_file(catalog, draft_of, files):
     draft = draft_of(catalog, {"a": [1]})
     catalog.before = [touch(catalog)]
     catalog.on_load = [lambda: None, fail(StorageError("gone"))]
@@ -305,15 +306,15 @@ def test_a_table_that_cannot_be_loaded_again_takes_the_file_with_it(catalog, dra
     assert files() == []
 
 
-def test_an_unclear_outcome_that_turns_up_is_a_success(catalog, draft_of, files):
+def test_unclear_outcome_that_is_found_is_a_success(catalog, draft_of, files):
     catalog.after = [fail(CommitUnknownError("timeout"))]
     committed = commit_statistics(catalog, draft_of(catalog, {"a": [1]}), sleep=Waits())
     assert catalog.entry() == committed.entry
     assert files() == [committed.entry.statistics_path]
 
 
-def test_an_unclear_outcome_is_looked_for_as_often_as_the_table_says(new_catalog, draft_of, files):
-    """A commit may become visible only after its client has been given up on; an equal entry of before is not it."""
+def test_unclear_outcome_is_checked_as_often_as_the_table_says(new_catalog, draft_of, files):
+    """A commit may become visible late; an equal earlier entry is not it."""
     catalog = new_catalog(properties={"commit.status-check.min-wait-ms": "10"})
     job(catalog, draft_of, a=[1])()
     draft, waits, late = draft_of(catalog, {"a": [1]}), Waits(), []
@@ -324,13 +325,18 @@ def test_an_unclear_outcome_is_looked_for_as_often_as_the_table_says(new_catalog
         raise CommitUnknownError("timeout")
 
     catalog.commit = answer_too_late
-    catalog.on_load = [lambda: None, lambda: None, fail(StorageError("busy")), lambda: commit(catalog.state(), late[0])]
+    catalog.on_load = [
+        lambda: None,
+        lambda: None,
+        fail(StorageError("busy")),
+        lambda: commit(catalog.opened(), late[0]),
+    ]
     assert commit_statistics(catalog, draft, sleep=waits).entry == catalog.entry()
     assert len(waits) == 2
     assert waits[0] <= 0.01
 
 
-def test_an_unclear_outcome_that_stays_unclear_keeps_the_file(catalog, draft_of, files):
+def test_outcome_that_stays_unclear_keeps_the_file(catalog, draft_of, files):
     catalog.before = [fail(CommitUnknownError("timeout"))]
     waits = Waits()
     with pytest.raises(CommitUnknownError, match=r"timeout.*kept") as raised:
@@ -339,8 +345,8 @@ def test_an_unclear_outcome_that_stays_unclear_keeps_the_file(catalog, draft_of,
     assert files()[0] in str(raised.value)
 
 
-def test_an_unclear_outcome_is_not_mistaken_for_the_same_statistics_of_an_earlier_run(catalog, draft_of, files):
-    """The earlier entry has equal blobs, yet it is not the one whose fate is asked for."""
+def test_unclear_outcome_is_not_mistaken_for_an_equal_earlier_entry(catalog, draft_of, files):
+    """The earlier entry has equal blobs but another file."""
     job(catalog, draft_of, a=[1])()
     catalog.before = [fail(CommitUnknownError("timeout"))]
     with pytest.raises(CommitUnknownError):
@@ -348,32 +354,30 @@ def test_an_unclear_outcome_is_not_mistaken_for_the_same_statistics_of_an_earlie
     assert len(files()) == 2
 
 
-def test_an_unclear_outcome_is_found_merged_into_the_entry_of_another_job(catalog, draft_of):
+def test_unclear_outcome_is_found_inside_another_jobs_entry(catalog, draft_of):
     catalog.after = [lambda: (job(catalog, draft_of, b=[1])(), fail(CommitUnknownError("timeout"))())]
     commit_statistics(catalog, draft_of(catalog, {"a": [1]}), sleep=Waits())
     assert catalog.listed() == [1, 2]
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_an_interrupt_while_committing_keeps_the_file(catalog, draft_of, files, moment):
+def test_interrupt_while_committing_keeps_the_file(catalog, draft_of, files, moment):
     setattr(catalog, moment, [fail(KeyboardInterrupt())])
     with pytest.raises(KeyboardInterrupt):
         commit_statistics(catalog, draft_of(catalog, {"a": [1]}), sleep=Waits())
     assert len(files()) == 1
 
 
-def test_an_interrupt_between_attempts_takes_the_file_with_it(catalog, draft_of, files):
-    """The race was lost for certain, so nothing refers to the file."""
+def test_interrupt_between_attempts_deletes_the_file(catalog, draft_of, files):
+    """The race was certainly lost, so nothing refers to the file."""
     catalog.before = [touch(catalog)]
     with pytest.raises(KeyboardInterrupt):
         commit_statistics(catalog, draft_of(catalog, {"a": [1]}), sleep=lambda _: fail(KeyboardInterrupt())())
     assert files() == []
 
 
-def test_a_commit_that_was_done_and_yet_called_a_conflict_keeps_its_file_until_the_next_stands(
-    catalog, draft_of, files
-):
-    """A store that repeats a request by itself finds its own first try in the way: the table refers to that file."""
+def test_commit_that_succeeded_but_reported_a_conflict_keeps_its_file(catalog, draft_of, files):
+    """A store that repeats a request meets its own first try: the table refers to that file until the next commit."""
     catalog.after = [fail(ConflictError("exists already"))]
     referred_to = []
     catalog.before = [lambda: None, lambda: referred_to.append(catalog.entry().statistics_path in files())]
@@ -385,7 +389,7 @@ def test_a_commit_that_was_done_and_yet_called_a_conflict_keeps_its_file_until_t
 # --- reading back -------------------------------------------------------------------------------------------------
 
 
-def test_a_catalog_that_says_done_and_does_nothing_is_found_out(catalog, draft_of, files):
+def test_catalog_that_ignores_commits_is_detected(catalog, draft_of, files):
     job(catalog, draft_of, b=[1])()
     catalog.apply = lambda _: None
     with pytest.raises(CommitUnknownError, match="does not have it"):
@@ -393,7 +397,7 @@ def test_a_catalog_that_says_done_and_does_nothing_is_found_out(catalog, draft_o
     assert len(files()) == 2
 
 
-def test_a_success_that_cannot_be_read_back_is_unclear_and_keeps_the_file(catalog, draft_of, files):
+def test_success_that_cannot_be_read_back_is_unclear_and_keeps_the_file(catalog, draft_of, files):
     draft = draft_of(catalog, {"a": [1]})
     catalog.on_load = [lambda: None, fail(StorageError("unreachable"))]
     with pytest.raises(CommitUnknownError, match=r"cannot be read back.*unreachable.*kept"):
@@ -401,30 +405,30 @@ def test_a_success_that_cannot_be_read_back_is_unclear_and_keeps_the_file(catalo
     assert files() == [catalog.entry().statistics_path]
 
 
-def test_a_snapshot_that_expires_right_after_the_commit_is_said_so(catalog, draft_of):
+def test_snapshot_that_expires_right_after_the_commit_is_reported(catalog, draft_of):
     catalog.after = [lambda: catalog.change(**{"snapshots": [], "current-snapshot-id": None, "statistics": []})]
     with pytest.raises(SnapshotNotFound, match="expired while"):
         commit_statistics(catalog, draft_of(catalog, {"a": [1]}), sleep=Waits())
 
 
-def test_an_entry_that_another_job_has_taken_further_still_stands(catalog, draft_of):
+def test_entry_extended_by_another_job_still_counts(catalog, draft_of):
     catalog.after = [job(catalog, draft_of, b=[1, 2])]
     assert commit_statistics(catalog, draft_of(catalog, {"a": [1]}), sleep=Waits()).attempts == 1
     assert catalog.listed() == [1, 2]
 
 
-def test_a_column_that_another_job_has_computed_anew_still_stands(catalog, draft_of):
-    """What it says of the column is another sketch's opinion, and as good as ours."""
+def test_column_recomputed_by_another_job_still_counts(catalog, draft_of):
+    """Its sketch is as good as ours."""
     catalog.after = [lambda: commit_statistics(catalog, draft_of(catalog, {"a": range(2000)}, lg_k=5), sleep=Waits())]
     assert commit_statistics(catalog, draft_of(catalog, {"a": range(2000)}), sleep=Waits()).attempts == 1
 
 
-def test_columns_that_another_writer_threw_away_are_committed_again(catalog, draft_of):
-    """Spark's procedure replaces the entry of a snapshot and carries nothing over."""
+def test_columns_dropped_by_another_writer_are_committed_again(catalog, draft_of):
+    """Spark's procedure replaces a snapshot's entry and keeps nothing."""
 
     def replace_wholesale() -> None:
         draft = draft_of(catalog, {"b": [1, 2]})
-        catalog.apply(draft.write(catalog.state(), []))
+        catalog.apply(draft.write(catalog.opened(), []))
 
     catalog.after = [replace_wholesale]
     committed = commit_statistics(catalog, draft_of(catalog, {"a": [1]}), sleep=Waits())
@@ -440,8 +444,8 @@ def blind(new_catalog):
     return new_catalog(atomic=False)
 
 
-def test_an_overwritten_entry_is_merged_and_committed_again(blind, draft_of, files):
-    """Our first file stays: the table referred to it, and another job may be about to carry its blobs along."""
+def test_overwritten_entry_is_merged_and_committed_again(blind, draft_of, files):
+    """Our first file stays: the table referred to it, and another job may be copying its blobs."""
     first = []
     blind.before = [job(blind, draft_of, b=[1, 2])]
     blind.after = [lambda: None, lambda: first.append(blind.entry().statistics_path)]
@@ -452,7 +456,7 @@ def test_an_overwritten_entry_is_merged_and_committed_again(blind, draft_of, fil
     assert len(files()) == 3
 
 
-def test_blobs_that_were_there_before_survive_the_second_round(blind, draft_of):
+def test_earlier_blobs_survive_the_second_round(blind, draft_of):
     """They are in our own first file, which the second round reads."""
     job(blind, draft_of, c=[1, 2, 3])()
     blind.before = [job(blind, draft_of, b=[1, 2])]
@@ -460,8 +464,8 @@ def test_blobs_that_were_there_before_survive_the_second_round(blind, draft_of):
     assert blind.listed() == [1, 2, 3]
 
 
-def test_the_overwritten_blob_of_newer_rows_wins_over_the_old_one_we_carried(new_catalog, draft_of):
-    """Both jobs carried b from an older snapshot; the other one computed it anew in between."""
+def test_overwritten_blob_of_newer_rows_wins_over_our_carried_one(new_catalog, draft_of):
+    """Both jobs carried b; the other one then computed it again."""
     blind = new_catalog(atomic=False, snapshots=(5, SNAPSHOT))
     commit_statistics(blind, draft_of(blind, {"b": [1]}, 5), sleep=Waits())
     old = blind.state().statistics[5]
@@ -474,7 +478,7 @@ def test_the_overwritten_blob_of_newer_rows_wins_over_the_old_one_we_carried(new
     ]
 
 
-def test_a_failure_in_the_second_round_leaves_the_file_of_the_first(blind, draft_of, files):
+def test_failure_in_the_second_round_keeps_the_first_file(blind, draft_of, files):
     draft = draft_of(blind, {"a": [1]})
     blind.before = [job(blind, draft_of, b=[1, 2]), fail(StorageError("refused"))]
     with pytest.raises(StorageError, match="refused"):
@@ -484,22 +488,22 @@ def test_a_failure_in_the_second_round_leaves_the_file_of_the_first(blind, draft
 
 
 def test_two_jobs_that_overwrite_each_other_converge(blind, draft_of):
-    """Each of the first commits lands on top of the other's, unseen when it was prepared."""
+    """Each first commit lands on top of the other's, unseen when it was prepared."""
     outer, inner = draft_of(blind, {"a": [1]}), draft_of(blind, {"b": [1, 2]})
     # The inner job reads the table before the outer commit and writes after it.
-    stale = blind.state()
+    stale = blind.opened()
     blind.after = [lambda: blind.apply(inner.write(stale, []))]
     committed = commit_statistics(blind, outer, sleep=Waits())
     assert committed.attempts == 2
     assert blind.listed() == [1, 2]
 
 
-def test_an_entry_that_is_replaced_every_time_is_given_up_on_and_kept(new_catalog, draft_of, files):
+def test_entry_that_is_replaced_every_time_is_given_up_and_kept(new_catalog, draft_of, files):
     catalog = new_catalog(properties={"commit.retry.num-retries": "2"})
 
     def replace_wholesale() -> None:
         draft = draft_of(catalog, {"b": [1, 2]})
-        catalog.apply(draft.write(catalog.state(), []))
+        catalog.apply(draft.write(catalog.opened(), []))
 
     catalog.after = [replace_wholesale] * 20
     with pytest.raises(CommitUnknownError, match=r"every one of 3 attempts.*kept"):

@@ -1,4 +1,4 @@
-"""Many processes commit to one table at the same moment: all of them succeed, and nobody's work is lost."""
+"""Many processes commit to one table at the same moment: all succeed, and no work is lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sql_table(tmp_path, patient):
 
 
 def check_statistics(state, root: Path, columns: int) -> None:
-    """Every column is there with its own count, and every statistics file was an entry's once."""
+    """Check that every column has its own count, and that every statistics file once belonged to an entry."""
     (entry,) = state.statistics.values()
     assert [(b.fields, b.properties["ndv"]) for b in entry.blobs] == [((i,), str(i)) for i in range(1, columns + 1)]
     # Files of attempts that lost are deleted; those of entries that were replaced are left for clean.
@@ -36,13 +36,13 @@ def check_statistics(state, root: Path, columns: int) -> None:
     assert list(root.rglob("*.tmp")) == []
 
 
-def test_a_directory_takes_the_statistics_of_all(race, patient, table_document, tmp_path):
+def test_directory_keeps_the_statistics_of_all(race, patient, table_document, tmp_path):
     root = tmp_path / "t"
     (root / "metadata").mkdir(parents=True)
     document = table_document(root, columns=COLUMNS, properties=patient)
     (root / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
     race(str(root), None, COLUMNS)
-    state = load_table(str(root)).load()
+    state = load_table(str(root)).open().state
     check_statistics(state, root, len(COLUMNS))
     versions = {path.name for path in root.rglob("*.metadata.json")}
     assert versions == {f"v{i}.metadata.json" for i in range(1, len(COLUMNS) + 2)}
@@ -50,10 +50,10 @@ def test_a_directory_takes_the_statistics_of_all(race, patient, table_document, 
     assert len(StaticTable.from_metadata(state.metadata_location).metadata.statistics) == 1
 
 
-def test_a_sql_catalog_takes_the_statistics_of_all(race, sql_table, tmp_path):
+def test_sql_catalog_keeps_the_statistics_of_all(race, sql_table, tmp_path):
     catalog, properties = sql_table
     race("db.t", properties, COLUMNS)
-    state = load_table("db.t", catalog="races", catalog_properties=properties).load()
+    state = load_table("db.t", catalog="races", catalog_properties=properties).open().state
     check_statistics(state, tmp_path, len(COLUMNS))
     logged = [*(e["metadata-file"] for e in state.document["metadata-log"]), state.metadata_location]
     assert [version_of(location) for location in logged] == list(range(2 + len(COLUMNS)))
@@ -61,9 +61,9 @@ def test_a_sql_catalog_takes_the_statistics_of_all(race, sql_table, tmp_path):
     assert catalog.load_table("db.t").scan().count() == 1
 
 
-def test_no_append_is_lost_among_the_commits_of_statistics(race, sql_table, tmp_path):
+def test_no_append_is_lost_among_statistics_commits(race, sql_table, tmp_path):
     catalog, properties = sql_table
     race("db.t", properties, ("a", "append", "b", "append", "c"))
     assert catalog.load_table("db.t").scan().count() == 1 + 2
-    state = load_table("db.t", catalog="races", catalog_properties=properties).load()
+    state = load_table("db.t", catalog="races", catalog_properties=properties).open().state
     check_statistics(state, tmp_path, 3)

@@ -1,4 +1,4 @@
-"""The manifest of a statistics file's private state, as bytes, and whose it is."""
+"""The manifest of a statistics file's private state: its bytes, and the file it belongs to."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ ENTRY = StatisticsEntry(12, "s3://b/t/metadata/12-a.stats", 8123, 100, ())
 
 
 @given(MANIFESTS)
-def test_what_is_written_is_read(manifest):
+def test_written_manifest_is_read_back(manifest):
     assert decode(encode(manifest), "m") == manifest
 
 
-def test_columns_with_blobs_of_one_kind_in_one_part_take_a_number_each():
+def test_columns_that_share_a_part_take_one_number_each():
     """Wide tables have thousands of them."""
     wide = {BlobKey("puffin-sidecar-row-counts-v1", field, 12): StoredKey(PART, 12) for field in range(2000)}
     assert len(encode(dataclasses.replace(MANIFEST, blobs=wide))) < 2000 * 5 + 400
 
 
-def test_a_newer_format_version_is_refused_as_such():
+def test_newer_format_version_is_refused_as_such():
     newer = {**json.loads(encode(MANIFEST)), "format-version": 2}
     with pytest.raises(UnsupportedTableError, match="m: expected format-version 1, found 2"):
         decode(json.dumps(newer).encode(), "m")
 
 
-def test_every_cut_of_a_manifest_is_corrupt():
+def test_truncated_manifest_is_corrupt():
     data = encode(MANIFEST)
     for end in range(len(data)):
         with pytest.raises(CorruptMetadataError):
@@ -66,7 +66,7 @@ def test_every_cut_of_a_manifest_is_corrupt():
         ("parts", [{"id": PART.id, "file-size-in-bytes": 1, "file-footer-size-in-bytes": 2**64, "blobs": []}]),
     ],
 )
-def test_a_field_that_is_none_of_the_format_is_corrupt(key, value):
+def test_invalid_field_is_corrupt(key, value):
     with pytest.raises(CorruptMetadataError, match="not a manifest of private state"):
         decode(json.dumps({**json.loads(encode(MANIFEST)), key: value}).encode(), "m")
 
@@ -82,13 +82,13 @@ def test_a_field_that_is_none_of_the_format_is_corrupt(key, value):
     ],
     ids=["its own", "from before the table had a uuid", "another table's", "another file's", "of another size"],
 )
-def test_a_manifest_tells_whether_it_is_that_of_a_file(table_document, change, said):
+def test_manifest_knows_its_statistics_file(table_document, change, said):
     state = parse_state({**table_document("s3://b/t"), "table-uuid": "u"}, "v1")
     objection = dataclasses.replace(MANIFEST, **change).objection(state, ENTRY)
     assert objection is None if said is None else said in objection
 
 
-def test_a_home_that_tables_share_has_a_folder_for_each(table_document):
+def test_shared_home_has_a_folder_for_each_table(table_document):
     one, other = (parse_state({**table_document("s3://b/t"), "table-uuid": uuid}, "v1") for uuid in ("u", "v"))
     assert places.directory(one, None) == "s3://b/t/_puffin_sidecar"
     assert [places.directory(state, "s3://home") for state in (one, other)] == ["s3://home/u", "s3://home/v"]

@@ -1,4 +1,4 @@
-"""Scan tasks as the JSON of appendix C, there and back."""
+"""Scan tasks survive the JSON of appendix C."""
 
 import json
 import pickle
@@ -54,7 +54,7 @@ BATCHES = st.builds(
 
 @settings(max_examples=100)
 @given(BATCHES)
-def test_a_batch_survives_its_json_form(batch):
+def test_batch_survives_json(batch):
     assert decode_batch(encode_batch(batch)) == batch
 
 
@@ -96,7 +96,7 @@ BATCH = ScanBatch(
 )
 
 
-def test_the_keys_are_those_of_appendix_c():
+def test_keys_are_those_of_appendix_c():
     assert json.loads(encode_batch(BATCH)) == {
         "columns": [{"field-id": 3, "name": "st.x", "type": "int", "path": [2, 3], "defaults": [None, 7]}],
         "specs": [{"spec-id": 1, "fields": [{"source-id": 3, "field-id": 1000, "name": "x", "transform": "identity"}]}],
@@ -135,7 +135,7 @@ def test_the_keys_are_those_of_appendix_c():
     }
 
 
-def test_what_travels_is_text_of_one_line():
+def test_json_is_one_line_of_text():
     assert "\n" not in encode_batch(BATCH)
     with pytest.raises((ValueError, KeyError)):
         decode_batch(pickle.dumps(BATCH).decode("latin-1"))

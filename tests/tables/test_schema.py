@@ -27,41 +27,41 @@ def test_every_primitive_leaf_is_a_column_in_schema_order(state):
     assert state.columns[2] == Column(5, "st.deep.z", "decimal(9, 2)", (2, 4, 5), (None, None, "1.00"))
 
 
-def test_lists_maps_and_what_is_in_them_are_no_columns():
+def test_lists_maps_and_their_elements_are_no_columns():
     fields = [{"id": i, "name": name, "type": type_} for i, (name, type_) in enumerate(NESTED.items())]
     struct = {"type": "struct", "fields": [*fields, {"id": 9, "name": "x", "type": "int"}]}
     outer = {"fields": [{"id": 30, "name": "o", "type": struct}]}
     assert [c.name for c in primitive_columns(outer)] == ["o.x"]
 
 
-def test_types_without_single_values_are_left_out_by_default(state):
+def test_unhashable_types_are_skipped_by_default(state):
     assert [c.name for c in state.select_columns(None)] == ["id", "st.x", "st.deep.z"]
 
 
 @pytest.mark.parametrize(("name", "type_string"), UNHASHABLE.items())
-def test_types_without_single_values_are_refused_by_name(state, name, type_string):
+def test_unhashable_types_are_refused_by_name(state, name, type_string):
     with pytest.raises(UnsupportedTypeError, match=f"column {name}: type {re.escape(type_string)}"):
         state.select_columns(("id", name))
 
 
-def test_columns_come_in_the_order_asked_and_once(state):
+def test_requested_columns_keep_their_order_without_repetition(state):
     assert [c.name for c in state.select_columns(("st.deep.z", "id", "st.deep.z"))] == ["st.deep.z", "id"]
 
 
 @pytest.mark.parametrize("name", ["nope", "st", "st.deep", "st.", ".id", "", "ID", "st.x.y", "z"])
-def test_what_is_no_column_is_not_found(state, name):
+def test_unknown_column_is_not_found(state, name):
     with pytest.raises(ColumnNotFound, match="no primitive column"):
         state.select_columns((name,))
 
 
-def test_what_is_in_lists_and_maps_is_not_found(make_table):
+def test_fields_inside_lists_and_maps_are_not_found(make_table):
     state = make_table([(1, "id", "long"), *((i, n, t) for i, (n, t) in enumerate(NESTED.items(), 30))]).state()
     for name in ("list", "list.element", "map.key", "map.value"):
         with pytest.raises(ColumnNotFound):
             state.select_columns((name,))
 
 
-def test_a_whole_name_is_matched_before_a_dotted_path(make_table):
+def test_whole_name_is_matched_before_a_dotted_path(make_table):
     nested_first = make_table([(2, "a", [(3, "b", "int")]), (1, "a.b", "int")]).state()
     assert [c.field_id for c in nested_first.select_columns(("a.b",))] == [1]
     top_first = make_table([(1, "a.b", "int"), (2, "a", [(3, "b", "int")])]).state()
@@ -69,7 +69,7 @@ def test_a_whole_name_is_matched_before_a_dotted_path(make_table):
     assert [c.field_id for c in top_first.select_columns(None)] == [1, 3]
 
 
-def test_columns_below_a_struct_with_a_default_can_be_asked_for_by_name(make_table):
+def test_columns_below_a_struct_with_a_default_can_be_requested(make_table):
     state = make_table([(2, "st", [(3, "x", "int")], {})], version=3).state()
     assert [c.defaults for c in state.select_columns(("st.x",))] == [({}, None)]
 
@@ -89,6 +89,6 @@ def test_columns_below_a_struct_with_a_default_can_be_asked_for_by_name(make_tab
     ],
     ids=str,
 )
-def test_a_schema_of_another_form_is_corrupt(schema):
+def test_schema_of_another_form_is_corrupt(schema):
     with pytest.raises(CorruptMetadataError, match="schema: "):
         primitive_columns(schema)

@@ -1,4 +1,4 @@
-"""Whose hashes a sketch is made of: by the name in its file, and by the values that it should have."""
+"""Whose hashes a sketch consists of, by the name in its file and by the values that it must have."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ TRINO_ROWS = {
 
 
 def read(path: Path) -> tuple[str, dict[int, ThetaSketch], dict[int, RowCounts]]:
-    """Who wrote a file, the sketches in it, and the row counts of ours, by field id."""
+    """The writer of a file, its sketches, and our row counts, by field id."""
     with store_for(str(path)).open_source(str(path)) as source:
         reader = PuffinReader(source)
         blobs = reader.file_metadata.blobs
@@ -84,20 +84,20 @@ def extremes(values: pa.Array) -> pa.Array:
 
 
 @pytest.mark.parametrize("name", ["puffin-sidecar 0.1.0", "puffin-sidecar 12.0.0rc1", "Trino version 476"])
-def test_our_own_sketches_and_those_of_trino_are_known_uuid_included(name):
+def test_our_and_trinos_sketches_have_known_hashes_including_uuid(name):
     assert writer_objection(name, "uuid") is None
     assert writer_objection(name, "decimal(9, 2)") is None
 
 
 @pytest.mark.parametrize("name", [ICEBERG, f"Iceberg {ICEBERG} Spark 3.5.9", f"Iceberg {ICEBERG} Spark 4.1.0-rc2"])
-def test_those_of_iceberg_are_known_but_for_uuid(name):
+def test_icebergs_sketches_have_known_hashes_except_uuid(name):
     assert writer_objection(name, "timestamptz") is None
     objection = writer_objection(name, "uuid")
     assert objection is not None
     assert "text of a uuid" in objection
 
 
-def test_a_file_that_does_not_say_who_wrote_it_is_unknown():
+def test_file_without_a_writer_is_unknown():
     assert writer_objection(None, "long") == "is of a file that does not say who wrote it"
 
 
@@ -119,26 +119,26 @@ def test_a_file_that_does_not_say_who_wrote_it_is_unknown():
         "Test 1234",
     ],
 )
-def test_a_name_that_only_resembles_a_known_one_is_unknown(name):
+def test_similar_writer_name_is_unknown(name):
     assert writer_objection(name, "long") == f"was written by {name[:40]!r}, of which it is not known how it hashes"
 
 
-def test_long_names_are_cut_short():
+def test_long_names_are_shortened():
     assert len(writer_objection("x" * 10**6, "long")) < 150
 
 
 @pytest.mark.parametrize("type_", ["int", "date", "float", "decimal(9,2)", "decimal(38, 10)", "timestamp"])
-def test_of_presto_it_is_said_how_it_hashes_a_type(type_):
+def test_prestos_hash_of_a_type_is_named(type_):
     objection = writer_objection("presto-0.287-b8952fa", type_)
     assert re.search(r"'presto-0.287-b8952fa', and Presto hashes (int|date|float|decimal|timestamp) \w+", objection)
 
 
 @pytest.mark.parametrize("type_", ["long", "double", "string", "timestamptz", "uuid"])
-def test_types_that_presto_hashes_as_specified_or_as_nobody_knows_are_not_taken_from_it_either(type_):
+def test_prestos_sketches_are_not_used_even_for_standard_types(type_):
     assert "not known" in writer_objection("presto-0.287-b8952fa", type_)
 
 
-def test_a_type_without_single_values_is_refused():
+def test_type_without_single_values_is_refused():
     with pytest.raises(UnsupportedTypeError):
         writer_objection("Trino version 476", "variant")
 
@@ -146,14 +146,14 @@ def test_a_type_without_single_values_is_refused():
 # --- Presto -------------------------------------------------------------------------------------------------------
 
 
-def test_the_recipe_of_the_presto_file_is_complete():
+def test_recipe_of_the_presto_file_is_complete():
     created_by, sketches, _ = read(PRESTO)
     assert sketches.keys() == PRESTO_ROWS.keys()
     assert writer_objection(created_by, "long") is not None
 
 
 @pytest.mark.parametrize("field_id", PRESTO_ROWS)
-def test_bounds_contradict_what_presto_hashed_in_its_own_way_and_nothing_else(field_id):
+def test_bounds_contradict_only_prestos_own_hashes(field_id):
     type_, value = PRESTO_ROWS[field_id]
     _, sketches, _ = read(PRESTO)
     values = rows(type_, value)
@@ -169,7 +169,7 @@ def test_bounds_contradict_what_presto_hashed_in_its_own_way_and_nothing_else(fi
     ("field_id", "shown"),
     [(2, "-3000"), (4, "0.0"), (6, "-125.00"), (7, "-61945.6000000000"), (8, "1968-08-19")],
 )
-def test_the_first_value_that_is_missing_is_named(field_id, shown):
+def test_first_missing_value_is_named(field_id, shown):
     type_, value = PRESTO_ROWS[field_id]
     _, sketches, _ = read(PRESTO)
     reason = contradiction(sketches[field_id], type_, rows(type_, value))
@@ -177,7 +177,7 @@ def test_the_first_value_that_is_missing_is_named(field_id, shown):
 
 
 @pytest.mark.parametrize("field_id", set(PRESTO_ROWS) - set(PRESTO_AS_SPECIFIED))
-def test_a_sketch_of_presto_that_was_joined_with_ours_of_other_rows_lacks_the_rows_of_presto(field_id):
+def test_prestos_sketch_joined_with_ours_of_other_rows_lacks_prestos_rows(field_id):
     type_, value = PRESTO_ROWS[field_id]
     _, sketches, _ = read(PRESTO)
     values = rows(type_, value)
@@ -187,8 +187,8 @@ def test_a_sketch_of_presto_that_was_joined_with_ours_of_other_rows_lacks_the_ro
 
 @pytest.mark.parametrize("field_id", set(PRESTO_ROWS) - set(PRESTO_AS_SPECIFIED) - {9})
 @pytest.mark.parametrize("lg_k", [5, 9, 12])
-def test_a_sketch_of_presto_that_was_joined_with_ours_of_the_same_rows_has_hashes_of_presto(field_id, lg_k):
-    """Rows that were inserted twice: every value is there, as it should be, and distinct values are twice as many."""
+def test_prestos_sketch_joined_with_ours_of_the_same_rows_is_detected(field_id, lg_k):
+    """Rows were inserted twice: every value is there, but the distinct values doubled."""
     type_, value = PRESTO_ROWS[field_id]
     _, sketches, _ = read(PRESTO)
     values = rows(type_, value)
@@ -198,8 +198,8 @@ def test_a_sketch_of_presto_that_was_joined_with_ours_of_the_same_rows_has_hashe
     assert re.fullmatch(r"has the hash that Presto makes of \S+, a value of this column of \S+", reason)
 
 
-def test_timestamps_of_presto_are_told_from_others_where_they_are_not_near_1970():
-    """In microseconds, the milliseconds of a time of today are a time in January 1970."""
+def test_prestos_timestamps_are_detected_unless_near_1970():
+    """In microseconds, today's time in milliseconds is a time in January 1970."""
     today = pa.array([1_790_000_000_123_000 + k for k in range(1000)]).cast(pa.timestamp("us"))
     milliseconds = pa.array([1_790_000_000_123])
     joined = ThetaSketch.from_arrow(today, "timestamp").union(ThetaSketch.from_arrow(milliseconds, "long"))
@@ -212,7 +212,7 @@ def test_timestamps_of_presto_are_told_from_others_where_they_are_not_near_1970(
     assert contradiction(joined, "timestamp", near) is None
 
 
-def test_a_uuid_that_was_hashed_as_text_is_found_beside_itself():
+def test_uuid_hashed_as_text_is_detected():
     values = pa.array([bytes([k] * 16) for k in range(100)], pa.binary(16))
     text = pa.array([f"{value.as_py().hex()}" for value in values]).to_pylist()
     dashed = pa.array([f"{t[:8]}-{t[8:12]}-{t[12:16]}-{t[16:20]}-{t[20:]}" for t in text])
@@ -229,7 +229,7 @@ def test_a_uuid_that_was_hashed_as_text_is_found_beside_itself():
 
 
 @pytest.mark.parametrize("field_id", TRINO_ROWS)
-def test_what_trino_hashed_is_not_contradicted(field_id):
+def test_trinos_hashes_are_not_contradicted(field_id):
     type_, value = TRINO_ROWS[field_id]
     created_by, sketches, _ = read(TRINO)
     assert writer_objection(created_by, type_) is None
@@ -238,7 +238,7 @@ def test_what_trino_hashed_is_not_contradicted(field_id):
     assert contradiction(sketches[field_id], type_, values) is None
 
 
-def test_zeros_and_numbers_without_an_order_are_hashed_by_trino_as_they_are():
+def test_trino_hashes_zeros_and_nans_by_their_bits():
     _, sketches, _ = read(TRINO)
     for field_id, type_, values in [
         (4, "float", [-0.0, math.nan, math.inf]),
@@ -247,8 +247,8 @@ def test_zeros_and_numbers_without_an_order_are_hashed_by_trino_as_they_are():
         assert contradiction(sketches[field_id], type_, pa.array(values, arrow_type(type_))) is None
 
 
-def test_trino_makes_the_hashes_that_we_made_of_the_same_rows():
-    """Of every type that it has, uuid included: our row counts of the same rows are still in its file."""
+def test_trinos_hashes_equal_ours_for_the_same_rows():
+    """Of every type that Trino has, uuid included: our row counts of these rows are still in its file."""
     _, sketches, counts = read(TRINO)
     assert sketches.keys() == counts.keys() == {*range(1, 16), 19, 20, 22}
     for field_id, sketch in sketches.items():
@@ -277,7 +277,7 @@ TYPES = {
 
 
 @pytest.mark.parametrize("type_", TYPES)
-def test_a_sketch_of_ours_is_never_contradicted_by_any_of_its_values(type_):
+def test_our_sketch_is_never_contradicted_by_its_values(type_):
     target = arrow_type(type_)
     stored = pa.int32() if target == pa.date32() else pa.int64()
 
@@ -300,7 +300,7 @@ def test_a_sketch_of_ours_is_never_contradicted_by_any_of_its_values(type_):
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(5, 13), st.integers(0, 2**40), st.integers(1, 30_000))
-def test_nor_is_one_that_does_not_keep_all_of_them(lg_k, start, count):
+def test_estimating_sketch_is_not_contradicted_either(lg_k, start, count):
     values = pa.array(np.arange(start, start + count))
     sketch = ThetaSketch.from_arrow(values, "long", lg_k)
     assert contradiction(sketch, "long", values) is None
@@ -321,12 +321,12 @@ def test_nor_is_one_that_does_not_keep_all_of_them(lg_k, start, count):
         ("timestamptz", pa.array([2**63 - 1]).view(pa.timestamp("us", "UTC")), "9223372036854775807"),
     ],
 )
-def test_a_value_of_any_type_is_named(type_, values, shown):
+def test_value_of_any_type_can_be_named(type_, values, shown):
     sketch = ThetaSketch.from_arrow(pa.array(["a"]), "string")
     assert contradiction(sketch, type_, values).startswith(f"lacks the hash of {shown}, which")
 
 
-def test_nulls_and_values_of_no_bytes_contradict_nothing():
+def test_nulls_and_empty_values_contradict_nothing():
     empty = ThetaSketch.from_arrow(pa.array([], pa.string()), "string")
     assert contradiction(empty, "string", pa.array(["", None])) is None
     assert contradiction(empty, "string", pa.array([], pa.string())) is None

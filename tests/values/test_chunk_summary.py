@@ -1,5 +1,5 @@
 """
-Whatever a file stores and however it is read: counts are exact or not known, and no value is beyond the bounds.
+For any file and any way of reading it, counts are exact or unknown, and no value is outside the bounds.
 
 What is expected is counted value by value, from Python objects that never went through a file. Dates, times and
 decimals are the integers behind them.
@@ -115,7 +115,7 @@ def array_of(values, stored):
 
 
 def as_column(value, stored, type_):
-    """What a stored value is in the table: times in its unit, decimals in its scale."""
+    """A stored value as the table sees it: times in its unit, decimals in its scale."""
     if pa.types.is_temporal(stored):
         return value * (DAY if stored == pa.date32() else NANOS[stored.unit]) // COLUMN_UNITS.get(type_, 1000)
     if type_.startswith("decimal"):
@@ -132,7 +132,7 @@ def size(value, type_):
 
 
 def check(found, values, type_, *, is_complete):
-    """``is_complete`` if nothing may be unknown but a bound that has no form."""
+    """Check a summary; ``is_complete`` if only a bound without a form may be unknown."""
     present = [value for value in values if value is not None]
     ordered = [value for value in present if value == value]
     total, nans = sum(size(value, type_) for value in present), len(present) - len(ordered)
@@ -188,7 +188,7 @@ def columns_of(stored, strategy):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_counts_are_exact_and_bounds_hold_for_any_writer_of_any_type(directory, kind, monkeypatch):
+def test_counts_are_exact_and_bounds_hold_for_any_writer_and_type(directory, kind, monkeypatch):
     type_, stored, strategy = KINDS[kind]
     kernels.load_kernels()
 
@@ -237,7 +237,7 @@ def write(table, name, **options):
 
 
 def check_rows(answer, rows):
-    """The rows at these positions, as they are where every row is read and where values alone matter."""
+    """Check the rows at these positions, read as values alone and as every row."""
     words, cents = [WORDS[i] for i in rows], [CENTS[i] for i in rows]
     doubles = [math.nan if c == 0 else c / 3 for c in cents]
     for place, is_complete in ((0, False), (1, True)):
@@ -248,7 +248,7 @@ def check_rows(answer, rows):
 
 @pytest.mark.parametrize("with_kernels", [False, True], ids=["numpy", "kernels"])
 @pytest.mark.parametrize("options", WRITERS, ids=str)
-def test_files_and_pieces_of_files_add_up(table, options, with_kernels, monkeypatch):
+def test_summaries_of_files_and_pieces_add_up(table, options, with_kernels, monkeypatch):
     kernels.load_kernels()
     monkeypatch.setattr(kernels, "_is_ready", with_kernels)
     table.snapshot(*(table.data(write(table, f"{i}.parquet", **options)) for i in range(2)))
@@ -267,12 +267,12 @@ def with_deletes(table, **options):
     return table.read()
 
 
-def test_deleted_rows_are_off_everything_where_the_footer_has_no_statistics(table):
+def test_deleted_rows_are_subtracted_without_footer_statistics(table):
     check_rows(with_deletes(table, write_statistics=False), [i for i in range(3000) if i not in GONE])
 
 
-def test_bounds_of_the_footer_hold_for_the_rows_that_are_left(table):
-    """They may be wider; the counts are off the deleted rows as ever."""
+def test_footer_bounds_hold_for_the_remaining_rows(table):
+    """They may be wider; counts exclude the deleted rows as always."""
     answer, bare = with_deletes(table), with_deletes(table, write_statistics=False)
     assert (answer.summaries["cents"][0].min, bare.summaries["cents"][0].min) == ("-3.00", "-2.99")
     for column, found in answer.summaries.items():
@@ -281,7 +281,7 @@ def test_bounds_of_the_footer_hold_for_the_rows_that_are_left(table):
 
 
 @pytest.mark.parametrize("options", WRITERS, ids=str)
-def test_a_signalling_nan_hides_no_value_before_it(make_table, options):
+def test_signalling_nan_hides_no_earlier_value(make_table, options):
     table = make_table([(1, "c", "double")])
     values = np.array([0xBFF0_0000_0000_0000, 0x7FF0_0000_0000_0001, 0x4000_0000_0000_0000], "<u8").view("<f8")
     path = table.write("1.parquet", pa.table({"c": values}), {"c": 1}, **options)
@@ -289,14 +289,14 @@ def test_a_signalling_nan_hides_no_value_before_it(make_table, options):
     assert {(found.min, found.max) for found in table.read().summaries["c"]} == {(-1.0, 2.0)}
 
 
-def test_a_row_group_without_a_live_row_widens_nothing(make_table):
+def test_row_group_without_live_rows_widens_no_bounds(make_table):
     table = make_table([(1, "c", "long")])
     path = table.write("1.parquet", pa.table({"c": [1, 99, 5, 7]}), {"c": 1}, row_group_size=2)
     table.snapshot(table.data(path), table.position_deletes("d.parquet", [(path, 0), (path, 1)]))
     assert [(found.min, found.max) for found in table.read().summaries["c"]] == [(5, 7), (5, 7)]
 
 
-def test_a_name_with_a_dot_is_not_taken_for_a_field_of_a_struct(make_table):
+def test_name_with_a_dot_is_not_a_field_of_a_struct(make_table):
     table = make_table([(3, "a.b", "long"), (1, "a", [(2, "b", "long")])])
     values = pa.table({"a.b": [10, 20], "a": pa.array([{"b": 1}, {"b": 2}])})
     path = table.write("1.parquet", values, {"a": (1, {"b": 2}), "a.b": 3})
@@ -309,15 +309,15 @@ def test_a_name_with_a_dot_is_not_taken_for_a_field_of_a_struct(make_table):
     assert found.to_column("long") == ColumnSummary(2, 0, None, 10, 20, 16)
 
 
-def test_without_a_live_row_there_are_no_bounds(table):
+def test_bounds_are_absent_without_live_rows(table):
     path = write(table, "1.parquet")
     table.snapshot(table.data(path), table.position_deletes("d.parquet", [(path, i) for i in range(3000)]))
     for found in table.read().summaries["cents"]:
         assert (found.row_count, found.null_count, found.total_bytes, found.min, found.max) == (0, 0, 0, None, None)
 
 
-def test_of_a_chunk_whose_dictionary_page_alone_is_read_the_footer_tells_the_rest(table, monkeypatch):
-    """How often a decimal or a NaN is there nobody knows; that there is no NaN the dictionary tells."""
+def test_footer_completes_the_summary_of_a_dictionary_page(table, monkeypatch):
+    """It does not know how often a decimal or NaN occurs; the dictionary knows if there is no NaN."""
     path = write(table, "1.parquet")
     table.snapshot(table.data(path))
     monkeypatch.setattr(kernels, "_is_ready", False)
@@ -328,7 +328,7 @@ def test_of_a_chunk_whose_dictionary_page_alone_is_read_the_footer_tells_the_res
     assert (x.row_count, x.nan_count, x.total_bytes, x.min) == (3000, None, 24_000, -100.0)
 
 
-def test_what_the_footer_lacks_is_not_read_for(table, monkeypatch):
+def test_missing_footer_statistics_cause_no_extra_reads(table, monkeypatch):
     path = write(table, "1.parquet", write_statistics=False)
     table.snapshot(table.data(path))
     monkeypatch.setattr(kernels, "_is_ready", False)
@@ -336,7 +336,7 @@ def test_what_the_footer_lacks_is_not_read_for(table, monkeypatch):
     assert (found.row_count, found.null_count, found.min, found.max) == (3000, None, "word 0", "word 9")
 
 
-def test_of_an_empty_dictionary_every_row_is_null(make_table, monkeypatch):
+def test_empty_dictionary_means_that_every_row_is_null(make_table, monkeypatch):
     monkeypatch.setattr(kernels, "_is_ready", False)
     table = make_table([(1, "s", "string")])
     path = table.write("1.parquet", pa.table({"s": pa.nulls(9, pa.string())}), {"s": 1}, write_statistics=False)
@@ -346,14 +346,14 @@ def test_of_an_empty_dictionary_every_row_is_null(make_table, monkeypatch):
     check(answer.summaries["s"][0], [None] * 9, "string", is_complete=True)
 
 
-def test_what_a_decimal_takes_in_the_file_is_not_what_it_takes_as_a_single_value():
+def test_decimal_sizes_are_those_of_single_values_and_not_of_the_file():
     """Some writers store decimals as byte arrays, and not always in the fewest bytes."""
     summary = ChunkSummary("decimal(9, 2)", ChunkStatistics(pa.decimal128(9, 2), 0, (1, 2), string_bytes=8))
     summary.see_rows(array_of([1, 2], pa.decimal128(9, 2)))
     assert summary.total(2).to_column("decimal(9, 2)") == ColumnSummary(2, 0, None, "0.01", "0.02", 2)
 
 
-def test_a_column_the_file_lacks_is_as_wide_as_its_constant(make_table):
+def test_missing_column_is_as_wide_as_its_constant(make_table):
     table = make_table([(1, "id", "long"), (2, "s", "string", "ab\u00fc"), (3, "n", "decimal(9, 2)")], version=3)
     path = table.write("1.parquet", pa.table({"id": pa.array(range(100), pa.int64())}), {"id": 1})
     table.snapshot(table.data(path))
@@ -366,8 +366,8 @@ def test_a_column_the_file_lacks_is_as_wide_as_its_constant(make_table):
 
 @pytest.mark.parametrize("each_row", [False, True])
 @pytest.mark.parametrize("name", ["datafusion", "delta-rs", "polars", "parquet-mr-append"])
-def test_what_other_writers_say_in_their_footers_is_so(make_table, name, each_row):
-    """Among them what parquet-rs says of the bytes of strings that its dictionary has once each."""
+def test_footers_of_other_writers_are_correct(make_table, name, each_row):
+    """Among them parquet-rs, which counts the bytes of each string in every row."""
     path = ROOT / "fixtures" / "parquet-writers" / f"{name}.parquet"
     fields = [(1, "dict", "string"), (2, "text", "string"), (3, "long", "long")]
     mapping = json.dumps([{"field-id": field_id, "names": [column]} for field_id, column, _ in fields])

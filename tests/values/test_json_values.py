@@ -1,4 +1,4 @@
-"""Single values in JSON: what a manifest or a schema says comes back as the constant it stands for."""
+"""Single values in JSON: manifests and schemas give the constants they stand for."""
 
 import datetime
 import decimal
@@ -40,7 +40,7 @@ def stored_number(scalar: pa.Scalar) -> int:
 @pytest.mark.parametrize("type_string", PHYSICAL)
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_a_partition_value_survives_its_json_form(type_string, data):
+def test_partition_value_survives_json(type_string, data):
     physical = data.draw(PHYSICAL[type_string])
     scalar = to_scalar(type_string, to_json(type_string, physical))
     assert scalar.type == arrow_type(type_string)
@@ -52,7 +52,7 @@ def test_a_partition_value_survives_its_json_form(type_string, data):
 
 @settings(max_examples=100)
 @given(st.integers(-(10**38) + 1, 10**38 - 1), st.integers(0, 38))
-def test_a_partition_decimal_survives_its_json_form(unscaled, scale):
+def test_partition_decimal_survives_json(unscaled, scale):
     type_string = f"decimal(38, {scale})"
     stored = unscaled.to_bytes((unscaled.bit_length() + 8) // 8, "big", signed=True)
     value = to_scalar(type_string, to_json(type_string, stored)).as_py()
@@ -97,7 +97,7 @@ def test_json_forms_are_those_of_appendix_d(type_string, forms):
         ("uuid", "F79C3E09-677C-4BBD-A479-3F349CB785E7", uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7").bytes),
     ],
 )
-def test_other_writers_forms_are_understood(type_string, json_form, value):
+def test_other_writers_forms_are_accepted(type_string, json_form, value):
     assert to_scalar(type_string, json_form).as_py() == value
 
 
@@ -124,17 +124,17 @@ def test_null_is_the_null_of_the_type(type_string):
         ("boolean", "true"),
     ],
 )
-def test_a_json_form_of_another_type_is_corrupt_metadata(type_string, json_form):
+def test_json_form_of_another_type_is_corrupt_metadata(type_string, json_form):
     with pytest.raises(CorruptMetadataError, match="expected a "):
         to_scalar(type_string, json_form)
 
 
 @pytest.mark.parametrize(("type_string", "physical"), [("date", "x"), ("uuid", b"short"), ("decimal(9, 2)", 5)])
-def test_a_partition_value_of_another_type_is_corrupt_metadata(type_string, physical):
+def test_partition_value_of_another_type_is_corrupt_metadata(type_string, physical):
     with pytest.raises(CorruptMetadataError, match="in a partition tuple"):
         to_json(type_string, physical)
 
 
-def test_a_type_without_single_values_has_no_constants():
+def test_type_without_single_values_has_no_constants():
     with pytest.raises(UnsupportedTypeError):
         arrow_type("variant")

@@ -1,4 +1,4 @@
-"""Partition tuples: what of a spec they hold, and values that come through JSON as they were."""
+"""Partition tuples: which fields of a spec they have, and values that survive JSON."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def field(field_id, source_id, transform):
     return {"field-id": field_id, "source-id": source_id, "name": f"f{field_id}", "transform": transform}
 
 
-def test_a_tuple_holds_what_can_be_told():
-    """Not void fields, nor those of unknown transforms, of columns that are gone, or without a transform."""
+def test_tuple_leaves_out_unknown_fields():
+    """Void fields, unknown transforms, dropped columns, and fields without a transform."""
     fields = [
         field(1000, 1, "identity"), field(1001, 2, "day"), field(1002, 1, "bucket[4]"), field(1003, 1, "void"),
         field(1004, 1, "zorder"), field(1005, 9, "identity"), field(1006, None, "identity"), field(1007, 2, "hour[x]"),
@@ -24,7 +24,7 @@ def test_a_tuple_holds_what_can_be_told():
     assert tuple_types(fields, {1: "string", 2: "timestamp"}) == {1000: "string", 1001: "date", 1002: "int"}
 
 
-def test_a_key_is_compact_and_in_the_order_of_field_ids():
+def test_key_is_compact_and_ordered_by_field_id():
     assert partition_key(3, {"10001": None, "1000": "é"}) == (3, '{"1000":"é","10001":null}')
 
 
@@ -48,15 +48,15 @@ def test_a_key_is_compact_and_in_the_order_of_field_ids():
         ("fixed[2]", "00ff", b"\x00\xff"),
     ],
 )
-def test_values_come_through_json(type_, json_form, value):
+def test_values_survive_json(type_, json_form, value):
     assert value_from_json(type_, json_form) == value
     assert value_to_json(type_, value) == json_form
     assert value_from_json(type_, None) is None
     assert value_to_json(type_, None) is None
 
 
-def test_a_float_is_read_as_it_is_written():
-    """As the shortest number that means it, not as its whole binary fraction."""
+def test_float_is_read_from_its_shortest_form():
+    """Not from its whole binary fraction."""
     assert value_from_json("float", 0.10000000149011612) == 0.1
 
 
@@ -64,6 +64,6 @@ def test_a_float_is_read_as_it_is_written():
     ("type_", "json_form"),
     [("int", "5"), ("int", True), ("string", 5), ("date", "soon"), ("boolean", 1), ("uuid", "x")],
 )
-def test_a_value_of_another_type_is_refused(type_, json_form):
+def test_value_of_another_type_is_refused(type_, json_form):
     with pytest.raises(CorruptMetadataError, match="in JSON single-value form"):
         value_from_json(type_, json_form)

@@ -1,4 +1,4 @@
-"""Summaries add up, rows go again, and what is not known of a part is not known of the whole."""
+"""Summaries add up, rows can be subtracted, and what is unknown of a part is unknown of the whole."""
 
 import decimal
 
@@ -33,7 +33,7 @@ def test_parts_add_up_to_the_whole_in_any_order(parts):
 
 
 @given(NUMBERS, NUMBERS)
-def test_rows_that_went_are_off_the_counts_and_bounds_stay_bounds(kept, gone):
+def test_removed_rows_reduce_counts_and_leave_bounds(kept, gone):
     left = of(kept + gone).plus(of(gone).gone()).to_column("long")
     assert (left.row_count, left.null_count, left.total_bytes) == (
         of(kept).rows, of(kept).nulls, of(kept).total_bytes,
@@ -43,31 +43,31 @@ def test_rows_that_went_are_off_the_counts_and_bounds_stay_bounds(kept, gone):
     assert values or left.min is left.max is None
 
 
-def test_a_base_without_a_count_gives_none():
+def test_base_without_a_count_gives_none():
     stored = ColumnSummary(10, None, None, 1, 5, None)
     total = RowSummary.of(stored, "long").plus(of([7, None]))
     assert total.to_column("long") == ColumnSummary(12, None, None, 1, 7, None)
 
 
-def test_a_base_without_a_bound_gives_none_unless_it_has_no_values():
+def test_base_without_a_bound_gives_none_unless_it_has_no_values():
     unknown, empty = ColumnSummary(10, 1, None, None, 5, 72), ColumnSummary(10, 10, None, None, None, 0)
     found = [RowSummary.of(base, "long").plus(of([7])).to_column("long") for base in (unknown, empty)]
     assert [(c.min, c.max) for c in found] == [(None, 7), (7, 7)]
 
 
-def test_of_a_double_all_rows_may_be_nan():
+def test_all_rows_of_a_double_may_be_nan():
     base = RowSummary.of(ColumnSummary(3, 1, 2, None, None, 16), "double")
     found = base.plus(summary(1, 0, 0, 8, Bounds.of(2.5, 2.5))).to_column("double")
     assert found == ColumnSummary(4, 1, 2, 2.5, 2.5, 24)
     assert RowSummary.of(ColumnSummary(3, 1, None, None, None, 16), "double").bounds == UNKNOWN
 
 
-def test_more_that_went_than_was_there_contradicts_itself():
+def test_removing_more_than_there_was_is_a_contradiction():
     found = summary(3, 1, 0, 16).plus(summary(1, 2, 0, 24).gone()).to_column("long")
     assert found == ColumnSummary(2, None, None, None, None, None)
 
 
-def test_joined_bounds_are_the_outer_ones_where_both_are_known():
+def test_joined_bounds_are_the_outer_ones_if_both_are_known():
     assert Bounds.of(1, 5).union(Bounds.of(3, 9)) == Bounds(1, 9)
     assert Bounds.of(1, 5).union(Bounds(Missing.UNKNOWN, 9)) == Bounds(Missing.UNKNOWN, 9)
     assert NO_VALUES.union(UNKNOWN) == UNKNOWN
@@ -113,7 +113,7 @@ def test_bounds_of_every_type_have_their_single_value_form(type_):
         ("string", Missing.UNKNOWN, Missing.NO_VALUE),
     ],
 )
-def test_what_has_no_single_value_form_is_null(type_, low, high):
+def test_bound_without_a_single_value_form_is_null(type_, low, high):
     assert Bounds(low, high).to_json(type_) == (None, None)
 
 
@@ -122,7 +122,7 @@ def test_what_has_no_single_value_form_is_null(type_, low, high):
     [("long", "1"), ("date", 1), ("date", "yesterday"), ("decimal(9, 2)", "x"), ("uuid", "x"), ("binary", "x"),
      ("string", 1), ("int", 2**31), ("uuid", 1), ("boolean", 1), ("decimal(9, 2)", "NaN")],
 )  # fmt: skip
-def test_what_is_no_value_of_the_type_is_unknown(type_, value):
+def test_value_of_another_type_is_unknown(type_, value):
     assert Bounds.from_json(type_, value, value) == UNKNOWN
 
 

@@ -1,4 +1,4 @@
-"""The bytes of each type, by hand from appendix D, and the arrays that are refused."""
+"""The bytes of each type, written by hand from appendix D, and the arrays that are refused."""
 
 from __future__ import annotations
 
@@ -68,13 +68,14 @@ def int_(value: int) -> bytes:
         ("decimal(9,2)", pa.decimal128(9, 2), Decimal("14.20"), b"\x05\x8c"),
     ],
 )
-def test_bytes_of_a_value(type_string: str, arrow_type: pa.DataType, value: Any, expected: bytes) -> None:
-    """Each type has the bytes that appendix D says."""
+def test_value_has_the_bytes_of_appendix_d(
+    type_string: str, arrow_type: pa.DataType, value: Any, expected: bytes
+) -> None:
     assert bytes_of(pa.array([value], arrow_type), type_string) == [expected]
 
 
 def test_uuid_is_sixteen_big_endian_bytes() -> None:
-    """A uuid is hashed as its bytes whether Arrow calls it so or not, never as its text."""
+    """Whether Arrow calls it a uuid or not; never its text."""
     value = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
     plain = pa.array([value.bytes], pa.binary(16))
     for array in (plain, pa.array([value.bytes], pa.binary()), pa.ExtensionArray.from_storage(pa.uuid(), plain)):
@@ -114,7 +115,7 @@ def test_uuid_is_sixteen_big_endian_bytes() -> None:
         ("fixed[2]", pa.large_binary(), b"ab", b"ab"),
     ],
 )
-def test_narrower_file_type_takes_the_bytes_of_the_column(
+def test_narrower_file_type_has_the_bytes_of_the_column(
     type_string: str, arrow_type: pa.DataType, value: Any, expected: bytes
 ) -> None:
     """Promotion and units follow the table's type; finer times are rounded down, before 1970 too."""
@@ -133,15 +134,14 @@ def test_narrower_file_type_takes_the_bytes_of_the_column(
 )  # fmt: skip
 @pytest.mark.parametrize("arrow_type", [pa.decimal128(38, 3), pa.decimal256(38, 3)], ids=str)
 def test_decimal_takes_the_fewest_bytes(unscaled: int, length: int, arrow_type: pa.DataType) -> None:
-    """The unscaled value is big-endian two's complement, with room for its sign and no more."""
+    """The unscaled value is big-endian two's complement with room for its sign."""
     array = pa.array([Decimal(f"{unscaled}E-3")], arrow_type)
     assert bytes_of(array, "decimal(38, 3)") == [unscaled.to_bytes(length, "big", signed=True)]
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(-WIDEST, WIDEST) | st.integers(-(2**70), 2**70) | st.integers(-300, 300), min_size=1))
-def test_decimals_of_mixed_lengths_all_arrive(unscaled: list[int]) -> None:
-    """Values of every size in one array are serialized once each."""
+def test_decimals_of_mixed_lengths_are_serialized_once_each(unscaled: list[int]) -> None:
     array = pa.array([Decimal(value) for value in unscaled], pa.decimal128(38, 0))
     lengths = [((value ^ (value >> 200)).bit_length()) // 8 + 1 for value in unscaled]
     expected = [value.to_bytes(size, "big", signed=True) for value, size in zip(unscaled, lengths, strict=True)]
@@ -150,7 +150,7 @@ def test_decimals_of_mixed_lengths_all_arrive(unscaled: list[int]) -> None:
 
 @pytest.mark.parametrize("name", ["decimal32", "decimal64"])
 def test_small_decimal_arrays_are_read(name: str) -> None:
-    """Arrow's 32- and 64-bit decimals, sliced, give the bytes of the same values at 128 bits."""
+    """Arrow's 32- and 64-bit decimals, sliced, have the bytes of the same values at 128 bits."""
     if not hasattr(pa, name):
         pytest.skip(f"this Arrow has no {name}")
     array = pa.array([Decimal("0.01"), Decimal("1.28"), None, Decimal("-1.29")], getattr(pa, name)(9, 2))[1:]
@@ -158,7 +158,7 @@ def test_small_decimal_arrays_are_read(name: str) -> None:
 
 
 def test_wide_decimal_beyond_128_bits_is_corrupt() -> None:
-    """A 256-bit decimal whose value no Iceberg decimal can have is refused, not cut."""
+    """No Iceberg decimal has such a value."""
     array = pa.array([Decimal(2**130)], pa.decimal256(60, 0))
     with pytest.raises(CorruptDataFileError, match=r"decimal\(38, 0\) from Arrow decimal256.*at most 128 bits"):
         bytes_of(array, "decimal(38, 0)")
@@ -168,8 +168,8 @@ def test_wide_decimal_beyond_128_bits_is_corrupt() -> None:
     ("float", pa.float32(), [0x00000000, 0x80000000, 0x7FC00000, 0xFFC00001]),
     ("double", pa.float64(), [0x0, 1 << 63, 0x7FF8000000000000, 0x7FF8000000000001]),
 ])  # fmt: skip
-def test_floats_are_taken_by_their_bits(type_string: str, arrow_type: pa.DataType, bits: list[int]) -> None:
-    """0.0 and -0.0 are two values, and so are two NaNs of different bits."""
+def test_floats_are_distinguished_by_their_bits(type_string: str, arrow_type: pa.DataType, bits: list[int]) -> None:
+    """0.0 and -0.0 are two values, and so are NaNs with different bits."""
     width = arrow_type.bit_width // 8
     array = pa.array(bits, pa.uint32() if width == 4 else pa.uint64()).view(arrow_type)
     assert bytes_of(array, type_string) == [value.to_bytes(width, "little") for value in bits]
@@ -200,8 +200,8 @@ def test_floats_are_taken_by_their_bits(type_string: str, arrow_type: pa.DataTyp
         ("binary", pa.list_(pa.int8())),
     ],
 )
-def test_array_of_another_type_is_refused_by_both_names(type_string: str, arrow_type: pa.DataType) -> None:
-    """A file whose column cannot be of the table's type is corrupt, even when it has no rows."""
+def test_array_of_another_type_is_refused_with_both_names(type_string: str, arrow_type: pa.DataType) -> None:
+    """Even without rows."""
     with pytest.raises(CorruptDataFileError) as caught:
         single_values(pa.array([], arrow_type), type_string)
     assert str(caught.value) == f"a column of type {type_string} cannot be read from Arrow {arrow_type}"
@@ -230,19 +230,18 @@ def test_value_that_does_not_fit_the_column_is_refused(type_string: str, array: 
         "fixed", "fixed[-1]", "LONG", " long", "",
     ],
 )  # fmt: skip
-def test_type_without_bytes_is_refused_by_name(type_string: str) -> None:
-    """Nested, v3 and misspelt types are not hashable, and the error says which type it was."""
+def test_unhashable_type_is_refused_by_name(type_string: str) -> None:
+    """Nested, v3 and misspelt types."""
     assert not is_hashable(type_string)
     with pytest.raises(UnsupportedTypeError, match="has no single-value bytes to hash") as caught:
         single_values(pa.array([1]), type_string)
     assert repr(type_string) in str(caught.value)
 
 
-def test_every_type_with_bytes_is_hashable(any_type: str) -> None:
-    """The primitive types of appendix D all are."""
+def test_every_primitive_type_of_appendix_d_is_hashable(any_type: str) -> None:
     assert is_hashable(any_type)
 
 
-def test_column_of_nulls_without_type_has_no_values(any_type: str) -> None:
-    """Arrow's null type, which readers use for a column that a file lacks, suits every column."""
+def test_null_typed_column_has_no_values(any_type: str) -> None:
+    """Readers use Arrow's null type for a missing column of any type."""
     assert bytes_of(pa.nulls(3), any_type) == []

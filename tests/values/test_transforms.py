@@ -1,4 +1,4 @@
-"""What partition transforms make of types, and the text of partitions as Java and pyiceberg write it."""
+"""Result types of partition transforms, and the text of partitions as Java and pyiceberg write it."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ UUID_OF_THE_SPEC = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7").bytes
         ("hour", "timestamp_ns", "int"),
     ],
 )
-def test_the_result_type_follows_from_transform_and_source(transform, source, result):
-    """A transform is matched whatever its case, as Java does."""
+def test_result_type_follows_from_transform_and_source(transform, source, result):
+    """Transform names match in any case, as in Java."""
     assert result_type(transform, source) == result
 
 
@@ -54,7 +54,7 @@ def test_the_result_type_follows_from_transform_and_source(transform, source, re
         ("", "int"),
     ],
 )
-def test_a_transform_that_is_not_of_the_type_or_not_known_is_refused(transform, source):
+def test_unsuitable_or_unknown_transform_is_refused(transform, source):
     for call in (result_type, lambda *args: to_partition_value(*args, "1")):
         with pytest.raises(UnsupportedTableError, match=r"is not (supported|known)"):
             call(transform, source)
@@ -104,7 +104,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("transform", "type_", "value", "text"), TEXTS)
-def test_a_partition_value_is_read_as_java_writes_it(transform, type_, value, text):
+def test_partition_value_is_read_as_java_writes_it(transform, type_, value, text):
     read = to_partition_value(transform, type_, text)
     assert (read, type(read), math.copysign(1, read) if isinstance(read, float) else None) == (
         value,
@@ -145,7 +145,7 @@ def test_nan_and_null_are_read():
         ("void", "int", "1"),
     ],
 )
-def test_a_text_that_is_no_such_value_is_wrong_usage(transform, type_, text):
+def test_text_that_is_no_value_is_a_usage_error(transform, type_, text):
     with pytest.raises(UsageError, match="found"):
         to_partition_value(transform, type_, text)
 
@@ -156,7 +156,7 @@ def test_a_text_that_is_no_such_value_is_wrong_usage(transform, type_, text):
     number=st.floats(allow_nan=False),
     string=st.text(max_size=9).filter(lambda text: text != "null"),
 )
-def test_what_pyiceberg_writes_means_the_same_value(micros, number, string):
+def test_pyicebergs_text_means_the_same_value(micros, number, string):
     for transform, peer_type, value in (
         ("identity", TimestamptzType(), micros),
         ("identity", DoubleType(), number),
@@ -170,8 +170,8 @@ def test_what_pyiceberg_writes_means_the_same_value(micros, number, string):
         assert to_partition_value(transform, str(peer_type), text) == value
 
 
-def test_a_decimal_is_the_number_that_its_bytes_are_however_padded():
-    """A manifest written before the type got wider pads it to fewer bytes."""
+def test_decimal_is_the_number_of_its_bytes_however_padded():
+    """A manifest written before the type was widened has fewer bytes."""
     for stored in (b"\xfe", b"\xff\xfe", b"\xff" * 15 + b"\xfe"):
         assert partition_value("decimal(9, 2)", stored) == Decimal("-0.02")
     assert partition_value("decimal(38,0)", (10**38 - 1).to_bytes(16, "big")) == 10**38 - 1
@@ -181,12 +181,12 @@ def test_a_decimal_is_the_number_that_its_bytes_are_however_padded():
         partition_value("decimal(9,2)", 5)
 
 
-def test_the_context_of_the_caller_rounds_nothing():
+def test_callers_decimal_context_rounds_nothing():
     with decimal.localcontext(prec=3):
         assert partition_value("decimal(12,3)", (123456789).to_bytes(4, "big")) == Decimal("123456.789")
 
 
-def test_source_types_are_the_current_ones_and_of_columns_that_are_gone_the_last(table_document, tmp_path):
+def test_source_types_come_from_the_current_or_the_last_schema(table_document, tmp_path):
     """The current schema need not be the last one."""
     schemas = [
         {"schema-id": i, "fields": [{"id": id_, "name": f"c{id_}", "type": type_} for id_, type_ in fields.items()]}

@@ -1,4 +1,4 @@
-"""Bounds cut short are bounds, and those that Iceberg's Java library has (``TestUnicodeUtil``, ``TestBinaryUtil``)."""
+"""Truncated bounds are bounds, and equal those of Iceberg's Java library (``TestUnicodeUtil``, ``TestBinaryUtil``)."""
 
 import pytest
 from hypothesis import given
@@ -33,19 +33,19 @@ UPPER = {
 
 
 @pytest.mark.parametrize(("value", "expected"), UPPER.values(), ids=UPPER.keys())
-def test_an_upper_bound_is_the_one_that_java_has(value, expected):
+def test_truncated_upper_bound_equals_javas(value, expected):
     assert truncate_upper(value) == expected
 
 
-def test_a_lower_bound_is_the_beginning_in_code_points_or_bytes():
+def test_truncated_lower_bound_is_a_prefix_in_code_points_or_bytes():
     assert truncate_lower("\U0001f600" * 17) == "\U0001f600" * 16
     assert truncate_lower(b"\xff" * 17) == b"\xff" * 16
     assert truncate_lower("ab") == "ab"
 
 
 @given(st.tuples(TEXT, TEXT) | st.tuples(BYTES, BYTES))
-def test_order_is_kept_and_to_cut_again_changes_nothing(pair):
-    """So bounds of parts that were cut join to what is cut of the whole."""
+def test_truncation_keeps_order_and_is_idempotent(pair):
+    """So joined bounds of parts equal the truncated bound of the whole."""
     small, large = sorted(pair)
     low, high = truncate_lower(small), truncate_upper(large)
     assert low <= small

@@ -1,4 +1,4 @@
-"""The bytes that values take are those that they are hashed as."""
+"""The size of values is the number of bytes that are hashed."""
 
 import decimal
 
@@ -34,25 +34,25 @@ EDGES = [sign * (1 << bits) + step for bits in range(0, 125, 1) for sign in (1, 
 
 
 @pytest.mark.parametrize("unscaled", EDGES[:: len(EDGES) // 40])
-def test_a_decimal_takes_the_fewest_bytes(unscaled):
+def test_decimal_takes_the_fewest_bytes(unscaled):
     expected = next(n for n in range(1, 17) if -(1 << 8 * n - 1) <= unscaled < 1 << 8 * n - 1)
     assert total_size(decimals([unscaled]), ValueType.parse("decimal(38, 3)")) == expected
 
 
 @given(st.lists(st.none() | st.sampled_from(EDGES) | st.integers(-(10**37), 10**37)), st.integers(0, 3))
-def test_decimals_take_what_they_are_hashed_as(unscaled, offset):
+def test_decimal_size_is_the_hashed_size(unscaled, offset):
     array = decimals(unscaled).slice(offset)
     assert total_size(array, ValueType.parse("decimal(38, 3)")) == serialized_size(array, "decimal(38, 3)")
 
 
 @given(st.lists(st.none() | st.integers(-(10**8), 10**8)))
-def test_decimals_of_an_older_type_take_what_the_column_s_take(unscaled):
+def test_decimals_of_an_older_type_have_the_size_of_the_columns(unscaled):
     wider = decimals(unscaled, precision=9)
     assert total_size(wider, ValueType.parse("decimal(20, 3)")) == serialized_size(wider, "decimal(20, 3)")
 
 
 @given(st.lists(st.none() | st.text() | st.just("")), st.integers(0, 3), st.booleans())
-def test_strings_take_their_utf_8(texts, offset, is_large):
+def test_string_size_is_its_utf8_length(texts, offset, is_large):
     array = pa.array(texts, pa.large_string() if is_large else pa.string()).slice(offset)
     expected = sum(len(text.encode()) for text in texts[offset:] if text is not None)
     assert total_size(array, ValueType.parse("string")) == expected
@@ -68,7 +68,7 @@ def test_strings_take_their_utf_8(texts, offset, is_large):
         (decimals([]), "decimal(38, 3)"),
     ],
 )
-def test_a_value_counts_as_often_as_rows_have_it(array, type_):
+def test_value_size_counts_for_each_row(array, type_):
     rows = np.arange(len(array)) * 3
     repeated = array.take(pa.array(np.repeat(np.arange(len(array)), rows)))
     assert total_size(array, ValueType.parse(type_), rows) == total_size(repeated, ValueType.parse(type_))
@@ -89,10 +89,10 @@ def test_a_value_counts_as_often_as_rows_have_it(array, type_):
         "fixed[5]": pa.array([b"01234"], pa.binary(5)),
     }.items(),
 )
-def test_the_width_of_a_type_is_what_every_value_of_it_takes(type_, array):
+def test_width_of_a_type_is_the_size_of_every_value(type_, array):
     assert value_width(ValueType.parse(type_)) == serialized_size(array, type_) / len(array)
 
 
 @pytest.mark.parametrize("type_", ["string", "binary", "decimal(9, 2)"])
-def test_types_whose_values_differ_have_no_width(type_):
+def test_variable_types_have_no_width(type_):
     assert value_width(ValueType.parse(type_)) is None

@@ -1,4 +1,4 @@
-"""The columns of Avro files: what fastavro wrote, the same with kernels and without, whatever the bytes are."""
+"""The columns of Avro files that fastavro wrote, decoded with and without numba kernels, whatever the bytes are."""
 
 import io
 import random
@@ -59,7 +59,7 @@ def written(records, **options):
 
 
 def read(data, wanted, most, *, with_kernels):
-    """The batches, or the error."""
+    """Return the batches, or the error."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "_is_ready", with_kernels)
         container = Container(io.BytesIO(data), len(data))
@@ -71,7 +71,7 @@ def read(data, wanted, most, *, with_kernels):
 
 
 def values(batches):
-    """As text, in which one NaN is another; strings may be none."""
+    """Return values as text so that any NaN equals another; strings may be None."""
     strings = [batch.column("s").cast(pa.large_binary()).to_pylist() for batch in batches]
     return repr([strings, *(batch.drop_columns("s").to_pydict() for batch in batches)])
 
@@ -83,7 +83,7 @@ def _kernels():
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(RECORDS, max_size=30), st.integers(1, 200), st.integers(1, 300))
-def test_what_was_written_is_read_in_batches_of_any_size(records, group_bytes, batch_rows):
+def test_reader_returns_written_values_for_any_batch_size(records, group_bytes, batch_rows):
     data = written(records, sync_interval=100)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(columns, "GROUP_BYTES", group_bytes)
@@ -95,7 +95,7 @@ def test_what_was_written_is_read_in_batches_of_any_size(records, group_bytes, b
     assert found == [{name: record[name] for name in WANTED} for record in records]
 
 
-def test_what_is_not_wanted_is_passed_over_and_the_rows_are_counted():
+def test_reader_skips_unwanted_fields_and_counts_rows():
     nothing = dict.fromkeys(("b", "d", "s", "fixed", "st"))
     records = [{"skipped": {"k": [1, None]}, "n": i, "f": 1.0, **nothing} for i in range(10)]
     assert sum(batch.num_rows for batch in read(written(records), {}, 10, with_kernels=True)) == 10
@@ -105,8 +105,8 @@ def test_what_is_not_wanted_is_passed_over_and_the_rows_are_counted():
     assert batch.column("st").null_count == 10
 
 
-def test_any_damage_does_the_same_with_kernels_and_without():
-    """numba checks no bounds: whatever the bytes say, no step goes outside of them."""
+def test_kernels_and_plain_python_treat_damaged_files_alike():
+    """numba checks no bounds, so kernels must never read outside the buffer, whatever the bytes say."""
     rng = random.Random(7)
     records = [
         {"skipped": {"k": [i, {"x": i, "y": b"y" * (i % 4)}]}, "b": i % 2 == 0, "n": -i, "f": 1.0, "d": i / 3}
@@ -136,14 +136,14 @@ def test_any_damage_does_the_same_with_kernels_and_without():
     } <= outcomes
 
 
-def test_more_records_than_there_may_be_are_refused_before_anything_is_made_for_them():
+def test_reader_rejects_impossible_record_counts_before_allocating():
     nothing = parse_schema({"type": "record", "name": "r", "fields": []})
     blocks = [Block(2**60, b"")]
     with pytest.raises(ValueError, match=f"expected 3 records, found {2**60} or more"):
         list(read_columns(blocks, compile_schema(nothing, {}), 3))
 
 
-def test_a_block_of_no_records_holds_no_bytes():
+def test_reader_rejects_bytes_in_a_block_without_records():
     schema = parse_schema({"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}]})
     program = compile_schema(schema, {"n": {}})
     batches = list(read_columns([Block(0, b""), Block(1, b"\2"), Block(0, b"")], program, 1))
@@ -164,12 +164,12 @@ def test_a_block_of_no_records_holds_no_bytes():
     ],
     ids=["no record", "inside itself", "a negative size", "no precision", "too many digits"],
 )  # fmt: skip
-def test_a_schema_that_describes_no_rows_is_refused(schema):
+def test_reader_rejects_schemas_that_describe_no_rows(schema):
     with pytest.raises((ValueError, LookupError)):
         parse_schema(schema)
 
 
-def test_names_are_resolved_within_their_namespace():
+def test_reader_resolves_names_within_their_namespace():
     schema = {
         "type": "record",
         "name": "a.b.r",
@@ -183,7 +183,7 @@ def test_names_are_resolved_within_their_namespace():
     assert [field.type.size for field in parse_schema(schema).fields] == [1, 2, 1, 2]
 
 
-def test_an_int_beyond_32_bits_is_corrupt():
+def test_reader_rejects_ints_beyond_32_bits():
     schema = parse_schema({"type": "record", "name": "r", "fields": [{"name": "n", "type": "int"}]})
     with pytest.raises(ValueError, match="expected an int of 32 bits, found 2147483648"):
         list(read_columns([Block(1, b"\x80\x80\x80\x80\x10")], compile_schema(schema, {"n": {}}), 1))
@@ -191,7 +191,7 @@ def test_an_int_beyond_32_bits_is_corrupt():
 
 @pytest.mark.parametrize("block", [b"\xff" * 9 + b"\x02", b"\xff" * 10 + b"\x01"], ids=["65 bits", "71 bits"])
 @pytest.mark.parametrize("with_kernels", [False, True])
-def test_an_integer_beyond_64_bits_is_corrupt(monkeypatch, block, with_kernels):
+def test_reader_rejects_integers_beyond_64_bits(monkeypatch, block, with_kernels):
     monkeypatch.setattr(kernels, "_is_ready", with_kernels)
     schema = parse_schema({"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}]})
     with pytest.raises(ValueError, match="an integer of more than 64 bits"):

@@ -1,4 +1,4 @@
-"""Avro files: records by field id, whatever surrounds them, and nothing taken on trust."""
+"""Avro records are read by field id, and nothing in the file is trusted."""
 
 import io
 import json
@@ -53,7 +53,7 @@ def sized(data):
 
 
 def record(flag, skipped, n, fixed, pairs, f, d, nanos):
-    """The bytes of one record, written as the Avro spec says."""
+    """Encode one record as the Avro specification says."""
     parts = [bytes([flag])]
     parts += [long(len(skipped)), *(sized(k.encode()) + long(1) + sized(v.encode()) for k, v in skipped.items())]
     parts.append(long(0) if skipped else b"")
@@ -98,7 +98,7 @@ ONE_READ = {
 CODECS = {"null": bytes, "deflate": deflate, "snappy": snappy}
 
 
-def test_wanted_fields_are_read_by_id_and_the_rest_is_passed_over():
+def test_reader_finds_wanted_fields_by_id_and_skips_the_rest():
     data = avro_file([ONE, ONE], [ONE])
     assert list(read_records(data, EVERYTHING, "x")) == [ONE_READ] * 3
     assert list(read_records(data, {8: None, 4: {6: None}, 77: None}, "x")) == [{4: [{6: b"x"}, {6: b""}], 8: 0.1}] * 3
@@ -114,7 +114,7 @@ def text_file(*blocks):
     st.lists(st.lists(st.text("ab/", max_size=4).map("s3://bucket/".__add__) | st.text(max_size=3), max_size=4)),
     st.sets(st.text("ab/", max_size=4).map("s3://bucket/".__add__) | st.text(max_size=3), max_size=4),
 )
-def test_records_that_have_a_text_that_is_sought_are_never_empty(blocks, texts):
+def test_reader_keeps_records_that_contain_the_searched_text(blocks, texts):
     texts |= {text for block in blocks[:1] for text in block[:1]}
     found = list(read_records(text_file(*blocks), EVERYTHING, "x", SoughtTexts(texts)))
     everything = [{1: text} for block in blocks for text in block]
@@ -122,7 +122,7 @@ def test_records_that_have_a_text_that_is_sought_are_never_empty(blocks, texts):
     assert [record for record in everything if record[1] in texts] == [r for r in found if r.get(1) in texts]
 
 
-def test_records_of_blocks_without_a_text_that_is_sought_are_counted_and_not_decoded():
+def test_reader_counts_but_does_not_decode_blocks_without_the_searched_text():
     data = text_file(["path/to/1", "path/to/2"], ["path/to/5", "other"], ["path/to/4"])
     two = SoughtTexts({"path/to/3", "path/to/4"})
     assert list(read_records(data, EVERYTHING, "x", two)) == [{}, {}, {}, {}, {1: "path/to/4"}]
@@ -131,7 +131,7 @@ def test_records_of_blocks_without_a_text_that_is_sought_are_counted_and_not_dec
         list(read_records(data[:-1], EVERYTHING, "x", two))
 
 
-def test_a_file_without_blocks_has_no_records():
+def test_file_without_blocks_has_no_records():
     assert list(read_records(avro_file(), EVERYTHING, "x")) == []
 
 
@@ -152,7 +152,7 @@ def test_a_file_without_blocks_has_no_records():
     ),
     st.sampled_from(sorted(CODECS)),
 )
-def test_what_was_written_is_read(records, codec):
+def test_reader_returns_what_was_written(records, codec):
     data = avro_file([record(*values) for values in records], codec=codec, compress=CODECS[codec])
     read = list(read_records(data, EVERYTHING, "x"))
     assert read == [
@@ -162,7 +162,7 @@ def test_what_was_written_is_read(records, codec):
 
 
 @pytest.mark.parametrize("codec", ["deflate", "zstandard", "bzip2", "null"])
-def test_pyiceberg_reads_and_we_read_what_pyiceberg_wrote_with_each_codec(tmp_path, codec):
+def test_we_and_pyiceberg_read_each_others_files_with_each_codec(tmp_path, codec):
     from pyiceberg.avro.file import AvroOutputFile
     from pyiceberg.io.pyarrow import PyArrowFileIO
     from pyiceberg.schema import Schema
@@ -178,13 +178,13 @@ def test_pyiceberg_reads_and_we_read_what_pyiceberg_wrote_with_each_codec(tmp_pa
     assert list(read_records(data, {1: None, 2: None}, "x")) == [{1: i, 2: "x" * i if i else None} for i in range(100)]
 
 
-def test_an_unknown_codec_is_refused_by_name():
+def test_reader_names_an_unknown_codec_when_it_rejects_it():
     with pytest.raises(UnsupportedTableError, match=r"m\.avro: Avro codec 'xz9': expected one of null, deflate"):
         list(read_records(avro_file(codec="xz9"), EVERYTHING, "m.avro"))
 
 
 @pytest.mark.parametrize("codec", ["deflate", "snappy"])
-def test_a_block_that_grows_beyond_the_limit_is_corrupt(monkeypatch, codec):
+def test_reader_rejects_blocks_that_decompress_beyond_the_limit(monkeypatch, codec):
     monkeypatch.setattr(block_codecs, "MAX_BLOCK_BYTES", 1000)
     bomb = avro_file([b"\0" * 100_000], codec=codec, compress=CODECS[codec])
     with pytest.raises(CorruptMetadataError, match="a block of more than 1000 bytes"):
@@ -192,7 +192,7 @@ def test_a_block_that_grows_beyond_the_limit_is_corrupt(monkeypatch, codec):
 
 
 @pytest.mark.parametrize(("name", "compress"), CODECS.items(), ids=CODECS.keys())
-def test_a_file_cut_anywhere_but_between_blocks_is_corrupt(name, compress):
+def test_reader_rejects_files_cut_inside_a_block(name, compress):
     whole = avro_file([ONE, ONE], [ONE], codec=name, compress=compress)
     ends = {len(avro_file(codec=name)), len(avro_file([ONE, ONE], codec=name, compress=compress))}
     for length in set(range(len(whole))) - ends:
@@ -200,7 +200,7 @@ def test_a_file_cut_anywhere_but_between_blocks_is_corrupt(name, compress):
             list(read_records(whole[:length], EVERYTHING, "m.avro"))
 
 
-def test_no_single_damaged_byte_does_worse_than_raise_an_error_of_ours():
+def test_reader_raises_only_our_errors_for_any_damaged_byte():
     whole = avro_file([ONE, ONE], [ONE])
     said = []
     for at in range(len(whole)):
@@ -219,19 +219,19 @@ def test_no_single_damaged_byte_does_worse_than_raise_an_error_of_ours():
     ["nonsense", {"type": "enum"}, {"fields": []}, [], 7, {"type": "record", "name": "r", "fields": [{"type": "r"}]}],
     ids=str,
 )
-def test_a_schema_that_is_none_is_corrupt(schema):
+def test_reader_rejects_invalid_schemas(schema):
     with pytest.raises(CorruptMetadataError):
         list(read_records(avro_file([b"\0"], schema=schema), EVERYTHING, "x"))
 
 
-def test_a_block_may_hold_more_records_than_it_has_bytes_compressed():
+def test_compressed_block_may_hold_more_records_than_bytes():
     data = avro_file([ONE] * 5000, codec="deflate", compress=deflate)
     assert len(data) < 5000
     assert list(read_records(data, {0: None}, "x")) == [{0: True}] * 5000
 
 
 @pytest.mark.parametrize("count", [-1, 2**40])
-def test_a_count_beyond_the_bytes_is_corrupt_before_anything_is_made(count):
+def test_reader_rejects_counts_beyond_the_bytes_before_allocating(count):
     block = long(count) + sized(b"") + SYNC
     nothing = {"type": "record", "name": "r", "fields": []}
     with pytest.raises(CorruptMetadataError, match="a count of"):

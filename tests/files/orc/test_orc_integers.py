@@ -1,4 +1,4 @@
-"""Integers and bits of ORC streams: the examples of the specification, and streams that are cut short."""
+"""Integers and bits of ORC streams: the examples of the specification, and truncated streams."""
 
 import pytest
 
@@ -21,31 +21,31 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize(("data", "values", "signed"), EXAMPLES.values(), ids=EXAMPLES)
-def test_each_kind_of_run(data, values, signed):
+def test_each_kind_of_run_decodes_the_specifications_example(data, values, signed):
     assert read_integers(bytes.fromhex(data), len(values), signed=signed).tolist() == values
 
 
 @pytest.mark.parametrize(("data", "values", "signed"), EXAMPLES.values(), ids=EXAMPLES)
-def test_a_stream_that_is_cut_short_is_malformed(data, values, signed):
+def test_truncated_stream_is_malformed(data, values, signed):
     whole = bytes.fromhex(data)
     for length in range(len(whole)):
         with pytest.raises((ValueError, IndexError)):
             read_integers(whole[:length], len(values), signed=signed)
 
 
-def test_a_patch_that_no_width_holds_is_malformed():
-    """Its width and that of its gap are chosen apart: together they may be 72 bits."""
+def test_patch_wider_than_64_bits_is_malformed():
+    """The patch and its gap have separate widths: together they may be 72 bits."""
     with pytest.raises(ValueError, match="a gap of 8 bits and a patch of 64"):
         read_integers(bytes.fromhex("8e13ffff07d01e0014702832").ljust(40, b"2"), 10, signed=False)
 
 
-def test_an_integer_in_a_message_ends_after_64_bits():
+def test_varint_ends_after_64_bits():
     assert read_varint(b"\xff" * 9 + b"\1", 0) == (2**64 - 1, 10)
     with pytest.raises(ValueError, match="more than 64 bits"):
         read_varint(b"\xff" * 1_000_000 + b"\1", 0)
 
 
-def test_bits_come_in_runs_and_as_they_are():
+def test_bits_are_read_from_runs_and_literals():
     assert read_bits(bytes.fromhex("6100"), 800).tolist() == [False] * 800
     assert read_bits(bytes.fromhex("fe4480"), 9).tolist() == [c == "1" for c in "010001001"]
     with pytest.raises(ValueError, match="expected 17 bits, found 16"):

@@ -1,4 +1,4 @@
-"""The counts of a chunk are those of the rows that pyarrow reads, or there are none."""
+"""The counts of a chunk equal those of the rows that pyarrow reads, or there are none."""
 
 import collections
 import dataclasses
@@ -50,7 +50,7 @@ def leaf(column, path):
 
 
 def row_group_counts(file, path=("c",), **options):
-    """For each row group what `dictionary_counts` gives and what pyarrow reads, both as a Counter; None for none."""
+    """Return for each row group what `dictionary_counts` gives and what pyarrow reads, both as a Counter or None."""
     parquet = pq.ParquetFile(pa.BufferReader(file), **options)
     for index, group in enumerate(read_footer(parquet.metadata)):
         (chunk,) = (chunk for chunk in group if chunk.path == path)
@@ -77,7 +77,7 @@ def counted(column):
 
 
 def hashable(array):
-    """The values so that they can be compared: NaN by its bits, text that may be broken by its bytes."""
+    """Make values comparable: NaN by its bits, possibly invalid text by its bytes."""
     if pa.types.is_floating(array.type):
         return [value.tobytes() for value in array.drop_null().to_numpy()]
     is_text = any(test(array.type) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
@@ -85,7 +85,7 @@ def hashable(array):
 
 
 def check(file, path=("c",), **options):
-    """Every row group has the counts of its rows, unless it has no rows."""
+    """Check that every row group with rows has the counts of its rows."""
     num_rows = [group.num_values for (group, *_) in read_footer(pq.read_metadata(pa.BufferReader(file)))]
     pairs = list(row_group_counts(file, path, **options))
     for rows, (ours, theirs) in zip(num_rows, pairs, strict=True):
@@ -99,7 +99,7 @@ def check(file, path=("c",), **options):
 @pytest.mark.parametrize("page_version", ["1.0", "2.0"])
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("nulls", ["required", "none", "some", "only"])
-def test_every_codec_and_version_of_several_pages(codec, page_version, nulls):
+def test_counts_with_every_codec_and_page_version(codec, page_version, nulls):
     texts = [f"text {i}" for i in NUMBERS.integers(0, 60, 2000)]
     if nulls in ("some", "only"):
         texts = [None if nulls == "only" or i % 3 == 0 else text for i, text in enumerate(texts)]
@@ -111,8 +111,8 @@ def test_every_codec_and_version_of_several_pages(codec, page_version, nulls):
 
 
 @pytest.mark.parametrize("bits", range(21))
-def test_indices_of_every_width(bits):
-    """The largest is used, and half of the rows carry one value."""
+def test_counts_with_indices_of_every_width(bits):
+    """Half of the rows carry one value, and the largest index is used."""
     entries = 1 << bits
     indices = NUMBERS.integers(0, entries, max(3000, entries // 4))
     indices[::2] = entries // 3
@@ -123,12 +123,12 @@ def test_indices_of_every_width(bits):
 
 
 @pytest.mark.parametrize("run", [1, 3, 8, 20, 1000])
-def test_runs_of_equal_values(run):
+def test_counts_of_runs_of_equal_values(run):
     check(written([i // run % 7 for i in range(5000)]))
 
 
 @pytest.mark.parametrize("page_version", ["1.0", "2.0"])
-def test_leaves_in_structs(page_version):
+def test_counts_of_leaves_in_structs(page_version):
     """A row is null at the leaf, in the inner struct or in the outer one; the leaf itself may be required."""
     rows = 900
     masks = [pa.array(NUMBERS.random(rows) < share) for share in (0.3, 0.5)]
@@ -154,14 +154,14 @@ def test_leaves_in_structs(page_version):
     ],
     ids=repr,
 )
-def test_values_of_any_type(values):
+def test_counts_of_values_of_any_type(values):
     check(written(pa.array(values) if values else pa.array([], pa.string())))
 
 
 @pytest.mark.parametrize(
     "arrow_type", [pa.large_string(), pa.string_view(), pa.large_binary(), pa.binary_view(), pa.binary(2), pa.uuid()]
 )
-def test_bytes_of_any_arrow_type(arrow_type):
+def test_counts_of_bytes_of_any_arrow_type(arrow_type):
     storage = storage_of(arrow_type)
     width = storage.byte_width if pa.types.is_fixed_size_binary(storage) else 2
     values = pa.array([bytes([65 + i]) * width for i in (0, 3, 3, 8)] + [None])
@@ -171,7 +171,7 @@ def test_bytes_of_any_arrow_type(arrow_type):
     check(written(column))
 
 
-def test_a_view_with_unused_values():
+def test_counts_of_a_view_with_unused_values():
     """Views cannot be filtered."""
     indices = pa.array([0, 2] * 50, pa.int32())
     file = written(pa.DictionaryArray.from_arrays(indices, ["a", "unused", "b"]), store_schema=False)
@@ -187,7 +187,7 @@ def test_a_view_with_unused_values():
     st.sampled_from(["1.0", "2.0"]),
     st.sampled_from([7, 100, 10_000]),
 )
-def test_any_column_is_counted(values, repeated, page_version, row_group_size):
+def test_counts_of_any_column(values, repeated, page_version, row_group_size):
     column = pa.array([value for value in values for _ in range(repeated)], pa.int64())
     options = SMALL_PAGES | {"row_group_size": row_group_size, "data_page_version": page_version}
     check(written(column, **options))
@@ -196,15 +196,15 @@ def test_any_column_is_counted(values, repeated, page_version, row_group_size):
 # --- writers ------------------------------------------------------------------------------------------------------
 
 
-def test_values_that_no_row_uses_are_left_out():
+def test_unused_dictionary_values_are_not_counted():
     indices = pa.array([0, 2, None] * 300, pa.int32())
     file = written(pa.DictionaryArray.from_arrays(indices, ["used", "unused", "also used"]), store_schema=False)
     assert check(file, read_dictionary=["c"])[0][0] == {b"used": 300, b"also used": 300}
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in FIXTURES.glob("*.parquet")))
-def test_files_of_other_writers(name):
-    """Polars tells nothing of its encodings in the footer, and its pages do."""
+def test_counts_of_polars_files(name):
+    """Polars lists its encodings only in its pages."""
     file = (FIXTURES / name).read_bytes()
     parquet = pq.ParquetFile(pa.BufferReader(file))
     paths = [tuple(parquet.schema.column(i).path.split(".")) for i in range(len(parquet.schema))]
@@ -215,7 +215,7 @@ def test_files_of_other_writers(name):
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_files_of_duckdb(tmp_path, version):
+def test_counts_of_duckdb_files(tmp_path, version):
     """Its bit-packed runs are padded to 256 values, and its dictionary of an ENUM holds all members."""
     import duckdb
 
@@ -242,44 +242,44 @@ def counts_of(file, **changes):
     return dictionary_counts(pa.BufferReader(file), dataclasses.replace(chunk, **changes), pa.string())
 
 
-def test_a_chunk_that_fell_back_has_none():
+def test_chunk_that_fell_back_has_no_counts():
     texts = [f"text {i}" for i in range(900)]
     file = written(texts, dictionary_pagesize_limit=1000, data_page_size=500, write_batch_size=50)
     assert counts_of(file) is None
 
 
-def test_a_chunk_without_a_dictionary_has_none():
+def test_chunk_without_a_dictionary_has_no_counts():
     assert counts_of(written(["a"] * 9, use_dictionary=False)) is None
 
 
-def test_a_chunk_of_lists_has_none():
+def test_chunk_of_lists_has_no_counts():
     file = written(pa.array([["a", "b"], []] * 9))
     chunk = read_footer(pq.read_metadata(pa.BufferReader(file)))[0][0]
     assert dictionary_counts(pa.BufferReader(file), chunk, pa.string()) is None
 
 
-def test_a_page_too_large_to_hold_has_none(monkeypatch):
+def test_page_too_large_to_hold_has_no_counts(monkeypatch):
     file = written([f"text {i % 50}" for i in range(900)])
     assert counts_of(file) is not None
     monkeypatch.setattr(parquet_counts, "MAX_HELD_BYTES", 100)
     assert counts_of(file) is None
 
 
-def test_without_kernels_there_are_none(monkeypatch):
+def test_there_are_no_counts_without_kernels(monkeypatch):
     file = written(["a", "b"] * 9)
     monkeypatch.setattr(kernels, "_is_ready", False)
     assert counts_of(file) is None
 
 
 @pytest.mark.parametrize("num_values", [17, 19, 0x7FFF])
-def test_a_chunk_of_other_rows_than_its_pages_has_none(num_values):
+def test_chunk_whose_rows_contradict_its_pages_has_no_counts(num_values):
     file = written(["a", "b"] * 9)
     assert counts_of(file, num_values=18) is not None
     assert counts_of(file, num_values=num_values) is None
 
 
-def test_nulls_are_as_many_as_a_page_says():
-    """In version 2 the header counts them."""
+def test_null_count_of_the_page_header_is_used():
+    """Only headers of version 2 have one."""
     file = written(["a", None] * 9, data_page_version="2.0", compression="none")
     num_nulls = b"\x15\x24\x15\x12\x15\x24"  # num_values 18, num_nulls 9, num_rows 18, all zigzag
     assert file.count(num_nulls) == 1
@@ -287,7 +287,7 @@ def test_nulls_are_as_many_as_a_page_says():
     assert counts_of(file.replace(num_nulls, b"\x15\x24\x15\x10\x15\x24")) is None
 
 
-def test_what_the_storage_says_is_passed_on():
+def test_storage_errors_are_passed_on():
     file = written(["a", "b"] * 9)
     chunk = read_footer(pq.read_metadata(pa.BufferReader(file)))[0][0]
 
@@ -312,7 +312,7 @@ def small_file(codec, page_version):
 
 
 def agree(file, chunk):
-    """The counts are those of pyarrow's rows, unless one of them gives nothing."""
+    """Check that the counts equal those of pyarrow's rows, unless either refuses the file."""
     found = dictionary_counts(pa.BufferReader(file), chunk, pa.string())
     try:
         column = pq.ParquetFile(pa.BufferReader(file)).read().column(0)
@@ -323,7 +323,7 @@ def agree(file, chunk):
 
 @pytest.mark.parametrize("page_version", ["1.0", "2.0"])
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_chunk_cut_anywhere_has_none(codec, page_version):
+def test_truncated_chunk_has_no_counts(codec, page_version):
     file, chunk = small_file(codec, page_version)
     end = chunk.dictionary_page_offset + chunk.total_compressed_size
     assert dictionary_counts(pa.BufferReader(file[:end]), chunk, pa.string()) is not None
@@ -333,7 +333,7 @@ def test_a_chunk_cut_anywhere_has_none(codec, page_version):
 
 @pytest.mark.parametrize("page_version", ["1.0", "2.0"])
 @pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
-def test_any_one_byte_of_the_data_pages_changed_gives_equal_counts_or_none(codec, page_version):
+def test_changing_any_byte_of_the_data_pages_gives_equal_counts_or_none(codec, page_version):
     file, chunk = small_file(codec, page_version)
     for at in range(chunk.data_page_offset, chunk.dictionary_page_offset + chunk.total_compressed_size):
         for byte in (0, file[at] ^ 1, file[at] ^ 0x80, (file[at] + 2) % 256, 0xFF):
@@ -342,7 +342,7 @@ def test_any_one_byte_of_the_data_pages_changed_gives_equal_counts_or_none(codec
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(["none", "gzip", "brotli", "lz4"]), st.sampled_from(["1.0", "2.0"]), st.data())
-def test_several_changed_bytes_give_equal_counts_or_none(codec, page_version, data):
+def test_changing_several_bytes_gives_equal_counts_or_none(codec, page_version, data):
     file, chunk = small_file(codec, page_version)
     changed = bytearray(file)
     place = st.integers(chunk.dictionary_page_offset, chunk.dictionary_page_offset + chunk.total_compressed_size - 1)
@@ -351,8 +351,8 @@ def test_several_changed_bytes_give_equal_counts_or_none(codec, page_version, da
     assert agree(bytes(changed), chunk)
 
 
-def test_a_large_page_is_not_held_by_the_reader(monkeypatch):
-    """Pages past the limit come as streams; these are counted alike."""
+def test_large_page_is_counted_without_holding_it(monkeypatch):
+    """Pages beyond the limit are streamed."""
     file = written([f"text {i % 50}" for i in range(900)], compression="zstd")
     expected = counts_of(file)
     monkeypatch.setattr(parquet_pages, "MAX_HELD_BYTES", 100)

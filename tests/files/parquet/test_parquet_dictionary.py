@@ -1,4 +1,4 @@
-"""The values of a dictionary page are those that pyarrow reads through the indices, whatever the page is made of."""
+"""The values of a dictionary page equal those that pyarrow reads through the indices."""
 
 import dataclasses
 import datetime
@@ -86,8 +86,8 @@ def column_of(values, arrow_type, *, nulls=True):
 @pytest.mark.parametrize("page_version", ["1.0", "2.0"])
 @pytest.mark.parametrize("nulls", [True, False], ids=["nulls", "no nulls"])
 @pytest.mark.parametrize(("values", "arrow_type", "type_string", "options"), CASES.values(), ids=CASES)
-def test_values_and_sketch_are_those_of_the_column(values, arrow_type, type_string, options, nulls, page_version):
-    """The same type, the same values, each of them once, and the same sketch byte for byte."""
+def test_dictionary_has_each_value_of_the_column_once(values, arrow_type, type_string, options, nulls, page_version):
+    """The type, the values and the bytes of the sketch are equal."""
     table = pa.table({"c": column_of(values, arrow_type, nulls=nulls)})
     plain, found = read_both(written(table, data_page_version=page_version, **options))
     assert found.type == getattr(plain.type, "storage_type", plain.type)
@@ -111,17 +111,17 @@ def test_every_codec_is_decompressed(codec, page_version, required):
     assert found.to_pylist() == plain.unique().to_pylist()
 
 
-def test_a_column_of_nulls_has_no_values():
+def test_column_of_nulls_has_no_values():
     plain, found = read_both(written(pa.table({"c": pa.nulls(ROWS, pa.string())})))
     assert (len(plain), len(found), found.type) == (ROWS, 0, pa.string())
 
 
-def test_a_null_typed_column_has_no_values():
+def test_null_typed_column_has_no_values():
     _, found = read_both(written(pa.table({"c": pa.nulls(ROWS)})))
     assert len(found) == 0
 
 
-def test_a_leaf_in_structs_is_read_without_what_null_structs_hide():
+def test_leaf_in_structs_excludes_values_below_null_structs():
     child = pa.array(["a", "hidden", "b"] * 100)
     inner = pa.StructArray.from_arrays([child], ["y"], mask=pa.array([False, True, False] * 100))
     file = written(pa.table({"c": pa.StructArray.from_arrays([inner], ["x"])}))
@@ -129,7 +129,7 @@ def test_a_leaf_in_structs_is_read_without_what_null_structs_hide():
     assert read_dictionary_page(pa.BufferReader(file), chunk, pa.string()).to_pylist() == ["a", "b"]
 
 
-def test_a_dictionary_of_many_values_is_read_whole():
+def test_dictionary_of_many_values_is_read_whole():
     values = [f"{i:x}" for i in range(70_000)]
     _, found = read_both(written(pa.table({"c": values * 2}), dictionary_pagesize_limit=2**24))
     assert found.to_pylist() == values
@@ -140,7 +140,7 @@ def test_int96_is_left_to_the_plain_path():
     assert not has_readable_dictionary(read_footer(pq.read_metadata(pa.BufferReader(file)))[0][0])
 
 
-def test_a_page_is_one_ranged_read_of_exactly_the_page():
+def test_page_is_read_in_one_exact_range():
     file = written(pa.table({"c": ["a", "b"] * ROWS}))
     ranges = []
 
@@ -154,7 +154,7 @@ def test_a_page_is_one_ranged_read_of_exactly_the_page():
     assert ranges == [(chunk.dictionary_page_offset, chunk.data_page_offset - chunk.dictionary_page_offset)]
 
 
-def test_a_larger_page_than_the_limit_is_left_to_the_plain_path(monkeypatch):
+def test_page_beyond_the_limit_is_left_to_the_plain_path(monkeypatch):
     file = written(pa.table({"c": ["x" * 100_000, "y"]}))
     monkeypatch.setattr(parquet_dictionary, "MAX_PAGE_BYTES", 50_000)
     _, found = read_both(file)  # compressed, it is within the limit
@@ -173,7 +173,7 @@ def small_file(codec):
 
 
 def agree(file, chunk):
-    """The page gives what pyarrow gives, unless one of them gives nothing."""
+    """Check that the page gives what pyarrow gives, unless either gives nothing."""
     found = read_dictionary_page(pa.BufferReader(file), chunk, pa.string())
     try:
         plain = pq.ParquetFile(pa.BufferReader(file)).read().column(0)
@@ -187,15 +187,15 @@ def distinct(texts):
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_a_file_cut_in_its_page_gives_no_values(codec):
+def test_truncated_page_gives_no_values(codec):
     file, chunk = small_file(codec)
     for end in range(chunk.data_page_offset):
         with suppress(OSError):  # pyarrow's, for a range that is not in the file
             assert read_dictionary_page(pa.BufferReader(file[:end]), chunk, pa.string()) is None
 
 
-def test_a_page_with_something_behind_it_gives_no_values():
-    """One page fills the place before the data pages; anything more may be another dictionary."""
+def test_page_with_trailing_bytes_gives_no_values():
+    """Only one page may precede the data pages; more bytes could be another dictionary."""
     file, chunk = small_file("none")
     longer = dataclasses.replace(chunk, data_page_offset=chunk.data_page_offset + 1)
     assert read_dictionary_page(pa.BufferReader(file), chunk, pa.string()) is not None
@@ -203,7 +203,7 @@ def test_a_page_with_something_behind_it_gives_no_values():
 
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
-def test_any_one_byte_of_a_page_changed_gives_the_plain_values_or_none(codec):
+def test_changing_any_byte_of_a_page_gives_the_plain_values_or_none(codec):
     file, chunk = small_file(codec)
     for at in range(chunk.dictionary_page_offset, chunk.data_page_offset):
         for byte in (0, file[at] ^ 1, file[at] ^ 0x80, (file[at] + 2) % 256, 0xFF):
@@ -212,7 +212,7 @@ def test_any_one_byte_of_a_page_changed_gives_the_plain_values_or_none(codec):
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(["none", "gzip", "lz4"]), st.data())
-def test_several_changed_bytes_give_the_plain_values_or_none(codec, data):
+def test_changing_several_bytes_gives_the_plain_values_or_none(codec, data):
     file, chunk = small_file(codec)
     changed = bytearray(file)
     place = st.integers(chunk.dictionary_page_offset, chunk.data_page_offset - 1)

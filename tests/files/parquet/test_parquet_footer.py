@@ -1,4 +1,4 @@
-"""Footers give what pyarrow does not tell, and broken ones nothing but our error."""
+"""Footers give what pyarrow does not expose, and broken ones raise only our error."""
 
 import dataclasses
 import io
@@ -64,7 +64,7 @@ def nested_file():
     return written(table, row_group_size=2000, dictionary_pagesize_limit=1000, data_page_size=1000)
 
 
-def test_chunks_agree_with_pyarrow_in_all_that_it_tells(nested_file):
+def test_chunks_agree_with_everything_that_pyarrow_exposes(nested_file):
     metadata = pq.read_metadata(pa.BufferReader(nested_file))
     row_groups = footer(nested_file)
     assert len(row_groups) == metadata.num_row_groups == 2
@@ -79,11 +79,11 @@ def test_chunks_agree_with_pyarrow_in_all_that_it_tells(nested_file):
             assert len(chunk.encodings) == len(theirs.encodings)
 
 
-def test_the_footer_in_the_file_gives_the_same_as_the_one_that_pyarrow_writes_again(nested_file):
+def test_footer_in_the_file_equals_the_one_that_pyarrow_writes_again(nested_file):
     assert parse_footer(body(nested_file)) == footer(nested_file)
 
 
-def test_encoding_stats_tell_a_chunk_that_fell_back_from_one_that_did_not(nested_file):
+def test_encoding_stats_show_whether_a_chunk_fell_back(nested_file):
     few, many, *_ = footer(nested_file)[0]
     assert {(stats.page_type, stats.encoding) for stats in few.encoding_stats} == {
         (DICTIONARY_PAGE, PLAIN),
@@ -101,7 +101,7 @@ def test_encoding_stats_tell_a_chunk_that_fell_back_from_one_that_did_not(nested
     ("version", "of_dictionary", "of_data"),
     [("1.0", PLAIN_DICTIONARY, PLAIN_DICTIONARY), ("2.6", PLAIN, RLE_DICTIONARY)],
 )
-def test_encodings_are_those_of_the_format_version(version, of_dictionary, of_data):
+def test_encodings_follow_the_format_version(version, of_dictionary, of_data):
     ((chunk,),) = footer(written(pa.table({"a": [1, 1]}), version=version))
     assert set(chunk.encoding_stats) == {
         PageEncoding(DICTIONARY_PAGE, of_dictionary, 1),
@@ -109,20 +109,20 @@ def test_encodings_are_those_of_the_format_version(version, of_dictionary, of_da
     }
 
 
-def test_leaves_in_structs_have_their_whole_path_and_their_own_repetition(nested_file):
+def test_leaves_in_structs_have_their_full_path_and_own_repetition(nested_file):
     few, many, x, y, _ = footer(nested_file)[0]
     assert [chunk.path for chunk in (few, many, x, y)] == [("few",), ("many",), ("st", "x"), ("st", "deep", "y")]
     assert [chunk.repetition_type for chunk in (few, x)] == [REQUIRED, OPTIONAL]
 
 
-def test_a_chunk_is_found_by_the_names_of_its_leaf(nested_file):
+def test_chunk_is_found_by_the_path_of_its_leaf(nested_file):
     group, _ = footer(nested_file)
     assert [group.find(chunk.path) for chunk in group] == list(group)
     assert group.find(("st",)) is None
     assert group.find(("deep", "y")) is None
 
 
-def test_files_of_the_same_columns_in_another_order_or_under_other_rules_have_their_own_leaves():
+def test_leaves_are_not_shared_between_files_with_other_schemas():
     a, b = pa.field("a", pa.int64()), pa.field("b", pa.int64())
     schemas = [[a, b], [b, a], [a.with_nullable(False), b], [a, b]]
     groups = [footer(written(pa.table([[1], [2]], pa.schema(fields))))[0] for fields in schemas]
@@ -132,8 +132,8 @@ def test_files_of_the_same_columns_in_another_order_or_under_other_rules_have_th
     assert [group.find(("a",)).repetition_type for group in groups] == [OPTIONAL, OPTIONAL, REQUIRED, OPTIONAL]
 
 
-def test_a_chunk_that_cannot_be_understood_is_refused_by_itself():
-    """The first chunk tells nothing but its type and its encodings."""
+def test_unreadable_chunk_does_not_affect_the_others():
+    """The first chunk has only its type and its encodings."""
     data = body(written(pa.table({"a": [1], "b": [2]}), compression="none"))
     whole, _ = thrift.read_struct(data, 0, {2: None, 4: {1: None}})
     _, sound = whole[4][0][1]
@@ -147,7 +147,7 @@ def test_a_chunk_that_cannot_be_understood_is_refused_by_itself():
         group[0]
 
 
-def test_a_row_group_of_another_number_of_columns_is_refused():
+def test_row_group_with_another_number_of_columns_is_refused():
     data = body(written(pa.table({"a": [1], "b": [2]})))
     whole, _ = thrift.read_struct(data, 0, {2: None, 4: {1: None}})
     schema = thrift.items([thrift.struct_bytes(element) for element in whole[2]])
@@ -156,7 +156,7 @@ def test_a_row_group_of_another_number_of_columns_is_refused():
         parse_footer(thrift.struct({2: schema, 4: groups})[1])
 
 
-def test_a_chunk_without_a_dictionary_has_no_dictionary_page():
+def test_chunk_without_a_dictionary_has_no_dictionary_page():
     ((chunk,),) = footer(written(pa.table({"a": [1, 1]}), use_dictionary=False))
     assert chunk.dictionary_page_offset is None
     assert chunk.dictionary_page_size == 0
@@ -165,9 +165,7 @@ def test_a_chunk_without_a_dictionary_has_no_dictionary_page():
 @pytest.mark.parametrize(
     ("dictionary_page_offset", "data_page_offset"), [(0, 20), (-4, 20), (20, 20), (30, 20), (4, 104), (None, 4)]
 )
-def test_a_dictionary_page_that_is_not_before_the_data_pages_of_its_chunk_is_none(
-    dictionary_page_offset, data_page_offset
-):
+def test_dictionary_page_that_is_not_before_the_data_pages_is_ignored(dictionary_page_offset, data_page_offset):
     ((chunk,),) = footer(written(pa.table({"a": [1, 1]})))
     sound = dataclasses.replace(chunk, dictionary_page_offset=4, data_page_offset=103, total_compressed_size=100)
     assert sound.dictionary_page_size == 99
@@ -175,14 +173,14 @@ def test_a_dictionary_page_that_is_not_before_the_data_pages_of_its_chunk_is_non
     assert odd.dictionary_page_size == 0
 
 
-def test_a_file_without_row_groups_has_none():
+def test_file_without_row_groups_has_none():
     sink = io.BytesIO()
     pq.ParquetWriter(sink, pa.schema([("a", pa.int64())])).close()
     assert footer(sink.getvalue()) == ()
 
 
-def test_statistics_are_stepped_over_quickly_whatever_their_size():
-    """Twenty chunks with long minima and maxima take a millisecond or two, and the bound is a generous one."""
+def test_long_statistics_are_skipped_quickly():
+    """Twenty chunks with long minima and maxima take a millisecond or two; the bound is generous."""
     table = pa.table({f"c{i}": ["x" * 4000, "y" * 4000] for i in range(20)})
     metadata = pq.read_metadata(pa.BufferReader(written(table)))
     took = []
@@ -203,14 +201,14 @@ def parsed_or_refused(data):
         return None
 
 
-def test_a_footer_cut_at_any_byte_is_refused(nested_file):
+def test_footer_cut_at_any_byte_is_refused(nested_file):
     whole = body(nested_file)
     assert all(parsed_or_refused(whole[:end]) is None for end in range(len(whole)))
 
 
 @settings(max_examples=300, deadline=1000)
 @given(st.data())
-def test_a_changed_footer_is_read_or_refused(nested_file, data):
+def test_changed_footer_is_read_or_refused(nested_file, data):
     changed = bytearray(body(nested_file))
     for at in data.draw(st.lists(st.integers(0, len(changed) - 1), min_size=1, max_size=4)):
         changed[at] = data.draw(st.integers(0, 255))
@@ -247,7 +245,7 @@ def test_lengths_and_nesting_are_bounded(data):
     [b"\x19\xf1" + b"\xff" * 5 + b"\x0f", b"\x18\xff\xff\xff\xff\x0f", b"\x17" + bytes(7)],
     ids=["booleans", "binary", "double"],
 )
-def test_what_reaches_past_the_end_is_refused_before_it_is_walked(field):
+def test_lengths_beyond_the_end_are_refused_before_reading(field):
     with pytest.raises(ValueError, match=r"expected \d+ bytes at offset \d, found \d"):
         thrift.read_struct(field, 0, {})
 
@@ -256,7 +254,7 @@ def test_what_reaches_past_the_end_is_refused_before_it_is_walked(field):
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**31), 2**31 - 1), st.binary(max_size=300))
-def test_what_is_written_is_read(wide, narrow, text):
+def test_written_thrift_is_read_back(wide, narrow, text):
     values = [narrow] * 20
     _, data = thrift.struct(
         {
@@ -273,8 +271,8 @@ def test_what_is_written_is_read(wide, narrow, text):
     assert thrift.read_struct(data, 0, {}) == ({}, len(data))
 
 
-def test_every_type_that_parquet_has_is_stepped_over():
-    """Booleans (in the header, and in lists a byte each), a byte, a double and a set stand before the wanted field."""
+def test_every_thrift_type_is_skipped():
+    """Booleans in the header and in lists, a byte, a double and a set precede the wanted field."""
     before = b"\x11\x12\x13\xff\x17" + bytes(8) + b"\x19\x21\x00\x01" + b"\x1a\x13\x05"
     fields, end = thrift.read_struct(before + b"\x05\x14\x02\x00", 0, {10: None})
     assert (fields, end) == ({10: 1}, len(before) + 4)

@@ -1,4 +1,4 @@
-"""Long strings come in bounded pieces, with the rows of each, from pages that are never in memory as a whole."""
+"""Long strings come in bounded pieces with their rows, and pages are never wholly in memory."""
 
 import collections
 import dataclasses
@@ -34,7 +34,7 @@ def _both_ways(request, monkeypatch):
 
 @pytest.fixture
 def small_limits(monkeypatch):
-    """Limits as if files were thousands of times as large as they are here."""
+    """Limits scaled down, as if these files were thousands of times as large."""
     monkeypatch.setattr(parquet_pages, "MAX_HELD_BYTES", 2000)
     monkeypatch.setattr(parquet_long_strings, "PIECE_BYTES", 5000)
     monkeypatch.setattr(parquet_long_strings, "MIN_CHUNK_BYTES", 0)
@@ -73,8 +73,8 @@ def total(pieces):
     return rows
 
 
-def test_a_piece_of_empty_strings_is_bounded_too(small_limits):
-    """A page of a gigabyte may be nothing else; each takes its length there, and a place in memory."""
+def test_piece_of_empty_strings_is_bounded_too(small_limits):
+    """A page of a gigabyte may hold only empty strings; each has a length there and an offset in memory."""
     pieces = list(pieces_of(written(pa.array([""] * 5000), use_dictionary=False)))
     assert [len(strings) for strings, _ in pieces] == [1250] * 4
 
@@ -91,7 +91,7 @@ def rows_of(values):
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("nullable", [True, False])
 @pytest.mark.parametrize("use_dictionary", [True, False])
-def test_every_codec_and_version(codec, page_version, nullable, use_dictionary):
+def test_strings_with_every_codec_and_version(codec, page_version, nullable, use_dictionary):
     values = [None if nullable and i % 5 == 2 else text(i % 70) for i in range(200)]
     options = {"compression": codec, "data_page_version": page_version, "use_dictionary": use_dictionary}
     file = written(values, nullable=nullable, row_group_size=150, **options)
@@ -99,7 +99,7 @@ def test_every_codec_and_version(codec, page_version, nullable, use_dictionary):
 
 
 @pytest.mark.usefixtures("small_limits")
-def test_a_chunk_that_fell_back_has_indices_and_values():
+def test_chunk_that_fell_back_has_indices_and_values():
     values = [text(i % 150) for i in range(300)]
     file = written(values, dictionary_pagesize_limit=20_000, write_batch_size=20, data_page_size=1000)
     (chunk,) = chunks_of(file)
@@ -109,14 +109,14 @@ def test_a_chunk_that_fell_back_has_indices_and_values():
 
 
 @pytest.mark.usefixtures("small_limits")
-def test_strings_of_the_dictionary_that_no_row_uses_are_left_out():
+def test_unused_dictionary_strings_are_left_out():
     indices = pa.array([0, 2, None, 2] * 50, pa.int32())
     file = written(pa.DictionaryArray.from_arrays(indices, [text(60), text(61), text(62)]), store_schema=False)
     assert total(pieces_of(file)) == {text(60).encode(): 50, text(62).encode(): 100}
 
 
 @pytest.mark.usefixtures("small_limits")
-def test_a_leaf_in_structs():
+def test_strings_of_a_leaf_in_structs():
     values = [text(i) for i in range(100)]
     inner = pa.StructArray.from_arrays([pa.array(values)], ["x"], mask=pa.array([i % 3 == 0 for i in range(100)]))
     for version in ("1.0", "2.0"):
@@ -126,13 +126,13 @@ def test_a_leaf_in_structs():
 
 @pytest.mark.usefixtures("small_limits")
 @pytest.mark.parametrize("values", [[None] * 9, [""], ["", None, ""], [LETTERS], [LETTERS, "a"] * 3])
-def test_few_values(values):
+def test_few_values_need_few_pieces(values):
     for options in ({}, {"use_dictionary": False}, {"data_page_version": "2.0"}):
         assert total(pieces_of(written(pa.array(values, pa.string()), **options))) == rows_of(values)
 
 
 @pytest.mark.usefixtures("small_limits")
-def test_a_piece_is_bounded_or_one_string():
+def test_piece_is_bounded_or_a_single_string():
     values = [text(i) for i in range(300)] + [LETTERS]
     pieces = list(pieces_of(written(values, use_dictionary=False)))
     sizes = [sum(map(len, strings.to_pylist())) for strings, _ in pieces]
@@ -141,7 +141,7 @@ def test_a_piece_is_bounded_or_one_string():
 
 
 @pytest.mark.usefixtures("small_limits")
-def test_the_sketch_is_that_of_the_column():
+def test_sketch_equals_that_of_the_column():
     values = pa.array([text(i % 70) for i in range(200)])
     builder = ThetaSketchBuilder()
     for strings, _ in pieces_of(written(values)):
@@ -156,7 +156,7 @@ def test_the_sketch_is_that_of_the_column():
     ("size", "num_values", "are_meant"),
     [(1 << 26, 1, True), ((1 << 26) - 1, 1, False), (1 << 28, 1 << 16, True), (1 << 28, (1 << 16) + 1, False)],
 )
-def test_only_large_chunks_of_long_strings_are_meant(size, num_values, are_meant):
+def test_only_large_chunks_of_long_strings_are_streamed(size, num_values, are_meant):
     """64 MiB of strings that take 4 KiB on average."""
     (chunk,) = chunks_of(written(["a"]))
     chunk = dataclasses.replace(chunk, total_uncompressed_size=size, num_values=num_values)
@@ -164,7 +164,7 @@ def test_only_large_chunks_of_long_strings_are_meant(size, num_values, are_meant
 
 
 @pytest.mark.usefixtures("small_limits")
-def test_other_chunks_are_not_meant():
+def test_other_chunks_are_not_streamed():
     assert has_long_strings(*chunks_of(written(["a"])))
     assert not has_long_strings(*chunks_of(written([1])))
     assert not has_long_strings(*chunks_of(written([["a"]])))
@@ -211,7 +211,7 @@ def strings_or_error(file, chunk):
 
 
 def agree(file, chunk):
-    """The strings are those that pyarrow reads, unless one of them fails."""
+    """Check that the strings equal those that pyarrow reads, unless either fails."""
     found = strings_or_error(file, chunk)
     try:
         column = pq.ParquetFile(pa.BufferReader(file)).read().column(0).cast(pa.binary())
@@ -222,7 +222,7 @@ def agree(file, chunk):
 
 @pytest.mark.parametrize("use_dictionary", [True, False])
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_chunk_cut_anywhere_is_an_error(codec, use_dictionary, monkeypatch):
+def test_truncated_chunk_is_an_error(codec, use_dictionary, monkeypatch):
     file = small_file(codec, use_dictionary)
     (chunk,) = chunks_of(file)
     begin = chunk.dictionary_page_offset or chunk.data_page_offset
@@ -238,8 +238,8 @@ def page_size(string):
 
 
 @pytest.mark.usefixtures("small_limits")
-def test_a_checksum_is_not_left_unread():
-    """GZIP's is behind the last string, and here in other 64 KiB, which pyarrow reads at a time, than all the rest."""
+def test_checksum_after_the_last_string_is_read():
+    """GZIP's comes last, here in other 64 KiB, which pyarrow reads at a time, than all the rest."""
     about = 100_000 * (1 << 16) // page_size(LETTERS[:100_000])
     length = next(i for i in range(about - 500, about + 500, 5) if 0 < page_size(LETTERS[:i]) - (1 << 16) <= 8)
     file = written([LETTERS[:length]], nullable=False, use_dictionary=False, compression="gzip")
@@ -266,7 +266,7 @@ def test_changed_bytes_give_equal_strings_or_an_error(codec, use_dictionary, hel
 
 
 @pytest.mark.usefixtures("small_limits")
-def test_a_length_beyond_the_page_is_an_error_and_nothing_is_set_aside_for_it():
+def test_length_beyond_the_page_is_refused_before_allocating():
     file = written(["x" * 5000], use_dictionary=False, compression="none")
     length = (5000).to_bytes(4, "little")
     broken = file.replace(length + b"xx", (0xFFFFFFF0).to_bytes(4, "little") + b"xx")

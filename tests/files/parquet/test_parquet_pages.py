@@ -1,4 +1,4 @@
-"""Pages are found, decompressed and their levels and indices counted, and broken ones give nothing but a ValueError."""
+"""Pages are found and decompressed, their levels and indices are counted, and broken pages raise ValueError."""
 
 import contextlib
 import dataclasses
@@ -55,7 +55,7 @@ def rle(width, value, times):
 
 
 def packed(width, values):
-    """Bit-packed groups, the last of them filled up with the highest number."""
+    """Bit-packed groups; the last one is padded with the highest number."""
     full = values + [(1 << width) - 1] * (-len(values) % 8)
     bits = sum(value << place * width for place, value in enumerate(full))
     return varint(len(full) // 8 << 1 | 1) + bits.to_bytes(len(full) // 8 * width, "little")
@@ -73,7 +73,7 @@ def counted(data, num_values, width, limit):
 
 @st.composite
 def encoded(draw):
-    """A width, values of it, and runs that hold them."""
+    """A width, values of it, and runs that encode them."""
     width = draw(st.integers(0, 20))
     number = st.integers(0, (1 << width) - 1)
     values, data = [], b""
@@ -108,7 +108,7 @@ def test_values_of_any_width_in_any_runs_are_counted(example):
 @pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("width", [*range(1, 21), 24, 32])
 def test_long_bit_packed_runs_are_counted(width):
-    """Longer than what numpy unpacks at a time, and with more numbers than have counters side by side."""
+    """They are longer than what numpy unpacks at a time, and have more numbers than parallel counters."""
     limit = min(1 << width, 70_000)
     values = np.random.default_rng(width).integers(0, limit, 20_003)
     expected = np.bincount(values, minlength=limit).tolist()
@@ -116,7 +116,7 @@ def test_long_bit_packed_runs_are_counted(width):
 
 
 @pytest.mark.usefixtures("both_ways")
-def test_counts_add_up():
+def test_counts_of_several_runs_add_up():
     counts = HybridCounts(3)
     counts.add(rle(2, 2, 5), 5, 2)
     counts.add(packed(2, [0, 2, 1]), 3, 2)
@@ -124,7 +124,7 @@ def test_counts_add_up():
 
 
 @pytest.mark.usefixtures("both_ways")
-def test_a_bit_packed_run_may_be_padded_with_more_than_a_group():
+def test_bit_packed_run_may_be_padded_beyond_one_group():
     """DuckDB writes 256 values at a time."""
     assert counted(packed(3, [5, 6] + [0] * 254), 2, 3, 8) == [0, 0, 0, 0, 0, 1, 1, 0]
 
@@ -147,13 +147,13 @@ def test_a_bit_packed_run_may_be_padded_with_more_than_a_group():
     ids=["run too long", "no times", "no groups", "run too short", "RLE value of more bits", "six bytes of header",
          "groups beyond the end", "33 bits", "255 bits", "nothing"],
 )  # fmt: skip
-def test_other_runs_than_the_page_says_are_refused(data, width):
+def test_runs_that_contradict_the_page_are_refused(data, width):
     assert counted(data, 8, width, 8) is None
 
 
 @settings(max_examples=400, deadline=None)
 @given(st.binary(max_size=40), st.integers(0, 300), st.integers(0, 34), st.integers(1, 5000))
-def test_whatever_the_bytes_both_ways_say_the_same(data, num_values, width, limit):
+def test_both_implementations_agree_on_any_bytes(data, num_values, width, limit):
     outcomes = []
     for compiled in (False, True):
         with counting_by(compiled):
@@ -169,7 +169,7 @@ def compressed(codec, content):
 
 
 def streamed(codec, payload, size, steps=(1, 70_000, 3)):
-    """The page as a stream gives it, in the midst of a file."""
+    """The page as a stream in the middle of a file."""
     stream = open_stream(codec, pa.BufferReader(b"before" + payload + b"behind"), 6, len(payload), size)
     parts = [stream.read(step) for step in steps]
     while parts[-1]:
@@ -181,15 +181,15 @@ def streamed(codec, payload, size, steps=(1, 70_000, 3)):
 @pytest.mark.parametrize("content", [b"x", TEXT, bytes(5 << 20), np.random.default_rng(0).bytes(3 << 20)],
                          ids=["a byte", "text", "zeros", "random"])  # fmt: skip
 @pytest.mark.parametrize("codec", sorted(CODECS))
-def test_a_page_is_decompressed_whole_or_as_a_stream(codec, content):
+def test_page_is_decompressed_whole_or_as_a_stream(codec, content):
     payload = compressed(codec, content)
     assert decompress(codec, payload, len(content)) == content
     assert streamed(codec, payload, len(content)) == content
 
 
 @pytest.mark.parametrize("codec", sorted(CODECS))
-def test_a_page_of_another_size_or_cut_is_refused(codec):
-    """What pyarrow leaves unwritten is never handed out."""
+def test_truncated_page_or_wrong_size_is_refused(codec):
+    """Memory that pyarrow leaves unwritten is never handed out."""
     payload = compressed(codec, TEXT)
     for size in (len(TEXT) - 1, len(TEXT) + 1, 2 * len(TEXT), 1):
         with pytest.raises(ValueError, match="expected"):
@@ -200,7 +200,7 @@ def test_a_page_of_another_size_or_cut_is_refused(codec):
 
 @pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("codec", sorted(CODECS))
-def test_a_stream_cut_is_broken_or_short(codec):
+def test_truncated_stream_is_broken_or_short(codec):
     payload = compressed(codec, TEXT)
     for end in (0, 1, 10, len(payload) // 2, len(payload) - 1):
         with contextlib.suppress(OSError, ValueError, pa.ArrowException):
@@ -208,7 +208,7 @@ def test_a_stream_cut_is_broken_or_short(codec):
 
 
 @pytest.mark.parametrize("codec", sorted(CODECS))
-def test_a_page_of_nulls_only_may_be_empty(codec):
+def test_page_of_only_nulls_may_be_empty(codec):
     assert decompress(codec, b"", 0) == b""
 
 
@@ -237,7 +237,7 @@ FOREIGN = {
 
 @pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize(("elements", "content"), FOREIGN.values(), ids=FOREIGN)
-def test_snappy_that_is_not_cut_into_blocks_is_decompressed_all_the_same(elements, content, monkeypatch):
+def test_snappy_with_copies_across_blocks_is_decompressed(elements, content, monkeypatch):
     monkeypatch.setattr("puffin.files.parquet.snappy._STORED_AT_ONCE", 200_000)
     payload = varint(len(content)) + elements
     assert decompress(SNAPPY, payload, len(content)) == content
@@ -257,7 +257,7 @@ def test_snappy_is_streamed_without_decompressing_the_page(monkeypatch):
 
 
 @pytest.mark.usefixtures("both_ways")
-def test_snappy_of_another_size_is_refused_before_any_of_it_comes():
+def test_snappy_of_another_size_is_refused_before_decompressing():
     payload = compressed(SNAPPY, TEXT)
     for size in (len(TEXT) - 1, len(TEXT) + 1):
         with pytest.raises(ValueError, match="another size in front"):
@@ -265,7 +265,7 @@ def test_snappy_of_another_size_is_refused_before_any_of_it_comes():
 
 
 @pytest.mark.usefixtures("both_ways")
-def test_snappy_with_something_behind_it_is_refused():
+def test_snappy_with_trailing_bytes_is_refused():
     payload = compressed(SNAPPY, TEXT) + literal(b"more")
     for read in (decompress, streamed):
         with pytest.raises((OSError, ValueError)):
@@ -274,7 +274,7 @@ def test_snappy_with_something_behind_it_is_refused():
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_changed_snappy_is_broken_or_what_the_whole_of_it_is(data):
+def test_changed_snappy_is_broken_or_equals_a_whole_decompression(data):
     content = TEXT[:200_000]
     changed = bytearray(compressed(SNAPPY, content))
     for at in data.draw(st.lists(st.integers(0, len(changed) - 1), min_size=1, max_size=3)):
@@ -314,7 +314,7 @@ def parsed(header, end=10_000):
     return parse_page_header(header, 500, end, GZIP)
 
 
-def test_the_levels_of_version_2_are_not_part_of_the_body():
+def test_version_2_levels_are_not_part_of_the_body():
     header = header_v2()
     page = parsed(header)
     assert (page.offset, page.body_offset, page.end) == (500 + len(header), 507 + len(header), 580 + len(header))
@@ -322,8 +322,8 @@ def test_the_levels_of_version_2_are_not_part_of_the_body():
 
 
 @pytest.mark.parametrize(("flag", "codec"), [(b"", GZIP), (b"\x11", GZIP), (b"\x12", UNCOMPRESSED)])
-def test_a_page_of_version_2_says_whether_it_is_compressed(flag, codec):
-    """The flag is field 7, a boolean, which stands in its field's header; without it the page is."""
+def test_version_2_header_says_whether_the_page_is_compressed(flag, codec):
+    """The flag is field 7, a boolean inside its field header; without it the page is compressed."""
     assert parsed(header_v2(flag)).codec == codec
 
 
@@ -347,13 +347,13 @@ def test_a_page_of_version_2_says_whether_it_is_compressed(flag, codec):
         b"",
     ],
 )
-def test_a_header_that_cannot_be_is_refused(header):
+def test_impossible_header_is_refused(header):
     assert parsed(header_v1()).num_values == 10
     with pytest.raises((ValueError, IndexError)):
         parsed(header)
 
 
-def test_a_page_ends_in_its_chunk():
+def test_page_beyond_its_chunk_is_refused():
     header = header_v1()
     assert parsed(header, end=580 + len(header)).end == 580 + len(header)
     with pytest.raises(ValueError, match="inside its chunk"):
@@ -370,7 +370,7 @@ def file_of(column, **options):
 
 
 class Reads:
-    """A source that tells what was read of it."""
+    """A source that records its reads."""
 
     def __init__(self, file):
         self._file = file
@@ -385,7 +385,7 @@ class Reads:
 
 
 @pytest.mark.parametrize("page_version", ["1.0", "2.0"])
-def test_a_chunk_is_read_once_and_in_small_steps(page_version):
+def test_chunk_is_read_once_and_in_small_steps(page_version):
     options = {"use_dictionary": False, "compression": "none", "data_page_version": page_version}
     file, chunk = file_of(list(range(800_000)), **options)
     source = Reads(file)
@@ -399,8 +399,8 @@ def test_a_chunk_is_read_once_and_in_small_steps(page_version):
     assert len(source.ranges) <= chunk.total_compressed_size / (1 << 20) + 1
 
 
-def test_a_long_header_is_read_whole():
-    """Statistics hold values, which may be of any length."""
+def test_long_header_is_read_whole():
+    """It holds statistics, whose values may have any length."""
     _, chunk = file_of(["a"] * 10)
     for length in (0, 5000, 200_000):
         header = header_v1(statistics=b"x" * length)
@@ -413,7 +413,7 @@ def test_a_long_header_is_read_whole():
 
 
 @pytest.mark.parametrize("codec", [3, 5, 99])
-def test_chunks_of_other_codecs_are_not_read(codec):
+def test_chunks_of_unknown_codecs_are_not_read(codec):
     _, chunk = file_of(["a"] * 10)
     assert has_readable_pages(chunk)
     assert not has_readable_pages(dataclasses.replace(chunk, codec=codec))
@@ -424,7 +424,7 @@ def test_chunks_with_repetition_are_not_read():
     assert not has_readable_pages(chunk)
 
 
-def test_levels_and_sizes_of_leaves_are_those_that_pyarrow_tells():
+def test_levels_and_sizes_of_leaves_equal_pyarrows():
     """Behind groups that end at different depths, in lists and maps, optional or not."""
     deep = pa.struct(
         [pa.field("x", pa.int32(), False), ("y", pa.struct([("z", pa.list_(pa.struct([("w", pa.int8())])))]))]
@@ -447,8 +447,8 @@ def test_levels_and_sizes_of_leaves_are_those_that_pyarrow_tells():
         assert chunk.total_uncompressed_size == parquet.metadata.row_group(0).column(i).total_uncompressed_size
 
 
-def test_levels_count_what_is_there():
-    """Of the optional fields around a required leaf too."""
+def test_levels_count_present_values():
+    """Of a required leaf inside optional fields too."""
     x = pa.array([1, 2, 3, 4])
     inner = pa.StructArray.from_arrays([x], fields=[pa.field("x", pa.int64(), nullable=False)],
                                        mask=pa.array([False, True, False, False]))  # fmt: skip
@@ -461,7 +461,7 @@ def test_levels_count_what_is_there():
         assert pages.open(page).count == 2
 
 
-def test_levels_of_the_old_encoding_are_refused():
+def test_deprecated_level_encoding_is_refused():
     file, chunk = file_of(["a", None] * 10)
     pages = ChunkPages(pa.BufferReader(file), chunk)
     (page,) = pages.data_pages()

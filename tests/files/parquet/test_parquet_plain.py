@@ -1,4 +1,4 @@
-"""Plain values decoded here are pyarrow's, byte for byte, and bytes that are not these values are refused."""
+"""Plain values decoded here equal pyarrow's byte for byte, and other bytes are refused."""
 
 import datetime
 import decimal
@@ -47,7 +47,7 @@ CASES = {
 
 
 def page_of(values, arrow_type, **options):
-    """The chunk of a file of these values, and what stands behind the header of its dictionary page."""
+    """The chunk of a file of these values, and what follows the header of its dictionary page."""
     sink = io.BytesIO()
     pq.write_table(pa.table({"c": pa.array(values, arrow_type)}), sink, compression="none", **options)
     chunk = read_footer(pq.read_metadata(sink))[0][0]
@@ -65,7 +65,7 @@ def byte_array(value):
 
 @pytest.mark.parametrize("page_version", ["1.0", "2.0"])
 @pytest.mark.parametrize(("values", "arrow_type", "physical_type", "options"), CASES.values(), ids=CASES)
-def test_values_are_pyarrows_byte_for_byte(values, arrow_type, physical_type, options, page_version):
+def test_values_equal_pyarrows_byte_for_byte(values, arrow_type, physical_type, options, page_version):
     chunk, content = page_of(values, arrow_type, data_page_version=page_version, **options)
     assert chunk.physical_type == physical_type
     found = decode(content, len(values), arrow_type, physical_type)
@@ -76,12 +76,12 @@ def test_values_are_pyarrows_byte_for_byte(values, arrow_type, physical_type, op
 
 
 def paired(theirs, found):
-    """The buffers of both, without the null masks; theirs may be padded."""
+    """The buffers of both without null masks; pyarrow's may be padded."""
     return zip(theirs.buffers()[1:], found.buffers()[1:], strict=True)
 
 
 @pytest.mark.parametrize(("values", "arrow_type", "physical_type", "options"), CASES.values(), ids=CASES)
-def test_a_page_cut_anywhere_or_with_more_behind_it_is_refused(values, arrow_type, physical_type, options):
+def test_truncated_page_and_trailing_bytes_are_refused(values, arrow_type, physical_type, options):
     _, content = page_of(values, arrow_type, **options)
     for wrong in (*(content[:end] for end in range(len(content))), content + b"\0"):
         with pytest.raises(ValueError, match="expected"):
@@ -89,7 +89,7 @@ def test_a_page_cut_anywhere_or_with_more_behind_it_is_refused(values, arrow_typ
 
 
 @pytest.mark.parametrize(("values", "arrow_type", "physical_type", "options"), CASES.values(), ids=CASES)
-def test_any_other_count_is_refused(values, arrow_type, physical_type, options):
+def test_wrong_count_is_refused(values, arrow_type, physical_type, options):
     _, content = page_of(values, arrow_type, **options)
     for count in {0, len(values) - 1, len(values) + 1, 1000} - {len(values)}:
         with pytest.raises(ValueError, match="expected"):
@@ -97,12 +97,12 @@ def test_any_other_count_is_refused(values, arrow_type, physical_type, options):
 
 
 @pytest.mark.parametrize("arrow_type", [pa.string(), pa.binary()], ids=str)
-def test_no_values_take_no_bytes(arrow_type):
+def test_zero_values_take_no_bytes(arrow_type):
     assert decode(b"", 0, arrow_type).to_pylist() == []
 
 
 @pytest.mark.parametrize("length", [2, 3, 4, 8, 2**31 - 1, 2**31, 2**32 - 4, 2**32 - 1])
-def test_a_length_beyond_the_page_or_into_the_next_value_is_refused(length):
+def test_length_beyond_the_page_or_into_the_next_value_is_refused(length):
     content = length.to_bytes(4, "little") + b"a" + byte_array(b"bcd")
     with pytest.raises(ValueError, match="expected plain values of"):
         decode(content, 2, pa.binary())
@@ -122,7 +122,7 @@ def test_changed_lengths_give_other_values_of_the_same_bytes_or_none(values, dat
     assert b"".join(map(byte_array, found.to_pylist())) == content
 
 
-def test_what_is_not_known_here_is_left_to_pyarrow():
+def test_unsupported_types_are_left_to_pyarrow():
     assert plain_decoder(BYTE_ARRAY, pa.large_string(), 1) is None
     assert plain_decoder(BYTE_ARRAY, pa.decimal128(9, 2), 1) is None
     assert plain_decoder(FIXED_LEN_BYTE_ARRAY, pa.decimal128(38, 2), 1) is None
@@ -131,7 +131,7 @@ def test_what_is_not_known_here_is_left_to_pyarrow():
 
 
 def test_many_byte_arrays_are_left_to_pyarrow():
-    """Numbers are decoded here however many they are."""
+    """Numbers are always decoded here."""
     assert plain_decoder(BYTE_ARRAY, pa.string(), MAX_BYTE_ARRAYS) is not None
     assert plain_decoder(BYTE_ARRAY, pa.string(), MAX_BYTE_ARRAYS + 1) is None
     assert plain_decoder(INT64, pa.int64(), 10**6) is not None

@@ -1,4 +1,4 @@
-"""Whichever way a chunk's values are found, the sketch is the one of the whole column, and the fast way is taken."""
+"""Every plan gives the sketch of the whole column, and uses the fast way where it is safe."""
 
 import io
 import shutil
@@ -55,7 +55,7 @@ def opened(file, **options):
 
 
 def routes(file, *paths, all_live=True, each_row=False):
-    """The routes of each row group; of one path, not in a tuple."""
+    """The routes of each row group, without a tuple for a single path."""
     parquet = opened(file)
     planner = ChunkPlanner(parquet.metadata, parquet.schema_arrow)
     split = [tuple(path.split(".")) for path in paths]
@@ -65,7 +65,7 @@ def routes(file, *paths, all_live=True, each_row=False):
 
 
 def check(file, **expected):
-    """By its routes every column gives the sketch that it gives as a whole; of some the routes are expected."""
+    """Check that every column's routes give the sketch of the whole column; for some, check the routes too."""
     parquet = opened(file)
     planner = ChunkPlanner(parquet.metadata, parquet.schema_arrow)
     leaves = {tuple(c.path.split(".")) for c in (parquet.schema.column(i) for i in range(len(parquet.schema.names)))}
@@ -91,7 +91,7 @@ def check(file, **expected):
 
 
 def found_by(plan, file, group, path):
-    """What a plan leads to: values of the chunk by themselves, or the column as pyarrow reads it."""
+    """What a plan leads to: each value of the chunk once, or the column as pyarrow reads it."""
     found = plan.read(pa.BufferReader(file))
     assert (found is None) == (plan.route is PLAIN)
     if found is not None:
@@ -113,11 +113,11 @@ def leaf(table, path):
 # --- chunks -------------------------------------------------------------------------------------------------------
 
 
-def test_fully_dictionary_encoded_columns_are_read_from_their_dictionary_page():
+def test_dictionary_encoded_columns_are_read_from_their_dictionary_page():
     check(written({"s": ["a", None, "b"] * 300, "i": [1, 2, None] * 300}), s=PAGE, i=PAGE)
 
 
-def test_a_chunk_that_fell_back_is_plain():
+def test_chunk_that_fell_back_is_read_row_by_row():
     """Its first pages hold indices, the others values."""
     texts = [f"text {i}" for i in range(ROWS)]
     file = written({"s": texts}, dictionary_pagesize_limit=1000, data_page_size=500, write_batch_size=50)
@@ -130,18 +130,18 @@ def plan_of(file, path=("s",)):
     return ChunkPlanner(parquet.metadata, parquet.schema_arrow).plan(0, [path], all_live=True, each_row=False)[path]
 
 
-def test_row_groups_are_planned_each_for_itself():
+def test_each_row_group_is_planned_separately():
     texts = ["a", "b"] * (ROWS // 2) + [f"text {i}" for i in range(ROWS)]
     file = written({"s": texts}, row_group_size=ROWS, dictionary_pagesize_limit=1000, write_batch_size=50)
     assert routes(file, "s") == [PAGE, PLAIN]
     check(file)
 
 
-def test_without_dictionaries_everything_is_plain():
+def test_columns_without_dictionaries_are_read_row_by_row():
     check(written({"s": ["a"] * ROWS}, use_dictionary=False), s=PLAIN)
 
 
-def test_nulls_and_empty_row_groups():
+def test_nulls_and_empty_row_groups_change_no_sketch():
     check(written({"s": pa.nulls(ROWS, pa.string()), "i": pa.nulls(ROWS, pa.int32())}))
     check(written({"s": pa.array([], pa.string())}))
     sink = io.BytesIO()
@@ -151,8 +151,8 @@ def test_nulls_and_empty_row_groups():
     check(sink.getvalue())
 
 
-def test_where_rows_are_left_out_every_row_is_read():
-    """A value may stand in those rows alone; text is read as a dictionary all the same."""
+def test_every_row_is_read_if_some_rows_are_deleted():
+    """A value may occur only in the deleted rows; text is still read as a dictionary."""
     file = written({"s": ["a", "b"] * 300, "i": [1, 2] * 300})
     assert routes(file, "s", "i", all_live=False) == [(PLAIN, PLAIN)]
     parquet = opened(file)
@@ -162,12 +162,12 @@ def test_where_rows_are_left_out_every_row_is_read():
     assert [plan.reads_as_dictionary(pa.BufferReader(file)) for plan in plans.values()] == [True, False]
 
 
-def test_where_rows_are_counted_the_indices_are():
+def test_row_counts_need_the_indices():
     file = written({"s": ["a", "b"] * 300, "i": [1, 2] * 300})
     assert routes(file, "s", "i", each_row=True) == [(INDICES, INDICES)]
 
 
-def test_without_compiled_kernels_only_trusted_dictionaries_are_not_read_row_by_row(monkeypatch):
+def test_only_trusted_dictionaries_are_used_without_compiled_kernels(monkeypatch):
     monkeypatch.setattr(kernels, "_is_ready", False)
     file = written({"s": ["a", "b"] * 300, "i": [1, 2] * 300})
     assert routes(file, "s", "i") == [(PAGE, PAGE)]
@@ -184,17 +184,17 @@ def test_leaves_in_structs_are_planned_by_their_path():
 
 
 @pytest.mark.parametrize("path", ["st", "list", "list.list.element", "absent", "s.absent"])
-def test_a_path_that_leads_to_no_leaf_is_plain(path):
+def test_path_without_a_leaf_is_read_row_by_row(path):
     file = written({"s": ["a"] * 9, "st": [{"x": 1}] * 9, "list": [[1]] * 9})
     assert routes(file, path) == [PLAIN]
 
 
-def test_of_two_columns_with_one_name_nothing_is_said():
+def test_two_columns_with_one_name_have_no_plan():
     twice = pa.Table.from_arrays([pa.array(["a"] * 9), pa.array(["b"] * 9)], names=["s", "s"])
     assert routes(written(twice), "s") == [PLAIN]
 
 
-def test_a_name_with_a_dot_is_not_a_path():
+def test_name_with_a_dot_is_not_a_path():
     file = written(pa.table({"a.b": ["x"] * 9, "a": [{"b": "y"}] * 9}))
     parquet = opened(file)
     plans = ChunkPlanner(parquet.metadata, parquet.schema_arrow).plan(
@@ -204,13 +204,13 @@ def test_a_name_with_a_dot_is_not_a_path():
     assert found == [["x"], ["y"]]
 
 
-def test_a_page_that_turns_out_odd_gives_no_values():
+def test_unexpected_page_gives_no_values():
     file = written({"s": ["a", "b"] * 300})
     plan = plan_of(file)
     assert plan.read(pa.BufferReader(bytes(len(file)))) is None
 
 
-def test_a_footer_that_is_not_understood_makes_everything_plain(monkeypatch):
+def test_unreadable_footer_makes_every_chunk_plain(monkeypatch):
     file = written({"s": ["a", "b"] * 300})
     monkeypatch.setattr("puffin.files.parquet.parquet_footer._FILE_META_DATA", {2: None, 4: None})
     assert routes(file, "s") == [PLAIN]
@@ -238,8 +238,8 @@ def test_any_column_gives_the_sketch_of_the_plain_path(texts, numbers, group, li
 # --- writers: Arrow -----------------------------------------------------------------------------------------------
 
 
-def test_arrow_writes_the_dictionary_of_a_dictionary_array_whole_and_it_is_not_counted():
-    """Without ARROW:schema there is no trace of it, so the indices are always looked at."""
+def test_arrows_dictionary_arrays_are_not_trusted():
+    """Arrow writes unused values too, and only ARROW:schema would show it, so the indices are always checked."""
     untraced = written({"s": WITH_UNUSED}, store_schema=False)
     assert opened(untraced, read_dictionary=["s"]).read()["s"].chunk(0).dictionary.to_pylist() == [
         "used",
@@ -253,7 +253,7 @@ def test_arrow_writes_the_dictionary_of_a_dictionary_array_whole_and_it_is_not_c
     check(written(nested, store_schema=False), c=INDICES)
 
 
-def test_arrow_without_its_schema_is_not_trusted():
+def test_arrow_file_without_its_schema_is_not_trusted():
     file = written({"s": ["a", "b"] * 300, "i": [1, 2] * 300}, store_schema=False)
     assert routes(file, "s", "i") == [(INDICES, INDICES)]
 
@@ -261,20 +261,20 @@ def test_arrow_without_its_schema_is_not_trusted():
 @pytest.mark.parametrize(
     "writer", [b"parquet-CPP-arrow version", b"parquet-cpp-arrow-version", b"fantasy-cpp-arrow version"]
 )
-def test_another_writer_is_not_trusted(writer):
+def test_unknown_writer_is_not_trusted(writer):
     file = written({"s": ["a", "b"] * 300, "i": [1, 2] * 300})
     assert file.count(b"parquet-cpp-arrow version") == 1
     file = file.replace(b"parquet-cpp-arrow version", writer)
     assert routes(file, "s", "i") == [(INDICES, INDICES)]
 
 
-def test_a_broken_arrow_schema_is_none(monkeypatch):
+def test_broken_arrow_schema_is_ignored(monkeypatch):
     monkeypatch.setattr(parquet_writers, "_ARROW_SCHEMA", b"broken")
     schema = pa.schema([("s", pa.string())], metadata={"broken": "bm90IGEgc2NoZW1h"})
     assert routes(written(pa.table({"s": ["a"] * 9}, schema=schema)), "s") == [INDICES]
 
 
-def test_a_large_dictionary_is_not_carried_along_by_every_batch(monkeypatch):
+def test_large_dictionary_is_not_repeated_in_every_batch(monkeypatch):
     file = written({"s": ["a", "b"] * 300}, store_schema=False)
     size = plan_of(file).chunk.dictionary_page_size
     for limit, pays in ((size, True), (size - 1, False)):
@@ -294,7 +294,7 @@ def tpch_file(tmp_path_factory):
     return (directory / "lineitem.parquet").read_bytes()
 
 
-def test_parquet_rs_stores_only_what_it_used(tpch_file):
+def test_parquet_rs_stores_only_used_values(tpch_file):
     assert opened(tpch_file).metadata.created_by.startswith("parquet-rs version")
     parquet = opened(tpch_file)
     names = [name for name in parquet.schema.names if name != "l_comment"]
@@ -307,14 +307,14 @@ def test_parquet_rs_stores_only_what_it_used(tpch_file):
 
 
 @pytest.mark.parametrize("name", ["datafusion.parquet", "delta-rs.parquet"])
-def test_parquet_rs_is_trusted_by_the_names_of_its_users_where_arrow_was_given_no_dictionary(name):
-    """The unused values of ``dict`` are not on the page, but that is not relied upon."""
+def test_parquet_rs_is_trusted_by_application_name_without_arrow_dictionaries(name):
+    """The page of ``dict`` has no unused values, but the plan does not rely on it."""
     file = (FIXTURES / name).read_bytes()
     assert plan_of(file, ("dict",)).chunk is not None
     check(file, text=PAGE, long=PAGE, st=PAGE, dict=INDICES, dict_long=INDICES)
 
 
-def test_polars_has_no_encoding_stats():
+def test_polars_files_have_no_encoding_stats():
     file = (FIXTURES / "polars.parquet").read_bytes()
     assert plan_of(file, ("text",)).chunk.encoding_stats == ()
     check(file, text=PLAIN, long=PLAIN)
@@ -324,7 +324,8 @@ def test_polars_has_no_encoding_stats():
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_duckdb_is_trusted_but_for_strings_which_may_be_enums(tmp_path, version):
+def test_duckdb_is_trusted_except_for_strings(tmp_path, version):
+    """They may be ENUMs."""
     import duckdb
 
     path = str(tmp_path / "duck.parquet")
@@ -345,8 +346,8 @@ def test_duckdb_is_trusted_but_for_strings_which_may_be_enums(tmp_path, version)
     check(file, enum=INDICES, text=INDICES, **numbers)
 
 
-def test_entries_that_are_the_same_move_no_index(tmp_path, monkeypatch):
-    """DuckDB leaves the members of an ENUM empty that no row has; pyarrow's dictionary has one of those alone."""
+def test_duplicate_dictionary_entries_do_not_shift_indices(tmp_path, monkeypatch):
+    """DuckDB leaves unused ENUM members empty; pyarrow's dictionary has only one empty entry."""
     import duckdb
 
     path = str(tmp_path / "duck.parquet")
@@ -364,8 +365,8 @@ def test_entries_that_are_the_same_move_no_index(tmp_path, monkeypatch):
 # --- writers: parquet-mr ------------------------------------------------------------------------------------------
 
 
-def test_a_row_group_that_parquet_mr_copied_is_not_trusted():
-    """It is Arrow's, with values that no row has, in a file that says ``parquet-mr`` and nothing of Arrow."""
+def test_row_group_copied_by_parquet_mr_is_not_trusted():
+    """Arrow wrote it with unused values, but the file names only ``parquet-mr``."""
     file = (FIXTURES / "parquet-mr-append.parquet").read_bytes()
     assert opened(file).metadata.created_by.startswith("parquet-mr version")
     assert opened(file).metadata.metadata is None
@@ -379,7 +380,7 @@ def test_a_row_group_that_parquet_mr_copied_is_not_trusted():
         *(("PARQUET_2_0", codec) for codec in ("zstd", "lz4_raw", "uncompressed")),
     ],
 )
-def test_parquet_mr_by_spark_stores_only_what_it_used(spark, tmp_path, codec, version):
+def test_parquet_mr_by_spark_stores_only_used_values(spark, tmp_path, codec, version):
     """Every type, both page versions and every codec that Spark has (``lz4`` being the one with Hadoop's frames)."""
     rows = spark.sql("""
         select cast(id % 7 as int) as int, id % 5 as long, concat('s', id % 11) as text,
@@ -400,8 +401,8 @@ def test_parquet_mr_by_spark_stores_only_what_it_used(spark, tmp_path, codec, ve
     check(file, **dict.fromkeys(few, PAGE), mixed=PLAIN)
 
 
-def test_what_parquet_mr_rewrote_page_by_page_is_not_trusted(spark, tmp_path):
-    """Compressed anew, Arrow's pages of version 2 list the very encodings of parquet-mr; a key names who wrote them."""
+def test_pages_rewritten_by_parquet_mr_are_not_trusted(spark, tmp_path):
+    """Recompressed Arrow pages of version 2 list the same encodings as parquet-mr's; a key names who wrote them."""
     source, target = tmp_path / "arrow.parquet", tmp_path / "rewritten.parquet"
     pq.write_table(pa.table({"s": WITH_UNUSED}), source, data_page_version="2.0", store_schema=False)
     jvm, conf = spark._jvm, spark._jsc.hadoopConfiguration()

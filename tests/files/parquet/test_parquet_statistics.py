@@ -1,4 +1,4 @@
-"""What a footer says of a chunk's values, as Arrow stores them: trusted only as far as it goes."""
+"""Chunk statistics in the footer, as Arrow stores them, are trusted only as far as they go."""
 
 import io
 import math
@@ -37,7 +37,7 @@ STORED = {
 
 
 @pytest.mark.parametrize(("array", "bounds"), STORED.values(), ids=STORED.keys())
-def test_bounds_are_what_arrow_stores(array, bounds):
+def test_bounds_equal_those_that_arrow_stores(array, bounds):
     found = said_of(array)
     assert found.bounds == bounds
     assert [type(bound) for bound in found.bounds] == [type(bound) for bound in bounds]
@@ -59,11 +59,11 @@ def test_decimals_have_the_same_bounds_however_they_are_stored():
         (pa.array([None, None], pa.int64()), {}),
     ],
 )
-def test_where_the_footer_has_no_bounds_there_are_none(array, options):
+def test_footer_without_bounds_gives_none(array, options):
     assert said_of(array, **options).bounds is None
 
 
-def test_a_required_column_has_no_nulls_whether_the_footer_says_so_or_not():
+def test_required_column_has_no_nulls_whatever_the_footer_says():
     file = io.BytesIO()
     schema = pa.schema([pa.field("c", pa.int64(), nullable=False)])
     pq.write_table(pa.table({"c": [1, 2]}, schema=schema), file, write_statistics=False)
@@ -74,26 +74,26 @@ def test_a_required_column_has_no_nulls_whether_the_footer_says_so_or_not():
     assert chunk_statistics(column, None, pa.int64()).null_count is None
 
 
-def test_the_bytes_of_strings_are_those_of_the_rows_not_of_the_dictionary():
+def test_string_bytes_count_rows_and_not_dictionary_entries():
     array = pa.array(["ab", "\u00fc\u00fc", None, ""] * 100)
     assert said_of(array).string_bytes == 600
     assert said_of(array, use_dictionary=False).string_bytes == 600
     assert said_of(pa.array([1, 2])).string_bytes is None
 
 
-def test_the_bytes_of_strings_that_refer_to_those_before_them_are_not_believed():
-    """Arrow C++ leaves out those that are the same, so the footer would say 2 of 200."""
+def test_string_bytes_with_delta_encoding_are_ignored():
+    """Arrow C++ skips repeated strings, so the footer would say 2 of 200."""
     options = {"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY"}
     assert said_of(pa.array(["ab"] * 100), **options).string_bytes is None
 
 
-def test_of_some_rows_only_the_bounds_hold():
+def test_partially_deleted_chunk_has_only_bounds():
     whole = said_of(pa.array(["a", None]))
     assert whole.of_some_rows() == ChunkStatistics(pa.string(), None, (b"a", b"a"), None)
 
 
 class _Broken:
-    """What pyarrow might give of a footer that lies."""
+    """What pyarrow might return for a footer that lies."""
 
     has_min_max = has_null_count = True
 
@@ -113,9 +113,9 @@ class _Broken:
         (1, 2, pa.list_(pa.int64())),
     ],
 )
-def test_bounds_that_cannot_be_are_none(low, high, arrow_type):
+def test_impossible_bounds_are_ignored(low, high, arrow_type):
     assert chunk_statistics(_Broken(low, high), None, arrow_type).bounds is None
 
 
-def test_more_nulls_than_values_are_not_believed():
+def test_more_nulls_than_values_are_ignored():
     assert chunk_statistics(_Broken(1, 2, nulls=3), None, pa.int64()).null_count is None

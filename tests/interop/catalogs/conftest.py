@@ -35,8 +35,8 @@ class Server:
     A catalog.
 
     Attributes:
-        name: What it is called here.
-        properties: With which pyiceberg's ``load_catalog`` opens it.
+        name: Its name in these tests.
+        properties: Those with which pyiceberg's ``load_catalog`` opens it.
     """
 
     name: str
@@ -164,7 +164,7 @@ def serve_metastore(jvm: Any, directory: Path) -> int:
 
 
 def serve_until_killed(server: Any) -> None:
-    """Serve; to stop would be to wait for clients that keep their connections, as Spark does."""
+    """Serve until killed; stopping would wait for clients that keep their connections, as Spark does."""
     from py4j.protocol import Py4JError
 
     with suppress(Py4JError, OSError):
@@ -172,7 +172,7 @@ def serve_until_killed(server: Any) -> None:
 
 
 def refuse_old_versions(patch: pytest.MonkeyPatch) -> None:
-    """Have moto compare the version that an update was made from with the table's, as AWS says Glue does."""
+    """Make moto compare the version that an update was made from with the table's, as AWS says Glue does."""
     from moto.core.exceptions import JsonRESTError
     from moto.glue.responses import GlueResponse
 

@@ -17,7 +17,7 @@ import pytest
 
 import puffin
 import stats_jobs
-from puffin.load import load_table, namespace_tables
+from puffin.load import Tables, load_table
 from puffin.tables.commit import commit_statistics
 
 RACING = tuple("abcd")
@@ -41,7 +41,7 @@ def check_statistics_go_on(name, append, **catalog) -> None:
     second = stats_jobs.analyze(name, stats_jobs.Options(), **catalog)
     assert (second.committed, second.mode, second.rows_read) == (True, "incremental", 2)
     assert counts() == [(5, "snapshot"), (3, "snapshot")]
-    state = load_table(name, **catalog).load()
+    state = load_table(name, **catalog).open().state
     assert set(state.statistics) == {snapshot for _, snapshot in state.history}
 
 
@@ -57,7 +57,7 @@ def append_in_spark(spark, name: str, rows: pa.Table) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_a_table_of_the_file_system(spark, warehouse, version):
+def test_statistics_stay_current_in_the_file_system(spark, warehouse, version):
     make_in_spark(spark, f"hadoop.cells.v{version}", version)
     location = str(warehouse / "cells" / f"v{version}")
     check_statistics_go_on(location, lambda: append_in_spark(spark, f"hadoop.cells.v{version}", SECOND))
@@ -65,12 +65,12 @@ def test_a_table_of_the_file_system(spark, warehouse, version):
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("server", SERVERS, indirect=True)
-def test_a_table_that_pyiceberg_writes_too(server, version):
+def test_statistics_stay_current_in_catalogs_that_pyiceberg_writes_to(server, version):
     catalog, name = server.open(), f"cells.v{version}"
     catalog.create_namespace_if_not_exists("cells")
     catalog.create_table(name, SCHEMA, properties={"format-version": str(version)}).append(FIRST)
     assert catalog.load_table(name).metadata.format_version == version
-    assert name in namespace_tables("cells", catalog=server.name, catalog_properties=server.properties)
+    assert name in Tables(server.name, server.properties).of_namespace("cells")
     check_statistics_go_on(
         name,
         lambda: catalog.load_table(name).append(SECOND),
@@ -82,7 +82,7 @@ def test_a_table_that_pyiceberg_writes_too(server, version):
 
 
 @pytest.mark.parametrize("server", ["rest", "hive"], indirect=True)
-def test_a_version_3_table_of_a_catalog_that_spark_opens(spark_rest, hive, server):
+def test_statistics_stay_current_for_version_3_in_catalogs_that_spark_opens(spark_rest, hive, server):
     spark_rest.conf.set("spark.sql.catalog.hive", "org.apache.iceberg.spark.SparkCatalog")
     spark_rest.conf.set("spark.sql.catalog.hive.cache-enabled", "false")
     for key, value in hive.properties.items():
@@ -98,11 +98,11 @@ def test_a_version_3_table_of_a_catalog_that_spark_opens(spark_rest, hive, serve
 
 
 @pytest.mark.parametrize("server", ["sqlite", "postgres", "glue"], indirect=True)
-def test_a_version_3_table_of_a_catalog_that_spark_does_not_open(spark_rest, rest, warehouse, server):
+def test_statistics_stay_current_for_version_3_in_other_catalogs(spark_rest, rest, warehouse, server):
     catalog, by_way = server.open(), f"by_way.{server.name}"
     make_in_spark(spark_rest, f"hadoop.cells.v3_{server.name}", 3)
     catalog.create_namespace_if_not_exists("cells")
-    made = load_table(str(warehouse / "cells" / f"v3_{server.name}")).load().metadata_location
+    made = load_table(str(warehouse / "cells" / f"v3_{server.name}")).open().state.metadata_location
     catalog.register_table("cells.v3", Path(made).as_uri())
     check_pyiceberg_refuses(server, "cells.v3")
 
@@ -118,7 +118,7 @@ def test_a_version_3_table_of_a_catalog_that_spark_does_not_open(spark_rest, res
 
 
 def check_pyiceberg_refuses(server, name: str) -> None:
-    """What pyiceberg says of format version 3: rows it cannot write, and metadata only where the server writes it."""
+    """Check what pyiceberg refuses of version 3: writing rows, and metadata unless the server writes it."""
     catalog = server.open()
     with pytest.raises(ValueError, match="Cannot write manifest for table version: 3"):
         catalog.load_table(name).append(SECOND)
@@ -131,25 +131,25 @@ def check_pyiceberg_refuses(server, name: str) -> None:
 
 @pytest.fixture
 def raced(server, patient):
-    """The name of a table with one row, in the catalog as it is opened under the name ``races``."""
+    """The name of a table with one row, in the catalog opened under the name ``races``."""
     catalog = server.open("races")
     catalog.create_namespace_if_not_exists("races")
     rows = pa.table({column: pa.array([1], pa.int64()) for column in RACING})
     catalog.create_table("races.t", rows.schema, properties=patient).append(rows)
     yield "races.t"
-    state = load_table("races.t", catalog="races", catalog_properties=server.properties).load()
+    state = load_table("races.t", catalog="races", catalog_properties=server.properties).open().state
     (entry,) = state.statistics.values()
     assert [(blob.fields[0], blob.properties["ndv"]) for blob in entry.blobs] == [(i, str(i)) for i in range(1, 5)]
     assert len(state.document["metadata-log"]) == 1 + len(RACING)
 
 
 @pytest.mark.parametrize("server", ["postgres"], indirect=True)
-def test_of_processes_that_commit_at_the_same_moment_none_loses(server, raced, race):
+def test_concurrent_commits_of_processes_all_succeed(server, raced, race):
     race(raced, dict(server.properties), RACING)
 
 
 @pytest.mark.parametrize("server", ["glue", "hive"], indirect=True)
-def test_of_threads_that_commit_at_the_same_moment_none_loses(server, raced, draft_of):
+def test_concurrent_commits_of_threads_all_succeed(server, raced, draft_of):
     together = Barrier(len(RACING))
 
     def commit(number: int) -> None:

@@ -1,4 +1,4 @@
-"""Commits to a Hive metastore: its lock, its own comparison, and what becomes of the files when it does not answer."""
+"""Commits to a Hive metastore: its lock, its own comparison, and what happens to files when it does not answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from thrift.transport.TTransport import TTransportException
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound
 from puffin.iceberg import sdk
 from puffin.iceberg.catalogs import hive as hive_module
-from puffin.load import load_table, namespace_tables
+from puffin.load import Tables, load_table
 from puffin.tables.commit import commit_statistics
 
 ALTER = "alter_table_with_environment_context"
@@ -38,7 +38,7 @@ def catalog(hive):
 
 @pytest.fixture
 def new_table(hive, catalog, tmp_path):
-    """Makes a table with rows, in files of its own."""
+    """Makes a table with rows in files of its own."""
 
     def make(**properties):
         name = f"commits.{tmp_path.name}"
@@ -65,25 +65,25 @@ def in_hive(metastore, table):
     return metastore.get_table_req(GetTableRequest(dbName="commits", tblName=table.name.partition(".")[2])).table
 
 
-def test_all_of_the_hive_table_stays_but_for_the_location(new_table, metastore, draft_of):
+def test_commit_changes_only_the_location_of_the_hive_table(new_table, metastore, draft_of):
     table = new_table()
     before = in_hive(metastore, table)
     commit_statistics(table, draft_of(table, {"a": [1, 2]}))
     after = in_hive(metastore, table)
     assert after.parameters.pop("previous_metadata_location") == before.parameters["metadata_location"]
-    assert after.parameters.pop("metadata_location") == table.load().metadata_location
+    assert after.parameters.pop("metadata_location") == table.open().state.metadata_location
     for parameter in ("previous_metadata_location", "metadata_location"):
         del before.parameters[parameter]
     assert after == before
 
 
-def test_no_lock_is_left(new_table, metastore, draft_of):
+def test_commit_releases_its_lock(new_table, metastore, draft_of):
     table = new_table()
     commit_statistics(table, draft_of(table, {"a": [1]}))
     assert metastore.show_locks(ShowLocksRequest(dbname="commits")).locks == []
 
 
-def test_a_lock_that_somebody_holds_is_waited_for(new_table, metastore, draft_of, monkeypatch):
+def test_commit_waits_for_a_held_lock(new_table, metastore, draft_of, monkeypatch):
     """pyiceberg, Iceberg and Hive itself take the same lock."""
     table = new_table()
     lock = metastore.lock(exclusive(table))
@@ -100,44 +100,44 @@ def test_a_lock_that_somebody_holds_is_waited_for(new_table, metastore, draft_of
     assert len(looks) >= 2
 
 
-def test_a_lock_that_nobody_lets_go_of_is_a_conflict_and_leaves_nothing(
+def test_lock_that_is_never_released_is_a_conflict_and_leaves_no_files(
     new_table, metastore, draft_of, monkeypatch, files
 ):
     table = new_table()
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     before = files()
     monkeypatch.setattr(hive_module, "_LOCK_SECONDS", 0.1)
     lock = metastore.lock(exclusive(table))
     with pytest.raises(ConflictError, match="lock"):
-        table.commit(base, entry)
+        base.commit(entry)
     assert files() == before
     metastore.unlock(UnlockRequest(lockid=lock.lockid))
     assert metastore.show_locks(ShowLocksRequest(dbname="commits")).locks == []
 
 
-def test_a_table_whose_writers_take_no_lock_is_not_locked(new_table, metastore, draft_of):
+def test_table_whose_writers_take_no_lock_is_not_locked(new_table, metastore, draft_of):
     table = new_table(**{"engine.hive.lock-enabled": "false"})
     lock = metastore.lock(exclusive(table))
     assert commit_statistics(table, draft_of(table, {"a": [1]})).attempts == 1
     metastore.unlock(UnlockRequest(lockid=lock.lockid))
 
 
-def test_an_append_that_came_before_is_a_conflict_and_leaves_nothing(new_table, catalog, draft_of, files):
+def test_earlier_append_is_a_conflict_and_leaves_no_files(new_table, catalog, draft_of, files):
     table = new_table()
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     catalog.load_table(table.name).append(ROWS)
     before = files()
     with pytest.raises(ConflictError, match="another writer"):
-        table.commit(base, entry)
+        base.commit(entry)
     assert files() == before
 
 
-def test_the_metastore_compares_where_a_lock_does_not_help(new_table, catalog, draft_of, monkeypatch, files):
-    """An append between look and change, by somebody who takes no lock either."""
+def test_metastore_comparison_catches_writers_without_a_lock(new_table, catalog, draft_of, monkeypatch, files):
+    """The append comes between our look and our change."""
     table = new_table(**{"engine.hive.lock-enabled": "false"})
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     alter = getattr(Client, ALTER)
 
@@ -148,16 +148,16 @@ def test_the_metastore_compares_where_a_lock_does_not_help(new_table, catalog, d
 
     monkeypatch.setattr(Client, ALTER, append_first)
     with pytest.raises(ConflictError, match="another writer"):
-        table.commit(base, entry)
-    state = table.load()
+        base.commit(entry)
+    state = table.open().state
     assert len(state.snapshots) == 2
     logged = {state.metadata_location, *(e["metadata-file"] for e in state.document["metadata-log"])}
     assert {name for name in files() if name.endswith(".json")} == {name.rpartition("/")[2] for name in logged}
 
 
 @pytest.mark.parametrize("answer", [TTransportException(message="gone"), MetaException("The table has been modified")])
-def test_a_change_that_was_done_is_found_whatever_the_answer(new_table, draft_of, monkeypatch, answer):
-    """A connection that is lost; and a metastore that repeats by itself what it has done, and meets itself."""
+def test_completed_change_is_found_whatever_the_answer(new_table, draft_of, monkeypatch, answer):
+    """The connection breaks, or the client repeats what the metastore has already done."""
     table = new_table()
     alter = getattr(Client, ALTER)
 
@@ -167,10 +167,10 @@ def test_a_change_that_was_done_is_found_whatever_the_answer(new_table, draft_of
 
     monkeypatch.setattr(Client, ALTER, alter_and_fail)
     assert commit_statistics(table, draft_of(table, {"a": [1]})).attempts == 1
-    assert len(table.load().statistics) == 1
+    assert len(table.open().state.statistics) == 1
 
 
-def test_an_unclear_answer_after_which_nothing_is_found_keeps_the_files(new_table, draft_of, monkeypatch, files):
+def test_unclear_answer_keeps_the_files_if_nothing_is_found(new_table, draft_of, monkeypatch, files):
     table = new_table()
     before = files()
 
@@ -183,7 +183,7 @@ def test_an_unclear_answer_after_which_nothing_is_found_keeps_the_files(new_tabl
     assert len(files() - before) == 2
 
 
-def test_a_failure_before_the_change_takes_the_files_with_it(new_table, draft_of, monkeypatch, files):
+def test_failure_before_the_change_deletes_the_files(new_table, draft_of, monkeypatch, files):
     table = new_table()
     before = files()
 
@@ -196,27 +196,27 @@ def test_a_failure_before_the_change_takes_the_files_with_it(new_table, draft_of
     assert files() == before
 
 
-def test_a_metastore_that_is_not_there_is_called_so():
+def test_unreachable_metastore_is_named_as_such():
     properties = {"type": "hive", "uri": "thrift://127.0.0.1:1"}
     with pytest.raises(StorageError, match=r"db\.t: catalog 'off' failed"):
-        load_table("db.t", catalog="off", catalog_properties=properties).load()
+        load_table("db.t", catalog="off", catalog_properties=properties).open()
 
 
-def test_a_metastore_that_says_nothing_is_not_waited_for_without_end(monkeypatch):
-    """It takes connections and never answers: neither a table nor a list of tables hangs."""
+def test_silent_metastore_times_out(monkeypatch):
+    """It accepts connections and never answers; neither a table nor a list of tables hangs."""
     monkeypatch.setattr(sdk, "METASTORE_ANSWER_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         properties = {"type": "hive", "uri": f"thrift://127.0.0.1:{silent.getsockname()[1]}"}
         with pytest.raises(StorageError, match=r"db\.t: catalog 'silent' failed: .*time"):
-            load_table("db.t", catalog="silent", catalog_properties=properties).load()
+            load_table("db.t", catalog="silent", catalog_properties=properties).open()
         for _ in range(2):  # the second time over a connection made anew
             with pytest.raises(StorageError, match=r"namespace db: catalog 'silent' failed: .*time"):
-                namespace_tables("db", catalog="silent", catalog_properties=properties)
+                Tables("silent", properties).of_namespace("db")
 
 
-def test_what_is_not_there_is_not_found(hive, catalog):
+def test_missing_table_is_not_found(hive, catalog):
     with pytest.raises(TableNotFound, match=r"commits\.absent"):
-        load_table("commits.absent", catalog="hive", catalog_properties=hive.properties).load()
+        load_table("commits.absent", catalog="hive", catalog_properties=hive.properties).open()
 
 
 def exclusive(table) -> LockRequest:

@@ -25,14 +25,14 @@ def name(postgres, tmp_path):
 
 
 @pytest.mark.parametrize("isolation", ["read committed", "repeatable read", "serializable"])
-def test_a_commit_that_waited_for_one_that_won_is_a_conflict(postgres, name, draft_of, tmp_path, isolation):
-    """Whether the database finds the row changed, or gives the transaction up."""
+def test_commit_that_waited_for_a_winner_is_a_conflict(postgres, name, draft_of, tmp_path, isolation):
+    """The database finds the row changed, or aborts the transaction."""
     option = f"&options=-c%20default_transaction_isolation={isolation.replace(' ', '%5C%20')}"
     uri = postgres.properties["uri"]
     properties = {**postgres.properties, "uri": uri + option}
     table = load_table(name, catalog="postgres", catalog_properties=properties)
     assert table._catalog.engine.connect().execute(text("SHOW transaction_isolation")).scalar() == isolation
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     engine = create_engine(uri)
     with engine.connect() as other, ThreadPoolExecutor(1) as pool:
@@ -45,9 +45,9 @@ def test_a_commit_that_waited_for_one_that_won_is_a_conflict(postgres, name, dra
     assert not list(tmp_path.rglob("00002-*"))
 
 
-def test_a_connection_that_breaks_before_the_end_is_no_commit(postgres, name, draft_of, tmp_path):
+def test_connection_that_breaks_early_commits_nothing(postgres, name, draft_of, tmp_path):
     table = load_table(name, catalog="postgres", catalog_properties=postgres.properties)
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     engine = create_engine(postgres.properties["uri"])
     with engine.connect() as other, ThreadPoolExecutor(1) as pool:
@@ -58,12 +58,12 @@ def test_a_connection_that_breaks_before_the_end_is_no_commit(postgres, name, dr
         with pytest.raises(StorageError, match="connection"):
             committing.result(timeout=30)
         other.rollback()
-    assert table.load().metadata_location == base.metadata_location
+    assert table.open().state.metadata_location == base.state.metadata_location
     assert not list(tmp_path.rglob("00002-*"))
 
 
 def move(connection, name: str) -> None:
-    """Commit something else, but for the end of it."""
+    """Commit something else, all but the last step."""
     change = "UPDATE iceberg_tables SET metadata_location = metadata_location || '?' WHERE table_name = :name"
     connection.execute(text(change), {"name": name.partition(".")[2]})
 

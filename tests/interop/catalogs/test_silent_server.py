@@ -1,4 +1,4 @@
-"""A REST catalog that says yes and does nothing: Iceberg's own, behind a proxy that leaves statistics out."""
+"""A REST catalog that accepts commits and ignores them: Iceberg's own, behind a proxy that drops statistics."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def silent(rest):
     proxy.server_close()
 
 
-def test_statistics_that_are_not_there_after_all_fail_the_job(rest, silent, capsys):
-    """Exit code 1, one line that says so, and the statistics file is left where it is."""
+def test_job_fails_if_committed_statistics_are_missing(rest, silent, capsys):
+    """The exit code is 1, one line says so, and the statistics file stays."""
     catalog = rest.open()
     catalog.create_namespace("silent")
     catalog.create_table("silent.t", ROWS.schema).append(ROWS)

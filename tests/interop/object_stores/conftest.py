@@ -56,7 +56,7 @@ class S3:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process needs to find it."""
+        """Environment variables with which a process finds the server."""
         return {
             "AWS_ACCESS_KEY_ID": KEY_ID,
             "AWS_SECRET_ACCESS_KEY": SECRET,
@@ -66,7 +66,7 @@ class S3:
 
     @property
     def io_properties(self) -> dict[str, str]:
-        """What a catalog's properties say of it."""
+        """Catalog properties that open the server."""
         return {
             "s3.endpoint": self.url,
             "s3.access-key-id": KEY_ID,
@@ -76,18 +76,18 @@ class S3:
 
     @property
     def delta_options(self) -> dict[str, str]:
-        """What deltalake is told of it."""
+        """Options with which deltalake opens the server."""
         return {**self.environment, "AWS_ALLOW_HTTP": "true"}
 
     def filesystem(self, **others: Any) -> Any:
-        """The test's own look at it."""
+        """A file system for the test's own look at the server."""
         from pyarrow.fs import S3FileSystem
 
         login = {"access_key": KEY_ID, "secret_key": SECRET, "region": REGION, "endpoint_override": self.url}
         return S3FileSystem(**login, **others)
 
     def files(self, directory: str) -> dict[str, bytes]:
-        """The content of everything below ``bucket/directory``, by what follows that."""
+        """Return the content of everything below ``bucket/directory``, by the rest of its path."""
         from pyarrow.fs import FileSelector
 
         filesystem = self.filesystem()
@@ -139,7 +139,7 @@ def s3_server() -> Iterator[S3]:
 
 @pytest.fixture
 def s3(s3_server: S3, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
-    """The server, to which no environment leads."""
+    """The server, which no environment variable names."""
     import os
 
     for name in [name for name in os.environ if name.startswith("AWS_")]:
@@ -156,7 +156,7 @@ def s3(s3_server: S3, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
 
 @pytest.fixture
 def s3_environment(s3: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
-    """The server, to which the environment leads."""
+    """The server, which environment variables name."""
     for name, value in s3.environment.items():
         monkeypatch.setenv(name, value)
     return s3

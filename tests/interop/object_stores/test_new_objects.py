@@ -1,4 +1,4 @@
-"""Writing an object only if there is none: who the request comes from, who wins, and what is known after a failure."""
+"""Writing an object only if it does not exist: who asks, who wins, and what is known after a failure."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from puffin.storage.put_once import put_once
 
 @pytest.fixture(autouse=True)
 def unknown_servers(monkeypatch):
-    """Every test meets the server for the first time."""
+    """Each test meets the server for the first time."""
     monkeypatch.setattr(new_objects, "_honouring", set())
 
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """A server that fails is asked once."""
+    """Requests to a failing server are not retried."""
     monkeypatch.setattr(new_objects, "_RETRIES", {"max_retries": 0})
 
 
-def test_of_many_writers_one_wins(s3_environment, place):
-    """Eight at once, twenty times."""
+def test_one_of_many_concurrent_writers_wins(s3_environment, place):
+    """Eight writers at once, twenty times."""
     for turn in range(20):
         uri = f"s3://{place}/{turn}"
         won, lost = [], []
@@ -59,7 +59,7 @@ def test_of_many_writers_one_wins(s3_environment, place):
 
 
 @pytest.mark.parametrize("name", ["a b", "a%20b", "é", "k=v", "a+b", "#1", "[x]", "~"])
-def test_a_name_means_the_same_object_to_reader_and_writer(s3_environment, place, name):
+def test_reader_and_writer_agree_on_object_names(s3_environment, place, name):
     uri = f"s3://{place}/{name}/v1.json"
     store = store_for(uri)
     store.put_if_absent(uri, b"1")
@@ -71,7 +71,7 @@ def test_a_name_means_the_same_object_to_reader_and_writer(s3_environment, place
         store.put_if_absent(f"s3://{place}/{name}/hint", b"2")
 
 
-def test_the_endpoint_of_a_uri_is_taken_and_not_that_of_the_environment(s3, place, monkeypatch):
+def test_endpoint_of_the_uri_wins_over_the_environment(s3, place, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "sidecar")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of-the-tests")
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"):
@@ -82,7 +82,7 @@ def test_the_endpoint_of_a_uri_is_taken_and_not_that_of_the_environment(s3, plac
     assert s3.files(place) == {"new": b"x"}
 
 
-def test_the_keys_of_a_catalog_are_taken_and_not_those_of_the_environment(s3, place, monkeypatch):
+def test_catalog_keys_win_over_the_environment(s3, place, monkeypatch):
     """A session token of the environment would belong to other keys."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
@@ -91,8 +91,8 @@ def test_the_keys_of_a_catalog_are_taken_and_not_those_of_the_environment(s3, pl
     assert s3.files(place) == {"new": b"x"}
 
 
-def test_the_keys_of_a_profile_are_found(s3, place, monkeypatch, tmp_path):
-    """Which obstore by itself does not look for."""
+def test_keys_of_a_profile_are_found(s3, place, monkeypatch, tmp_path):
+    """obstore alone does not look for them."""
     (tmp_path / "credentials").write_text(
         "[other]\naws_access_key_id = sidecar\naws_secret_access_key = of-the-tests\n"
     )
@@ -104,7 +104,7 @@ def test_the_keys_of_a_profile_are_found(s3, place, monkeypatch, tmp_path):
     assert store_for(uri).read(uri) == b"x"
 
 
-def test_a_place_is_probed_once_and_left_clean(s3_environment, place):
+def test_store_is_probed_once_and_left_clean(s3_environment, place):
     store = store_for(f"s3://{place}/a")
     store.check_put_if_absent(f"s3://{place}/a")
     assert s3_environment.files("lake").keys() & {f"{place}/a"} == set()
@@ -115,7 +115,7 @@ def test_a_place_is_probed_once_and_left_clean(s3_environment, place):
     assert s3_environment.files(place) == {"a": b"x"}
 
 
-def test_a_server_that_does_not_know_the_condition_is_refused(s3_environment, place):
+def test_server_without_conditional_puts_is_refused(s3_environment, place):
     s3_environment.is_deaf_to_conditions = True
     store = store_for(f"s3://{place}/a")
     for ask in (store.check_put_if_absent, lambda uri: store.put_if_absent(uri, b"x")):
@@ -124,25 +124,25 @@ def test_a_server_that_does_not_know_the_condition_is_refused(s3_environment, pl
     assert s3_environment.files("lake").keys() & {f"{place}/a"} == set()
 
 
-def test_keys_that_are_refused_are_a_storage_error(s3_environment, place, monkeypatch):
+def test_rejected_keys_are_a_storage_error(s3_environment, place, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody")
     with pytest.raises(StorageError, match=r"^s3://[^\n<]*403 Forbidden$"):
         store_for(f"s3://{place}/a").put_if_absent(f"s3://{place}/a", b"x")
 
 
-def test_no_keys_at_all_are_a_storage_error(s3, place, monkeypatch):
+def test_missing_keys_are_a_storage_error(s3, place, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3.url)
     with pytest.raises(StorageError, match="no AWS credentials"):
         store_for(f"s3://{place}/a").check_put_if_absent(f"s3://{place}/a")
 
 
-def test_a_bucket_that_is_not_there_is_a_storage_error(s3_environment):
+def test_missing_bucket_is_a_storage_error(s3_environment):
     with pytest.raises(StorageError, match=r"^s3://absent/a: .*404 Not Found$"):
         store_for("s3://absent/a").put_if_absent("s3://absent/a", b"x")
 
 
-def test_written_but_said_to_have_failed_is_found_out(s3_environment, place, impatient):
-    """The answer to the put is lost; what stands there afterwards tells."""
+def test_put_that_succeeded_but_reported_failure_is_detected(s3_environment, place, impatient):
+    """The answer is lost; the object itself shows what happened."""
     store, uri = store_for(f"s3://{place}/a"), f"s3://{place}/a"
     store.check_put_if_absent(uri)
     s3_environment.fault = lambda path: "lose the answer" if path.endswith("/a") else None
@@ -156,7 +156,7 @@ def test_written_but_said_to_have_failed_is_found_out(s3_environment, place, imp
         put_once(store, f"s3://{place}/b", b"ours")
 
 
-def test_a_put_that_the_store_tries_again_finds_its_own_object(s3_environment, place):
+def test_retried_put_recognizes_its_own_object(s3_environment, place):
     lost = iter(["lose the answer"])
     store, uri = store_for(f"s3://{place}/a"), f"s3://{place}/a"
     store.check_put_if_absent(uri)
@@ -166,14 +166,14 @@ def test_a_put_that_the_store_tries_again_finds_its_own_object(s3_environment, p
 
 
 @pytest.mark.parametrize("library", ["obstore.store", "botocore.session"])
-def test_without_the_extra_it_says_what_to_install(s3_environment, place, monkeypatch, library):
+def test_missing_extra_says_what_to_install(s3_environment, place, monkeypatch, library):
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'puffin-sidecar\[object-stores\]'"):
         store_for(f"s3://{place}/a").check_put_if_absent(f"s3://{place}/a")
 
 
-def test_a_failed_upload_leaves_no_object(s3_environment, place, monkeypatch):
-    """pyarrow publishes what it has when a stream is closed, be it by an exception."""
+def test_failed_upload_leaves_no_object(s3_environment, place, monkeypatch):
+    """pyarrow publishes what it has when a stream is closed, even by an exception."""
 
     def interrupted() -> None:
         with s3_environment.filesystem().open_output_stream(f"{place}/arrow") as stream:
@@ -195,8 +195,8 @@ def test_a_failed_upload_leaves_no_object(s3_environment, place, monkeypatch):
     assert s3_environment.files(place).keys() == {"arrow"}
 
 
-def test_an_upload_of_which_a_part_fails_leaves_no_object(s3_environment, place):
-    """Twelve MiB are sent in two parts, of which the store takes one."""
+def test_multipart_upload_with_a_failed_part_leaves_no_object(s3_environment, place):
+    """Twelve MiB go in two parts, of which the store takes one."""
     answers = iter([None, "refuse"])
     uri = f"s3://{place}/large"
     store = store_for(uri)
@@ -212,7 +212,7 @@ def settings_of(filesystem: FileSystem):
     return store.config, store.client_options
 
 
-def test_s3_proxies_and_hosts_are_those_of_the_file_system(s3):
+def test_s3_writer_uses_the_proxies_and_hosts_of_the_file_system(s3):
     config, client = settings_of(
         S3FileSystem(
             access_key="k",
@@ -229,12 +229,12 @@ def test_s3_proxies_and_hosts_are_those_of_the_file_system(s3):
     assert client["proxy_url"] == "http://me:secret@proxy.example:3128"
 
 
-def test_gcs_is_asked_where_the_file_system_is():
+def test_gcs_writer_uses_the_endpoint_of_the_file_system():
     config, client = settings_of(GcsFileSystem(anonymous=True, scheme="http", endpoint_override="127.0.0.1:4443"))
     assert (config["base_url"], client["allow_http"]) == ("http://127.0.0.1:4443", "true")
 
 
-def test_azure_is_asked_where_the_file_system_is():
+def test_azure_writer_uses_the_endpoint_of_the_file_system():
     key = "a2V5"
     config, _ = settings_of(AzureFileSystem(account_name="us", account_key=key))
     assert (config["endpoint"], config["account_key"]) == ("https://us.blob.core.windows.net", key)

@@ -1,4 +1,4 @@
-"""Tables on S3: read, analyzed and committed to as on a disk, whoever keeps their metadata and whoever races for it."""
+"""Tables on S3 are read, analyzed and committed to as on a disk, in any catalog and in races."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pyiceberg.table import CommitTableRequest, StaticTable
 
 import puffin
 from puffin.errors import CommitUnknownError, MissingDependencyError, UnsupportedTableError, UsageError
-from puffin.load import tables_below
+from puffin.load import Tables
 from puffin.server.app import create_app
 from puffin.server.settings import Settings
 from stats_jobs import Options, analyze
@@ -41,7 +41,7 @@ QUICK = {
 
 
 def rows(start: int, stop: int) -> pa.Table:
-    """Columns of whole numbers, of which each has half the distinct values of the one before."""
+    """Columns of integers; each has half the distinct values of the previous one."""
     return pa.table({c: pa.array([i // 2**n for i in range(start, stop)], pa.int64()) for n, c in enumerate(COLUMNS)})
 
 
@@ -73,7 +73,7 @@ class IcebergTable:
         self._table.append(rows(start, stop))
 
     def publish(self) -> None:
-        """Make the catalog's version the next one of a table that has no catalog, with the statistics it has there."""
+        """Make the catalog's version the next one of a table without a catalog, with that table's statistics."""
         document = self._read(self._table.metadata_location)
         if self._versions:
             document["statistics"] = self.published["statistics"]
@@ -84,13 +84,13 @@ class IcebergTable:
         self._write("version-hint.text", str(self._versions).encode())
 
     def versions(self) -> list[str]:
-        """The names of all versions that the directory has of its own."""
+        """Return the names of all versions in the directory."""
         names = (name.removeprefix("metadata/") for name in self.files())
         return sorted(name for name in names if name.startswith("v") and name.endswith(".metadata.json"))
 
     @property
     def published(self) -> dict[str, Any]:
-        """The document of the newest of them."""
+        """Return the document of the newest version."""
         return self._read(f"{self.location}/metadata/v{len(self.versions())}.metadata.json")
 
     def files(self) -> dict[str, bytes]:
@@ -126,7 +126,7 @@ def directory(s3_environment, iceberg_table) -> IcebergTable:
 
 @pytest.fixture
 def delta_location(s3_environment, place, monkeypatch) -> str:
-    """A Delta table with a thousand rows; deltalake too finds the server by the environment."""
+    """A Delta table with a thousand rows; deltalake finds the server through the environment too."""
     monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
     write_deltalake(f"s3://{place}", rows(0, 1000))
     return f"s3://{place}"
@@ -137,12 +137,12 @@ def distinct(columns) -> dict[str, tuple[int | None, str]]:
 
 
 def expected(count: int) -> dict[str, tuple[int, str]]:
-    """All of it is exact: no column has more values than a sketch holds."""
+    """The expected answers, all exact: no column has more values than a sketch holds."""
     return {column: (-(-count // 2**n), "snapshot") for n, column in enumerate(COLUMNS)}
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_an_iceberg_directory_is_analyzed_again_and_again(s3_environment, iceberg_table, version):
+def test_statistics_of_an_iceberg_directory_stay_current(s3_environment, iceberg_table, version):
     table = iceberg_table(version)
     table.publish()
     first = analyze(table.location)
@@ -167,8 +167,8 @@ def test_an_iceberg_directory_is_analyzed_again_and_again(s3_environment, iceber
 
 
 @pytest.mark.parametrize("on_spark", [False, pytest.param(True, marks=pytest.mark.xdist_group("Spark and Iceberg"))])
-def test_a_sql_catalogs_properties_open_everything(s3, iceberg_table, request, on_spark):
-    """Nothing in the environment leads to the server, nor does it on Spark's executors."""
+def test_properties_of_a_sql_catalog_open_everything(s3, iceberg_table, request, on_spark):
+    """Neither the environment nor Spark's executors know the server."""
     table = iceberg_table()
     named = {"catalog": "lake", "catalog_properties": table.properties}
     spark = request.getfixturevalue("spark") if on_spark else None
@@ -184,7 +184,7 @@ def test_a_sql_catalogs_properties_open_everything(s3, iceberg_table, request, o
 
 @pytest.fixture
 def rest_properties(iceberg_table) -> Iterator[Mapping[str, str]]:
-    """Opens a REST catalog of one table; how files are opened it tells those who load the table."""
+    """Properties of a REST catalog of one table that tells loaders of the table how to open its files."""
     table = iceberg_table()
     catalog = table.catalog
     credentials = {key: value for key, value in table.properties.items() if key.startswith("s3.")}
@@ -224,14 +224,14 @@ def rest_properties(iceberg_table) -> Iterator[Mapping[str, str]]:
     server.server_close()
 
 
-def test_a_rest_catalog_tells_how_files_are_opened(rest_properties):
+def test_rest_catalog_tells_how_to_open_files(rest_properties):
     """The client has no keys until it loads the table."""
     named = {"catalog": "rest", "catalog_properties": rest_properties}
     assert analyze("db.t", **named).committed
     assert distinct(puffin.ndv("db.t", **named).columns) == expected(1000)
 
 
-def test_a_delta_table_is_analyzed_again_and_again(delta_location, s3, place):
+def test_statistics_of_a_delta_table_stay_current(delta_location, s3, place):
     first = analyze(delta_location)
     assert (first.committed, first.files_read) == (True, 1)
     assert operations(s3, place) == ["WRITE", NOTE]
@@ -245,15 +245,15 @@ def test_a_delta_table_is_analyzed_again_and_again(delta_location, s3, place):
 
 
 def operations(s3, place: str) -> list[str]:
-    """What a Delta table's log says of itself; deltalake's ``history`` would keep the server from answering."""
+    """Read the operations from a Delta log; deltalake's ``history`` would block the server."""
     log = s3.files(f"{place}/_delta_log")
     entries = (content for name, content in sorted(log.items()) if name.endswith(".json") and "/" not in name)
     actions = (json.loads(line) for entry in entries for line in entry.splitlines())
     return [action["commitInfo"]["operation"] for action in actions if "commitInfo" in action]
 
 
-def test_an_iceberg_directory_takes_the_statistics_of_all_racers(directory, s3, race):
-    """Four processes, each with a column, start at once."""
+def test_iceberg_directory_keeps_the_statistics_of_all_racers(directory, s3, race):
+    """Four processes start at once, each with its own column."""
     race(directory.location, None, COLUMNS, {**os.environ, **s3.environment})
     (entry,) = directory.published["statistics"]
     found = {blob["fields"][0]: blob["properties"]["ndv"] for blob in entry["blob-metadata"]}
@@ -264,8 +264,8 @@ def test_an_iceberg_directory_takes_the_statistics_of_all_racers(directory, s3, 
     assert log[-4:] == [f"v{i}.metadata.json" for i in range(1, 5)]
 
 
-def test_a_delta_table_takes_the_statistics_of_all_racers(delta_location, s3, place):
-    """Four threads, which share nothing but the store."""
+def test_delta_table_keeps_the_statistics_of_all_racers(delta_location, s3, place):
+    """Four threads share nothing but the store."""
     with ThreadPoolExecutor(len(COLUMNS)) as racers:
         reports = list(racers.map(lambda column: analyze(delta_location, Options(columns=(column,))), COLUMNS))
     assert all(report.committed for report in reports)
@@ -273,8 +273,8 @@ def test_a_delta_table_takes_the_statistics_of_all_racers(delta_location, s3, pl
     assert operations(s3, place) == ["WRITE"] + [NOTE] * 4
 
 
-def test_a_version_that_another_writer_puts_first_is_followed(directory, s3):
-    """It comes after we looked which the newest is, so that only the condition can tell."""
+def test_commit_retries_after_another_writer_puts_the_version_first(directory, s3):
+    """The version appears after our look for the newest one, so only the condition can tell."""
     theirs = json.dumps({**directory.published, "properties": {**QUICK, "theirs": "kept"}}).encode()
 
     def put_theirs_first(path: str) -> None:
@@ -290,15 +290,15 @@ def test_a_version_that_another_writer_puts_first_is_followed(directory, s3):
     assert distinct(puffin.ndv(directory.location).columns) == expected(1000)
 
 
-def test_a_commit_whose_answer_is_lost_is_found(directory, s3):
+def test_commit_with_a_lost_answer_is_found(directory, s3):
     lost = iter(["lose the answer"])
     s3.fault = lambda path: next(lost, None) if path.endswith("/v2.metadata.json") else None
     assert analyze(directory.location).attempts == 1
     assert directory.versions() == ["v1.metadata.json", "v2.metadata.json"]
 
 
-def test_after_an_unclear_failure_the_statistics_file_is_kept(directory, s3, monkeypatch):
-    """It may yet turn out that the version was put."""
+def test_unclear_failure_keeps_the_statistics_file(directory, s3, monkeypatch):
+    """The version may turn out to be written."""
     monkeypatch.setattr("puffin.storage.new_objects._RETRIES", {"max_retries": 0})
     s3.fault = lambda path: "fail" if path.endswith("/v2.metadata.json") else None
     with pytest.raises(CommitUnknownError, match="the statistics file is kept"):
@@ -309,7 +309,7 @@ def test_after_an_unclear_failure_the_statistics_file_is_kept(directory, s3, mon
 
 
 @pytest.mark.parametrize("kind", ["directory", "delta_location"])
-def test_without_the_extra_nothing_is_computed_for_a_commit(kind, s3, place, request, monkeypatch):
+def test_missing_extra_stops_the_job_before_it_computes(kind, s3, place, request, monkeypatch):
     fixture = request.getfixturevalue(kind)
     location = fixture if isinstance(fixture, str) else fixture.location
     before = s3.files(place)
@@ -320,7 +320,7 @@ def test_without_the_extra_nothing_is_computed_for_a_commit(kind, s3, place, req
     assert analyze(location, Options(commit=False)).entry is not None
 
 
-def test_a_copy_of_a_table_is_refused_and_hadoops_name_is_not(directory, s3):
+def test_copy_of_a_table_is_refused_but_hadoops_name_is_not(directory, s3):
     copy = f"{directory.prefix}-copy"
     filesystem = s3.filesystem()
     for name, content in directory.files().items():
@@ -331,12 +331,12 @@ def test_a_copy_of_a_table_is_refused_and_hadoops_name_is_not(directory, s3):
     assert analyze(directory.location.replace("s3://", "s3a://")).committed
 
 
-def test_a_tables_location_has_no_query(directory, s3):
-    """The files that its metadata names would be looked for elsewhere; a single file may have one."""
+def test_table_location_with_a_query_is_refused(directory, s3):
+    """The files in its metadata would be looked up elsewhere; a single file may have a query."""
     query = f"?endpoint_override={s3.url.removeprefix('http://')}&scheme=http"
     with pytest.raises(UsageError, match="AWS_ENDPOINT_URL"):
         puffin.ndv(f"{directory.location}{query}")
-    assert puffin.load_table(f"{directory.location}/metadata/v1.metadata.json{query}").load().uuid
+    assert puffin.load_table(f"{directory.location}/metadata/v1.metadata.json{query}").open().state.uuid
 
 
 def test_commands_and_server_find_tables_and_files_on_s3(directory, s3, place):
@@ -353,7 +353,7 @@ def test_commands_and_server_find_tables_and_files_on_s3(directory, s3, place):
     assert [blob["sketch"]["estimate"] for blob in dumped["blobs"][:4]] == [1000, 500, 250, 125]
     assert [column["ndv"] for column in puffin_says("ndv", directory.location)["columns"]] == [1000, 500, 250, 125]
 
-    assert list(tables_below(f"s3://{place}")) == [directory.location]
+    assert list(Tables().below(f"s3://{place}")) == [directory.location]
 
     async def ask() -> tuple[httpx.Response, ...]:
         application = httpx.ASGITransport(app=create_app(Settings(roots=[f"s3://{place}"])))

@@ -1,4 +1,4 @@
-"""Data files of a Delta table, read the way that its tasks have them read."""
+"""Data files of a Delta table, read as its tasks read them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from puffin.tables.schema import primitive_columns
 
 @pytest.fixture
 def read_files(read_batch: Callable[[ScanBatch], Any]) -> Callable[..., Any]:
-    """Reads whole files of a `TableSchema`: with and without counting rows, which has to come to the same."""
+    """Reads whole files of a `TableSchema` with and without counting rows, and checks that the sketches are equal."""
 
     def read(schema: TableSchema, *paths: Path, vectors: Sequence[ContentFile] = ()) -> Any:
         tasks = [FileScanTask(_data_file(path), tuple(vectors), 0, path.stat().st_size) for path in paths]
@@ -37,7 +37,7 @@ def read_files(read_batch: Callable[[ScanBatch], Any]) -> Callable[..., Any]:
 
 @pytest.fixture(params=[False, True], ids=["numpy", "kernels"])
 def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs a test without the compiled kernels, and with them."""
+    """Runs a test with and without the compiled kernels."""
     assert kernels.load_kernels(), "the compiled kernels are tested too: install numba"
     monkeypatch.setattr(kernels, "_is_ready", request.param)
 

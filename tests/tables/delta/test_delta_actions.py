@@ -1,4 +1,4 @@
-"""One log entry: what is taken from its lines, what passes by, and what is found corrupt and where."""
+"""One log entry: which lines count, which are ignored, and what is reported as corrupt and where."""
 
 import contextlib
 import json
@@ -42,8 +42,8 @@ def parse(*actions) -> Commit:
     return parse_commit(lines(*actions), 3, WHERE)
 
 
-def test_add_and_remove_are_taken_as_the_log_has_them() -> None:
-    """The path stays percent-encoded, and a removal may lack all but its path."""
+def test_add_and_remove_keep_the_fields_of_the_log() -> None:
+    """The path stays percent-encoded, and a removal needs only its path."""
     commit = parse(
         {"add": {**ADD, "stats": '{"numRecords":7,"minValues":{}}', "deletionVector": VECTOR}},
         {"remove": {"path": "g.parquet", "dataChange": False, "deletionTimestamp": 1}},
@@ -58,7 +58,7 @@ def test_add_and_remove_are_taken_as_the_log_has_them() -> None:
     )
 
 
-def test_a_file_is_told_by_its_path_and_its_deletion_vector() -> None:
+def test_file_is_identified_by_path_and_deletion_vector() -> None:
     """The id of a deletion vector is its storage type, its path and its offset, if it has one."""
     plain, at_offset, inline = parse(
         {"add": ADD},
@@ -70,8 +70,8 @@ def test_a_file_is_told_by_its_path_and_its_deletion_vector() -> None:
     assert inline.key == ("p=a%20b/f.parquet", "iab^-aqEH")
 
 
-def test_metadata_and_protocol() -> None:
-    """Features are None where the versions are all that counts, and settings of null are not set."""
+def test_metadata_and_protocol_are_parsed() -> None:
+    """Features are None if only the versions count, and null settings are unset."""
     commit = parse(
         {"metaData": {**METADATA, "partitionColumns": ["p"], "configuration": {"a": "b", "c": None}, "new": 1}},
         {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["x"], "writerFeatures": []}},
@@ -82,20 +82,19 @@ def test_metadata_and_protocol() -> None:
 
 
 @pytest.mark.parametrize("missing", ["format", "partitionColumns", "configuration"])
-def test_metadata_may_be_short(missing: str) -> None:
-    """What has a default need not be there."""
+def test_metadata_may_omit_fields_with_defaults(missing: str) -> None:
     fields = {key: value for key, value in METADATA.items() if key != missing}
     assert parse({"metaData": fields}).metadata == Metadata("t", "{}", (), {})
 
 
 def test_tables_of_other_formats_are_refused() -> None:
-    """The files of a table are Parquet, or this version cannot read them."""
+    """Only Parquet files are supported."""
     with pytest.raises(UnsupportedTableError, match=r"3\.json: line 2: .*expected provider parquet, found 'csv'"):
         parse({"commitInfo": {}}, {"metaData": {**METADATA, "format": {"provider": "csv"}}})
 
 
-def test_the_time_a_commit_states() -> None:
-    """In-commit timestamps are milliseconds; whatever else is in a commitInfo is nobody's business."""
+def test_commit_time_comes_from_the_in_commit_timestamp() -> None:
+    """It is in milliseconds; all else in a commitInfo is ignored."""
     assert parse({"protocol": PROTOCOL}, {"commitInfo": {"inCommitTimestamp": 17}}).in_commit_timestamp_ms == 17
     for info in ({}, "text", [1], {"inCommitTimestamp": "17"}, {"inCommitTimestamp": -1}, {"inCommitTimestamp": 2**63}):
         assert parse({"commitInfo": info}).in_commit_timestamp_ms is None
@@ -114,27 +113,27 @@ def test_the_time_a_commit_states() -> None:
         ([{"remove": {"path": "g"}}], False, False),
     ],
 )
-def test_what_a_commit_leaves_as_it_was(actions: list, is_note: bool, keeps_rows: bool) -> None:
-    """A note changes nothing; rows are kept if no file action says otherwise, and it says so by default."""
+def test_commit_tells_whether_it_changed_rows(actions: list, is_note: bool, keeps_rows: bool) -> None:
+    """A note changes nothing; file actions change rows unless they say otherwise."""
     commit = parse(*actions)
     assert (commit.is_note, commit.keeps_rows) == (is_note, keeps_rows)
 
 
-def test_what_is_unknown_or_null_passes_by() -> None:
-    """Actions and fields of newer protocols are ignored, and a null is as good as nothing."""
+def test_unknown_and_null_actions_are_ignored() -> None:
+    """Newer protocols may add actions and fields; null equals absent."""
     commit = parse({"add": None, "remove": None, "newAction": 5}, {"add": {**ADD, "newField": {"a": 1}, "stats": None}})
     assert [file.path for file in commit.adds] == [ADD["path"]]
 
 
-def test_empty_lines_and_line_ends_of_windows() -> None:
+def test_empty_lines_and_windows_line_ends_are_accepted() -> None:
     """Lines end with a line feed; a string may hold any other separator."""
     data = b"\r\n" + lines({"add": {**ADD, "path": "a\u2028b"}}).replace(rb"\u2028", "\u2028".encode()) + b"\r\n\n \n"
     assert [file.path for file in parse_commit(data, 0, WHERE).adds] == ["a\u2028b"]
     assert parse_commit(b"", 0, WHERE).is_note
 
 
-def test_strange_documents_survive() -> None:
-    """Doubled keys, half surrogates, numbers of any size and deep nesting where nobody looks."""
+def test_unusual_json_outside_known_fields_is_accepted() -> None:
+    """Duplicate keys, half surrogates, numbers of any size and deep nesting."""
     data = b"\n".join(
         [
             b'{"add":{"path":"first","path":"\\ud800","partitionValues":{},"size":1,"dataChange":true}}',
@@ -187,7 +186,7 @@ def test_strange_documents_survive() -> None:
         (b'{"sidecar":{}}', "sidecar.path: expected str, found nothing"),
     ],
 )
-def test_what_is_corrupt_is_named_with_its_line(line: bytes, found: str) -> None:
+def test_corrupt_line_is_named(line: bytes, found: str) -> None:
     """The message has the file, the line, what was expected and what was found."""
     data = lines({"commitInfo": {}}) + b"\n\n" + line
     with pytest.raises(CorruptMetadataError) as caught:
@@ -218,13 +217,13 @@ def test_what_is_corrupt_is_named_with_its_line(line: bytes, found: str) -> None
         ({"numRecords": 1}, None),
     ],
 )
-def test_row_counts_in_statistics(stats: object, count: int | None) -> None:
-    """The count is that of the file, wherever it stands; statistics that cannot be read say nothing."""
+def test_row_count_comes_from_the_statistics(stats: object, count: int | None) -> None:
+    """Wherever it stands; unreadable statistics give none."""
     assert num_records(stats) == count
 
 
-def test_checkpoints_in_json_name_their_sidecars() -> None:
-    """They are written as log entries are, with actions of their own."""
+def test_json_checkpoint_names_its_sidecars() -> None:
+    """It is written like a log entry, with its own actions."""
     assert list(read_actions(lines({"checkpointMetadata": {"version": 1}}, {"sidecar": {"path": "s"}}), WHERE)) == [
         Sidecar("s")
     ]
@@ -241,7 +240,6 @@ VALUES = st.recursive(
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=40) | VALUES.map(lambda value: json.dumps(value).encode()))
 @example(b'{"metaData":{"format":{"provider":{}},"id":"","schemaString":""}}')
-def test_no_document_gets_past_our_errors(data: bytes) -> None:
-    """Whatever the bytes are, they are a commit or an error of ours."""
+def test_any_document_raises_only_our_errors(data: bytes) -> None:
     with contextlib.suppress(CorruptMetadataError, UnsupportedTableError):
         assert parse_commit(data, 0, WHERE).version == 0

@@ -36,8 +36,8 @@ def file(path, records=None, deleted=0, change=True):
         ([file("a", 10, change=False)], [file("b", 10, change=False)], 0, 0),
     ],
 )
-def test_what_a_commit_changed(adds, removes, added, deleted):
-    """Rows that a new deletion vector deletes, restored ones, rewritten ones, and what a removal leaves out."""
+def test_commit_counts_added_and_deleted_rows(adds, removes, added, deleted):
+    """With new deletion vectors, restored and rewritten rows, and sparse removals."""
     lines = [{"add": each} for each in adds] + [{"remove": each} for each in removes]
     commit = parse_commit("\n".join(map(json.dumps, lines)).encode(), 1, "log")
     assert ChangedRecords.of(commit) == ChangedRecords(added, deleted)

@@ -1,4 +1,4 @@
-"""Checkpoints of every kind: what is read of them, and what is done about one that cannot be read."""
+"""Checkpoints of every kind: what is read of them, and what happens if one cannot be read."""
 
 import json
 import tempfile
@@ -88,7 +88,7 @@ TOMBSTONE = {"remove": {"path": "gone", "deletionTimestamp": 1, "dataChange": Fa
 
 
 def write_rows(path: Path, rows: Iterable[dict], columns: dict[str, pa.DataType] = CHECKPOINT) -> None:
-    """Write actions in the form of log entries as the rows of a Parquet file, a few to a row group."""
+    """Write actions in the form of log entries as rows of a Parquet file, a few to a row group."""
     table = pa.Table.from_pylist(list(rows), schema=pa.schema(columns.items()))
     pq.write_table(table, path, row_group_size=3)
 
@@ -183,7 +183,7 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def whole_log(log: Path) -> Path:
-    """Versions 0 to 4, each with one more file; the checkpoints that a test adds repeat what is there."""
+    """Versions 0 to 4, each with one more file; a test's checkpoints repeat their content."""
     for version in range(5):
         put(log, version, add(str(version)))
     return log
@@ -193,8 +193,8 @@ def whole_log(log: Path) -> Path:
 
 
 @every_kind
-def test_everything_that_planning_needs(log: Path, write: Callable) -> None:
-    """Files with all that is known of them, the table's description, and the commits since then."""
+def test_checkpoint_has_everything_that_planning_needs(log: Path, write: Callable) -> None:
+    """Files with all their fields, the table's description, and the later commits."""
     files = [
         add("a%20b", stats='{"numRecords":3,"minValues":{}}'),
         add("b", partitionValues={"p": None, "q": "2"}, size=2**40, vector=5, stats='{"numRecords":9}'),
@@ -218,14 +218,13 @@ def test_everything_that_planning_needs(log: Path, write: Callable) -> None:
 
 
 @every_kind
-def test_a_table_without_files(log: Path, write: Callable) -> None:
-    """Nothing is there, and that is no fault."""
+def test_checkpoint_of_a_table_without_files_is_valid(log: Path, write: Callable) -> None:
     write(log, 2, [])
     assert segment(log).files() == []
 
 
 @pytest.mark.parametrize("missing", ["partitionValues", "dataChange", "stats", "tags", "deletionVector", "newField"])
-def test_a_field_that_the_checkpoint_lacks(log: Path, missing: str) -> None:
+def test_checkpoint_may_lack_fields(log: Path, missing: str) -> None:
     """Writers leave out what no file has."""
     fields = pa.struct([field for field in ADD if field.name != missing])
     files = [{"add": {k: v for k, v in add("a", stats='{"numRecords":3}')["add"].items() if k != missing}}]
@@ -241,16 +240,16 @@ def test_a_field_that_the_checkpoint_lacks(log: Path, missing: str) -> None:
 
 
 @pytest.mark.parametrize("missing", ["txn", "add", "remove", "checkpointMetadata", "sidecar", "newAction"])
-def test_an_action_that_the_checkpoint_lacks(log: Path, missing: str) -> None:
-    """Older writers and newer ones have other columns."""
+def test_checkpoint_may_lack_actions(log: Path, missing: str) -> None:
+    """Older and newer writers have other columns."""
     columns = {name: column for name, column in CHECKPOINT.items() if name != missing}
     rows = [row for row in [*DESCRIBED, add("a")] if missing not in row]
     write_rows(log / f"{0:020d}.checkpoint.parquet", rows, columns)
     assert paths(log) == ([] if missing == "add" else ["a"])
 
 
-def test_arrow_types_that_other_writers_use(log: Path) -> None:
-    """Text may be large or dictionary-encoded, and integers as narrow as their values."""
+def test_checkpoint_may_use_other_arrow_types(log: Path) -> None:
+    """Large or dictionary-encoded text, and integers as narrow as their values."""
     text = pa.large_string()
     fields = {
         "path": text,
@@ -263,8 +262,8 @@ def test_arrow_types_that_other_writers_use(log: Path) -> None:
     assert segment(log).files() == [AddFile("a", {"p": "a"}, 10, True, 3, None)]
 
 
-def test_row_counts_wherever_they_stand(log: Path) -> None:
-    """In JSON of any form, as a number of their own, or in both; statistics that cannot be read say nothing."""
+def test_row_counts_are_read_from_json_and_struct_statistics(log: Path) -> None:
+    """From either or both; unreadable statistics give none."""
     parsed = pa.struct([("numRecords", pa.int64()), ("minValues", pa.struct([("numRecords", pa.int64())]))])
     columns = {**CHECKPOINT, "add": pa.struct([*ADD, pa.field("stats_parsed", parsed)])}
     stats = {
@@ -288,8 +287,8 @@ def test_row_counts_wherever_they_stand(log: Path) -> None:
     assert counts == {"a": None, "b": None, "c": 3, "d": 4, "e": None, "f": None, "g": None, "h": None}
 
 
-def test_more_files_than_a_batch_holds(log: Path) -> None:
-    """Row groups and batches are put together in order."""
+def test_files_of_several_batches_keep_their_order(log: Path) -> None:
+    """Across row groups and batches."""
     rows = [*DESCRIBED, *(add(str(number), size=number, vector=number % 7 or None) for number in range(70_000))]
     table = pa.Table.from_pylist(rows, schema=pa.schema(CHECKPOINT.items()))
     pq.write_table(table, log / f"{0:020d}.checkpoint.parquet")
@@ -298,8 +297,8 @@ def test_more_files_than_a_batch_holds(log: Path) -> None:
     assert all((file.deletion_vector is None) == (file.size % 7 == 0) for file in files)
 
 
-def test_a_description_takes_neither_files_nor_sidecars(log: Path) -> None:
-    """Protocol and metadata are had without what takes long to read."""
+def test_description_needs_neither_files_nor_sidecars(log: Path) -> None:
+    """Protocol and metadata are read without what takes long to read."""
     for sidecar in v2_json(log, 1, [add("a")])[1:]:
         sidecar.unlink()
     assert segment(log).protocol_and_metadata()[1].id == "t"
@@ -310,8 +309,8 @@ def test_a_description_takes_neither_files_nor_sidecars(log: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["{}", "file:/elsewhere/_delta_log/_sidecars/{}", "_sidecars/{}", "..%2F..%2F{}"])
-def test_sidecars_are_in_their_own_directory(log: Path, form: str) -> None:
-    """Whatever directory their paths name: the table may have been moved, or the log be hostile."""
+def test_sidecars_are_read_from_their_own_directory(log: Path, form: str) -> None:
+    """Whatever directory their paths name: the table may have moved, or the log be hostile."""
     _, *sidecars = v2_json(log, 1, [add("a"), add("b"), add("c")])
     checkpoint = log / f"{1:020d}.checkpoint.{uuid.uuid4()}.json"
     names = [sidecar.rename(sidecar.with_name(f"s {sidecar.name}")).name for sidecar in sidecars]
@@ -326,15 +325,15 @@ def test_sidecars_are_in_their_own_directory(log: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize("missing", [0, 1, 2])
-def test_parts_without_the_others_are_no_checkpoint(whole_log: Path, missing: int) -> None:
-    """A writer may have died between them."""
+def test_incomplete_multi_part_checkpoint_is_ignored(whole_log: Path, missing: int) -> None:
+    """A writer may have died between parts."""
     multi_part(whole_log, 3, [add("x")])[missing].unlink()
     assert segment(whole_log).checkpoint_version is None
     assert paths(whole_log) == ["0", "1", "2", "3", "4"]
 
 
-def test_parts_of_different_checkpoints_do_not_add_up(whole_log: Path) -> None:
-    """Nor does a part that the checkpoint has no number for."""
+def test_parts_of_different_checkpoints_are_not_combined(whole_log: Path) -> None:
+    """Nor does a part with a number beyond the checkpoint's count."""
     first, second, third = multi_part(whole_log, 3, [add("x")])
     third.rename(whole_log / f"{3:020d}.checkpoint.{3:010d}.{4:010d}.parquet")
     assert segment(whole_log).checkpoint_version is None
@@ -356,8 +355,8 @@ LAST_CHECKPOINTS = {
 
 @every_kind
 @pytest.mark.parametrize("hint", LAST_CHECKPOINTS.values(), ids=LAST_CHECKPOINTS)
-def test_the_last_checkpoint_file_makes_no_difference(log: Path, write: Callable, hint: str | None) -> None:
-    """The listing tells which checkpoints there are."""
+def test_last_checkpoint_file_changes_nothing(log: Path, write: Callable, hint: str | None) -> None:
+    """The listing shows which checkpoints exist."""
     for version in range(5):
         put(log, version, add(str(version)))
     write(log, 1, [add("one")])
@@ -381,7 +380,7 @@ def empty(path: Path) -> None:
 
 
 def scramble(path: Path) -> None:
-    """Keep what finds the columns, and break what is in them."""
+    """Keep the structure that finds the columns, and break their content."""
     data = path.read_bytes()
     body = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     path.write_bytes(data[:4] + b"\xff" * (body - 4) + data[body:])
@@ -396,8 +395,8 @@ DAMAGES = [cut, empty, scramble, not_parquet]
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("write", [classic, multi_part, v2_parquet, v2_json, v2_classic])
-def test_a_corrupt_file_is_named(log: Path, write: Callable, damage: Callable) -> None:
-    """Where all log entries before the checkpoint have been cleaned up."""
+def test_corrupt_file_is_named(log: Path, write: Callable, damage: Callable) -> None:
+    """All log entries before the checkpoint are gone."""
     for damaged in write(log, 3, [add(name) for name in "abcd"]):
         if damaged.suffix == ".parquet":
             sound = damaged.read_bytes()
@@ -411,8 +410,8 @@ def test_a_corrupt_file_is_named(log: Path, write: Callable, damage: Callable) -
 
 
 @every_kind
-def test_a_missing_file_is_named(log: Path, write: Callable) -> None:
-    """A sidecar is missing in the store, and any other file if it goes between listing and reading."""
+def test_missing_file_is_named(log: Path, write: Callable) -> None:
+    """A sidecar is missing from the store, or another file disappears after the listing."""
     for missing in write(log, 3, [add(name) for name in "abcd"]):
         found = segment(log)
         sound = missing.read_bytes()
@@ -423,8 +422,8 @@ def test_a_missing_file_is_named(log: Path, write: Callable) -> None:
 
 
 @every_kind
-def test_a_log_that_has_everything_needs_no_checkpoint(whole_log: Path, write: Callable) -> None:
-    """The log entries say what the corrupt checkpoint, or its missing part, would have."""
+def test_complete_log_needs_no_checkpoint(whole_log: Path, write: Callable) -> None:
+    """Its entries replace the corrupt or incomplete checkpoint."""
     for damaged in write(whole_log, 3, [add(str(version)) for version in range(4)]):
         sound = damaged.read_bytes()
         damaged.write_bytes(b"PAR1")
@@ -437,8 +436,8 @@ def test_a_log_that_has_everything_needs_no_checkpoint(whole_log: Path, write: C
 
 
 @every_kind
-def test_an_older_checkpoint_takes_the_place(whole_log: Path, write: Callable) -> None:
-    """As long as all log entries after it are there."""
+def test_older_checkpoint_replaces_a_broken_one(whole_log: Path, write: Callable) -> None:
+    """If all log entries after it exist."""
     write(whole_log, 1, [add("one")])
     put(whole_log, 0)
     (whole_log / f"{0:020d}.json").unlink()
@@ -451,7 +450,7 @@ def test_an_older_checkpoint_takes_the_place(whole_log: Path, write: Callable) -
         segment(whole_log).files()
 
 
-def test_another_checkpoint_of_the_same_version_takes_the_place(log: Path) -> None:
+def test_other_checkpoint_of_the_same_version_replaces_a_broken_one(log: Path) -> None:
     """Two writers may have written one at the same time."""
     classic(log, 3, [add("a")])[0].write_bytes(b"")
     v2_json(log, 3, [add("a")])
@@ -459,8 +458,8 @@ def test_another_checkpoint_of_the_same_version_takes_the_place(log: Path) -> No
 
 
 @every_kind
-def test_of_several_that_are_corrupt_the_newest_is_named(log: Path, write: Callable) -> None:
-    """It is the one to look after."""
+def test_newest_of_several_corrupt_checkpoints_is_named(log: Path, write: Callable) -> None:
+    """It is the one to repair."""
     for version in (2, 3):
         put(log, version)
         for damaged in write(log, version, [add("a")]):
@@ -517,7 +516,7 @@ def of_type(struct: pa.StructType, name: str, kind: pa.DataType) -> pa.StructTyp
         ([THE_METADATA, {"protocol": {"minReaderVersion": 1}}], {}, "protocol.minWriterVersion: expected int"),
     ],
 )
-def test_what_breaks_the_rules_is_named(log: Path, rows: list[dict], columns: dict, found: str) -> None:
+def test_invalid_checkpoint_is_named(log: Path, rows: list[dict], columns: dict, found: str) -> None:
     """With what was expected and what was found."""
     path = log / f"{3:020d}.checkpoint.parquet"
     write_rows(path, rows, {**CHECKPOINT, **columns})
@@ -528,7 +527,7 @@ def test_what_breaks_the_rules_is_named(log: Path, rows: list[dict], columns: di
 
 
 def test_tables_of_other_formats_are_refused(whole_log: Path) -> None:
-    """That is no reason to look at other checkpoints."""
+    """Other checkpoints are not tried."""
     metadata = {"metaData": {**THE_METADATA["metaData"], "format": {"provider": "orc"}}}
     path = whole_log / f"{3:020d}.checkpoint.parquet"
     write_rows(path, [THE_PROTOCOL, metadata])
@@ -538,8 +537,8 @@ def test_tables_of_other_formats_are_refused(whole_log: Path) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.data())
-def test_no_damage_gets_past_our_errors(data: st.DataObject) -> None:
-    """Whatever bytes of a checkpoint are changed, it is read or an error of ours."""
+def test_damaged_checkpoint_raises_only_our_errors(data: st.DataObject) -> None:
+    """Or it is read."""
     with tempfile.TemporaryDirectory() as directory:
         log = Path(directory) / "_delta_log"
         log.mkdir()
@@ -566,8 +565,8 @@ COMMITS = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(COMMITS, st.data())
-def test_a_replay_is_the_naive_one(commits: list[tuple[dict[Key, int], set[Key]]], data: st.DataObject) -> None:
-    """With a checkpoint of any kind at any version, be the log entries before it there or not."""
+def test_replay_equals_a_naive_replay(commits: list[tuple[dict[Key, int], set[Key]]], data: st.DataObject) -> None:
+    """With any kind of checkpoint at any version, with or without the log entries before it."""
     states: list[dict[Key, int]] = []
     with tempfile.TemporaryDirectory() as directory:
         log = Path(directory) / "_delta_log"

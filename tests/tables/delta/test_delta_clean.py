@@ -1,4 +1,4 @@
-"""Cleaning up the statistics directory of a Delta table: what goes, what stays, and that no answer is lost."""
+"""Cleanup of the statistics directory of a Delta table: what goes, what stays, and that no answer is lost."""
 
 import datetime
 import json
@@ -37,7 +37,7 @@ class Delta:
         return clean(load_table(self.path), older_than=older_than, **options)
 
     def checkpoint(self, version: int) -> None:
-        """A checkpoint in JSON that says what the log entries up to it do; those are cleaned up then."""
+        """Write a JSON checkpoint of the log entries up to a version, and delete those."""
         entries = [self.writer.entry(v) for v in range(version + 1)]
         actions = [line for entry in entries for line in entry.read_text().splitlines()]
         kept = [line for line in actions if "commitInfo" not in line and '"txn"' not in line]
@@ -65,7 +65,7 @@ def delta(delta_table) -> Delta:
 
 @pytest.fixture
 def orphan(delta):
-    """Writes the statistics file of a job that was killed before its entry was put; returns its path."""
+    """Writes the statistics file of a job killed before its entry was put, and returns its path."""
     return lambda: Path(analyze(delta.path, Options(mode="full", commit=False)).entry.statistics_path)
 
 
@@ -74,7 +74,7 @@ def paths(cleaning) -> set[str]:
 
 
 def of_statistics(cleaning) -> list:
-    """The leftovers below the log; private state has tests of its own."""
+    """The leftovers below the log; other tests cover private state."""
     return [leftover for leftover in cleaning.files if "/_delta_log/" in leftover.file.uri]
 
 
@@ -91,7 +91,7 @@ def name_of(entry) -> str:
     return Path(entry.statistics_path).name
 
 
-def test_a_statistics_file_that_no_entry_names_goes(delta, orphan):
+def test_statistics_file_without_an_entry_is_removed(delta, orphan):
     named, lost = name_of(delta.analyze()), orphan()
     listed = delta.clean()
     assert (paths(listed), listed.removed) == ({lost.name}, False)
@@ -100,8 +100,8 @@ def test_a_statistics_file_that_no_entry_names_goes(delta, orphan):
     assert delta.names() == {named, "0-0.json", "field-ids-0.json"}
 
 
-def test_one_that_is_younger_than_the_safety_age_stays(delta, orphan):
-    """A job that is running is about to put its entry."""
+def test_file_younger_than_the_safety_age_is_kept(delta, orphan):
+    """A running job may be about to put its entry."""
     young, old = orphan(), orphan()
     age(young, SAFETY_AGE - DAY)
     age(old, SAFETY_AGE + DAY)
@@ -109,13 +109,13 @@ def test_one_that_is_younger_than_the_safety_age_stays(delta, orphan):
     assert (paths(cleaning), set(kept(cleaning))) == ({old.name}, {young.name})
 
 
-def test_one_that_is_not_sound_stays(delta, orphan):
+def test_invalid_statistics_file_is_kept(delta, orphan):
     lost = orphan()
     lost.write_bytes(lost.read_bytes()[:-1])
     assert "not a Puffin file" in kept(delta.clean(remove=True))[lost.name]
 
 
-def test_nothing_is_unnamed_while_an_entry_cannot_be_read(delta, orphan):
+def test_unreadable_entry_keeps_every_statistics_file(delta, orphan):
     """It may be of a later version of this project, and name any file."""
     lost = orphan()
     (delta.files / "7-0.json").write_text('{"format-version": 99}')
@@ -133,7 +133,7 @@ def test_links_are_not_followed(delta, orphan, tmp_path):
     assert target.exists()
 
 
-def test_an_entry_that_is_a_link_keeps_the_file_that_it_names(delta, tmp_path):
+def test_linked_entry_keeps_the_file_it_names(delta, tmp_path):
     first = delta.analyze()
     delta.analyze()
     entry = delta.files / "0-0.json"
@@ -142,7 +142,7 @@ def test_an_entry_that_is_a_link_keeps_the_file_that_it_names(delta, tmp_path):
     assert Path(first.statistics_path).exists()
 
 
-def test_temporary_files_go_from_our_directory_and_from_the_log(delta):
+def test_temporary_files_are_removed_from_our_directory_and_the_log(delta):
     """A note in the log is written under a temporary name too."""
     delta.analyze()
     ours = [path / f".puffin-sidecar-{uuid.uuid4().hex}.tmp" for path in (delta.files, delta.writer.log)]
@@ -153,8 +153,8 @@ def test_temporary_files_go_from_our_directory_and_from_the_log(delta):
     assert all(path.exists() for path in others)
 
 
-def test_superseded_generations_go_entries_before_files(delta):
-    """Their statistics files after them, so that no entry ever names a file that is gone."""
+def test_superseded_entries_are_removed_before_their_files(delta):
+    """So no entry ever names a missing file."""
     first, second, newest = (name_of(delta.analyze()) for _ in range(3))
     before = delta.answers()
     cleaning = delta.clean(remove=True)
@@ -168,7 +168,7 @@ def test_superseded_generations_go_entries_before_files(delta):
     assert delta.clean(remove=True).files == ()
 
 
-def test_generations_that_were_superseded_a_short_time_ago_stay(delta):
+def test_recently_superseded_generations_are_kept(delta):
     delta.analyze()
     delta.analyze()
     cleaning = delta.clean(DAY, remove=True)
@@ -176,14 +176,14 @@ def test_generations_that_were_superseded_a_short_time_ago_stay(delta):
     assert "0-0.json" in kept(cleaning)
 
 
-def test_superseded_field_ids_go(delta):
+def test_superseded_field_ids_are_removed(delta):
     delta.analyze()
     ids = (delta.files / "field-ids-0.json").read_text()
     (delta.files / "field-ids-1.json").write_text(ids)
     assert paths(delta.clean(remove=True)) == {"field-ids-0.json"}
 
 
-def test_field_ids_stay_while_those_that_followed_cannot_be_read(delta):
+def test_field_ids_are_kept_while_newer_ones_are_unreadable(delta):
     delta.analyze()
     (delta.files / "field-ids-1.json").write_text("{")
     assert delta.clean(remove=True).files == ()
@@ -194,7 +194,7 @@ def test_field_ids_stay_while_those_that_followed_cannot_be_read(delta):
 
 @pytest.fixture
 def history(delta) -> Delta:
-    """Statistics of two versions with rows of their own, of which the first can no longer be made."""
+    """Statistics of two versions with their own rows; the first version can no longer be reconstructed."""
     delta.analyze()
     second = delta.append(4)
     delta.analyze()
@@ -202,7 +202,7 @@ def history(delta) -> Delta:
     return delta
 
 
-def test_the_entry_of_a_version_that_is_gone_goes_when_a_later_one_answers(history):
+def test_entry_of_a_lost_version_is_removed_once_a_later_one_answers(history):
     before = history.answers()
     cleaning = history.clean(remove=True)
     assert [leftover.file.name.partition("-")[0] for leftover in of_statistics(cleaning)] == ["0", "0"]
@@ -211,8 +211,8 @@ def test_the_entry_of_a_version_that_is_gone_goes_when_a_later_one_answers(histo
     assert not any(name.startswith("0-") for name in history.names())
 
 
-def test_it_stays_while_a_version_can_be_made_that_it_answers_for(delta):
-    """Though the log entry of its own version is gone: lookups fall back on the nearest one before."""
+def test_entry_is_kept_while_it_answers_for_an_existing_version(delta):
+    """Even without its own version's log entry: lookups use the nearest earlier one."""
     delta.analyze()
     before_second = delta.append(4)
     delta.append(5)
@@ -224,7 +224,7 @@ def test_it_stays_while_a_version_can_be_made_that_it_answers_for(delta):
     assert delta.answers(before_second) == answers
 
 
-def test_it_stays_while_no_later_one_knows_all_of_its_columns(delta):
+def test_entry_is_kept_until_a_later_one_has_all_its_columns(delta):
     delta.analyze()
     second = delta.append(4)
     entry = delta.analyze(columns=("a",))
@@ -239,21 +239,21 @@ def test_it_stays_while_no_later_one_knows_all_of_its_columns(delta):
     assert entry.snapshot_id == second
 
 
-def test_it_stays_while_the_later_one_is_young(history):
+def test_entry_is_kept_while_the_later_one_is_young(history):
     """A reader with an older listing looks for it."""
     for path in history.files.glob("0-*"):
         age(path, 9 * DAY)
     assert history.clean(SAFETY_AGE, remove=True).files == ()
 
 
-def test_it_stays_while_it_is_about_another_table(history):
-    """One that was here before, and may be restored."""
+def test_entry_of_another_table_is_kept(history):
+    """It was here before, and may be restored."""
     entry = history.files / "0-0.json"
     entry.write_text(json.dumps({**json.loads(entry.read_text()), "table-id": "another"}))
     assert history.clean(remove=True).files == ()
 
 
-def test_it_stays_while_one_of_its_generations_cannot_be_read(history):
+def test_entry_is_kept_while_one_of_its_generations_is_unreadable(history):
     (history.files / "0-1.json").write_text("{")
     assert history.clean(remove=True).files == ()
 
@@ -261,21 +261,21 @@ def test_it_stays_while_one_of_its_generations_cannot_be_read(history):
 # --- tables -------------------------------------------------------------------------------------------------------
 
 
-def test_a_copy_is_cleaned_up_by_itself(delta, orphan, tmp_path):
-    """The directory goes with the table, and names nothing outside."""
+def test_copy_of_a_table_is_cleaned_up_separately(delta, orphan, tmp_path):
+    """The copied directory names nothing outside."""
     lost = orphan()
     shutil.copytree(delta.path, tmp_path / "copy")
     assert paths(clean(load_table(str(tmp_path / "copy")), older_than=NOW, remove=True)) == {lost.name}
     assert lost.exists()
 
 
-def test_a_table_without_statistics_has_nothing_to_clean_up(delta):
+def test_table_without_statistics_has_nothing_to_clean_up(delta):
     cleaning = delta.clean(remove=True)
     assert (cleaning.format, cleaning.files, cleaning.entries, cleaning.kept) == ("delta", (), (), ())
     assert not delta.files.exists()
 
 
-def test_the_next_run_builds_on_what_is_left(history):
+def test_next_run_builds_on_what_is_kept(history):
     history.clean(remove=True)
     history.append(5, 6)
     report = analyze(history.path)

@@ -1,4 +1,4 @@
-"""Deletion vectors of a Delta log: where they are, what they delete, and what is wrong with those that are broken."""
+"""Deletion vectors of a Delta log: where they are, what they delete, and errors of broken ones."""
 
 import json
 import struct
@@ -27,14 +27,14 @@ ROWS = 40
 
 
 def z85(data):
-    """ZeroMQ's RFC 32 the slow way round: one number for each four bytes, padded with zeros."""
+    """ZeroMQ's RFC 32 written out: one number for each four bytes, padded with zeros."""
     padded = data + bytes(-len(data) % 4)
     numbers = struct.unpack(f">{len(padded) // 4}I", padded)
     return "".join("".join(ALPHABET[number // 85**place % 85] for place in (4, 3, 2, 1, 0)) for number in numbers)
 
 
 def data_of(rows):
-    """Magic and vector, without the size and the checksum around them."""
+    """Magic and vector, without the surrounding size and checksum."""
     return DeletionVector.from_positions(rows).to_bytes()[4:-4]
 
 
@@ -44,7 +44,7 @@ def descriptor(storage_type, path_or_inline_dv, size, cardinality, offset=None):
 
 @pytest.fixture
 def live(tmp_path, read_files):
-    """Reads a file of forty rows less those of a deletion vector; returns what is left of them."""
+    """Reads a file of forty rows with a deletion vector, and returns the remaining rows."""
     schema = table_schema(
         json.dumps({"type": "struct", "fields": [{"name": "row", "type": "long", "metadata": {}}]}), {}, {}, "t"
     )
@@ -64,7 +64,7 @@ def assert_deleted(answer, deleted):
 
 
 def write_vectors(path, *vectors):
-    """A file of deletion vectors; returns the offset and the size of the data of each."""
+    """Writes a file of deletion vectors, and returns the offset and size of each."""
     content = b"\1"
     places = []
     for data in map(data_of, vectors):
@@ -78,14 +78,14 @@ def write_vectors(path, *vectors):
 # --- where it is --------------------------------------------------------------------------------------------------
 
 
-def test_the_path_of_the_protocols_example_comes_from_prefix_and_uuid():
+def test_path_of_the_protocols_example_comes_from_prefix_and_uuid():
     vector = deletion_vector_file(descriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 6, 4), "s3://mytable")
     assert vector.file_path == "s3://mytable/ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
     assert (vector.content_offset, vector.content_size_in_bytes, vector.record_count) == (4, 48, 6)
     assert vector.content == "POSITION_DELETES"
 
 
-def test_without_a_prefix_it_is_beside_the_data_files():
+def test_path_without_a_prefix_is_beside_the_data_files():
     vector = deletion_vector_file(descriptor("u", "^-aqEH.-t@S}K{vb[*k^", 40, 6, 4), "/data/my table%20/")
     assert vector.file_path == "/data/my table%20/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
 
@@ -105,11 +105,11 @@ def test_any_uuid_is_found_behind_any_prefix(number, prefix):
         ("/data/v%C3%BC.bin", "/data/vü.bin"),
     ],
 )
-def test_an_absolute_path_is_percent_decoded(path, decoded):
+def test_absolute_path_is_percent_decoded(path, decoded):
     assert deletion_vector_file(descriptor("p", path, 40, 6, 4), "t").file_path == decoded
 
 
-def test_an_absent_offset_is_the_beginning_of_the_file():
+def test_absent_offset_is_the_start_of_the_file():
     assert deletion_vector_file(descriptor("p", "/v.bin", 40, 6), "t").content_offset == 0
 
 
@@ -130,7 +130,7 @@ def test_an_absent_offset_is_the_beginning_of_the_file():
         (descriptor("p", "/v.bin", 40, -6, 1), "a cardinality from 0 on, found 1, 40 and -6"),
     ],
 )  # fmt: skip
-def test_a_descriptor_that_does_not_say_where_it_is_is_refused(vector, message):
+def test_descriptor_without_a_valid_location_is_refused(vector, message):
     with pytest.raises(CorruptMetadataError, match=f"^t: deletion vector .*{message}"):
         deletion_vector_file(vector, "t")
 
@@ -146,18 +146,18 @@ def test_each_of_several_vectors_in_a_file_deletes_its_own_rows(tmp_path, live):
         assert_deleted(live(descriptor("u", "pre" + z85(number.bytes), size, len(rows), offset)), rows)
 
 
-def test_a_vector_at_an_absolute_path_elsewhere_is_read(tmp_path, live):
+def test_vector_at_an_absolute_path_elsewhere_is_read(tmp_path, live):
     elsewhere = tmp_path / "an other table" / "v.bin"
     ((offset, size),) = write_vectors(elsewhere, [7])
     path = f"file:{elsewhere}".replace(" ", "%20")
     assert_deleted(live(descriptor("p", path, size, 1, offset)), [7])
 
 
-def test_an_inline_vector_is_read(live):
+def test_inline_vector_is_read(live):
     assert_deleted(live(descriptor("i", INLINE, 44, 6)), INLINE_ROWS)
 
 
-def test_the_example_in_the_protocol_is_of_a_format_that_the_protocol_does_not_describe(live):
+def test_inline_example_of_the_protocol_has_an_undocumented_format(live):
     """Its magic is 1681511376, big endian; Spark refuses it too."""
     with pytest.raises(CorruptDataFileError, match="magic at offset 4: expected d1 d3 39 64, found 64 39 d3 d0"):
         live(descriptor("i", INLINE_OF_ANOTHER_MAGIC, 40, 6))
@@ -165,7 +165,7 @@ def test_the_example_in_the_protocol_is_of_a_format_that_the_protocol_does_not_d
 
 @settings(max_examples=30, deadline=None)
 @given(st.sets(st.integers(0, 2**40), max_size=300))
-def test_an_inline_vector_is_the_record_that_a_file_would_have(rows):
+def test_inline_vector_is_the_record_of_a_file(rows):
     data = data_of(sorted(rows))
     vector = deletion_vector_file(descriptor("i", z85(data), len(data), len(rows)), "t")
     record = content_of(vector.file_path)
@@ -173,7 +173,7 @@ def test_an_inline_vector_is_the_record_that_a_file_would_have(rows):
     assert DeletionVector.from_bytes(record, expected_cardinality=len(rows)).positions().tolist() == sorted(rows)
 
 
-def test_a_vector_of_no_rows_deletes_none(live):
+def test_empty_vector_deletes_nothing(live):
     data = data_of([])
     assert_deleted(live(descriptor("i", z85(data), len(data), 0)), [])
 
@@ -192,7 +192,7 @@ def test_a_vector_of_no_rows_deletes_none(live):
         (lambda _: b"", "bytes at offset 1, found 0"),
     ],
 )
-def test_a_broken_record_is_told_of_its_file(tmp_path, live, change, message):
+def test_broken_record_names_its_file(tmp_path, live, change, message):
     path = tmp_path / "v.bin"
     ((offset, size),) = write_vectors(path, [1, 2, 3])
     path.write_bytes(change(path.read_bytes()))
@@ -215,9 +215,7 @@ def test_a_broken_record_is_told_of_its_file(tmp_path, live, change, message):
         (2**30, 3, 1, "bytes at offset 1, found"),
     ],
 )
-def test_a_descriptor_that_does_not_fit_the_file_is_told_of_the_file(
-    tmp_path, live, size_off, cardinality, offset, message
-):
+def test_descriptor_that_does_not_fit_the_file_names_the_file(tmp_path, live, size_off, cardinality, offset, message):
     path = tmp_path / "v.bin"
     ((_, size),) = write_vectors(path, [1, 2, 3])
     with pytest.raises(CorruptDataFileError) as caught:
@@ -226,14 +224,14 @@ def test_a_descriptor_that_does_not_fit_the_file_is_told_of_the_file(
     assert message in str(caught.value)
 
 
-def test_a_broken_inline_vector_is_told_of_the_data_file(live):
+def test_broken_inline_vector_names_the_data_file(live):
     with pytest.raises(CorruptDataFileError) as caught:
         live(descriptor("i", INLINE, 44, 7))
     assert "part-0.parquet: expected a readable deletion vector in the table's log" in str(caught.value)
     assert len(str(caught.value)) < 300
 
 
-def test_a_file_that_is_gone_is_told_by_name(tmp_path, live):
+def test_missing_file_is_named(tmp_path, live):
     with pytest.raises(FileNotFound, match=r"gone\.bin: no such file"):
         live(descriptor("p", str(tmp_path / "gone.bin"), 40, 6, 1))
 
@@ -243,10 +241,10 @@ def test_a_file_that_is_gone_is_told_by_name(tmp_path, live):
 
 @settings(max_examples=20, deadline=None)
 @given(st.binary(max_size=100))
-def test_content_comes_back_out_of_its_uri(content):
+def test_inline_uri_gives_its_content_back(content):
     assert content_of(data_uri(content)) == content
 
 
 @pytest.mark.parametrize("uri", ["s3://b/data:application/octet-stream;base64,AA==", "data:text/plain,hello", "/data"])
-def test_any_other_uri_has_no_content(uri):
+def test_other_uris_have_no_inline_content(uri):
     assert content_of(uri) is None

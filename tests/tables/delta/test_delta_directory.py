@@ -1,4 +1,4 @@
-"""A Delta table's directory as a table: field ids that keep their meaning, commits of several jobs, moved tables."""
+"""A Delta table's directory as a table: stable field ids, commits of several jobs, moved tables."""
 
 import datetime
 import json
@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from puffin.delta.directory import FIELD_IDS, DeltaDirectory
+from puffin.delta.directory import DeltaDirectory
 from puffin.delta.log.replay import DeltaLog
+from puffin.delta.snapshot import FIELD_IDS, DeltaSnapshot
 from puffin.errors import (
     CommitUnknownError,
     ConflictError,
@@ -29,6 +30,7 @@ from puffin.lookup import ndv
 from puffin.storage import LocalStore
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.commit import commit_statistics
+from puffin.tables.snapshot import PartitionStatistics
 from stats_jobs import Options, analyze
 
 
@@ -46,7 +48,7 @@ def open_table(table) -> DeltaDirectory:
 
 def ids(table, version=None):
     """The field id of every column of a version."""
-    state = open_table(table).load(SnapshotSelector(snapshot_id=version))
+    state = open_table(table).open(SnapshotSelector(snapshot_id=version)).state
     return {column.name: column.field_id for column in state.columns}
 
 
@@ -55,7 +57,7 @@ def ndvs(table, **asked):
 
 
 def ours(table):
-    """The names of our files, those of statistics files without what makes them unique."""
+    """The names of our files; those of statistics files without their unique part."""
     names = (path.name for path in (table.log / "_puffin_sidecar").iterdir())
     return sorted(f"{name.partition('-')[0]}.stats" if name.endswith(".stats") else name for name in names)
 
@@ -63,8 +65,8 @@ def ours(table):
 # --- field ids --------------------------------------------------------------------------------------------------------
 
 
-def test_ids_are_kept_with_the_first_statistics(table):
-    """A lookup gives ids too, and keeps none."""
+def test_ids_are_stored_with_the_first_statistics(table):
+    """A lookup assigns ids too, but stores none."""
     assert ids(table) == {"a": 1, "b": 2}
     assert ndvs(table) == {"a": None, "b": None}
     assert not (table.log / "_puffin_sidecar").exists()
@@ -74,8 +76,8 @@ def test_ids_are_kept_with_the_first_statistics(table):
     assert ours(table) == ["0-0.json", "0-1.json", "0.stats", "0.stats", "field-ids-0.json"]
 
 
-def test_an_id_never_changes_its_meaning(table):
-    """A column that comes gets one that no column ever had; one that comes back gets its own."""
+def test_id_never_changes_its_meaning(table):
+    """A new column gets an unused id; one that returns gets its own."""
     analyze(str(table.path))
     table.commit(table.metadata({"c": "long", "b": "long"}))
     assert ids(table) == {"c": 3, "b": 2}
@@ -87,8 +89,8 @@ def test_an_id_never_changes_its_meaning(table):
     assert "field-ids-2.json" in ours(table)
 
 
-def test_a_column_that_is_gone_has_no_statistics_and_one_that_is_back_is_read_anew(table):
-    """Its rows are in the old files still, so nothing of what was known of it has become wrong."""
+def test_returning_column_is_read_again(table):
+    """A dropped column has no statistics; its rows are still in the old files, so nothing known of it is wrong."""
     analyze(str(table.path))
     table.commit(table.metadata({"a": "long"}))
     analyze(str(table.path))
@@ -99,7 +101,7 @@ def test_a_column_that_is_gone_has_no_statistics_and_one_that_is_back_is_read_an
     assert ndvs(table) == {"a": 3, "b": 3}
 
 
-def test_what_is_inside_of_structs_has_ids_too(delta_table):
+def test_fields_inside_structs_have_ids_too(delta_table):
     struct = {"type": "struct", "fields": [{"name": "x", "type": "long", "nullable": True, "metadata": {}}]}
     table = delta_table(types={"s": struct, "a": "long"})
     table.commit(table.add({"s": pa.array([{"x": 1}]), "a": [1]}))
@@ -108,16 +110,16 @@ def test_what_is_inside_of_structs_has_ids_too(delta_table):
     assert ids(table) == {"b": 4, "a": 2, "s.x": 3}
 
 
-def test_a_statistics_file_says_what_its_ids_mean(table):
-    """For who has the file alone."""
+def test_statistics_file_explains_its_ids(table):
+    """For readers of the file alone."""
     report = analyze(str(table.path))
     with LocalStore().open_source(report.entry.statistics_path) as source:
         properties = PuffinReader(source).file_metadata.properties
     assert json.loads(properties[FIELD_IDS]) == {"a": 1, "b": 2}
 
 
-def test_ids_of_column_mapping_are_the_tables_own(delta_table):
-    """A column that was dropped and is back is another one, of the same name."""
+def test_column_mapping_ids_are_the_tables_own(delta_table):
+    """A column that is dropped and added again is another one of the same name."""
     table = delta_table(types={"a": "long"})
 
     def mapped(**columns):
@@ -145,7 +147,7 @@ def test_ids_of_column_mapping_are_the_tables_own(delta_table):
     assert sorted(blob.fields for blob in report.entry.blobs) == [(7,), (10,)]
 
 
-def test_the_ids_of_another_table_do_not_make_its_statistics_ours(table):
+def test_ids_of_another_table_do_not_make_its_statistics_ours(table):
     analyze(str(table.path))
     table.commit(table.metadata({"b": "long"}, id="another"), table.add({"b": [9]}))
     assert ndvs(table) == {"b": None}
@@ -154,8 +156,8 @@ def test_the_ids_of_another_table_do_not_make_its_statistics_ours(table):
     assert ndvs(table) == {"b": 4}
 
 
-def test_jobs_that_give_ids_at_once_agree_on_them(table):
-    """Also if they are about different columns."""
+def test_jobs_that_assign_ids_at_once_agree_on_them(table):
+    """Even for different columns."""
     with ThreadPoolExecutor(2) as pool:
         barrier = threading.Barrier(2)
 
@@ -176,49 +178,49 @@ def test_jobs_that_give_ids_at_once_agree_on_them(table):
 def meanwhile(monkeypatch):
     """Does something once, just before a table commits."""
 
-    def arrange(loaded, action):
-        commit, actions = loaded.commit, [action]
+    def arrange(action):
+        commit, actions = DeltaSnapshot.commit, [action]
 
-        def late(base, entry):
+        def late(opened, entry):
             if actions:
                 actions.pop()()
-            return commit(base, entry)
+            return commit(opened, entry)
 
-        monkeypatch.setattr(loaded, "commit", late)
+        monkeypatch.setattr(DeltaSnapshot, "commit", late)
 
     return arrange
 
 
-def test_a_job_that_comes_second_adds_to_what_the_first_one_found(table, draft_of, meanwhile):
+def test_second_job_adds_to_the_statistics_of_the_first(table, draft_of, meanwhile):
     loaded, other = open_table(table), open_table(table)
     draft = draft_of(loaded, {"a": range(3)})
-    meanwhile(loaded, lambda: commit_statistics(other, draft_of(other, {"b": range(5)})))
+    meanwhile(lambda: commit_statistics(other, draft_of(other, {"b": range(5)})))
     committed = commit_statistics(loaded, draft, sleep=lambda _: None)
     assert committed.attempts == 2
     assert ndvs(table) == {"a": 3, "b": 5}
     assert ours(table) == ["0-0.json", "0-1.json", "0.stats", "0.stats", "field-ids-0.json"]
 
 
-def test_of_two_jobs_about_one_column_the_second_counts(table, draft_of, meanwhile):
+def test_second_of_two_jobs_on_one_column_wins(table, draft_of, meanwhile):
     loaded, other = open_table(table), open_table(table)
     draft = draft_of(loaded, {"a": range(3)})
-    meanwhile(loaded, lambda: commit_statistics(other, draft_of(other, {"a": range(5)})))
+    meanwhile(lambda: commit_statistics(other, draft_of(other, {"a": range(5)})))
     assert commit_statistics(loaded, draft, sleep=lambda _: None).attempts == 2
     assert ndvs(table) == {"a": 3, "b": None}
 
 
-def test_commits_of_others_to_the_table_do_not_matter(table, draft_of, meanwhile):
-    """Statistics are of a version, and that stays what it is."""
+def test_other_commits_to_the_table_do_not_matter(table, draft_of, meanwhile):
+    """Statistics describe a version, which never changes."""
     loaded = open_table(table)
     draft = draft_of(loaded, {"a": range(3)})
-    meanwhile(loaded, lambda: table.commit(table.metadata({"b": "long"}), table.add({"b": [0]})))
+    meanwhile(lambda: table.commit(table.metadata({"b": "long"}), table.add({"b": [0]})))
     assert commit_statistics(loaded, draft).attempts == 1
     assert ndvs(table, snapshot_id=0) == {"a": 3, "b": None}
     assert ndvs(table) == {"b": None}
 
 
-def test_an_older_version_gets_statistics_after_a_newer_one(table, draft_of):
-    """Each counts for its own, and for those after it that have none."""
+def test_older_version_can_get_statistics_after_a_newer_one(table, draft_of):
+    """Each counts for its version, and for later ones that have none."""
     newer = table.commit(table.add({"a": [9], "b": [9]}))
     loaded = open_table(table)
     commit_statistics(loaded, draft_of(loaded, {"a": range(9)}))
@@ -228,15 +230,15 @@ def test_an_older_version_gets_statistics_after_a_newer_one(table, draft_of):
     assert ours(table) == ["0-0.json", "0.stats", "1-0.json", "1.stats", "field-ids-0.json"]
 
 
-def test_a_note_in_the_log_names_the_statistics_file(table):
+def test_note_in_the_log_names_the_statistics_file(table):
     report = analyze(str(table.path))
     (line,) = (x for x in table.entry(1).read_text().splitlines() if "commitInfo" in x)
     note = json.loads(line)["commitInfo"]["puffinSidecar"]
     assert note == {"version": 0, "statisticsFile": str(Path(report.entry.statistics_path).relative_to(table.path))}
 
 
-def test_statistics_count_although_the_log_cannot_be_written_to(table, draft_of, meanwhile, monkeypatch, caplog):
-    """The note in the log is a hint, and a warning says that there is none."""
+def test_statistics_count_even_if_the_log_is_not_writable(table, draft_of, meanwhile, monkeypatch, caplog):
+    """The note in the log is only a hint; a warning says that it is missing."""
     loaded = open_table(table)
     put = LocalStore.put_if_absent
 
@@ -252,8 +254,8 @@ def test_statistics_count_although_the_log_cannot_be_written_to(table, draft_of,
     assert ndvs(table) == {"a": 3, "b": None}
 
 
-def test_an_outcome_that_is_not_known_keeps_the_file(table, draft_of, monkeypatch):
-    """The store failed while the entry was put: it may be there."""
+def test_unknown_outcome_keeps_the_file(table, draft_of, monkeypatch):
+    """The store failed while putting the entry, which may exist."""
     loaded = open_table(table)
     draft = draft_of(loaded, {"a": range(3)})
 
@@ -269,8 +271,8 @@ def test_an_outcome_that_is_not_known_keeps_the_file(table, draft_of, monkeypatc
     assert ours(table) == ["0.stats"]
 
 
-def test_a_table_that_is_another_by_now_gets_no_statistics(table, draft_of):
-    """The file is gone again, and nothing else was written."""
+def test_replaced_table_gets_no_statistics(table, draft_of):
+    """The file is deleted, and nothing else was written."""
     loaded = open_table(table)
     draft = draft_of(loaded, {"a": range(3)})
     shutil.rmtree(table.log)
@@ -281,7 +283,7 @@ def test_a_table_that_is_another_by_now_gets_no_statistics(table, draft_of):
     assert not (table.log / "_puffin_sidecar").exists()
 
 
-def test_a_version_that_is_gone_by_now_gets_no_statistics(table, draft_of):
+def test_deleted_version_gets_no_statistics(table, draft_of):
     loaded = open_table(table)
     draft = draft_of(loaded, {"a": range(3)})
     table.entry(0).unlink()
@@ -292,7 +294,7 @@ def test_a_version_that_is_gone_by_now_gets_no_statistics(table, draft_of):
     assert not (table.log / "_puffin_sidecar").exists()
 
 
-def test_a_table_that_may_not_be_committed_to_is_refused_before_anything_is_read(table):
+def test_table_that_cannot_be_committed_to_is_refused_before_reading(table):
     table.commit(table.protocol(1, 7, writerFeatures=["mindReading"]))
     (table.path / "part-1.parquet").unlink()
     with pytest.raises(UnsupportedTableError, match=r"mindReading: .* use --no-commit"):
@@ -300,8 +302,8 @@ def test_a_table_that_may_not_be_committed_to_is_refused_before_anything_is_read
     assert not (table.log / "_puffin_sidecar").exists()
 
 
-def test_files_that_a_week_of_jobs_has_superseded_are_removed(table):
-    """By the next commit, once no reader can be looking for them any more."""
+def test_next_commit_removes_files_superseded_a_week_ago(table):
+    """By then no reader can be looking for them."""
     for _ in range(3):
         analyze(str(table.path), Options(mode="full"))
     long_ago = (datetime.datetime.now() - datetime.timedelta(days=8)).timestamp()
@@ -312,27 +314,22 @@ def test_files_that_a_week_of_jobs_has_superseded_are_removed(table):
     assert ndvs(table) == {"a": 3, "b": 3}
 
 
-def test_no_value_is_certain(table):
-    """Nobody else writes sketches of Delta tables, so there are none to check."""
-    loaded = open_table(table)
-    state = loaded.load()
-    assert loaded.certain_values(state, state.snapshot(0), state.columns) == {}
+def test_delta_tables_have_no_certain_values(table):
+    """Nobody else writes their sketches, so there are none to check."""
+    opened = open_table(table).open()
+    assert opened.certain_values(opened.snapshot, opened.state.columns) == {}
 
 
-def test_there_are_no_partition_statistics_files(table):
-    """Sketches by partition are in the statistics file, which every format has."""
-    loaded = open_table(table)
-    state = loaded.load()
-    assert not loaded.keeps_partition_statistics(state)
-    with pytest.raises(UnsupportedTableError, match="no partition statistics files"):
-        loaded.partition_statistics(state, state.snapshot(0))
+def test_delta_tables_have_no_partition_statistics_files(table):
+    """Partition sketches do not need them."""
+    assert not isinstance(open_table(table).open(), PartitionStatistics)
 
 
 # --- where the table is -----------------------------------------------------------------------------------------------
 
 
-def test_a_table_that_was_moved_has_its_statistics(table, tmp_path):
-    """Also for the next job, which builds on them."""
+def test_moved_table_keeps_its_statistics(table, tmp_path):
+    """The next job builds on them."""
     analyze(str(table.path))
     moved = tmp_path / "else where" / "t2"
     moved.parent.mkdir()
@@ -346,21 +343,21 @@ def test_a_table_that_was_moved_has_its_statistics(table, tmp_path):
     assert [(c.ndv, c.basis) for c in analyze(str(moved)).columns] == [(4, "added-files")] * 2
 
 
-def test_a_relative_path_is_that_of_the_working_directory(table, monkeypatch):
-    """Of the one at the time; executors, and we ourselves later, may have another."""
+def test_relative_path_is_resolved_once(table, monkeypatch):
+    """Executors, and later this process, may have another working directory."""
     monkeypatch.chdir(table.path.parent)
     loaded = load_table(table.path.name)
     monkeypatch.chdir("/")
     assert loaded.name == "t"
-    state = loaded.load()
-    assert state.location == str(table.path)
-    (task,) = loaded.plan(state, state.snapshot(0))
+    opened = loaded.open()
+    assert opened.state.location == str(table.path)
+    (task,) = opened.tasks
     assert task.data_file.file_path == str(table.path / "part-1.parquet")
     assert analyze(loaded).entry.statistics_path.startswith(str(table.log / "_puffin_sidecar"))
 
 
 @pytest.mark.parametrize("name", ["{}", "{}/", "file:{}", "file://{}", "file://localhost{}"])
-def test_every_kind_of_name_is_of_the_same_table(table, name):
+def test_every_kind_of_name_opens_the_same_table(table, name):
     analyze(str(table.path))
     assert [c.ndv for c in ndv(name.format(table.path)).columns] == [3, 3]
 
@@ -369,7 +366,7 @@ def test_every_kind_of_name_is_of_the_same_table(table, name):
 
 
 class LateStore(LocalStore):
-    """A store whose first listings lack a file, as those that race with its writer may."""
+    """A store whose first listings lack a file, as in a race with its writer."""
 
     def __init__(self, missing: str, times: int) -> None:
         self.missing = missing
@@ -384,8 +381,8 @@ class LateStore(LocalStore):
 
 
 @pytest.mark.parametrize("version", [None, 2])
-def test_a_listing_with_a_gap_is_made_once_more(table, version):
-    """It may have missed a log entry that came while it was under way; a gap that stays is one."""
+def test_listing_with_a_gap_is_repeated_once(table, version):
+    """It may have missed a log entry written meanwhile; a gap that stays is real."""
     table.note()
     table.note()
     name = table.entry(1).name
@@ -395,8 +392,8 @@ def test_a_listing_with_a_gap_is_made_once_more(table, version):
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_a_job_whose_ids_another_one_was_faster_to_give_otherwise_fails(delta_table, draft_of, meanwhile, late):
-    """While it computed, or even as it commits: what it has of one column would count for another."""
+def test_job_fails_if_another_assigned_its_ids_differently(delta_table, draft_of, meanwhile, late):
+    """Before or during its commit: its statistics of one column would count for another."""
     table = delta_table(types={"b": "long", "a": "long"})
     table.commit(table.add({"b": [3], "a": [1]}))
     table.commit(table.metadata({"a": "long", "b": "long"}), table.add({"a": [1, 2], "b": [3, 3]}))
@@ -406,7 +403,7 @@ def test_a_job_whose_ids_another_one_was_faster_to_give_otherwise_fails(delta_ta
     def other():
         analyze(str(table.path), Options(selector=SnapshotSelector(snapshot_id=0)))
 
-    meanwhile(loaded, other) if late else other()
+    meanwhile(other) if late else other()
     with pytest.raises(ConflictError, match="other field ids"):
         commit_statistics(loaded, draft, sleep=lambda _: None)
     assert ours(table) == ["0-0.json", "0.stats", "field-ids-0.json"]

@@ -1,4 +1,4 @@
-"""The log replayed: which versions there are, what they hold, and when they were made."""
+"""Replay of the log: which versions exist, what they hold, and when they were made."""
 
 import datetime
 import json
@@ -26,7 +26,7 @@ UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 
 
 class CountingStore(LocalStore):
-    """A store that remembers the names of the files it read."""
+    """A store that records the names of the files it reads."""
 
     def __init__(self) -> None:
         self.opened: list[str] = []
@@ -45,7 +45,7 @@ class TimelessStore(LocalStore):
 
 
 class FailingStore(LocalStore):
-    """A store that fails when a checkpoint is read."""
+    """A store that fails to read checkpoints."""
 
     def read(self, uri: str) -> bytes:
         if "checkpoint" in uri:
@@ -62,7 +62,7 @@ class Log:
         self.directory.mkdir(parents=True)
 
     def put(self, version: int, *actions: dict, at_ms: int | None = None) -> None:
-        """Write a log entry; version 0 has protocol and metadata without being told."""
+        """Write a log entry; version 0 gets protocol and metadata by default."""
         path = self.entry(version)
         path.write_text("\n".join(map(json.dumps, actions or ([PROTOCOL, METADATA] if version == 0 else []))))
         if at_ms is not None:
@@ -108,8 +108,8 @@ def _vector(number: int | None) -> dict | None:
 # --- which versions there are -----------------------------------------------------------------------------------------
 
 
-def test_a_log_from_its_beginning(log: Log) -> None:
-    """By default the segment is that of the newest version, and every version can be made."""
+def test_complete_log_reconstructs_every_version(log: Log) -> None:
+    """The newest one is the default."""
     for version in range(3):
         log.put(version)
     segment = log.segment()
@@ -119,8 +119,8 @@ def test_a_log_from_its_beginning(log: Log) -> None:
     assert (older.version, older.newest_version, older.oldest_version) == (1, 2, 0)
 
 
-def test_there_is_no_table_without_a_log(tmp_path: Path) -> None:
-    """A log is at least one log entry, or one complete checkpoint."""
+def test_directory_without_a_log_is_no_table(tmp_path: Path) -> None:
+    """A log needs one log entry, or one complete checkpoint."""
     with pytest.raises(TableNotFound, match="expected a Delta log"):
         DeltaLog(str(tmp_path), LocalStore()).segment()
     log = Log(tmp_path / "table")
@@ -130,16 +130,16 @@ def test_there_is_no_table_without_a_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [-1, 3])
-def test_versions_that_never_were(log: Log, version: int) -> None:
-    """Neither what comes after the newest version nor a negative number is one."""
+def test_nonexistent_versions_are_not_found(log: Log, version: int) -> None:
+    """Those after the newest, and negative ones."""
     for each in range(3):
         log.put(each)
     with pytest.raises(SnapshotNotFound, match=rf"no version {version}; the newest is 2"):
         log.segment(version)
 
 
-def test_other_files_in_the_log_are_passed_over(log: Log) -> None:
-    """Checksums, compactions, staged commits, temporary files: none is a log entry."""
+def test_other_files_in_the_log_are_ignored(log: Log) -> None:
+    """Checksums, compactions, staged commits and temporary files are no log entries."""
     log.put(0)
     log.put(1, add("a"))
     for name in (
@@ -163,8 +163,8 @@ def test_other_files_in_the_log_are_passed_over(log: Log) -> None:
     assert log.paths() == ["a"]
 
 
-def test_a_gap_names_the_version_that_is_missing(log: Log) -> None:
-    """The newest version cannot be made, and neither can one after the gap; one before it can."""
+def test_gap_names_the_missing_version(log: Log) -> None:
+    """Versions before the gap can be reconstructed, later ones cannot."""
     for version in (0, 1, 2, 4, 5):
         log.put(version)
     for version in (None, 4):
@@ -173,8 +173,7 @@ def test_a_gap_names_the_version_that_is_missing(log: Log) -> None:
     assert log.segment(2).version == 2
 
 
-def test_a_log_that_lost_its_beginning(log: Log) -> None:
-    """Without a checkpoint, the first version there is of no use."""
+def test_log_without_its_beginning_needs_a_checkpoint(log: Log) -> None:
     log.put(7)
     log.put(8)
     with pytest.raises(CorruptMetadataError, match=r"/0{19}6\.json: expected this log entry"):
@@ -182,8 +181,8 @@ def test_a_log_that_lost_its_beginning(log: Log) -> None:
 
 
 @pytest.mark.parametrize("checkpoint", [3, 4])
-def test_a_checkpoint_makes_up_for_a_gap_before_it(log: Log, checkpoint: int) -> None:
-    """It takes the place of its own version's log entry too."""
+def test_checkpoint_bridges_a_gap_before_it(log: Log, checkpoint: int) -> None:
+    """It replaces the log entry of its own version too."""
     for version in (0, 1, 4, 5):
         log.put(version, *([] if version == 0 else [add(str(version))]))
     log.checkpoint(checkpoint, add("c"))
@@ -192,8 +191,8 @@ def test_a_checkpoint_makes_up_for_a_gap_before_it(log: Log, checkpoint: int) ->
     assert log.segment(1).oldest_version == 0
 
 
-def test_a_checkpoint_alone_is_a_table(log: Log) -> None:
-    """All log entries may have been cleaned up, and the version has no time then."""
+def test_checkpoint_alone_is_a_table(log: Log) -> None:
+    """All log entries may be gone; the version has no time then."""
     log.checkpoint(9, add("a"))
     segment = log.segment()
     assert (segment.version, segment.oldest_version, segment.checkpoint_version) == (9, 9, 9)
@@ -203,8 +202,8 @@ def test_a_checkpoint_alone_is_a_table(log: Log) -> None:
             ask(9)
 
 
-def test_versions_that_have_been_cleaned_up(log: Log) -> None:
-    """What has neither a checkpoint nor all its log entries is no version any longer; the oldest left is told."""
+def test_cleaned_up_versions_name_the_oldest_left(log: Log) -> None:
+    """A version needs a checkpoint or all its log entries."""
     for version in (3, 4, 5, 6, 7):
         log.put(version, add(str(version)))
     log.checkpoint(5, add("c"))
@@ -221,8 +220,8 @@ def test_versions_that_have_been_cleaned_up(log: Log) -> None:
         segment.commits(1)
 
 
-def test_the_oldest_version_since_another_that_can_be_made(log: Log) -> None:
-    """Itself, or the first checkpoint after it: log entries that follow a gap make nothing by themselves."""
+def test_oldest_version_since_another_is_found(log: Log) -> None:
+    """Itself, or the first checkpoint after it: log entries after a gap are useless alone."""
     for version in (0, 1, 4, 5, 8, 9):
         log.put(version)
     for version in (5, 9):
@@ -231,8 +230,8 @@ def test_the_oldest_version_since_another_that_can_be_made(log: Log) -> None:
     assert [segment.first_since(version) for version in range(10)] == [0, 1, 5, 5, 5, 5, 9, 9, 9, 9]
 
 
-def test_the_newest_checkpoint_up_to_the_version_counts(log: Log) -> None:
-    """An older version is made from an older checkpoint, and all of them from one listing."""
+def test_newest_checkpoint_up_to_the_version_is_used(log: Log) -> None:
+    """Older versions use older checkpoints, all from one listing."""
     for version in range(8):
         log.put(version)
     log.checkpoint(2, add("two"))
@@ -245,8 +244,8 @@ def test_the_newest_checkpoint_up_to_the_version_counts(log: Log) -> None:
 # --- what a version holds ---------------------------------------------------------------------------------------------
 
 
-def test_the_newest_action_of_a_file_counts(log: Log) -> None:
-    """A removal takes away, an addition brings back or replaces, statistics included."""
+def test_newest_action_of_a_file_counts(log: Log) -> None:
+    """A removal takes it away, an addition restores or replaces it with its statistics."""
     log.put(0, PROTOCOL, METADATA, add("a"), add("b"))
     log.put(1, remove("a"), add("c"))
     log.put(2, add("a", size=7), add("b", stats='{"numRecords":3}'))
@@ -256,8 +255,8 @@ def test_the_newest_action_of_a_file_counts(log: Log) -> None:
     assert (newest["a"].size, newest["b"].num_records, len(newest)) == (7, 3, 3)
 
 
-def test_files_are_told_apart_by_their_deletion_vectors(log: Log) -> None:
-    """One commit removes a file with its old deletion vector and adds it with the new, in whatever order."""
+def test_deletion_vectors_distinguish_files(log: Log) -> None:
+    """One commit removes a file with its old vector and adds it with the new, in any order."""
     log.put(0, PROTOCOL, METADATA, add("a"), add("b"))
     log.put(1, add("a", 1), remove("a"))
     log.put(2, remove("a", 1), add("a", 2))
@@ -267,15 +266,15 @@ def test_files_are_told_apart_by_their_deletion_vectors(log: Log) -> None:
     assert keys[2] == keys[3] == {("a", "ux@2"), ("b", None)}
 
 
-def test_a_path_is_compared_as_it_stands(log: Log) -> None:
-    """Nothing is decoded: two ways to write a path are two files."""
+def test_paths_are_compared_without_decoding(log: Log) -> None:
+    """Two spellings of a path are two files."""
     log.put(0, PROTOCOL, METADATA, add("a%20b"))
     log.put(1, remove("a b"))
     assert log.paths() == ["a%20b"]
 
 
-def test_the_newest_protocol_and_metadata_count(log: Log) -> None:
-    """Each on its own, in commits after a checkpoint too."""
+def test_newest_protocol_and_metadata_count(log: Log) -> None:
+    """Each separately, in commits after a checkpoint too."""
     log.put(0)
     log.put(1, settings(a="1"))
     log.put(2, {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}})
@@ -293,15 +292,14 @@ def test_the_newest_protocol_and_metadata_count(log: Log) -> None:
 
 
 @pytest.mark.parametrize(("action", "missing"), [(METADATA, "protocol"), (PROTOCOL, "metaData")])
-def test_a_table_has_a_protocol_and_metadata(log: Log, action: dict, missing: str) -> None:
-    """A log without one of them is not that of a table."""
+def test_log_needs_protocol_and_metadata(log: Log, action: dict, missing: str) -> None:
     log.put(0, action)
     with pytest.raises(CorruptMetadataError, match=f"up to version 0, found no {missing}"):
         log.segment().protocol_and_metadata()
 
 
-def test_commits_in_order(log: Log) -> None:
-    """The oldest first, however many are read at the same time."""
+def test_commits_are_in_order(log: Log) -> None:
+    """Oldest first, however many are read at the same time."""
     log.put(0)
     for version in range(1, 40):
         log.put(version, add(str(version)))
@@ -311,8 +309,8 @@ def test_commits_in_order(log: Log) -> None:
     assert segment.commit(38).adds[0].path == "38"
 
 
-def test_a_corrupt_commit_is_named_wherever_it_is_needed(log: Log) -> None:
-    """Of many commits that are read at the same time, too."""
+def test_corrupt_commit_is_named_wherever_it_is_needed(log: Log) -> None:
+    """Even among many that are read at the same time."""
     log.put(0)
     for version in range(1, 20):
         log.put(version)
@@ -323,8 +321,8 @@ def test_a_corrupt_commit_is_named_wherever_it_is_needed(log: Log) -> None:
     assert log.segment(12).files() == []
 
 
-def test_a_commit_that_vanishes_meanwhile(log: Log) -> None:
-    """Log cleanup may come between listing and reading."""
+def test_commit_deleted_after_the_listing_is_named(log: Log) -> None:
+    """Log cleanup may come between."""
     log.put(0)
     segment = log.segment()
     log.entry(0).unlink()
@@ -332,8 +330,8 @@ def test_a_commit_that_vanishes_meanwhile(log: Log) -> None:
         segment.files()
 
 
-def test_a_store_that_fails_is_no_reason_to_read_everything_else(log: Log) -> None:
-    """Only a checkpoint that is broken or gone is passed over."""
+def test_store_failure_is_no_reason_to_try_other_checkpoints(log: Log) -> None:
+    """Only broken and missing ones are skipped."""
     log.put(0)
     log.checkpoint(0)
     with pytest.raises(StorageError, match="no answer"):
@@ -344,7 +342,7 @@ def test_a_store_that_fails_is_no_reason_to_read_everything_else(log: Log) -> No
 
 
 def test_commits_are_read_once(log: Log) -> None:
-    """Log entries never change, so a log that has read one keeps it."""
+    """Log entries never change."""
     for version in range(4):
         log.put(version)
     store = CountingStore()
@@ -355,8 +353,8 @@ def test_commits_are_read_once(log: Log) -> None:
     assert sorted(store.opened) == [f"{version:020d}.json" for version in range(4)]
 
 
-def test_a_table_made_anew_is_read_anew(log: Log) -> None:
-    """Log entries of the same names are others then."""
+def test_recreated_table_is_read_again(log: Log) -> None:
+    """Its log entries have the same names."""
     log.put(0, PROTOCOL, METADATA, add("old"), at_ms=1000)
     delta = DeltaLog(str(log.table), LocalStore())
     assert [file.path for file in delta.segment().files()] == ["old"]
@@ -364,8 +362,8 @@ def test_a_table_made_anew_is_read_anew(log: Log) -> None:
     assert [file.path for file in delta.segment().files()] == ["new"]
 
 
-def test_what_is_kept_is_bounded(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first log entries that were read go first."""
+def test_kept_commits_are_bounded(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first ones read are dropped first."""
     monkeypatch.setattr(log_module, "_KEPT_ACTIONS", 4)
     log.put(0)
     for version in range(1, 4):
@@ -379,7 +377,6 @@ def test_what_is_kept_is_bounded(log: Log, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_commits_before_a_checkpoint_are_not_read(log: Log) -> None:
-    """That is what it is for."""
     for version in range(4):
         log.put(version)
     checkpoint = log.checkpoint(2)
@@ -393,8 +390,8 @@ def test_commits_before_a_checkpoint_are_not_read(log: Log) -> None:
 # --- when versions were made ------------------------------------------------------------------------------------------
 
 
-def test_times_of_files_are_made_to_increase(log: Log) -> None:
-    """A version is later than the one before it by a millisecond at least."""
+def test_file_times_are_made_to_increase(log: Log) -> None:
+    """Each version is at least a millisecond later than the previous one."""
     for version, at_ms in enumerate((5000, 4000, 5001, 9000)):
         log.put(version, at_ms=at_ms)
     segment = log.segment()
@@ -404,14 +401,14 @@ def test_times_of_files_are_made_to_increase(log: Log) -> None:
 
 
 def test_times_are_exact_to_the_millisecond(log: Log) -> None:
-    """As Java tells them: without the microseconds, and without a float's error."""
+    """As in Java: without microseconds, and without a float's error."""
     log.put(0)
     os.utime(log.entry(0), ns=(0, 1_795_256_006_290_999_000))
     assert log.segment().timestamp_ms(0) == 1_795_256_006_290
 
 
-def test_the_version_of_a_time(log: Log) -> None:
-    """The newest that is not newer; the last one from then on, and none before the first."""
+def test_version_of_a_time_is_the_newest_not_later(log: Log) -> None:
+    """Later times give the last version; there is none before the first."""
     for version, at_ms in enumerate((1000, 2000, 3000)):
         log.put(version, at_ms=at_ms)
     segment = log.segment()
@@ -421,8 +418,8 @@ def test_the_version_of_a_time(log: Log) -> None:
         segment.version_at(999)
 
 
-def test_only_versions_that_can_be_made_are_found_by_time(log: Log) -> None:
-    """Log entries from before the oldest checkpoint tell a time, but make no version."""
+def test_only_reconstructible_versions_are_found_by_time(log: Log) -> None:
+    """Log entries before the oldest checkpoint have times but make no version."""
     for version in range(3, 8):
         log.put(version, at_ms=1000 * version)
     log.checkpoint(5)
@@ -433,8 +430,8 @@ def test_only_versions_that_can_be_made_are_found_by_time(log: Log) -> None:
         segment.version_at(4999)
 
 
-def test_a_checkpoint_without_its_log_entry_has_no_time(log: Log) -> None:
-    """The versions after it have."""
+def test_checkpoint_without_its_log_entry_has_no_time(log: Log) -> None:
+    """Later versions have."""
     log.checkpoint(5)
     log.put(6, at_ms=6000)
     segment = log.segment()
@@ -444,8 +441,8 @@ def test_a_checkpoint_without_its_log_entry_has_no_time(log: Log) -> None:
         segment.version_at(5999)
 
 
-def test_a_store_that_tells_no_times(log: Log) -> None:
-    """No version is found by time then, and what is told of each only keeps the order."""
+def test_versions_have_no_times_if_the_store_has_none(log: Log) -> None:
+    """They only keep their order then."""
     for version in range(3):
         log.put(version)
     segment = log.segment(store=TimelessStore())
@@ -462,8 +459,8 @@ def stated(at_ms: int) -> dict:
     return {"commitInfo": {"inCommitTimestamp": at_ms}}
 
 
-def test_in_commit_timestamps_from_the_beginning(log: Log) -> None:
-    """Files may have been copied since, and the store need not tell times."""
+def test_in_commit_timestamps_count_from_the_first_version(log: Log) -> None:
+    """Files may have been copied since, and the store need not know times."""
     log.put(0, stated(100), STATED, settings(**ENABLED))
     log.put(1, stated(200))
     log.put(2, stated(300))
@@ -475,8 +472,8 @@ def test_in_commit_timestamps_from_the_beginning(log: Log) -> None:
             segment.version_at(99)
 
 
-def test_in_commit_timestamps_from_some_version_on(log: Log) -> None:
-    """Versions before it have the time of their file, and are found only by times before it was switched on."""
+def test_in_commit_timestamps_count_from_their_first_version(log: Log) -> None:
+    """Earlier versions have file times, and are found only by times before it."""
     log.put(0, PROTOCOL, METADATA, at_ms=100)
     log.put(1, at_ms=50_000)  # copied
     log.put(2, stated(300), STATED, settings(**ENABLED, **{"delta.inCommitTimestampEnablementVersion": "2"}))
@@ -489,8 +486,8 @@ def test_in_commit_timestamps_from_some_version_on(log: Log) -> None:
     assert log.segment(1).version_at(50_000) == 1
 
 
-def test_in_commit_timestamps_of_a_log_cleaned_up_since(log: Log) -> None:
-    """All versions that are left state their times then."""
+def test_in_commit_timestamps_count_after_log_cleanup(log: Log) -> None:
+    """All remaining versions have them then."""
     since = settings(**ENABLED, **{"delta.inCommitTimestampEnablementVersion": "2"})
     log.checkpoint(5, described=(STATED, since))
     for version in (5, 6):
@@ -501,22 +498,21 @@ def test_in_commit_timestamps_of_a_log_cleaned_up_since(log: Log) -> None:
         segment.version_at(499)
 
 
-def test_a_commit_that_does_not_state_its_time(log: Log) -> None:
-    """Where the table has in-commit timestamps, every commit has to."""
+def test_commit_without_its_in_commit_timestamp_is_corrupt(log: Log) -> None:
+    """The table property requires one in every commit."""
     log.put(0, STATED, settings(**ENABLED))
     with pytest.raises(CorruptMetadataError, match=r"0\.json: expected commitInfo\.inCommitTimestamp, found none"):
         log.segment().timestamp_ms(0)
 
 
-def test_stated_times_count_only_where_they_are_switched_on(log: Log) -> None:
+def test_in_commit_timestamps_count_only_if_enabled(log: Log) -> None:
     """A writer may state times that the table does not promise."""
     log.put(0, stated(7), PROTOCOL, settings(**{"delta.enableInCommitTimestamps": "false"}), at_ms=1000)
     assert log.segment().timestamp_ms(0) == 1000
 
 
 @pytest.mark.parametrize("since", ["", "-1", "two", "9" * 5000])
-def test_the_version_they_were_switched_on_at_is_a_number(log: Log, since: str) -> None:
-    """And a bounded one."""
+def test_enablement_version_must_be_a_bounded_number(log: Log, since: str) -> None:
     log.put(0, STATED, settings(**ENABLED, **{"delta.inCommitTimestampEnablementVersion": since}))
     with pytest.raises(CorruptMetadataError, match="EnablementVersion: expected a version, found"):
         log.segment().timestamp_ms(0)
@@ -525,8 +521,8 @@ def test_the_version_they_were_switched_on_at_is_a_number(log: Log, since: str) 
 # --- another writer's log ---------------------------------------------------------------------------------------------
 
 
-def test_every_version_of_a_table_by_deltalake(tmp_path: Path) -> None:
-    """The files and rows that deltalake finds at each version, before and after its checkpoint."""
+def test_versions_equal_those_of_deltalake(tmp_path: Path) -> None:
+    """Files and rows of each version, before and after its checkpoint."""
     import pyarrow as pa
     from deltalake import DeltaTable, write_deltalake
 

@@ -1,4 +1,4 @@
-"""Notes in a table's log: what they say, how they get between other writers' commits, and what engines make of them."""
+"""Notes in a table's log: their content, how they get between other commits, and what engines do with them."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def entry_of(root: Path, version: int = 0) -> StatisticsEntry:
 def note(root: Path, version: int = 0, *, store=None, table_id=TABLE_ID, sleep=time.sleep) -> int:
     store = store or LocalStore()
     log = DeltaLog(str(root), store)
-    return append_note(log, store, str(root), table_id, entry_of(root, version), sleep=sleep)
+    return append_note(log, table_id, entry_of(root, version), sleep=sleep)
 
 
 @pytest.fixture
 def root(tmp_path):
-    """A table of one version, of which the log is all there is."""
+    """A table of one version that consists of its log alone."""
     write_commit(tmp_path / "t", 0, {"protocol": PLAIN}, metadata())
     return tmp_path / "t"
 
@@ -87,7 +87,7 @@ def table(tmp_path):
     return root, DeltaTable(str(root)).metadata().id
 
 
-def test_a_note_says_which_statistics_a_version_has(root):
+def test_note_names_the_statistics_of_a_version(root):
     before = time.time_ns() // 1_000_000
     assert note(root, 7) == 1
     commit_info, txn = read_commit(root, 1)
@@ -102,18 +102,18 @@ def test_a_note_says_which_statistics_a_version_has(root):
     assert txn == {"txn": {"appId": "puffin-sidecar", "version": 7, "lastUpdated": information["timestamp"]}}
 
 
-def test_a_note_changes_neither_rows_nor_schema(root):
+def test_note_changes_neither_rows_nor_schema(root):
     note(root)
     assert parse_commit(log_file(root, 1).read_bytes(), 1, "1").is_note
 
 
-def test_every_note_has_a_transaction_id_of_its_own(root):
+def test_each_note_has_its_own_transaction_id(root):
     note(root)
     note(root)
     assert len({read_commit(root, version)[0]["commitInfo"]["txnId"] for version in (1, 2)}) == 2
 
 
-def test_a_table_with_domain_metadata_gets_some(root):
+def test_note_keeps_domain_metadata_on_tables_with_it(root):
     write_commit(root, 1, {"protocol": writer_features("domainMetadata")})
     note(root, 7)
     domain = read_commit(root, 2)[2]["domainMetadata"]
@@ -124,7 +124,7 @@ def test_a_table_with_domain_metadata_gets_some(root):
 
 @pytest.mark.parametrize("ahead_ms", [-5000, 5000])
 def test_in_commit_timestamps_come_first_and_increase(root, ahead_ms):
-    """Also after a version that a clock ahead of ours wrote."""
+    """Even after a version from a clock ahead of ours."""
     start = time.time_ns() // 1_000_000
     last = start + ahead_ms
     write_commit(
@@ -149,14 +149,14 @@ def test_in_commit_timestamps_come_first_and_increase(root, ahead_ms):
     assert ahead_ms < 0 or second["inCommitTimestamp"] == last + 2
 
 
-def test_a_table_without_in_commit_timestamps_gets_none(root):
+def test_table_without_in_commit_timestamps_gets_none(root):
     write_commit(root, 1, {"protocol": writer_features("inCommitTimestamp")})
     note(root)
     assert "inCommitTimestamp" not in read_commit(root, 2)[0]["commitInfo"]
 
 
 class Overtaken(LocalStore):
-    """A store in which others commit just before we do."""
+    """A store in which others commit just before us."""
 
     def __init__(self, root: Path, *commits: list[dict]) -> None:
         self._root = root
@@ -168,7 +168,7 @@ class Overtaken(LocalStore):
         super().put_if_absent(uri, data)
 
 
-def test_a_version_that_another_writer_took_is_left_and_the_next_one_tried(root):
+def test_taken_version_is_skipped_for_the_next_one(root):
     waits = []
     store = Overtaken(root, [FOREIGN], [FOREIGN])
     assert note(root, store=store, sleep=waits.append) == 3
@@ -177,8 +177,8 @@ def test_a_version_that_another_writer_took_is_left_and_the_next_one_tried(root)
     assert len(waits) == 2
 
 
-def test_a_protocol_that_another_writer_changed_is_obeyed(root):
-    """Our entry would have been legal when we began."""
+def test_protocol_change_of_another_writer_is_obeyed(root):
+    """The note was legal when we began."""
     store = Overtaken(root, [{"protocol": writer_features("somethingNew")}])
     with pytest.raises(UnsupportedTableError, match="somethingNew"):
         note(root, store=store, sleep=lambda _: None)
@@ -189,7 +189,7 @@ def test_a_protocol_that_another_writer_changed_is_obeyed(root):
     assert "domainMetadata" in read_commit(root, 2)[-1]
 
 
-def test_another_table_in_the_place_gets_no_note(root):
+def test_replaced_table_gets_no_note(root):
     with pytest.raises(TableNotFound, match=f"expected table other, found {TABLE_ID}"):
         note(root, table_id="other")
     store = Overtaken(root, [metadata("other")])
@@ -198,7 +198,7 @@ def test_another_table_in_the_place_gets_no_note(root):
     assert not log_file(root, 2).exists()
 
 
-def test_whoever_always_loses_gives_up_and_waits_longer_each_time(root):
+def test_loser_of_every_race_waits_longer_and_gives_up(root):
     waits = []
     with pytest.raises(ConflictError, match="other writers were faster in each of 21 attempts"):
         note(root, store=Overtaken(root, *[[FOREIGN]] * 99), sleep=waits.append)
@@ -208,7 +208,7 @@ def test_whoever_always_loses_gives_up_and_waits_longer_each_time(root):
 
 
 class Unclear(LocalStore):
-    """A store that writes the first log entry and then fails to say so."""
+    """A store that writes the first log entry and then reports a failure."""
 
     def __init__(self, *, readable: bool) -> None:
         self._readable = readable
@@ -226,18 +226,18 @@ class Unclear(LocalStore):
         return super().read(uri)
 
 
-def test_a_note_that_is_there_after_an_unclear_outcome_is_not_written_twice(root):
+def test_note_found_after_an_unclear_outcome_is_not_repeated(root):
     assert note(root, store=Unclear(readable=True)) == 1
     assert not log_file(root, 2).exists()
 
 
-def test_an_outcome_that_cannot_be_looked_at_is_unknown(root):
+def test_outcome_that_cannot_be_checked_is_unknown(root):
     with pytest.raises(CommitUnknownError, match="timeout; whether it was written cannot be read"):
         note(root, store=Unclear(readable=False))
 
 
-def test_notes_of_many_jobs_and_rows_of_another_writer_all_get_in(table):
-    """Nothing that was in the log before has changed."""
+def test_concurrent_notes_and_appends_are_all_kept(table):
+    """Earlier log entries are unchanged."""
     root, table_id = table
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     barrier = threading.Barrier(6)
@@ -266,7 +266,7 @@ def test_notes_of_many_jobs_and_rows_of_another_writer_all_get_in(table):
 
 @pytest.fixture
 def noted(table):
-    """The table with statistics and a note of version 1, a handle from before it, and the files of the statistics."""
+    """A table with statistics and a note of version 1, an older handle, and the statistics' files."""
     root, table_id = table
     stale = DeltaTable(str(root))
     directory = StatisticsDirectory(str(root), LocalStore())
@@ -277,11 +277,11 @@ def noted(table):
     directory.put_field_ids({("a",): 1}, 0)
     directory.put(entry, table_id, {1: ("a",)}, 0)
     store = LocalStore()
-    append_note(DeltaLog(str(root), store), store, str(root), table_id, entry)
+    append_note(DeltaLog(str(root), store), table_id, entry)
     return root, stale, {file: file.read_bytes() for file in path.parent.iterdir()}
 
 
-def test_deltalake_shows_the_note_and_reads_on(noted):
+def test_deltalake_shows_the_note_and_continues_to_read(noted):
     root, _, _ = noted
     latest = DeltaTable(str(root))
     assert latest.version() == 2
@@ -291,7 +291,7 @@ def test_deltalake_shows_the_note_and_reads_on(noted):
 
 
 @pytest.mark.parametrize("write", ["append", "overwrite", "delete", "compact", "alter"])
-def test_a_handle_from_before_the_note_writes_after_it(noted, write):
+def test_deltalake_handle_from_before_the_note_writes_after_it(noted, write):
     root, stale, _ = noted
     if write == "delete":
         stale.delete("a = 1")
@@ -307,8 +307,8 @@ def test_a_handle_from_before_the_note_writes_after_it(noted, write):
     assert latest.to_pyarrow_table().num_rows == rows[write]
 
 
-def test_statistics_survive_what_deltalake_does_to_the_log_and_the_files(noted):
-    """Checkpoints, log cleanup and VACUUM at no retention; the note in the log goes, its transaction stays."""
+def test_statistics_survive_deltalakes_maintenance(noted):
+    """Checkpoints, log cleanup and VACUUM without retention; the note goes, its transaction stays."""
     root, _, files = noted
     write_deltalake(str(root), ROWS, mode="overwrite")
     write_deltalake(str(root), ROWS, mode="append")

@@ -1,4 +1,4 @@
-"""Partition values: every spelling that the protocol names or a writer puts, and nothing that only resembles one."""
+"""Partition values: every spelling that the protocol or a writer uses is accepted, and nothing else."""
 
 import math
 
@@ -31,7 +31,7 @@ def value_of(type_, text):
 
 @pytest.mark.parametrize("type_", [*ALL_TYPES, "string", "variant"])
 @pytest.mark.parametrize("text", [None, ""])
-def test_nothing_and_the_empty_text_are_null_whatever_the_type(type_, text):
+def test_null_and_empty_text_are_null_for_any_type(type_, text):
     assert value_of(type_, text) is None
 
 
@@ -109,21 +109,21 @@ def test_nan_has_javas_bits(type_, text):
         ("binary", "\ud800"),
     ],
 )
-def test_what_is_no_value_of_the_type_is_refused_with_the_file_and_both_sides(type_, text):
+def test_invalid_value_is_refused_with_file_and_both_sides(type_, text):
     with pytest.raises(CorruptMetadataError) as caught:
         value_of(type_, text)
     assert str(caught.value).startswith(f"part-0.parquet: partition value: expected a {type_}, found '")
     assert len(str(caught.value)) < 250
 
 
-def test_a_line_break_in_a_value_does_not_break_the_line_of_the_error():
+def test_line_break_in_a_value_is_escaped_in_the_error():
     with pytest.raises(CorruptMetadataError, match=r"found '1\\n2'$"):
         value_of("int", "1\n2")
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(ALL_TYPES), st.text(max_size=12) | st.text("0123456789-+:. TZeE\\u", max_size=24))
-def test_any_text_is_refused_or_a_value_that_reads_back(type_, text):
+def test_any_text_is_refused_or_reads_back(type_, text):
     try:
         found = value_of(type_, text)
     except CorruptMetadataError:
@@ -133,7 +133,7 @@ def test_any_text_is_refused_or_a_value_that_reads_back(type_, text):
 
 @settings(max_examples=60, deadline=None)
 @given(st.datetimes())
-def test_a_time_means_the_same_with_a_zone_and_without(moment):
+def test_time_means_the_same_with_and_without_a_zone(moment):
     without = moment.isoformat(sep=" ")
     zoned = moment.isoformat(timespec="microseconds") + "Z"
     micros = pa.scalar(moment, pa.timestamp("us")).value

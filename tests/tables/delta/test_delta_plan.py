@@ -1,4 +1,4 @@
-"""From the files in a Delta log to scan tasks, and the rows that came and went between two versions."""
+"""From the files of a Delta log to scan tasks, and the rows added and removed between two versions."""
 
 import json
 import shutil
@@ -25,23 +25,20 @@ def table(delta_table):
 
 @pytest.fixture
 def row(table):
-    """Writes a data file of one row, or of as many values as it is given; returns the ``add`` action."""
+    """Writes a data file of one row, or of as many values as given, and returns the ``add`` action."""
     return lambda *values, **others: table.add({"a": values, "b": values}, **others)
 
 
 def plan(table, version=None):
     """The files of a version: their paths, and the ends of the paths of their deletion vectors."""
-    loaded = load_table(str(table.path))
-    state = loaded.load(SnapshotSelector(snapshot_id=version))
-    return loaded.plan(state, state.select_snapshot(SnapshotSelector(snapshot_id=version)))
+    return load_table(str(table.path)).open(SnapshotSelector(snapshot_id=version)).tasks
 
 
 def changes(table, base):
-    """The files to read for what came and what went since a version: each one's path and its deletion vectors."""
+    """The files to read for rows added and removed since a version: paths and deletion vectors."""
     loaded = load_table(str(table.path))
-    state = loaded.load()
-    older = loaded.load(SnapshotSelector(snapshot_id=base))
-    found = loaded.changes(state, older.snapshot(base), state.snapshot(state.current_snapshot_id))
+    older = loaded.open(SnapshotSelector(snapshot_id=base))
+    found = loaded.open().changes_since(older.snapshot)
     return files(found.added), files(found.removed)
 
 
@@ -55,7 +52,7 @@ def files(tasks):
 # --- tasks ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_task_is_a_whole_file_with_its_deletion_vector(table, row):
+def test_task_is_a_whole_file_with_its_deletion_vector(table, row):
     one = row(1, 2, 3)
     table.commit(one, row(4))
     table.commit(*table.delete_rows(one, [0, 2]))
@@ -69,7 +66,7 @@ def test_a_task_is_a_whole_file_with_its_deletion_vector(table, row):
     assert (vector.content, vector.record_count, vector.content_offset) == ("POSITION_DELETES", 2, 1)
 
 
-def test_a_plan_is_of_the_version_asked_for(table, row):
+def test_plan_is_of_the_requested_version(table, row):
     one = row(1)
     table.commit(one)
     table.commit(table.remove(one), row(2))
@@ -81,7 +78,7 @@ def test_a_plan_is_of_the_version_asked_for(table, row):
     ]
 
 
-def test_statistics_of_a_file_need_not_say_how_many_rows_it_has(table, row):
+def test_row_count_in_file_statistics_is_optional(table, row):
     table.commit(row(1, stats=None), row(2, stats="not JSON"))
     assert [task.data_file.record_count for task in plan(table)] == [0, 0]
     assert analyze(str(table.path), Options(commit=False)).columns[0].ndv == 2
@@ -99,7 +96,7 @@ def test_statistics_of_a_file_need_not_say_how_many_rows_it_has(table, row):
         ("string", "", None),
     ],
 )
-def test_partition_values_are_those_of_the_log(delta_table, type_, text, value):
+def test_partition_values_come_from_the_log(delta_table, type_, text, value):
     """As text of the column's type; an empty one is null."""
     table = delta_table(types={"a": "long", "p": type_}, partitioned_by=["p"])
     table.commit(table.add({"a": [1]}, partitionValues={"p": text}))
@@ -114,7 +111,7 @@ def test_partition_columns_keep_their_order(delta_table):
     assert task.data_file.partition == {"1000": "x", "1001": 1}
 
 
-def test_a_partition_value_of_another_type_names_the_file(delta_table):
+def test_partition_value_of_another_type_names_the_file(delta_table):
     table = delta_table(partitioned_by=["b"])
     table.commit(table.add({"a": [1]}, partitionValues={"b": "one"}))
     with pytest.raises(CorruptMetadataError, match=r"part-1\.parquet"):
@@ -128,8 +125,8 @@ def with_ids(values, ids):
 
 
 @pytest.mark.parametrize("mode", ["none", "name"])
-def test_the_log_has_the_value_of_a_partition_column_that_also_stands_in_the_file(delta_table, mode):
-    """Delta's own writer puts them there; where they differ, or the log has none, the log is right."""
+def test_partition_value_of_the_log_wins_over_the_file(delta_table, mode):
+    """Delta's own writer puts the column there too; where they differ, or the log has none, the log is right."""
     table = delta_table(partitioned_by=["b"])
     names, metadata = ("a", "b"), table.metadata()
     if mode != "none":
@@ -169,12 +166,12 @@ def test_the_log_has_the_value_of_a_partition_column_that_also_stands_in_the_fil
         ("s3://bucket/a%20b", "s3://bucket/a b"),
     ],
 )
-def test_where_a_file_is(path, uri):
-    """Paths are percent-encoded once, and relative to the table unless they say where they are themselves."""
+def test_relative_and_absolute_paths_are_resolved(path, uri):
+    """Paths are percent-encoded once."""
     assert file_uri(path, "/t") == uri
 
 
-def test_a_path_is_relative_to_a_table_wherever_it_is():
+def test_relative_path_works_on_any_store():
     assert file_uri("a%20b/c", "s3://bucket/t") == "s3://bucket/t/a b/c"
     assert file_uri("a", "file:///t/") == "file:///t/a"
 
@@ -183,16 +180,16 @@ NAMES = ["p=a b%2Fc%25d/x.parquet", "ü ☃/x?y#z.parquet", "a+b&c.parquet", "10
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_files_of_any_name_are_read(delta_table, name):
-    """Also of a table in such a directory; and the table can be named by a URI."""
+def test_files_with_any_name_are_read(delta_table, name):
+    """In a directory with such a name, too, and by URI."""
     table = delta_table("tä%20 ble")
     table.commit(table.add({"a": [1, 2], "b": [3, 3]}, name))
     for location in (str(table.path), f"file://{table.path}", f"file:{table.path}/"):
         assert [c.ndv for c in analyze(location, Options(commit=False)).columns] == [2, 1]
 
 
-def test_files_elsewhere_are_read(delta_table, tmp_path):
-    """As in a shallow clone, whose files are those of another table."""
+def test_files_outside_the_table_are_read(delta_table, tmp_path):
+    """As in a shallow clone, whose files are another table's."""
     source, clone = delta_table("the source"), delta_table("clone")
     added = source.add({"a": [1, 2], "b": [3, 3]})
     for uri in (f"file:{source.path}", f"file://{source.path}", str(source.path)):
@@ -204,7 +201,7 @@ def test_files_elsewhere_are_read(delta_table, tmp_path):
 # --- changes ----------------------------------------------------------------------------------------------------------
 
 
-def test_files_that_came_and_files_that_went(table, row):
+def test_added_and_removed_files_are_found(table, row):
     one, two = row(1), row(2)
     base = table.commit(one)
     table.commit(two)
@@ -219,8 +216,8 @@ def test_notes_and_metadata_change_nothing(table, row):
     assert changes(table, base) == ([], [])
 
 
-def test_what_only_moved_is_not_read(table, row):
-    """However much was rewritten; rows that came before the compaction are read where they were first."""
+def test_moved_rows_are_not_read(table, row):
+    """However much was rewritten; rows added before a compaction are read from their first file."""
     one, two = row(1), row(2)
     base = table.commit(one)
     table.commit(two)
@@ -228,7 +225,7 @@ def test_what_only_moved_is_not_read(table, row):
     assert changes(table, base) == ([("part-2.parquet",)], [])
 
 
-def test_rows_that_moved_before_they_went_are_read_where_they_were_last(table, row):
+def test_rows_moved_before_removal_are_read_from_their_last_file(table, row):
     one, compacted = row(1), row(1, dataChange=False)
     base = table.commit(one)
     table.commit(table.remove(one, dataChange=False), compacted)
@@ -236,8 +233,8 @@ def test_rows_that_moved_before_they_went_are_read_where_they_were_last(table, r
     assert changes(table, base) == ([], [("part-2.parquet",)])
 
 
-def test_what_came_and_went_in_between_is_read_by_nobody(table, row):
-    """Neither is what went and came back."""
+def test_rows_added_and_removed_in_between_are_not_read(table, row):
+    """Nor are rows that were removed and restored."""
     one, two = row(1), row(2)
     base = table.commit(one)
     table.commit(two)
@@ -247,7 +244,7 @@ def test_what_came_and_went_in_between_is_read_by_nobody(table, row):
     assert changes(table, base) == ([], [])
 
 
-def test_a_file_that_came_twice_and_went_once_has_come(table, row):
+def test_file_added_twice_and_removed_once_counts_as_added(table, row):
     one = row(1)
     base = table.version
     table.commit(one)
@@ -256,7 +253,7 @@ def test_a_file_that_came_twice_and_went_once_has_come(table, row):
     assert changes(table, base) == ([("part-1.parquet",)], [])
 
 
-def test_a_file_that_is_added_again_with_other_statistics_is_no_change(table, row):
+def test_file_added_again_with_other_statistics_is_no_change(table, row):
     one = row(1)
     base = table.commit(one)
     table.commit({"add": {**one["add"], "dataChange": False, "stats": None}})
@@ -264,8 +261,8 @@ def test_a_file_that_is_added_again_with_other_statistics_is_no_change(table, ro
     assert files(plan(table)) == [("part-1.parquet",)]
 
 
-def test_rows_deleted_from_a_file_have_it_in_both_lists(table, row):
-    """Each time with the deletes of that time; what was there in between does not count."""
+def test_file_with_deleted_rows_is_in_both_lists(table, row):
+    """Each time with the deletes of that version; intermediate ones do not count."""
     one = row(*range(10))
     base = table.commit(one)
     first = table.delete_rows(one, [0])  # number 2
@@ -275,8 +272,8 @@ def test_rows_deleted_from_a_file_have_it_in_both_lists(table, row):
     assert changes(table, base + 1) == ([("part-1.parquet", "3")], [("part-1.parquet", "2")])
 
 
-def test_only_the_rows_that_were_deleted_are_read(table, row):
-    """And counted: the job reads two rows of a hundred."""
+def test_only_deleted_rows_are_read_and_counted(table, row):
+    """The job reads two rows of a hundred."""
     one = row(*range(100))
     table.commit(one)
     analyze(str(table.path))
@@ -288,7 +285,7 @@ def test_only_the_rows_that_were_deleted_are_read(table, row):
     assert report.rows_read == 2
 
 
-def test_rows_that_a_restore_brings_back_are_those_that_were_deleted(table, row):
+def test_restored_rows_are_those_that_were_deleted(table, row):
     one = row(*range(100))
     table.commit(one)
     first = table.delete_rows(one, range(7))
@@ -300,8 +297,8 @@ def test_rows_that_a_restore_brings_back_are_those_that_were_deleted(table, row)
     assert report.rows_read == 7
 
 
-def test_a_removal_that_says_little_is_looked_up(delta_table):
-    """Partition values and size need not stand in it: the file is as it was added, before or after the base."""
+def test_sparse_removal_is_completed_from_the_addition(delta_table):
+    """Partition values and size are optional; the addition may precede or follow the base."""
     table = delta_table(partitioned_by=["b"])
     one = table.add({"a": [1]}, partitionValues={"b": "7"})
     two = table.add({"a": [2]}, partitionValues={"b": "8"})
@@ -312,21 +309,20 @@ def test_a_removal_that_says_little_is_looked_up(delta_table):
     little = [{"remove": {"path": each["add"]["path"], "dataChange": True}} for each in (one, moved)]
     table.commit(*little)
     loaded = load_table(str(table.path))
-    state = loaded.load()
-    older = loaded.load(SnapshotSelector(snapshot_id=base))
-    found = loaded.changes(state, older.snapshot(base), state.snapshot(state.current_snapshot_id))
+    older = loaded.open(SnapshotSelector(snapshot_id=base))
+    found = loaded.open().changes_since(older.snapshot)
     assert [task.data_file.partition for task in found.removed] == [{"1000": 7}, {"1000": 8}]
     assert [task.length for task in found.removed] == [each["add"]["size"] for each in (one, moved)]
 
 
-def test_a_removal_of_what_was_never_added_cannot_be_read(table, row):
+def test_removal_of_an_unknown_file_cannot_be_read(table, row):
     base = table.commit(row(1))
     table.commit({"remove": {"path": "other.parquet", "dataChange": True}})
     with pytest.raises(SnapshotNotFound, match=rf"other\.parquet: expected in the log .* removed after version {base}"):
         changes(table, base)
 
 
-def test_changes_whose_log_entries_are_gone_are_not_known(table, row):
+def test_changes_without_log_entries_are_unknown(table, row):
     """The job then reads all rows, and says why."""
     table.commit(row(1))
     analyze(str(table.path))  # its note is version 2
@@ -344,16 +340,16 @@ def test_changes_whose_log_entries_are_gone_are_not_known(table, row):
     assert "no log entry of version 2" in report.columns[0].reason
 
 
-def test_an_ancestor_is_not_a_version_that_came_later(table, row):
+def test_later_version_is_no_ancestor(table, row):
     table.commit(row(1))
     loaded = load_table(str(table.path))
-    older, state = loaded.load(SnapshotSelector(snapshot_id=0)), loaded.load()
+    older, newer = loaded.open(SnapshotSelector(snapshot_id=0)), loaded.open()
     with pytest.raises(SnapshotNotFound, match="expected a version before 0, found 1"):
-        loaded.changes(older, state.snapshot(1), older.snapshot(0))
+        older.changes_since(newer.snapshot)
 
 
-def test_a_file_that_vacuum_took_is_read_where_its_rows_are_now(table, row):
-    """What was added since the statistics and compacted then may be gone: the job reads all rows that are there."""
+def test_vacuumed_file_is_read_from_its_compaction(table, row):
+    """A file added since the statistics and compacted since may be gone: the job reads all live rows."""
     table.commit(row(1))
     analyze(str(table.path))
     two = row(2)
@@ -365,7 +361,7 @@ def test_a_file_that_vacuum_took_is_read_where_its_rows_are_now(table, row):
     assert {c.basis for c in report.columns} == {"full"}
 
 
-def test_a_moved_table_finds_its_files(table, row, tmp_path):
+def test_moved_table_finds_its_files(table, row, tmp_path):
     table.commit(row(1, 2))
     shutil.move(table.path, tmp_path / "elsewhere")
     assert [c.ndv for c in analyze(str(tmp_path / "elsewhere"), Options(commit=False)).columns] == [2, 2]

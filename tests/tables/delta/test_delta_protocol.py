@@ -1,4 +1,4 @@
-"""Which tables can be read, and to which logs an entry of ours may be appended."""
+"""Which tables can be read, and to which logs we may append an entry."""
 
 import pytest
 
@@ -26,26 +26,26 @@ def protocol(reader=3, writer=7, reader_features=(), writer_features=()):
 
 
 @pytest.mark.parametrize(("reader", "writer"), [(1, 1), (1, 2), (1, 6), (2, 5), (1, 7), (2, 7), (3, 7)])
-def test_every_version_so_far_can_be_read_and_written(reader, writer):
+def test_every_known_version_can_be_read_and_written(reader, writer):
     check_readable(protocol(reader, writer), "t")
     check_writable(protocol(reader, writer), {}, "t")
 
 
 @pytest.mark.parametrize("feature", sorted(READER_FEATURES))
-def test_a_known_reader_feature_can_be_read(feature):
+def test_known_reader_feature_can_be_read(feature):
     check_readable(protocol(reader_features=[feature]), "t")
 
 
 @pytest.mark.parametrize("feature", sorted(WRITER_FEATURES))
-def test_a_known_writer_feature_lets_us_append(feature):
+def test_known_writer_feature_allows_appending(feature):
     check_writable(protocol(writer_features=[feature]), {}, "t")
 
 
-def test_features_that_readers_need_not_know_do_not_hinder_reading():
+def test_writer_features_do_not_hinder_reading():
     check_readable(protocol(writer_features=["whatever", "rowTracking"]), "t")
 
 
-def test_an_unknown_reader_feature_is_refused_by_name():
+def test_unknown_reader_feature_is_refused_by_name():
     with pytest.raises(UnsupportedTableError) as caught:
         check_readable(protocol(reader_features=["zorderV9", "columnMapping", "adaptiveMetadata-preview"]), "s3://b/t")
     assert str(caught.value) == (
@@ -53,7 +53,7 @@ def test_an_unknown_reader_feature_is_refused_by_name():
     )
 
 
-def test_a_later_reader_version_is_refused():
+def test_later_reader_version_is_refused():
     with pytest.raises(UnsupportedTableError, match=r"^t: expected a Delta reader version up to 3, found 4$"):
         check_readable(protocol(4), "t")
 
@@ -80,17 +80,17 @@ def test_a_later_reader_version_is_refused():
         ],
     ],
 )  # fmt: skip
-def test_a_log_that_is_not_ours_to_append_to_is_refused_with_a_way_out(table, configuration, reason):
+def test_log_that_we_may_not_append_to_is_refused_with_a_way_out(table, configuration, reason):
     with pytest.raises(UnsupportedTableError) as caught:
         check_writable(table, configuration, "t")
     assert str(caught.value) == f"t: {reason}: leave commits to its own writers, or use --no-commit"
 
 
-def test_a_table_of_a_catalog_can_still_be_read():
+def test_catalog_managed_table_can_still_be_read():
     check_readable(protocol(reader_features=["catalogManaged"]), "t")
 
 
-def test_a_feature_is_one_of_readers_or_of_writers():
+def test_each_feature_is_of_readers_or_of_writers():
     both = protocol(reader_features=["deletionVectors"], writer_features=["domainMetadata"])
     assert has_feature(both, "deletionVectors")
     assert has_feature(both, "domainMetadata")
@@ -98,7 +98,7 @@ def test_a_feature_is_one_of_readers_or_of_writers():
     assert not has_feature(protocol(1, 2), "domainMetadata")
 
 
-def test_in_commit_timestamps_take_the_feature_and_the_property():
+def test_in_commit_timestamps_need_the_feature_and_the_property():
     feature = protocol(writer_features=["inCommitTimestamp"])
     on = {"delta.enableInCommitTimestamps": "true"}
     assert in_commit_timestamps_enabled(feature, on)

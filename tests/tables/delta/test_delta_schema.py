@@ -71,7 +71,7 @@ def sketch(values, type_):
         ("timestamp_ntz", "timestamp"),
     ],
 )
-def test_a_type_that_iceberg_has_goes_by_its_name_there(delta, iceberg):
+def test_shared_type_has_icebergs_name(delta, iceberg):
     assert iceberg_type(delta) == iceberg
     assert is_hashable(iceberg)
 
@@ -89,24 +89,24 @@ def test_a_type_that_iceberg_has_goes_by_its_name_there(delta, iceberg):
         "x y",
     ],
 )
-def test_a_type_that_iceberg_has_not_keeps_its_name_and_is_not_hashable(name):
+def test_delta_only_type_keeps_its_name_and_is_not_hashable(name):
     assert iceberg_type(name) == name
     assert not is_hashable(name)
     assert [column.type for column in primitive_columns(read(field("c", name)).schema)] == [name]
 
 
 @pytest.mark.parametrize("name", ["int", "uuid", "time", "fixed[4]", "timestamptz", "timestamp_ns"])
-def test_a_type_of_the_future_is_not_taken_for_icebergs_of_the_same_name(name):
+def test_unknown_type_is_not_confused_with_icebergs_of_the_same_name(name):
     assert not is_hashable(iceberg_type(name))
 
 
-def test_a_type_that_is_an_object_of_an_unknown_kind_is_a_column_that_cannot_be_hashed():
+def test_type_object_of_an_unknown_kind_is_not_hashable():
     udt = {"type": "udt", "class": "org.apache.spark.ml.linalg.VectorUDT", "sqlType": struct(field("x", "long"))}
     (column,) = primitive_columns(read(field("c", udt)).schema)
     assert (column.name, column.type) == ("c", "udt")
 
 
-def test_structs_lists_and_maps_are_those_of_appendix_c():
+def test_structs_lists_and_maps_follow_appendix_c():
     schema = read(
         field("st", struct(field("x", "byte", nullable=False))),
         field("li", array("string", contains_null=False)),
@@ -130,7 +130,7 @@ def test_structs_lists_and_maps_are_those_of_appendix_c():
 # --- field ids without column mapping -----------------------------------------------------------------------------
 
 
-def test_new_ids_are_those_that_a_new_iceberg_table_gives():
+def test_new_ids_equal_those_of_a_new_iceberg_table():
     from pyiceberg.schema import Schema, assign_fresh_schema_ids
 
     delta = read(
@@ -150,7 +150,7 @@ def _other_ids(node):
     return {key: 1000 - value for key, value in node.items() if key.endswith("id") and key != "schema-id"}
 
 
-def test_known_ids_stay_and_new_ones_come_after_all_that_were_ever_given():
+def test_known_ids_stay_and_new_ones_follow_all_earlier_ones():
     known = {("b",): 2, ("gone",): 7, ("st",): 3, ("st", "x"): 5, ("li",): 4, ("li", "element"): 6}
     schema = read(
         field("a", "long"),
@@ -168,19 +168,19 @@ def test_known_ids_stay_and_new_ones_come_after_all_that_were_ever_given():
     assert not schema.is_same_column(5, ("b",))
 
 
-def test_the_same_schema_with_the_ids_it_was_given_needs_no_new_ones():
+def test_same_schema_needs_no_new_ids():
     fields = field("a", struct(field("b", array("long")))), field("m", map_("string", "long"))
     first = read(*fields)
     again = read(*fields, known=first.assigned)
     assert (again.field_ids, again.assigned) == (first.field_ids, {})
 
 
-def test_a_name_with_a_dot_is_not_a_field_in_a_struct():
+def test_name_with_a_dot_is_not_a_field_in_a_struct():
     schema = read(field("a.b", "long"), field("a", struct(field("b", "long"))))
     assert schema.field_ids == {("a.b",): 1, ("a",): 2, ("a", "b"): 3}
 
 
-def test_names_that_differ_in_case_only_are_two_columns():
+def test_names_that_differ_only_in_case_are_two_columns():
     assert read(field("a", "long"), field("A", "long")).field_ids == {("a",): 1, ("A",): 2}
 
 
@@ -194,7 +194,7 @@ def test_known_ids_that_two_columns_share_are_refused():
 # --- field ids and names with column mapping ----------------------------------------------------------------------
 
 
-def test_column_mapping_gives_ids_and_physical_names_and_nothing_is_assigned():
+def test_column_mapping_gives_ids_and_physical_names():
     fields = (
         mapped("a now", "long", 7, "col-a"),
         mapped("st", struct(mapped("x", "long", 9, "col-x")), 8, "col-st"),
@@ -222,7 +222,7 @@ def test_lists_and_maps_have_the_nested_ids_of_their_column(key):
     }  # fmt: skip
 
 
-def test_lists_and_maps_without_nested_ids_get_ids_that_no_column_will_have():
+def test_lists_and_maps_without_nested_ids_get_unused_ids():
     column = mapped("m", map_("long", array("long")), 1, "p")
     schema = read(column, configuration={**ID, "delta.columnMapping.maxColumnId": "5"})
     assert len(field_ids(schema.schema)) == len(schema.field_ids) == 4
@@ -231,13 +231,13 @@ def test_lists_and_maps_without_nested_ids_get_ids_that_no_column_will_have():
     assert schema.assigned == {}
 
 
-def test_physical_names_and_ids_count_for_nothing_where_columns_are_not_mapped():
+def test_physical_names_and_ids_are_ignored_without_column_mapping():
     schema = read(mapped("a", "long", 7, "col-a"), configuration={"delta.columnMapping.mode": "none"})
     assert schema.field_ids == {("a",): 1}
     assert schema.name_mapping == [{"field-id": 1, "names": ["a"]}]
 
 
-def test_an_unknown_column_mapping_mode_is_refused():
+def test_unknown_column_mapping_mode_is_refused():
     with pytest.raises(
         UnsupportedTableError, match=r"^t: delta\.columnMapping\.mode: expected none, name or id, found 'p"
     ):
@@ -270,7 +270,7 @@ def nested(type_, depth):
         (json.dumps(struct(field("a", nested("long", MAX_DEPTH + 1)))), "expected at most 100 types inside"),
     ],
 )  # fmt: skip
-def test_what_is_no_schema_is_refused_in_one_line(schema, message):
+def test_invalid_schema_is_refused_in_one_line(schema, message):
     with pytest.raises(CorruptMetadataError) as caught:
         table_schema(schema, {}, {}, "s3://b/t")
     assert str(caught.value).startswith("s3://b/t: schemaString: ")
@@ -290,13 +290,13 @@ def test_what_is_no_schema_is_refused_in_one_line(schema, message):
         ([mapped("a", "long", 1, "p"), mapped("b", "long", 2, "p")], "p: expected one field of this name"),
     ],
 )  # fmt: skip
-def test_column_mapping_that_is_not_one_to_each_field_is_refused(fields, message):
+def test_incomplete_or_duplicate_column_mapping_is_refused(fields, message):
     with pytest.raises(CorruptMetadataError) as caught:
         read(*fields, configuration=NAME)
     assert message in str(caught.value)
 
 
-def test_the_deepest_schema_that_is_taken_can_be_used():
+def test_deepest_accepted_schema_can_be_used():
     schema = read(field("a", nested("long", MAX_DEPTH)))
     assert len(field_ids(schema.schema)) == MAX_DEPTH + 1
 
@@ -340,7 +340,7 @@ def with_ids(table, **ids):
     return table.cast(pa.schema(fields))
 
 
-def test_by_name_the_field_ids_of_a_file_count_for_nothing(tmp_path, read_files):
+def test_field_ids_of_files_are_ignored_without_id_mode(tmp_path, read_files):
     path = tmp_path / "1.parquet"
     pq.write_table(with_ids(pa.table({"a": [1, 2], "b": [3, 4]}), a=2, b=1), path)
     assert read_files(read(field("a", "long"), field("b", "long")), path).sketches == {
@@ -349,7 +349,7 @@ def test_by_name_the_field_ids_of_a_file_count_for_nothing(tmp_path, read_files)
     }
 
 
-def test_in_name_mode_columns_are_found_by_physical_name_at_every_depth(tmp_path, read_files):
+def test_name_mode_finds_columns_by_physical_name_at_every_depth(tmp_path, read_files):
     path = tmp_path / "1.parquet"
     pq.write_table(pa.table({"a": [9, 9], "p": [1, 2], "q": [{"y": 5, "r": 6}, None]}), path)
     schema = read(
@@ -364,14 +364,14 @@ def test_in_name_mode_columns_are_found_by_physical_name_at_every_depth(tmp_path
     }
 
 
-def test_in_id_mode_columns_are_found_by_id_and_a_missing_id_is_null(tmp_path, read_files):
+def test_id_mode_finds_columns_by_id_and_missing_ids_are_null(tmp_path, read_files):
     path = tmp_path / "1.parquet"
     pq.write_table(with_ids(pa.table({"p": [1, 2], "q": [3, 4]}), p=2, q=9), path)
     schema = read(mapped("a", "long", 1, "p"), mapped("b", "long", 2, "q"), configuration=ID)
     assert read_files(schema, path).sketches == {"a": sketch(pa.nulls(0), "long"), "b": sketch([1, 2], "long")}
 
 
-def test_in_id_mode_a_file_without_any_ids_is_refused(tmp_path, read_files):
+def test_id_mode_refuses_files_without_any_ids(tmp_path, read_files):
     """The protocol allows that or nulls; Spark refuses too, and a wrong count would be worse."""
     path = tmp_path / "1.parquet"
     pq.write_table(pa.table({"p": [1, 2]}), path)
@@ -379,14 +379,14 @@ def test_in_id_mode_a_file_without_any_ids_is_refused(tmp_path, read_files):
         read_files(read(mapped("a", "long", 1, "p"), configuration=ID), path)
 
 
-def test_names_are_found_in_another_case_too_as_spark_does(tmp_path, read_files):
+def test_names_are_found_in_another_case_as_in_spark(tmp_path, read_files):
     path = tmp_path / "1.parquet"
     pq.write_table(pa.table({"ID": [1, 2], "st": [{"X": 3}, {"X": 4}]}), path)
     schema = read(field("id", "long"), field("ST", struct(field("x", "long"))))
     assert read_files(schema, path).sketches == {"id": sketch([1, 2], "long"), "ST.x": sketch([3, 4], "long")}
 
 
-def test_the_same_case_comes_first_and_a_name_is_nobody_elses(tmp_path, read_files):
+def test_exact_case_wins_and_each_name_is_used_once(tmp_path, read_files):
     path = tmp_path / "1.parquet"
     pq.write_table(pa.table({"A": [1], "a": [2], "b": [3]}), path)
     schema = read(field("a", "long"), field("b", "long"), field("B", "long"))
@@ -397,7 +397,7 @@ def test_the_same_case_comes_first_and_a_name_is_nobody_elses(tmp_path, read_fil
     }
 
 
-def test_two_columns_that_only_case_tells_from_the_one_wanted_are_refused(tmp_path, read_files):
+def test_two_columns_that_differ_only_in_case_are_ambiguous(tmp_path, read_files):
     path = tmp_path / "1.parquet"
     pq.write_table(pa.table({"ID": [1], "Id": [2]}), path)
     with pytest.raises(

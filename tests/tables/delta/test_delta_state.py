@@ -1,4 +1,4 @@
-"""A version of a Delta table as a state: what it is a snapshot of, which versions it knows, whose statistics count."""
+"""A version of a Delta table as a state: its snapshot, the versions it knows, and its statistics."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def table(delta_table):
 
 @pytest.fixture
 def analyze(draft_of):
-    """Commits statistics of a version by which each column has so many values; the note comes at the end of the log."""
+    """Commits statistics of a version in which each column has so many values; the note ends the log."""
 
     def run(table, count, version=None, columns=("a", "b")):
         loaded = load_table(str(table.path))
@@ -35,7 +35,7 @@ def analyze(draft_of):
 
 
 def load(table, version=None, as_of_ms=None):
-    return load_table(str(table.path)).load(SnapshotSelector(snapshot_id=version, as_of_ms=as_of_ms))
+    return load_table(str(table.path)).open(SnapshotSelector(snapshot_id=version, as_of_ms=as_of_ms)).state
 
 
 def append(table):
@@ -45,7 +45,7 @@ def append(table):
 # --- what a state is of -----------------------------------------------------------------------------------------------
 
 
-def test_the_current_version_is_the_newest_but_for_notes_at_its_end(table):
+def test_current_version_is_the_newest_except_for_notes(table):
     for notes in range(3):
         assert load(table).current_snapshot_id == 0
         assert load(table).metadata_location == str(table.entry(notes))
@@ -54,8 +54,8 @@ def test_the_current_version_is_the_newest_but_for_notes_at_its_end(table):
     assert load(table).current_snapshot_id == 4
 
 
-def test_notes_alone_have_no_version_below_them(delta_table):
-    """The first version has a schema, so it is no note, however empty the table."""
+def test_first_version_is_never_a_note(delta_table):
+    """It has a schema, however empty the table is."""
     table = delta_table()
     table.commit()
     table.note()
@@ -63,7 +63,7 @@ def test_notes_alone_have_no_version_below_them(delta_table):
     assert (state.current_snapshot_id, state.snapshots[0].operation) == (0, REPLACE)
 
 
-def test_a_version_asked_for_is_itself_also_if_it_is_a_note(table):
+def test_requested_version_may_be_a_note(table):
     append(table)
     note = table.note()
     append(table)
@@ -75,12 +75,12 @@ def test_a_version_asked_for_is_itself_also_if_it_is_a_note(table):
 
 
 @pytest.mark.parametrize("version", [-1, 1, 10**30])
-def test_a_version_that_never_was(table, version):
+def test_nonexistent_version_is_not_found(table, version):
     with pytest.raises(SnapshotNotFound, match=rf"no version {version}; the newest is 0"):
         load(table, version)
 
 
-def test_a_version_by_time_is_that_of_the_moment_but_for_notes(table):
+def test_version_by_time_skips_notes(table):
     note = table.note()
     append(table)
     for version in range(3):
@@ -96,14 +96,14 @@ def test_a_version_by_time_is_that_of_the_moment_but_for_notes(table):
         load(table, as_of_ms=999)
 
 
-def test_a_table_has_no_branches(table):
+def test_delta_tables_have_no_branches(table):
     state = load(table)
     with pytest.raises(SnapshotNotFound, match="no branch or tag 'main'"):
         state.select_snapshot(SnapshotSelector(ref="main"))
 
 
-def test_the_schema_is_that_of_the_version(table):
-    """Also its partition columns, names and types; the properties likewise."""
+def test_schema_is_that_of_the_version(table):
+    """With its partition columns, names, types and properties."""
     table.commit(table.metadata({"a": "string", "c": "date"}, partitionColumns=["c"], configuration={"x": "1"}))
     old, new = load(table, 0), load(table)
     assert [(c.name, c.type) for c in old.columns] == [("a", "long"), ("b", "long")]
@@ -123,8 +123,8 @@ def operations(table):
     return {version: load(table, version).snapshots[version].operation for version in range(log.segment().version + 1)}
 
 
-def test_what_a_version_did_is_told_by_its_actions(table):
-    """What only moves rows, or changes no more than schema and properties, keeps them."""
+def test_operation_follows_from_the_actions(table):
+    """Moving rows, or changing only schema and properties, keeps them."""
     one, two = table.add({"a": [1], "b": [1]}), table.add({"a": [2], "b": [2]})
     moved = {"add": {**two["add"], "dataChange": False}}
     expected = {
@@ -144,7 +144,7 @@ def test_what_a_version_did_is_told_by_its_actions(table):
     assert operations(table) == expected
 
 
-def test_a_compaction_that_also_adds_rows_is_none(table):
+def test_compaction_that_also_adds_rows_is_no_compaction(table):
     table.commit(table.add({"a": [1], "b": [1]}, dataChange=False), table.add({"a": [2], "b": [2]}))
     assert operations(table)[1] == "append"
 
@@ -152,7 +152,7 @@ def test_a_compaction_that_also_adds_rows_is_none(table):
 # --- which versions and statistics are known --------------------------------------------------------------------------
 
 
-def test_without_statistics_only_the_version_itself_is_known(table):
+def test_only_the_version_itself_is_known_without_statistics(table):
     """Older ones tell nothing, and each would cost a read."""
     for _ in range(5):
         append(table)
@@ -173,8 +173,8 @@ def test_versions_are_known_back_to_the_statistics(table, analyze):
     assert list(state.statistics) == [1]
 
 
-def test_versions_are_known_back_to_the_oldest_rows_that_were_counted(table, analyze):
-    """An entry keeps what an older one said of a column that it is not about."""
+def test_versions_are_known_back_to_the_oldest_counted_rows(table, analyze):
+    """An entry keeps what an older one said of its other columns."""
     analyze(table, 3)
     append(table)
     entry = analyze(table, 4, columns=("a",))
@@ -185,8 +185,8 @@ def test_versions_are_known_back_to_the_oldest_rows_that_were_counted(table, ana
     assert list(state.statistics) == [2]
 
 
-def test_entries_are_read_until_every_column_has_been_met(table, analyze):
-    """Those before that say nothing new."""
+def test_entries_are_read_until_every_column_is_found(table, analyze):
+    """Earlier ones say nothing new."""
     analyze(table, 3)
     append(table)
     analyze(table, 4)
@@ -195,14 +195,14 @@ def test_entries_are_read_until_every_column_has_been_met(table, analyze):
     assert list(load(table).statistics) == [2, 0]
 
 
-def test_statistics_of_later_versions_do_not_count(table, analyze):
+def test_statistics_of_later_versions_are_ignored(table, analyze):
     append(table)
     analyze(table, 4)
     assert load(table, 0).statistics == {}
     assert [c.source for c in ndv(str(table.path), snapshot_id=0).columns] == ["missing", "missing"]
 
 
-def test_what_a_version_did_whose_log_entry_is_gone_is_not_known(table, analyze):
+def test_operation_of_a_version_without_a_log_entry_is_unknown(table, analyze):
     """It counts as one that changed rows."""
     analyze(table, 3)
     append(table)
@@ -234,8 +234,8 @@ def test_statistics_stay_current_over_notes(table, analyze):
     assert [(c.ndv, c.stats_snapshot_id, c.source) for c in answer.columns] == [(3, 0, "snapshot")] * 2
 
 
-def test_a_note_that_is_asked_for_has_the_statistics_of_what_it_is_about(table, analyze):
-    """They are of its rows, but of another version, and not stale."""
+def test_requested_note_has_the_statistics_of_its_version(table, analyze):
+    """They are of the same rows but another version, and not stale."""
     analyze(table, 3)
     note = table.note()
     append(table)
@@ -245,8 +245,8 @@ def test_a_note_that_is_asked_for_has_the_statistics_of_what_it_is_about(table, 
 
 
 @pytest.mark.parametrize(("staleness", "known"), [(None, True), (2, True), (1, False), (0, False)])
-def test_staleness_counts_the_versions_that_changed_rows(table, analyze, staleness, known):
-    """Neither notes nor compactions nor changes of the schema."""
+def test_staleness_counts_versions_that_changed_rows(table, analyze, staleness, known):
+    """Not notes, compactions and schema changes."""
     analyze(table, 3)
     one = table.add({"a": [1], "b": [1]})
     table.commit(one)
@@ -259,21 +259,21 @@ def test_staleness_counts_the_versions_that_changed_rows(table, analyze, stalene
     assert [c.ndv for c in answers] == [3 if known else None] * 2
 
 
-def test_another_table_in_the_place_has_no_statistics(table, analyze):
+def test_replaced_table_has_no_statistics(table, analyze):
     analyze(table, 3)
     table.commit(table.metadata(id="another"))
     assert load(table).statistics == {}
 
 
-def test_the_state_is_made_of_one_listing_of_each_directory(table, analyze, monkeypatch):
-    """A lookup costs these, the log entries since the statistics, and the entry."""
+def test_state_needs_one_listing_of_each_directory(table, analyze, monkeypatch):
+    """A lookup also reads the log entries since the statistics, and the entry."""
     analyze(table, 3)
     append(table)
     asked = []
     for name in ("list", "read"):
         original = getattr(LocalStore, name)
         monkeypatch.setattr(LocalStore, name, lambda self, uri, f=original: asked.append(uri) or f(self, uri))
-    DeltaDirectory(str(table.path)).load()
+    DeltaDirectory(str(table.path)).open()
     ours = table.log / "_puffin_sidecar"
     assert sorted(asked) == sorted(
         map(str, [table.log, ours, *map(table.entry, range(3)), ours / "0-0.json", ours / "field-ids-0.json"])

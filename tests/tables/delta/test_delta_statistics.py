@@ -34,7 +34,7 @@ HOUR = datetime.timedelta(hours=1)
 
 
 class WatchedStore(LocalStore):
-    """A store that remembers what it was asked for, and fails to delete what it is told not to."""
+    """A store that records its reads, and fails to delete given files."""
 
     def __init__(self) -> None:
         self.lists: list[str] = []
@@ -69,12 +69,12 @@ def directory(tmp_path, store):
 
 @pytest.fixture
 def files(tmp_path):
-    """Where the files of `directory` are."""
+    """Return where the files of `directory` are."""
     return tmp_path / "t" / "_delta_log" / "_puffin_sidecar"
 
 
 def entry_of(directory, version, *fields):
-    """An entry with a new statistics file, which is there, and a sketch of each field."""
+    """An entry with a new statistics file that has a sketch of each field."""
     path = Path(directory.new_path(version))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"PFA1")
@@ -98,7 +98,7 @@ def age(path: Path, age: datetime.timedelta) -> None:
     os.utime(path, (when, when))
 
 
-def test_a_table_without_the_directory_has_nothing(directory):
+def test_table_without_the_directory_has_nothing(directory):
     listing = directory.listing()
     assert listing == Listing({}, {}, {})
     assert list(entries(directory, 5, listing)) == []
@@ -106,27 +106,27 @@ def test_a_table_without_the_directory_has_nothing(directory):
     assert (listing.next_generation(5), listing.next_field_ids_generation()) == (0, 0)
 
 
-def test_an_entry_comes_back_as_it_was_put(directory):
+def test_entry_is_read_as_it_was_put(directory):
     entry = put(directory, 7, 1, 3)
     assert list(entries(directory, 7)) == [entry]
     assert directory.listing().next_generation(7) == 1
 
 
-def test_a_version_sees_its_own_entry_and_older_ones_the_nearest_first(directory):
+def test_version_sees_its_own_entry_and_the_nearest_older_ones(directory):
     """Versions are numbers: 10 comes after 9."""
     for version in (2, 9, 10, 11):
         put(directory, version, 1)
     assert [entry.snapshot_id for entry in entries(directory, 10)] == [10, 9, 2]
 
 
-def test_of_a_version_the_newest_generation_counts(directory):
+def test_newest_generation_of_a_version_counts(directory):
     put(directory, 3, 1)
     for generation in range(1, 11):
         newest = put(directory, 3, 1, 2, generation=generation)
     assert list(entries(directory, 3)) == [newest]
 
 
-def test_entries_are_read_when_they_are_asked_for_and_the_directory_is_listed_once(directory, store):
+def test_entries_are_read_on_demand_and_the_directory_is_listed_once(directory, store):
     for version in range(20):
         put(directory, version, 1)
     store.reads.clear()
@@ -136,8 +136,8 @@ def test_entries_are_read_when_they_are_asked_for_and_the_directory_is_listed_on
     assert (store.reads, len(store.lists)) == (["12-0.json"], 1)
 
 
-def test_files_of_others_are_passed_over(directory, files):
-    """Also names of ours but for a padded number, and temporary files of a writer that died."""
+def test_other_files_are_ignored(directory, files):
+    """Names with an unpadded number, and temporary files of a dead writer, too."""
     entry = put(directory, 3, 1)
     for name in ("03-0.json", "4-00.json", "4.json", "x-1.json", ".puffin-sidecar-1.tmp", "field-ids-.json", "a.stats"):
         (files / name).write_text("{}")
@@ -146,7 +146,7 @@ def test_files_of_others_are_passed_over(directory, files):
 
 
 def broken_entries(good: dict) -> dict[str, bytes]:
-    """What may stand in an entry file that cannot be used, by what is wrong with it."""
+    """Unusable contents of an entry file, by what is wrong with them."""
 
     def changed(**fields) -> bytes:
         return json.dumps({**good, **fields}).encode()
@@ -200,7 +200,7 @@ GOOD = {
 }
 
 
-def test_fields_that_are_not_known_are_ignored(directory, files):
+def test_unknown_fields_are_ignored(directory, files):
     files.mkdir(parents=True)
     statistics = {**GOOD["statistics"], "key-metadata": None, "new": {}}
     document = {**GOOD, "statistics": statistics, "comment": [1], "columns": [{"id": 1, "path": ["a"], "x": 1}]}
@@ -211,8 +211,8 @@ def test_fields_that_are_not_known_are_ignored(directory, files):
 
 
 @pytest.mark.parametrize("content", broken_entries(GOOD).values(), ids=broken_entries(GOOD).keys())
-def test_an_entry_that_cannot_be_used_is_passed_over_with_a_warning(directory, files, caplog, content):
-    """The generation before speaks for the version, and the version before if there is none."""
+def test_unusable_entry_is_skipped_with_a_warning(directory, files, caplog, content):
+    """The previous generation answers, or else the previous version."""
     older, oldest = put(directory, 3, 1), put(directory, 2, 1)
     (files / "3-1.json").write_bytes(content)
     assert list(entries(directory, 3)) == [older, oldest]
@@ -222,12 +222,12 @@ def test_an_entry_that_cannot_be_used_is_passed_over_with_a_warning(directory, f
 
 
 @pytest.mark.parametrize("content", broken_entries(GOOD).values(), ids=broken_entries(GOOD).keys())
-def test_what_is_wrong_with_an_entry_names_the_file(content):
+def test_error_in_an_entry_names_the_file(content):
     with pytest.raises((CorruptMetadataError, UnsupportedTableError), match=r"^t/3-1\.json: "):
         decode_entry(content, "t/3-1.json", 3, 1)
 
 
-def test_an_entry_that_was_removed_since_the_listing_is_passed_over(directory, files):
+def test_entry_removed_after_the_listing_is_skipped(directory, files):
     put(directory, 3, 1)
     older = put(directory, 2, 1)
     listing = directory.listing()
@@ -235,7 +235,7 @@ def test_an_entry_that_was_removed_since_the_listing_is_passed_over(directory, f
     assert list(entries(directory, 3, listing)) == [older]
 
 
-def test_a_store_that_fails_is_no_missing_entry(directory, store, monkeypatch):
+def test_failing_store_is_no_missing_entry(directory, store, monkeypatch):
     put(directory, 3, 1)
 
     def fail(uri):
@@ -246,15 +246,15 @@ def test_a_store_that_fails_is_no_missing_entry(directory, store, monkeypatch):
         list(entries(directory, 3))
 
 
-def test_entries_of_another_table_that_was_here_are_passed_over(directory):
+def test_entries_of_a_previous_table_are_skipped(directory):
     ours = put(directory, 2, 1)
     put(directory, 2, 1, generation=1, table_id="another")
     put(directory, 3, 1, table_id="another")
     assert list(entries(directory, 3)) == [ours]
 
 
-def test_a_field_id_that_has_come_to_mean_another_column_loses_its_blobs(directory):
-    """Each blob is judged by the path that was written with it, and one about several fields by all of them."""
+def test_blobs_of_a_reassigned_field_id_are_dropped(directory):
+    """Each blob is checked by the paths written with it, for all of its fields."""
     entry = entry_of(directory, 3, 1, 2, 3)
     both = BlobEntry("two", 3, 3, (1, 2), {})
     directory.put(dataclasses.replace(entry, blobs=(*entry.blobs, both)), TABLE_ID, COLUMNS, 0)
@@ -263,7 +263,7 @@ def test_a_field_id_that_has_come_to_mean_another_column_loses_its_blobs(directo
     assert [blob.fields for blob in found.blobs] == [(1,), (3,)]
 
 
-def test_a_table_can_be_moved(directory, tmp_path):
+def test_table_can_be_moved(directory, tmp_path):
     entry = put(directory, 3, 1)
     (tmp_path / "t").rename(tmp_path / "elsewhere")
     moved = StatisticsDirectory(str(tmp_path / "elsewhere"), LocalStore())
@@ -272,22 +272,22 @@ def test_a_table_can_be_moved(directory, tmp_path):
     assert Path(found.statistics_path).exists()
 
 
-def test_no_name_looks_like_a_log_entry(directory):
+def test_file_names_do_not_look_like_log_entries(directory):
     """deltalake's log cleanup deletes, in directories below the log too, what ends in twenty digits and ``.json``."""
     longest = (1 << 63) - 1
     names = [entry_name(longest, 10**9 - 1), field_ids_name(10**9 - 1), Path(directory.new_path(longest)).name]
     assert not [name for name in names if re.search(r"[0-9]{20}\.", name)]
 
 
-def test_a_generation_that_is_there_is_a_conflict(directory):
+def test_existing_generation_is_a_conflict(directory):
     first = put(directory, 3, 1)
     with pytest.raises(ConflictError):
         put(directory, 3, 2)
     assert list(entries(directory, 3)) == [first]
 
 
-def test_what_a_later_version_wrote_is_not_replaced(directory, files):
-    """It may hold statistics that would be lost; what is broken holds none."""
+def test_entry_of_a_later_version_is_not_replaced(directory, files):
+    """It may hold statistics that would be lost; broken ones hold none."""
     put(directory, 3, 1)
     (files / "3-1.json").write_text(json.dumps({**GOOD, "format-version": 2}))
     with pytest.raises(UnsupportedTableError, match=r"3-1\.json: expected format-version 1, found 2"):
@@ -298,19 +298,19 @@ def test_what_a_later_version_wrote_is_not_replaced(directory, files):
 
 
 @pytest.mark.parametrize("path", ["/elsewhere/3-x.stats", "4-x.stats", "3-x.puffin", "sub/3-x.stats"])
-def test_a_statistics_file_of_another_place_or_version_is_refused(directory, files, path):
+def test_statistics_file_of_another_place_or_version_is_refused(directory, files, path):
     entry = dataclasses.replace(entry_of(directory, 3, 1), statistics_path=os.path.join(files, path))  # noqa: PTH118
     with pytest.raises(UsageError, match="expected a statistics file of this version"):
         directory.put(entry, TABLE_ID, COLUMNS, 0)
 
 
-def test_a_blob_about_a_field_id_of_no_column_is_refused(directory):
+def test_blob_of_a_field_id_without_a_column_is_refused(directory):
     with pytest.raises(UsageError, match=r"no column has the field ids \[8, 9\]"):
         directory.put(entry_of(directory, 3, 1, 9, 8), TABLE_ID, COLUMNS, 0)
 
 
 def at_once(number, work):
-    """What several threads get that begin at the same moment."""
+    """The results of several threads that start at the same moment."""
     barrier = threading.Barrier(number)
 
     def run(index):
@@ -321,7 +321,7 @@ def at_once(number, work):
         return list(pool.map(run, range(number)))
 
 
-def test_of_jobs_that_put_one_generation_at_once_one_wins(directory, tmp_path):
+def test_one_of_several_jobs_wins_a_generation(directory, tmp_path):
     for version in range(20):
 
         def race(index, version=version):
@@ -335,7 +335,7 @@ def test_of_jobs_that_put_one_generation_at_once_one_wins(directory, tmp_path):
         assert next(entries(directory, version)) == winner
 
 
-def test_jobs_that_add_to_what_the_others_wrote_lose_nothing(directory, tmp_path):
+def test_concurrent_jobs_that_merge_lose_nothing(directory, tmp_path):
     columns = {field: (str(field),) for field in range(6)}
 
     def job(index):
@@ -356,7 +356,7 @@ def test_jobs_that_add_to_what_the_others_wrote_lose_nothing(directory, tmp_path
     assert sorted(blob.fields for blob in found.blobs) == [(field,) for field in range(6)]
 
 
-def test_field_ids_come_back_the_newest_readable_ones(directory, files, caplog):
+def test_newest_readable_field_ids_are_used(directory, files, caplog):
     first, second = {("a",): 1}, {("a",): 1, ("s", "ü\ud800"): 2}
     directory.put_field_ids(first, 0)
     directory.put_field_ids(second, 1)
@@ -368,7 +368,7 @@ def test_field_ids_come_back_the_newest_readable_ones(directory, files, caplog):
     assert "field-ids-1.json" in caplog.text
 
 
-def test_two_jobs_cannot_give_ids_in_one_generation_unless_they_agree(directory):
+def test_two_jobs_share_a_generation_of_field_ids_only_if_they_agree(directory):
     directory.put_field_ids({("a",): 1}, 0)
     directory.put_field_ids({("a",): 1}, 0)
     with pytest.raises(ConflictError):
@@ -407,8 +407,8 @@ def history(directory, files):
     return [Path(entry.statistics_path).name for entry in (*generations, running)]
 
 
-def test_an_entry_is_removed_when_the_next_one_is_older_than_the_safety_age(directory, files, history):
-    """It may be old itself: who listed the directory before the next one came may be about to read it."""
+def test_entry_is_removed_when_its_successor_passes_the_safety_age(directory, files, history):
+    """Its own age does not matter: a reader with an older listing may be about to read it."""
     assert names(directory.superseded(directory.listing(), NOW)) == ["3-0.json", history[0]]
     directory.remove_superseded(directory.listing(), NOW)
     left = {"2-0.json", "3-1.json", "3-2.json", *history[1:]}
@@ -421,8 +421,8 @@ def test_an_entry_is_removed_when_the_next_one_is_older_than_the_safety_age(dire
     ("days", "removed"),
     [(9, ["3-0.json", 0]), (11, []), (1, ["3-1.json", "3-0.json", 0, 1]), (0, ["3-1.json", "3-0.json", 0, 1])],
 )
-def test_the_safety_age_can_be_chosen(directory, history, days, removed):
-    """The newest generation stays at any age, and so does the file of a job that runs."""
+def test_safety_age_can_be_chosen(directory, history, days, removed):
+    """The newest generation stays at any age, and so does the file of a running job."""
     found = names(directory.superseded(directory.listing(), NOW, datetime.timedelta(days=days)))
     expected = [history[name] if isinstance(name, int) else name for name in removed]
     assert sorted(found) == sorted(expected)
@@ -431,7 +431,7 @@ def test_the_safety_age_can_be_chosen(directory, history, days, removed):
     )
 
 
-def test_nothing_is_removed_whose_age_the_store_does_not_tell(directory, history):
+def test_files_of_unknown_age_are_kept(directory, history):
     listing = directory.listing()
     timeless = {
         version: {generation: file._replace(mtime=None) for generation, file in generations.items()}
@@ -440,25 +440,25 @@ def test_nothing_is_removed_whose_age_the_store_does_not_tell(directory, history
     assert directory.superseded(dataclasses.replace(listing, entries=timeless), NOW) == ()
 
 
-def test_nothing_is_removed_that_readers_fall_back_on(directory, files, history):
+def test_entries_that_readers_fall_back_on_are_kept(directory, files, history):
     (files / "3-2.json").write_text("{")
     age(files / "3-2.json", SAFETY_AGE + HOUR)
     assert directory.superseded(directory.listing(), NOW) == ()
 
 
-def test_an_entry_of_another_table_supersedes_none(directory, files, history):
+def test_entry_of_another_table_supersedes_none(directory, files, history):
     document = json.loads((files / "3-2.json").read_text())
     (files / "3-2.json").write_text(json.dumps({**document, "table-id": "another"}))
     age(files / "3-2.json", SAFETY_AGE + HOUR)
     assert directory.superseded(directory.listing(), NOW) == ()
 
 
-def test_a_broken_entry_stays_since_it_cannot_tell_its_statistics_file(directory, files, history):
+def test_broken_entry_is_kept_with_its_unknown_statistics_file(directory, files, history):
     (files / "3-0.json").write_text("{")
     assert directory.superseded(directory.listing(), NOW) == ()
 
 
-def test_a_statistics_file_that_a_newer_entry_names_too_stays(directory, files, history):
+def test_statistics_file_that_a_newer_entry_names_is_kept(directory, files, history):
     document = json.loads((files / "3-2.json").read_text())
     document["statistics"]["statistics-path"] = history[0]
     (files / "3-2.json").write_text(json.dumps(document))
@@ -466,8 +466,8 @@ def test_a_statistics_file_that_a_newer_entry_names_too_stays(directory, files, 
     assert names(directory.superseded(directory.listing(), NOW)) == ["3-0.json"]
 
 
-def test_a_removal_that_fails_keeps_the_statistics_file_and_fails_nothing(directory, files, store, history, caplog):
-    """An entry never names a file that is gone."""
+def test_failed_removal_keeps_the_statistics_file_and_fails_nothing(directory, files, store, history, caplog):
+    """An entry never names a missing file."""
     store.stuck.add("3-0.json")
     directory.remove_superseded(directory.listing(), NOW)
     assert (files / history[0]).exists()
@@ -477,6 +477,6 @@ def test_a_removal_that_fails_keeps_the_statistics_file_and_fails_nothing(direct
     assert store.deletes == ["3-0.json"]
 
 
-def test_the_age_is_that_of_now_unless_told(directory, history):
+def test_age_is_measured_from_now_by_default(directory, history):
     directory.remove_superseded(directory.listing())
     assert names(directory.superseded(directory.listing(), NOW)) == []

@@ -1,4 +1,4 @@
-"""Files older than a type change, and every way a writer stores a type, hash as values of the table's type."""
+"""Files older than a type change, and every storage of a type, hash as values of the table's type."""
 
 import datetime
 import json
@@ -83,7 +83,7 @@ def write(path, values, **options):
 @pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("options", FILES.values(), ids=FILES.keys())
 @pytest.mark.parametrize(("type_name", "stored", "values"), WIDENED.values(), ids=WIDENED.keys())
-def test_an_older_file_hashes_as_the_wider_type(tmp_path, read_files, type_name, stored, values, options):
+def test_older_file_hashes_as_the_wider_type(tmp_path, read_files, type_name, stored, values, options):
     schema = one_column(type_name)
     type_ = schema.schema["fields"][0]["type"]
     old = write(tmp_path / "old.parquet", stored, **options)
@@ -93,7 +93,7 @@ def test_an_older_file_hashes_as_the_wider_type(tmp_path, read_files, type_name,
     assert read_files(schema, old, new).sketches == {"c": expected}
 
 
-def test_the_dictionary_page_of_an_older_file_is_enough(tmp_path, read_files):
+def test_dictionary_page_of_an_older_file_is_enough(tmp_path, read_files):
     path = write(tmp_path / "1.parquet", pa.array(INTS, pa.int32()))
     chunk = pq.read_metadata(path).row_group(0).column(0)
     answer = read_files(one_column("decimal(12,2)"), path)
@@ -114,7 +114,7 @@ NARROWED = {
 
 
 @pytest.mark.parametrize(("type_name", "stored"), NARROWED.values(), ids=NARROWED.keys())
-def test_a_file_whose_values_need_not_fit_is_refused_by_both_types(tmp_path, read_files, type_name, stored):
+def test_file_with_values_that_may_not_fit_is_refused_by_both_types(tmp_path, read_files, type_name, stored):
     path = write(tmp_path / "1.parquet", stored)
     with pytest.raises(CorruptDataFileError, match=r"a column of type .* cannot be read from Arrow"):
         read_files(one_column(type_name), path)
@@ -157,7 +157,7 @@ PHYSICAL = {
 @pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("use_dictionary", [True, False])
 @pytest.mark.parametrize("name", STORED)
-def test_however_a_type_is_stored_it_hashes_the_same(tmp_path, read_files, name, use_dictionary):
+def test_every_storage_of_a_type_hashes_the_same(tmp_path, read_files, name, use_dictionary):
     type_name, stored, values, options = STORED[name]
     schema = one_column(type_name)
     path = write(tmp_path / "1.parquet", stored, use_dictionary=use_dictionary, **options)
@@ -169,7 +169,7 @@ def test_however_a_type_is_stored_it_hashes_the_same(tmp_path, read_files, name,
 
 @pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("use_dictionary", [True, False])
-def test_a_decimal_in_bytes_of_any_length_hashes_the_same(tmp_path, read_files, use_dictionary):
+def test_decimal_in_bytes_of_any_length_hashes_the_same(tmp_path, read_files, use_dictionary):
     """Parquet allows BINARY for decimals; pyarrow writes none, so its footer is told that these bytes are decimals."""
     unscaled = [int(value.scaleb(2)) for value in CENTS]
     texts = pa.array([value.to_bytes(4, "big", signed=True).lstrip(b"\0") or b"\0" for value in unscaled])
@@ -191,8 +191,8 @@ def test_a_decimal_in_bytes_of_any_length_hashes_the_same(tmp_path, read_files, 
     }
 
 
-def test_widened_values_are_counted_with_all_their_rows():
-    """Values that take bytes of several lengths keep the rows that each of them has."""
+def test_widened_values_keep_their_row_counts():
+    """Even values that take bytes of several lengths."""
     from puffin.sketches import RowCountsBuilder
 
     values = pa.array(INTS, pa.int32())

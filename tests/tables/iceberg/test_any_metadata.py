@@ -1,5 +1,5 @@
 """
-Whatever stands in one place of a metadata document: it is understood or refused by name, never met by surprise.
+Any value anywhere in a metadata document is understood or refused by name.
 
 The document is that of a table with manifests on disk, so that all that reads it is asked: plans, changes, lookups,
 partition statistics, commits.
@@ -18,7 +18,6 @@ from puffin.errors import CorruptMetadataError, FileNotFound, PuffinError
 from puffin.iceberg.catalogs.file import IcebergMetadataFile
 from puffin.iceberg.commit.patch import (
     next_metadata_location,
-    partition_statistics_entry,
     partition_statistics_path,
     statistics_path,
     with_statistics,
@@ -30,6 +29,7 @@ from puffin.storage import store_for
 from puffin.tables.base import BlobEntry, PartitionStatisticsEntry, SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import RetryPolicy
 from puffin.tables.document import column_type_at
+from tests.tables.iceberg.partition_files import partition_statistics_entry
 
 BLOB = {
     "type": "apache-datasketches-theta-v1",
@@ -84,23 +84,24 @@ def table_with_history(make_table, version):
 
 
 def uses(state):
-    """Everything that is done with the state of a table, each apart from the others."""
-    table = IcebergMetadataFile(state.metadata_location)
+    """Everything that can be done with the state of a table, separately."""
+    opened = IcebergMetadataFile(state.metadata_location)._bound(state, SnapshotSelector())
     selectors = [SnapshotSelector(snapshot_id=1), SnapshotSelector(ref="old"), SnapshotSelector(as_of_ms=1500)]
     for selector in (SnapshotSelector(), *selectors):
-        yield lambda selector=selector: answer_from(table, state, Question(selector=selector, max_staleness=1))
-        yield lambda selector=selector: answer_from(table, state, Question(selector=selector, manifests=True))
-    yield lambda: answer_from(table, state, Question(columns=["id"], partitions=["p0=x"]))
-    yield lambda: answer_from(table, state, Question(columns=["st.d"], where="id > 3 and p = 'x'"))
+        yield lambda selector=selector: answer_from(opened.of(selector), Question(selector=selector, max_staleness=1))
+        yield lambda selector=selector: answer_from(opened.of(selector), Question(selector=selector, manifests=True))
+    yield lambda: answer_from(opened, Question(columns=["id"], partitions=["p0=x"]))
+    yield lambda: answer_from(opened, Question(columns=["st.d"], where="id > 3 and p = 'x'"))
     for snapshot in state.snapshots.values():
-        yield lambda snapshot=snapshot: table.plan(state, snapshot)
-        yield lambda snapshot=snapshot: table.partition_statistics(state, snapshot)
-        yield lambda snapshot=snapshot: table.certain_values(state, snapshot, state.columns)
+        at = opened.of(SnapshotSelector(snapshot_id=snapshot.snapshot_id))
+        yield lambda at=at: at.tasks
+        yield at.partition_statistics_writer
+        yield lambda snapshot=snapshot: opened.certain_values(snapshot, state.columns)
         yield lambda snapshot=snapshot: column_type_at(state, snapshot, 1)
-        yield lambda snapshot=snapshot: table.changes(state, state.snapshot(1), snapshot)
-        yield lambda snapshot=snapshot: table.moved(state, state.snapshot(1), snapshot)
-    yield lambda: table.keeps_partition_statistics(state)
-    yield lambda: table.scan_context(state)
+        yield lambda at=at: at.changes_since(state.snapshot(1))
+        yield lambda at=at: at.moved_since(state.snapshot(1))
+    yield opened.keeps_partition_statistics
+    yield lambda: opened.scan_context
     yield lambda: (statistics_path(state, 2), partition_statistics_path(state, 2))
     yield lambda: partition_statistics_entry(state.document, 1)
     yield lambda: (RetryPolicy.of(state).wait_seconds(5), RetryPolicy.of_status_checks(state))
@@ -109,7 +110,7 @@ def uses(state):
 
 
 def check_next(document):
-    """What is committed is JSON to any reader, and Iceberg's metadata to us."""
+    """Check that a commit is valid JSON for any reader, and Iceberg metadata for us."""
     text = encode_document(document, compress=False).decode()
     json.loads(text, parse_constant=pytest.fail)
     following = parse_state(decode_document(text.encode(), "v3.metadata.json"), "v3.metadata.json")
@@ -132,7 +133,7 @@ def places(value, path=()):
 
 
 def with_token(document, path, token):
-    """The document as text, with a token of JSON in one place; nothing at all if that is None."""
+    """The document as text with a JSON token in one place, or without the place if the token is None."""
     changed = copy.deepcopy(document)
     holder = changed
     for key in path[:-1]:
@@ -157,8 +158,8 @@ def table(request, hand_made_table):
     return table_with_history(hand_made_table, request.param)
 
 
-def test_the_table_itself_is_read_planned_and_committed_to(table):
-    """Nothing below would be proved by a table that is refused for a reason of its own."""
+def test_unchanged_table_is_read_planned_and_committed_to(table):
+    """Otherwise the tests below would prove nothing."""
     location = f"{table.root}/v2.metadata.json"
     for use in uses(parse_state(decode_document(json.dumps(table.document).encode(), location), location)):
         with suppress(FileNotFound):  # the statistics files, and the delete file, of which there are only the entries
@@ -167,7 +168,8 @@ def test_the_table_itself_is_read_planned_and_committed_to(table):
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
-def test_whatever_stands_in_one_place_only_errors_of_ours_come_out(table, data):
+@pytest.mark.table_kind("Metadata that breaks the specification in one place")
+def test_any_value_anywhere_raises_only_our_errors(table, data):
     path = data.draw(st.sampled_from(list(places(table.document))))
     text = with_token(table.document, path, data.draw(st.sampled_from([None, *TOKENS])))
     with suppress(PuffinError):
@@ -175,7 +177,8 @@ def test_whatever_stands_in_one_place_only_errors_of_ours_come_out(table, data):
 
 
 @pytest.mark.parametrize("token", ["NaN", "Infinity", "-Infinity", "1e400", "-1e400", "[1, Infinity]", "9" * 5000])
-def test_what_is_no_number_is_corrupt_wherever_it_stands(table, token):
+@pytest.mark.table_kind("Metadata that breaks the specification in one place")
+def test_invalid_number_is_corrupt_anywhere(table, token):
     for path in places(table.document):
         with pytest.raises(CorruptMetadataError, match=r"v2\.metadata\.json: expected Iceberg table metadata in JSON"):
             read_and_use(with_token(table.document, path, token), f"{table.root}/v2.metadata.json")
@@ -193,14 +196,14 @@ INTEGERS = [
 
 @pytest.mark.parametrize("path", INTEGERS, ids=lambda path: ".".join(map(str, path)))
 @pytest.mark.parametrize("token", ["9223372036854775808", "1" + "0" * 400, "1.0", "true", '"1"'])
-def test_where_a_long_is_expected_nothing_else_is_taken_for_one(table, path, token):
+def test_only_longs_are_accepted_as_longs(table, path, token):
     with pytest.raises(CorruptMetadataError, match="expected a whole number of 64 bits, found") as caught:
         read_and_use(with_token(table.document, path, token), f"{table.root}/v2.metadata.json")
     assert len(str(caught.value)) < 300
 
 
 @pytest.mark.parametrize("token", ["9223372036854775808", "1.0", "null", '"1"'])
-def test_a_time_of_the_last_update_that_is_none_is_not_built_upon(table, token):
+def test_invalid_last_update_time_is_not_used_in_commits(table, token):
     text = with_token(table.document, ("last-updated-ms",), token)
     state = parse_state(decode_document(text.encode(), "v2.metadata.json"), "v2.metadata.json")
     with pytest.raises(CorruptMetadataError, match=r"v2\.metadata\.json: .*last-updated-ms: expected a whole number"):

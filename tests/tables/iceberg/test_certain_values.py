@@ -1,4 +1,4 @@
-"""Values that a snapshot's rows certainly have: of Spark's tables really there, and of liberties taken none."""
+"""Values that a snapshot's rows certainly contain: checked against Spark's data, and never assumed."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from puffin.iceberg.scan.certain_values import certain_values
 from puffin.sketches import ThetaSketch
 from puffin.statistics.whose_hashes import contradiction, writer_objection
 from puffin.storage import store_for
+from puffin.tables.base import SnapshotSelector
 from puffin.tables.document import column_type_at
 from puffin.values.json_values import arrow_type
 
@@ -28,23 +29,24 @@ NAME_MAPPING = "schema.name-mapping.default"
 # --- Spark's tables -----------------------------------------------------------------------------------------------
 
 
-def data_of(table, state, snapshot) -> dict[int, pa.ChunkedArray]:
-    """What pyarrow reads of the columns of a snapshot without deletes, by field id, as the type they have now."""
-    found: dict[int, list[pa.Array]] = {column.field_id: [] for column in state.columns}
-    for task in table.plan(state, snapshot):
+def data_of(opened) -> dict[int, pa.ChunkedArray]:
+    """The columns of a snapshot without deletes as pyarrow reads them, by field id, in their current type."""
+    found: dict[int, list[pa.Array]] = {column.field_id: [] for column in opened.state.columns}
+    for task in opened.tasks:
         assert not task.delete_files
         read = pq.read_table(task.data_file.file_path.removeprefix("file:"), partitioning=None)
-        for column in state.columns:
+        for column in opened.state.columns:
             for field_id, array in leaves(read):
                 if field_id == column.field_id:
                     found[field_id] += [as_type(array, column.type)]
     return {
-        column.field_id: pa.chunked_array(found[column.field_id], arrow_type(column.type)) for column in state.columns
+        column.field_id: pa.chunked_array(found[column.field_id], arrow_type(column.type))
+        for column in opened.state.columns
     }
 
 
 def leaves(table: pa.Table):
-    """The columns with their field ids, those inside of structs too."""
+    """The columns with their field ids, also those inside structs."""
     while any(pa.types.is_struct(field.type) for field in table.schema):
         table = table.flatten()
     for field, column in zip(table.schema, table.columns, strict=True):
@@ -58,9 +60,9 @@ def as_type(array: pa.Array, type_: str) -> pa.Array:
     return array.cast(arrow_type(type_))
 
 
-def sketches_of(table, state, snapshot) -> tuple[str, dict[int, ThetaSketch]]:
-    entry = state.statistics[snapshot.snapshot_id]
-    with table.store(entry.statistics_path).open_source(entry.statistics_path) as source:
+def sketches_of(opened) -> tuple[str, dict[int, ThetaSketch]]:
+    entry = opened.state.statistics[opened.snapshot.snapshot_id]
+    with opened.store_for(entry.statistics_path).open_source(entry.statistics_path) as source:
         reader = PuffinReader(source)
         blobs = reader.file_metadata.blobs
         sketches = {blob.fields[0]: ThetaSketch.from_bytes(reader.read(blob)) for blob in blobs}
@@ -68,20 +70,20 @@ def sketches_of(table, state, snapshot) -> tuple[str, dict[int, ThetaSketch]]:
 
 
 def without_deletes(golden_tables):
-    """Table, state and snapshot of each that Spark wrote and analyzed and that has no delete files."""
+    """Name and snapshot of each table that Spark wrote and analyzed and that has no delete files."""
     for name in ("t_types", "t_evolved", "t_mor_v2"):
         table = IcebergDirectory(str(golden_tables / name))
-        state = table.load()
-        for snapshot_id in state.statistics:
-            snapshot = state.snapshot(snapshot_id)
-            if not any(task.delete_files for task in table.plan(state, snapshot)):
-                yield name, table, state, snapshot
+        for snapshot_id in table.open().state.statistics:
+            opened = table.open(SnapshotSelector(snapshot_id=snapshot_id))
+            if not any(task.delete_files for task in opened.tasks):
+                yield name, opened
 
 
 def test_certain_values_are_in_the_data_of_sparks_tables(golden_tables):
     checked = set()
-    for name, table, state, snapshot in without_deletes(golden_tables):
-        values, data = table.certain_values(state, snapshot, state.columns), data_of(table, state, snapshot)
+    for name, opened in without_deletes(golden_tables):
+        state = opened.state
+        values, data = opened.certain_values(opened.snapshot, state.columns), data_of(opened)
         for column in state.columns:
             if column.field_id in values:
                 present = set(data[column.field_id].to_pylist())
@@ -95,11 +97,12 @@ def test_certain_values_are_in_the_data_of_sparks_tables(golden_tables):
     }
 
 
-def test_sparks_sketches_are_contradicted_of_uuids_alone(golden_tables):
+def test_only_sparks_uuid_sketches_are_contradicted(golden_tables):
     seen = 0
-    for name, table, state, snapshot in without_deletes(golden_tables):
-        created_by, sketches = sketches_of(table, state, snapshot)
-        values = table.certain_values(state, snapshot, state.columns)
+    for name, opened in without_deletes(golden_tables):
+        state, snapshot = opened.state, opened.snapshot
+        created_by, sketches = sketches_of(opened)
+        values = opened.certain_values(snapshot, state.columns)
         for column in state.columns:
             # What was promoted since was hashed as what it was.
             type_ = column_type_at(state, snapshot, column.field_id)
@@ -114,9 +117,8 @@ def test_sparks_sketches_are_contradicted_of_uuids_alone(golden_tables):
 @pytest.mark.parametrize("name", ["t_mor_v2", "t_dv_v3"])
 def test_nothing_is_certain_beside_delete_files(golden_tables, name):
     table = IcebergDirectory(str(golden_tables / name))
-    state = table.load()
-    snapshot = state.snapshot(state.current_snapshot_id)
-    assert table.certain_values(state, snapshot, state.columns) == {}
+    opened = table.open()
+    assert opened.certain_values(opened.snapshot, opened.state.columns) == {}
 
 
 # --- tables by hand -----------------------------------------------------------------------------------------------
@@ -159,7 +161,7 @@ def file(table, bounds=None, *, path=HERE, records=10, nulls=0, **fields):
 
 
 def values_of(table, *names: str, store=store_for) -> dict[str, list]:
-    """By column name what is certain, of all columns unless named."""
+    """The certain values by column name, by default of all columns."""
     state = table.state()
     found = certain_values(state, state.snapshot(state.current_snapshot_id), state.select_columns(names or None), store)
     by_id = {column.field_id: column.name for column in state.columns}
@@ -172,7 +174,7 @@ def of_one_file(make_table, bounds, *, properties=None, **fields) -> dict[str, l
     return values_of(table)
 
 
-def test_bounds_are_values_of_every_type(make_table):
+def test_bounds_of_every_type_are_certain_values(make_table):
     unscaled = [(-150).to_bytes(2, "big", signed=True), (12345).to_bytes(2, "big")]
     moments = [datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 2)]
     micros = [long(round((moment - datetime.datetime(1970, 1, 1)).total_seconds()) * 10**6) for moment in moments]
@@ -209,7 +211,7 @@ def test_bounds_are_values_of_every_type(make_table):
     }
 
 
-def test_bounds_from_before_a_promotion_are_values_of_the_type_now(make_table):
+def test_bounds_from_before_a_promotion_have_the_current_type(make_table):
     found = of_one_file(make_table, {"l": (struct.pack("<i", -5), long(7)), "d": (struct.pack("<f", 0.1), double(9))})
     assert found == {"l": [-5, 7], "d": [struct.unpack("<f", struct.pack("<f", 0.1))[0], 9.0]}
 
@@ -232,12 +234,12 @@ def test_numbers_that_writers_normalise_are_not_certain(make_table, number):
         (None, b"b", False),
     ],
 )
-def test_strings_that_may_have_been_cut_are_not_certain(make_table, name, lower, upper, is_certain):
+def test_possibly_truncated_strings_are_not_certain(make_table, name, lower, upper, is_certain):
     found = of_one_file(make_table, {name: (lower, upper)})
     assert found == ({name: [lower.decode() if name == "s" else lower]} if is_certain else {})
 
 
-def test_an_upper_bound_may_have_been_cut_to_any_length(make_table):
+def test_upper_bound_may_be_truncated_to_any_length(make_table):
     """Iceberg cuts ``01 ff ff ... ff`` of 17 bytes to ``02``, which no row has."""
     assert of_one_file(make_table, {"bin": (b"\x01" + b"\xff" * 15, b"\x02")}) == {}
 
@@ -260,24 +262,24 @@ def test_short_strings_are_certain_unless_the_table_wants_shorter_bounds(make_ta
     assert found == {"l": [1, 2], **({"s": ["alice"]} if is_certain else {})}
 
 
-def test_bytes_of_a_fixed_length_are_certain_if_all_are_there(make_table):
+def test_complete_fixed_length_bytes_are_certain(make_table):
     assert of_one_file(make_table, {"fx": (b"a" * 16, b"b" * 15), "u": (b"0" * 15, b"0" * 36)}) == {}
 
 
 @pytest.mark.parametrize("file_format", ["ORC", "AVRO"])
-def test_timestamps_are_certain_of_parquet_alone(make_table, file_format):
+def test_timestamps_are_certain_only_in_parquet(make_table, file_format):
     bounds = {"ts": (long(1), long(1001)), "dt": (struct.pack("<i", 3),) * 2}
     assert of_one_file(make_table, bounds, file_format=file_format).keys() == {"dt"}
     assert of_one_file(make_table, bounds).keys() == {"ts", "dt"}
 
 
 @pytest.mark.parametrize("properties", [{NAME_MAPPING: "[]"}, {"delta-version": "3"}])
-def test_timestamps_are_not_certain_of_files_that_were_not_written_for_iceberg(make_table, properties):
+def test_timestamps_are_not_certain_in_imported_files(make_table, properties):
     bounds = {"ts": (long(1), long(1001)), "l": (long(1), long(2))}
     assert of_one_file(make_table, bounds, properties=properties) == {"l": [1, 2]}
 
 
-def test_a_file_without_rows_or_values_has_none(make_table):
+def test_file_without_rows_or_values_has_no_certain_values(make_table):
     bounds = {"l": (long(1), long(2))}
     assert of_one_file(make_table, bounds) == {"l": [1, 2]}
     assert of_one_file(make_table, bounds, records=0) == {}
@@ -286,7 +288,7 @@ def test_a_file_without_rows_or_values_has_none(make_table):
     assert of_one_file(make_table, bounds, value_counts=None) == {}
 
 
-def test_what_is_no_value_of_its_type_is_left_out(make_table):
+def test_invalid_bounds_are_ignored(make_table):
     bounds = {
         "l": (b"123", long(2)),
         "s": (b"\xff\xfe", b"\xff\xfe"),
@@ -300,7 +302,7 @@ def test_what_is_no_value_of_its_type_is_left_out(make_table):
 # --- partitions ---------------------------------------------------------------------------------------------------
 
 
-def test_values_of_identity_partitions_are_certain_and_those_of_other_transforms_are_not(make_table):
+def test_identity_partition_values_are_certain_and_transformed_ones_are_not(make_table):
     table = make_table(FIELDS, spec=[(2, "identity"), (1, "bucket[4]"), (7, "identity"), (4, "identity")])
     table.snapshot(
         file(table, partition=("a rather long partition value", 3, None, 0.0)),
@@ -310,20 +312,20 @@ def test_values_of_identity_partitions_are_certain_and_those_of_other_transforms
     assert values_of(table) == {"s": ["a rather long partition value"], "d": [1.5]}
 
 
-def test_a_value_is_given_once(make_table):
+def test_each_value_is_given_once(make_table):
     table = make_table(FIELDS, spec=[(1, "identity")])
     table.snapshot(*(file(table, {"l": (long(7), long(7))}, partition=(7,)) for _ in range(3)))
     assert values_of(table) == {"l": [7]}
 
 
-def test_partitions_of_a_spec_that_the_table_lacks_say_nothing(make_table):
+def test_partitions_of_an_unknown_spec_say_nothing(make_table):
     table = make_table(FIELDS, spec=[(1, "identity")])
     table.snapshot(file(table, {"l": (long(1), long(2))}, partition=(7,)))
     table.document["partition-specs"] = [{"spec-id": 5, "fields": []}]
     assert values_of(table) == {"l": [1, 2]}
 
 
-def test_partition_specs_that_are_none_are_corrupt(make_table):
+def test_invalid_partition_specs_are_corrupt(make_table):
     table = make_table(FIELDS)
     table.snapshot(file(table))
     table.document["partition-specs"] = [{"spec-id": 0, "fields": [{"name": "p"}]}]
@@ -346,7 +348,7 @@ def test_nothing_is_certain_while_a_delete_file_is_live(make_table, content):
 
 
 def of_many_specs(make_table, specs: int, files: int, status: int = 1):
-    """A table with a manifest for each of its specs; files are numbered, and that is their value of ``l``."""
+    """A table with a manifest for each spec; files are numbered, and their number is their value of ``l``."""
     table = make_table(FIELDS)
     table.document["partition-specs"] = [{"spec-id": spec, "fields": []} for spec in range(specs)]
     numbers = [(spec, spec * files + number) for spec in range(specs) for number in range(files)]
@@ -359,7 +361,7 @@ def of_many_specs(make_table, specs: int, files: int, status: int = 1):
     return table
 
 
-def test_two_manifests_are_opened_and_of_each_a_part_is_read(make_table):
+def test_only_parts_of_two_manifests_are_read(make_table):
     opened = []
 
     def store(uri):
@@ -375,18 +377,18 @@ def test_two_manifests_are_opened_and_of_each_a_part_is_read(make_table):
     assert len(opened) == 2
 
 
-def test_manifests_without_live_files_are_passed_over(make_table):
+def test_manifests_without_live_files_are_skipped(make_table):
     assert values_of(of_many_specs(make_table, 3, 2, DELETED)) == {"l": [0, 1, 2, 3]}
 
 
-def test_lists_that_leave_counts_out_are_read_all_the_same(make_table):
+def test_manifest_lists_without_counts_are_read(make_table):
     table = make_table(FIELDS, version=1)
     table.omit_counts = True
     table.snapshot(file(table, {"l": (long(1), long(2))}))
     assert values_of(table) == {"l": [1, 2]}
 
 
-def test_no_manifest_is_opened_for_no_column(make_table):
+def test_no_manifest_is_opened_for_zero_columns(make_table):
     table = make_table(FIELDS)
     table.snapshot(file(table, {"l": (long(1), long(2))}))
     (table.root / "manifest-1-0-False.avro").unlink()

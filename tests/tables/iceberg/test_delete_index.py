@@ -1,4 +1,4 @@
-"""Which equality delete files apply to which data file, as far as sequence numbers, partitions and metrics tell."""
+"""Which equality delete files apply to which data file by sequence number, partition and metrics."""
 
 import math
 import struct
@@ -20,12 +20,12 @@ def data(table, name="a.parquet", **fields):
 
 
 def deletes(table, name="d.parquet", **fields):
-    """The manifest entry of an equality delete file by field 1, newer than data files unless told."""
+    """The manifest entry of an equality delete file by field 1, by default newer than data files."""
     return data(table, name, **{"content": EQUALITY, "equality_ids": [1], "sequence_number": 2} | fields)
 
 
 def applying(table, *entries):
-    """For each data file the names of its delete files."""
+    """The names of the delete files of each data file."""
     table.snapshot(*entries)
     return [[delete.file_path.rpartition("/")[2] for delete in task.delete_files] for task in table.plan()]
 
@@ -37,7 +37,7 @@ def table(request, make_table):
 
 @pytest.fixture
 def partitioned(make_table):
-    """A table whose spec 0 is by the columns p and q, spec 1 by nothing any more, spec 2 by nothing, spec 3 by p."""
+    """A table whose spec 0 is by the columns p and q, 1 has only void fields, 2 is empty, and 3 is by p."""
     table = make_table(
         [(1, "k", "long"), (2, "p", "string"), (3, "q", "double")], spec=[(2, "identity"), (3, "identity")]
     )
@@ -54,19 +54,19 @@ def partitioned(make_table):
 # --- scope --------------------------------------------------------------------------------------------------------
 
 
-def test_only_data_files_of_lower_sequence_numbers_are_concerned(table):
-    """Rows of the same commit as the deletes are live, unlike with position deletes."""
+def test_equality_deletes_apply_to_lower_sequence_numbers_only(table):
+    """Rows of the same commit stay live, unlike with position deletes."""
     files = [data(table, f"{n}.parquet", sequence_number=n) for n in (1, 4, 5, 6)]
     found = applying(table, *files, *(deletes(table, f"d{n}", sequence_number=n) for n in (6, 1, 5)))
     assert found == [["d5", "d6"], ["d5", "d6"], ["d6"], []]
 
 
-def test_position_deletes_of_the_same_sequence_number_still_apply(table):
+def test_position_deletes_apply_to_the_same_sequence_number(table):
     position = data(table, "p", content=1, sequence_number=2)
     assert applying(table, data(table, sequence_number=2), deletes(table), position) == [["p"]]
 
 
-def test_deletes_of_a_partition_apply_within_it_and_its_spec_only(partitioned):
+def test_partition_deletes_apply_within_their_partition_and_spec(partitioned):
     files = [
         data(partitioned, "0", partition=("x", math.nan)),
         data(partitioned, "1", partition=("x", 0.0)),
@@ -92,8 +92,8 @@ def test_deletion_vectors_do_not_supersede_equality_deletes(make_table):
     assert applying(table, data(table), vector, deletes(table, "d"), position) == [["d", "v"]]
 
 
-def test_a_partition_is_the_same_when_its_decimal_has_grown_longer():
-    """A manifest that was written since the precision was widened pads the unscaled value."""
+def test_partition_is_the_same_after_its_decimal_is_widened():
+    """A manifest written since pads the unscaled value."""
     index = DeleteIndex(
         {0: [{"source-id": 5, "field-id": 1000, "transform": "identity"}]},
         {5: Column(5, "p", "decimal(18, 2)", (5,), (None,))},
@@ -134,7 +134,7 @@ def unscaled(value):
 
 
 def bounds(lower, upper, nulls=0, values=10, column=1):
-    """The metrics of a file; what is None is left out."""
+    """The metrics of a file; None leaves one out."""
     known = {"lower_bounds": lower, "upper_bounds": upper, "null_value_counts": nulls, "value_counts": values}
     return {name: {column: value} for name, value in known.items() if value is not None}
 
@@ -162,7 +162,7 @@ DISJOINT = {  # type: the bounds of two files, of which all values of the first 
 
 
 @pytest.mark.parametrize("type_", DISJOINT)
-def test_a_delete_file_does_not_apply_where_its_values_cannot_be(make_table, type_):
+def test_delete_file_does_not_apply_outside_the_bounds(make_table, type_):
     table = make_table([(1, "k", type_)], version=3)
     low, high = DISJOINT[type_]
     assert not applies(table, bounds(*low), bounds(*high))
@@ -186,13 +186,13 @@ def test_a_delete_file_does_not_apply_where_its_values_cannot_be(make_table, typ
         ("string", (LONG_PREFIX + b"a", LONG_PREFIX + b"b"), (LONG_PREFIX + b"c", LONG_PREFIX + b"d")),
     ],
 )  # fmt: skip
-def test_a_delete_file_applies_where_its_bounds_leave_a_doubt(make_table, type_, low, high):
+def test_delete_file_applies_if_bounds_leave_a_doubt(make_table, type_, low, high):
     table = make_table([(1, "k", type_)], version=3)
     assert applies(table, bounds(*low), bounds(*high))
     assert applies(table, bounds(*high), bounds(*low))
 
 
-def test_bounds_from_before_a_promotion_are_compared_with_those_from_after_it(table):
+def test_bounds_from_before_and_after_a_promotion_are_compared(table):
     assert not applies(table, bounds(INT(-2), INT(-1)), bounds(LONG(0), LONG(1)))
     assert applies(table, bounds(INT(-2), INT(0)), bounds(LONG(0), LONG(1)))
 
@@ -200,7 +200,7 @@ def test_bounds_from_before_a_promotion_are_compared_with_those_from_after_it(ta
 LOW, HIGH = (LONG(1), LONG(2)), (LONG(3), LONG(4))
 
 
-def test_a_bound_that_is_not_known_does_not_limit(table):
+def test_unknown_bound_does_not_limit(table):
     assert applies(table, {}, bounds(*HIGH))
     assert applies(table, bounds(*LOW), {})
     assert applies(table, bounds(LOW[0], None), bounds(*HIGH))
@@ -208,7 +208,7 @@ def test_a_bound_that_is_not_known_does_not_limit(table):
     assert not applies(table, bounds(None, LOW[1]), bounds(HIGH[0], None))
 
 
-def test_a_null_in_both_files_is_a_match_whatever_the_bounds(table):
+def test_nulls_in_both_files_match_whatever_the_bounds(table):
     assert applies(table, bounds(*LOW, nulls=1), bounds(*HIGH, nulls=1))
     assert not applies(table, bounds(*LOW, nulls=1), bounds(*HIGH))
     assert not applies(table, bounds(*LOW), bounds(*HIGH, nulls=1))
@@ -216,7 +216,7 @@ def test_a_null_in_both_files_is_a_match_whatever_the_bounds(table):
     assert applies(table, bounds(*LOW, nulls=None), bounds(*HIGH, nulls=None))
 
 
-def test_nulls_alone_match_nulls_alone(table):
+def test_only_nulls_match_only_nulls(table):
     nulls = bounds(None, None, nulls=10)
     assert not applies(table, nulls, bounds(*LOW))
     assert not applies(table, bounds(*LOW), nulls)
@@ -225,7 +225,7 @@ def test_nulls_alone_match_nulls_alone(table):
     assert applies(table, bounds(None, None, nulls=10, values=None), bounds(*LOW))  # whether there is more is not known
 
 
-def test_of_several_columns_one_that_cannot_match_is_enough(table):
+def test_one_column_that_cannot_match_is_enough(table):
     both = {"equality_ids": [2, 1]}
     of_data = {name: value | {2: b"x"} if "bounds" in name else value for name, value in bounds(*LOW).items()}
     assert applies(table, of_data, bounds(*LOW) | both)
@@ -233,8 +233,8 @@ def test_of_several_columns_one_that_cannot_match_is_enough(table):
 
 
 @pytest.mark.parametrize("other", [{"spec_id": 3, "partition": ("x",)}, {"partition": ("x", 2.0)}], ids=["spec", "p"])
-def test_deletes_of_one_file_in_another_partition_than_its_are_corrupt(partitioned, other):
-    """As they are to Iceberg's Java; deletes of a whole partition are about other files then."""
+def test_file_scoped_deletes_in_another_partition_are_corrupt(partitioned, other):
+    """Iceberg's Java refuses them too; deletes of a whole partition are then about other files."""
     a = partitioned.root / "a.parquet"
     file = data(partitioned, partition=("x", 1.0))
     of_one, of_all = (
@@ -248,7 +248,7 @@ def test_deletes_of_one_file_in_another_partition_than_its_are_corrupt(partition
         applying(partitioned, file, of_one)
 
 
-def test_metrics_of_data_files_are_read_for_delete_columns_alone(table):
+def test_data_file_metrics_are_read_for_delete_columns_only(table):
     table.snapshot(data(table, **bounds(*LOW)))
     (alone,) = live_files(manifest_files(table.document["snapshots"][-1]["manifest-list"], store_for), store_for)
     assert alone.metrics == {}
@@ -259,7 +259,7 @@ def test_metrics_of_data_files_are_read_for_delete_columns_alone(table):
     assert (file.metrics[1].lower_bound, file.metrics[1].null_value_count) == (LOW[0], 0)
 
 
-def test_delete_columns_are_those_of_the_current_schema_or_else_as_they_were_last(table):
+def test_delete_columns_come_from_the_current_or_the_last_schema(table):
     table.document["schemas"][0]["fields"][0]["type"] = "int"
     table.evolve([(1, "then", "long"), (2, "p", "string")])
     table.evolve([(1, "now", "long")])
@@ -275,13 +275,13 @@ def test_delete_columns_are_those_of_the_current_schema_or_else_as_they_were_las
 
 
 @pytest.mark.parametrize("ids", [[], None, [7], [1, 7]], ids=str)
-def test_equality_ids_that_name_no_column_are_corrupt(table, ids):
+def test_equality_ids_without_a_column_are_corrupt(table, ids):
     table.snapshot(data(table), deletes(table, equality_ids=ids))
     with pytest.raises(CorruptMetadataError, match=r"d\.parquet: expected equality ids of primitive columns, found \["):
         table.plan()
 
 
-def test_a_column_whose_values_cannot_be_compared_is_refused_by_name(make_table):
+def test_column_with_incomparable_values_is_refused_by_name(make_table):
     table = make_table([(1, "k", "variant")], version=3)
     table.snapshot(data(table), deletes(table))
     with pytest.raises(UnsupportedTableError, match=r"d\.parquet: equality deletes by column k of type variant"):
@@ -297,7 +297,7 @@ def test_equality_delete_files_of_other_formats_are_refused_by_name(table, file_
         table.plan()
 
 
-def test_an_unknown_partition_spec_is_corrupt(table):
+def test_unknown_partition_spec_is_corrupt(table):
     table.snapshot(data(table), deletes(table))
     table.document["partition-specs"] = [{"spec-id": 5, "fields": []}]
     with pytest.raises(CorruptMetadataError, match=r"d\.parquet: the table has no partition spec 0"):

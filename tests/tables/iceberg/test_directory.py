@@ -1,4 +1,4 @@
-"""Tables that are directories: which version is the current one, and how the next one comes to be."""
+"""Tables that are directories: which version is current, and how the next one is written."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Directory:
         return IcebergDirectory(str(self.root))
 
     def current(self) -> str:
-        return self.table.load().metadata_location.rpartition("/")[2]
+        return self.table.open().state.metadata_location.rpartition("/")[2]
 
 
 @pytest.fixture
 def directory(tmp_path, table_document):
-    """A table without any version yet."""
+    """A table without any versions yet."""
     return Directory(tmp_path / "t", table_document(tmp_path / "t"))
 
 
@@ -85,7 +85,7 @@ def commit(draft_of):
         None,
     ],
 )
-def test_the_newest_version_is_found_whatever_the_hint_says(directory, hint):
+def test_newest_version_is_found_whatever_the_hint_says(directory, hint):
     for version in (1, 2, 3):
         directory.put(f"v{version}.metadata.json")
     if hint is not None:
@@ -93,21 +93,21 @@ def test_the_newest_version_is_found_whatever_the_hint_says(directory, hint):
     assert directory.current() == "v3.metadata.json"
 
 
-def test_a_hint_that_is_no_text_is_as_good_as_none(directory):
+def test_hint_that_is_not_text_is_ignored(directory):
     directory.put("v1.metadata.json")
     (directory.metadata / "version-hint.text").write_bytes(b"\xff\xfe3")
     assert directory.current() == "v1.metadata.json"
 
 
-def test_a_hint_to_a_version_that_was_deleted_since_is_as_good_as_none(directory):
-    """Old versions are deleted where the table says so, and the hint may be older still."""
+def test_hint_to_a_deleted_version_is_ignored(directory):
+    """Tables may delete old versions, and the hint may be older still."""
     directory.put("v7.metadata.json")
     directory.hint("2")
     assert directory.current() == "v7.metadata.json"
 
 
 @pytest.mark.parametrize("extension", [PLAIN, GZIP, OLD_GZIP])
-def test_versions_are_followed_from_one_spelling_to_the_next(directory, extension):
+def test_versions_are_followed_across_spellings(directory, extension):
     directory.put("v1.metadata.json")
     directory.put(f"v2.{extension}")
     directory.put("v3.gz.metadata.json")
@@ -115,14 +115,14 @@ def test_versions_are_followed_from_one_spelling_to_the_next(directory, extensio
     assert directory.current() == "v3.gz.metadata.json"
 
 
-def test_the_tenth_version_is_newer_than_the_ninth(directory):
+def test_tenth_version_is_newer_than_the_ninth(directory):
     for version in (8, 9, 10):
         directory.put(f"v{version}.metadata.json")
     assert directory.current() == "v10.metadata.json"
 
 
-def test_a_hint_names_the_file_of_a_catalog(directory):
-    """As exporters write it for readers that have no catalog."""
+def test_hint_may_name_a_catalogs_file(directory):
+    """Exporters write such hints for readers without a catalog."""
     directory.put("00001-aaaa.metadata.json")
     directory.put("00002-bbbb.metadata.json")
     directory.hint("00001-aaaa.metadata.json")
@@ -131,13 +131,13 @@ def test_a_hint_names_the_file_of_a_catalog(directory):
     assert directory.current() == "00001-aaaa.metadata.json"
 
 
-def test_without_a_hint_the_highest_version_of_a_catalog_is_read(directory):
+def test_highest_version_of_a_catalog_is_read_without_a_hint(directory):
     directory.put("00002-aaaa.metadata.json")
     directory.put("00010-0bbb.gz.metadata.json")
     assert directory.current() == "00010-0bbb.gz.metadata.json"
 
 
-def test_a_version_that_is_replaced_and_deleted_while_it_is_looked_for_is_looked_for_again(directory, monkeypatch):
+def test_version_deleted_during_the_search_is_searched_again(directory, monkeypatch):
     directory.put("v1.metadata.json")
     table = directory.table
     find = table._current
@@ -149,26 +149,26 @@ def test_a_version_that_is_replaced_and_deleted_while_it_is_looked_for_is_looked
         return found
 
     monkeypatch.setattr(table, "_current", find_and_lose)
-    assert table.load().metadata_location.endswith("v2.metadata.json")
+    assert table.open().state.metadata_location.endswith("v2.metadata.json")
 
 
-def test_a_directory_without_metadata_is_no_table(directory):
+def test_directory_without_metadata_is_no_table(directory):
     with pytest.raises(TableNotFound, match="no Iceberg metadata file"):
-        directory.table.load()
+        directory.table.open()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\x1f\x8b broken", b"{}", b"\xff", b'{"format-version": 2}'])
-def test_broken_metadata_is_called_so(directory, content):
+def test_broken_metadata_is_reported_as_corrupt(directory, content):
     (directory.metadata / "v1.metadata.json").write_bytes(content)
     with pytest.raises(CorruptMetadataError, match=r"v1\.metadata\.json"):
-        directory.table.load()
+        directory.table.open()
 
 
 # --- the next version ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("extension", [PLAIN, GZIP, OLD_GZIP])
-def test_the_next_version_is_spelled_and_compressed_like_the_last(directory, commit, extension):
+def test_next_version_keeps_spelling_and_compression(directory, commit, extension):
     directory.put(f"v4.{extension}")
     directory.hint("4")
     entry = commit(directory).entry
@@ -182,8 +182,8 @@ def test_the_next_version_is_spelled_and_compressed_like_the_last(directory, com
     }
 
 
-def test_the_checksum_of_the_old_hint_goes_with_it(directory, commit):
-    """Hadoop's local file system checks a file against the checksum beside it, and fails."""
+def test_checksum_of_the_old_hint_is_deleted(directory, commit):
+    """Hadoop's local file system compares a file with it, and fails."""
     directory.put("v1.metadata.json")
     directory.hint("1")
     (directory.metadata / ".version-hint.text.crc").write_bytes(b"crc\0")
@@ -191,20 +191,20 @@ def test_the_checksum_of_the_old_hint_goes_with_it(directory, commit):
     assert ".version-hint.text.crc" not in directory.names()
 
 
-def test_a_missing_hint_is_written(directory, commit):
+def test_missing_hint_is_written(directory, commit):
     directory.put("v1.metadata.json")
     commit(directory)
     assert (directory.metadata / "version-hint.text").read_text() == "2"
 
 
-def test_a_hint_that_cannot_be_written_does_not_fail_the_commit(directory, commit):
+def test_unwritable_hint_does_not_fail_the_commit(directory, commit):
     directory.put("v1.metadata.json")
     (directory.metadata / "version-hint.text").mkdir()
     commit(directory)
     assert directory.current() == "v2.metadata.json"
 
 
-def test_the_log_names_the_last_version_as_the_table_does(directory, commit):
+def test_log_names_the_last_version_as_the_table_does(directory, commit):
     directory.document["location"] = f"file:{directory.root}/"
     directory.put("v1.metadata.json", **{"last-updated-ms": 77})
     commit(directory)
@@ -214,7 +214,7 @@ def test_the_log_names_the_last_version_as_the_table_does(directory, commit):
 
 
 @pytest.mark.parametrize(("limit", "kept"), [("3", 3), ("1", 1), ("0", 1), (None, 100), ("many", 100)])
-def test_the_log_is_trimmed_to_the_length_the_table_says(directory, commit, limit, kept):
+def test_log_is_trimmed_to_the_tables_limit(directory, commit, limit, kept):
     log = [{"timestamp-ms": i, "metadata-file": f"{directory.metadata}/v{i}.metadata.json"} for i in range(1, 150)]
     for version in (1, 149):
         directory.put(f"v{version}.metadata.json")
@@ -248,7 +248,7 @@ def test_superseded_versions_are_deleted_only_if_the_table_says_so(directory, co
     assert {"v3.metadata.json", "v4.metadata.json", "v5.metadata.json"} <= directory.names()
 
 
-def test_a_superseded_version_that_cannot_be_deleted_does_not_fail_the_commit(directory, commit):
+def test_undeletable_superseded_version_does_not_fail_the_commit(directory, commit):
     properties = {
         "write.metadata.previous-versions-max": "1",
         "write.metadata.delete-after-commit.enabled": "true",
@@ -259,7 +259,7 @@ def test_a_superseded_version_that_cannot_be_deleted_does_not_fail_the_commit(di
     assert Path(entry.statistics_path).exists()
 
 
-def test_a_version_that_the_log_names_twice_is_kept_while_it_names_it(directory, commit):
+def test_version_listed_twice_in_the_log_is_kept_while_listed(directory, commit):
     properties = {
         "write.metadata.previous-versions-max": "2",
         "write.metadata.delete-after-commit.enabled": "true",
@@ -271,22 +271,22 @@ def test_a_version_that_the_log_names_twice_is_kept_while_it_names_it(directory,
     assert "v1.metadata.json" in directory.names()
 
 
-def test_the_time_of_the_last_change_never_goes_back(directory, commit):
-    """The clock of whoever wrote the last version may be ahead of ours."""
+def test_last_updated_time_never_goes_back(directory, commit):
+    """Another writer's clock may be ahead of ours."""
     ahead = (time.time_ns() // 1_000_000) + 3_600_000
     directory.put("v1.metadata.json", **{"last-updated-ms": ahead})
     commit(directory)
     assert directory.read("v2.metadata.json")["last-updated-ms"] == ahead
 
 
-def test_the_time_of_the_last_change_is_now(directory, commit):
+def test_last_updated_time_is_now(directory, commit):
     directory.put("v1.metadata.json")
     before = time.time_ns() // 1_000_000
     commit(directory)
     assert before <= directory.read("v2.metadata.json")["last-updated-ms"] <= time.time_ns() // 1_000_000
 
 
-def test_what_nobody_here_has_heard_of_survives(directory, commit):
+def test_unknown_fields_survive_a_commit(directory, commit):
     unknown = {"é": ["\ud800", 2**70, 1.5, -0.0, None, True, {"deep": []}]}
     snapshots = [{**directory.document["snapshots"][0], "new-in-v9": unknown}]
     foreign = {
@@ -306,7 +306,7 @@ def test_what_nobody_here_has_heard_of_survives(directory, commit):
     assert list(after) == list(before)
 
 
-def test_the_entry_replaces_every_entry_of_its_snapshot(directory, commit):
+def test_entry_replaces_every_entry_of_its_snapshot(directory, commit):
     directory.put("v1.metadata.json")
     commit(directory)
     entry = directory.read("v2.metadata.json")["statistics"][0]
@@ -318,14 +318,14 @@ def test_the_entry_replaces_every_entry_of_its_snapshot(directory, commit):
 
 
 @pytest.mark.parametrize("place", ["elsewhere", "elsewhere/"])
-def test_statistics_files_go_where_the_table_wants_its_metadata(directory, commit, tmp_path, place):
+def test_statistics_files_follow_the_tables_metadata_path(directory, commit, tmp_path, place):
     directory.put("v1.metadata.json", properties={"write.metadata.path": f"{tmp_path}/{place}"})
     path = Path(commit(directory).entry.statistics_path)
     assert path.parent == tmp_path / "elsewhere"
     assert path.exists()
 
 
-def test_statistics_files_are_named_as_icebergs_own(directory, commit):
+def test_statistics_files_are_named_like_icebergs(directory, commit):
     directory.put("v1.metadata.json")
     path = Path(commit(directory).entry.statistics_path)
     assert path.parent == directory.metadata
@@ -333,7 +333,7 @@ def test_statistics_files_are_named_as_icebergs_own(directory, commit):
     assert (snapshot_id, len(uuid), path.suffix) == ("10", 36, ".stats")
 
 
-def test_two_runs_in_a_row_leave_one_entry_with_the_columns_of_both(directory, commit):
+def test_two_runs_leave_one_entry_with_the_columns_of_both(directory, commit):
     directory.put("v1.metadata.json")
     commit(directory, b=[1])
     commit(directory, a=[1])
@@ -347,33 +347,33 @@ def test_two_runs_in_a_row_leave_one_entry_with_the_columns_of_both(directory, c
 
 
 @pytest.mark.parametrize("extension", [PLAIN, GZIP, OLD_GZIP])
-def test_a_version_of_another_writer_is_never_overwritten(directory, draft_of, extension):
-    """In whichever spelling it was written: readers take either for that version."""
+def test_another_writers_version_is_never_overwritten(directory, draft_of, extension):
+    """In any spelling: readers take either for that version."""
     directory.put("v1.metadata.json")
     table = directory.table
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     directory.put(f"v2.{extension}", winner=True)
     with pytest.raises(ConflictError):
-        table.commit(base, entry)
+        base.commit(entry)
     assert directory.read(f"v2.{extension}")["winner"] is True
     assert len([name for name in directory.names() if name.startswith("v")]) == 2
 
 
-def test_a_writer_that_comes_between_looking_and_writing_is_not_overwritten(directory, draft_of, monkeypatch):
+def test_concurrent_writers_version_is_not_overwritten(directory, draft_of, monkeypatch):
     directory.put("v1.metadata.json")
     table = directory.table
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     monkeypatch.setattr(table, "_existing", lambda _: None)
     directory.put("v2.metadata.json", winner=True)
     with pytest.raises(ConflictError):
-        table.commit(base, entry)
+        base.commit(entry)
     assert directory.read("v2.metadata.json")["winner"] is True
 
 
-def test_the_metadata_of_a_catalog_is_not_committed_to(directory, commit):
-    """Its catalog would not notice, and the next commit through it would undo ours."""
+def test_catalogs_metadata_directory_is_not_committed_to(directory, commit):
+    """Its catalog would not notice, and its next commit would undo ours."""
     directory.put("00003-8a7e.metadata.json")
     before = directory.names()
     with pytest.raises(UnsupportedTableError, match="--catalog"):
@@ -381,7 +381,7 @@ def test_the_metadata_of_a_catalog_is_not_committed_to(directory, commit):
     assert directory.names() == before
 
 
-def test_the_copy_of_a_table_is_not_committed_to(directory, commit, tmp_path):
+def test_copy_of_a_table_is_not_committed_to(directory, commit, tmp_path):
     """Its metadata names the original's files; nothing is written in either place."""
     directory.put("v1.metadata.json")
     original = directory.names()

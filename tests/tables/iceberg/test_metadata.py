@@ -78,7 +78,7 @@ def parse(document):
     return parse_state(document, "v1.metadata.json")
 
 
-def test_a_document_becomes_a_state():
+def test_document_becomes_a_state():
     state = parse(DOCUMENT)
     assert (state.location, state.properties, state.current_snapshot_id) == ("s3://bucket/t", {"k": "v"}, 3)
     assert [(c.name, c.type) for c in state.columns] == [("b", "long")]
@@ -102,7 +102,7 @@ def test_a_document_becomes_a_state():
     ],
     ids=str,
 )
-def test_a_snapshot_is_selected_by_id_branch_tag_or_time(selector, snapshot_id):
+def test_snapshot_is_selected_by_id_branch_tag_or_time(selector, snapshot_id):
     assert parse(DOCUMENT).select_snapshot(SnapshotSelector(**selector)).snapshot_id == snapshot_id
 
 
@@ -116,13 +116,13 @@ def test_a_snapshot_is_selected_by_id_branch_tag_or_time(selector, snapshot_id):
     ],
     ids=str,
 )
-def test_a_snapshot_that_is_not_there_is_not_found(selector, message):
+def test_missing_snapshot_is_not_found(selector, message):
     with pytest.raises(SnapshotNotFound, match=f"s3://bucket/t: {message}"):
         parse(DOCUMENT).select_snapshot(SnapshotSelector(**selector))
 
 
 @pytest.mark.parametrize("current", [-1, None, ...], ids=["minus one", "null", "absent"])
-def test_a_table_without_a_current_snapshot_has_none_and_no_main_branch(current):
+def test_table_without_a_current_snapshot_has_no_main_branch(current):
     """Version 1 writers say -1."""
     state = parse(changed(**{"current-snapshot-id": current, "snapshots": ..., "refs": ..., "snapshot-log": ...}))
     assert state.current_snapshot_id is None
@@ -150,11 +150,11 @@ def test_version_1_documents_have_one_schema_one_spec_and_no_sequence_numbers():
     assert partition_specs(document)[0] == [{"field-id": 1000, "source-id": 5, "name": "p", "transform": "identity"}]
 
 
-def test_the_schema_list_wins_over_the_single_schema():
+def test_schema_list_wins_over_the_single_schema():
     assert current_schema(changed(schema={"schema-id": 1, "fields": []})) is DOCUMENT["schemas"][1]
 
 
-def test_the_first_of_two_statistics_entries_of_a_snapshot_counts():
+def test_first_of_two_statistics_entries_of_a_snapshot_counts():
     entry = parse(DOCUMENT).statistics[2]
     assert (entry.statistics_path, entry.file_size_in_bytes, entry.file_footer_size_in_bytes) == (
         "s3://bucket/t/x.stats",
@@ -166,7 +166,7 @@ def test_the_first_of_two_statistics_entries_of_a_snapshot_counts():
 
 
 @pytest.mark.parametrize("compress", [True, False])
-def test_a_document_survives_its_file(compress):
+def test_document_survives_its_file(compress):
     document = changed(**{"unknown-field": {"ü": [1, None]}})
     data = encode_document(document, compress=compress)
     assert data.startswith(b"\x1f\x8b") == compress
@@ -196,7 +196,7 @@ def test_bytes_that_are_no_document_are_corrupt(data):
 
 
 @pytest.mark.parametrize("version", [4, 99])
-def test_a_newer_format_version_is_refused(version):
+def test_newer_format_version_is_refused(version):
     with pytest.raises(UnsupportedTableError, match=f"expected format-version 1 to 3, found {version}"):
         parse(changed(**{"format-version": version}))
 
@@ -218,6 +218,6 @@ def test_a_newer_format_version_is_refused(version):
     ],
     ids=str,
 )
-def test_a_field_of_another_form_is_corrupt(key, value):
+def test_field_of_another_form_is_corrupt(key, value):
     with pytest.raises(CorruptMetadataError, match=r"v1\.metadata\.json: "):
         parse(changed(**{key: value}))

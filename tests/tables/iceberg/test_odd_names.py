@@ -1,4 +1,4 @@
-"""Columns may have any name: none is taken for a path, an escape or a reserved word, and each is found by its own."""
+"""Columns may have any name: none is a path, an escape or a reserved word, and each is found by its own."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def made(tmp_path):
 
 
 def stored(table, entry):
-    with table.store(entry.statistics_path).open_source(entry.statistics_path) as source:
+    with table.open().store_for(entry.statistics_path).open_source(entry.statistics_path) as source:
         reader = PuffinReader(source)
         sketches = [blob for blob in reader.file_metadata.blobs if blob.type == THETA_V1]
         return {b.fields[0]: payload for b, payload in zip(sketches, reader.read_all(sketches), strict=True)}
 
 
-def test_columns_of_any_name_have_statistics_of_their_own_values(made):
-    """The i-th column has i + 2 values, so none can be another."""
+def test_columns_with_any_name_have_their_own_statistics(made):
+    """The i-th column has i + 2 values, so that mix-ups show."""
     rows = pa.table({name: pa.array([row % (i + 2) for row in range(ROWS)]) for i, name in enumerate(NAMES)})
     table = made(rows)
     report = analyze(table)
@@ -63,13 +63,13 @@ def test_columns_of_any_name_have_statistics_of_their_own_values(made):
         assert [column.ndv for column in lookup(table, Question(columns=[name])).columns] == [i + 2]
 
 
-def test_a_column_of_any_name_is_analyzed_by_it(made):
+def test_column_with_any_name_is_analyzed_by_name(made):
     table = made(pa.table({name: pa.array(range(i + 1)).slice(0, 1) for i, name in enumerate(NAMES)}))
     report = analyze(table, Options(columns=tuple(NAMES), commit=False))
     assert [answer.column.name for answer in report.columns] == NAMES
 
 
-def test_dots_in_names_inside_structs_are_part_of_them(made):
+def test_dots_in_names_inside_structs_are_part_of_the_names(made):
     table = made(pa.table(NESTED))
     report = analyze(table)
     found = {answer.column.name: answer.ndv for answer in report.columns}

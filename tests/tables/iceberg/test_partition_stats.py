@@ -23,17 +23,16 @@ from puffin.errors import (
 )
 from puffin.iceberg.commit.partition_stats import (
     partition_statistics,
-    read_partition_statistics,
     unified_partition_type,
     write_partition_statistics,
 )
 from puffin.iceberg.commit.patch import (
     PartitionStatisticsEntry,
-    partition_statistics_entry,
     partition_statistics_update,
     with_partition_statistics,
 )
 from puffin.storage import store_for
+from tests.tables.iceberg.partition_files import partition_statistics_entry, read_partition_statistics
 
 FIELDS = [(1, "id", "long"), (2, "cat", "string"), (3, "ts", "timestamp"), (4, "share", "double")]
 DELETED = 2
@@ -46,7 +45,7 @@ def current(table):
 
 
 def statistics_of(table) -> pa.Table:
-    return partition_statistics(*current(table), {})
+    return partition_statistics(*current(table), store_for)
 
 
 def rows(table, *columns: str) -> list[tuple]:
@@ -71,7 +70,7 @@ def table(make_table):
 
 
 def test_files_are_added_up_by_partition_and_kind(table):
-    """Rows that deletion vectors name count as position deletes, the vectors for themselves."""
+    """Rows in deletion vectors count as position deletes, and the vectors separately."""
     table.snapshot(
         data(table, ("b",), 5, 100),
         data(table, ("a",), 1, 10),
@@ -136,7 +135,7 @@ def test_rows_are_sorted_by_partition_with_nulls_first_and_then_by_spec(make_tab
     ]
 
 
-def test_minus_zero_is_before_zero_and_all_nan_are_one_value_after_the_others(make_table):
+def test_minus_zero_precedes_zero_and_all_nans_are_one_last_value(make_table):
     table = make_table(FIELDS, spec=[(4, "identity")])
     values = [math.nan, 0.0, math.inf, -0.0, -math.nan, -1.5, 0.0]
     table.snapshot(*(data(table, (value,)) for value in values))
@@ -149,8 +148,8 @@ def test_minus_zero_is_before_zero_and_all_nan_are_one_value_after_the_others(ma
     ]
 
 
-def test_a_partition_whose_last_file_was_deleted_has_a_row_of_zeros(table):
-    """In the snapshot that deleted it, as long as the manifests say so; and it was updated by that."""
+def test_partition_whose_last_file_was_deleted_has_a_row_of_zeros(table):
+    """In the snapshot that deleted it, while the manifests say so; that snapshot updated it last."""
     table.snapshot(data(table, ("a",)), data(table, ("b",)))
     table.snapshot(data(table, ("a",), status=DELETED), data(table, ("b",), status=0))
     assert rows(table, "data_record_count", "data_file_count", "last_updated_snapshot_id") == [
@@ -159,8 +158,8 @@ def test_a_partition_whose_last_file_was_deleted_has_a_row_of_zeros(table):
     ]
 
 
-def test_a_partition_was_last_updated_by_the_youngest_snapshot_that_the_table_still_has(table):
-    """Of the snapshots that its files came with; none of them is left for a partition that is older."""
+def test_partition_was_updated_by_the_youngest_remaining_snapshot(table):
+    """Of those that added its files; an older partition has none left."""
     for _ in (1, 2):
         table.snapshot()
     manifests = [
@@ -176,13 +175,13 @@ def test_a_partition_was_last_updated_by_the_youngest_snapshot_that_the_table_st
     ]
 
 
-def test_a_snapshot_without_files_has_no_rows(table):
+def test_snapshot_without_files_has_no_rows(table):
     table.snapshot()
     assert statistics_of(table).num_rows == 0
     assert write(table).file_size_in_bytes > 0
 
 
-def test_tuples_of_other_specs_have_null_where_they_have_no_field(make_table):
+def test_tuples_of_other_specs_have_null_in_missing_fields(make_table):
     table = make_table(FIELDS, spec=[(2, "identity")])
     table.document["partition-specs"] += [
         {"spec-id": 1, "fields": [{"source-id": 1, "field-id": 1001, "name": "b", "transform": "bucket[4]"}]},
@@ -202,7 +201,7 @@ def unified(table, *specs: dict) -> list[tuple]:
     return [(field.field_id, field.name, field.type) for field in unified_partition_type(table.document)]
 
 
-def test_the_unified_type_has_every_field_of_every_spec_under_its_newest_name(table):
+def test_unified_type_has_every_field_of_every_spec_under_its_newest_name(table):
     assert unified(
         table,
         spec(2, (3, 1002, "day", "day"), (1, 1001, "bucket_of_id", "bucket[4]")),
@@ -211,8 +210,8 @@ def test_the_unified_type_has_every_field_of_every_spec_under_its_newest_name(ta
     ) == [(1000, "cat", "string"), (1001, "bucket_of_id", "int"), (1002, "day", "date")]
 
 
-def test_a_field_that_version_1_dropped_keeps_the_type_that_it_had(table):
-    """Its transform is ``void`` from then on, whatever it was."""
+def test_field_that_version_1_dropped_keeps_its_type(table):
+    """Its transform is ``void`` from then on."""
     dropped = spec(1, (3, 1000, "ts_day", "void"), (2, 1001, "never", "void"))
     assert unified(table, spec(0, (3, 1000, "ts", "day")), dropped) == [
         (1000, "ts_day", "date"),
@@ -224,7 +223,7 @@ def test_a_field_that_version_1_dropped_keeps_the_type_that_it_had(table):
     ]
 
 
-def test_a_field_is_of_the_newest_type_of_its_column_and_gone_with_the_last_schema_that_has_it(make_table):
+def test_field_has_the_newest_type_of_its_column_while_a_schema_has_it(make_table):
     table = make_table([(1, "id", "int"), (2, "cat", "string")], spec=[(1, "identity"), (2, "identity"), (9, "day")])
     table.evolve([(1, "id", "long")])
     assert [(field.field_id, field.type) for field in unified_partition_type(table.document)] == [
@@ -242,7 +241,7 @@ def test_fields_that_cannot_be_unified_are_refused(table):
         unified(table, {"spec-id": 0, "fields": [{"source-id": 1, "field-id": 1000, "name": "p"}]})
 
 
-def test_a_table_that_was_never_partitioned_is_refused(make_table):
+def test_table_that_was_never_partitioned_is_refused(make_table):
     table = make_table(FIELDS)
     table.snapshot(data(table, ()))
     assert unified_partition_type(table.document) == ()
@@ -252,7 +251,7 @@ def test_a_table_that_was_never_partitioned_is_refused(make_table):
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_columns_have_the_ids_order_and_types_of_the_spec(make_table, version):
-    """From version 3 on vectors are counted apart, and no count may be missing."""
+    """From version 3 on vectors are counted separately, and no count may be missing."""
     table = make_table(FIELDS, version=version, spec=[(2, "identity"), (3, "day")])
     table.snapshot(data(table, ("a", 1)))
     entry = write(table)
@@ -272,7 +271,7 @@ def test_columns_have_the_ids_order_and_types_of_the_spec(make_table, version):
     assert all(field.nullable for field in schema.field("partition").type)
 
 
-def test_a_manifest_that_lists_fewer_files_than_the_manifest_list_says_is_corrupt(table, monkeypatch):
+def test_manifest_with_fewer_files_than_its_list_says_is_corrupt(table, monkeypatch):
     whole = table._manifest
 
     def overwritten(*args):
@@ -286,14 +285,14 @@ def test_a_manifest_that_lists_fewer_files_than_the_manifest_list_says_is_corrup
         statistics_of(table)
 
 
-def test_an_encrypted_manifest_is_refused(table):
+def test_encrypted_manifest_is_refused(table):
     table.manifest_key_metadata = b"key"
     table.snapshot(data(table, ("a",)))
     with pytest.raises(UnsupportedTableError, match="expected an unencrypted manifest"):
         statistics_of(table)
 
 
-def test_a_partition_value_of_another_type_is_corrupt(table):
+def test_partition_value_of_another_type_is_corrupt(table):
     """The manifests have strings where the metadata says long."""
     table.snapshot(data(table, ("a",)))
     table.document["schemas"][0]["fields"][1]["type"] = "long"
@@ -306,12 +305,12 @@ def test_a_partition_value_of_another_type_is_corrupt(table):
 
 def write(table, **stores):
     state, snapshot = current(table)
-    statistics = partition_statistics(state, snapshot, {})
+    statistics = partition_statistics(state, snapshot, store_for)
     return write_partition_statistics(statistics, state, snapshot.snapshot_id, stores.get("store_for", store_for))
 
 
-def test_a_file_is_written_among_the_metadata_under_a_name_of_its_own(make_table, tmp_path):
-    """Named as Iceberg names it; the entry has the size that the file has."""
+def test_file_is_written_beside_the_metadata_under_icebergs_naming(make_table, tmp_path):
+    """The entry has the size of the file."""
     table = make_table(FIELDS, spec=[(2, "identity")], properties={"write.metadata.path": f"{tmp_path}/elsewhere/"})
     table.snapshot(data(table, ("a",)))
     entries = [write(table), write(table)]
@@ -325,7 +324,7 @@ def test_a_file_is_written_among_the_metadata_under_a_name_of_its_own(make_table
     assert write(table).statistics_path.startswith(f"{table.root}/metadata/partition-stats-1-")
 
 
-def test_a_file_that_cannot_be_written_leaves_nothing(table, monkeypatch):
+def test_failed_write_leaves_nothing(table, monkeypatch):
     table.snapshot(data(table, ("a",)))
 
     def full(*args):
@@ -337,8 +336,8 @@ def test_a_file_that_cannot_be_written_leaves_nothing(table, monkeypatch):
     assert list(table.root.glob("metadata/*")) == []
 
 
-def test_what_was_written_is_read_back(make_table):
-    """As it was, types and field ids included."""
+def test_written_rows_are_read_back(make_table):
+    """With types and field ids."""
     table = make_table([*FIELDS, (5, "u", "uuid")], version=3, spec=[(2, "identity"), (4, "identity"), (3, "identity")])
     table.document["partition-specs"][0]["fields"].append(
         {"source-id": 5, "field-id": 1003, "name": "u", "transform": "identity"}
@@ -350,7 +349,7 @@ def test_what_was_written_is_read_back(make_table):
     assert read.schema.equals(written.schema, check_metadata=True)
 
 
-def test_an_older_file_is_read_in_the_form_of_the_table_as_it_is(make_table):
+def test_older_file_is_read_in_the_tables_current_form(make_table):
     """By field id: renamed, reordered, of a wider type, without the new field; version 2 counted no vectors."""
     table = make_table([(1, "id", "int"), (2, "cat", "string")], spec=[(1, "identity"), (2, "identity")])
     table.snapshot(data(table, (7, "a")))
@@ -365,7 +364,7 @@ def test_an_older_file_is_read_in_the_form_of_the_table_as_it_is(make_table):
     assert (row["data_file_count"], row["dv_count"]) == (1, 0)
 
 
-def test_a_file_that_is_none_of_partition_statistics_is_corrupt(table, tmp_path):
+def test_file_that_is_no_partition_statistics_is_corrupt(table, tmp_path):
     table.snapshot()
     path = tmp_path / "f.parquet"
     for content in (b"", b"PAR1", _parquet(pa.table({"a": [1]})), _parquet(pa.table({"spec_id": ["x"]}))):
@@ -388,7 +387,7 @@ ENTRY = PartitionStatisticsEntry(10, "new.parquet", 7)
 AS_JSON = {"snapshot-id": 10, "statistics-path": "new.parquet", "file-size-in-bytes": 7}
 
 
-def test_an_entry_replaces_those_of_its_snapshot_and_nothing_else_changes(table_document, tmp_path):
+def test_entry_replaces_those_of_its_snapshot_and_changes_nothing_else(table_document, tmp_path):
     older = {"snapshot-id": 9, "statistics-path": "older", "file-size-in-bytes": 1, "unknown": "stays"}
     replaced = [AS_JSON | {"statistics-path": path} for path in "ab"]
     document = table_document(tmp_path) | {"partition-statistics": [replaced[0], older, replaced[1]], "x": 1}
@@ -399,16 +398,16 @@ def test_an_entry_replaces_those_of_its_snapshot_and_nothing_else_changes(table_
     assert partition_statistics_entry(patched, 10) == ENTRY
 
 
-def test_the_update_for_a_rest_catalog_does_what_the_patch_does(table_document, tmp_path):
-    """In pyiceberg's own hands, through which updates are sent."""
+def test_rest_update_has_the_effect_of_the_patch(table_document, tmp_path):
+    """pyiceberg applies it, as it does when it sends updates."""
     document = with_partition_statistics(table_document(tmp_path, snapshots=[10]), PartitionStatisticsEntry(10, "a", 1))
     update = TypeAdapter(TableUpdate).validate_python(partition_statistics_update(ENTRY))
     updated = update_table_metadata(TableMetadataV2.model_validate(document), (update,))
     assert [entry.model_dump(by_alias=True) for entry in updated.partition_statistics] == [AS_JSON]
 
 
-def test_the_entry_of_a_snapshot_is_found(table_document, tmp_path):
-    """The first of several; none where there is none."""
+def test_entry_of_a_snapshot_is_found(table_document, tmp_path):
+    """The first of several; none if there is none."""
     document = table_document(tmp_path)
     assert partition_statistics_entry(document, 10) is None
     document["partition-statistics"] = [AS_JSON, AS_JSON | {"statistics-path": "second"}]
@@ -417,6 +416,6 @@ def test_the_entry_of_a_snapshot_is_found(table_document, tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [{}, AS_JSON | {"statistics-path": 5}, AS_JSON | {"file-size-in-bytes": "7"}, 5])
-def test_an_entry_of_another_form_is_corrupt(table_document, tmp_path, wrong):
+def test_entry_of_another_form_is_corrupt(table_document, tmp_path, wrong):
     with pytest.raises(CorruptMetadataError, match="not a list of partition statistics entries"):
         partition_statistics_entry(table_document(tmp_path) | {"partition-statistics": [wrong]}, 10)

@@ -1,4 +1,4 @@
-"""What a snapshot's manifests list becomes scan tasks, or is refused by name before anything is read."""
+"""The files in a snapshot's manifests become scan tasks, or are refused by name before anything is read."""
 
 from decimal import Decimal
 
@@ -51,12 +51,12 @@ def test_deleted_entries_are_not_read(table):
     assert [task.data_file.file_path[-9:] for task in table.plan()] == ["0.parquet", "2.parquet"]
 
 
-def test_a_format_name_in_lower_case_is_understood(table):
+def test_lower_case_format_name_is_accepted(table):
     table.snapshot(data(table, "0.parquet", file_format="parquet"))
     assert table.plan()[0].data_file.file_format == "PARQUET"
 
 
-def test_paths_are_taken_as_they_stand(make_table):
+def test_paths_are_used_unchanged(make_table):
     table = make_table([(1, "id", "long")])
     for name in ("a b.parquet", "a%20b.parquet", "p=a#b?c/ü+&.parquet"):
         path = table.write(name, pa.table({"id": [len(name)]}), {"id": 1})
@@ -73,7 +73,7 @@ def test_manifests_below_a_directory_with_unusual_characters_are_found(make_tabl
     assert len(table.plan()) == 1
 
 
-def test_manifests_of_version_1_may_lack_counts_sequence_numbers_and_contents(make_table):
+def test_version_1_manifests_may_lack_counts_sequence_numbers_and_contents(make_table):
     """The oldest writers left out what was optional then."""
     table = make_table([(1, "id", "long")], version=1)
     table.snapshot(data(table, "0.parquet", partition=()))
@@ -111,7 +111,7 @@ def test_encrypted_manifests_are_refused_by_name(table):
 
 
 def test_encrypted_tables_are_refused_by_name(make_table):
-    """Their manifest lists are encrypted too, and say nothing of it."""
+    """Their manifest lists are encrypted too, without saying so."""
     table = make_table([(1, "id", "long")], version=3, properties={"encryption.key-id": "master"})
     assert refusal(table) == f"{table.root}: expected an unencrypted table, found encryption.key-id 'master'"
 
@@ -123,7 +123,7 @@ def metadata_files(table):
     return sorted(table.root.glob("*.avro"))
 
 
-def test_a_missing_manifest_or_list_is_named(table):
+def test_missing_manifest_or_list_is_named(table):
     table.snapshot(data(table, "0.parquet"))
     for path in metadata_files(table):
         content = path.read_bytes()
@@ -133,7 +133,7 @@ def test_a_missing_manifest_or_list_is_named(table):
         path.write_bytes(content)
 
 
-def test_a_manifest_or_list_cut_anywhere_is_corrupt_and_named(make_table):
+def test_truncated_manifest_or_list_is_corrupt_and_named(make_table):
     table = make_table([(1, "id", "long")])
     table.snapshot(*(data(table, f"{i}.parquet", partition=()) for i in range(4)))
     for path in metadata_files(table):
@@ -147,7 +147,7 @@ def test_a_manifest_or_list_cut_anywhere_is_corrupt_and_named(make_table):
         path.write_bytes(whole)
 
 
-def test_a_manifest_with_fewer_entries_than_its_list_counts_is_corrupt(table):
+def test_manifest_with_fewer_entries_than_its_list_counts_is_corrupt(table):
     table.snapshot(data(table, "0.parquet"))
     (manifest,) = table.root.glob("manifest-*.avro")
     whole = manifest.read_bytes()
@@ -156,7 +156,7 @@ def test_a_manifest_with_fewer_entries_than_its_list_counts_is_corrupt(table):
         table.plan()
 
 
-def test_an_avro_file_of_something_else_is_corrupt(table):
+def test_avro_file_of_something_else_is_corrupt(table):
     table.snapshot(data(table, "0.parquet"))
     (manifest,), (manifest_list,) = table.root.glob("manifest-*.avro"), table.root.glob("snap-*.avro")
     manifest.write_bytes(manifest_list.read_bytes())
@@ -171,14 +171,14 @@ def test_an_avro_file_of_something_else_is_corrupt(table):
 @pytest.mark.parametrize(
     "specs", [[{"spec-id": 0}], [{"fields": []}], [7], "x", [{"spec-id": 0, "fields": [7]}]], ids=str
 )
-def test_a_broken_partition_spec_is_corrupt(table, specs):
+def test_broken_partition_spec_is_corrupt(table, specs):
     table.snapshot(data(table, "0.parquet"))
     table.document["partition-specs"] = specs
     with pytest.raises(CorruptMetadataError, match="not a partition spec"):
         table.plan()
 
 
-def test_a_partition_value_of_another_type_is_corrupt(make_table):
+def test_partition_value_of_another_type_is_corrupt(make_table):
     table = make_table([(1, "p", "string")], spec=[(1, "identity")])
     table.snapshot(data(table, "0.parquet"))
     table.document["schemas"][0]["fields"][0]["type"] = "date"
@@ -186,7 +186,7 @@ def test_a_partition_value_of_another_type_is_corrupt(make_table):
         table.plan()
 
 
-def test_damaged_metadata_raises_only_errors_of_ours(make_table):
+def test_damaged_metadata_raises_only_our_errors(make_table):
     table = make_table([(1, "id", "long"), (2, "p", "decimal(9, 2)")], spec=[(2, "identity")])
     said = []
     table.snapshot(*(data(table, f"{i}.parquet") | {"partition": (Decimal("1.25"),)} for i in range(4)))
@@ -214,7 +214,7 @@ def test_damaged_metadata_raises_only_errors_of_ours(make_table):
     target=st.integers(1, 2500),
     offsets=st.lists(st.integers(-10, 3000), max_size=8),
 )
-def test_pieces_cover_a_file_once_and_are_cut_at_split_offsets_only(size, target, offsets):
+def test_pieces_cover_a_file_once_and_are_cut_only_at_split_offsets(size, target, offsets):
     file = ContentFile(
         content="DATA",
         file_path="x",

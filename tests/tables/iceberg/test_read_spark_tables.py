@@ -1,4 +1,4 @@
-"""Tables that Spark wrote are read as Spark reads them: every column's sketch is that of the values Spark returns."""
+"""Tables that Spark wrote are read as Spark reads them: every column's sketch equals that of Spark's values."""
 
 import json
 from pathlib import Path
@@ -32,12 +32,12 @@ class SparkTable:
         self._spark.sql(statement.format(t=self.name))
 
     def values(self, expressions: list[str], where: str = "") -> pa.Table:
-        """What Spark returns for expressions, as columns 0, 1, 2, ...; ``where`` may name a snapshot."""
+        """Spark's values of expressions, as columns 0, 1, 2, ...; ``where`` may name a snapshot."""
         selected = ", ".join(f"{expression} AS `{i}`" for i, expression in enumerate(expressions))
         return self._spark.sql(f"SELECT {selected} FROM {self.name} {where}").toArrow()
 
     def state(self):
-        return IcebergDirectory(self.location).load()
+        return IcebergDirectory(self.location).open().state
 
     def snapshot_ids(self) -> list[int]:
         rows = self._spark.sql(f"SELECT snapshot_id FROM {self.name}.snapshots ORDER BY committed_at").collect()
@@ -45,7 +45,7 @@ class SparkTable:
 
     def tasks(self, **selector):
         state = self.state()
-        return plan_snapshot(state, state.select_snapshot(SnapshotSelector(**selector)), {})
+        return plan_snapshot(state, state.select_snapshot(SnapshotSelector(**selector)), store_for)
 
     def read(self, target_bytes: int = 2000, **selector) -> tuple[dict[str, ThetaSketch], int]:
         state = self.state()
@@ -67,7 +67,7 @@ class SparkTable:
         return {name: builder.compact() for name, builder in builders.items()}, rows
 
     def check(self, where: str = "", renamed: dict[str, str | None] | None = None, **selector) -> None:
-        """Compare every column; ``renamed`` says what Spark calls a column there, None for one it has not."""
+        """Compare every column; ``renamed`` gives Spark's name of a column, or None if Spark lacks it."""
         sketches, rows = self.read(**selector)
         spark_names = {name: (renamed or {}).get(name, name) for name in sketches}
         values = self.values([name or "NULL" for name in spark_names.values()], where)
@@ -114,7 +114,8 @@ PARTITIONED = "PARTITIONED BY (b, dt, dec, s, bucket(4, l), days(tz))"
 
 
 @pytest.mark.parametrize(("version", "clause"), [(1, PARTITIONED), (2, PARTITIONED), (3, ""), (3, PARTITIONED)])
-def test_tables_of_every_version_and_type(make, version, clause):
+@pytest.mark.table_kind("Every transform, every type of source")
+def test_tables_of_every_version_and_type_equal_spark(make, version, clause):
     table = make(f"types_v{version}_{len(clause)}", ALL_TYPES, version=version, clause=clause)
     table.sql("INSERT INTO {t} " + ALL_VALUES.format(first=0, last=60))
     table.sql("INSERT INTO {t} " + ALL_VALUES.format(first=40, last=70))
@@ -123,7 +124,7 @@ def test_tables_of_every_version_and_type(make, version, clause):
 
 
 @pytest.mark.parametrize(("version", "granularity"), [(2, "file"), (2, "partition"), (3, "file")])
-def test_merge_on_read_deletes(make, version, granularity):
+def test_merge_on_read_deletes_equal_spark(make, version, granularity):
     """Version 2 writes position delete files, version 3 deletion vectors."""
     table = make(
         f"mor_v{version}_{granularity}",
@@ -150,7 +151,8 @@ def test_merge_on_read_deletes(make, version, granularity):
     table.check()
 
 
-def test_a_table_upgraded_to_version_3_has_position_deletes_and_vectors(make):
+@pytest.mark.table_kind("Position deletes, deletion vectors, both after an upgrade", "3")
+def test_upgraded_table_has_position_deletes_and_vectors(make):
     table = make("upgraded", "id bigint", version=1)
     table.sql("INSERT INTO {t} SELECT id FROM range(0, 100)")
     table.sql("ALTER TABLE {t} SET TBLPROPERTIES ('format-version'='2', 'write.delete.mode'='merge-on-read')")
@@ -162,7 +164,7 @@ def test_a_table_upgraded_to_version_3_has_position_deletes_and_vectors(make):
     table.check()
 
 
-def test_evolved_columns_and_snapshots_before_them(make):
+def test_evolved_columns_and_earlier_snapshots_equal_spark(make):
     table = make("evolved", "id int, f float, dec decimal(9,2), gone string, st struct<x:int, y:string>")
     table.sql(
         "INSERT INTO {t} SELECT CAST(id AS int), CAST(id / 3 AS float), CAST(id AS decimal(9,2)), concat('g', id), "
@@ -193,7 +195,7 @@ def test_evolved_columns_and_snapshots_before_them(make):
     table.check(f"VERSION AS OF {old}", before, snapshot_id=old)
 
 
-def test_branches_tags_and_times(make, spark):
+def test_branches_tags_and_times_equal_spark(make, spark):
     table = make("refs", "id bigint")
     table.sql("INSERT INTO {t} SELECT id FROM range(10)")
     table.sql("ALTER TABLE {t} CREATE TAG first")
@@ -209,7 +211,8 @@ def test_branches_tags_and_times(make, spark):
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_a_partition_column_that_was_dropped(make, version):
+@pytest.mark.table_kind("A partition column that was dropped (version 1: `void`)")
+def test_dropped_partition_column_equals_spark(make, version):
     table = make(f"dropped_v{version}", "id bigint, p string, q int", version=version, clause="PARTITIONED BY (p, q)")
     table.sql("INSERT INTO {t} SELECT id, concat('p', id % 2), CAST(id % 3 AS int) FROM range(20)")
     table.sql("ALTER TABLE {t} DROP PARTITION FIELD p")
@@ -223,7 +226,7 @@ def test_a_partition_column_that_was_dropped(make, version):
     table.check()
 
 
-def test_files_imported_from_hive_without_ids_and_partition_columns(make, spark, tmp_path):
+def test_hive_files_without_ids_and_partition_columns_equal_spark(make, spark, tmp_path):
     source = tmp_path / "hive"
     frame = spark.sql(
         "SELECT id, named_struct('x', CAST(id AS int)) AS st, CAST(id % 2 AS int) AS i, "
@@ -239,7 +242,7 @@ def test_files_imported_from_hive_without_ids_and_partition_columns(make, spark,
     table.check()
 
 
-def test_names_with_dots_and_other_characters(make):
+def test_names_with_dots_and_other_characters_equal_spark(make):
     table = make("names", "`a.b` bigint, a struct<c:int, `d.e`:string>, `ü x` string")
     table.sql(
         "INSERT INTO {t} SELECT id, named_struct('c', CAST(id AS int), 'd.e', concat('e', id)), concat('u', id) "
@@ -248,7 +251,7 @@ def test_names_with_dots_and_other_characters(make):
     table.check(renamed={"a.b": "`a.b`", "a.d.e": "a.`d.e`", "ü x": "`ü x`"})
 
 
-def test_an_empty_table_and_one_whose_rows_were_all_overwritten(make):
+def test_empty_and_fully_overwritten_tables_equal_spark(make):
     table = make("emptied", "id bigint")
     assert table.state().select_snapshot(SnapshotSelector()) is None
     table.sql("INSERT INTO {t} SELECT id FROM range(5)")
@@ -258,7 +261,8 @@ def test_an_empty_table_and_one_whose_rows_were_all_overwritten(make):
     table.check()
 
 
-def test_initial_defaults_of_version_3(make, spark):
+@pytest.mark.table_kind("Initial defaults", "3")
+def test_initial_defaults_of_version_3_equal_spark(make, spark):
     table = make("defaults", "id bigint, st struct<x:int>", version=3)
     table.sql("INSERT INTO {t} SELECT id, IF(id = 0, NULL, named_struct('x', 1)) FROM range(5)")
     jvm = spark.sparkContext._jvm
@@ -274,7 +278,7 @@ def test_initial_defaults_of_version_3(make, spark):
     table.check()
 
 
-def test_the_job_counts_what_spark_counts(make, spark):
+def test_job_counts_what_spark_counts(make, spark):
     table = make("job", "id bigint, v string", version=3, **MERGE_ON_READ)
     table.sql("INSERT INTO {t} SELECT id, concat('v', id % 17) FROM range(20000)")
     table.sql("DELETE FROM {t} WHERE id % 2 = 0")
@@ -288,8 +292,8 @@ def test_the_job_counts_what_spark_counts(make, spark):
 
 
 @pytest.mark.parametrize("name", ["t_types", "t_mor_v2", "t_dv_v3", "t_evolved"])
-def test_golden_tables_have_the_counts_that_spark_and_iceberg_gave(golden_tables, name):
-    """Another Spark and Iceberg release, and its own statistics."""
+def test_golden_tables_have_the_counts_of_spark_and_iceberg(golden_tables, name):
+    """From another Spark and Iceberg release, with its own statistics."""
     expected = json.loads(GOLDEN.read_text())[name]
     table = SparkTable(None, golden_tables, name)
     table.location = str(golden_tables / name)

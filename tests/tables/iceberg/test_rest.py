@@ -1,5 +1,5 @@
 """
-Tables of REST catalogs, against a server that misbehaves as it is told; the well-behaved one is in the interop tests.
+Tables of REST catalogs on a server that misbehaves on request; the interop tests use a real one.
 
 The server keeps one table and its versions in files, so that its metadata log can be followed.
 """
@@ -109,7 +109,7 @@ def server(table_document, tmp_path):
 
 @pytest.fixture
 def open_table(server):
-    """Opens the table, through pyiceberg's own client."""
+    """Opens the table through pyiceberg's own client."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -157,7 +157,7 @@ def open_table(server):
 
 @pytest.fixture
 def commit(open_table, draft_of):
-    """Commit statistics of columns, as a job of its own."""
+    """Commit statistics of columns, as a separate job."""
 
     def run(**values):
         table = open_table()
@@ -171,8 +171,8 @@ def files(tmp_path):
     return lambda: sorted(str(path) for path in (tmp_path / "metadata").rglob("*.stats"))
 
 
-def test_the_entry_is_posted_with_what_it_was_made_for(server, commit):
-    """The table's identity and its schema are all that the protocol lets a statistics commit assert."""
+def test_commit_asserts_the_table_and_schema_it_was_made_for(server, commit):
+    """The protocol lets a statistics commit assert nothing else."""
     entry = commit().entry
     (body,) = server.commits
     assert body["requirements"] == [
@@ -185,19 +185,19 @@ def test_the_entry_is_posted_with_what_it_was_made_for(server, commit):
     assert update["statistics"]["file-footer-size-in-bytes"] == entry.file_footer_size_in_bytes
 
 
-def test_an_entry_that_was_overwritten_is_found_in_the_metadata_log_and_merged(server, commit):
+def test_overwritten_entry_is_found_in_the_metadata_log_and_merged(server, commit):
     server.before = [lambda: commit(b=[1, 2])]
     assert commit(a=[1]).attempts == 2
     assert server.columns() == [1, 2]
 
 
-def test_commits_in_between_that_are_not_about_statistics_cost_nothing(server, commit):
+def test_unrelated_commits_in_between_cost_nothing(server, commit):
     server.before = [lambda: server.change(properties={"x": "y"})]
     assert commit().attempts == 1
 
 
-def test_a_version_before_ours_that_cannot_be_read_is_taken_for_the_base(server, commit, caplog):
-    """What it held cannot be known; that is said, and the commit stands."""
+def test_unreadable_previous_version_is_taken_for_the_base(server, commit, caplog):
+    """Its content is unknown; a warning says so, and the commit stands."""
 
     def change_in_secret() -> None:
         server.change(properties={"x": "y"})
@@ -208,7 +208,7 @@ def test_a_version_before_ours_that_cannot_be_read_is_taken_for_the_base(server,
     assert "statistics of another job" in caplog.text
 
 
-def test_a_snapshot_that_expired_in_between_gets_its_entry_taken_away_again(server, commit, files):
+def test_entry_of_a_snapshot_expired_in_between_is_removed(server, commit, files):
     server.before = [lambda: server.change(snapshots=[], **{"current-snapshot-id": None})]
     with pytest.raises(SnapshotNotFound, match="expired"):
         commit()
@@ -217,8 +217,8 @@ def test_a_snapshot_that_expired_in_between_gets_its_entry_taken_away_again(serv
     assert files() == []
 
 
-def test_an_entry_that_cannot_be_taken_away_again_keeps_its_file(server, commit, files):
-    """The table refers to it, though the snapshot is gone: that is left to clean."""
+def test_entry_that_cannot_be_removed_keeps_its_file(server, commit, files):
+    """The table refers to it, though the snapshot is gone: clean handles that."""
     server.before = [lambda: server.change(snapshots=[], **{"current-snapshot-id": None})]
     server.statuses = [200, 409]
     with pytest.raises(SnapshotNotFound):
@@ -226,14 +226,14 @@ def test_an_entry_that_cannot_be_taken_away_again_keeps_its_file(server, commit,
     assert [entry["statistics-path"] for entry in server.document["statistics"]] == files()
 
 
-def test_a_server_that_ignores_statistics_is_found_out(server, commit, files):
+def test_server_that_ignores_statistics_is_detected(server, commit, files):
     server.ignored = {"set-statistics"}
     with pytest.raises(CommitUnknownError, match="does not have it"):
         commit()
     assert len(files()) == 1
 
 
-def test_a_refused_assertion_is_a_conflict_and_tried_again(server, commit):
+def test_failed_assertion_is_a_conflict_and_retried(server, commit):
     server.statuses = [409]
     assert commit().attempts == 2
 
@@ -242,7 +242,7 @@ def test_a_refused_assertion_is_a_conflict_and_tried_again(server, commit):
     ("status", "error"),
     [(400, StorageError), (401, StorageError), (403, StorageError), (404, TableNotFound), (422, StorageError)],
 )
-def test_a_clear_refusal_is_final_and_takes_the_file_with_it(server, commit, files, status, error):
+def test_clear_refusal_is_final_and_deletes_the_file(server, commit, files, status, error):
     server.statuses = [status] * 9
     with pytest.raises(error, match=r"db\.t"):
         commit()
@@ -251,14 +251,14 @@ def test_a_clear_refusal_is_final_and_takes_the_file_with_it(server, commit, fil
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
-def test_a_server_error_is_unclear_and_looked_into(server, commit, status):
-    """Here the commit was done all the same."""
+def test_server_error_is_unclear_and_checked(server, commit, status):
+    """Here the commit succeeded."""
     server.statuses = [status]
     assert commit().attempts == 1
     assert server.columns() == [1]
 
 
-def test_a_server_error_after_which_nothing_is_found_keeps_the_file(server, commit, files):
+def test_server_error_keeps_the_file_if_nothing_is_found(server, commit, files):
     server.statuses = [500]
     server.ignored = {"set-statistics"}
     with pytest.raises(CommitUnknownError, match="no clear answer"):
@@ -266,14 +266,14 @@ def test_a_server_error_after_which_nothing_is_found_keeps_the_file(server, comm
     assert len(files()) == 1
 
 
-def test_a_server_that_takes_no_commits_is_refused_without_asking(server, commit, files):
+def test_server_without_commits_is_refused_without_a_request(server, commit, files):
     server.endpoints = ENDPOINTS[:1]
     with pytest.raises(UnsupportedTableError, match="takes no commits"):
         commit()
     assert (server.commits, files()) == ([], [])
 
 
-def test_a_conflict_that_never_ends_takes_the_file_with_it(server, commit, files):
+def test_endless_conflict_deletes_the_file(server, commit, files):
     server.statuses = [409] * 9
     with pytest.raises(ConflictError):
         commit()
@@ -284,8 +284,8 @@ def test_a_conflict_that_never_ends_takes_the_file_with_it(server, commit, files
 # --- entries of snapshots that are gone ---------------------------------------------------------------------------
 
 
-def test_entries_of_snapshots_that_are_gone_are_removed_by_the_server(server, open_table, commit, files):
-    """Of both kinds; what else has changed meanwhile does not matter."""
+def test_server_removes_entries_of_missing_snapshots(server, open_table, commit, files):
+    """Of both kinds; other changes in between do not matter."""
     path = commit().entry.statistics_path
     partitions = {"snapshot-id": 10, "statistics-path": "p", "file-size-in-bytes": 1}
     server.change(snapshots=[], **{"current-snapshot-id": None, "partition-statistics": [partitions]})
@@ -301,7 +301,7 @@ def test_entries_of_snapshots_that_are_gone_are_removed_by_the_server(server, op
     assert files() == [path], "earlier versions of the metadata name it"
 
 
-def test_a_server_that_ignores_removals_is_found_out(server, open_table, commit):
+def test_server_that_ignores_removals_is_detected(server, open_table, commit):
     commit()
     server.change(snapshots=[], **{"current-snapshot-id": None})
     server.ignored = {"remove-statistics"}
@@ -309,8 +309,8 @@ def test_a_server_that_ignores_removals_is_found_out(server, open_table, commit)
         clean(open_table(), older_than=datetime.timedelta(), remove=True, sleep=lambda _: None)
 
 
-def test_no_entry_is_dead_where_the_client_leaves_snapshots_out(server, open_table, commit):
-    """Only those of branches and tags come along then, and the others are there all the same."""
+def test_no_entry_is_dead_if_the_client_leaves_snapshots_out(server, open_table, commit):
+    """It loads only those of branches and tags, but the others exist."""
     commit()
     server.change(snapshots=[], **{"current-snapshot-id": None})
     assert clean(open_table(**{"snapshot-loading-mode": "refs"})).entries == ()
@@ -320,19 +320,18 @@ def test_no_entry_is_dead_where_the_client_leaves_snapshots_out(server, open_tab
 # --- whether anything was committed -------------------------------------------------------------------------------
 
 
-def test_the_state_stays_while_the_server_names_the_same_metadata(server, open_table):
-    table = open_table()
-    state = table.load()
-    assert table.refresh(state) is state
+def test_state_is_reused_while_the_server_names_the_same_metadata(server, open_table):
+    opened = open_table().open()
+    assert opened.refreshed().state is opened.state
     server.change(properties={"changed": "yes"})
-    assert table.refresh(state).properties["changed"] == "yes"
+    assert opened.refreshed().state.properties["changed"] == "yes"
 
 
 # --- what the server says, and who asks ---------------------------------------------------------------------------
 
 
-def test_blobs_and_types_that_pyiceberg_has_not_heard_of_stay_as_they_are(server, open_table, commit):
-    """Its models refuse the whole table; who only looks on has no right to."""
+def test_blobs_and_types_unknown_to_pyiceberg_are_kept(server, open_table, commit):
+    """Its models refuse the whole table; a reader must not."""
     schema = server.document["schemas"][0]
     fields = [*schema["fields"], {"id": 9, "name": "new", "required": False, "type": "geography(OGC:CRS84, karney)"}]
     blob = {"type": "bloom-v9", "snapshot-id": 7, "sequence-number": 1, "fields": [1], "properties": {}}
@@ -344,19 +343,19 @@ def test_blobs_and_types_that_pyiceberg_has_not_heard_of_stay_as_they_are(server
         "blob-metadata": [blob],
     }
     server.change(statistics=[entry], schemas=[{**schema, "fields": fields}], **{"never-heard-of": {"x": 1}})
-    assert open_table().load().document["never-heard-of"] == {"x": 1}
+    assert open_table().open().state.document["never-heard-of"] == {"x": 1}
     commit(a=[1])
     assert server.document["statistics"][0] == entry
     assert len(server.document["statistics"]) == 2
 
 
-def test_a_lookup_asks_for_the_table_once(server, open_table):
-    open_table().load()
+def test_lookup_requests_the_table_once(server, open_table):
+    open_table().open()
     assert server.loads == 1
 
 
-def test_the_credentials_for_the_longest_prefix_open_the_files(server, open_table):
-    """Before what the server says of all files, and that before what the catalog and the table do."""
+def test_credentials_of_the_longest_prefix_open_the_files(server, open_table):
+    """They win over the server's for all files, and those over the catalog's and the table's."""
     server.vended = {
         "config": {"s3.region": "of-the-table", "s3.access-key-id": "config"},
         "storage-credentials": [
@@ -365,15 +364,14 @@ def test_the_credentials_for_the_longest_prefix_open_the_files(server, open_tabl
         ],
     }
     table = open_table(**{"s3.endpoint": "http://catalog", "s3.region": "of-the-catalog"})
-    table.load()
-    assert table.io_properties == {
+    assert table.open().scan_context.io_properties == {
         "s3.endpoint": "http://catalog",
         "s3.region": "of-the-table",
         "s3.access-key-id": str(server.directory),
     }
 
 
-def test_a_token_that_has_expired_is_renewed_once(server, open_table, draft_of):
+def test_expired_token_is_renewed_once(server, open_table, draft_of):
     table = open_table(credential="who:secret")
     draft = draft_of(table, {"a": [1]})
     server.tokens += 1  # the one that was given is an old one now
@@ -381,7 +379,7 @@ def test_a_token_that_has_expired_is_renewed_once(server, open_table, draft_of):
     assert server.columns() == [1]
 
 
-def test_a_success_that_shows_no_table_is_unclear_and_looked_into(server, commit, monkeypatch):
+def test_success_without_a_table_is_unclear_and_checked(server, commit, monkeypatch):
     done = server.commit
     monkeypatch.setattr(server, "commit", lambda body: (done(body)[0], {"metadata": None}))
     assert commit().attempts == 1
@@ -389,7 +387,7 @@ def test_a_success_that_shows_no_table_is_unclear_and_looked_into(server, commit
 
 
 @pytest.mark.parametrize("answer", [[], {}, "<html>", {"metadata-location": 3, "metadata": {}}])
-def test_an_answer_that_is_no_table_is_called_so(server, open_table, monkeypatch, answer):
+def test_answer_that_is_no_table_is_reported(server, open_table, monkeypatch, answer):
     monkeypatch.setattr(server, "table", lambda: answer)
     with pytest.raises(CorruptMetadataError, match=r"db\.t"):
-        open_table().load()
+        open_table().open()

@@ -1,4 +1,4 @@
-"""Tables of SQL catalogs, on SQLite: pyiceberg makes them, and reads and appends to what was committed."""
+"""Tables of SQL catalogs on SQLite: pyiceberg creates them, reads our commits and appends to them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def table(catalog, written):
 
 @pytest.fixture
 def register(catalog, table_document, tmp_path):
-    """Put a metadata document of any version into a file and make it a table of the catalog."""
+    """Register a metadata document of any version as a table of the catalog."""
 
     def put(name: str = "v3.metadata.json", identifier: str = "db.t", **options):
         root = tmp_path / "registered"
@@ -60,7 +60,7 @@ def register(catalog, table_document, tmp_path):
 
 
 def row(catalog, name="t") -> tuple[str, str | None]:
-    """The current and the previous location, as the database has them."""
+    """The current and the previous location in the database."""
     with catalog.engine.connect() as connection:
         query = f"SELECT metadata_location, previous_metadata_location FROM iceberg_tables WHERE table_name = '{name}'"
         return tuple(connection.exec_driver_sql(query).one())
@@ -78,7 +78,7 @@ def files(tmp_path, pattern) -> set[str]:
 # --- commits ------------------------------------------------------------------------------------------------------
 
 
-def test_a_commit_moves_the_row_to_the_next_version(catalog, table, draft_of):
+def test_commit_moves_the_row_to_the_next_version(catalog, table, draft_of):
     before, _ = row(catalog)
     committed = commit_statistics(table, draft_of(table, {"a": [1, 2, 3]}))
     after, previous = row(catalog)
@@ -86,7 +86,7 @@ def test_a_commit_moves_the_row_to_the_next_version(catalog, table, draft_of):
     assert after.rpartition("/")[2].startswith("00003-")
     assert document(after)["metadata-log"][-1]["metadata-file"] == before
     assert document(after)["statistics"][0]["statistics-path"] == committed.entry.statistics_path
-    assert committed.entry.statistics_path.startswith(f"{table.load().location}/metadata/")
+    assert committed.entry.statistics_path.startswith(f"{table.open().state.location}/metadata/")
 
 
 def test_pyiceberg_loads_the_table_and_appends_to_it(catalog, table, draft_of):
@@ -95,10 +95,10 @@ def test_pyiceberg_loads_the_table_and_appends_to_it(catalog, table, draft_of):
     assert [b.properties["ndv"] for b in loaded.metadata.statistics[0].blob_metadata] == ["3", "2"]
     loaded.append(ROWS)
     assert catalog.load_table("db.t").scan().count() == 9
-    assert table.load().statistics[entry.snapshot_id] == entry
+    assert table.open().state.statistics[entry.snapshot_id] == entry
 
 
-def test_an_append_that_comes_between_is_not_lost(catalog, table, written, draft_of):
+def test_append_in_between_is_not_lost(catalog, table, written, draft_of):
     draft = draft_of(table, {"a": [1, 2, 3]})
     snapshot_id = draft.snapshot_id
     write = draft.write
@@ -112,11 +112,11 @@ def test_an_append_that_comes_between_is_not_lost(catalog, table, written, draft
     draft.write = write_and_lose
     assert commit_statistics(table, draft, sleep=lambda _: None).attempts == 2
     assert catalog.load_table("db.t").scan().count() == 9
-    assert set(table.load().statistics) == {snapshot_id}
+    assert set(table.open().state.statistics) == {snapshot_id}
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_every_format_version_is_committed_to_alike(register, draft_of, catalog, version):
+def test_every_format_version_can_be_committed_to(register, draft_of, catalog, version):
     """Version 3 too, which pyiceberg itself does not write."""
     table = register(version=version)
     commit_statistics(table, draft_of(table, {"a": [1, 2]}))
@@ -127,7 +127,7 @@ def test_every_format_version_is_committed_to_alike(register, draft_of, catalog,
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_what_nobody_here_has_heard_of_survives(register, draft_of, catalog, version):
+def test_unknown_fields_survive_a_commit(register, draft_of, catalog, version):
     unknown = {"deep": [1.5, 2**70, -0.0, None, "é\ud800"]}
     table = register(version=version)
     before = {**document(row(catalog)[0]), "unknown": unknown}
@@ -148,7 +148,7 @@ def test_what_nobody_here_has_heard_of_survives(register, draft_of, catalog, ver
         ("exported.metadata.json", "00001-"),
     ],
 )
-def test_the_next_version_is_numbered_one_up_whatever_the_last_is_called(register, draft_of, catalog, name, following):
+def test_next_version_is_numbered_one_up_whatever_the_last_ones_name(register, draft_of, catalog, name, following):
     table = register(name)
     commit_statistics(table, draft_of(table, {"a": [1]}))
     assert row(catalog)[0].rpartition("/")[2].startswith(following)
@@ -156,15 +156,17 @@ def test_the_next_version_is_numbered_one_up_whatever_the_last_is_called(registe
 
 @pytest.mark.parametrize("base", ["v3.metadata.json", "v3.gz.metadata.json"])
 @pytest.mark.parametrize("codec", [None, "gzip", "none"])
-def test_metadata_is_compressed_if_the_table_says_so_or_else_as_it_was(register, draft_of, catalog, base, codec):
+@pytest.mark.table_kind("Compressed metadata, in either spelling", "2")
+def test_metadata_compression_follows_the_table_or_the_previous_file(register, draft_of, catalog, base, codec):
     table = register(base, properties={"write.metadata.compression-codec": codec} if codec else {})
     commit_statistics(table, draft_of(table, {"a": [1]}))
     assert row(catalog)[0].endswith(".gz.metadata.json") == (codec == "gzip" or (codec is None and "gz" in base))
-    assert len(table.load().statistics) == 1
+    assert len(table.open().state.statistics) == 1
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_metadata_and_statistics_go_where_the_table_wants_them(register, draft_of, catalog, tmp_path, version):
+@pytest.mark.table_kind("`write.metadata.path`")
+def test_metadata_and_statistics_follow_the_tables_paths(register, draft_of, catalog, tmp_path, version):
     table = register(version=version, properties={"write.metadata.path": f"file://{tmp_path}/elsewhere/"})
     entry = commit_statistics(table, draft_of(table, {"a": [1]})).entry
     for location in (row(catalog)[0], entry.statistics_path):
@@ -190,7 +192,7 @@ def test_namespaces_have_levels(catalog, register, draft_of):
     assert len(catalog.load_table(("a", "b", "t")).metadata.statistics) == 1
 
 
-def test_the_same_table_of_another_catalog_in_the_database_is_left_alone(catalog, written, tmp_path, draft_of):
+def test_same_table_of_another_catalog_in_the_database_is_unchanged(catalog, written, tmp_path, draft_of):
     other = SqlCatalog("other", **catalog.properties)
     other.create_namespace("db")
     other.register_table("db.t", written.metadata_location)
@@ -202,17 +204,17 @@ def test_the_same_table_of_another_catalog_in_the_database_is_left_alone(catalog
 # --- races and failures -------------------------------------------------------------------------------------------
 
 
-def test_a_row_that_has_moved_is_a_conflict_and_leaves_nothing(catalog, table, draft_of, tmp_path):
-    base = table.load()
+def test_moved_row_is_a_conflict_and_leaves_nothing(catalog, table, draft_of, tmp_path):
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     catalog.load_table("db.t").append(ROWS)
     current, before = row(catalog), files(tmp_path, "*.metadata.json")
     with pytest.raises(ConflictError):
-        table.commit(base, entry)
+        base.commit(entry)
     assert (row(catalog), files(tmp_path, "*.metadata.json")) == (current, before)
 
 
-def test_a_table_that_was_dropped_is_not_there(catalog, table, draft_of, tmp_path):
+def test_dropped_table_is_not_found(catalog, table, draft_of, tmp_path):
     draft = draft_of(table, {"a": [1]})
     catalog.drop_table("db.t")
     with pytest.raises(TableNotFound, match=r"db\.t"):
@@ -220,23 +222,23 @@ def test_a_table_that_was_dropped_is_not_there(catalog, table, draft_of, tmp_pat
     assert files(tmp_path, "*.stats") == set()
 
 
-def test_a_locked_database_is_a_conflict_and_leaves_nothing(catalog, table, draft_of, tmp_path):
-    base = table.load()
+def test_locked_database_is_a_conflict_and_leaves_nothing(catalog, table, draft_of, tmp_path):
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     before = files(tmp_path, "*.metadata.json")
     catalog.engine = create_engine(catalog.properties["uri"], connect_args={"timeout": 0.01})
     with sqlite3.connect(tmp_path / "catalog.db") as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(ConflictError, match="locked"):
-            table.commit(base, entry)
+            base.commit(entry)
         other.rollback()
     assert files(tmp_path, "*.metadata.json") == before
-    table.commit(base, entry)
+    base.commit(entry)
 
 
-def test_a_database_that_is_locked_at_commit_is_a_conflict_too(catalog, table, draft_of, tmp_path):
-    """A reader holds off the commit, not the update before it; SQLite has written nothing then."""
-    base = table.load()
+def test_database_locked_at_commit_is_a_conflict_too(catalog, table, draft_of, tmp_path):
+    """A reader blocks the commit but not the update before it; SQLite has written nothing then."""
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     before = row(catalog), files(tmp_path, "*.metadata.json")
     catalog.engine = create_engine(catalog.properties["uri"], connect_args={"timeout": 0.01})
@@ -244,29 +246,29 @@ def test_a_database_that_is_locked_at_commit_is_a_conflict_too(catalog, table, d
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM iceberg_tables").fetchone()
         with pytest.raises(ConflictError, match="locked"):
-            table.commit(base, entry)
+            base.commit(entry)
         reader.rollback()
     assert (row(catalog), files(tmp_path, "*.metadata.json")) == before
-    table.commit(base, entry)
-    assert table.load().statistics[entry.snapshot_id] == entry
+    base.commit(entry)
+    assert table.open().state.statistics[entry.snapshot_id] == entry
 
 
-def test_another_failure_of_the_database_is_not_a_conflict_and_leaves_nothing(catalog, table, draft_of, tmp_path):
-    """Trying again would not cure it."""
-    base = table.load()
+def test_other_database_failure_is_no_conflict_and_leaves_nothing(catalog, table, draft_of, tmp_path):
+    """A retry would not help."""
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     before = files(tmp_path, "*.metadata.json")
     with catalog.engine.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE iceberg_tables RENAME TO gone")
     with pytest.raises(StorageError, match="no such table"):
-        table.commit(base, entry)
+        base.commit(entry)
     assert files(tmp_path, "*.metadata.json") == before
     with pytest.raises(StorageError, match="no such table"):
-        table.load()
+        table.open()
 
 
-def test_a_failure_of_the_commit_itself_is_unclear_and_keeps_the_metadata(catalog, table, draft_of, tmp_path):
-    base = table.load()
+def test_failure_of_the_commit_itself_is_unclear_and_keeps_the_metadata(catalog, table, draft_of, tmp_path):
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     before = files(tmp_path, "*.metadata.json")
 
@@ -275,14 +277,14 @@ def test_a_failure_of_the_commit_itself_is_unclear_and_keeps_the_metadata(catalo
 
     event.listen(catalog.engine, "commit", lose_the_connection)
     with pytest.raises(CommitUnknownError, match="server closed the connection"):
-        table.commit(base, entry)
+        base.commit(entry)
     assert len(files(tmp_path, "*.metadata.json") - before) == 1
 
 
 @pytest.mark.parametrize("state", ["40001", "40P01", "55P03"])
-def test_a_transaction_that_the_database_gave_up_is_a_conflict(catalog, table, draft_of, state):
-    """PostgreSQL tells a lost race by its SQLSTATE, and may tell it at commit only."""
-    base = table.load()
+def test_aborted_transaction_is_a_conflict(catalog, table, draft_of, state):
+    """PostgreSQL reports a lost race by its SQLSTATE, sometimes only at commit."""
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     cause = Exception("could not serialize access")
     cause.sqlstate = state
@@ -292,10 +294,10 @@ def test_a_transaction_that_the_database_gave_up_is_a_conflict(catalog, table, d
 
     event.listen(catalog.engine, "commit", give_up)
     with pytest.raises(ConflictError, match="serialize"):
-        table.commit(base, entry)
+        base.commit(entry)
 
 
-def test_metadata_that_is_replaced_and_deleted_while_it_is_read_is_read_again(catalog, table, draft_of, monkeypatch):
+def test_metadata_deleted_during_a_read_is_read_again(catalog, table, draft_of, monkeypatch):
     old = row(catalog)[0]
     locate = table._location
 
@@ -307,4 +309,4 @@ def test_metadata_that_is_replaced_and_deleted_while_it_is_read_is_read_again(ca
         return location
 
     monkeypatch.setattr(table, "_location", locate_and_lose)
-    assert table.load().metadata_location == row(catalog)[0]
+    assert table.open().state.metadata_location == row(catalog)[0]

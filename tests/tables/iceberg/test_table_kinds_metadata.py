@@ -1,5 +1,5 @@
 """
-Metadata that is old, or newer than this version knows: analyzed, committed to, and then read by Iceberg's Java library.
+Old metadata, and metadata newer than we know: analyzed, committed to, and read by Iceberg's Java library.
 
 A table that Iceberg 0.9 wrote has no manifest lists, one schema and one spec; what its documents may lack besides is
 taken away here. What is unknown stands in documents made by hand, beside real data files and manifests.
@@ -29,7 +29,7 @@ CHANGED = {"statistics", "partition-statistics", "metadata-log", "last-updated-m
 
 @pytest.fixture
 def old(golden_tables):
-    """The directory of the table that Iceberg 0.9 wrote, at the place that its files name."""
+    """The directory of the table that Iceberg 0.9 wrote, at the path in its metadata."""
     with tarfile.open(OLD_TABLE) as archive:
         archive.extractall("/", filter="data")
     directory = golden_tables.parent / "v1" / "t_unlisted"
@@ -39,7 +39,7 @@ def old(golden_tables):
 
 @pytest.fixture
 def java(spark):
-    """Loads a table by its directory, or as of a metadata file, with Iceberg's Java library."""
+    """Loads a table with Iceberg's Java library, by its directory or as of a metadata file."""
     tables = spark._jvm.org.apache.iceberg.hadoop.HadoopTables(spark._jsc.hadoopConfiguration())
     return lambda place: tables.load(str(place))
 
@@ -57,7 +57,7 @@ def bases(report) -> set[str]:
 
 
 def ndvs_in_java(table) -> dict[int, int]:
-    """By field id, of the current snapshot's entry."""
+    """The NDVs of the current snapshot's entry by field id, as Java reads them."""
     (entry,) = [e for e in table.statisticsFiles() if e.snapshotId() == table.currentSnapshot().snapshotId()]
     return {blob.fields()[0]: int(dict(blob.properties())["ndv"]) for blob in entry.blobMetadata()}
 
@@ -65,7 +65,8 @@ def ndvs_in_java(table) -> dict[int, int]:
 # --- without manifest lists ---------------------------------------------------------------------------------------
 
 
-def test_snapshots_without_manifest_lists_are_built_upon_one_after_the_other(old):
+@pytest.mark.table_kind("No manifest lists", "1")
+def test_snapshots_without_manifest_lists_are_built_on_one_after_the_other(old):
     first, second, third = version(old, 5)["snapshots"]
     reports = [
         analyze(str(old), Options(selector=SnapshotSelector(snapshot_id=snapshot["snapshot-id"])))
@@ -82,7 +83,7 @@ def test_snapshots_without_manifest_lists_are_built_upon_one_after_the_other(old
     assert [column.ndv for column in of_one.columns] == [200, 0]
 
 
-def test_manifests_without_a_list_tell_counts_and_bounds_of_columns(old):
+def test_unlisted_manifests_give_counts_and_bounds_of_columns(old):
     answer = puffin.ndv(str(old), ["id", "renamed", "nothing"], manifests=True)
     summaries = [column.summary for column in answer.columns]
     assert [(s.row_count, s.null_count, s.min, s.max) for s in summaries] == [
@@ -92,8 +93,9 @@ def test_manifests_without_a_list_tell_counts_and_bounds_of_columns(old):
     ]
 
 
-def test_java_reads_and_goes_on_with_a_table_whose_snapshots_have_no_manifest_lists(spark, old, java):
-    """What it writes has lists: a delete is told from the manifests of both, and Spark reads what we say is there."""
+@pytest.mark.table_kind("No manifest lists", "1")
+def test_java_continues_with_a_table_without_manifest_lists(spark, old, java):
+    """Java's snapshots have lists: a delete comes from the manifests of both, and Spark agrees with our answers."""
     analyze(str(old), Options(partitions=True))
     table = java(old)
     assert table.currentSnapshot().manifestListLocation() is None
@@ -110,8 +112,10 @@ def test_java_reads_and_goes_on_with_a_table_whose_snapshots_have_no_manifest_li
 
 
 @pytest.mark.parametrize("format_version", [2, 3])
-def test_an_upgrade_keeps_snapshots_without_manifest_lists(old, java, format_version):
-    """Java does it and reads our commit after it; further snapshots it fails to write by itself."""
+@pytest.mark.table_kind("No manifest lists", "2 3", "upgraded")
+@pytest.mark.table_kind("One schema, one spec, no `schema-id`, no refs, no uuid", "2 3", "upgraded")
+def test_upgrade_keeps_snapshots_without_manifest_lists(old, java, format_version):
+    """Java upgrades and reads our commit; it fails to write further snapshots with or without us."""
     analyze(str(old), Options(selector=SnapshotSelector(snapshot_id=version(old, 5)["snapshots"][1]["snapshot-id"])))
     table = java(old)
     table.updateProperties().set("format-version", str(format_version)).commit()
@@ -120,8 +124,8 @@ def test_an_upgrade_keeps_snapshots_without_manifest_lists(old, java, format_ver
     assert ndvs_in_java(java(old)) == {1: 400, 2: 2, 3: 10, 5: 0, 6: 30}
 
 
-def test_a_manifest_whose_partition_spec_cannot_be_told_is_corrupt(old):
-    """It alone says so, where no list does; without a word it is the first spec."""
+def test_manifest_with_an_unknown_partition_spec_is_corrupt(old):
+    """Without a list only the manifest names its spec, by default the first one."""
     (path, *_) = version(old, 5)["snapshots"][-1]["manifests"]
     data = Path(path).read_bytes()
     Path(path).write_bytes(data.replace(b"partition-spec-id\x020", b"partition-spec-id\x02x"))
@@ -134,8 +138,8 @@ def test_a_manifest_whose_partition_spec_cannot_be_told_is_corrupt(old):
         analyze(str(old), Options(mode="full"))
 
 
-def test_a_table_without_manifest_lists_in_a_sql_catalog(old, java, tmp_path):
-    """pyiceberg cannot read such metadata, so the catalog's row is written by hand."""
+def test_table_without_manifest_lists_works_in_a_sql_catalog(old, java, tmp_path):
+    """pyiceberg cannot read such metadata, so the test writes the catalog's row."""
     properties = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": tmp_path.as_uri()}
     catalog = SqlCatalog("old", **properties)
     row = ("old", "db", "t", f"{old}/metadata/v5.metadata.json")
@@ -144,7 +148,7 @@ def test_a_table_without_manifest_lists_in_a_sql_catalog(old, java, tmp_path):
         connection.exec_driver_sql(f"INSERT INTO iceberg_tables ({columns}) VALUES {(*row, 'TABLE')}")
     table = load_table("db.t", catalog="old", catalog_properties={"type": "sql", **properties})
     assert analyze(table).committed
-    assert ndvs_in_java(java(table.load().metadata_location)) == {1: 400, 2: 2, 3: 10, 5: 0, 6: 30}
+    assert ndvs_in_java(java(table.open().state.metadata_location)) == {1: 400, 2: 2, 3: 10, 5: 0, 6: 30}
 
 
 # --- what old documents lack --------------------------------------------------------------------------------------
@@ -165,6 +169,7 @@ OLD_DOCUMENTS = {
 
 
 @pytest.mark.parametrize("change", OLD_DOCUMENTS.values(), ids=OLD_DOCUMENTS)
+@pytest.mark.table_kind("One schema, one spec, no `schema-id`, no refs, no uuid", "1")
 def test_old_documents_are_committed_to_and_read_by_java(old, java, change):
     document = version(old, 5)
     change(document)
@@ -180,6 +185,7 @@ def test_old_documents_are_committed_to_and_read_by_java(old, java, change):
 
 
 @pytest.mark.parametrize("current", [{"current-snapshot-id": -1}, {"current-snapshot-id": None}, {}], ids=str)
+@pytest.mark.table_kind("No snapshot yet", "1")
 def test_old_documents_without_a_snapshot_have_nothing_to_compute(old, current):
     document = version(old, 1)
     document.pop("current-snapshot-id")
@@ -189,7 +195,8 @@ def test_old_documents_without_a_snapshot_have_nothing_to_compute(old, current):
     assert not (old / "metadata" / "v6.metadata.json").exists()
 
 
-def test_a_snapshot_that_names_no_manifests_at_all_is_corrupt_and_one_that_names_none_is_empty(old):
+@pytest.mark.table_kind("A snapshot without files", "1")
+def test_snapshot_without_manifests_field_is_corrupt_and_an_empty_one_is_empty(old):
     document = version(old, 5)
     for manifests in (None, []):
         document["snapshots"][-1]["manifests"] = manifests
@@ -205,7 +212,7 @@ def test_a_snapshot_that_names_no_manifests_at_all_is_corrupt_and_one_that_names
 
 @pytest.fixture(params=[1, 2, 3], ids="v{}".format)
 def unknown(request, make_table):
-    """A table of each version with one file, whose document has in every room something that nobody here knows."""
+    """A table of each version with one file, and an unknown field in every object of its document."""
     format_version = request.param
     table = make_table(
         [(1, "id", "long"), (2, "p", "string")], version=format_version, spec=[(2, "identity"), (1, "foo[3]")]
@@ -248,8 +255,10 @@ def unknown(request, make_table):
 
 
 @pytest.mark.parametrize("extension", [".metadata.json", ".gz.metadata.json", ".metadata.json.gz"])
-def test_what_is_unknown_is_kept_and_java_reads_on(unknown, java, extension):
-    """In plain and compressed metadata, each in the spelling that it had; unknown transforms are no obstacle."""
+@pytest.mark.table_kind("Unknown transforms, sort orders and fields anywhere in the metadata")
+@pytest.mark.table_kind("Compressed metadata, in either spelling")
+def test_unknown_fields_are_kept_and_java_reads_the_table(unknown, java, extension):
+    """In plain and compressed metadata, spelled as before; unknown transforms are no obstacle."""
     directory = unknown.root / "metadata"
     directory.mkdir()
     data = json.dumps(unknown.document).encode()
@@ -266,7 +275,8 @@ def test_what_is_unknown_is_kept_and_java_reads_on(unknown, java, extension):
     assert [field.transform().toString() for field in table.spec().fields()] == ["identity", "foo[3]"]
 
 
-def test_by_partition_an_unknown_transform_is_refused_by_name(unknown):
+@pytest.mark.table_kind("Unknown transforms, sort orders and fields anywhere in the metadata")
+def test_unknown_transform_is_refused_by_name_for_partitions(unknown):
     (unknown.root / "metadata").mkdir()
     (unknown.root / "metadata" / "v1.metadata.json").write_text(json.dumps(unknown.document))
     with pytest.raises(UnsupportedTableError, match=r"partition transform 'foo\[3\]' is not known"):

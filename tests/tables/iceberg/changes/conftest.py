@@ -1,5 +1,5 @@
 """
-Tables with a history: manifests that one snapshot wrote and later ones list again, as real writers have them.
+Tables with a history whose manifests are listed again by later snapshots, as real writers do.
 
 Data files are never written, since planning opens none. What a test says of their rows is kept beside them, so that
 the rows of any tasks can be told without reading.
@@ -42,7 +42,7 @@ class History:
     # --- commits --------------------------------------------------------------------------------------------------
 
     def commit(self, operation, add=(), *, remove=(), rewrite=False):
-        """Make a snapshot; manifests with entries to remove are written anew, and all of them if told to."""
+        """Make a snapshot; manifests with entries to remove are rewritten, or all of them on request."""
         number = len(self.snapshots) + 1
         gone = set(map(_place, remove))
         listed, groups = [], {}
@@ -62,7 +62,7 @@ class History:
         return number
 
     def rewrite_delete_manifests(self):
-        """Have the next snapshot list the same deletes, each in a manifest that is written anew."""
+        """Make the next snapshot list the same deletes, each in a rewritten manifest."""
         self.manifests = [
             self._manifest(len(self.snapshots) + 1, [entry | {"status": EXISTING} for entry in entries])
             if entries[0]["content"]
@@ -71,7 +71,7 @@ class History:
         ]
 
     def upgrade(self):
-        """Make a table of version 1 one of version 2, which lists its old manifests as of sequence number 0."""
+        """Upgrade a version 1 table to version 2, which lists its old manifests with sequence number 0."""
         from pyiceberg.manifest import ManifestFile
 
         self.table.version = self.table.document["format-version"] = 2
@@ -92,7 +92,7 @@ class History:
         ]
 
     def unlist(self, number):
-        """Have the metadata name the manifests of a snapshot, which then has no list (format version 1)."""
+        """Make the metadata name the manifests of a snapshot, which then has no list (format version 1)."""
         snapshot = self.snapshots[number - 1]
         listed = manifest_files(snapshot.pop("manifest-list"), store_for)
         snapshot["manifests"] = [manifest.manifest_path for manifest in listed]
@@ -107,20 +107,22 @@ class History:
         return entry | {"partition": (p,) if spec_id == PARTITIONED else ()}
 
     def listed_again(self, data, **fields):
-        """The same data file once more; either is removed without the other."""
+        """The same data file again; either can be removed without the other."""
         return data | fields | {"sort_order_id": next(self._names)}
 
     def vector(self, name, data, positions):
         return self._deletes(self.table.vector(name, data["file_path"], positions), (data, positions))
 
     def position_deletes(self, name, *rows, of_partition=False):
-        """Of these data files and positions; about one file if it is but one, else or if told, about its partition."""
+        """
+        Position deletes of these data files and positions; about one file or, for several or on request, a partition.
+        """
         places = [(data["file_path"], position) for data, positions in rows for position in positions]
         of_one_file = len(rows) == 1 and not of_partition
         return self._deletes(self.table.position_deletes(name, places, of_one_file=of_one_file), *rows)
 
     def equality_deletes(self, name, data, ids):
-        """Of the rows with these ids, in the partition of a data file; everywhere if that has none."""
+        """Equality deletes of rows with these ids, in a data file's partition, or everywhere without one."""
         path = self.table.root / name
         self._deleted_ids[str(path)] = set(ids)
         fields = {"content": 2, "equality_ids": [1], "file_size_in_bytes": 100, "record_count": len(ids)}
@@ -137,7 +139,7 @@ class History:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Store, "read", self._spied(Store.read))
             patch.setattr(LocalStore, "open_input", self._spied(LocalStore.open_input))
-            return changes_between(state, state.snapshot(base), state.snapshot(target), {})
+            return changes_between(state, state.snapshot(base), state.snapshot(target), store_for)
 
     def changed(self, base, target):
         """The changes as two lists of names, added and removed: a data file with its deletes, if any, in brackets."""
@@ -145,7 +147,7 @@ class History:
         return sorted(map(_named, changes.added)), sorted(map(_named, changes.removed))
 
     def rows(self, tasks):
-        """The ids of the live rows of these tasks, with how many rows have each."""
+        """The ids of the live rows of these tasks, and how many rows have each."""
         rows = Counter()
         for task in tasks:
             path = task.data_file.file_path
@@ -157,7 +159,7 @@ class History:
         return rows
 
     def pairs(self, tasks):
-        """How often each data file is there, with those of its deletes that delete rows of it."""
+        """How often each data file occurs, with those of its deletes that delete rows of it."""
         return Counter(
             (path, *sorted(delete.file_path for delete in task.delete_files if self._deleted(delete, path)))
             for task in tasks

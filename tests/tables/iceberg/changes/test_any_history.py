@@ -1,4 +1,4 @@
-"""Whatever was committed, the changes are what a comparison of whole plans finds, and add up to the rows of the end."""
+"""For any history, the changes equal a comparison of whole plans and add up to the final rows."""
 
 import itertools
 from collections import Counter
@@ -11,7 +11,7 @@ from puffin.tables.changes import narrowed
 
 
 class Commits:
-    """Commits of every kind to a history, to files and rows picked at random."""
+    """Commits of every kind to a history, with files and rows picked at random."""
 
     def __init__(self, history, random):
         self._history = history
@@ -128,7 +128,7 @@ KINDS = [name for name in vars(Commits) if not name.startswith("_")]
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(kinds=st.lists(st.sampled_from(KINDS), min_size=3, max_size=10), seed=st.integers(0, 2**32))
-def test_changes_are_the_differences_of_whole_plans(make_history, kinds, seed):
+def test_changes_equal_the_differences_of_whole_plans(make_history, kinds, seed):
     history = make_history()
     commits = Commits(history, Random(seed))
     for kind in ["append", *kinds]:

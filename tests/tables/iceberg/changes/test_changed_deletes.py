@@ -1,4 +1,4 @@
-"""Data files of which rows were deleted: on both sides, and found without opening more than need be."""
+"""Data files with deleted rows are on both sides, and found without opening more files than needed."""
 
 import struct
 
@@ -18,7 +18,7 @@ def bounds(lowest, highest):
     return {"lower_bounds": lower, "upper_bounds": upper, "value_counts": {1: 10}, "null_value_counts": {1: 0}}
 
 
-def test_a_file_with_other_deletes_is_on_both_sides_with_those_of_each(history):
+def test_file_with_new_deletes_is_on_both_sides_with_the_deletes_of_each(history):
     a = history.data("a")
     old = history.vector("old", a, [1])
     history.commit("append", [a, history.data("b")])
@@ -29,7 +29,7 @@ def test_a_file_with_other_deletes_is_on_both_sides_with_those_of_each(history):
     assert history.changed(1, 3) == (["a[new]"], ["a"])
 
 
-def test_a_file_named_by_other_deletes_keeps_those_that_did_not_change(history):
+def test_changed_file_keeps_its_unchanged_deletes(history):
     a = history.data("a")
     history.commit("append", [a, history.position_deletes("0", (a, [0]))])
     history.commit("delete", [history.position_deletes("1", (a, [1]))])
@@ -40,7 +40,7 @@ def test_a_file_named_by_other_deletes_keeps_those_that_did_not_change(history):
     assert history.changed(3, 4) == (["a[v]"], ["a[0 1 2]"])
 
 
-def test_deletes_of_the_same_commit_as_their_file_apply_and_may_go(history):
+def test_deletes_of_the_same_commit_as_their_file_apply_and_may_be_removed(history):
     a = history.data("a")
     delete = history.position_deletes("d", (a, [0]))
     history.commit("append", [history.data("b")])
@@ -50,7 +50,7 @@ def test_deletes_of_the_same_commit_as_their_file_apply_and_may_go(history):
     assert history.changed(2, 3) == (["a"], ["a[d]"])
 
 
-def test_a_removed_file_has_the_deletes_of_then(history):
+def test_removed_file_has_the_deletes_of_its_time(history):
     a = history.data("a")
     delete = history.vector("d", a, [1])
     history.commit("append", [a, history.data("b")])
@@ -61,7 +61,7 @@ def test_a_removed_file_has_the_deletes_of_then(history):
     assert history.changed(2, 4) == (["c", "e"], ["a[d]"])
 
 
-def test_deletes_of_a_partition_concern_only_the_files_that_they_name(history):
+def test_partition_deletes_concern_only_the_files_they_name(history):
     files = [history.data(name) for name in "0123"]
     history.commit("append", files)
     history.commit("delete", [history.position_deletes("d", (files[0], [1]), (files[2], [3, 4]))])
@@ -70,7 +70,7 @@ def test_deletes_of_a_partition_concern_only_the_files_that_they_name(history):
     assert [len(task.delete_files) for task in history.table.plan()] == [1, 1, 1, 1]
 
 
-def test_deletion_vectors_in_one_puffin_file_are_told_apart(history):
+def test_deletion_vectors_in_one_puffin_file_are_distinguished(history):
     files = [history.data(name) for name in "ab"]
     of_a, of_b = (history.vector("v", file, [1]) | {"content_offset": i} for i, file in enumerate(files))
     history.commit("append", files)
@@ -89,13 +89,13 @@ def test_equality_deletes_concern_every_older_file_of_their_partition(history):
     assert history.changed(1, 2) == (["a[e]", "c"], ["a"])
 
 
-def test_equality_deletes_without_a_partition_concern_every_older_file(history):
+def test_global_equality_deletes_concern_every_older_file(history):
     history.commit("append", [history.data("a", p=0), history.data("b", p=1), history.data("c", spec_id=1)])
     history.commit("delete", [history.equality_deletes("e", history.data("c", spec_id=1), [3])])
     assert history.changed(1, 2) == (["a[e]", "b[e]", "c[e]"], ["a", "b", "c"])
 
 
-def test_a_file_with_old_equality_deletes_has_them_on_both_sides_of_others(history):
+def test_file_with_old_equality_deletes_keeps_them_on_both_sides(history):
     a = history.data("a")
     history.commit("append", [a, history.data("b")])
     history.commit("delete", [history.equality_deletes("e", a, [3])])
@@ -103,7 +103,7 @@ def test_a_file_with_old_equality_deletes_has_them_on_both_sides_of_others(histo
     assert history.changed(2, 3) == (["a[e v]"], ["a[e]"])
 
 
-def test_equality_deletes_of_values_that_a_file_cannot_have_are_not_its(history):
+def test_equality_deletes_outside_a_files_bounds_do_not_concern_it(history):
     a = history.data("a", **bounds(0, 9))
     history.commit("append", [a])
     history.commit("delete", [history.equality_deletes("e", a, [100]) | bounds(100, 100)])
@@ -112,7 +112,7 @@ def test_equality_deletes_of_values_that_a_file_cannot_have_are_not_its(history)
     assert history.changed(2, 3) == (["a[v]"], ["a"])
 
 
-def test_an_append_to_a_table_with_equality_deletes_opens_its_own_manifest(history):
+def test_append_to_a_table_with_equality_deletes_opens_only_its_manifest(history):
     a = history.data("a")
     history.commit("append", [a])
     history.commit("delete", [history.equality_deletes("e", a, [3])])
@@ -125,7 +125,7 @@ def test_an_append_to_a_table_with_equality_deletes_opens_its_own_manifest(histo
 
 
 @pytest.mark.parametrize("kind", ["vector", "bounds", "reference"])
-def test_manifests_of_the_spec_of_the_deletes_are_opened_and_no_younger_ones(history, kind):
+def test_only_older_manifests_of_the_deletes_spec_are_opened(history, kind):
     files = [history.data(f"{i}") for i in range(9)]
     history.commit("append", [history.data("other", spec_id=1)])
     for file in files:
@@ -144,7 +144,7 @@ def test_manifests_of_the_spec_of_the_deletes_are_opened_and_no_younger_ones(his
     assert opened_manifests(history)[2:] == ["manifest-13-0-False.avro", *expected[1:]]
 
 
-def test_manifests_of_other_specs_than_that_of_the_deletes_are_not_opened(history):
+def test_manifests_of_other_specs_are_not_opened(history):
     a = history.data("a", spec_id=1)
     history.commit("append", [history.data("b")])
     history.commit("append", [a])
@@ -153,7 +153,7 @@ def test_manifests_of_other_specs_than_that_of_the_deletes_are_not_opened(histor
     assert opened_manifests(history) == ["manifest-2-1-True.avro", "manifest-1-1-False.avro"]
 
 
-def test_deletes_of_another_spec_than_the_only_one_that_has_their_file_are_refused(history):
+def test_deletes_whose_file_has_another_spec_are_refused(history):
     a = history.data("a")
     history.commit("append", [a])
     history.commit("delete", [history.vector("d", a, [0]) | {"spec_id": 1, "partition": ()}])
@@ -161,8 +161,8 @@ def test_deletes_of_another_spec_than_the_only_one_that_has_their_file_are_refus
         history.changes(1, 2)
 
 
-def test_deletes_of_a_file_that_is_gone_are_not_looked_for_among_younger_ones(history):
-    """What writers do when they drop deletes: nothing that is left is as old as they are."""
+def test_deletes_of_a_removed_file_are_not_searched_in_younger_manifests(history):
+    """Writers that drop deletes do this: no remaining file is as old as they are."""
     a = history.data("a")
     delete = history.position_deletes("d", (a, [1]))
     history.commit("append", [a])
@@ -175,7 +175,7 @@ def test_deletes_of_a_file_that_is_gone_are_not_looked_for_among_younger_ones(hi
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["oldest first", "youngest first"])
-def test_of_the_deletes_about_a_file_the_youngest_says_how_old_it_may_be(history, order):
+def test_youngest_delete_about_a_file_bounds_its_age(history, order):
     a = history.data("a")
     old, new = (history.position_deletes(name, (a, [1])) for name in ("old", "new"))
     history.commit("append", [a])
@@ -189,7 +189,7 @@ def test_of_the_deletes_about_a_file_the_youngest_says_how_old_it_may_be(history
     assert history.changed(6, 7) == (["a"], ["a[new]"])
 
 
-def test_deletes_older_than_the_files_that_were_added_are_not_opened(history):
+def test_deletes_older_than_the_added_files_are_not_opened(history):
     a = history.data("a")
     history.commit("append", [a, history.vector("d", a, [1])])
     history.commit("append", [history.data("b")])
@@ -197,7 +197,7 @@ def test_deletes_older_than_the_files_that_were_added_are_not_opened(history):
     assert opened_manifests(history) == ["manifest-2-0-False.avro"]
 
 
-def test_delete_manifests_written_anew_without_other_deletes_open_no_data_manifest(history):
+def test_rewritten_delete_manifests_without_new_deletes_open_no_data_manifest(history):
     a, b = history.data("a"), history.data("b")
     history.commit("append", [a, b])
     history.commit("delete", [history.vector("d", a, [1])])
@@ -225,7 +225,7 @@ def deletes(history, request):
     return make
 
 
-def test_deletes_are_about_every_listing_of_their_file(history, deletes):
+def test_deletes_apply_to_every_listing_of_their_file(history, deletes):
     a = history.data("a")
     history.commit("append", [a, history.listed_again(a)])
     history.commit("append", [history.listed_again(a), history.data("b")])
@@ -233,14 +233,14 @@ def test_deletes_are_about_every_listing_of_their_file(history, deletes):
     assert history.changed(2, 3) == (["a[d]"] * 3, ["a"] * 3)
 
 
-def test_deletes_are_about_a_listing_in_an_old_manifest_beside_one_that_came_with_them(history, deletes):
+def test_deletes_apply_to_an_old_listing_beside_one_added_with_them(history, deletes):
     a = history.data("a")
     history.commit("append", [a])
     history.commit("overwrite", [history.listed_again(a), deletes("d", a, [1])])
     assert history.changed(1, 2) == (["a[d]"] * 2, ["a"])
 
 
-def test_deletes_are_about_a_listing_in_an_old_manifest_beside_one_that_is_written_anew(history, deletes):
+def test_deletes_apply_to_an_old_listing_beside_a_rewritten_one(history, deletes):
     a, b = history.data("a"), history.data("b")
     history.commit("append", [a])
     history.commit("append", [history.listed_again(a), b])
@@ -248,7 +248,7 @@ def test_deletes_are_about_a_listing_in_an_old_manifest_beside_one_that_is_writt
     assert history.changed(2, 3) == (["a[d]"] * 2, ["a", "a", "b"])
 
 
-def test_deletes_are_about_the_listing_that_is_left(history, deletes):
+def test_deletes_apply_to_the_remaining_listing(history, deletes):
     a = history.data("a")
     again = history.listed_again(a)
     history.commit("append", [a])
@@ -259,7 +259,7 @@ def test_deletes_are_about_the_listing_that_is_left(history, deletes):
     assert history.changed(3, 4) == ([], ["a[d]"])
 
 
-def test_deletes_are_not_about_a_listing_that_is_younger(history, deletes):
+def test_deletes_do_not_apply_to_a_younger_listing(history, deletes):
     a = history.data("a")
     delete = deletes("d", a, [1])
     history.commit("append", [a])
@@ -271,7 +271,7 @@ def test_deletes_are_not_about_a_listing_that_is_younger(history, deletes):
 
 
 @pytest.mark.parametrize("other", [{"spec_id": 1, "partition": ()}, {"partition": (7,)}], ids=["spec", "partition"])
-def test_deletes_of_a_partition_are_not_about_a_listing_in_another(history, other):
+def test_partition_deletes_do_not_apply_to_a_listing_in_another_partition(history, other):
     a = history.data("a")
     history.commit("append", [a])
     history.commit("append", [history.listed_again(a, **other)])
@@ -279,8 +279,8 @@ def test_deletes_of_a_partition_are_not_about_a_listing_in_another(history, othe
     assert history.changed(2, 3) == (["a[d]"], ["a"])
 
 
-def test_a_file_that_is_listed_in_another_partition_instead_has_changed(history):
-    """A column that it lacks has the value of its partition."""
+def test_file_listed_in_another_partition_instead_has_changed(history):
+    """A missing column has the value of its partition."""
     a = history.data("a")
     moved = history.listed_again(a, partition=(7,))
     history.commit("append", [a])
@@ -293,7 +293,7 @@ def test_a_file_that_is_listed_in_another_partition_instead_has_changed(history)
 
 
 @pytest.mark.parametrize("ids", [None, {"path": 2147483546, "position": 2147483545}], ids=["by name", "by id"])
-def test_the_paths_in_a_delete_file_are_found_by_id_or_else_by_name(history, ids):
+def test_paths_in_a_delete_file_are_found_by_id_or_else_by_name(history, ids):
     a, b = history.data("a"), history.data("b")
     history.commit("append", [a, b])
     history.commit("delete", [history.position_deletes("d", (a, [1]), (b, [1]))])
@@ -303,7 +303,7 @@ def test_the_paths_in_a_delete_file_are_found_by_id_or_else_by_name(history, ids
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 not Parquet PAR1"], ids=["empty", "other"])
-def test_a_delete_file_that_is_missing_or_broken_is_named(history, content):
+def test_missing_or_broken_delete_file_is_named(history, content):
     a, b = history.data("a"), history.data("b")
     history.commit("append", [a, b])
     history.commit("delete", [history.position_deletes("d", (a, [1]), (b, [1]))])

@@ -1,14 +1,15 @@
-"""Data files that came and went between two snapshots, through whatever manifests and snapshots lie between."""
+"""Data files added and removed between two snapshots, whatever manifests and snapshots lie between."""
 
 import pytest
 
 from puffin.errors import FileNotFound, SnapshotNotFound, UnsupportedTableError
 from puffin.iceberg.scan.changes import changes_between
+from puffin.storage import store_for
 
 UNPARTITIONED = 1
 
 
-def test_an_append_is_added_alone_and_opens_its_own_manifest_and_two_lists(history):
+def test_append_is_added_and_opens_one_manifest_and_two_lists(history):
     for i in range(200):
         history.commit("append", [history.data(f"{i}")])
     history.commit("append", [history.data("new")])
@@ -17,7 +18,7 @@ def test_an_append_is_added_alone_and_opens_its_own_manifest_and_two_lists(histo
     assert history.opened == ["snap-200.avro", "snap-201.avro", "manifest-200-0-False.avro"]
 
 
-def test_tasks_are_those_of_a_plan(history):
+def test_tasks_equal_those_of_a_plan(history):
     history.commit("append", [history.data("a")])
     history.commit("append", [history.data("b", p=7, split_offsets=[4, 50])])
     assert history.changes(1, 2).added == history.table.plan()[1:]
@@ -33,14 +34,14 @@ def test_deleted_and_overwritten_files_are_removed(history):
     assert history.changed(1, 3) == (["d"], ["a", "b"])
 
 
-def test_files_that_an_append_lists_in_a_merged_manifest_are_not_changed(history):
+def test_files_in_a_merged_manifest_are_not_changed(history):
     for name in "abc":
         history.commit("append", [history.data(name)])
     history.commit("append", [history.data("d")], rewrite=True)
     assert history.changed(3, 4) == (["d"], [])
 
 
-def test_a_snapshot_and_itself_differ_in_nothing_and_open_nothing(history):
+def test_snapshot_does_not_differ_from_itself_and_opens_nothing(history):
     history.commit("append", [history.data("a")])
     assert history.changed(1, 1) == ([], [])
     assert history.opened == []
@@ -59,8 +60,8 @@ def test_replace_snapshots_change_nothing_and_are_not_opened(history):
 
 
 @pytest.mark.parametrize(("added", "changed"), [(6, (["ab"], ["a"])), (5, ([], []))])
-def test_a_replace_snapshot_that_adds_more_rows_than_it_removes_has_changed_them(history, added, changed):
-    """Compacting a file that is listed twice, Iceberg's Java reads both listings and removes one."""
+def test_replace_snapshot_that_adds_more_rows_than_it_removes_changes_rows(history, added, changed):
+    """When Iceberg's Java compacts a file that is listed twice, it reads both listings and removes one."""
     a = history.data("a")
     history.commit("append", [a, history.listed_again(a)])
     history.commit("replace", [history.data("ab")], remove=[a])
@@ -69,7 +70,7 @@ def test_a_replace_snapshot_that_adds_more_rows_than_it_removes_has_changed_them
     assert history.changed(1, 2) == changed
 
 
-def test_rows_compacted_between_two_runs_are_added_in_one_file_and_removed_in_another(history):
+def test_rows_compacted_between_runs_are_added_and_removed_in_different_files(history):
     a, ab = history.data("a"), history.data("ab")
     history.commit("append", [history.data("b")])
     history.commit("append", [a])
@@ -78,7 +79,7 @@ def test_rows_compacted_between_two_runs_are_added_in_one_file_and_removed_in_an
     assert history.changed(1, 4) == (["a"], ["ab"])
 
 
-def test_what_one_run_adds_and_a_later_one_removes_is_neither(history):
+def test_file_added_by_one_run_and_removed_by_a_later_one_is_neither(history):
     a = history.data("a")
     history.commit("append", [history.data("b")])
     history.commit("append", [a])
@@ -87,14 +88,14 @@ def test_what_one_run_adds_and_a_later_one_removes_is_neither(history):
     assert history.changed(1, 4) == (["c"], [])
 
 
-def test_a_snapshot_without_an_operation_may_change_rows(history):
+def test_snapshot_without_an_operation_may_change_rows(history):
     history.commit("append", [history.data("a")])
     history.commit("append", [history.data("b")])
     del history.snapshots[1]["summary"]
     assert history.changed(1, 2) == (["b"], [])
 
 
-def test_a_snapshot_that_is_no_ancestor_or_not_connected_is_refused(history):
+def test_unrelated_snapshot_is_refused(history):
     for name in "abcd":
         history.commit("append", [history.data(name)])
     state = history.table.state()
@@ -104,14 +105,14 @@ def test_a_snapshot_that_is_no_ancestor_or_not_connected_is_refused(history):
     with pytest.raises(SnapshotNotFound, match="no snapshot 1 among the ancestors of 4"):
         history.changes(1, 4)
     with pytest.raises(SnapshotNotFound, match="no snapshot 2 among the ancestors of 4"):
-        changes_between(history.table.state(), state.snapshot(2), state.snapshot(4), {})
+        changes_between(history.table.state(), state.snapshot(2), state.snapshot(4), store_for)
     assert history.changed(3, 4) == (["d"], [])
 
 
 # --- paths that come back -----------------------------------------------------------------------------------------
 
 
-def test_a_file_removed_and_added_again_is_not_changed(history):
+def test_file_removed_and_added_again_is_not_changed(history):
     a = history.data("a")
     history.commit("append", [a, history.data("b")])
     history.commit("delete", remove=[a])
@@ -120,7 +121,7 @@ def test_a_file_removed_and_added_again_is_not_changed(history):
     assert history.changed(2, 3) == (["a"], [])
 
 
-def test_deletes_older_than_the_file_added_again_no_longer_apply(history):
+def test_deletes_older_than_a_readded_file_no_longer_apply(history):
     a = history.data("a")
     history.commit("append", [a])
     history.commit("delete", [history.position_deletes("d", (a, [1]))])
@@ -130,8 +131,8 @@ def test_deletes_older_than_the_file_added_again_no_longer_apply(history):
     assert history.changed(1, 4) == ([], [])
 
 
-def test_a_file_written_over_cannot_be_compared(history):
-    """Of what it held before, nothing is left to read."""
+def test_overwritten_file_cannot_be_compared(history):
+    """Its earlier content is gone."""
     a = history.data("a")
     history.commit("append", [a, history.data("b")])
     history.commit("delete", remove=[a])
@@ -153,7 +154,7 @@ def test_version_1_is_compared_without_sequence_numbers(make_history):
     assert history.changed(1, 2) == (["c"], ["a"])
 
 
-def test_files_of_version_1_are_the_same_after_an_upgrade(make_history):
+def test_version_1_files_are_the_same_after_an_upgrade(make_history):
     history = make_history(version=1)
     a = history.data("a")
     history.commit("append", [a, history.data("b")])
@@ -164,7 +165,8 @@ def test_files_of_version_1_are_the_same_after_an_upgrade(make_history):
     assert "manifest-1-0-False.avro" not in history.opened
 
 
-def test_manifests_that_only_the_metadata_names_are_compared_like_listed_ones(make_history):
+@pytest.mark.table_kind("No manifest lists", "1")
+def test_unlisted_manifests_are_compared_like_listed_ones(make_history):
     """Before, after, and on both sides."""
     history = make_history(version=1)
     a = history.data("a")
@@ -178,7 +180,7 @@ def test_manifests_that_only_the_metadata_names_are_compared_like_listed_ones(ma
         assert history.changed(1, 3) == (["c", "d"], ["a"])
 
 
-def test_what_cannot_be_read_is_refused_by_name(history):
+def test_unreadable_manifest_is_refused_by_name(history):
     history.commit("append", [history.data("a")])
     history.commit("append", [history.data("b.lance", file_format="LANCE")])
     with pytest.raises(UnsupportedTableError, match=r"b\.lance: data files of format LANCE"):

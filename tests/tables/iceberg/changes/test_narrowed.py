@@ -1,4 +1,4 @@
-"""Of a file of which rows were deleted these rows alone are read, and nothing for the side that gained none."""
+"""Only the deleted rows of a file are read, and nothing for the side that gained no rows."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ from puffin.tables.scan_task import ScanBatch, ScanContext, decode_batch, encode
 
 @pytest.fixture
 def deleted_from(make_table):
-    """A file of the numbers to 1000 in ten row groups, with these positions deleted first, and those too then."""
+    """A file of the numbers to 1000 in ten row groups, with positions deleted first, and more of them later."""
 
     def make(*positions):
         table = make_table([(1, "n", "long")])
@@ -31,7 +31,7 @@ def deleted_from(make_table):
 
 
 def read(table, tasks):
-    """The values of the rows of these tasks, after their way through JSON, and how many batches they came in."""
+    """The values of the rows of these tasks, passed through JSON, and the number of batches."""
     state = table.state()
     batch = ScanBatch(
         columns=state.columns,
@@ -48,14 +48,14 @@ def read(table, tasks):
     return values[: len(values) // 2], len(found) // 2
 
 
-def test_only_the_deleted_rows_are_read_and_only_their_row_groups(deleted_from):
+def test_only_deleted_rows_and_their_row_groups_are_read(deleted_from):
     table, changes = deleted_from([5, 250], [5, 7, 250, 251])
     fewer = narrowed(changes)
     assert read(table, fewer.removed) == ([7, 251], 2)
     assert read(table, changes.removed)[1] == 10
 
 
-def test_a_side_that_gained_no_rows_does_not_even_open_the_file(deleted_from, monkeypatch):
+def test_file_is_not_opened_for_the_side_without_new_rows(deleted_from, monkeypatch):
     table, changes = deleted_from([5], [7])
     opened = []
     open_data_file = task_reader.open_data_file
@@ -64,19 +64,19 @@ def test_a_side_that_gained_no_rows_does_not_even_open_the_file(deleted_from, mo
     assert {content for _, _, content, _, _ in opened} == {"POSITION_DELETES"}
 
 
-def test_rows_that_came_back_are_read_on_the_other_side(deleted_from):
+def test_restored_rows_are_read_on_the_other_side(deleted_from):
     table, changes = deleted_from([5], [7])
     fewer = narrowed(Changes(added=changes.removed, removed=changes.added))
     assert (read(table, fewer.added)[0], read(table, fewer.removed)[0]) == ([7], [])
 
 
-def test_files_that_came_or_went_are_read_whole(deleted_from):
+def test_added_and_removed_files_are_read_whole(deleted_from):
     _, changes = deleted_from([5], [7])
     for one_sided in (Changes(changes.added, ()), Changes((), changes.removed)):
         assert narrowed(one_sided) == one_sided
 
 
-def test_what_is_there_twice_or_has_equality_deletes_is_left_as_it_is(deleted_from):
+def test_files_listed_twice_or_with_equality_deletes_are_not_narrowed(deleted_from):
     _, changes = deleted_from([5], [7])
     twice = Changes(changes.added * 2, changes.removed)
     assert narrowed(twice) == twice
