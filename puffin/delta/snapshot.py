@@ -18,7 +18,6 @@ from puffin.delta.log.replay import DeltaLog
 from puffin.delta.state import DeltaState, partition_fields
 from puffin.delta.statistics.entries import StatisticsDirectory
 from puffin.errors import PuffinError
-from puffin.storage import Store
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.changes import Changes
 from puffin.tables.document import partition_specs
@@ -39,13 +38,11 @@ class DeltaSnapshot(TableSnapshot):
     A Delta table at the version asked for.
 
     Attributes:
-        files: The store of the table's directory.
         reopen: Opens the table as it is now.
     """
 
     state: DeltaState
     log: DeltaLog
-    files: Store
     statistics: StatisticsDirectory
     reopen: Callable[[SnapshotSelector], DeltaSnapshot]
 
@@ -89,21 +86,12 @@ class DeltaSnapshot(TableSnapshot):
     def check_committable(self) -> None:
         """
         Refuse a table whose log nobody but its own writers may append to, and a store that cannot put a file once.
-
-        Raises:
-            UnsupportedError, MissingDependencyError, StorageError: The reason.
         """
         check_writable(self.state.protocol, self.state.metadata.configuration, self.state.location)
         self.statistics.check_putting()
 
     def commit(self, entry: StatisticsEntry) -> TableState:
-        """
-        Put the next entry file of the version, and a note in the log; returns its own state.
-
-        Raises:
-            ConflictError: Another job put it first, or gave columns other ids.
-            CommitUnknownError: The store failed while it was written.
-        """
+        """Put the next entry file of the version, and a note in the log; returns its own state."""
         state = self.state
         schema, stored = state.delta_schema, state.stored
         if schema.assigned:
@@ -113,7 +101,7 @@ class DeltaSnapshot(TableSnapshot):
             generation = stored.next_generation(each.snapshot_id)
             self.statistics.put(each, state.metadata.id, schema.paths, generation)
         try:
-            append_note(self.log, self.files, state.location, state.metadata.id, entry)
+            append_note(self.log, state.metadata.id, entry)
         except PuffinError as exc:
             _log.warning("the statistics are committed, but the log has no note of them: %s", exc)
         self.statistics.remove_superseded(stored)
@@ -123,4 +111,4 @@ class DeltaSnapshot(TableSnapshot):
         """Of our directory, what no reader of a version that can be made looks for; and temporary files of the log."""
         from puffin.delta.leftovers import find_leftovers
 
-        return find_leftovers(self.state, limit, self.statistics, self.files)
+        return find_leftovers(self.state, limit, self.statistics, self.log.store)

@@ -154,12 +154,7 @@ class IcebergSnapshot(TableSnapshot):
         self.table.remove_entries(self, entries)
 
     def leftovers(self, limit: AgeLimit) -> Leftovers:
-        """
-        What the metadata directories hold that no metadata file there, or in the table's metadata log, names.
-
-        Raises:
-            UsageError, UnsupportedTableError: This is not where the table's current metadata is known.
-        """
+        """What the metadata directories hold that no metadata file there, or in the table's metadata log, names."""
         from puffin.iceberg.leftovers import find_leftovers
 
         self.check_committable()

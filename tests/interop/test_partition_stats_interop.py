@@ -16,12 +16,10 @@ import pytest
 
 from puffin.iceberg.commit.partition_stats import (
     partition_statistics,
-    read_partition_statistics,
     write_partition_statistics,
 )
 from puffin.iceberg.commit.patch import (
     PartitionStatisticsEntry,
-    partition_statistics_entry,
     version_of,
     with_partition_statistics,
 )
@@ -31,6 +29,7 @@ from puffin.iceberg.scan.manifests import live_files
 from puffin.load import load_table
 from puffin.tables.document import partition_specs, source_types
 from puffin.values.transforms import partition_value, result_type, to_partition_value
+from tests.tables.iceberg.partition_files import partition_statistics_entry, read_partition_statistics
 
 COUNTS = (
     *("specId", "dataRecordCount", "dataFileCount", "totalDataFileSizeInBytes", "positionDeleteRecordCount"),

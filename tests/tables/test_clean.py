@@ -20,6 +20,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from puffin.errors import CommitUnknownError, ConflictError, CorruptMetadataError, UnsupportedTableError, UsageError
 from puffin.format import CREATED_BY, PuffinWriter
+from puffin.iceberg.table import IcebergSnapshot
 from puffin.load import load_table
 from puffin.statistics.clean import clean
 from puffin.storage import LocalStore
@@ -348,17 +349,17 @@ def test_file_committed_between_the_two_looks_is_kept(made, orphan, monkeypatch)
     """Another job commits just before the deletion."""
     lost = orphan()
     table = made.open()
-    load, loads = table.load, []
+    open_, opens = table.open, []
 
-    def load_and_commit(*args):
-        loads.append(1)
-        if len(loads) == 3:  # after the first look, and after the look for entries
+    def open_and_commit(*args):
+        opens.append(1)
+        if len(opens) == 3:  # after the first look, and after the look for entries
             made.replace(statistics=[entry_of(lost)])
-        return load(*args)
+        return open_(*args)
 
-    monkeypatch.setattr(table, "load", load_and_commit)
+    monkeypatch.setattr(table, "open", open_and_commit)
     assert clean(table, older_than=NOW, remove=True).files == ()
-    assert len(loads) == 3
+    assert len(opens) == 3
     assert lost.exists()
 
 
@@ -370,14 +371,14 @@ def entry_of(path: Path, snapshot_id: int = 20) -> dict:
 def test_file_overwritten_between_the_two_looks_is_kept(made, orphan, monkeypatch):
     lost = orphan()
     table = made.open()
-    find, looks = table.leftovers, []
+    find, looks = IcebergSnapshot.leftovers, []
 
     def find_and_touch(*args):
         looks.append(find(*args))
         age(lost, DAY)
         return looks[-1]
 
-    monkeypatch.setattr(table, "leftovers", find_and_touch)
+    monkeypatch.setattr(IcebergSnapshot, "leftovers", find_and_touch)
     assert clean(table, older_than=NOW, remove=True).files == ()
 
 

@@ -325,7 +325,12 @@ def test_unclear_outcome_is_checked_as_often_as_the_table_says(new_catalog, draf
         raise CommitUnknownError("timeout")
 
     catalog.commit = answer_too_late
-    catalog.on_load = [lambda: None, lambda: None, fail(StorageError("busy")), lambda: commit(catalog.state(), late[0])]
+    catalog.on_load = [
+        lambda: None,
+        lambda: None,
+        fail(StorageError("busy")),
+        lambda: commit(catalog.opened(), late[0]),
+    ]
     assert commit_statistics(catalog, draft, sleep=waits).entry == catalog.entry()
     assert len(waits) == 2
     assert waits[0] <= 0.01
@@ -486,7 +491,7 @@ def test_two_jobs_that_overwrite_each_other_converge(blind, draft_of):
     """Each first commit lands on top of the other's, unseen when it was prepared."""
     outer, inner = draft_of(blind, {"a": [1]}), draft_of(blind, {"b": [1, 2]})
     # The inner job reads the table before the outer commit and writes after it.
-    stale = blind.state()
+    stale = blind.opened()
     blind.after = [lambda: blind.apply(inner.write(stale, []))]
     committed = commit_statistics(blind, outer, sleep=Waits())
     assert committed.attempts == 2

@@ -16,7 +16,7 @@ from puffin.errors import CorruptMetadataError, SetupError, TableNotFound, Usage
 from puffin.iceberg.catalogs.directory import IcebergDirectory
 from puffin.iceberg.catalogs.file import IcebergMetadataFile
 from puffin.iceberg.catalogs.sql import IcebergSqlTable
-from puffin.load import load_table, namespace_tables
+from puffin.load import Tables, load_table
 from puffin.tables.commit import commit_statistics
 
 
@@ -161,6 +161,6 @@ def test_unconfigured_catalog_is_a_setup_error(properties, monkeypatch, tmp_path
 
 
 def test_tables_of_a_namespace_are_listed_in_order(properties):
-    assert namespace_tables("db", catalog="prod", catalog_properties=properties) == ["db.a", "db.t"]
+    assert Tables("prod", properties).of_namespace("db") == ["db.a", "db.t"]
     with pytest.raises(UsageError, match="nosuch"):
-        namespace_tables("nosuch", catalog="prod", catalog_properties=properties)
+        Tables("prod", properties).of_namespace("nosuch")

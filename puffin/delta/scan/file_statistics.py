@@ -28,13 +28,7 @@ _AS_TEXT = ("string", "date", *_TIMESTAMPS)
 
 
 def column_summaries(state: DeltaState, columns: Sequence[Column]) -> dict[int, ColumnSummary]:
-    """
-    The summary of each column by field id; sizes are not known.
-
-    Raises:
-        CorruptMetadataError: The log or a checkpoint cannot be understood.
-        FileNotFound, StorageError: A file of the log is not there, or the storage failed.
-    """
+    """The summary of each column by field id; sizes are not known."""
     texts = state.segment.file_statistics()
     files = [(file, _parsed(texts.get(file.key))) for file in state.segment.files()]
     paths = state.delta_schema.paths

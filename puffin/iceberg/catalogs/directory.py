@@ -68,12 +68,7 @@ class IcebergDirectory(IcebergTable):
         return opened.of(selector) if self._current() == opened.state.metadata_file else self.open(selector)
 
     def check_committable(self, state: TableState) -> None:
-        """
-        Refuse a table that belongs to a catalog, the copy of a table, and a store that cannot swap its versions.
-
-        Raises:
-            UnsupportedError, MissingDependencyError, StorageError: The reason.
-        """
+        """Refuse a table that belongs to a catalog, the copy of a table, and a store that cannot swap its versions."""
         _own_version(state)
         # A copy still names the original's files: its statistics would be written over there.
         if not is_same_place(self.name, state.location):
@@ -83,15 +78,7 @@ class IcebergDirectory(IcebergTable):
         self._files.check_put_if_absent(join(self._metadata, HINT))
 
     def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState:
-        """
-        Write the version after ``base``; returns its state, since no other can come between.
-
-        Raises:
-            ConflictError: That version exists already.
-            CommitUnknownError: It may or may not have been written.
-            UnsupportedTableError: The table belongs to a catalog, which would not notice.
-            UnsupportedError: The store cannot write a file only if it does not exist yet.
-        """
+        """Write the version after ``base``; returns its state, since no other can come between."""
         self._follow(base.state, functools.partial(with_statistics, entry=entry))
         return base.state
 

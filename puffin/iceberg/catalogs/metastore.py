@@ -13,8 +13,9 @@ import functools
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from puffin.errors import CommitUnknownError, ConflictError, PuffinError
+from puffin.errors import CommitUnknownError, ConflictError, PuffinError, UnsupportedTableError
 from puffin.iceberg.commit.patch import NextVersion, next_metadata_location, with_statistics, without_entries
 from puffin.iceberg.metadata.document import encode_document
 from puffin.iceberg.metadata.reading import read_current_state, read_state
@@ -25,6 +26,10 @@ from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.leftovers import StoredEntry
 from puffin.tables.snapshot import CURRENT
 
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+LOCATION, _PREVIOUS = "metadata_location", "previous_metadata_location"
 _CODEC = "write.metadata.compression-codec"
 _GZIP_NAMES = (".gz.metadata.json", ".metadata.json.gz")
 
@@ -32,9 +37,10 @@ _GZIP_NAMES = (".gz.metadata.json", ".metadata.json.gz")
 class IcebergMetastoreTable(IcebergTable, ABC):
     """An Iceberg table that a catalog knows by the location of its metadata file; named ``namespace.table``."""
 
-    def __init__(self, identifier: str, catalog_properties: Mapping[str, str]) -> None:
-        properties = io_properties(catalog_properties)
+    def __init__(self, catalog: Catalog, identifier: str) -> None:
+        properties = io_properties(catalog.properties)
         super().__init__(identifier, stores(properties), properties)
+        self._namespace, _, self._table = identifier.rpartition(".")
 
     def open(self, selector: SnapshotSelector = CURRENT) -> IcebergSnapshot:
         return self._bound(self._current_state(), selector)
@@ -45,11 +51,6 @@ class IcebergMetastoreTable(IcebergTable, ABC):
     def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState:
         """
         Write the version after ``base`` and have the catalog name it; returns its state: no other can come between.
-
-        Raises:
-            ConflictError: The catalog names another file by now, or somebody else holds the table.
-            TableNotFound, StorageError, UnsupportedTableError: The catalog refused for good.
-            CommitUnknownError: The catalog failed while committing.
         """
         self._follow(base.state, functools.partial(with_statistics, entry=entry))
         return base.state
@@ -85,6 +86,21 @@ class IcebergMetastoreTable(IcebergTable, ABC):
     @abstractmethod
     def _replace(self, base: TableState, location: str) -> None:
         """Make ``location`` the current metadata file if that is still the one of ``base``; errors as for `commit`."""
+
+    def _location_in(self, parameters: Mapping[str, str] | None) -> str:
+        """Where the parameters of a table say that its metadata file is."""
+        location = (parameters or {}).get(LOCATION)
+        if location is None:
+            raise UnsupportedTableError(
+                f"{self.name}: expected an Iceberg table with the parameter {LOCATION}, found a table without it"
+            )
+        return str(location)
+
+    def _next_parameters(self, parameters: Mapping[str, str], base: TableState, location: str) -> dict[str, str]:
+        """The parameters with the next location; ConflictError if they do not have that of ``base``."""
+        if self._location_in(parameters) != base.metadata_location:
+            raise ConflictError(f"{self.name}: another writer committed after {base.metadata_location}")
+        return {**parameters, LOCATION: location, _PREVIOUS: base.metadata_location}
 
     def _check_who_won(self, location: str, refusal: Exception) -> None:
         """

@@ -61,9 +61,6 @@ class IcebergRestTable(IcebergTable):
             The state it was applied to: that of ``base``, or one that another writer committed in between.
 
         Raises:
-            ConflictError: The server refused; the schema has changed, or it lost a race of its own.
-            CommitUnknownError: No clear answer came.
-            TableNotFound, StorageError, UnsupportedTableError: The server refused for good.
             SnapshotNotFound: The snapshot expired in between; the entry has been removed again.
         """
         asserted = _same_table(base.state)

@@ -50,11 +50,6 @@ def certain_values(
 
     Returns:
         None of any column if the snapshot has delete files: what a manifest tells may be of a row that is gone.
-
-    Raises:
-        CorruptMetadataError: The manifest list, a manifest or a partition spec cannot be understood.
-        UnsupportedTableError: One of them is encrypted, or compressed in a way that this version does not know.
-        FileNotFound, StorageError: One of them is not there, or the storage failed.
     """
     columns = [column for column in columns if is_hashable(column.type)]
     live = [manifest for manifest in manifests_of(state, snapshot, store_for) if manifest.live_files != 0]

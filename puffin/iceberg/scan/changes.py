@@ -28,9 +28,6 @@ def changes_between(state: TableState, base: Snapshot, target: Snapshot, store_f
     Raises:
         SnapshotNotFound: ``base`` is no ancestor of ``target``, or the table no longer has those between them.
         FileNotFound: A file has been written over, so that its rows of then are nowhere; or metadata is not there.
-        UnsupportedTableError: A file of them is of a kind or format that this version does not read.
-        CorruptMetadataError, CorruptDataFileError: A manifest list, a manifest or a delete file cannot be understood.
-        StorageError: The storage failed.
     """
     added: list[FileScanTask] = []
     removed: list[FileScanTask] = []
@@ -46,12 +43,7 @@ def changes_between(state: TableState, base: Snapshot, target: Snapshot, store_f
 def moved_between_specs(
     state: TableState, base: Snapshot, target: Snapshot, store_for: Callable[[str], Store]
 ) -> tuple[FileScanTask, ...]:
-    """
-    The files, before and after, of compactions since an ancestor that have moved rows between partition specs.
-
-    Raises:
-        PuffinError: As `changes_between`.
-    """
+    """The files, before and after, of compactions since an ancestor that have moved rows between partition specs."""
     if len(partition_specs(state.document)) < 2:
         return ()
     moved: list[FileScanTask] = []

@@ -22,14 +22,7 @@ from puffin.values.column_summary import ColumnSummary
 def column_summaries(
     state: TableState, snapshot: Snapshot, columns: Sequence[Column], store_for: Callable[[str], Store]
 ) -> dict[int, ColumnSummary]:
-    """
-    The summary of each column by field id; sizes are not known.
-
-    Raises:
-        CorruptMetadataError: The manifest list or a manifest cannot be understood.
-        UnsupportedTableError: One of them is encrypted, or compressed in a way that this version does not know.
-        FileNotFound, StorageError: One of them is not there, or the storage failed.
-    """
+    """The summary of each column by field id; sizes are not known."""
     field_ids = [column.field_id for column in columns]
     data: list[LiveFile] = []
     deletes: list[LiveFile] = []

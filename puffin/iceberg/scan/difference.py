@@ -30,11 +30,6 @@ def difference_of_snapshots(
     The data files, each with the deletes that apply to it, that only one of two snapshots has.
 
     What both have is there only where it had to be looked at.
-
-    Raises:
-        UnsupportedTableError: A file that had to be looked at is of a kind or format that this version does not read.
-        CorruptMetadataError, CorruptDataFileError: A manifest list, a manifest or a delete file cannot be understood.
-        FileNotFound, StorageError: One of them is not there, or the storage failed.
     """
     earlier, later = (manifests_of(state, snapshot, store_for) for snapshot in (before, after))
     manifests = compare(earlier, later, lambda manifest: manifest.manifest_path)

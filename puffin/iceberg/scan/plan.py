@@ -36,14 +36,7 @@ _READABLE = frozenset((PARQUET, AVRO, ORC))
 
 
 def plan_snapshot(state: TableState, snapshot: Snapshot, store_for: Callable[[str], Store]) -> tuple[FileScanTask, ...]:
-    """
-    One task for each whole data file of the snapshot, in manifest order.
-
-    Raises:
-        UnsupportedTableError: A file is of a kind or format that this version does not read; names the file.
-        CorruptMetadataError: The manifest list or a manifest cannot be understood, or contradicts itself.
-        FileNotFound, StorageError: One of them is not there, or the storage failed.
-    """
+    """One task for each whole data file of the snapshot, in manifest order."""
     data: list[LiveFile] = []
     deletes: list[LiveFile] = []
     for file in live_files(manifests_of(state, snapshot, store_for), store_for):
@@ -53,13 +46,7 @@ def plan_snapshot(state: TableState, snapshot: Snapshot, store_for: Callable[[st
 
 
 def scan_tasks(state: TableState, data: Iterable[LiveFile], deletes: Iterable[LiveFile]) -> tuple[FileScanTask, ...]:
-    """
-    One task for each of these whole data files, with those of the delete files that apply to it.
-
-    Raises:
-        UnsupportedTableError: Equality deletes compare by a column whose values this version cannot compare.
-        CorruptMetadataError: The delete files contradict each other, or refer to what the table's metadata lacks.
-    """
+    """One task for each of these whole data files, with those of the delete files that apply to it."""
     specs, columns = partition_specs(state.document), columns_ever(state.document)
     index = DeleteIndex(specs, columns)
     for file in deletes:
@@ -77,11 +64,7 @@ def scan_tasks(state: TableState, data: Iterable[LiveFile], deletes: Iterable[Li
 
 
 def refuse_unreadable(file: LiveFile) -> None:
-    """
-    Raises:
-        UnsupportedTableError: The file is encrypted, or of a format that this version does not read.
-        CorruptMetadataError: It is a deletion vector, and the manifest does not say where it is or what it is about.
-    """
+    """Refuse an encrypted file, one of an unknown format, and a deletion vector that is not said to be about a file."""
     if file.encrypted:
         raise UnsupportedTableError(f"{file.file_path}: expected an unencrypted file, found key metadata")
     if file.content == POSITION_DELETES and file.file_format == PUFFIN:

@@ -17,7 +17,7 @@ import pytest
 
 import puffin
 import stats_jobs
-from puffin.load import load_table, namespace_tables
+from puffin.load import Tables, load_table
 from puffin.tables.commit import commit_statistics
 
 RACING = tuple("abcd")
@@ -70,7 +70,7 @@ def test_statistics_stay_current_in_catalogs_that_pyiceberg_writes_to(server, ve
     catalog.create_namespace_if_not_exists("cells")
     catalog.create_table(name, SCHEMA, properties={"format-version": str(version)}).append(FIRST)
     assert catalog.load_table(name).metadata.format_version == version
-    assert name in namespace_tables("cells", catalog=server.name, catalog_properties=server.properties)
+    assert name in Tables(server.name, server.properties).of_namespace("cells")
     check_statistics_go_on(
         name,
         lambda: catalog.load_table(name).append(SECOND),

@@ -22,7 +22,7 @@ from thrift.transport.TTransport import TTransportException
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound
 from puffin.iceberg import sdk
 from puffin.iceberg.catalogs import hive as hive_module
-from puffin.load import load_table, namespace_tables
+from puffin.load import Tables, load_table
 from puffin.tables.commit import commit_statistics
 
 ALTER = "alter_table_with_environment_context"
@@ -211,7 +211,7 @@ def test_silent_metastore_times_out(monkeypatch):
             load_table("db.t", catalog="silent", catalog_properties=properties).open()
         for _ in range(2):  # the second time over a connection made anew
             with pytest.raises(StorageError, match=r"namespace db: catalog 'silent' failed: .*time"):
-                namespace_tables("db", catalog="silent", catalog_properties=properties)
+                Tables("silent", properties).of_namespace("db")
 
 
 def test_missing_table_is_not_found(hive, catalog):

@@ -18,7 +18,6 @@ from puffin.errors import CorruptMetadataError, FileNotFound, PuffinError
 from puffin.iceberg.catalogs.file import IcebergMetadataFile
 from puffin.iceberg.commit.patch import (
     next_metadata_location,
-    partition_statistics_entry,
     partition_statistics_path,
     statistics_path,
     with_statistics,
@@ -30,6 +29,7 @@ from puffin.storage import store_for
 from puffin.tables.base import BlobEntry, PartitionStatisticsEntry, SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import RetryPolicy
 from puffin.tables.document import column_type_at
+from tests.tables.iceberg.partition_files import partition_statistics_entry
 
 BLOB = {
     "type": "apache-datasketches-theta-v1",

@@ -23,17 +23,16 @@ from puffin.errors import (
 )
 from puffin.iceberg.commit.partition_stats import (
     partition_statistics,
-    read_partition_statistics,
     unified_partition_type,
     write_partition_statistics,
 )
 from puffin.iceberg.commit.patch import (
     PartitionStatisticsEntry,
-    partition_statistics_entry,
     partition_statistics_update,
     with_partition_statistics,
 )
 from puffin.storage import store_for
+from tests.tables.iceberg.partition_files import partition_statistics_entry, read_partition_statistics
 
 FIELDS = [(1, "id", "long"), (2, "cat", "string"), (3, "ts", "timestamp"), (4, "share", "double")]
 DELETED = 2
