@@ -13,7 +13,6 @@ from puffin.storage import store_for
 from puffin.tables.base import Column
 from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch, ScanContext, encode_batch
 from puffin.values.column_summary import ColumnSummary
-from stats_jobs import execute
 from stats_jobs.execute import Measure, Partial, merge_partials, read_batch, read_document
 
 SKETCHES, COUNTS = Measure(12, row_counts=False), Measure(12, row_counts=True)
@@ -57,7 +56,7 @@ def batch_of(*tasks, columns=(A, B)):
     return ScanBatch(columns=columns, tasks=tasks, context=ScanContext({}, None, {}))
 
 
-def read(*tasks, measure=SKETCHES, removed=False):
+def read(*tasks, measure=SKETCHES, removed=False, store_for=store_for):
     return read_batch(batch_of(*tasks), removed, measure, store_for)
 
 
@@ -149,19 +148,18 @@ def test_type_mismatch_names_file_and_column(file_of):
     assert "1.parquet: column a: a column of type long cannot be read from Arrow" in str(failure)
 
 
-def test_temporary_failure_is_raised_for_spark_to_retry(file_of, monkeypatch):
+def test_temporary_failure_is_raised_for_spark_to_retry(file_of):
     task = file_of("1.parquet", [1], ["x"])
 
     class FailingStore:
         def open_input(self, uri):
             raise StorageError(f"{uri}: no answer")
 
-    monkeypatch.setattr(execute, "stores", lambda _: lambda _: FailingStore())
     with pytest.raises(StorageError, match="no answer"):
-        read(task)
+        read(task, store_for=lambda _: FailingStore())
 
 
-def test_os_error_blames_the_storage_and_not_the_file(file_of, monkeypatch):
+def test_os_error_blames_the_storage_and_not_the_file(file_of):
     task = file_of("1.parquet", range(100_000), ["x"] * 100_000)
 
     import io
@@ -176,9 +174,8 @@ def test_os_error_blames_the_storage_and_not_the_file(file_of, monkeypatch):
         def open_input(self, uri):
             return pa.PythonFile(Dying(uri), "r")
 
-    monkeypatch.setattr(execute, "stores", lambda _: lambda _: Store())
     with pytest.raises(StorageError, match=r"1\.parquet: .*Input/output error"):
-        read(task)
+        read(task, store_for=lambda _: Store())
 
 
 def test_failure_of_either_part_is_a_failure_of_both():
