@@ -160,7 +160,7 @@ class ComputeTableStats(Engine):
         self._spark.sql(f"CALL {CATALOG}.system.compute_table_stats({asked})").collect()
 
     def counts(self) -> Mapping[str, int]:
-        state = load_table(self.table.directory).load()
+        state = load_table(self.table.directory).open().state
         names = {column.field_id: column.name for column in state.columns}
         entry = state.statistics[state.document["current-snapshot-id"]]
         return {names[blob.fields[0]]: int(blob.properties["ndv"]) for blob in entry.blobs}

@@ -37,35 +37,6 @@ def load_table(table: str, *, catalog: str | None = None, catalog_properties: Ma
     return Tables(catalog, catalog_properties).load(table)
 
 
-def namespace_tables(namespace: str, *, catalog: str, catalog_properties: Mapping[str, str]) -> list[str]:
-    """The names of a namespace's tables, sorted; errors as for `load_table`."""
-    return Tables(catalog, catalog_properties).of_namespace(namespace)
-
-
-def tables_below(root: str, store_for: Callable[[str], Store] = store_for) -> Iterator[str]:
-    """
-    The directories below a root that look like tables, or the root itself; found one by one as they are asked for.
-
-    Links are not followed, nor directories whose names begin with a dot or an underscore, and of a very large tree
-    only a part is looked at, near directories first.
-
-    Raises:
-        UsageError, UnsupportedError, StorageError: The storage cannot be used, or does not answer.
-    """
-    store = store_for(root)
-    waiting = [root.rstrip("/") or root]
-    for looked_into in range(_MOST_DIRECTORIES):
-        if looked_into == len(waiting):
-            return
-        directory = waiting[looked_into]
-        inside = store.directories(directory)
-        if _DELTA_LOG in inside or (_METADATA in inside and _holds_metadata(store, join(directory, _METADATA))):
-            yield directory
-        else:
-            room = _MOST_DIRECTORIES - len(waiting)
-            waiting += [join(directory, name) for name in inside if not name.startswith((".", "_"))][:room]
-
-
 class Tables:
     """
     The tables of one catalog, which is opened when the first of them is asked for; or of none, by their locations.
@@ -102,8 +73,24 @@ class Tables:
         return _catalog_table(name, self._name, self._opened())
 
     def below(self, root: str) -> Iterator[str]:
-        """The locations of the tables below a directory; errors as for `tables_below`."""
-        return tables_below(root, self._store_for)
+        """
+        The directories below a root that look like tables, or the root itself; found one by one as they are asked for.
+
+        Links are not followed, nor directories whose names begin with a dot or an underscore, and of a very large tree
+        only a part is looked at, near directories first.
+        """
+        store = self._store_for(root)
+        waiting = [root.rstrip("/") or root]
+        for looked_into in range(_MOST_DIRECTORIES):
+            if looked_into == len(waiting):
+                return
+            directory = waiting[looked_into]
+            inside = store.directories(directory)
+            if _DELTA_LOG in inside or (_METADATA in inside and _holds_metadata(store, join(directory, _METADATA))):
+                yield directory
+            else:
+                room = _MOST_DIRECTORIES - len(waiting)
+                waiting += [join(directory, name) for name in inside if not name.startswith((".", "_"))][:room]
 
     def namespaces(self) -> list[str]:
         """The dotted names of the catalog's namespaces, sorted; errors as for `load_table`."""

@@ -24,7 +24,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from puffin.errors import MissingDependencyError, SetupError, StorageError, UsageError
 from puffin.version import version
@@ -277,6 +277,17 @@ class SparkStarter:
                 for source in sorted((root / package).rglob("*.py")):
                     target.write(source, source.relative_to(root))
         return archive
+
+
+@runtime_checkable
+class BringsSpark(Protocol):
+    """A table of a catalog that a Spark session of its own is configured with."""
+
+    spark: SparkStarter
+
+    def start(self) -> float:
+        """Start the session; returns the seconds that the table has spent on that since it was last asked."""
+        ...
 
 
 def spark_errors(*others: type[Exception]) -> tuple[type[Exception], ...]:

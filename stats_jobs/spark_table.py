@@ -11,7 +11,8 @@ between makes it fail. Only a REST catalog's do not, see `puffin.iceberg.commit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 from puffin.errors import (
     CommitUnknownError,
@@ -24,11 +25,11 @@ from puffin.errors import (
 from puffin.iceberg.commit.patch import removal_update
 from puffin.iceberg.commit.updates import Updates, applied_to, set_updates
 from puffin.iceberg.stores import stores
-from puffin.iceberg.table import IcebergTable
+from puffin.iceberg.table import IcebergSnapshot, IcebergTable
 from puffin.storage import Store
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.leftovers import StoredEntry
-from puffin.tables.table import CURRENT
+from puffin.tables.snapshot import CURRENT
 from stats_jobs.session import SparkStarter, spark_errors
 from stats_jobs.spark_iceberg import JavaIceberg, JavaMetadata, said
 
@@ -37,18 +38,16 @@ class SparkTable(IcebergTable):
     """
     An Iceberg table of a catalog that Spark is configured with.
 
-    Nothing is asked of Spark before the table is first loaded, or `start` is called.
+    Nothing is asked of Spark before the table is first opened, or `start` is called.
 
     Attributes:
         name: As Spark SQL names it, ``catalog.namespace.table``; names with other characters in backquotes.
         spark: What starts the session whose catalog it is.
-        io_properties: What opens the files, of the catalog's properties or of Hadoop's; empty if the environment does.
     """
 
     def __init__(self, name: str, spark: SparkStarter) -> None:
-        super().__init__(name, {})
+        super().__init__(name)
         self.spark = spark
-        self._store_for = stores(self.io_properties)
         self._untold_seconds = 0.0
         self._loaded: JavaMetadata | None = None
 
@@ -63,7 +62,7 @@ class SparkTable(IcebergTable):
         told, self._untold_seconds = self._untold_seconds, 0.0
         return told
 
-    def load(self, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002 - the document has them all
+    def open(self, selector: SnapshotSelector = CURRENT) -> IcebergSnapshot:
         """
         The table as it is now, whatever the catalog's cache has.
 
@@ -74,31 +73,17 @@ class SparkTable(IcebergTable):
             UnsupportedTableError: It is no Iceberg table, or one whose files only Spark can open.
             CorruptMetadataError, StorageError: It cannot be understood; the catalog does not answer.
         """
-        return self._load().state()
+        return self._opened(selector, None)
 
-    def refresh(self, state: TableState, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002 - as above
-        """The table as it is now: ``state``, if the catalog names the same metadata; errors as for `load`."""
-        loaded = self._load()
-        return state if loaded.location == state.metadata_location else loaded.state()
+    def refresh(self, opened: IcebergSnapshot, selector: SnapshotSelector) -> IcebergSnapshot:
+        return self._opened(selector, opened.state)
 
-    def store(self, uri: str) -> Store:
-        """The store that holds one of the table's files; UnsupportedTableError if only Spark can open it."""
-        try:
-            return self._store_for(uri)
-        except UnsupportedError as exc:
-            raise UnsupportedTableError(
-                f"{self.name}: expected files that pyarrow or fsspec can open, as the executors do: {exc}"
-            ) from exc
-
-    def check_committable(self, state: TableState) -> None:
-        """What can be committed is up to the catalog, which is asked by committing."""
-
-    def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:
+    def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState:
         """
         Have the catalog swap ``base`` for the same with the entry.
 
         Returns:
-            ``base``; of a REST catalog perhaps a later state, which another writer committed in between.
+            The state of ``base``; of a REST catalog perhaps a later state, which another writer committed in between.
 
         Raises:
             ConflictError: The catalog has other metadata by now.
@@ -109,46 +94,52 @@ class SparkTable(IcebergTable):
         loaded = self._loaded_as(base)
         self._post(loaded, set_updates(entry))
         if not loaded.is_of_rest:
-            return base
+            return base.state
         try:
             answered = JavaMetadata.of(loaded.java, loaded.operations)
             answer = answered.document()
         except PuffinError as exc:
             raise CommitUnknownError(f"{self.name}: the answer to the commit cannot be understood: {exc}") from exc
-        return applied_to(
-            answer,
-            base,
-            entry,
-            name=self.name,
-            store_for=self.store,
-            post=lambda updates: self._post(answered, updates),
-        )
+        return applied_to(answer, base, entry, post=lambda updates: self._post(answered, updates))
 
-    def remove_entries(self, base: TableState, entries: Sequence[StoredEntry]) -> None:
+    def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> None:
         """Have the catalog swap ``base`` for the same without these entries; errors as for `commit`."""
         loaded = self._loaded_as(base)
         self._post(loaded, [removal_update(entry) for entry in entries])
 
-    def _loaded_as(self, base: TableState) -> JavaMetadata:
-        loaded = self._loaded
-        if loaded is None or loaded.location != base.metadata_location:
-            raise ConflictError(f"{self.name}: expected the metadata loaded last, found {base.metadata_location}")
+    def _loaded_as(self, base: IcebergSnapshot) -> JavaMetadata:
+        loaded, location = self._loaded, base.state.metadata_location
+        if loaded is None or loaded.location != location:
+            raise ConflictError(f"{self.name}: expected the metadata loaded last, found {location}")
         return loaded
 
     def _start(self) -> None:
         self._untold_seconds += self.spark.start()
 
-    def _load(self) -> JavaMetadata:
+    def _opened(self, selector: SnapshotSelector, known: TableState | None) -> IcebergSnapshot:
         self._start()
         java = JavaIceberg(self.spark.session)
         table = java.load_table(self.name)
         loaded = self._loaded = JavaMetadata.of(java, table.operations())
-        # The credentials are as fresh as the metadata, and open every file until the next load.
         properties = java.file_properties(table, loaded.location)
-        if properties != self.io_properties:
-            self.io_properties, self._store_for = properties, stores(properties)
-        self.store(loaded.location)  # so that a scheme nobody knows is told before anything is planned
-        return loaded
+        opened_by = functools.partial(self._store, stores(properties))
+        opened_by(loaded.location)  # so that a scheme nobody knows is told before anything is planned
+        return IcebergSnapshot(
+            name=self.name,
+            state=known if known is not None and known.metadata_location == loaded.location else loaded.state(),
+            selector=selector,
+            store_for=opened_by,
+            io_properties=properties,
+            table=self,
+        )
+
+    def _store(self, store_for: Callable[[str], Store], uri: str) -> Store:
+        try:
+            return store_for(uri)
+        except UnsupportedError as exc:
+            raise UnsupportedTableError(
+                f"{self.name}: expected files that pyarrow or fsspec can open, as the executors do: {exc}"
+            ) from exc
 
     def _post(self, loaded: JavaMetadata, updates: Updates) -> None:
         """Commit these updates of the metadata loaded."""

@@ -249,6 +249,7 @@ def draft_of() -> Callable[..., StatisticsDraft]:
     from puffin.sketches import DEFAULT_LG_K, ThetaSketch
     from puffin.statistics.assemble import ColumnStatistics
     from puffin.statistics.draft import FileOptions, StatisticsDraft
+    from puffin.statistics.kinds.theta import ThetaKind
     from puffin.tables.base import SnapshotSelector
 
     def make(
@@ -260,14 +261,30 @@ def draft_of() -> Callable[..., StatisticsDraft]:
         codec: str | None = None,
         home: str | None = None,
     ) -> StatisticsDraft:
-        state = table.load()
-        columns = state.select_columns(tuple(values))
+        opened = table.open(SnapshotSelector(snapshot_id=snapshot_id))
+        columns = opened.state.select_columns(tuple(values))
         statistics = [
-            ColumnStatistics(c, ThetaSketch.from_arrow(pa.array(values[c.name], pa.int64()), c.type, lg_k))
+            ColumnStatistics(
+                c, {ThetaKind(lg_k): ThetaSketch.from_arrow(pa.array(values[c.name], pa.int64()), c.type, lg_k)}
+            )
             for c in columns
         ]
-        snapshot = state.select_snapshot(SnapshotSelector(snapshot_id=snapshot_id))
-        return StatisticsDraft(state, snapshot, statistics, FileOptions(lg_k, codec, home), table)
+        return StatisticsDraft(opened, statistics, FileOptions(codec, home))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def bound() -> Callable[..., Any]:
+    """Binds the state of an Iceberg table that is nowhere to one of its snapshots, and to the stores of its files."""
+    from puffin.iceberg.table import IcebergSnapshot
+    from puffin.storage import store_for
+    from puffin.tables.base import SnapshotSelector
+
+    def make(state: Any, snapshot_id: int | None = None, **options: Any) -> IcebergSnapshot:
+        defaults = {"name": state.location, "store_for": store_for, "io_properties": {}, "table": None}
+        selector = SnapshotSelector(snapshot_id=snapshot_id)
+        return IcebergSnapshot(state=state, selector=selector, **{**defaults, **options})
 
     return make
 
@@ -278,7 +295,7 @@ def private_payloads() -> Callable[..., dict[int, bytes]]:
     from puffin.statistics.stored_blobs import StoredBlobs
 
     def read(table: Any, entry: Any, type_: str) -> dict[int, bytes]:
-        blobs = StoredBlobs(table.load(), table.store, (type_,), [blob.fields[0] for blob in entry.blobs])
+        blobs = StoredBlobs(table.open(), [blob.fields[0] for blob in entry.blobs])
         found = {blob.fields[0]: blobs.find(entry, blob, type_) for blob in entry.blobs}
         assert all(payload is None or isinstance(payload, bytes) for payload in found.values()), found
         return {field_id: payload for field_id, payload in found.items() if isinstance(payload, bytes)}
@@ -371,7 +388,7 @@ class DeltaTableWriter:
 
     def delete_rows(self, added: Mapping[str, Any], rows: Iterable[int]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the actions that delete rows of a file by a deletion vector."""
-        from puffin.files.deletion_vector import DeletionVector
+        from puffin.format.deletion_vector import DeletionVector
 
         self._files += 1
         vector = DeletionVector.from_positions(rows)

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.data import Dataset
 from benchmarks.handmade import MAIN, HandmadeTable, uri
-from puffin.files.deletion_vector import DeletionVector
 from puffin.format import DELETION_VECTOR_V1, Blob, PuffinWriter
+from puffin.format.deletion_vector import DeletionVector
 from puffin.load import load_table
 from puffin.tables.document import current_schema
 
@@ -51,7 +51,7 @@ _Positions: TypeAlias = npt.NDArray[np.int64]
 def write_history(directory: Path, events: Dataset) -> Dataset:
     """Write the table anew; its branches have the names above, and ``main``, told here, is the first snapshot."""
     shutil.rmtree(directory, ignore_errors=True)
-    schema = current_schema(load_table(events.directory).load().document)
+    schema = current_schema(load_table(events.directory).open().state.document)
     table = HandmadeTable(directory, schema, version=3)  # since its first deletion vector
 
     repeated, unique = events.files[:_REPEATED], events.files[_REPEATED:]

@@ -59,13 +59,11 @@ def _plan(directory: str, snapshot_id: int) -> tuple[float, int, float]:
     from stats_jobs.plan import Scan, plan_batches
 
     started = time.perf_counter()
-    table = load_table(directory)
-    state = table.load()
-    snapshot = state.select_snapshot(SnapshotSelector(snapshot_id=snapshot_id))
-    if snapshot is None:
+    opened = load_table(directory).open(SnapshotSelector(snapshot_id=snapshot_id))
+    if opened.is_empty:
         raise SystemExit(f"{directory}: no snapshot {snapshot_id}")
-    files = table.plan(state, snapshot)
-    planned = plan_batches([Scan(state.columns, files)], parallelism=2, context=table.scan_context(state))
-    documents = [encode_batch(batch.files) for batch in planned]
+    planned = plan_batches([Scan(opened.state.columns, opened.tasks)], parallelism=2)
+    context = opened.scan_context
+    documents = [encode_batch(batch.to_batch(context)) for batch in planned]
     taken = time.perf_counter() - started
     return taken, sum(document.count('"data-file"') for document in documents), peak_mib()

@@ -35,20 +35,21 @@ def measure(run: Run, results: Results) -> None:
             report = analyze(table, Options(mode="full", commit=False), starter)
             results.rows.append(state_row(name, made.name, table, report))
             if report.entry is not None:
-                table.store(report.entry.statistics_path).delete(report.entry.statistics_path)
+                table.open().store_for(report.entry.statistics_path).delete(report.entry.statistics_path)
 
 
 def state_row(name: str, title: str, table: Table, report: Report) -> Row:
     """The row for the file that a run has written."""
     if report.entry is None:
         raise SystemExit(f"{table.name}: expected a statistics file, found none")
-    manifest = read_manifest(table.load(), report.entry, table.store)
+    opened = table.open()
+    manifest = read_manifest(opened, report.entry)
     if manifest is None:
         raise SystemExit(f"{table.name}: expected private state, found none")
-    directory = places.directory(table.load(), None)
+    directory = places.directory(opened.state, None)
     sizes = {}
     for path in (report.entry.statistics_path, *(places.part_uri(directory, part.id) for part in manifest.parts)):
-        with table.store(path).open_source(path) as source:
+        with opened.store_for(path).open_source(path) as source:
             sizes |= {(b.type, b.fields): b.length for b in PuffinReader(source).file_metadata.blobs}
     columns = {answer.column.name: (answer.column.field_id,) for answer in report.columns}
     sketches, counts = (

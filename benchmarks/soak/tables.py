@@ -19,11 +19,11 @@ from typing import Any
 import pyarrow as pa
 
 from puffin.load import load_table
-from puffin.sketches import DEFAULT_LG_K, ThetaSketch
+from puffin.sketches import ThetaSketch
 from puffin.statistics.assemble import ColumnStatistics
 from puffin.statistics.draft import FileOptions, StatisticsDraft
+from puffin.statistics.kinds import THETA
 from puffin.storage import LocalStore
-from puffin.tables.base import SnapshotSelector
 from puffin.tables.commit import commit_statistics
 
 COLUMN = "id"
@@ -61,14 +61,13 @@ class SoakTable(ABC):
     def analyze(self) -> None:
         """Give the current snapshot statistics, through the commit that the job uses."""
         table = load_table(str(self.directory))
-        state = table.load()
-        snapshot = state.select_snapshot(SnapshotSelector())
-        if snapshot is None:
+        opened = table.open()
+        if opened.is_empty:
             raise SystemExit(f"{self.directory}: expected a snapshot to analyze, found none")
         values = pa.array(range(FIRST_NDV + self.analyses), pa.int64())
-        (column,) = state.columns
-        statistics = [ColumnStatistics(column, ThetaSketch.from_arrow(values, column.type))]
-        draft = StatisticsDraft(state, snapshot, statistics, FileOptions(DEFAULT_LG_K), table)
+        (column,) = opened.state.columns
+        statistics = [ColumnStatistics(column, {THETA: ThetaSketch.from_arrow(values, column.type)})]
+        draft = StatisticsDraft(opened, statistics, FileOptions())
         commit_statistics(table, draft)
         self.analyses += 1
 

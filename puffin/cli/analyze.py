@@ -214,9 +214,9 @@ def _names(
         return dict.fromkeys(tables)  # a table named twice is meant once
     if catalog is None:
         raise click.UsageError("--namespace needs --catalog")
-    from puffin.load import namespace_tables
+    from puffin.load import Tables
 
-    return namespace_tables(namespace, catalog=catalog, catalog_properties=catalog_properties)
+    return Tables(catalog, catalog_properties).of_namespace(namespace)
 
 
 def _last_of(table: str, *, dotted: bool) -> str:

@@ -32,12 +32,7 @@ from puffin.tables.leftovers import (
 
 
 def find_leftovers(state: DeltaState, limit: AgeLimit, directory: StatisticsDirectory, store: Store) -> Leftovers:
-    """
-    The files that may go, entries before the statistics files that they name, and those that stay for now.
-
-    Raises:
-        StorageError: The storage failed.
-    """
+    """The files that may go, entries before the statistics files that they name, and those that stay for now."""
     finder = _Finder(state, limit, directory, store)
     finder.superseded()
     finder.gone_versions()

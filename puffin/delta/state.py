@@ -14,8 +14,10 @@ from typing import Any
 
 from puffin.delta.log.actions import Commit, Metadata, Protocol
 from puffin.delta.log.changed_records import ChangedRecords
+from puffin.delta.log.protocol import check_readable
 from puffin.delta.log.replay import LogSegment
-from puffin.delta.schema import FieldPath, TableSchema
+from puffin.delta.schema import FieldPath, TableSchema, table_schema
+from puffin.delta.statistics.entries import StatisticsDirectory
 from puffin.delta.statistics.files import Listing
 from puffin.errors import ConflictError
 from puffin.tables.base import NOTHING, REPLACE, Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
@@ -35,7 +37,6 @@ class DeltaState(TableState):
         delta_schema: The schema with the ids that its columns have, and those they were given just now.
         known_ids: The ids that columns had been given before.
         stored: The statistics directory as it was.
-        selector: What was asked for.
     """
 
     segment: LogSegment
@@ -44,7 +45,6 @@ class DeltaState(TableState):
     delta_schema: TableSchema
     known_ids: Mapping[FieldPath, int]
     stored: Listing
-    selector: SnapshotSelector
 
     def still_has(self, column: Column) -> bool:
         """Always: the schema of a version stays what it is, and the ids in it do once they are kept."""
@@ -56,31 +56,23 @@ class DeltaState(TableState):
         return True
 
 
-def describe(
-    location: str,
-    segment: LogSegment,
-    protocol: Protocol,
-    metadata: Metadata,
-    schema: TableSchema,
-    entries: Iterable[StatisticsEntry],
-    *,
-    known_ids: Mapping[FieldPath, int],
-    stored: Listing,
-    selector: SnapshotSelector,
+def read_state(
+    location: str, segment: LogSegment, directory: StatisticsDirectory, selector: SnapshotSelector
 ) -> DeltaState:
     """
-    The state of a table at the version of a segment.
+    The table at the version of a segment.
 
     Args:
-        entries: Statistics of this and earlier versions, the nearest first; read as far as they say something new.
         selector: What the version was found by. If by its id, it is the current snapshot itself; else, the version
             without the notes at its end is.
-
-    Raises:
-        CorruptMetadataError: A log entry or the schema cannot be understood.
-        FileNotFound, StorageError: A log entry is not there, or the storage failed.
     """
+    protocol, metadata = segment.protocol_and_metadata()
+    check_readable(protocol, location)
+    stored = directory.listing()
+    known_ids = directory.field_ids(stored)
+    schema = table_schema(metadata.schema_string, metadata.configuration, known_ids, location)
     columns = primitive_columns(schema.schema)
+    entries = directory.entries(stored, segment.version, metadata.id, schema.is_same_column)
     statistics = _nearest(entries, columns)
     snapshots = {snapshot.snapshot_id: snapshot for snapshot in _versions(segment, statistics)}
     current = snapshots[segment.version]
@@ -106,7 +98,6 @@ def describe(
         delta_schema=schema,
         known_ids=known_ids,
         stored=stored,
-        selector=selector,
     )
 
 

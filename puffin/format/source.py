@@ -60,7 +60,7 @@ def open_source(source: Source) -> RangeSource:
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _BytesSource(source)
     if isinstance(source, SeekableFile) and not isinstance(source, io.TextIOBase):
-        return _FileSource(source)
+        return _OpenFile(source)
     if isinstance(source, RangeSource):
         return source
     raise UsageError(f"source: expected bytes, a seekable binary file or a RangeSource, found {type(source).__name__}")
@@ -98,7 +98,7 @@ class _BytesSource:
         return bytes(self._content[offset : offset + length])
 
 
-class _FileSource:
+class _OpenFile:
     def __init__(self, file: SeekableFile) -> None:
         self._file = file
 

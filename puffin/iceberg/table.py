@@ -1,23 +1,24 @@
 """
-What all Iceberg tables have in common, wherever their metadata lives: their files, and where statistics go.
+What all Iceberg tables have in common, wherever their metadata lives, and what one is once it was opened.
 
-A lookup asks none of it, so what knows data files is imported when it is asked for.
+A lookup asks for almost none of it, so what knows data files is imported when it is asked for.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from puffin.iceberg.commit.patch import statistics_path, stored_entries
 from puffin.storage import Store, store_for
-from puffin.tables.base import Column, Snapshot, TableState
+from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.changes import Changes
 from puffin.tables.document import name_mapping, partition_specs
 from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
 from puffin.tables.scan_task import FileScanTask, ScanContext
-from puffin.tables.table import NewStatisticsFile, PartitionStatisticsWriter
+from puffin.tables.snapshot import CURRENT, NewStatisticsFile, PartitionStatisticsWriter, TableSnapshot
 from puffin.values.column_summary import ColumnSummary
 
 if TYPE_CHECKING:
@@ -26,96 +27,135 @@ if TYPE_CHECKING:
 
 class IcebergTable(ABC):
     """
-    An Iceberg table, but for how its metadata is found and swapped; the methods are those of `puffin.tables.table`.
+    Where the metadata of an Iceberg table lives: how it is found and how the next version takes its place.
+
+    Args:
+        store_for: Opens the table's files.
+        io_properties: What executors need to open them; empty if the environment's credentials do.
 
     Attributes:
         name: What the user called it.
-        io_properties: What a file system needs to open its files; empty if the environment's credentials do.
+        lists_all_snapshots: Whether its metadata has every snapshot that is left of the table.
     """
 
+    lists_all_snapshots = True
+
     def __init__(
-        self, name: str, io_properties: Mapping[str, str], store_for: Callable[[str], Store] = store_for
+        self,
+        name: str,
+        store_for: Callable[[str], Store] = store_for,
+        io_properties: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
-        self.io_properties = io_properties
         self._store_for = store_for
+        self._io_properties = io_properties or {}
 
     @abstractmethod
-    def check_committable(self, state: TableState) -> None:
-        """Refuse now what no commit to this table can do, as `puffin.tables.table.Committer` has it."""
+    def open(self, selector: SnapshotSelector = CURRENT) -> IcebergSnapshot:
+        """The table as it is now; errors as `puffin.tables.table.Table.open`."""
 
-    def store(self, uri: str) -> Store:
-        """The store that holds one of the table's files."""
-        return self._store_for(uri)
+    @abstractmethod
+    def refresh(self, opened: IcebergSnapshot, selector: SnapshotSelector) -> IcebergSnapshot:
+        """As `puffin.tables.snapshot.TableSnapshot.refreshed`."""
 
-    def new_statistics_file(self, state: TableState, snapshot_id: int) -> NewStatisticsFile:
-        """A place beside the table's metadata, as Iceberg's own writers choose it."""
-        return NewStatisticsFile(statistics_path(state, snapshot_id), {})
+    @abstractmethod
+    def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState:
+        """As `puffin.tables.snapshot.TableSnapshot.commit`."""
 
-    def scan_context(self, state: TableState) -> ScanContext:
-        """The partition specs, the name mapping and what opens the files."""
-        return ScanContext(partition_specs(state.document), name_mapping(state), self.io_properties)
+    @abstractmethod
+    def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> None:
+        """As `puffin.tables.snapshot.MetadataEntries.remove_entries`."""
 
-    def plan(self, state: TableState, snapshot: Snapshot) -> tuple[FileScanTask, ...]:
-        """One task for each whole data file of the snapshot, in manifest order."""
+    def check_committable(self, state: TableState) -> None:  # noqa: B027 - most catalogs are asked by committing
+        """As `puffin.tables.snapshot.TableSnapshot.check_committable`."""
+
+    def _bound(self, state: TableState, selector: SnapshotSelector) -> IcebergSnapshot:
+        return IcebergSnapshot(
+            name=self.name,
+            state=state,
+            selector=selector,
+            store_for=self._store_for,
+            io_properties=self._io_properties,
+            table=self,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class IcebergSnapshot(TableSnapshot):
+    """
+    An Iceberg table as it was opened.
+
+    Attributes:
+        io_properties: What executors need to open its files; empty if the environment's credentials do.
+        table: Where its metadata lives.
+    """
+
+    io_properties: Mapping[str, str]
+    table: IcebergTable
+
+    def refreshed(self, selector: SnapshotSelector = CURRENT) -> IcebergSnapshot:
+        return self.table.refresh(self, selector)
+
+    @property
+    def scan_context(self) -> ScanContext:
+        return ScanContext(partition_specs(self.state.document), name_mapping(self.state), self.io_properties)
+
+    def _plan(self) -> tuple[FileScanTask, ...]:
         from puffin.iceberg.scan.plan import plan_snapshot
 
-        return plan_snapshot(state, snapshot, self.io_properties)
+        return plan_snapshot(self.state, self.snapshot, self.store_for)
 
-    def column_summaries(
-        self, state: TableState, snapshot: Snapshot, columns: Sequence[Column]
-    ) -> Mapping[int, ColumnSummary]:
-        """What the snapshot's manifests tell of columns, by field id."""
-        from puffin.iceberg.scan.column_metrics import column_summaries
-
-        return column_summaries(state, snapshot, columns, self.store)
-
-    def certain_values(
-        self, state: TableState, snapshot: Snapshot, columns: Sequence[Column]
-    ) -> Mapping[int, pa.Array]:
-        """Some values that columns have for certain, by field id, from at most two of the snapshot's manifests."""
-        from puffin.iceberg.scan.certain_values import certain_values
-
-        return certain_values(state, snapshot, columns, self.store)
-
-    def changes(self, state: TableState, base: Snapshot, target: Snapshot) -> Changes:
-        """The whole data files to read for the rows that came after ``base`` and those that are gone in ``target``."""
+    def _changes_since(self, base: Snapshot) -> Changes:
         from puffin.iceberg.scan.changes import changes_between
 
-        return changes_between(state, base, target, self.io_properties)
+        return changes_between(self.state, base, self.snapshot, self.store_for)
 
-    def moved(self, state: TableState, base: Snapshot, target: Snapshot) -> tuple[FileScanTask, ...]:
-        """Files between which compactions since ``base`` have moved rows from one partition spec to another."""
+    def moved_since(self, base: Snapshot) -> tuple[FileScanTask, ...]:
         from puffin.iceberg.scan.changes import moved_between_specs
 
-        return moved_between_specs(state, base, target, self.io_properties)
+        return moved_between_specs(self.state, base, self.snapshot, self.store_for)
 
-    def keeps_partition_statistics(self, state: TableState) -> bool:
-        """Whether the table was ever partitioned."""
+    def column_summaries(self, columns: Sequence[Column]) -> Mapping[int, ColumnSummary]:
+        from puffin.iceberg.scan.column_metrics import column_summaries
+
+        return column_summaries(self.state, self.snapshot, columns, self.store_for)
+
+    def certain_values(self, snapshot: Snapshot, columns: Sequence[Column]) -> Mapping[int, pa.Array]:
+        from puffin.iceberg.scan.certain_values import certain_values
+
+        return certain_values(self.state, snapshot, columns, self.store_for)
+
+    def new_statistics_file(self, snapshot_id: int) -> NewStatisticsFile:
+        return NewStatisticsFile(statistics_path(self.state, snapshot_id), {})
+
+    def check_committable(self) -> None:
+        self.table.check_committable(self.state)
+
+    def commit(self, entry: StatisticsEntry) -> TableState:
+        return self.table.commit(self, entry)
+
+    def keeps_partition_statistics(self) -> bool:
         from puffin.iceberg.commit.partition_stats import unified_partition_type
 
-        return bool(unified_partition_type(state.document))
+        return bool(unified_partition_type(self.state.document))
 
-    def partition_statistics(self, state: TableState, snapshot: Snapshot) -> PartitionStatisticsWriter:
-        """What writes the partition statistics of a snapshot, which its manifests tell."""
+    def partition_statistics_writer(self) -> PartitionStatisticsWriter:
         from puffin.iceberg.commit.partition_stats import partition_statistics, write_partition_statistics
 
-        rows = partition_statistics(state, snapshot, self.io_properties)
-        return lambda current: write_partition_statistics(rows, current, snapshot.snapshot_id, self.store)
+        rows, snapshot_id = partition_statistics(self.state, self.snapshot, self.store_for), self.snapshot.snapshot_id
+        return lambda current: write_partition_statistics(rows, current.state, snapshot_id, current.store_for)
 
-    def dead_entries(self, state: TableState) -> tuple[StoredEntry, ...]:
-        """The entries, of statistics and of partition statistics, whose snapshots the metadata no longer has."""
-        entries = dict.fromkeys(stored_entries(state.document))
-        return tuple(entry for entry in entries if entry.snapshot_id not in state.snapshots)
+    def dead_entries(self) -> tuple[StoredEntry, ...]:
+        """The entries whose snapshots are gone; none where the metadata leaves out snapshots that are there."""
+        entries = dict.fromkeys(stored_entries(self.state.document)) if self.table.lists_all_snapshots else ()
+        return tuple(entry for entry in entries if entry.snapshot_id not in self.state.snapshots)
 
-    def leftovers(self, state: TableState, limit: AgeLimit) -> Leftovers:
-        """
-        What the metadata directories hold that no metadata file there, or in the table's metadata log, names.
+    def remove_entries(self, entries: Sequence[StoredEntry]) -> None:
+        self.table.remove_entries(self, entries)
 
-        Raises:
-            UsageError, UnsupportedTableError: This is not where the table's current metadata is known.
-        """
+    def leftovers(self, limit: AgeLimit) -> Leftovers:
+        """What the metadata directories hold that no metadata file there, or in the table's metadata log, names."""
         from puffin.iceberg.leftovers import find_leftovers
 
-        self.check_committable(state)
-        return find_leftovers(state, limit, self.store)
+        self.check_committable()
+        return find_leftovers(self.state, limit, self.store_for)

@@ -22,8 +22,9 @@ from typing import Any, TypeAlias
 
 from puffin.errors import FileNotFound, TableNotFound
 from puffin.lookup.gate import Gate
-from puffin.tables.base import SnapshotSelector, TableState
+from puffin.tables.base import SnapshotSelector
 from puffin.tables.document import without_history
+from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.table import Table
 
 _NUMBERS = itertools.count()
@@ -61,11 +62,10 @@ class View:
         gate: Whoever makes an answer goes through it.
     """
 
-    __slots__ = ("fresh_until", "gate", "is_kept", "number", "questions", "state", "table", "used")
+    __slots__ = ("fresh_until", "gate", "is_kept", "number", "opened", "questions", "used")
 
-    def __init__(self, table: Table, state: TableState, gate: Gate, began: float, ttl: float) -> None:
-        self.table = table
-        self.state = state
+    def __init__(self, opened: TableSnapshot, gate: Gate, began: float, ttl: float) -> None:
+        self.opened = opened
         self.gate = gate
         self.used = began
         self.fresh_until = began + ttl
@@ -190,8 +190,7 @@ class TableCache:
         began = self._clock()
         table = self._load(name)
         self.counts.metadata_reads += 1
-        state = without_history(table.load(selector))
-        return self._keep(name, _KeptTable(gate, table), selector, state, began)
+        return self._keep(name, _KeptTable(gate), selector, _small(table.open(selector)), began)
 
     def _revalidated(self, name: str, kept: _KeptTable, views: _Views, selector: SnapshotSelector) -> View:
         view = views.get(selector)
@@ -199,18 +198,21 @@ class TableCache:
         known = view or max(views.values(), key=lambda each: each.fresh_until)
         began = self._clock()
         self.counts.revalidations += 1
-        state = kept.table.refresh(known.state, selector)
-        if state is not known.state:
+        opened = known.opened.refreshed(selector)
+        if opened.state is not known.opened.state:
             self.counts.metadata_reads += 1
-            state = without_history(state)
+            opened = _small(opened)
         elif view is not None:
+            view.opened = opened  # its credentials may be fresher
             view.fresh_until = began + self._ttl
             view.used = began
             return view
-        return self._keep(name, kept, selector, state, began)
+        return self._keep(name, kept, selector, opened, began)
 
-    def _keep(self, name: str, kept: _KeptTable, selector: SnapshotSelector, state: TableState, began: float) -> View:
-        view = View(kept.table, state, Gate(self._clock), began, self._ttl)
+    def _keep(
+        self, name: str, kept: _KeptTable, selector: SnapshotSelector, opened: TableSnapshot, began: float
+    ) -> View:
+        view = View(opened, Gate(self._clock), began, self._ttl)
         with self._lock:
             views = {**kept.views, selector: view}
             gone = [] if selector not in kept.views else [kept.views[selector]]
@@ -238,13 +240,16 @@ class TableCache:
 
 
 class _KeptTable:
-    __slots__ = ("gate", "table", "views")
+    __slots__ = ("gate", "views")
 
-    def __init__(self, gate: Gate, table: Table) -> None:
+    def __init__(self, gate: Gate) -> None:
         self.gate = gate  # as long as the table is kept, all who ask about it come to the same gate
-        self.table = table
         self.views: _Views = {}
 
     @property
     def used(self) -> float:
         return max(view.used for view in self.views.values())
+
+
+def _small(opened: TableSnapshot) -> TableSnapshot:
+    return dataclasses.replace(opened, state=without_history(opened.state))

@@ -116,7 +116,7 @@ class Lookup:
             self._counts.hits += 1
             return kept
         view = self._cache.view(question.table, question.selector, now)
-        return self._made(view, question, now, lambda: answer_from(view.table, view.state, question))
+        return self._made(view, question, now, lambda: answer_from(view.opened, question))
 
     def at_hand(self, question: Question) -> Kept | None:
         """What `ask` would return without reading anything; None if it would have to read."""
@@ -139,7 +139,7 @@ class Lookup:
             UnsupportedTypeError: Columns of its type have no statistics.
             CorruptMetadataError, StorageError: The metadata cannot be read.
         """
-        return column_history(self._view(Question(table)).state, Question(table, (column,)))
+        return column_history(self._view(Question(table)).opened, Question(table, (column,)))
 
     def open_statistics(self, table: str, path: str) -> FileSource:
         """
@@ -148,7 +148,7 @@ class Lookup:
         Raises:
             PuffinError: There is no such table or file, or it cannot be read.
         """
-        return self._view(Question(table)).table.store(path).open_source(path)
+        return self._view(Question(table)).opened.store_for(path).open_source(path)
 
     def estimate_join(self, left_table: str, left_column: str, right_table: str, right_column: str) -> JoinEstimate:
         """
@@ -252,7 +252,7 @@ class Lookup:
         Raises:
             PuffinError: The table cannot be found or loaded.
         """
-        return analyzed_table(table, self._view(Question(table)).state)
+        return analyzed_table(table, self._view(Question(table)).opened)
 
     def _analyzed(self, names: Iterable[str]) -> Iterator[AnalyzedTable]:
         for name in names:
@@ -283,4 +283,4 @@ class Lookup:
 
 
 def _sketch(view: View, question: Question) -> ColumnSketch:
-    return column_sketch(view.table, view.state, question)
+    return column_sketch(view.opened, question)

@@ -13,7 +13,8 @@ from typing import Any
 from puffin.lookup.question import Question
 from puffin.statistics.blob_properties import Distinct, from_properties, summary_of
 from puffin.statistics.resolve import Ancestry
-from puffin.tables.base import Column, Snapshot, SnapshotSelector, TableState
+from puffin.tables.base import Column, Snapshot
+from puffin.tables.snapshot import TableSnapshot
 from puffin.values.column_summary import ColumnSummary
 
 MOST_POINTS = 500
@@ -58,17 +59,16 @@ class ColumnHistory:
         }
 
 
-def column_history(state: TableState, question: Question) -> ColumnHistory:
+def column_history(opened: TableSnapshot, question: Question) -> ColumnHistory:
     """
-    The history of a question's column up to the current snapshot.
+    The history of a question's column up to the snapshot.
 
     Raises:
         ColumnNotFound, UnsupportedTypeError: There is no such column, or none that can have statistics.
     """
-    (wanted,) = state.select_columns(question.columns)
-    current = state.select_snapshot(SnapshotSelector())
+    (wanted,) = opened.state.select_columns(question.columns)
     points: dict[int, HistoryPoint] = {}
-    for known in [] if current is None else Ancestry(state, current).blobs_of(wanted.field_id):
+    for known in [] if opened.is_empty else Ancestry(opened).blobs_of(wanted.field_id):
         distinct = from_properties(known.blob.properties)
         if known.snapshot is not None and distinct is not None:
             point = HistoryPoint(known.snapshot, distinct, summary_of(known.blob.properties))

@@ -15,7 +15,7 @@ from typing import Any
 from puffin.errors import PuffinError
 from puffin.load import Tables
 from puffin.statistics.resolve import Ancestry
-from puffin.tables.base import SnapshotSelector, TableState
+from puffin.tables.snapshot import TableSnapshot
 
 _log = logging.getLogger(__name__)
 
@@ -69,19 +69,22 @@ def table_names(tables: Tables, namespaces: Iterable[str] | None, roots: Iterabl
             yield from tables.of_namespace(namespace)
 
 
-def analyzed_table(name: str, state: TableState) -> AnalyzedTable | None:
-    """What a state says of its newest statistics; None if the current snapshot and its ancestors have none."""
-    snapshot = state.select_snapshot(SnapshotSelector())
-    if snapshot is None:
+def analyzed_table(name: str, opened: TableSnapshot) -> AnalyzedTable | None:
+    """What is known of a table's newest statistics; None if the snapshot and its ancestors have none."""
+    if opened.is_empty:
         return None
-    ancestry = Ancestry(state, snapshot)
+    ancestry = Ancestry(opened)
     field_ids = {field_id for entry in ancestry.entries for blob in entry.blobs for field_id in blob.fields}
     known = list(itertools.chain.from_iterable(ancestry.blobs_of(field_id) for field_id in field_ids))
     if not known:
         return None
     newest = min(known, key=lambda each: each.age)
     return AnalyzedTable(
-        name, state.format, snapshot.snapshot_id, newest.blob.snapshot_id, newest.freshness.snapshots_behind
+        name,
+        opened.state.format,
+        opened.snapshot.snapshot_id,
+        newest.blob.snapshot_id,
+        newest.freshness.snapshots_behind,
     )
 
 

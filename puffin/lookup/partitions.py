@@ -14,26 +14,23 @@ from puffin.errors import PuffinError
 from puffin.statistics.answer import ColumnAnswer, PartitionMatch
 from puffin.statistics.blob_properties import Distinct
 from puffin.statistics.resolve import Ancestry, provisional_after
-from puffin.statistics.stored_partitions import StoredPartitionSketches, nearest_partition_sketches
-from puffin.storage import Store
-from puffin.tables.base import Column, Snapshot, TableState
+from puffin.statistics.stored_blobs import StoredBlobs
+from puffin.statistics.stored_estimates import nearest_partition_sketches
+from puffin.tables.base import Column
+from puffin.tables.snapshot import TableSnapshot
 from puffin.values.partition_tuples import PartitionKey
 
 
 def answer_partitions(
-    store_for: Callable[[str], Store],
-    state: TableState,
-    snapshot: Snapshot,
-    columns: Sequence[Column],
-    is_meant: Callable[[PartitionKey], bool],
+    opened: TableSnapshot, columns: Sequence[Column], is_meant: Callable[[PartitionKey], bool]
 ) -> tuple[tuple[ColumnAnswer, ...], PartitionMatch]:
     """
     The answer for each column, in the order asked, and how many partitions it is about.
 
     These are counted where the sketches of the nearest rows are, if columns have them of different snapshots.
     """
-    ancestry = Ancestry(state, snapshot)
-    stored = StoredPartitionSketches(state, store_for, [column.field_id for column in columns])
+    ancestry = Ancestry(opened)
+    stored = StoredBlobs(opened, [column.field_id for column in columns])
     answers = []
     match, nearest = PartitionMatch(None, None), None
     for column in columns:

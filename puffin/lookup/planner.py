@@ -14,8 +14,9 @@ from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.partitions import answer_partitions
 from puffin.lookup.question import Question
 from puffin.statistics.answer import ColumnAnswer, PartitionMatch, TableAnswer
+from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.statistics.stored_estimates import answer_columns
-from puffin.tables.base import Snapshot, TableState
+from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.table import Table
 
 
@@ -59,27 +60,27 @@ def ndv(
 
 def lookup(table: Table, question: Question) -> TableAnswer:
     """As `ndv`, for a table that is at hand."""
-    return answer_from(table, table.load(question.selector), question)
+    return answer_from(table.open(question.selector), question)
 
 
-def answer_from(table: Table, state: TableState, question: Question) -> TableAnswer:
-    """As `ndv`, for a state of a table that was loaded for the question's selector."""
-    snapshot = state.select_snapshot(question.selector)
+def answer_from(opened: TableSnapshot, question: Question) -> TableAnswer:
+    """As `ndv`, for a table that was opened with the question's selector."""
+    state = opened.state
     chosen = state.select_columns(question.columns)
     is_meant = PartitionFilter(state, question.partitions, question.where) if question.is_of_partitions else None
     match = None if is_meant is None else PartitionMatch(None, None)
-    if snapshot is None:
+    if opened.is_empty:
         missing = tuple(ColumnAnswer.missing(column) for column in chosen)
-        return TableAnswer(table.name, state.format, None, missing, match)
+        return TableAnswer(opened.name, state.format, None, missing, match)
     if is_meant is None:
-        answers = answer_columns(table, state, snapshot, chosen)
+        answers = answer_columns(opened, chosen, StoredBlobs(opened, [column.field_id for column in chosen]))
     else:
-        answers, match = answer_partitions(table.store, state, snapshot, chosen, is_meant)
+        answers, match = answer_partitions(opened, chosen, is_meant)
     if (allowed := question.max_staleness) is not None:
         answers = tuple(_fresh_or_missing(answer, allowed) for answer in answers)
     if question.manifests:
-        answers = _with_summaries(table, state, snapshot, answers)
-    return TableAnswer(table.name, state.format, snapshot.snapshot_id, answers, match)
+        answers = _with_summaries(opened, answers)
+    return TableAnswer(opened.name, state.format, opened.snapshot.snapshot_id, answers, match)
 
 
 def _fresh_or_missing(answer: ColumnAnswer, allowed: int) -> ColumnAnswer:
@@ -91,11 +92,9 @@ def _fresh_or_missing(answer: ColumnAnswer, allowed: int) -> ColumnAnswer:
     return ColumnAnswer.missing(answer.column, reason)
 
 
-def _with_summaries(
-    table: Table, state: TableState, snapshot: Snapshot, answers: Sequence[ColumnAnswer]
-) -> tuple[ColumnAnswer, ...]:
+def _with_summaries(opened: TableSnapshot, answers: Sequence[ColumnAnswer]) -> tuple[ColumnAnswer, ...]:
     without = [answer.column for answer in answers if answer.summary is None]
-    found = table.column_summaries(state, snapshot, without) if without else {}
+    found = opened.column_summaries(without) if without else {}
     return tuple(
         answer if answer.summary is not None else answer.with_summary(found.get(answer.column.field_id))
         for answer in answers

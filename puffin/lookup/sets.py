@@ -21,8 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedError, UnsupportedTypeError, UsageError
-from puffin.format import THETA_V1
+from puffin.errors import (
+    CorruptError,
+    NotFoundError,
+    PuffinError,
+    UnsupportedError,
+    UnsupportedTypeError,
+    UsageError,
+)
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.question import Question
 from puffin.sketches import DEFAULT_LG_K, ThetaSketch, merge
@@ -34,13 +40,14 @@ from puffin.statistics.blob_properties import (
     summary_of,
     type_of,
 )
+from puffin.statistics.kinds import THETA
 from puffin.statistics.resolve import Ancestry, KnownBlob
 from puffin.statistics.stored_blobs import StoredBlobs
-from puffin.statistics.stored_partitions import StoredPartitionSketches, nearest_partition_sketches
+from puffin.statistics.stored_estimates import nearest_partition_sketches
 from puffin.statistics.trust import Trust
-from puffin.tables.base import Column, TableState
+from puffin.tables.base import Column
 from puffin.tables.document import column_type_at
-from puffin.tables.table import Table
+from puffin.tables.snapshot import TableSnapshot
 from puffin.values.value_type import hashes_alike
 
 
@@ -139,9 +146,9 @@ class UnionEstimate:
         }
 
 
-def column_sketch(table: Table, state: TableState, question: Question) -> ColumnSketch:
+def column_sketch(opened: TableSnapshot, question: Question) -> ColumnSketch:
     """
-    The sketch of the nearest rows of a question's column, in a state that was loaded for the question.
+    The sketch of the nearest rows of a question's column, in a table that was opened with the question's selector.
 
     Raises:
         NotFoundError: There is no such column or partition, or no statistics of it.
@@ -151,22 +158,21 @@ def column_sketch(table: Table, state: TableState, question: Question) -> Column
     """
     if question.columns is None or len(question.columns) != 1:
         raise UsageError(f"{question.table}: expected one column, found {question.columns}")
-    (column,) = state.select_columns(question.columns)
-    snapshot = state.select_snapshot(question.selector)
-    if snapshot is None:
-        raise _about(table, column, NotFoundError("no statistics of it: the table has no snapshot yet"))
-    ancestry = Ancestry(state, snapshot)
+    (column,) = opened.state.select_columns(question.columns)
+    if opened.is_empty:
+        raise _about(opened, column, NotFoundError("no statistics of it: the table has no snapshot yet"))
+    ancestry = Ancestry(opened)
     if question.is_of_partitions:
-        is_meant = PartitionFilter(state, question.partitions, question.where)
-        stored = StoredPartitionSketches(state, table.store, [column.field_id])
+        is_meant = PartitionFilter(opened.state, question.partitions, question.where)
+        stored = StoredBlobs(opened, [column.field_id])
         errors: list[PuffinError] = []
         found = nearest_partition_sketches(ancestry, column, stored, errors)
         if found is None:
-            raise _about(table, column, errors[0] if errors else NotFoundError("no statistics of it by partition"))
+            raise _about(opened, column, errors[0] if errors else NotFoundError("no statistics of it by partition"))
         known, sketches = found
-        return _described(table, state, known, column, sketches.union(is_meant), of_all_rows=False)
-    known, sketch = _nearest(table, state, ancestry, column)
-    return _described(table, state, known, column, sketch, of_all_rows=True)
+        return _described(opened, known, column, sketches.union(is_meant), of_all_rows=False)
+    known, sketch = _nearest(opened, ancestry, column)
+    return _described(opened, known, column, sketch, of_all_rows=True)
 
 
 def join_estimate(left: ColumnSketch, right: ColumnSketch) -> JoinEstimate:
@@ -220,31 +226,26 @@ def check_alike(one: ColumnSketch, other: ColumnSketch) -> None:
         )
 
 
-def _nearest(table: Table, state: TableState, ancestry: Ancestry, column: Column) -> tuple[KnownBlob, ThetaSketch]:
-    stored = StoredBlobs(state, table.store, (THETA_V1,), (column.field_id,))
-    trust = Trust(table, state, stored, (column,))
+def _nearest(opened: TableSnapshot, ancestry: Ancestry, column: Column) -> tuple[KnownBlob, ThetaSketch]:
+    stored = StoredBlobs(opened, (column.field_id,))
+    trust = Trust(opened, stored, (column,))
     errors: list[PuffinError] = []
     for known in ancestry.blobs_of(column.field_id):
         try:
-            payload = stored.find(known.entry, known.blob, THETA_V1)
-            if payload is None:
-                raise CorruptError("expected a sketch, found none")
-            if isinstance(payload, PuffinError):
-                raise payload
-            sketch = ThetaSketch.from_bytes(payload)
+            sketch = stored.require(known.entry, known.blob, THETA, column)
             objection = trust.objection(known.entry, known.blob, known.snapshot, column, sketch)
-            if objection is None and is_read_otherwise(state, column, known.blob.properties):
+            if objection is None and is_read_otherwise(opened.state, column, known.blob.properties):
                 objection = MAPPING_CHANGED
             if objection is not None:
                 raise UnsupportedTypeError(f"{objection}: run puffin analyze")
             return known, sketch
         except (CorruptError, UnsupportedError, NotFoundError) as exc:
             errors.append(exc)
-    raise _about(table, column, errors[0] if errors else NotFoundError("no statistics of it: run puffin analyze"))
+    raise _about(opened, column, errors[0] if errors else NotFoundError("no statistics of it: run puffin analyze"))
 
 
-def _about(table: Table, column: Column, error: PuffinError) -> PuffinError:
-    message = f"{table.name}: column {column.name}: {error}"
+def _about(opened: TableSnapshot, column: Column, error: PuffinError) -> PuffinError:
+    message = f"{opened.name}: column {column.name}: {error}"
     if isinstance(error, UnsupportedTypeError):
         return UnsupportedTypeError(message)
     if isinstance(error, CorruptError | UnsupportedError):
@@ -253,7 +254,7 @@ def _about(table: Table, column: Column, error: PuffinError) -> PuffinError:
 
 
 def _described(
-    table: Table, state: TableState, known: KnownBlob, column: Column, sketch: ThetaSketch, *, of_all_rows: bool
+    opened: TableSnapshot, known: KnownBlob, column: Column, sketch: ThetaSketch, *, of_all_rows: bool
 ) -> ColumnSketch:
     properties = known.blob.properties
     summary = summary_of(properties) if of_all_rows else None
@@ -261,11 +262,11 @@ def _described(
     if summary is not None and summary.row_count is not None:
         rows = summary.row_count
     values = None if summary is None else summary.value_count
-    hashed_type = type_of(properties) or column_type_at(state, known.snapshot, column.field_id)
+    hashed_type = type_of(properties) or column_type_at(opened.state, known.snapshot, column.field_id)
     if hashed_type is None:
-        raise _about(table, column, UnsupportedTypeError("the statistics do not say of which type it was"))
+        raise _about(opened, column, UnsupportedTypeError("the statistics do not say of which type it was"))
     return ColumnSketch(
-        table=table.name,
+        table=opened.name,
         column=column,
         sketch=sketch,
         hashed_type=hashed_type,

@@ -16,9 +16,9 @@ from typing import Any
 from puffin.statistics.private_state.upkeep import lost_state
 from puffin.statistics.private_state.writing import delete_files
 from puffin.storage import FileInfo
-from puffin.tables.base import TableState
 from puffin.tables.commit import remove_dead_entries
 from puffin.tables.leftovers import SAFETY_AGE, AgeLimit, Kept, Leftover, Leftovers, StoredEntry
+from puffin.tables.snapshot import MetadataEntries, TableSnapshot
 from puffin.tables.table import Table
 
 
@@ -100,19 +100,20 @@ def clean(
         StorageError: The storage failed, perhaps when some of the files had been deleted.
     """
     limit = AgeLimit(now or datetime.datetime.now(datetime.timezone.utc), older_than)
-    state = table.load()
-    entries = table.dead_entries(state)
-    found = _leftovers(table, state, limit, home)
+    opened = table.open()
+    entries = opened.dead_entries() if isinstance(opened, MetadataEntries) else ()
+    found = _leftovers(opened, limit, home)
     files, kept = found.files, found.kept
     if remove:
         entries = remove_dead_entries(table, sleep=sleep)
-        again = _leftovers(table, table.load(), limit, home, among={leftover.file for leftover in found.files})
+        opened = table.open()
+        again = _leftovers(opened, limit, home, among={leftover.file for leftover in found.files})
         files, kept = again.files, again.kept
-        for failure in delete_files((leftover.file.uri for leftover in files), table.store):
+        for failure in delete_files((leftover.file.uri for leftover in files), opened.store_for):
             raise failure
     return Cleaning(
         table=table.name,
-        format=state.format,
+        format=opened.state.format,
         limit=limit,
         files=files,
         entries=entries,
@@ -122,14 +123,14 @@ def clean(
 
 
 def _leftovers(
-    table: Table, state: TableState, limit: AgeLimit, home: str | None, among: Collection[FileInfo] | None = None
+    opened: TableSnapshot, limit: AgeLimit, home: str | None, among: Collection[FileInfo] | None = None
 ) -> Leftovers:
     """Of statistics files and of the private state beside them; only such as were found before, if these are given."""
 
     def wanted(leftovers: Iterable[Leftover]) -> list[Leftover]:
         return [leftover for leftover in leftovers if among is None or leftover.file in among]
 
-    found = table.leftovers(state, limit)
+    found = opened.leftovers(limit)
     files = wanted(found.files)
-    private = lost_state(table, state, limit, home, {leftover.file.name for leftover in files})
+    private = lost_state(opened, limit, home, {leftover.file.name for leftover in files})
     return Leftovers((*files, *wanted(private.files)), (*found.kept, *private.kept))

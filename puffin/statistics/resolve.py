@@ -26,6 +26,7 @@ from puffin.statistics.blob_properties import (
 )
 from puffin.statistics.extended_sketches import may_lack_changes
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry, TableState
+from puffin.tables.snapshot import TableSnapshot
 
 SketchReader = Callable[[StatisticsEntry, BlobEntry], Distinct | PuffinError]
 
@@ -62,8 +63,9 @@ class KnownBlob:
 class Ancestry:
     """What is known of a snapshot's columns from its own statistics and those of its ancestors."""
 
-    def __init__(self, state: TableState, snapshot: Snapshot) -> None:
-        ancestors = tuple(state.ancestors(snapshot.snapshot_id))
+    def __init__(self, opened: TableSnapshot) -> None:
+        state = opened.state
+        ancestors = tuple(state.ancestors(opened.snapshot.snapshot_id))
         self._by_id = {
             ancestor.snapshot_id: (ancestor, age, freshness)
             for age, (ancestor, freshness) in enumerate(zip(ancestors, _since_each(ancestors), strict=True))
@@ -83,9 +85,7 @@ class Ancestry:
         return sorted(known, key=lambda k: k.age)
 
 
-def resolve(
-    state: TableState, snapshot: Snapshot, columns: Sequence[Column], read_sketch: SketchReader
-) -> tuple[ColumnAnswer, ...]:
+def resolve(opened: TableSnapshot, columns: Sequence[Column], read_sketch: SketchReader) -> tuple[ColumnAnswer, ...]:
     """
     The answer for each column, in the order asked.
 
@@ -93,8 +93,8 @@ def resolve(
         read_sketch: Asked for a blob whose properties have no ``ndv``, or not the size of the sketch; an error means
             that the file cannot tell either.
     """
-    ancestry = Ancestry(state, snapshot)
-    return tuple(_resolve(state, ancestry.blobs_of(column.field_id), column, read_sketch) for column in columns)
+    ancestry = Ancestry(opened)
+    return tuple(_resolve(opened.state, ancestry.blobs_of(column.field_id), column, read_sketch) for column in columns)
 
 
 def provisional_after(errors: Iterable[PuffinError], answer: ColumnAnswer) -> ColumnAnswer:

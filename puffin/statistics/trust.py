@@ -27,9 +27,9 @@ from puffin.statistics.blob_properties import (
 from puffin.statistics.extended_sketches import may_lack_changes
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.statistics.whose_hashes import contradiction, writer_objection
-from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry, TableState
+from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
 from puffin.tables.document import column_type_at
-from puffin.tables.table import FileSource
+from puffin.tables.snapshot import TableSnapshot
 from puffin.values.value_type import hashes_alike
 
 _log = logging.getLogger(__name__)
@@ -44,9 +44,8 @@ class Trust:
         columns: Those that it will be asked about.
     """
 
-    def __init__(self, table: FileSource, state: TableState, stored: StoredBlobs, columns: Sequence[Column]) -> None:
-        self._table = table
-        self._state = state
+    def __init__(self, opened: TableSnapshot, stored: StoredBlobs, columns: Sequence[Column]) -> None:
+        self._opened = opened
         self._stored = stored
         self._columns = columns
         self._values: dict[int, Mapping[int, pa.Array]] = {}
@@ -64,7 +63,7 @@ class Trust:
             PuffinError: The footer of the entry's file cannot be read.
         """
         properties = blob.properties
-        hashed = type_of(properties) or column_type_at(self._state, snapshot, column.field_id)
+        hashed = type_of(properties) or column_type_at(self._opened.state, snapshot, column.field_id)
         if hashed is None:
             return "the statistics do not say of which type it was when they were made"
         if is_ours(properties):
@@ -75,7 +74,7 @@ class Trust:
                 return "an earlier version built its sketch on another engine's, and did not note whose"
         elif said := writer_objection(writer_of(properties, self._stored.created_by(entry)), hashed):
             return _about_sketch(said)
-        if may_lack_changes(self._state, blob):
+        if may_lack_changes(self._opened.state, blob):
             return "Trino extended its sketch, in which changes of rows before that may be missing"
         if snapshot is None or not hashes_alike(hashed, column.type):
             return None
@@ -85,7 +84,7 @@ class Trust:
     def _certain_values(self, snapshot: Snapshot) -> Mapping[int, pa.Array]:
         if snapshot.snapshot_id not in self._values:
             try:
-                found = self._table.certain_values(self._state, snapshot, self._columns)
+                found = self._opened.certain_values(snapshot, self._columns)
             except PuffinError as exc:
                 _log.warning("sketches are not held against the table's values: %s", exc)
                 found = {}

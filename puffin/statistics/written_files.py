@@ -19,7 +19,7 @@ from puffin.statistics.private_state.writing import (
 from puffin.statistics.stored_blobs import read_manifest
 from puffin.tables.base import StatisticsEntry, TableState
 from puffin.tables.leftovers import APPLICATION
-from puffin.tables.table import StatisticsHome
+from puffin.tables.snapshot import TableSnapshot
 from puffin.version import version
 
 _log = logging.getLogger(__name__)
@@ -30,12 +30,12 @@ class WrittenFiles:
     Writes the files of one run's statistics, and knows which of them nothing refers to yet.
 
     Args:
-        table: Where the files go.
+        opened: The table when the run began.
         home: Where the caller wants private state; None for what the table says, or the default.
     """
 
-    def __init__(self, table: StatisticsHome, home: str | None = None) -> None:
-        self._table = table
+    def __init__(self, opened: TableSnapshot, home: str | None = None) -> None:
+        self._store_for = opened.store_for
         self._asked = home
         self._pending: list[str] = []
 
@@ -43,7 +43,7 @@ class WrittenFiles:
         """Where private state goes, as `assemble` takes it."""
         return places.chosen_home(state, self._asked)
 
-    def write(self, state: TableState, snapshot_id: int, contents: Contents) -> StatisticsEntry:
+    def write(self, opened: TableSnapshot, snapshot_id: int, contents: Contents) -> StatisticsEntry:
         """
         Write a statistics file of a snapshot, and its private state; returns the entry that refers to it.
 
@@ -51,9 +51,10 @@ class WrittenFiles:
             StorageError: A file cannot be written; those that were are deleted by `discard`.
             CorruptError: Private state that has to be copied from another home is broken.
         """
-        file = self._table.new_statistics_file(state, snapshot_id)
+        self._store_for = opened.store_for
+        file = opened.new_statistics_file(snapshot_id)
         created_by = f"{APPLICATION} {version()}"
-        with self._table.store(file.path).create(file.path) as sink:
+        with opened.store_for(file.path).create(file.path) as sink:
             writer = PuffinWriter(sink, properties={CREATED_BY: created_by, **file.properties})
             for blob in contents.blobs:
                 _ = writer.add(blob) if isinstance(blob, Blob) else writer.copy(blob)
@@ -66,7 +67,8 @@ class WrittenFiles:
             file_footer_size_in_bytes=written.footer_size,
             blobs=contents.entries,
         )
-        private = PrivateStateWriter(state, self.home(state), self._table.store, {CREATED_BY: created_by}, self.add)
+        state, properties = opened.state, {CREATED_BY: created_by}
+        private = PrivateStateWriter(state, self.home(state), opened.store_for, properties, self.add)
         private.write(entry, contents.private)
         return entry
 
@@ -81,11 +83,11 @@ class WrittenFiles:
     def discard(self) -> None:
         """Delete the files that were not let go of."""
         pending, self._pending = self._pending, []
-        for failure in delete_files(pending, self._table.store):
+        for failure in delete_files(pending, self._store_for):
             _log.warning("a file is left behind, since it cannot be deleted: %s", failure)
 
 
-def retained_blobs(state: TableState, entry: StatisticsEntry, table: StatisticsHome) -> list[RetainedBlob]:
+def retained_blobs(opened: TableSnapshot, entry: StatisticsEntry) -> list[RetainedBlob]:
     """
     What the file of an entry has, with the private blobs that belong to each sketch.
 
@@ -93,14 +95,14 @@ def retained_blobs(state: TableState, entry: StatisticsEntry, table: StatisticsH
         PuffinError: The file cannot be read.
     """
     path = entry.statistics_path
-    with table.store(path).open_source(path) as source:
+    with opened.store_for(path).open_source(path) as source:
         reader = PuffinReader(source, file_size=entry.file_size_in_bytes, footer_size=entry.file_footer_size_in_bytes)
         raws: list[RawBlob] = reader.read_all_raw()
         retained = with_entries(entry, raws, reader.file_metadata.properties.get(CREATED_BY))
-    manifest = read_manifest(state, entry, table.store)
+    manifest = read_manifest(opened, entry)
     if manifest is None:
         return retained
-    directory = places.directory(state, places.home_of(entry))
+    directory = places.directory(opened.state, places.home_of(entry))
     beside: dict[tuple[int, int], list[PrivateBlob]] = {}
     for key, stored in manifest.blobs.items():
         beside.setdefault((key.field_id, key.snapshot_id), []).append(KeptBlob(key, stored, directory))

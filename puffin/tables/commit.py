@@ -24,11 +24,12 @@ from typing import Protocol
 from puffin.errors import CommitUnknownError, ConflictError, PuffinError, SnapshotNotFound, TableNotFound
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.leftovers import StoredEntry
-from puffin.tables.table import Committer, Table
+from puffin.tables.snapshot import MetadataEntries, TableSnapshot
+from puffin.tables.table import Table
 
 
 class Draft(Protocol):
-    """A statistics file in the making, which can be written against any state of the table."""
+    """A statistics file in the making, which can be written against any version of the table."""
 
     @property
     def snapshot_id(self) -> int:
@@ -40,7 +41,7 @@ class Draft(Protocol):
         """The table it was computed from, or None if that had no uuid."""
         ...
 
-    def write(self, state: TableState, existing: Sequence[StatisticsEntry]) -> StatisticsEntry:
+    def write(self, opened: TableSnapshot, existing: Sequence[StatisticsEntry]) -> StatisticsEntry:
         """Write the file, keeping what ``existing`` says of other columns, the first first; returns its entry."""
         ...
 
@@ -59,7 +60,7 @@ class Committed:
 
     entry: StatisticsEntry
     attempts: int
-    state: TableState
+    opened: TableSnapshot
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class RetryPolicy:
         return random.uniform(0.5, 1.0) * ceiling / 1000  # noqa: S311 - no secret depends on it
 
 
-def commit_statistics(table: Committer, draft: Draft, *, sleep: Callable[[float], None] = time.sleep) -> Committed:
+def commit_statistics(table: Table, draft: Draft, *, sleep: Callable[[float], None] = time.sleep) -> Committed:
     """
     Write the draft's file and make the table's metadata refer to it.
 
@@ -118,9 +119,9 @@ def commit_statistics(table: Committer, draft: Draft, *, sleep: Callable[[float]
         attempt += 1
         with _discarding(draft):
             entry, base = _write_against_current(table, draft, overwritten)
-        policy = RetryPolicy.of(base)
+        policy = RetryPolicy.of(base.state)
         try:
-            applied_to = table.commit(base, entry)
+            applied_to = base.commit(entry)
         except ConflictError:
             with _discarding(draft):
                 if policy.gives_up(attempt, started):
@@ -128,21 +129,21 @@ def commit_statistics(table: Committer, draft: Draft, *, sleep: Callable[[float]
                 sleep(policy.wait_seconds(attempt))
             continue
         except CommitUnknownError as exc:
-            if not _turns_up(table, base, entry, sleep):
+            if not _turns_up(table, base.state, entry, sleep):
                 raise CommitUnknownError(f"{exc}; the statistics file is kept: {entry.statistics_path}") from exc
-            applied_to = base
+            applied_to = base.state
         except PuffinError:
             draft.discard()
             raise
         draft.keep()
         replaced = applied_to.statistics.get(entry.snapshot_id)
-        overwritten = None if replaced == base.statistics.get(entry.snapshot_id) else replaced
-        if overwritten is None and (state := _standing(table, base, entry)) is not None:
-            return Committed(entry, attempt, state)
+        overwritten = None if replaced == base.state.statistics.get(entry.snapshot_id) else replaced
+        if overwritten is None and (opened := _standing(table, base.state, entry)) is not None:
+            return Committed(entry, attempt, opened)
         if policy.gives_up(attempt, started):
             raise CommitUnknownError(
-                f"{base.location}: committed, but other jobs replaced the entry of snapshot {entry.snapshot_id} in "
-                f"every one of {attempt} attempts; the statistics file is kept: {entry.statistics_path}"
+                f"{base.state.location}: committed, but other jobs replaced the entry of snapshot {entry.snapshot_id} "
+                f"in every one of {attempt} attempts; the statistics file is kept: {entry.statistics_path}"
             )
         sleep(policy.wait_seconds(attempt))
 
@@ -159,53 +160,54 @@ def remove_dead_entries(table: Table, *, sleep: Callable[[float], None] = time.s
     Raises:
         ConflictError: Other writers were faster in every attempt that ``commit.retry.*`` allows.
         CommitUnknownError: They may still be there.
-        PuffinError: As for `Committer.load` and `Upkeep.remove_entries`.
+        PuffinError: As for `Table.open` and `MetadataEntries.remove_entries`.
     """
     started = time.monotonic()
     found: dict[StoredEntry, None] = {}
     failure: PuffinError | None = None
     attempt = 0
-    while dead := table.dead_entries(state := table.load()):
-        policy = RetryPolicy.of(state)
+    while isinstance(opened := table.open(), MetadataEntries) and (dead := opened.dead_entries()):
+        policy = RetryPolicy.of(opened.state)
         if attempt > 0:
             if policy.gives_up(attempt, started):
                 raise failure or CommitUnknownError(
-                    f"{state.location}: the removal of {len(dead)} entries was reported as done, but "
-                    f"{state.metadata_location} has them still"
+                    f"{opened.state.location}: the removal of {len(dead)} entries was reported as done, but "
+                    f"{opened.state.metadata_location} has them still"
                 )
             sleep(policy.wait_seconds(attempt))
         attempt += 1
         found |= dict.fromkeys(dead)
         failure = None
         try:
-            table.remove_entries(state, dead)
+            opened.remove_entries(dead)
         except (ConflictError, CommitUnknownError) as exc:
             failure = exc
     return tuple(found)
 
 
 def _write_against_current(
-    table: Committer, draft: Draft, overwritten: StatisticsEntry | None
-) -> tuple[StatisticsEntry, TableState]:
-    state = _load(table, draft.snapshot_id)
+    table: Table, draft: Draft, overwritten: StatisticsEntry | None
+) -> tuple[StatisticsEntry, TableSnapshot]:
+    opened = _open(table, draft.snapshot_id)
+    state = opened.state
     if draft.table_uuid not in (None, state.uuid):
         raise TableNotFound(
             f"{state.location}: expected table {draft.table_uuid}, found {state.uuid}: another has its place"
         )
     state.snapshot(draft.snapshot_id)
-    table.check_committable(state)
+    opened.check_committable()
     existing = (state.statistics.get(draft.snapshot_id), overwritten)
-    return draft.write(state, [entry for entry in existing if entry is not None]), state
+    return draft.write(opened, [entry for entry in existing if entry is not None]), opened
 
 
-def _turns_up(table: Committer, base: TableState, entry: StatisticsEntry, sleep: Callable[[float], None]) -> bool:
+def _turns_up(table: Table, base: TableState, entry: StatisticsEntry, sleep: Callable[[float], None]) -> bool:
     """Whether the entry is found after an unclear outcome, itself or merged into another job's."""
     policy = RetryPolicy.of_status_checks(base)
     before = base.statistics.get(entry.snapshot_id)
     for look in range(1, policy.num_retries + 2):
         # A catalog that did not answer the commit may not answer this either, or not have finished yet.
         with contextlib.suppress(PuffinError):
-            found = _load(table, entry.snapshot_id).statistics.get(entry.snapshot_id)
+            found = _open(table, entry.snapshot_id).state.statistics.get(entry.snapshot_id)
             if found not in (None, before) and all(blob in found.blobs for blob in entry.blobs):
                 return True
         if look <= policy.num_retries:
@@ -213,15 +215,16 @@ def _turns_up(table: Committer, base: TableState, entry: StatisticsEntry, sleep:
     return False
 
 
-def _standing(table: Committer, base: TableState, entry: StatisticsEntry) -> TableState | None:
+def _standing(table: Table, base: TableState, entry: StatisticsEntry) -> TableSnapshot | None:
     """The table with a commit reported as done; None if another job's entry has replaced it without its columns."""
     try:
-        state = _load(table, entry.snapshot_id)
+        opened = _open(table, entry.snapshot_id)
     except PuffinError as exc:
         raise CommitUnknownError(
             f"{base.location}: the commit was reported as done, but cannot be read back: {exc}; "
             f"the statistics file is kept: {entry.statistics_path}"
         ) from exc
+    state = opened.state
     if entry.snapshot_id not in state.snapshots:
         raise SnapshotNotFound(
             f"{state.location}: snapshot {entry.snapshot_id} expired while its statistics were committed"
@@ -234,11 +237,11 @@ def _standing(table: Committer, base: TableState, entry: StatisticsEntry) -> Tab
             f"the statistics file is kept: {entry.statistics_path}"
         )
     # A job that came later has our columns too: carried along, or computed anew.
-    return state if {blob.fields for blob in entry.blobs} <= {blob.fields for blob in found.blobs} else None
+    return opened if {blob.fields for blob in entry.blobs} <= {blob.fields for blob in found.blobs} else None
 
 
-def _load(table: Committer, snapshot_id: int) -> TableState:
-    return table.load(SnapshotSelector(snapshot_id=snapshot_id))
+def _open(table: Table, snapshot_id: int) -> TableSnapshot:
+    return table.open(SnapshotSelector(snapshot_id=snapshot_id))
 
 
 @contextlib.contextmanager

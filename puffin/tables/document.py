@@ -128,9 +128,6 @@ def mapping_digest(state: TableState, column: Column) -> str | None:
 
     Two digests differ if a file without field ids may have other values of the column under the one than under the
     other: its names, those of the structs around it, or which other fields lay claim to them.
-
-    Raises:
-        CorruptMetadataError: As `name_mapping`.
     """
     level = name_mapping(state)
     if level is None:

@@ -95,12 +95,7 @@ def link_objection(file: FileInfo, store: Store) -> str | None:
 
 
 def authorship_objection(file: FileInfo, store: Store) -> str | None:
-    """
-    Why a file is no statistics file of ours; None if its footer is sound and says that we wrote it.
-
-    Raises:
-        StorageError: It cannot be read.
-    """
+    """Why a file is no statistics file of ours; None if its footer is sound and says that we wrote it."""
     try:
         with store.open_source(file.uri) as source:
             reader = PuffinReader(source)

@@ -21,10 +21,18 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from puffin.format import CREATED_BY, THETA_V1, Blob, PuffinReader, PuffinWriter, RawBlob
+from puffin.format import (
+    CREATED_BY,
+    PARTITION_SKETCHES_V1,
+    ROW_COUNTS_V1,
+    THETA_V1,
+    Blob,
+    PuffinReader,
+    PuffinWriter,
+    RawBlob,
+)
 from puffin.load import load_table
 from puffin.sketches import ThetaSketch
-from puffin.statistics.assemble import COMPANIONS
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.storage import LocalStore
 from puffin.tables.base import BlobEntry, StatisticsEntry, TableState
@@ -54,7 +62,7 @@ class SharedTable:
 
     @property
     def state(self) -> TableState:
-        return self.table.load()
+        return self.table.open().state
 
     @property
     def entry(self) -> StatisticsEntry:
@@ -111,10 +119,10 @@ class SharedTable:
 
     def replace(self, created_by: str, blobs: Sequence[Blob | RawBlob], snapshot_id: int | None = None) -> None:
         """Commit a file of these blobs for a snapshot and list all of them, as another engine does."""
-        state = self.state
-        snapshot_id = snapshot_id or state.current_snapshot_id
+        opened = self.table.open()
+        snapshot_id = snapshot_id or opened.state.current_snapshot_id
         assert snapshot_id is not None
-        file = self.table.new_statistics_file(state, snapshot_id)
+        file = opened.new_statistics_file(snapshot_id)
         path = file.path
         with LocalStore().create(path) as sink:
             writer = PuffinWriter(sink, properties={CREATED_BY: created_by, **file.properties})
@@ -125,7 +133,7 @@ class SharedTable:
             BlobEntry(b.type, b.snapshot_id, b.sequence_number, b.fields, b.properties) for b in written.blobs
         )
         entry = StatisticsEntry(snapshot_id, path, written.file_size, written.footer_size, listed)
-        self.table.commit(state, entry)
+        opened.commit(entry)
 
     def stored(self, snapshot_id: int | None = None) -> list[RawBlob]:
         """Return the blobs of a snapshot's file, as they are stored."""
@@ -141,17 +149,17 @@ class SharedTable:
         Rewrite our entries as the previous version did: private blobs in the statistics file, no marks, and no private
         home.
         """
-        table, state = self.table, self.state
-        for snapshot_id, entry in state.statistics.items():
+        opened = self.table.open()
+        for snapshot_id, entry in opened.state.statistics.items():
             fields = [blob.fields[0] for blob in entry.blobs]
-            private = StoredBlobs(state, table.store, COMPANIONS, fields)
+            private = StoredBlobs(opened, fields)
             blobs: list[Blob | RawBlob] = []
             for raw in self.stored(snapshot_id):
                 left_out = _NOT_NOTED_THEN if summaries else (*_NOT_NOTED_THEN, "puffin-sidecar.summary")
                 kept = {key: value for key, value in raw.metadata.properties.items() if key not in left_out}
                 metadata = dataclasses.replace(raw.metadata, properties=kept)
                 blobs.append(dataclasses.replace(raw, metadata=metadata))
-            for type_ in COMPANIONS:
+            for type_ in (ROW_COUNTS_V1, PARTITION_SKETCHES_V1):
                 for blob in entry.blobs:
                     payload = private.find(entry, blob, type_)
                     if isinstance(payload, bytes):

@@ -212,7 +212,7 @@ def test_unreadable_manifest_keeps_every_part(table):
         if path.is_file():
             age(path)
     (table.private / Path(table.entry.statistics_path).name).unlink()
-    remove_lost_state(table.table, table.state, None)
+    remove_lost_state(table.table.open(), None)
     assert [name for name in files(table) if name.startswith("parts/")]
 
 
@@ -223,7 +223,7 @@ def test_store_failure_during_cleanup_does_not_fail_the_run(table, monkeypatch, 
     def fail(self, uri):
         raise StorageError(f"{uri}: no")
 
-    state = table.state
+    opened = table.table.open()
     monkeypatch.setattr(LocalStore, "list", fail)
-    remove_lost_state(table.table, state, None)
+    remove_lost_state(opened, None)
     assert "private state is left behind" in caplog.text

@@ -13,6 +13,8 @@ from puffin.sketches import ThetaSketch
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
 from puffin.statistics.assemble import ColumnStatistics
 from puffin.statistics.draft import FileOptions, StatisticsDraft
+from puffin.statistics.kinds import PARTITION_SKETCHES, THETA
+from puffin.tables.base import SnapshotSelector
 from puffin.tables.commit import commit_statistics
 from puffin.values.partition_tuples import partition_key
 
@@ -26,15 +28,15 @@ def table(tmp_path, table_document):
     (tmp_path / "metadata").mkdir()
     (tmp_path / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
     loaded = load_table(str(tmp_path))
-    state = loaded.load()
+    opened = loaded.open(SnapshotSelector(snapshot_id=10))
     builder = PartitionSketchesBuilder(9)
     for value in range(4):
         part = ThetaSketch.from_arrow(pa.array(range(value * 100, value * 100 + 100)), "long")
         builder.add(partition_key(0, {"1000": value}), part.theta, part.hashes)
-    (column,) = state.select_columns(("a",))
+    (column,) = opened.state.select_columns(("a",))
     sketch = ThetaSketch.from_arrow(pa.array(range(400)), "long")
-    statistics = ColumnStatistics(column, sketch, partitions=builder.compact())
-    draft = StatisticsDraft(state, state.snapshot(10), [statistics], FileOptions(12), loaded)
+    statistics = ColumnStatistics(column, {THETA: sketch, PARTITION_SKETCHES: builder.compact()})
+    draft = StatisticsDraft(opened, [statistics], FileOptions())
     commit_statistics(loaded, draft)
     return tmp_path
 

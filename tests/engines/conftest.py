@@ -211,7 +211,7 @@ class SharedTable:
         from puffin import PuffinReader, load_table
         from puffin.storage import LocalStore
 
-        state = load_table(self.name, catalog=CATALOG, catalog_properties=self.engines.properties).load()
+        state = load_table(self.name, catalog=CATALOG, catalog_properties=self.engines.properties).open().state
         files = {}
         for snapshot_id, entry in state.statistics.items():
             with LocalStore().open_source(entry.statistics_path) as source:

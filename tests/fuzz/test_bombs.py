@@ -148,12 +148,12 @@ def test_metadata_files_that_are_too_long_are_not_read(table_document, delta_tab
     writer = delta_table()
     writer.commit(writer.add({"a": [1], "b": [2]}))
     with holding_at_most(8 * MEGABYTE):
-        assert load_table(str(tmp_path / "iceberg")).load().current_snapshot_id == 10
+        assert load_table(str(tmp_path / "iceberg")).open().state.current_snapshot_id == 10
         for table, file in ((tmp_path / "iceberg", document), (writer.path, max(writer.log.glob("*.json")))):
             with file.open("r+b") as sparse:
                 sparse.truncate(2 << 30)
             with pytest.raises(CorruptMetadataError, match="at most 1073741824 bytes of metadata, found 2147483648"):
-                load_table(str(table)).load()
+                load_table(str(table)).open()
 
 
 def test_reading_a_device_ends(monkeypatch):
@@ -448,14 +448,14 @@ def test_invalid_last_checkpoint_is_ignored(delta_table):
     """It holds nonsense, or names a version that does not exist."""
     writer = delta_table()
     writer.commit(writer.add({"a": [1, 2], "b": [3, 4]}))
-    expected = load_table(str(writer.path)).load().current_snapshot_id
+    expected = load_table(str(writer.path)).open().state.current_snapshot_id
     hint = writer.log / "_last_checkpoint"
     for content in (b"", b"\0", DEEP_ARRAY, b'{"version":99}', b'{"version":' + str(HUGE).encode() + b"}"):
         hint.write_bytes(content)
-        assert load_table(str(writer.path)).load().current_snapshot_id == expected
+        assert load_table(str(writer.path)).open().state.current_snapshot_id == expected
     hint.unlink()
     hint.symlink_to(Path("/nowhere"))
-    assert load_table(str(writer.path)).load().current_snapshot_id == expected
+    assert load_table(str(writer.path)).open().state.current_snapshot_id == expected
 
 
 def test_read_only_store_reports_missing_files():

@@ -109,9 +109,9 @@ def stored_payloads() -> Callable[..., dict[int, bytes]]:
 
     def read(table: Table, entry: StatisticsEntry | None = None) -> dict[int, bytes]:
         if entry is None:
-            (entry,) = table.load().statistics.values()
+            (entry,) = table.open().state.statistics.values()
         sizes = {"file_size": entry.file_size_in_bytes, "footer_size": entry.file_footer_size_in_bytes}
-        with table.store(entry.statistics_path).open_source(entry.statistics_path) as source:
+        with table.open().store_for(entry.statistics_path).open_source(entry.statistics_path) as source:
             reader = PuffinReader(source, **sizes)
             sketches = [blob for blob in reader.file_metadata.blobs if blob.type == THETA_V1]
             return {b.fields[0]: payload for b, payload in zip(sketches, reader.read_all(sketches), strict=True)}

@@ -20,29 +20,35 @@ from pyiceberg.exceptions import CommitFailedException
 
 from puffin.errors import PuffinError
 from puffin.load import load_table
+from puffin.tables.base import SnapshotSelector
+from puffin.tables.snapshot import CURRENT, TableSnapshot
 from puffin.tables.table import Table
 from stats_jobs import Options, Report, analyze
 
 
 class Pausing:
-    """A table that pauses before the first call of one of its methods."""
+    """A table that pauses before the first use of one attribute of its snapshot."""
 
-    def __init__(self, table: Table, method: str) -> None:
+    def __init__(self, table: Table, attribute: str) -> None:
+        self.name = table.name
         self._table = table
-        self._method: str | None = method
+        self.attribute: str | None = attribute
+
+    def open(self, selector: SnapshotSelector = CURRENT) -> Any:
+        return PausingSnapshot(self, self._table.open(selector))
+
+
+class PausingSnapshot:
+    def __init__(self, table: Pausing, opened: TableSnapshot) -> None:
+        self._table = table
+        self._opened = opened
 
     def __getattr__(self, name: str) -> Any:
-        attribute = getattr(self._table, name)
-        if name != self._method:
-            return attribute
-        self._method = None
-
-        def paused(*args: Any) -> Any:
+        if name == self._table.attribute:
+            self._table.attribute = None
             say("paused")
             listen()
-            return attribute(*args)
-
-        return paused
+        return getattr(self._opened, name)
 
 
 def prepare(order: dict[str, Any]) -> Callable[[], dict[str, Any]]:

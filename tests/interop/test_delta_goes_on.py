@@ -162,7 +162,7 @@ def test_statistics_survive_log_cleanup(delta, analyze_table):
     clean_log(delta)
     assert delta.versions() == [delta.version]
     assert answers(delta.path) == told(known, about, "ancestor")
-    (entry,) = load_table(delta.path).load().statistics.values()
+    (entry,) = load_table(delta.path).open().state.statistics.values()
     assert verify(entry.statistics_path).valid
     assert not delta.sql("DESCRIBE HISTORY {t}").isEmpty()
     with pytest.raises(SnapshotNotFound):

@@ -54,7 +54,7 @@ def analyzed(golden_tables, analyze_table, stored_payloads):
     def run(name: str, snapshot_id: int | None = None) -> Analyzed:
         if (name, snapshot_id) not in known:
             table = load_table(str(golden_tables / name))
-            before = table.load()
+            before = table.open().state
             selector = SnapshotSelector(snapshot_id=snapshot_id)
             report = analyze_table(table, mode="full", commit=False, selector=selector)
             names = {column.field_id: column.name for column in before.columns}

@@ -231,7 +231,7 @@ def test_concurrent_jobs_of_different_columns_all_count(table, workers):
     reports = [worker.answer() for worker in workers]
     assert [report.get("committed") for report in reports] == [True] * len(EIGHT), reports
     assert sum(report["attempts"] for report in reports) > len(EIGHT), "they did not meet"
-    state = table.load().load()
+    state = table.load().open().state
     (entry,) = state.statistics.values()
     assert [(blob.fields, blob.properties["ndv"]) for blob in entry.blobs] == [((i,), str(i)) for i in range(1, 9)]
     check_files(table)
@@ -262,7 +262,7 @@ def test_appends_and_jobs_do_not_disturb_each_other(table, workers):
     assert errors == []
     assert all(any(run["committed"] for run in of_one if "error" not in run) for of_one in runs)
     check_files(table)
-    snapshots = table.load().load().snapshots
+    snapshots = table.load().open().state.snapshots
     assert len(snapshots) == 1 + sum(account["rows"] for account in accounts)
 
 
@@ -279,7 +279,7 @@ MOMENTS = ["scan_context", "new_statistics_file"]
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_snapshot_that_expires_during_a_run_gets_no_entry(table, workers, moment):
-    analyzed = table.load().load().current_snapshot_id
+    analyzed = table.load().open().state.current_snapshot_id
     start_and_pause(workers[0], table, moment, ["a"])
     table.append()
     table.expire(analyzed)
@@ -287,7 +287,7 @@ def test_snapshot_that_expires_during_a_run_gets_no_entry(table, workers, moment
     answer = workers[0].answer()
     # Iceberg's expiry deletes files too, so that it may be one of these that is missed first.
     assert answer["error"] in ("SnapshotNotFound", "FileNotFound"), answer
-    state = table.load().load()
+    state = table.load().open().state
     assert analyzed not in state.snapshots
     assert state.statistics == {}
     assert statistics_files(state) == []
@@ -300,7 +300,7 @@ def test_column_dropped_during_a_run_gets_no_blob(table, workers, moment):
     table.drop("b")
     workers[0].tell("go on")
     assert workers[0].answer().get("committed")
-    (entry,) = table.load().load().statistics.values()
+    (entry,) = table.load().open().state.statistics.values()
     assert [blob.fields for blob in entry.blobs] == [(1,)]
     if table.properties is None:
         (answer,) = ndv(table.name, ["a"]).columns
@@ -313,7 +313,7 @@ def test_column_dropped_during_a_run_gets_no_blob(table, workers, moment):
 
 def check_files(table: CatalogTable | DirectoryTable) -> None:
     """Check that each entry's snapshot exists, and that its file is complete and matches the entry."""
-    state = table.load().load()
+    state = table.load().open().state
     named = set()
     for snapshot_id, entry in state.statistics.items():
         assert snapshot_id in state.snapshots

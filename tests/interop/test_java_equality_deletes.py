@@ -99,7 +99,7 @@ def test_we_and_spark_keep_the_same_rows(spark, open_table, analyze_table, versi
     report = analyze_table(name)
     assert report.rows_read == len(live)
     table = open_table(name)
-    with table.store(report.entry.statistics_path).open_source(report.entry.statistics_path) as source:
+    with table.open().store_for(report.entry.statistics_path).open_source(report.entry.statistics_path) as source:
         reader = PuffinReader(source)
         payloads = {
             (b.type, b.fields): payload

@@ -30,7 +30,7 @@ def analyzed(table, request, analyze_table, open_table, java_statistics):
     """The report of a run, its entry, and the entry as Java reads it."""
     report = analyze_table(table, mode="full", codec=request.param)
     snapshot_id = report.snapshot.snapshot_id
-    return report, open_table(table).load().statistics[snapshot_id], java_statistics(table)[snapshot_id]
+    return report, open_table(table).open().state.statistics[snapshot_id], java_statistics(table)[snapshot_id]
 
 
 def test_java_opens_the_file_with_the_sizes_of_the_entry(analyzed):
@@ -42,7 +42,7 @@ def test_java_opens_the_file_with_the_sizes_of_the_entry(analyzed):
 
 def test_java_and_our_reader_describe_every_blob_alike(analyzed, open_table):
     _, entry, java = analyzed
-    with open_table(TABLE).store(java.path).open_source(java.path) as source:
+    with open_table(TABLE).open().store_for(java.path).open_source(java.path) as source:
         reader = PuffinReader(source, file_size=entry.file_size_in_bytes, footer_size=entry.file_footer_size_in_bytes)
         ours = list(zip(reader.file_metadata.blobs, reader.read_all(), strict=True))
     assert [

@@ -72,7 +72,7 @@ class Victim:
 
     def entry(self) -> Any:
         """Find the entry of the current snapshot again."""
-        state = self.open().load()
+        state = self.open().open().state
         return state.statistics.get(state.current_snapshot_id)
 
     def clean(self) -> Cleaning:
@@ -96,11 +96,11 @@ class Victim:
     def check_private_state(self, entry: Any) -> None:
         """Check that all private state of an entry exists: it is written before the entry is committed."""
         table = self.open()
-        assert not StoredBlobs(table.load(), table.store, (), ()).has_lost_state(entry)
+        assert not StoredBlobs(table.open(), ()).has_lost_state(entry)
 
     def check_private_files(self) -> None:
         """Check that each named statistics file has a manifest, and that every part is referenced."""
-        home = local(self.open().load().location) / "_puffin_sidecar"
+        home = local(self.open().open().state.location) / "_puffin_sidecar"
         manifests = [path for path in home.iterdir() if path.is_file()]
         assert {path.name for path in manifests} == {name for name in self.named() if name.endswith(".stats")}
         parts = {part.id for path in manifests for part in decode(path.read_bytes(), str(path)).parts}
@@ -119,10 +119,10 @@ class IcebergVictim(Victim):
     def __init__(self, name: str, catalog: Mapping[str, str] | None, load: Callable[[str], Any]) -> None:
         super().__init__(name, catalog)
         self._load = load
-        self._metadata = local(self.open().load().metadata_location).parent
+        self._metadata = local(self.open().open().state.metadata_location).parent
 
     def check_in_java(self) -> None:
-        table = self._load(self.open().load().metadata_location)
+        table = self._load(self.open().open().state.metadata_location)
         files = [*table.statisticsFiles(), *table.partitionStatisticsFiles()]
         assert len(files) == 2
         for file in files:
@@ -139,7 +139,7 @@ class IcebergVictim(Victim):
         return {local(entry["statistics-path"]).name for entry in entries}
 
     def take_away_lost_metadata(self) -> int:
-        state = self.open().load()
+        state = self.open().open().state
         log = {local(entry["metadata-file"]) for entry in state.document["metadata-log"]}
         lost = set(self._metadata.glob("*.metadata.json")) - log - {local(state.metadata_location)}
         for path in lost:

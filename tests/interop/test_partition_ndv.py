@@ -138,7 +138,7 @@ def test_lookups_find_the_requested_partitions(visits):
 
 def test_older_partition_statistics_answer_until_newer_ones_exist(visits, analyze_table):
     """A run without partitions leaves them under the snapshot that has them."""
-    before = visits.table.load().current_snapshot_id
+    before = visits.table.open().state.current_snapshot_id
     visits.spark.sql(f"INSERT INTO {NAME} " + ROWS.format(start=9000, stop=9010))
     plain = analyze_table(visits.table, columns=("id",))
     assert plain.partitions.reason == f"they were not asked for, and rows have changed since those of snapshot {before}"

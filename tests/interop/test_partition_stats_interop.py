@@ -16,12 +16,10 @@ import pytest
 
 from puffin.iceberg.commit.partition_stats import (
     partition_statistics,
-    read_partition_statistics,
     write_partition_statistics,
 )
 from puffin.iceberg.commit.patch import (
     PartitionStatisticsEntry,
-    partition_statistics_entry,
     version_of,
     with_partition_statistics,
 )
@@ -31,6 +29,7 @@ from puffin.iceberg.scan.manifests import live_files
 from puffin.load import load_table
 from puffin.tables.document import partition_specs, source_types
 from puffin.values.transforms import partition_value, result_type, to_partition_value
+from tests.tables.iceberg.partition_files import partition_statistics_entry, read_partition_statistics
 
 COUNTS = (
     *("specId", "dataRecordCount", "dataFileCount", "totalDataFileSizeInBytes", "positionDeleteRecordCount"),
@@ -96,8 +95,8 @@ def table(spark, request):
 def test_our_rows_equal_those_of_icebergs_file(spark, table, open_table):
     """Both compute them from scratch, for any transform and kind of delete."""
     opened = open_table(table)
-    state = opened.load()
-    ours = partition_statistics(state, current(state), opened.io_properties)
+    state = opened.open().state
+    ours = partition_statistics(state, current(state), opened.open().store_for)
     theirs = computed_by_java(spark, table, opened)
     assert ours["partition"].to_pylist() == theirs["partition"].to_pylist()
     assert rows(ours) == rows(theirs)
@@ -126,8 +125,8 @@ def test_iceberg_updates_our_file_incrementally(spark, open_table):
     opened = open_table(name)
     commit_ours(opened)
     insert(spark, name, 2, 6)
-    state = opened.load()
-    ours = partition_statistics(state, current(state), opened.io_properties)
+    state = opened.open().state
+    ours = partition_statistics(state, current(state), opened.open().store_for)
     assert rows(ours) == rows(computed_by_java(spark, name, opened))
     assert len(partition_files_in_java(spark, name)) == 2
 
@@ -136,11 +135,12 @@ def test_iceberg_updates_our_file_incrementally(spark, open_table):
 def test_partitions_of_every_type_are_named_and_read_alike(spark, tmp_path):
     """Two tuples of values and one of nulls, under identity of every type and every other transform."""
     table = table_of_every_type(spark, tmp_path / "t")
-    opened = load_table(str(tmp_path / "t"))
-    state = opened.load()
+    opened = load_table(str(tmp_path / "t")).open()
+    state = opened.state
     spec, types = partition_specs(state.document)[0], source_types(state.document)
     files = {
-        file.file_path: file for file in live_files(manifests_of(state, current(state), opened.store), opened.store)
+        file.file_path: file
+        for file in live_files(manifests_of(state, current(state), opened.store_for), opened.store_for)
     }
     for task in elements(table.newScan().planFiles()):
         file = files.pop(task.file().location())
@@ -155,8 +155,8 @@ def test_partitions_of_every_type_are_named_and_read_alike(spark, tmp_path):
 
     entry = spark._jvm.org.apache.iceberg.PartitionStatsHandler.computeAndWriteStatsFile(table)
     theirs = PartitionStatisticsEntry(entry.snapshotId(), entry.path(), entry.fileSizeInBytes())
-    ours = partition_statistics(state, current(state), opened.io_properties)
-    assert rows(ours) == rows(read_partition_statistics(theirs, state, opened.store))
+    ours = partition_statistics(state, current(state), opened.store_for)
+    assert rows(ours) == rows(read_partition_statistics(theirs, state, opened.store_for))
     table.updatePartitionStatistics().setPartitionStatistics(entry).commit()
     expected = rows_in_java(spark, table)
     commit_ours(opened)
@@ -231,19 +231,19 @@ def add_equality_deletes(spark, name):
 def computed_by_java(spark, name, opened):
     """Return the rows of the current snapshot's file that the procedure wrote, read by us."""
     spark.sql(f"CALL hadoop.system.compute_partition_stats('{name.removeprefix('hadoop.')}')")
-    state = opened.load()
+    state = opened.open().state
     entry = partition_statistics_entry(state.document, state.current_snapshot_id)
-    return read_partition_statistics(entry, state, opened.store)
+    return read_partition_statistics(entry, state, opened.open().store_for)
 
 
 def commit_ours(opened):
     """Write our file of the current snapshot, and commit a version that refers only to it."""
-    state = opened.load()
-    statistics = partition_statistics(state, current(state), opened.io_properties)
-    entry = write_partition_statistics(statistics, state, state.current_snapshot_id, opened.store)
+    state = opened.open().state
+    statistics = partition_statistics(state, current(state), opened.open().store_for)
+    entry = write_partition_statistics(statistics, state, state.current_snapshot_id, opened.open().store_for)
     version = version_of(state.metadata_location) + 1
     document = encode_document(with_partition_statistics(state.document, entry), compress=False)
-    opened.store(opened.name).put_if_absent(f"{opened.name}/metadata/v{version}.metadata.json", document)
+    opened.open().store_for(opened.name).put_if_absent(f"{opened.name}/metadata/v{version}.metadata.json", document)
     return entry
 
 

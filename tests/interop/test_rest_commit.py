@@ -39,7 +39,7 @@ def new_table(catalog, rest_catalog):
 
 
 def columns(table) -> dict[int, str]:
-    (entry,) = table.load().statistics.values()
+    (entry,) = table.open().state.statistics.values()
     return {blob.fields[0]: blob.properties["ndv"] for blob in entry.blobs}
 
 
@@ -48,7 +48,7 @@ def test_statistics_are_committed_and_looked_up(new_table, rest_catalog, draft_o
     committed = commit_statistics(table, draft_of(table, {"a": [1, 2], "b": [1]}))
     assert committed.attempts == 1
     assert urlsplit(committed.entry.statistics_path).path.startswith(
-        urlsplit(table.load().location).path + "/metadata/"
+        urlsplit(table.open().state.location).path + "/metadata/"
     )
     answer = puffin.ndv("commits.plain", ["b", "a"], catalog="rest", catalog_properties=rest_catalog)
     assert [column.ndv for column in answer.columns] == [1, 2]
@@ -101,30 +101,30 @@ def test_version_3_table_can_be_committed_to(spark_rest, rest_catalog, draft_of)
         spark_rest._jsparkSession, "rest.three_commits.t"
     )
     (statistics,) = spark_table.statisticsFiles()
-    assert statistics.path() == table.load().statistics[statistics.snapshotId()].statistics_path
+    assert statistics.path() == table.open().state.statistics[statistics.snapshotId()].statistics_path
     assert statistics.blobMetadata()[0].properties()["ndv"] == "2"
 
 
 def test_schema_change_during_the_run_is_a_conflict(new_table, draft_of, catalog):
     """A dropped column must not get a blob, because Spark's planner would fail."""
     table = new_table("schema")()
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     with catalog.load_table("commits.schema").update_schema(allow_incompatible_changes=True) as update:
         update.delete_column("a")
     with pytest.raises(ConflictError):
-        table.commit(base, entry)
-    assert table.load().statistics == {}
+        base.commit(entry)
+    assert table.open().state.statistics == {}
 
 
 def test_snapshot_expired_during_the_run_gets_no_entry(new_table, draft_of, catalog):
     """The server does not check the snapshot, and expiry would never remove the entry."""
     table = new_table("expired")()
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     loaded = catalog.load_table("commits.expired")
     loaded.append(ROWS)
     loaded.maintenance.expire_snapshots().by_id(entry.snapshot_id).commit()
     with pytest.raises(SnapshotNotFound):
-        table.commit(base, entry)
-    assert table.load().statistics == {}
+        base.commit(entry)
+    assert table.open().state.statistics == {}

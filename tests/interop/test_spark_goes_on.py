@@ -51,12 +51,12 @@ def answers(table) -> dict[str, tuple[int, str]]:
 def test_spark_reads_appends_and_deletes(spark, analyzed, open_table, analyze_table):
     """A delete adds only delete files; the entry of the earlier snapshot survives both."""
     name = analyzed("writes")
-    entries = open_table(name).load().statistics
+    entries = open_table(name).open().state.statistics
     append(spark, name, 400)
     spark.sql(f"DELETE FROM {name} WHERE id % 2 = 0")
     assert spark.table(f"{name}.delete_files").count() > 0
     assert (spark.table(name).count(), spark.sql(f"SELECT sum(id) FROM {name}").first()[0]) == (300, 90_000)
-    assert open_table(name).load().statistics == entries
+    assert open_table(name).open().state.statistics == entries
     assert answers(open_table(name)) == {"id": (400, "ancestor"), "s": (30, "ancestor"), "d": (9, "ancestor")}
     analyze_table(name)
     assert answers(open_table(name)) == {"id": (300, "snapshot"), "s": (15, "snapshot"), "d": (9, "snapshot")}
@@ -101,12 +101,12 @@ def test_lookup_uses_ancestor_statistics_after_a_rewrite(spark, analyzed, open_t
 
 def test_expiring_a_snapshot_removes_only_its_statistics(spark, analyzed, open_table, analyze_table, planner_ndv):
     name = analyzed("expired")
-    (old,) = open_table(name).load().statistics.values()
+    (old,) = open_table(name).open().state.statistics.values()
     append(spark, name, 400)
     new = analyze_table(name).entry
     expired = call(spark, "expire_snapshots", name, "older_than => now()", "retain_last => 1")
     assert expired["deleted_statistics_files_count"] == 1
-    assert list(open_table(name).load().statistics.values()) == [new]
+    assert list(open_table(name).open().state.statistics.values()) == [new]
     assert (Path(old.statistics_path).exists(), Path(new.statistics_path).exists()) == (False, True)
     assert planner_ndv(spark.table(name)) == {"id": 600, "s": 30, "d": 9}
 
@@ -117,7 +117,7 @@ def test_orphan_removal_keeps_the_committed_statistics_file(
     """The file of a run without a commit is an orphan; both files are old enough to be removed."""
     name = analyzed("orphans")
     orphan = analyze_table(name, mode="full", commit=False).entry.statistics_path
-    (entry,) = open_table(name).load().statistics.values()
+    (entry,) = open_table(name).open().state.statistics.values()
     then = time.time() - FOUR_DAYS
     for path in Path(open_table(name).name).rglob("*"):
         os.utime(path, (then, then))

@@ -75,13 +75,13 @@ def test_table_is_analyzed_and_committed_through_its_catalog(
 ) -> None:
     """Iceberg's reader finds the statistics; a second run is current; after an append only the new rows are read."""
     table = make(f"{catalog}.through_spark.v{version}", version)
-    before = table.load()
+    before = table.open().state
     report = analyze(table)
     assert (report.table, report.committed, report.attempts) == (table.name, True, 1)
     assert ndv_of(report) == NDV
     (found,) = java_statistics(table.name).values()
     assert [blob.sketch.estimate for blob in found.blobs] == [300, 30, 7]
-    after = table.load().document
+    after = table.open().state.document
     assert {k for k in after if after[k] != before.document.get(k)} == {"statistics", "metadata-log", "last-updated-ms"}
     assert analyze(table).current
     append(catalogs, table.name, 300, 400)
@@ -94,7 +94,7 @@ def test_partition_statistics_are_committed_too(catalogs, make) -> None:
     report = analyze(table, Options(partitions=True))
     assert report.committed
     assert report.partitions.count == 30
-    state = table.load()
+    state = table.open().state
     assert state.partition_statistics == {state.current_snapshot_id}
 
 
@@ -102,17 +102,17 @@ def test_partition_statistics_are_committed_too(catalogs, make) -> None:
 def test_commit_retries_after_another_writer_commits_first(catalogs, make, draft_of, catalog: str) -> None:
     table = make(f"{catalog}.through_spark.raced")
     draft = draft_of(table, {"id": range(300)})
-    base = table.load()
+    base = table.open()
     append(catalogs, table.name, 300, 310)
     with pytest.raises(ConflictError, match="raced: another writer committed first"):
-        table.commit(base, draft.write(base, []))
-    assert table.load().statistics == {}
+        base.commit(draft.write(base, []))
+    assert table.open().state.statistics == {}
     draft.discard()
 
     racing = Racing(table, lambda: append(catalogs, table.name, 310, 320))
     committed = commit_statistics(racing, draft_of(table, {"id": range(300)}))
     assert committed.attempts == 2
-    state = table.load()
+    state = table.open().state
     assert state.statistics[committed.entry.snapshot_id] == committed.entry
     assert len(state.snapshots) == 3
 
@@ -126,6 +126,9 @@ class Racing:
     def __getattr__(self, name: str):
         return getattr(self._table, name)
 
+    def open(self, selector):
+        return dataclasses.replace(self._table.open(selector), table=self)
+
     def commit(self, base, entry):
         while self._races:
             self._races.pop()()
@@ -135,11 +138,11 @@ class Racing:
 def test_commit_needs_the_state_that_was_loaded_last(catalogs, make, draft_of) -> None:
     """Java compares with what it loaded itself, so the entry must be made for that state."""
     table = make("hadoop.through_spark.stale")
-    base = table.load()
+    base = table.open()
     append(catalogs, table.name, 300, 310)
-    table.load()
+    table.open()
     with pytest.raises(ConflictError, match="expected the metadata loaded last"):
-        table.commit(base, draft_of(table, {"id": range(3)}).write(base, []))
+        base.commit(draft_of(table, {"id": range(3)}).write(base, []))
 
 
 def test_rest_catalog_that_replaced_an_entry_returns_it(make, draft_of, starter) -> None:
@@ -147,9 +150,9 @@ def test_rest_catalog_that_replaced_an_entry_returns_it(make, draft_of, starter)
     table = make("rest.through_spark.raced")
     other = SparkTable(table.name, starter)
     draft = draft_of(table, {"id": range(3)})
-    base = table.load()
+    base = table.open()
     theirs = commit_statistics(other, draft_of(other, {"k": range(5)})).entry
-    applied_to = table.commit(base, draft.write(base, []))
+    applied_to = base.commit(draft.write(base, []))
     assert applied_to.statistics == {theirs.snapshot_id: theirs}
 
     racing = Racing(table, lambda: commit_statistics(other, draft_of(other, {"k": range(6)})))
@@ -162,10 +165,10 @@ def test_catalog_cache_is_bypassed(catalogs, make) -> None:
     """The session sees another process's commit although it caches the table."""
     table = make("jdbc.through_spark.cached")
     catalogs.table(table.name).count()
-    base = table.load()
-    assert table.refresh(base) is base
+    base = table.open()
+    assert base.refreshed().state is base.state
     other = catalogs._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(catalogs._jsparkSession, table.name)
-    assert other.operations().current().metadataFileLocation() == base.metadata_location
+    assert other.operations().current().metadataFileLocation() == base.state.metadata_location
     properties = {key: str(catalogs.conf.get(f"spark.sql.catalog.jdbc.{key}")) for key in ("uri", "warehouse")}
     jvm = catalogs._jvm
     elsewhere = jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog(
@@ -175,7 +178,7 @@ def test_catalog_cache_is_bypassed(catalogs, make) -> None:
     )
     names = jvm.org.apache.iceberg.catalog.TableIdentifier.parse("through_spark.cached")
     elsewhere.loadTable(names).updateProperties().set("seen", "yes").commit()
-    assert table.refresh(base).properties["seen"] == "yes"
+    assert base.refreshed().state.properties["seen"] == "yes"
     assert analyze(table).committed
 
 
@@ -201,7 +204,7 @@ def test_non_table_is_refused_by_name(catalogs, starter, make, name: str, error,
         catalogs.sql("CREATE TABLE not_iceberg (a bigint) USING parquet")
     catalogs.conf.set("spark.sql.catalog.broken", "no.such.Plugin")
     with pytest.raises(error, match=says):
-        SparkTable(name, starter).load()
+        SparkTable(name, starter).open()
 
 
 def test_missing_iceberg_jar_says_what_to_add(catalogs, starter) -> None:
@@ -210,7 +213,7 @@ def test_missing_iceberg_jar_says_what_to_add(catalogs, starter) -> None:
     thread.setContextClassLoader(with_jars.getParent())
     try:
         with pytest.raises(SetupError) as raised:
-            SparkTable("hadoop.db.t", starter).load()
+            SparkTable("hadoop.db.t", starter).open()
     finally:
         thread.setContextClassLoader(with_jars)
     spark = ".".join(catalogs.version.split(".")[:2])
@@ -220,7 +223,7 @@ def test_missing_iceberg_jar_says_what_to_add(catalogs, starter) -> None:
 def test_files_that_only_spark_can_open_are_refused_by_name(make) -> None:
     table = make("hadoop.through_spark.elsewhere")
     with pytest.raises(UnsupportedTableError, match=r"elsewhere: expected files that pyarrow .* nowhere://a/b"):
-        table.store("nowhere://a/b")
+        table.open().store_for("nowhere://a/b")
 
 
 @pytest.mark.parametrize(
@@ -238,12 +241,12 @@ def test_files_that_only_spark_can_open_are_refused_by_name(make) -> None:
 def test_commit_fails_for_certain_only_if_iceberg_says_so(catalogs, make, draft_of, thrown: str | None, error) -> None:
     """If Iceberg would keep its files, or the JVM is gone, the outcome is unknown to us too."""
     table = make(f"hadoop.through_spark.fails_{error.__name__}_{'' if thrown is None else thrown.rpartition('.')[2]}")
-    state = table.load()
-    entry = draft_of(table, {"id": range(3)}).write(state, [])
+    base = table.open()
+    entry = draft_of(table, {"id": range(3)}).write(base, [])
     failing = SimpleNamespace(commit=lambda *_: raise_from_java(catalogs._jvm, thrown))
     table._loaded = dataclasses.replace(table._loaded, operations=failing)
     with pytest.raises(error, match=r"because" if thrown else r"gone"):
-        table.commit(state, entry)
+        base.commit(entry)
 
 
 class JavaError(Py4JError):
@@ -287,7 +290,7 @@ def test_command_starts_the_session_first(catalogs, make, warehouse, jars, quick
     assert (answer["table"], answer["committed"]) == (names[1], True)
     assert answer["session-seconds"] > answer["elapsed-seconds"] > 0
     assert {column["column"]: column["ndv"] for column in answer["columns"]} == NDV
-    assert table.load().statistics[answer["snapshot-id"]].statistics_path == answer["statistics-file"]["path"]
+    assert table.open().state.statistics[answer["snapshot-id"]].statistics_path == answer["statistics-file"]["path"]
 
 
 def test_several_tables_share_the_session(make, starter) -> None:
@@ -302,7 +305,7 @@ def test_several_tables_share_the_session(make, starter) -> None:
 def test_credentials_come_from_hadoop_and_the_catalog(catalogs, make) -> None:
     """Hadoop's configuration gives the S3 keys; catalog properties with the scheme's prefix win."""
     table = make("hadoop.through_spark.credentials")
-    table.load()
+    table.open()
     java = table._loaded.java
     hadoop = catalogs._jsparkSession.sparkContext().hadoopConfiguration()
     hadoop.set("fs.s3a.access.key", "hadoop's")

@@ -227,7 +227,7 @@ def test_rare_table_kind_is_analyzed_and_looked_up(
     second = analyze_table(table, partitions=True)
     assert {column.basis for column in second.columns} == made.basis
     witnessed.check(second, made.where)
-    assert table.load().metadata_location.partition(".")[2] == made.extension[1:]
+    assert table.open().state.metadata_location.partition(".")[2] == made.extension[1:]
     assert not analyze_table(table, partitions=True).committed
 
 
@@ -255,7 +255,7 @@ def seen_much(request, spark, create, open_table):
     for statement in made.then:
         spark.sql(statement.replace("{t}", name))
     distinct = _distinct(spark.table(name).selectExpr("*", "true AS passes").toArrow())
-    return open_table(name).load().metadata_location, distinct, made.where
+    return open_table(name).open().state.metadata_location, distinct, made.where
 
 
 @pytest.mark.parametrize("catalog", ["sql", "rest"])
@@ -270,7 +270,7 @@ def test_table_with_a_long_history_works_in_each_catalog(spark, seen_much, in_ca
     assert [column.ndv for column in lookup(table, Question(table.name)).columns] == distinct
     assert lookup(table, Question(table.name, ["id"], where=where)).columns[0].ndv == 33
     java = spark._jvm.org.apache.iceberg.hadoop.HadoopTables(spark._jsc.hadoopConfiguration())
-    (entry,) = java.load(table.load().metadata_location).statisticsFiles()
+    (entry,) = java.load(table.open().state.metadata_location).statisticsFiles()
     assert (entry.snapshotId(), entry.path()) == (report.snapshot.snapshot_id, report.entry.statistics_path)
     assert [int(dict(blob.properties())["ndv"]) for blob in entry.blobMetadata()] == distinct
     assert not analyze(table, Options(partitions=True)).committed
@@ -301,20 +301,20 @@ def test_table_without_a_snapshot_or_hashable_column_has_nothing_to_compute(spar
             TBLPROPERTIES ('format-version' = '{version}')"""
     )
     table = open_table(name)
-    created = table.load().metadata_location
+    created = table.open().state.metadata_location
     assert analyze_table(table).snapshot is None
-    assert (table.load().metadata_location, lookup(table, Question(table.name)).columns) == (created, ())
+    assert (table.open().state.metadata_location, lookup(table, Question(table.name)).columns) == (created, ())
     spark.sql(f"INSERT INTO {name} SELECT array(1), map('a', 1)")
-    written = table.load().metadata_location
+    written = table.open().state.metadata_location
     for options in ({}, {"mode": "full"}, {"mode": "incremental"}, {"partitions": True}):
         report = analyze_table(table, **options)
         assert (report.committed, report.entry, report.columns, report.files_read) == (False, None, (), 0)
-    assert table.load().metadata_location == written
+    assert table.open().state.metadata_location == written
     spark.sql(f"ALTER TABLE {name} ADD COLUMN x int")
     assert [column.ndv for column in analyze_table(table).columns] == [0]
     spark.sql(f"ALTER TABLE {name} DROP COLUMN x")
     assert analyze_table(table).committed  # the entry names a field that is gone, which makes Spark's planner fail
-    assert [entry.blobs for entry in table.load().statistics.values()] == [()]
+    assert [entry.blobs for entry in table.open().state.statistics.values()] == [()]
     assert not analyze_table(table).committed
 
 
@@ -329,7 +329,7 @@ def test_columns_without_single_value_bytes_are_skipped_or_refused_by_name(spark
         update = update.addColumn(type_.lower(), kind.get() if type_ == "Unknown" else kind.crs84())
     update.commit()
     assert [column.column.name for column in analyze_table(name).columns] == ["id"]
-    assert len(open_table(name).load().columns) == 5
+    assert len(open_table(name).open().state.columns) == 5
     for column in ("v", "unknown", "geometry", "geography"):
         with pytest.raises(UnsupportedTypeError, match=f"column {column}: type .* has no single-value bytes"):
             analyze_table(name, columns=(column,))

@@ -13,12 +13,14 @@ import pytest
 
 from puffin.format import PARTITION_SKETCHES_V1, THETA_V1, Blob, PuffinWriter, WrittenFile
 from puffin.iceberg.metadata.document import parse_state
+from puffin.iceberg.table import IcebergSnapshot
 from puffin.sketches import ThetaSketch
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
-from puffin.statistics.blob_properties import to_properties
+from puffin.statistics.kinds import PARTITION_SKETCHES, THETA, to_properties
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.storage import FileSource, LocalStore
-from puffin.tables.base import SnapshotSelector, TableState
+from puffin.tables.base import SnapshotSelector
+from puffin.tables.snapshot import CURRENT
 from puffin.values.partition_tuples import PartitionKey
 
 TABLE_UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"  # of `table_document`
@@ -48,20 +50,23 @@ class LookedUpTable:
     """A table made of a metadata document."""
 
     name = "t"
-    io_properties: Mapping[str, str] = {}
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.document = document
         self.files = CountingStore()
 
-    def load(self, selector: SnapshotSelector | None = None) -> TableState:  # noqa: ARG002
-        return parse_state(self.document, "v1.metadata.json")
+    def open(self, selector: SnapshotSelector = CURRENT) -> IcebergSnapshot:
+        return IcebergSnapshot(
+            name=self.name,
+            state=parse_state(self.document, "v1.metadata.json"),
+            selector=selector,
+            store_for=lambda uri: self.files,  # noqa: ARG005
+            io_properties={},
+            table=self,
+        )
 
-    def refresh(self, state: TableState, selector: SnapshotSelector | None = None) -> TableState:  # noqa: ARG002
-        return state
-
-    def store(self, uri: str) -> CountingStore:  # noqa: ARG002
-        return self.files
+    def refresh(self, opened: IcebergSnapshot, selector: SnapshotSelector) -> IcebergSnapshot:
+        return opened.of(selector)
 
 
 def described(field_id: int, snapshot_id: int, **properties: str) -> dict[str, Any]:
@@ -161,16 +166,16 @@ def by_partition(tmp_path: Path) -> Callable[..., dict[str, Any]]:
             for field_id, partitions in values.items():
                 everything = pa.array([value for each in partitions.values() for value in each], pa.int64())
                 sketch = ThetaSketch.from_arrow(everything, "long")
-                properties = to_properties(sketch, "long", 12, partitions=len(partitions))
+                builder = PartitionSketchesBuilder(9)
+                for key, each in partitions.items():
+                    of_partition = ThetaSketch.from_arrow(pa.array(each, pa.int64()), "long", 9)
+                    builder.add(key, of_partition.theta, of_partition.hashes)
+                properties = to_properties({THETA: sketch, PARTITION_SKETCHES: builder.compact()}, "long")
                 properties["puffin-sidecar.home"] = str(tmp_path / "home")
                 fields = (field_id,)
                 writer.add(
                     Blob(type=THETA_V1, fields=fields, payload=sketch.to_bytes(), properties=properties, **place)
                 )
-                builder = PartitionSketchesBuilder(9)
-                for key, each in partitions.items():
-                    of_partition = ThetaSketch.from_arrow(pa.array(each, pa.int64()), "long", 9)
-                    builder.add(key, of_partition.theta, of_partition.hashes)
                 payload = builder.compact().to_bytes()
                 beside.add(
                     Blob(type=PARTITION_SKETCHES_V1, fields=fields, payload=payload, compression_codec="zstd", **place)

@@ -6,7 +6,7 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 from puffin.errors import UsageError
-from puffin.load import tables_below
+from puffin.load import Tables
 from puffin.lookup import Lookup
 
 
@@ -38,9 +38,9 @@ def test_listing_does_not_follow_links_and_hidden_directories(directory, tmp_pat
     directory("root/.hidden/t")
     (tmp_path / "root" / "link").symlink_to(table.root.parent)
     (tmp_path / "root" / "metadata").mkdir()
-    assert list(tables_below(str(tmp_path / "root"))) == []
-    assert list(tables_below(str(table))) == [str(table)]
-    assert list(tables_below(str(tmp_path / "absent"))) == []
+    assert list(Tables().below(str(tmp_path / "root"))) == []
+    assert list(Tables().below(str(table))) == [str(table)]
+    assert list(Tables().below(str(tmp_path / "absent"))) == []
 
 
 def test_listing_opens_tables_only_as_they_are_requested(directory, entry_of, tmp_path, opened):

@@ -116,7 +116,7 @@ def test_blob_of_another_type_in_javas_golden_metadata_is_ignored():
 def test_tables_analyzed_by_spark_are_looked_up(golden_tables):
     """Every ndv is the one that Spark put into the metadata."""
     directory = golden_tables / "t_types"
-    state = load_table(str(directory)).load()
+    state = load_table(str(directory)).open().state
     (entry,) = state.statistics.values()
     said = {blob.fields[0]: int(blob.properties["ndv"]) for blob in entry.blobs}
     answer = puffin.ndv(str(directory), snapshot_id=entry.snapshot_id)

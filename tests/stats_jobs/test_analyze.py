@@ -64,11 +64,11 @@ def test_dry_run_writes_nothing(spark, table, warehouse):
 
 
 def test_run_without_commit_leaves_the_metadata_unchanged(spark, table):
-    before = load_table(table).load().metadata_location
+    before = load_table(table).open().state.metadata_location
     report = analyze(table, Options(mode="full", commit=False), spark)
     assert not report.committed
     assert report.entry is not None
-    assert load_table(table).load().metadata_location == before
+    assert load_table(table).open().state.metadata_location == before
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_incremental_mode_fails_instead_of_reading_everything(growing):
     table, sql = growing
     with pytest.raises(UnsupportedError, match="column id: expected earlier statistics to build on"):
         analyze(table, Options(mode="incremental"))
-    assert load_table(table).load().statistics == {}
+    assert load_table(table).open().state.statistics == {}
     analyze(table)
     sql("INSERT INTO {t} VALUES (4, 'd')")
     assert analyze(table, Options(mode="incremental")).committed
@@ -172,7 +172,7 @@ def test_invalid_requests_start_no_spark(table, tmp_path):
     with pytest.raises(UsageError, match="mode: expected one of auto, full, incremental, found 'fast'"):
         Options(mode="fast")
     with pytest.raises(UsageError, match="a metadata file cannot be committed to"):
-        analyze(load_table(table).load().metadata_location, Options(mode="full"))
+        analyze(load_table(table).open().state.metadata_location, Options(mode="full"))
 
 
 def _shipped_packages(_):

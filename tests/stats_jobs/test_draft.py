@@ -34,8 +34,8 @@ def table(tmp_path, table_document):
 
 
 @pytest.fixture
-def state(table):
-    return table.load()
+def opened(table):
+    return table.open()
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ def read(entry: StatisticsEntry) -> PuffinReader:
     return reader
 
 
-def test_entry_describes_the_file(table, state, draft_of):
-    entry = draft_of(table, {"b": [1, 2], "a": [1]}).write(state, [])
+def test_entry_describes_the_file(table, opened, draft_of):
+    entry = draft_of(table, {"b": [1, 2], "a": [1]}).write(opened, [])
     metadata = read(entry).file_metadata
     assert metadata.properties["created-by"].startswith("puffin-sidecar ")
     assert [(b.type, b.fields, b.properties) for b in metadata.blobs] == [
@@ -90,17 +90,17 @@ def test_entry_describes_the_file(table, state, draft_of):
 
 
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])
-def test_blobs_are_compressed_on_request(table, state, draft_of, codec):
-    entry = draft_of(table, {"a": range(5000)}, codec=codec).write(state, [])
+def test_blobs_are_compressed_on_request(table, opened, draft_of, codec):
+    entry = draft_of(table, {"a": range(5000)}, codec=codec).write(opened, [])
     (blob,) = read(entry).file_metadata.blobs
     assert blob.compression_codec == codec
     assert ThetaSketch.from_bytes(read(entry).read(blob)).estimating
 
 
-def test_kept_sketches_are_copied_raw_with_a_mark_of_their_maker(table, state, draft_of, old):
+def test_kept_sketches_are_copied_raw_with_a_mark_of_their_maker(table, opened, draft_of, old):
     """Compressed bytes of any codec, with their own snapshot; nothing else is kept."""
     existing = old(theta(2, snapshot_id=5, sequence_number=3), other(1), theta(1), theta(3, codec=None))
-    entry = draft_of(table, {"a": [1]}).write(state, [existing])
+    entry = draft_of(table, {"a": [1]}).write(opened, [existing])
     before = {(b.metadata.type, b.metadata.fields): b for b in read(existing).read_all_raw()}
     after = read(entry).read_all_raw()
     assert [(b.metadata.type, b.metadata.fields) for b in after] == [(THETA_V1, (i,)) for i in (1, 2, 3)]
@@ -115,15 +115,15 @@ def test_kept_sketches_are_copied_raw_with_a_mark_of_their_maker(table, state, d
     assert Path(existing.statistics_path).exists()
 
 
-def test_blob_of_a_field_inside_a_list_is_kept(table, state, draft_of, old):
+def test_blob_of_a_field_inside_a_list_is_kept(table, opened, draft_of, old):
     """The schema has it, though it is not a column that can be analyzed."""
     existing = old(other(4), other(5), other(6), theta(5))
-    entry = draft_of(table, {"a": [1]}).write(state, [existing])
+    entry = draft_of(table, {"a": [1]}).write(opened, [existing])
     assert [b.fields for b in read(entry).file_metadata.blobs] == [(1,), (5,)]
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "garbage", "wrong sizes", "no puffin"])
-def test_unreadable_old_file_loses_its_columns_with_a_warning(table, state, draft_of, old, caplog, damage):
+def test_unreadable_old_file_loses_its_columns_with_a_warning(table, opened, draft_of, old, caplog, damage):
     existing = old(theta(2))
     path = Path(existing.statistics_path)
     if damage == "missing":
@@ -136,62 +136,65 @@ def test_unreadable_old_file_loses_its_columns_with_a_warning(table, state, draf
         existing = dataclasses.replace(existing, file_footer_size_in_bytes=existing.file_footer_size_in_bytes - 1)
     else:
         existing = dataclasses.replace(existing, statistics_path="nosuch://bucket/old.stats")
-    entry = draft_of(table, {"a": [1]}).write(state, [existing])
+    entry = draft_of(table, {"a": [1]}).write(opened, [existing])
     assert [b.fields for b in entry.blobs] == [(1,)]
     assert "statistics of other columns are dropped" in caplog.text
 
 
-def test_entry_that_lists_more_than_its_file_loses_the_missing_blobs(table, state, draft_of, old):
+def test_entry_that_lists_more_than_its_file_loses_the_missing_blobs(table, opened, draft_of, old):
     existing = old(theta(2))
     promised = dataclasses.replace(existing.blobs[0], fields=(3,))
-    entry = draft_of(table, {"a": [1]}).write(state, [dataclasses.replace(existing, blobs=(*existing.blobs, promised))])
+    entry = draft_of(table, {"a": [1]}).write(
+        opened, [dataclasses.replace(existing, blobs=(*existing.blobs, promised))]
+    )
     assert [b.fields for b in entry.blobs] == [(1,), (2,)]
 
 
-def test_file_is_rewritten_only_if_its_basis_changed(table, state, draft_of, old):
+def test_file_is_rewritten_only_if_its_basis_changed(table, opened, draft_of, old):
     draft = draft_of(table, {"a": [1]})
-    first = draft.write(state, [])
-    assert draft.write(state, []) is first
-    second = draft.write(state, [old(theta(2))])
+    first = draft.write(opened, [])
+    assert draft.write(opened, []) is first
+    second = draft.write(opened, [old(theta(2))])
     assert second.statistics_path != first.statistics_path
     assert not Path(first.statistics_path).exists()
     assert Path(second.statistics_path).exists()
 
 
-def test_changed_schema_is_a_changed_basis(table, state, draft_of):
+def test_changed_schema_is_a_changed_basis(table, opened, draft_of):
     draft = draft_of(table, {"a": [1], "b": [1]})
-    first = draft.write(state, [])
-    schema = state.document["schemas"][0]
-    without_a = {**state.document, "schemas": [{**schema, "fields": schema["fields"][1:]}]}
-    second = draft.write(parse_state(without_a, "v2"), [])
+    first = draft.write(opened, [])
+    schema = opened.state.document["schemas"][0]
+    without_a = {**opened.state.document, "schemas": [{**schema, "fields": schema["fields"][1:]}]}
+    second = draft.write(dataclasses.replace(opened, state=parse_state(without_a, "v2")), [])
     assert [b.fields for b in second.blobs] == [(2,)]
     assert not Path(first.statistics_path).exists()
 
 
-def test_released_file_is_neither_deleted_nor_reused(table, state, draft_of):
+def test_released_file_is_neither_deleted_nor_reused(table, opened, draft_of):
     draft = draft_of(table, {"a": [1]})
-    first = draft.write(state, [])
+    first = draft.write(opened, [])
     draft.keep()
-    second = draft.write(state, [])
+    second = draft.write(opened, [])
     assert second.statistics_path != first.statistics_path
     draft.discard()
     assert Path(first.statistics_path).exists()
     assert not Path(second.statistics_path).exists()
 
 
-def test_referenced_file_is_not_deleted_by_the_next_write(table, state, draft_of):
+def test_referenced_file_is_not_deleted_by_the_next_write(table, opened, draft_of):
     draft = draft_of(table, {"a": [1]})
-    first = draft.write(state, [])
-    changed = parse_state({**state.document, "statistics": [entry_to_json(first)]}, "v2")
+    first = draft.write(opened, [])
+    state = parse_state({**opened.state.document, "statistics": [entry_to_json(first)]}, "v2")
+    changed = dataclasses.replace(opened, state=state)
     second = draft.write(changed, [first])
     assert Path(first.statistics_path).exists()
     assert second.blobs == first.blobs
 
 
-def test_discard_is_idempotent_and_survives_store_failures(table, state, draft_of, monkeypatch, caplog):
+def test_discard_is_idempotent_and_survives_store_failures(table, opened, draft_of, monkeypatch, caplog):
     draft = draft_of(table, {"a": [1]})
     draft.discard()
-    path = draft.write(state, []).statistics_path
+    path = draft.write(opened, []).statistics_path
 
     def refuse(self, uri):
         raise StorageError(f"{uri}: no")
@@ -202,11 +205,11 @@ def test_discard_is_idempotent_and_survives_store_failures(table, state, draft_o
     draft.discard()
 
 
-def test_failed_write_leaves_nothing(table, state, draft_of, tmp_path, monkeypatch):
+def test_failed_write_leaves_nothing(table, opened, draft_of, tmp_path, monkeypatch):
     def fail(self):
         raise StorageError("no space left on device")
 
     monkeypatch.setattr(PuffinWriter, "finish", fail)
     with pytest.raises(StorageError, match="no space left"):
-        draft_of(table, {"a": [1]}).write(state, [])
+        draft_of(table, {"a": [1]}).write(opened, [])
     assert [path.name for path in (tmp_path / "metadata").iterdir()] == ["v1.metadata.json"]

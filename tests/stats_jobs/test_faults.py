@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import functools
 import json
 import os
 import resource
@@ -38,7 +39,8 @@ from puffin.errors import (
 from puffin.load import load_table
 from puffin.lookup import ndv
 from puffin.storage import LocalStore, Sink, local_path
-from puffin.tables.base import SnapshotSelector
+from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.snapshot import CURRENT, TableSnapshot
 from stats_jobs import Options, analyze
 from stats_jobs.basis import ADDED, FULL
 
@@ -71,10 +73,10 @@ class Scene:
         return max(self.root.glob(pattern), key=lambda path: path.stat().st_mtime_ns)
 
     def current_metadata(self) -> Path:
-        return Path(str(local_path(load_table(self.name).load().metadata_location)))
+        return Path(str(local_path(load_table(self.name).open().state.metadata_location)))
 
     def current_manifest_list(self) -> Path:
-        state = load_table(self.name).load()
+        state = load_table(self.name).open().state
         snapshot = state.select_snapshot(SnapshotSelector())
         return Path(str(local_path(snapshot.manifest_list)))
 
@@ -99,7 +101,7 @@ class Scene:
 
     def check_nothing_dangles(self) -> None:
         """Check that every statistics file in the table's metadata exists and is complete."""
-        for entry in load_table(self.name).load().statistics.values():
+        for entry in load_table(self.name).open().state.statistics.values():
             path = Path(str(local_path(entry.statistics_path)))
             assert path.stat().st_size == entry.file_size_in_bytes
 
@@ -245,13 +247,23 @@ def test_unreadable_delete_file_fails_the_job(delta_table, how, error):
 
 
 class Between:
-    """A table some of whose methods are replaced."""
+    """A table some of whose attributes are replaced when it is opened."""
 
     def __init__(self, name: str) -> None:
+        self.name = name
         self._table = load_table(name)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._table, name)
+    def open(self, selector: SnapshotSelector = CURRENT) -> TableSnapshot:
+        opened = self._table.open(selector)
+        opened.__dict__.update(self.instead(dataclasses.replace(opened)))
+        return opened
+
+    def instead(self, opened: TableSnapshot) -> dict[str, Any]:
+        """The attributes to replace, given the table as it was opened."""
+        return {"commit": functools.partial(self.commit, opened)}
+
+    def commit(self, opened: TableSnapshot, entry: StatisticsEntry) -> TableState:
+        return opened.commit(entry)
 
 
 class FailingStore(LocalStore):
@@ -294,15 +306,21 @@ class FullDisk(Between):
         super().__init__(name)
         self._after = after
 
-    def store(self, uri):
-        return FailingStore(self._after) if uri.endswith(".stats") else self._table.store(uri)
+    def instead(self, opened):
+        def store_for(uri):
+            return FailingStore(self._after) if uri.endswith(".stats") else opened.store_for(uri)
+
+        return {"store_for": store_for}
 
 
 class TimedOut(Between):
     """A store whose writes time out."""
 
-    def new_statistics_file(self, state, snapshot_id):  # noqa: ARG002
-        raise StorageError(f"{state.location}: timed out")
+    def instead(self, opened):
+        def new_statistics_file(_snapshot_id):
+            raise StorageError(f"{opened.state.location}: timed out")
+
+        return {"new_statistics_file": new_statistics_file}
 
 
 class FailingCommit(Between):
@@ -321,12 +339,12 @@ class FailingCommit(Between):
         self._applied = applied
         self._left = times
 
-    def commit(self, base, entry):
+    def commit(self, opened, entry):
         if self._left == 0:
-            return self._table.commit(base, entry)
+            return opened.commit(entry)
         self._left -= 1
         if self._applied:
-            self._table.commit(base, entry)
+            opened.commit(entry)
         raise self._error
 
 
@@ -335,31 +353,31 @@ class Unreadable(Between):
 
     _done = False
 
-    def load(self, selector=None):
+    def open(self, selector=CURRENT):
         if self._done:
             raise StorageError("the metadata: connection reset")
-        return self._table.load() if selector is None else self._table.load(selector)
+        return super().open(selector)
 
-    def commit(self, base, entry):
+    def commit(self, opened, entry):
         self._done = True
-        return self._table.commit(base, entry)
+        return opened.commit(entry)
 
 
 class TakenHint(Between):
     """A table whose version hint is replaced by a directory."""
 
-    def commit(self, base, entry):
+    def commit(self, opened, entry):
         hint = Path(self._table.name) / "metadata" / "version-hint.text"
         hint.unlink()
         hint.mkdir()
-        return self._table.commit(base, entry)
+        return opened.commit(entry)
 
 
 class LyingCommit(Between):
     """A table that reports success and does nothing."""
 
-    def commit(self, base, entry):  # noqa: ARG002
-        return base
+    def commit(self, opened, entry):  # noqa: ARG002
+        return opened.state
 
 
 @dataclasses.dataclass(frozen=True)

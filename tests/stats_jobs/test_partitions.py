@@ -17,6 +17,7 @@ from puffin.iceberg.scan import changes
 from puffin.iceberg.scan.changes import moved_between_specs
 from puffin.sketches import MAX_THETA
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
+from puffin.storage import store_for
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.changes import Changes, Difference
 from puffin.tables.scan_task import ContentFile, FileScanTask
@@ -55,7 +56,6 @@ class Files:
     """The files of snapshot 30, and the changes since each ancestor."""
 
     def __init__(self, state, live, changes) -> None:
-        self.io_properties = {}
         self.state = state
         self.snapshot = state.snapshot(30)
         self._live = live
@@ -73,20 +73,20 @@ class Files:
         return NOTHING if base.snapshot_id == 30 else self._changes
 
     def moved_since(self, base):
-        return moved_between_specs(self.state, base, self.snapshot, self.io_properties)
+        return moved_between_specs(self.state, base, self.snapshot, store_for)
 
 
 class Stored:
     def __init__(self, found) -> None:
         self._found = found
 
-    def read(self, entry, _blob):
+    def require(self, entry, _blob, _kind, _column):
         found = self._found[entry.snapshot_id]
         if isinstance(found, Exception):
             raise found
         return found
 
-    def kept(self, _entry, _blob):
+    def kept(self, _entry, _blob, _type):
         return None
 
 
@@ -226,7 +226,7 @@ def test_compacted_rows_are_read_in_their_new_partitions(planned, monkeypatch, a
     rewritten = Difference([file("old", 1)], [], [file("compacted", 3, new_spec)])
     asked = []
 
-    def difference(_state, before, after, _io_properties):
+    def difference(_state, before, after, _store_for):
         asked.append((before.snapshot_id, after.snapshot_id))
         return rewritten
 
@@ -347,9 +347,11 @@ def test_note_version_has_the_partition_sketches_of_the_version_before(delta_tab
     ("of", "properties", "kept"),
     [(30, OURS, 3), (20, OURS, None), (30, {"ndv": "3", "puffin-sidecar.type": "long"}, None)],
 )
-def test_partition_sketches_exist_only_if_every_column_has_them_for_the_snapshot(table_document, of, properties, kept):
+def test_partition_sketches_exist_only_if_every_column_has_them_for_the_snapshot(
+    table_document, bound, of, properties, kept
+):
     document = table_document("t", snapshots=(10, 20, 30), statistics=[entry(30, of, properties)])
     state = parse_state(document, "m.json")
-    assert partitions_kept(state, state.snapshot(30), state.select_columns(("a",))) == kept
-    assert partitions_kept(state, state.snapshot(30), state.select_columns(("a", "b"))) is None
-    assert partitions_kept(state, state.snapshot(20), state.select_columns(("a",))) is None
+    assert partitions_kept(bound(state, 30), state.select_columns(("a",))) == kept
+    assert partitions_kept(bound(state, 30), state.select_columns(("a", "b"))) is None
+    assert partitions_kept(bound(state, 20), state.select_columns(("a",))) is None

@@ -20,6 +20,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from puffin.errors import CommitUnknownError, ConflictError, CorruptMetadataError, UnsupportedTableError, UsageError
 from puffin.format import CREATED_BY, PuffinWriter
+from puffin.iceberg.table import IcebergSnapshot
 from puffin.load import load_table
 from puffin.statistics.clean import clean
 from puffin.storage import LocalStore
@@ -56,11 +57,11 @@ class Made:
         return clean(self.open(), older_than=older_than, sleep=lambda _: None, **options)
 
     def document(self) -> dict:
-        return dict(self.open().load().document)
+        return dict(self.open().open().state.document)
 
     def replace(self, **fields) -> None:
         """Commit another writer's next version."""
-        state = self.open().load()
+        state = self.open().open().state
         log = [*state.document["metadata-log"], {"timestamp-ms": 1, "metadata-file": state.metadata_location}]
         data = json.dumps({**state.document, "metadata-log": log, **fields})
         if self._catalog is None:
@@ -99,7 +100,7 @@ def orphan(made, draft_of):
 
     def write(snapshot_id: int = 20, table: Made = made) -> Path:
         opened = table.open()
-        entry = draft_of(opened, {"a": [1]}, snapshot_id).write(opened.load(), [])
+        entry = draft_of(opened, {"a": [1]}, snapshot_id).write(opened.open(), [])
         return local(entry.statistics_path)
 
     return write
@@ -180,7 +181,7 @@ def test_temporary_name_of_a_committed_file_is_removed_alone(made, commit):
     os.link(named, temporary)
     assert paths(made.clean(remove=True)) == {temporary.name}
     assert named.exists()
-    assert made.open().load().statistics[20]
+    assert made.open().open().state.statistics[20]
 
 
 def test_only_our_partition_statistics_are_removed(made):
@@ -236,9 +237,9 @@ def test_file_time_in_the_future_is_no_age(made, orphan):
 def test_file_of_an_earlier_metadata_version_is_kept(made, commit):
     """Readers of that version, and rollbacks to it, need it."""
     first = commit()
-    before = Path(urlsplit(made.open().load().metadata_location).path).name
+    before = Path(urlsplit(made.open().open().state.metadata_location).path).name
     commit()
-    second = made.open().load().statistics[20].statistics_path
+    second = made.open().open().state.statistics[20].statistics_path
     assert local(second) != first
     cleaning = made.clean(remove=True)
     assert cleaning.files == ()
@@ -247,7 +248,7 @@ def test_file_of_an_earlier_metadata_version_is_kept(made, commit):
 
 def test_file_is_removed_with_the_last_metadata_that_names_it(made, commit):
     first = commit()
-    before = local(made.open().load().metadata_location)
+    before = local(made.open().open().state.metadata_location)
     commit()
     before.unlink()
     assert paths(made.clean(remove=True)) == {first.name}
@@ -348,17 +349,17 @@ def test_file_committed_between_the_two_looks_is_kept(made, orphan, monkeypatch)
     """Another job commits just before the deletion."""
     lost = orphan()
     table = made.open()
-    load, loads = table.load, []
+    open_, opens = table.open, []
 
-    def load_and_commit(*args):
-        loads.append(1)
-        if len(loads) == 3:  # after the first look, and after the look for entries
+    def open_and_commit(*args):
+        opens.append(1)
+        if len(opens) == 3:  # after the first look, and after the look for entries
             made.replace(statistics=[entry_of(lost)])
-        return load(*args)
+        return open_(*args)
 
-    monkeypatch.setattr(table, "load", load_and_commit)
+    monkeypatch.setattr(table, "open", open_and_commit)
     assert clean(table, older_than=NOW, remove=True).files == ()
-    assert len(loads) == 3
+    assert len(opens) == 3
     assert lost.exists()
 
 
@@ -370,14 +371,14 @@ def entry_of(path: Path, snapshot_id: int = 20) -> dict:
 def test_file_overwritten_between_the_two_looks_is_kept(made, orphan, monkeypatch):
     lost = orphan()
     table = made.open()
-    find, looks = table.leftovers, []
+    find, looks = IcebergSnapshot.leftovers, []
 
     def find_and_touch(*args):
         looks.append(find(*args))
         age(lost, DAY)
         return looks[-1]
 
-    monkeypatch.setattr(table, "leftovers", find_and_touch)
+    monkeypatch.setattr(IcebergSnapshot, "leftovers", find_and_touch)
     assert clean(table, older_than=NOW, remove=True).files == ()
 
 
@@ -411,7 +412,7 @@ def test_copy_of_a_table_is_not_cleaned_up(made, orphan, tmp_path):
 
 def test_other_catalogs_files_of_the_same_table_are_kept(made, draft_of, tmp_path):
     """Its metadata is in the same directory, but in no log of ours."""
-    state = made.open().load()
+    state = made.open().open().state
     other = SqlCatalog("other", uri=f"sqlite:///{tmp_path}/other.db", warehouse=f"file://{tmp_path}/warehouse")
     other.create_namespace("db")
     other.register_table("db.t", local(state.metadata_location).as_uri())
@@ -419,7 +420,7 @@ def test_other_catalogs_files_of_the_same_table_are_kept(made, draft_of, tmp_pat
     entry = commit_statistics(table, draft_of(table, {"a": [1]})).entry
     made.replace(properties={"x": "y"})
     assert "named by" in kept(made.clean(remove=True))[local(entry.statistics_path).name]
-    assert table.load().statistics[20] == entry
+    assert table.open().state.statistics[20] == entry
     assert local(entry.statistics_path).exists()
 
 
@@ -440,7 +441,7 @@ def test_broken_metadata_log_is_reported(made, log):
 def test_metadata_file_cannot_be_cleaned_up(made, orphan):
     """It is one version, and does not know which is the newest."""
     orphan()
-    location = made.open().load().metadata_location
+    location = made.open().open().state.metadata_location
     with pytest.raises(UsageError, match="name the table"):
         clean(load_table(location), older_than=NOW)
 
@@ -488,7 +489,7 @@ def test_file_of_a_removed_entry_goes_with_the_last_metadata_that_names_it(made,
     expire(made)
     cleaning = made.clean(remove=True)
     assert (cleaning.files, set(kept(cleaning))) == ((), {gone.name})
-    current = local(made.open().load().metadata_location)
+    current = local(made.open().open().state.metadata_location)
     for path in made.metadata.glob("*.metadata.json"):
         if path != current:
             path.unlink()

@@ -21,13 +21,14 @@ from puffin.errors import (
     UnsupportedTableError,
 )
 from puffin.format import PuffinReader
-from puffin.iceberg.commit.patch import statistics_path, with_statistics
+from puffin.iceberg.commit.patch import with_statistics
 from puffin.iceberg.metadata.document import parse_state
+from puffin.iceberg.table import IcebergSnapshot
 from puffin.storage import store_for
 from puffin.tables.base import TableState
 from puffin.tables.commit import RetryPolicy, commit_statistics
+from puffin.tables.snapshot import CURRENT
 from puffin.tables.statistics_json import entry_to_json
-from puffin.tables.table import NewStatisticsFile
 
 SNAPSHOT = 10
 OTHER_UUID = "00000000-0000-0000-0000-000000000000"
@@ -57,15 +58,15 @@ class Catalog:
     def state(self) -> TableState:
         return parse_state(copy.deepcopy(self.document), f"v{self.version}")
 
-    def load(self, selector=None) -> TableState:  # noqa: ARG002
+    def open(self, selector=CURRENT) -> IcebergSnapshot:
         self._call_next("on_load")
-        return self.state()
+        return self.opened(selector)
 
-    def store(self, uri):
-        return store_for(uri)
-
-    def new_statistics_file(self, state, snapshot_id):
-        return NewStatisticsFile(statistics_path(state, snapshot_id), {})
+    def opened(self, selector=CURRENT) -> IcebergSnapshot:
+        state = self.state()
+        return IcebergSnapshot(
+            name="t", state=state, selector=selector, store_for=store_for, io_properties={}, table=self
+        )
 
     def check_committable(self, state):
         pass
@@ -74,7 +75,7 @@ class Catalog:
         self.commits += 1
         self._call_next("before")
         applied_to = self.state()
-        if self.atomic and applied_to.metadata_location != base.metadata_location:
+        if self.atomic and applied_to.metadata_location != base.state.metadata_location:
             raise ConflictError("another writer was faster")
         self.apply(entry)
         self._call_next("after")
@@ -212,7 +213,7 @@ def test_default_is_four_retries(catalog, draft_of):
 
 @pytest.mark.parametrize("nonsense", ["", "-1", "4.0", " 4", "many", "9" * 5000, "٤"])
 def test_invalid_retry_property_is_ignored(new_catalog, nonsense):
-    state = new_catalog(properties={"commit.retry.num-retries": nonsense}).load()
+    state = new_catalog(properties={"commit.retry.num-retries": nonsense}).state()
     assert RetryPolicy.of(state).num_retries == 4
 
 
@@ -225,7 +226,7 @@ def test_total_timeout_ends_before_the_retries(new_catalog, draft_of):
 
 
 def test_huge_wait_is_cut_at_the_maximum(new_catalog):
-    policy = RetryPolicy.of(new_catalog(properties={"commit.retry.min-wait-ms": "9" * 18}).load())
+    policy = RetryPolicy.of(new_catalog(properties={"commit.retry.min-wait-ms": "9" * 18}).state())
     assert policy.wait_seconds(400) <= 60
 
 
@@ -324,7 +325,12 @@ def test_unclear_outcome_is_checked_as_often_as_the_table_says(new_catalog, draf
         raise CommitUnknownError("timeout")
 
     catalog.commit = answer_too_late
-    catalog.on_load = [lambda: None, lambda: None, fail(StorageError("busy")), lambda: commit(catalog.state(), late[0])]
+    catalog.on_load = [
+        lambda: None,
+        lambda: None,
+        fail(StorageError("busy")),
+        lambda: commit(catalog.opened(), late[0]),
+    ]
     assert commit_statistics(catalog, draft, sleep=waits).entry == catalog.entry()
     assert len(waits) == 2
     assert waits[0] <= 0.01
@@ -422,7 +428,7 @@ def test_columns_dropped_by_another_writer_are_committed_again(catalog, draft_of
 
     def replace_wholesale() -> None:
         draft = draft_of(catalog, {"b": [1, 2]})
-        catalog.apply(draft.write(catalog.state(), []))
+        catalog.apply(draft.write(catalog.opened(), []))
 
     catalog.after = [replace_wholesale]
     committed = commit_statistics(catalog, draft_of(catalog, {"a": [1]}), sleep=Waits())
@@ -485,7 +491,7 @@ def test_two_jobs_that_overwrite_each_other_converge(blind, draft_of):
     """Each first commit lands on top of the other's, unseen when it was prepared."""
     outer, inner = draft_of(blind, {"a": [1]}), draft_of(blind, {"b": [1, 2]})
     # The inner job reads the table before the outer commit and writes after it.
-    stale = blind.state()
+    stale = blind.opened()
     blind.after = [lambda: blind.apply(inner.write(stale, []))]
     committed = commit_statistics(blind, outer, sleep=Waits())
     assert committed.attempts == 2
@@ -497,7 +503,7 @@ def test_entry_that_is_replaced_every_time_is_given_up_and_kept(new_catalog, dra
 
     def replace_wholesale() -> None:
         draft = draft_of(catalog, {"b": [1, 2]})
-        catalog.apply(draft.write(catalog.state(), []))
+        catalog.apply(draft.write(catalog.opened(), []))
 
     catalog.after = [replace_wholesale] * 20
     with pytest.raises(CommitUnknownError, match=r"every one of 3 attempts.*kept"):

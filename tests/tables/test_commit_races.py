@@ -42,7 +42,7 @@ def test_directory_keeps_the_statistics_of_all(race, patient, table_document, tm
     document = table_document(root, columns=COLUMNS, properties=patient)
     (root / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
     race(str(root), None, COLUMNS)
-    state = load_table(str(root)).load()
+    state = load_table(str(root)).open().state
     check_statistics(state, root, len(COLUMNS))
     versions = {path.name for path in root.rglob("*.metadata.json")}
     assert versions == {f"v{i}.metadata.json" for i in range(1, len(COLUMNS) + 2)}
@@ -53,7 +53,7 @@ def test_directory_keeps_the_statistics_of_all(race, patient, table_document, tm
 def test_sql_catalog_keeps_the_statistics_of_all(race, sql_table, tmp_path):
     catalog, properties = sql_table
     race("db.t", properties, COLUMNS)
-    state = load_table("db.t", catalog="races", catalog_properties=properties).load()
+    state = load_table("db.t", catalog="races", catalog_properties=properties).open().state
     check_statistics(state, tmp_path, len(COLUMNS))
     logged = [*(e["metadata-file"] for e in state.document["metadata-log"]), state.metadata_location]
     assert [version_of(location) for location in logged] == list(range(2 + len(COLUMNS)))
@@ -65,5 +65,5 @@ def test_no_append_is_lost_among_statistics_commits(race, sql_table, tmp_path):
     catalog, properties = sql_table
     race("db.t", properties, ("a", "append", "b", "append", "c"))
     assert catalog.load_table("db.t").scan().count() == 1 + 2
-    state = load_table("db.t", catalog="races", catalog_properties=properties).load()
+    state = load_table("db.t", catalog="races", catalog_properties=properties).open().state
     check_statistics(state, tmp_path, 3)

@@ -16,7 +16,7 @@ from puffin.errors import CorruptMetadataError, SetupError, TableNotFound, Usage
 from puffin.iceberg.catalogs.directory import IcebergDirectory
 from puffin.iceberg.catalogs.file import IcebergMetadataFile
 from puffin.iceberg.catalogs.sql import IcebergSqlTable
-from puffin.load import load_table, namespace_tables
+from puffin.load import Tables, load_table
 from puffin.tables.commit import commit_statistics
 
 
@@ -44,7 +44,7 @@ def properties(tmp_path):
 def test_directory_opens_by_path_and_by_uri(root, spelling):
     table = puffin.load_table(spelling.format(root))
     assert isinstance(table, IcebergDirectory)
-    assert table.load().current_snapshot_id == 10
+    assert table.open().state.current_snapshot_id == 10
 
 
 @pytest.mark.parametrize("name", ["v1.metadata.json", "v2.gz.metadata.json", "whatever.json"])
@@ -56,7 +56,7 @@ def test_metadata_file_opens_that_version(root, name):
     for location in (str(path), f"file:{path}"):
         table = load_table(location)
         assert isinstance(table, IcebergMetadataFile)
-        assert table.load().current_snapshot_id is None
+        assert table.open().state.current_snapshot_id is None
 
 
 def test_metadata_file_cannot_be_committed_to(root, draft_of):
@@ -65,13 +65,13 @@ def test_metadata_file_cannot_be_committed_to(root, draft_of):
         commit_statistics(table, draft_of(table, {"a": [1]}))
     assert [path.name for path in root.rglob("*") if path.is_file()] == ["v1.metadata.json"]
     with pytest.raises(UsageError, match="name the table"):
-        table.commit(table.load(), None)
+        table.open().commit(None)
 
 
 def test_invalid_metadata_file_is_reported(tmp_path):
     (tmp_path / "data.parquet").write_bytes(b"PAR1\x00\xff")
     with pytest.raises(CorruptMetadataError, match=r"data\.parquet"):
-        load_table(str(tmp_path / "data.parquet")).load()
+        load_table(str(tmp_path / "data.parquet")).open()
 
 
 @pytest.mark.parametrize("content", ["metadata", "data", None])
@@ -125,22 +125,22 @@ def test_catalog_table_is_found_by_its_configured_name(properties, monkeypatch):
     monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # it looks once, when it is imported
     table = load_table("db.t", catalog="prod")
     assert isinstance(table, IcebergSqlTable)
-    assert table.load().uuid is not None
+    assert table.open().state.uuid is not None
 
 
 def test_properties_define_an_unconfigured_catalog(properties):
-    assert load_table("db.t", catalog="prod", catalog_properties=properties).load().columns[0].name == "a"
+    assert load_table("db.t", catalog="prod", catalog_properties=properties).open().state.columns[0].name == "a"
 
 
 def test_database_password_does_not_travel_to_executors(properties):
     more = {**properties, "s3.region": "eu-1", "password": "secret"}
     table = load_table("db.t", catalog="prod", catalog_properties=more)
-    assert table.io_properties == {"s3.region": "eu-1"}
+    assert table.open().scan_context.io_properties == {"s3.region": "eu-1"}
 
 
 def test_table_missing_from_the_catalog_is_not_found(properties):
     with pytest.raises(TableNotFound, match=r"db\.absent"):
-        load_table("db.absent", catalog="prod", catalog_properties=properties).load()
+        load_table("db.absent", catalog="prod", catalog_properties=properties).open()
 
 
 def test_name_without_a_namespace_is_a_usage_error(properties):
@@ -161,6 +161,6 @@ def test_unconfigured_catalog_is_a_setup_error(properties, monkeypatch, tmp_path
 
 
 def test_tables_of_a_namespace_are_listed_in_order(properties):
-    assert namespace_tables("db", catalog="prod", catalog_properties=properties) == ["db.a", "db.t"]
+    assert Tables("prod", properties).of_namespace("db") == ["db.a", "db.t"]
     with pytest.raises(UsageError, match="nosuch"):
-        namespace_tables("nosuch", catalog="prod", catalog_properties=properties)
+        Tables("prod", properties).of_namespace("nosuch")

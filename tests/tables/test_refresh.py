@@ -45,79 +45,79 @@ def by_catalog(tmp_path):
 
 def test_directory_state_is_reused_until_a_commit(directory, draft_of):
     table = load_table(str(directory))
-    state = table.load()
-    assert table.refresh(state) is state
+    opened = table.open()
+    assert opened.refreshed().state is opened.state
     commit_statistics(table, draft_of(table, {"a": [1]}))
-    newer = table.refresh(state)
-    assert newer.statistics
-    assert table.refresh(newer, SnapshotSelector(snapshot_id=10)) is newer
+    newer = opened.refreshed()
+    assert newer.state.statistics
+    assert newer.refreshed(SnapshotSelector(snapshot_id=10)).state is newer.state
 
 
 def test_replaced_version_file_of_a_directory_is_noticed(directory):
     table = load_table(str(directory))
-    state = table.load()
+    opened = table.open()
     path = directory / "metadata" / "v1.metadata.json"
     path.write_text(path.read_text().replace("9c12d441", "aaaaaaaa") + " ")
-    assert table.refresh(state).uuid != state.uuid
+    assert opened.refreshed().state.uuid != opened.state.uuid
 
 
 def test_metadata_file_never_changes(directory):
     table = load_table(str(directory / "metadata" / "v1.metadata.json"))
-    state = table.load()
-    assert table.refresh(state) is state
+    opened = table.open()
+    assert opened.refreshed().state is opened.state
 
 
 def test_sql_catalog_state_is_reused_until_a_commit(by_catalog):
     table, written = by_catalog
-    state = table.load()
-    assert table.refresh(state) is state
+    opened = table.open()
+    assert opened.refreshed().state is opened.state
     written.append(ROWS)
-    assert len(table.refresh(state).snapshots) == 2
+    assert len(opened.refreshed().state.snapshots) == 2
 
 
 def test_delta_state_is_reused_until_a_commit(delta, draft_of):
     table = load_table(str(delta))
-    state = table.load()
-    assert table.refresh(state) is state
+    opened = table.open()
+    assert opened.refreshed().state is opened.state
     write_deltalake(delta, ROWS, mode="append")
-    newer = table.refresh(state)
-    assert (newer.current_snapshot_id, table.refresh(newer)) == (1, newer)
-    assert table.refresh(newer) is newer
+    newer = opened.refreshed()
+    assert (newer.state.current_snapshot_id, newer.refreshed()) == (1, newer)
+    assert newer.refreshed().state is newer.state
     commit_statistics(table, draft_of(table, {"a": [1]}))
-    assert 1 in table.refresh(newer).statistics
+    assert 1 in newer.refreshed().state.statistics
 
 
 def test_delta_statistics_without_a_note_in_the_log_are_noticed(delta, draft_of):
     """The entry files count, and the note is only a hint."""
     table = load_table(str(delta))
-    state = table.load()
+    opened = table.open()
     commit_statistics(table, draft_of(table, {"a": [1]}))
     (delta / "_delta_log" / f"{1:020d}.json").unlink()
-    assert table.refresh(state).statistics
+    assert opened.refreshed().state.statistics
 
 
 def test_delta_state_is_of_the_requested_version(delta):
     write_deltalake(delta, ROWS.append_column("b", ROWS["a"]), mode="append", schema_mode="merge")
     table = load_table(str(delta))
-    state = table.load()
-    older = table.refresh(state, SnapshotSelector(snapshot_id=0))
-    assert [column.name for column in older.columns] == ["a"]
-    assert table.refresh(older, SnapshotSelector(snapshot_id=0)) is older
+    opened = table.open()
+    older = opened.refreshed(SnapshotSelector(snapshot_id=0))
+    assert [column.name for column in older.state.columns] == ["a"]
+    assert older.refreshed(SnapshotSelector(snapshot_id=0)) is older
 
 
 def test_delta_table_reduced_to_a_checkpoint_is_refreshed(delta):
     DeltaTable(delta).create_checkpoint()
     (delta / "_delta_log" / f"{0:020d}.json").unlink()
     table = load_table(str(delta))
-    state = table.load()
-    assert table.refresh(state).current_snapshot_id == state.current_snapshot_id == 0
+    opened = table.open()
+    assert opened.refreshed().state.current_snapshot_id == opened.state.current_snapshot_id == 0
 
 
 @pytest.mark.parametrize("kind", ["delta", "directory"])
 def test_dropped_table_is_not_found(request, kind):
     path = request.getfixturevalue(kind)
     table = load_table(str(path))
-    state = table.load()
+    opened = table.open()
     shutil.rmtree(path)
     with pytest.raises(PuffinError):
-        table.refresh(state)
+        opened.refreshed()

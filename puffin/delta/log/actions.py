@@ -156,10 +156,7 @@ class Commit:
 
 def parse_commit(data: bytes, version: int, where: str) -> Commit:
     """
-    The log entry of a version; one that is empty changes nothing.
-
-    Args:
-        where: The path of the file, for messages.
+    The log entry of a version, read from the file ``where``; one that is empty changes nothing.
 
     Raises:
         CorruptMetadataError: A line is not a JSON object, or lacks what the protocol requires.
@@ -207,13 +204,7 @@ def read_file_statistics(data: bytes, where: str) -> Iterator[tuple[FileKey, str
 
 
 def metadata_action(fields: Mapping[str, Any]) -> Metadata:
-    """
-    A ``metaData`` action.
-
-    Raises:
-        TypeError: It is not what the protocol requires.
-        UnsupportedTableError: The table's files are not Parquet.
-    """
+    """A ``metaData`` action; TypeError if it is not what the protocol requires."""
     file_format = _optional(fields, "metaData", "format", dict) or {}
     provider = _optional(file_format, "metaData.format", "provider", str) or _PARQUET
     if provider != _PARQUET:

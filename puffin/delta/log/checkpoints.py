@@ -82,9 +82,7 @@ def read_checkpoint(checkpoint: Checkpoint, directory: str, store: Store, *, wit
 
     Raises:
         CorruptMetadataError: One of its files cannot be understood, or it lacks its protocol or metadata.
-        FileNotFound: One of its files is not there.
         UnsupportedTableError: The table's files are not Parquet.
-        StorageError: The storage failed.
     """
     if not checkpoint.parts:
         return CheckpointContent(None, None, ())
@@ -113,9 +111,6 @@ def read_checkpoint_statistics(checkpoint: Checkpoint, directory: str, store: St
 
     Args:
         directory: The URI of the log.
-
-    Raises:
-        PuffinError: As for `read_checkpoint`.
     """
     found: dict[FileKey, str] = {}
     sidecars: list[tuple[Sidecar, str]] = []

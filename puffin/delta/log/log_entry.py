@@ -30,7 +30,7 @@ from puffin.delta.log.log_files import LOG
 from puffin.delta.log.protocol import check_writable, has_feature, in_commit_timestamps_enabled
 from puffin.delta.log.replay import DeltaLog, LogSegment
 from puffin.errors import ConflictError, TableNotFound
-from puffin.storage import Store, join
+from puffin.storage import join
 from puffin.storage.put_once import put_once
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.commit import RetryPolicy
@@ -44,19 +44,12 @@ _RETRIES = RetryPolicy(num_retries=20, min_wait_ms=20, max_wait_ms=2000, total_t
 
 
 def append_note(
-    log: DeltaLog,
-    store: Store,
-    location: str,
-    table_id: str,
-    entry: StatisticsEntry,
-    *,
-    sleep: Callable[[float], None] = time.sleep,
+    log: DeltaLog, table_id: str, entry: StatisticsEntry, *, sleep: Callable[[float], None] = time.sleep
 ) -> int:
     """
     Append a log entry that says which statistics file a version has.
 
     Args:
-        location: The table's directory, below which the statistics file is.
         table_id: The id that the table's ``metaData`` has to have still.
         sleep: Waits between attempts, a number of seconds.
 
@@ -70,6 +63,7 @@ def append_note(
         CommitUnknownError: It may or may not have been written.
         CorruptMetadataError, StorageError: The log cannot be read, or not be written to.
     """
+    location = log.location
     note = {"version": entry.snapshot_id, "statisticsFile": entry.statistics_path.removeprefix(join(location, ""))}
     txn_id = str(uuid.uuid4())
     started = time.monotonic()
@@ -80,7 +74,7 @@ def append_note(
         version = segment.version + 1
         data = _encode(_actions(segment, note, txn_id, location, table_id))
         try:
-            put_once(store, join(location, LOG, f"{version:020d}.json"), data)
+            put_once(log.store, join(location, LOG, f"{version:020d}.json"), data)
         except ConflictError as exc:
             if _RETRIES.gives_up(attempt, started):
                 raise ConflictError(

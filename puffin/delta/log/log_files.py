@@ -104,7 +104,6 @@ def list_log(location: str, store: Store) -> LogFiles:
 
     Raises:
         TableNotFound: There is no log, or nothing in it.
-        StorageError: The storage failed.
     """
     directory = join(location, LOG)
     files = store.list(directory)

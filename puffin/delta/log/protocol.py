@@ -66,15 +66,7 @@ _IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
 
 
 def check_readable(protocol: Protocol, where: str) -> None:
-    """
-    Refuse a table that cannot be read right.
-
-    Args:
-        where: The table's location, for errors.
-
-    Raises:
-        UnsupportedTableError: Its reader version, or a reader feature, is not known.
-    """
+    """Refuse, with UnsupportedTableError, a table whose reader version or one of its reader features is not known."""
     if protocol.min_reader_version > MAX_READER_VERSION:
         raise UnsupportedTableError(
             f"{where}: expected a Delta reader version up to {MAX_READER_VERSION}, found {protocol.min_reader_version}"
@@ -85,14 +77,9 @@ def check_readable(protocol: Protocol, where: str) -> None:
 
 def check_writable(protocol: Protocol, configuration: Mapping[str, str], where: str) -> None:
     """
-    Refuse a table to whose log no entry without files and metadata may be appended by putting the next file there.
+    Refuse, with UnsupportedTableError, a table to whose log nobody may append a note by putting the next file there.
 
-    Args:
-        configuration: Of the ``metaData`` action.
-        where: The table's location, for errors.
-
-    Raises:
-        UnsupportedTableError: Somebody else decides on commits, or the writer version or a writer feature is not known.
+    Somebody else decides on commits, or the writer version or a writer feature is not known.
     """
     reason = _why_not_writable(protocol, configuration)
     if reason is not None:

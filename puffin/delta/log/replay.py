@@ -33,17 +33,11 @@ _LONGEST_VERSION = 18  # digits, of which every one fits a long
 
 
 class DeltaLog:
-    """
-    The log of one table.
-
-    Args:
-        location: The table's directory.
-        store: What holds it.
-    """
+    """The log of the table at a location."""
 
     def __init__(self, location: str, store: Store) -> None:
-        self._location = location
-        self._store = store
+        self.location = location
+        self.store = store
         self._entries = _LogEntries(store)
 
     def segment(self, version: int | None = None) -> LogSegment:
@@ -54,7 +48,6 @@ class DeltaLog:
             TableNotFound: There is no log.
             SnapshotNotFound: There is no such version, or no longer.
             CorruptMetadataError: A log entry is missing, and no complete checkpoint makes up for it.
-            StorageError: The storage failed.
         """
         try:
             return self._listed(version)
@@ -63,8 +56,8 @@ class DeltaLog:
             return self._listed(version)
 
     def _listed(self, version: int | None) -> LogSegment:
-        files = list_log(self._location, self._store)
-        return LogSegment(files, files.newest if version is None else version, self._store, self._entries)
+        files = list_log(self.location, self.store)
+        return LogSegment(files, files.newest if version is None else version, self.store, self._entries)
 
 
 class LogSegment:
@@ -157,7 +150,6 @@ class LogSegment:
 
         Raises:
             SnapshotNotFound: Its log entry has been cleaned up, or never was.
-            CorruptMetadataError: The log entry lacks its timestamp.
         """
         file = self._file(version)
         if version < self._in_commit_timestamps_since:

@@ -2,7 +2,7 @@
 Where a Delta deletion vector is, told as Iceberg tells it.
 
 On disk a vector is a record in a file of them, which comes, byte for byte, to the payload of Iceberg's
-``deletion-vector-v1`` blob (`puffin.files.deletion_vector`)::
+``deletion-vector-v1`` blob (`puffin.format.deletion_vector`)::
 
     u8       version of the file, 1
     u32 BE   size of the data               ┐
@@ -50,20 +50,12 @@ def deletion_vector_file(descriptor: DeletionVectorDescriptor, table_location: s
     """
     The deletion vector of a data file as a delete file (protocol, "Deletion Vector Descriptor Schema").
 
-    Returns:
-        A delete file whose content is the record of the vector; its path is absolute, or a ``data:`` URI.
-
-    Raises:
-        CorruptMetadataError: The descriptor does not tell where the vector is.
+    Its content is the record of the vector; its path is absolute, or a ``data:`` URI.
     """
     offset, size = descriptor.offset or 0, descriptor.size_in_bytes
     if offset < 0 or not 0 <= size <= _MAX_SIZE or descriptor.cardinality < 0:
-        raise _corrupt(
-            descriptor,
-            table_location,
-            "an offset, a size and a cardinality from 0 on",
-            f"{offset}, {size} and {descriptor.cardinality}",
-        )
+        found = f"{offset}, {size} and {descriptor.cardinality}"
+        raise _corrupt(descriptor, table_location, "an offset, a size and a cardinality from 0 on", found)
     return ContentFile(
         content=POSITION_DELETES,
         file_path=_uri(descriptor, table_location),

@@ -33,15 +33,9 @@ _MOST_SHOWN = 80  # characters of what is wrong, in an error
 
 def partition_json(type_: str, text: str | None, where: str) -> Any:
     """
-    The JSON form of a partition value.
+    The JSON form of a partition value of a column of an appendix C type; CorruptMetadataError if it is none.
 
-    Args:
-        type_: The column's appendix C type. Of one that has no single values the text is returned as it is.
-        text: None and the empty text are null, whatever the type.
-        where: The data file, for errors.
-
-    Raises:
-        CorruptMetadataError: The text is not a value of the type.
+    None and the empty text are null. Of a type that has no single values the text is returned as it is.
     """
     if not text:
         return None

@@ -28,13 +28,7 @@ _SPEC_ID = 0
 
 
 def plan_version(state: DeltaState) -> tuple[FileScanTask, ...]:
-    """
-    One task for each whole data file of the version that the state is of.
-
-    Raises:
-        CorruptMetadataError: The log or a checkpoint cannot be understood, or a partition value is not of its type.
-        FileNotFound, StorageError: A file of the log is not there, or the storage failed.
-    """
+    """One task for each whole data file of the version that the state is of."""
     return tuple(map(_Tasks(state).of, state.segment.files()))
 
 
@@ -44,7 +38,6 @@ def changes_between(state: DeltaState, base: Snapshot, target: Snapshot) -> Chan
 
     Raises:
         SnapshotNotFound: ``base`` comes later, or the log entries between them have been cleaned up.
-        CorruptMetadataError, FileNotFound, StorageError: As for `plan_version`.
     """
     if base.snapshot_id > target.snapshot_id:
         raise SnapshotNotFound(

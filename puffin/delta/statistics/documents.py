@@ -58,16 +58,7 @@ def encode_entry(document: StatisticsDocument, generation: int) -> bytes:
 
 
 def decode_entry(data: bytes, where: str, version: int, generation: int) -> StatisticsDocument:
-    """
-    The document in the entry file of a version.
-
-    Args:
-        where: The file, for messages.
-
-    Raises:
-        UnsupportedTableError: Its format version is newer than 1.
-        CorruptMetadataError: It is no entry, or that of another version.
-    """
+    """The entry file of a version; UnsupportedTableError if its format is newer than 1. Errors name ``where``."""
     document = _decode(data, where)
     try:
         entry = entry_from_json(typed(document, "statistics", dict))
@@ -87,16 +78,7 @@ def encode_field_ids(ids: Mapping[tuple[str, ...], int]) -> bytes:
 
 
 def decode_field_ids(data: bytes, where: str) -> dict[tuple[str, ...], int]:
-    """
-    The field ids in a file of them, by physical path.
-
-    Args:
-        where: The file, for messages.
-
-    Raises:
-        UnsupportedTableError: Its format version is newer than 1.
-        CorruptMetadataError: It holds no field ids, or one twice.
-    """
+    """The field ids in a file of them, by physical path; errors as `decode_entry`."""
     document = _decode(data, where)
     try:
         return {path: field_id for field_id, path in _columns_from_json(document).items()}

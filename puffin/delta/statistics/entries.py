@@ -56,13 +56,7 @@ _T = TypeVar("_T")
 
 
 class StatisticsDirectory:
-    """
-    Where the statistics of a Delta table are.
-
-    Args:
-        table_location: The table's directory; entries come back with paths below it.
-        store: What holds it.
-    """
+    """Where the statistics of a Delta table are; entries come back with paths below the table's location."""
 
     def __init__(self, table_location: str, store: Store) -> None:
         self._location = join(table_location, DIRECTORY)
@@ -83,12 +77,8 @@ class StatisticsDirectory:
         The entries of a version and of those before it, the nearest first, each read when it is asked for.
 
         Args:
-            table_id: The id of the table's ``metaData``; what is about another table that was here is passed over.
-            is_same_column: Whether a field id means the column of this physical path. A blob about a field id that
-                meant another one is left out of its entry.
-
-        Raises:
-            StorageError: The store failed.
+            table_id: The id of the table's ``metaData``; entries of a table that was here before are skipped.
+            is_same_column: Whether a field id means the column of this physical path; blobs of others are left out.
         """
         for candidate, generations in listing.entries.items():
             if candidate > version:
@@ -106,7 +96,6 @@ class StatisticsDirectory:
         Make ``entry`` that of its version.
 
         Args:
-            table_id: The id of the table's ``metaData``.
             columns: Physical paths by field id; of every one that its blobs are about, at least.
             generation: The one after the newest, whose other columns the entry has kept.
 
@@ -147,16 +136,7 @@ class StatisticsDirectory:
         return {}
 
     def put_field_ids(self, ids: Mapping[tuple[str, ...], int], generation: int) -> None:
-        """
-        Make ``ids`` the ids of columns.
-
-        Args:
-            ids: All of them by physical path, those of the newest generation included.
-            generation: The one after the newest.
-
-        Raises:
-            PuffinError: As for `put`.
-        """
+        """Make ``ids``, by physical path, the ids of columns, in the generation after the newest; errors as `put`."""
         if generation > 0:
             with contextlib.suppress(CorruptMetadataError, FileNotFound):
                 self._read_field_ids(generation - 1)
@@ -174,9 +154,6 @@ class StatisticsDirectory:
 
         An entry is superseded by the next generation, so it is that one whose age has to be above ``safety_age``. A
         statistics file that no entry names may be about to get one, and is not among them.
-
-        Raises:
-            StorageError: The store failed.
         """
         entries: list[FileInfo] = []
         statistics: list[FileInfo] = []

@@ -26,12 +26,12 @@ from puffin.iceberg.commit.patch import NextVersion, with_statistics, without_en
 from puffin.iceberg.metadata.document import encode_document
 from puffin.iceberg.metadata.reading import read_current_state, read_state
 from puffin.iceberg.stores import delete_quietly
-from puffin.iceberg.table import IcebergTable
+from puffin.iceberg.table import IcebergSnapshot, IcebergTable
 from puffin.storage import FileInfo, Store, is_same_place, join, store_for
 from puffin.storage.put_once import put_once
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.leftovers import StoredEntry
-from puffin.tables.table import CURRENT
+from puffin.tables.snapshot import CURRENT
 
 HINT = "version-hint.text"
 _LONGEST_HINT = 4096  # bytes
@@ -54,35 +54,21 @@ class IcebergDirectory(IcebergTable):
 
     Attributes:
         name: The directory, as it was given.
-        io_properties: Empty: such a table has no catalog to get credentials from.
     """
 
     def __init__(self, directory: str, store_for: Callable[[str], Store] = store_for) -> None:
-        super().__init__(directory, {}, store_for)
+        super().__init__(directory, store_for)
         self._metadata = join(directory.rstrip("/"), "metadata")
         self._files = store_for(directory)
 
-    def load(self, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002 - the document has them all
-        """
-        The table as it is now.
+    def open(self, selector: SnapshotSelector = CURRENT) -> IcebergSnapshot:
+        return self._bound(read_current_state(self._current, self._read), selector)
 
-        Raises:
-            TableNotFound: There is no metadata file.
-            CorruptMetadataError, UnsupportedTableError: It is not metadata that this version understands.
-        """
-        return read_current_state(self._current, self._read)
-
-    def refresh(self, state: TableState, selector: SnapshotSelector = CURRENT) -> TableState:
-        """The table as it is now: ``state``, if its version is the newest and no other file; errors as for `load`."""
-        return state if self._current() == state.metadata_file else self.load(selector)
+    def refresh(self, opened: IcebergSnapshot, selector: SnapshotSelector) -> IcebergSnapshot:
+        return opened.of(selector) if self._current() == opened.state.metadata_file else self.open(selector)
 
     def check_committable(self, state: TableState) -> None:
-        """
-        Refuse a table that belongs to a catalog, the copy of a table, and a store that cannot swap its versions.
-
-        Raises:
-            UnsupportedError, MissingDependencyError, StorageError: The reason.
-        """
+        """Refuse a table that belongs to a catalog, the copy of a table, and a store that cannot swap its versions."""
         _own_version(state)
         # A copy still names the original's files: its statistics would be written over there.
         if not is_same_place(self.name, state.location):
@@ -91,22 +77,14 @@ class IcebergDirectory(IcebergTable):
             )
         self._files.check_put_if_absent(join(self._metadata, HINT))
 
-    def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:
-        """
-        Write the version after ``base``; returns ``base``, since no other can come between.
+    def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState:
+        """Write the version after ``base``; returns its state, since no other can come between."""
+        self._follow(base.state, functools.partial(with_statistics, entry=entry))
+        return base.state
 
-        Raises:
-            ConflictError: That version exists already.
-            CommitUnknownError: It may or may not have been written.
-            UnsupportedTableError: The table belongs to a catalog, which would not notice.
-            UnsupportedError: The store cannot write a file only if it does not exist yet.
-        """
-        self._follow(base, functools.partial(with_statistics, entry=entry))
-        return base
-
-    def remove_entries(self, base: TableState, entries: Sequence[StoredEntry]) -> None:
+    def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> None:
         """Write the version after ``base`` without these entries; errors as for `commit`."""
-        self._follow(base, functools.partial(without_entries, entries=entries))
+        self._follow(base.state, functools.partial(without_entries, entries=entries))
 
     def _follow(self, base: TableState, change: Callable[..., NextVersion]) -> None:
         own = _own_version(base)
@@ -119,7 +97,7 @@ class IcebergDirectory(IcebergTable):
         put_once(self._files, join(self._metadata, f"v{version}{extension}"), data)  # the entry's path is ours alone
         self._write_hint(version)
         for location in following.superseded:
-            delete_quietly(location, self.store)
+            delete_quietly(location, self._store_for)
 
     def _read(self, file: FileInfo) -> TableState:
         return dataclasses.replace(read_state(file.uri, self._files), metadata_file=file)
@@ -166,7 +144,7 @@ class IcebergDirectory(IcebergTable):
 
     def _write_hint(self, version: int) -> None:
         # The commit is done: a stale hint costs later readers a look, a wrong checksum beside it fails Hadoop's.
-        delete_quietly(join(self._metadata, _HINT_CHECKSUM), self.store)
+        delete_quietly(join(self._metadata, _HINT_CHECKSUM), self._store_for)
         try:
             self._files.replace(join(self._metadata, HINT), str(version).encode())
         except PuffinError:

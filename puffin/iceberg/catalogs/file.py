@@ -2,46 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
 from puffin.errors import UsageError
 from puffin.iceberg.metadata.reading import read_state
-from puffin.iceberg.table import IcebergTable
-from puffin.storage import Store, store_for
+from puffin.iceberg.table import IcebergSnapshot, IcebergTable
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.leftovers import StoredEntry
-from puffin.tables.table import CURRENT
+from puffin.tables.snapshot import CURRENT
 
 
 class IcebergMetadataFile(IcebergTable):
-    """
-    An Iceberg table as one metadata file has it.
+    """An Iceberg table as one metadata file has it; its name is that of the file."""
 
-    Args:
-        store_for: Opens that file and those that it names.
+    def open(self, selector: SnapshotSelector = CURRENT) -> IcebergSnapshot:
+        return self._bound(read_state(self.name, self._store_for(self.name)), selector)
 
-    Attributes:
-        name: The file, as it was given.
-        io_properties: Empty: the credentials are those of the environment.
-    """
-
-    def __init__(self, location: str, store_for: Callable[[str], Store] = store_for) -> None:
-        super().__init__(location, {}, store_for)
-
-    def load(self, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002 - the document has them all
-        """
-        The table as of this file.
-
-        Raises:
-            FileNotFound: There is no such file.
-            CorruptMetadataError, UnsupportedTableError: It is not metadata that this version understands.
-        """
-        return read_state(self.name, self.store(self.name))
-
-    def refresh(self, state: TableState, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002
-        """The same: a metadata file never changes."""
-        return state
+    def refresh(self, opened: IcebergSnapshot, selector: SnapshotSelector) -> IcebergSnapshot:
+        return opened.of(selector)  # a metadata file never changes
 
     def check_committable(self, state: TableState) -> NoReturn:  # noqa: ARG002 - refused whatever it is
         """Refuse, with UsageError: a metadata file is one version, and a table has to be named to get a next one."""
@@ -49,10 +28,10 @@ class IcebergMetadataFile(IcebergTable):
             f"{self.name}: a metadata file cannot be committed to: name the table, or analyze it with --no-commit"
         )
 
-    def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:  # noqa: ARG002 - as above
+    def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> NoReturn:  # noqa: ARG002 - as above
         """Refuse, as `check_committable`."""
-        self.check_committable(base)
+        self.check_committable(base.state)
 
-    def remove_entries(self, base: TableState, entries: Sequence[StoredEntry]) -> None:  # noqa: ARG002 - as above
+    def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> NoReturn:  # noqa: ARG002
         """Refuse, as `check_committable`."""
-        self.check_committable(base)
+        self.check_committable(base.state)

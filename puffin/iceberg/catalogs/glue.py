@@ -26,7 +26,6 @@ from puffin.tables.base import TableState
 if TYPE_CHECKING:
     from pyiceberg.catalog.glue import GlueCatalog
 
-_LOCATION, _PREVIOUS = "metadata_location", "previous_metadata_location"
 _SKIP_ARCHIVE = "glue.skip-archive"
 _NOT_FOUND = "EntityNotFoundException"
 _LOST_RACES = ("ConcurrentModificationException", "VersionMismatchException")
@@ -38,22 +37,20 @@ class IcebergGlueTable(IcebergMetastoreTable):
     """An Iceberg table of a Glue catalog."""
 
     def __init__(self, catalog: GlueCatalog, identifier: str) -> None:
-        super().__init__(identifier, catalog.properties)
+        super().__init__(catalog, identifier)
         self._catalog = catalog
-        self._database, _, self._table = identifier.rpartition(".")
 
     def _location(self) -> str:
-        return self._location_in(self._glue_table())
+        return self._location_in(self._glue_table().get("Parameters"))
 
     def _replace(self, base: TableState, location: str) -> None:
         table = self._glue_table()
-        if self._location_in(table) != base.metadata_location:
-            raise ConflictError(f"{self.name}: another writer committed after {base.metadata_location}")
+        parameters = self._next_parameters(table.get("Parameters", {}), base, location)
         if (version := table.get("VersionId")) is None:
             raise UnsupportedTableError(f"{self.name}: expected a Glue table with a version to compare, found none")
         request = {
-            "DatabaseName": self._database,
-            "TableInput": self._input(table, base.metadata_location, location),
+            "DatabaseName": self._namespace,
+            "TableInput": {**self._settable(table), "Parameters": parameters},
             "VersionId": version,
             "SkipArchive": str(self._catalog.properties.get(_SKIP_ARCHIVE, True)).lower() == "true",
         }
@@ -66,7 +63,7 @@ class IcebergGlueTable(IcebergMetastoreTable):
 
     def _glue_table(self) -> dict[str, Any]:
         try:
-            answer = self._catalog.glue.get_table(DatabaseName=self._database, Name=self._table)
+            answer = self._catalog.glue.get_table(DatabaseName=self._namespace, Name=self._table)
         except ClientError as exc:
             if _code(exc) == _NOT_FOUND:
                 raise TableNotFound(f"{self.name}: no such table in catalog {self._catalog.name!r}") from exc
@@ -76,20 +73,11 @@ class IcebergGlueTable(IcebergMetastoreTable):
         table: dict[str, Any] = answer["Table"]
         return table
 
-    def _location_in(self, table: dict[str, Any]) -> str:
-        location = table.get("Parameters", {}).get(_LOCATION)
-        if location is None:
-            raise UnsupportedTableError(
-                f"{self.name}: expected an Iceberg table with the parameter {_LOCATION}, found a table without it"
-            )
-        return str(location)
-
-    def _input(self, table: dict[str, Any], previous: str, location: str) -> dict[str, Any]:
-        """The table as an update takes it: all that can be said of one, as it is, with the new location."""
+    def _settable(self, table: dict[str, Any]) -> dict[str, Any]:
+        """What an update can say of a table, as it is."""
         update = self._catalog.glue.meta.service_model.operation_model("UpdateTable")
         settable = update.input_shape.members["TableInput"].members
-        kept = {key: value for key, value in table.items() if key in settable}
-        return {**kept, "Parameters": {**table["Parameters"], _LOCATION: location, _PREVIOUS: previous}}
+        return {key: value for key, value in table.items() if key in settable}
 
     def _sort_out(self, exc: ClientError, location: str) -> None:
         """Raise what a failed update means; return if it was done all the same."""

@@ -36,15 +36,14 @@ from hive_metastore.ttypes import (
 )
 from thrift.Thrift import TException
 
-from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound, UnsupportedTableError
-from puffin.iceberg.catalogs.metastore import IcebergMetastoreTable
+from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound
+from puffin.iceberg.catalogs.metastore import LOCATION, IcebergMetastoreTable
 from puffin.iceberg.sdk import bound_waits, one_line
 from puffin.tables.base import TableState
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.hive import HiveCatalog
 
-_LOCATION, _PREVIOUS = "metadata_location", "previous_metadata_location"
 _LOCK_ENABLED = "engine.hive.lock-enabled"
 _LOCK_SECONDS = 60.0  # how long to wait for it; then the caller waits, and tries again
 _FIRST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.05, 2.0
@@ -55,24 +54,21 @@ class IcebergHiveTable(IcebergMetastoreTable):
     """An Iceberg table of a Hive metastore."""
 
     def __init__(self, catalog: HiveCatalog, identifier: str) -> None:
-        super().__init__(identifier, catalog.properties)
+        super().__init__(catalog, identifier)
         self._catalog = catalog
-        self._database, _, self._table = identifier.rpartition(".")
 
     def _location(self) -> str:
         with self._metastore() as metastore:
-            return self._location_in(self._hive_table(metastore))
+            return self._location_in(self._hive_table(metastore).parameters)
 
     def _replace(self, base: TableState, location: str) -> None:
         with self._metastore() as metastore, self._locked(metastore, base):
             table = self._hive_table(metastore)
-            if self._location_in(table) != base.metadata_location:
-                raise ConflictError(f"{self.name}: another writer committed after {base.metadata_location}")
-            table.parameters = {**table.parameters, _LOCATION: location, _PREVIOUS: base.metadata_location}
-            expected = {"expected_parameter_key": _LOCATION, "expected_parameter_value": base.metadata_location}
+            table.parameters = self._next_parameters(table.parameters or {}, base, location)
+            expected = {"expected_parameter_key": LOCATION, "expected_parameter_value": base.metadata_location}
             context = EnvironmentContext(properties={**expected, "DO_NOT_UPDATE_STATS": "true"})
             try:
-                metastore.alter_table_with_environment_context(self._database, self._table, table, context)
+                metastore.alter_table_with_environment_context(self._namespace, self._table, table, context)
             except NoSuchObjectException as exc:
                 raise TableNotFound(f"{self.name}: the catalog has no such table any more") from exc
             except InvalidOperationException as exc:
@@ -97,17 +93,9 @@ class IcebergHiveTable(IcebergMetastoreTable):
 
     def _hive_table(self, metastore: Any) -> Any:
         try:
-            return metastore.get_table_req(GetTableRequest(dbName=self._database, tblName=self._table)).table
+            return metastore.get_table_req(GetTableRequest(dbName=self._namespace, tblName=self._table)).table
         except NoSuchObjectException as exc:
             raise TableNotFound(f"{self.name}: no such table in catalog {self._catalog.name!r}") from exc
-
-    def _location_in(self, table: Any) -> str:
-        location = (table.parameters or {}).get(_LOCATION)
-        if location is None:
-            raise UnsupportedTableError(
-                f"{self.name}: expected an Iceberg table with the parameter {_LOCATION}, found a table without it"
-            )
-        return str(location)
 
     @contextmanager
     def _locked(self, metastore: Any, base: TableState) -> Iterator[None]:
@@ -116,7 +104,7 @@ class IcebergHiveTable(IcebergMetastoreTable):
             yield
             return
         component = LockComponent(
-            type=LockType.EXCLUSIVE, level=LockLevel.TABLE, dbname=self._database, tablename=self._table
+            type=LockType.EXCLUSIVE, level=LockLevel.TABLE, dbname=self._namespace, tablename=self._table
         )
         request = LockRequest(component=[component], user=getpass.getuser(), hostname=socket.gethostname())
         lock = metastore.lock(request)

@@ -13,98 +13,94 @@ import functools
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from puffin.errors import CommitUnknownError, ConflictError, PuffinError
+from puffin.errors import CommitUnknownError, ConflictError, PuffinError, UnsupportedTableError
 from puffin.iceberg.commit.patch import NextVersion, next_metadata_location, with_statistics, without_entries
 from puffin.iceberg.metadata.document import encode_document
 from puffin.iceberg.metadata.reading import read_current_state, read_state
-from puffin.iceberg.sdk import filesystem_for, io_properties
-from puffin.iceberg.stores import delete_quietly
-from puffin.iceberg.table import IcebergTable
-from puffin.storage import Store, store_for
+from puffin.iceberg.sdk import io_properties
+from puffin.iceberg.stores import delete_quietly, stores
+from puffin.iceberg.table import IcebergSnapshot, IcebergTable
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.leftovers import StoredEntry
-from puffin.tables.table import CURRENT
+from puffin.tables.snapshot import CURRENT
 
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+LOCATION, _PREVIOUS = "metadata_location", "previous_metadata_location"
 _CODEC = "write.metadata.compression-codec"
 _GZIP_NAMES = (".gz.metadata.json", ".metadata.json.gz")
 
 
 class IcebergMetastoreTable(IcebergTable, ABC):
-    """
-    An Iceberg table that a catalog knows by the location of its metadata file.
+    """An Iceberg table that a catalog knows by the location of its metadata file; named ``namespace.table``."""
 
-    Attributes:
-        name: ``namespace.table``.
-        io_properties: The catalog's properties that open files.
-    """
+    def __init__(self, catalog: Catalog, identifier: str) -> None:
+        properties = io_properties(catalog.properties)
+        super().__init__(identifier, stores(properties), properties)
+        self._namespace, _, self._table = identifier.rpartition(".")
 
-    def __init__(self, identifier: str, catalog_properties: Mapping[str, str]) -> None:
-        super().__init__(identifier, io_properties(catalog_properties))
-        self._filesystem_for = filesystem_for(self.io_properties)
+    def open(self, selector: SnapshotSelector = CURRENT) -> IcebergSnapshot:
+        return self._bound(self._current_state(), selector)
 
-    def load(self, selector: SnapshotSelector = CURRENT) -> TableState:  # noqa: ARG002 - the document has them all
+    def refresh(self, opened: IcebergSnapshot, selector: SnapshotSelector) -> IcebergSnapshot:
+        return opened.of(selector) if self._location() == opened.state.metadata_location else self.open(selector)
+
+    def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState:
         """
-        The table as it is now.
-
-        Raises:
-            TableNotFound: The catalog has no such table.
-            StorageError: The catalog or the file system does not answer.
-            CorruptMetadataError, UnsupportedTableError: It is not metadata that this version understands.
+        Write the version after ``base`` and have the catalog name it; returns its state: no other can come between.
         """
-        return read_current_state(self._location, lambda location: read_state(location, self.store(location)))
+        self._follow(base.state, functools.partial(with_statistics, entry=entry))
+        return base.state
 
-    def refresh(self, state: TableState, selector: SnapshotSelector = CURRENT) -> TableState:
-        """The table as it is now: ``state``, if the catalog still names its file; errors as for `load`."""
-        return state if self._location() == state.metadata_location else self.load(selector)
-
-    def store(self, uri: str) -> Store:
-        """The store that holds one of the table's files, with the catalog's credentials."""
-        return store_for(uri, self._filesystem_for)
-
-    def check_committable(self, state: TableState) -> None:
-        """Any table of such a catalog can be committed to, whatever its format version."""
-
-    def commit(self, base: TableState, entry: StatisticsEntry) -> TableState:
-        """
-        Write the version after ``base`` and have the catalog name it; returns ``base``: no other can come between.
-
-        Raises:
-            ConflictError: The catalog names another file by now, or somebody else holds the table.
-            TableNotFound, StorageError, UnsupportedTableError: The catalog refused for good.
-            CommitUnknownError: The catalog failed while committing.
-        """
-        self._follow(base, functools.partial(with_statistics, entry=entry))
-        return base
-
-    def remove_entries(self, base: TableState, entries: Sequence[StoredEntry]) -> None:
+    def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> None:
         """Write the version after ``base`` without these entries and have it named; errors as for `commit`."""
-        self._follow(base, functools.partial(without_entries, entries=entries))
+        self._follow(base.state, functools.partial(without_entries, entries=entries))
+
+    def _current_state(self) -> TableState:
+        return read_current_state(self._location, lambda location: read_state(location, self._store_for(location)))
 
     def _follow(self, base: TableState, change: Callable[..., NextVersion]) -> None:
         codec = base.properties.get(_CODEC)
         compress = base.metadata_location.endswith(_GZIP_NAMES) if codec is None else codec.lower() == "gzip"
         location = next_metadata_location(base, compress=compress)
         following = change(base, now_ms=time.time_ns() // 1_000_000)
-        with self.store(location).create(location) as sink:
+        with self._store_for(location).create(location) as sink:
             sink.write(encode_document(following.document, compress=compress))
         try:
             self._replace(base, location)
         except CommitUnknownError:
             raise
         except PuffinError:
-            delete_quietly(location, self.store)
+            delete_quietly(location, self._store_for)
             raise
         for superseded in following.superseded:
-            delete_quietly(superseded, self.store)
+            delete_quietly(superseded, self._store_for)
 
     @abstractmethod
     def _location(self) -> str:
-        """Where the current metadata file is; errors as for `load`."""
+        """Where the current metadata file is; errors as for `open`."""
 
     @abstractmethod
     def _replace(self, base: TableState, location: str) -> None:
         """Make ``location`` the current metadata file if that is still the one of ``base``; errors as for `commit`."""
+
+    def _location_in(self, parameters: Mapping[str, str] | None) -> str:
+        """Where the parameters of a table say that its metadata file is."""
+        location = (parameters or {}).get(LOCATION)
+        if location is None:
+            raise UnsupportedTableError(
+                f"{self.name}: expected an Iceberg table with the parameter {LOCATION}, found a table without it"
+            )
+        return str(location)
+
+    def _next_parameters(self, parameters: Mapping[str, str], base: TableState, location: str) -> dict[str, str]:
+        """The parameters with the next location; ConflictError if they do not have that of ``base``."""
+        if self._location_in(parameters) != base.metadata_location:
+            raise ConflictError(f"{self.name}: another writer committed after {base.metadata_location}")
+        return {**parameters, LOCATION: location, _PREVIOUS: base.metadata_location}
 
     def _check_who_won(self, location: str, refusal: Exception) -> None:
         """
@@ -118,7 +114,7 @@ class IcebergMetastoreTable(IcebergTable, ABC):
             CommitUnknownError: It cannot be read.
         """
         try:
-            state = self.load()
+            state = self._current_state()
         except PuffinError as exc:
             raise CommitUnknownError(
                 f"{self.name}: the commit of {location} was refused, perhaps after it was done, "

@@ -35,14 +35,7 @@ _TOKEN_REFUSED = (HTTPStatus.UNAUTHORIZED, 419)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoadedTable:
-    """
-    The server's answer to who asks for a table.
-
-    Attributes:
-        document: The table's metadata.
-        metadata_location: Where the server says that it keeps it.
-        io_properties: What a file system needs, vended credentials included.
-    """
+    """A table's metadata and where the server keeps it, and what opens its files, vended credentials included."""
 
     document: dict[str, Any]
     metadata_location: str
@@ -50,14 +43,7 @@ class LoadedTable:
 
 
 def load_table(catalog: RestCatalog, identifier: str) -> LoadedTable:
-    """
-    The table as the server has it now.
-
-    Raises:
-        TableNotFound: It has no such table.
-        StorageError: It does not answer, or refuses to.
-        CorruptMetadataError: Its answer is not what the protocol says.
-    """
+    """The table as the server has it now; errors as `puffin.tables.table.Table.open`."""
     try:
         response = _request(catalog, "GET", identifier)
     except Exception as exc:  # every way to authorize has errors of its own
@@ -86,17 +72,10 @@ def commit_updates(
     requirements: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """
-    Have the server update a table.
-
-    Args:
-        updates: In the JSON form of the protocol, as what they require is.
-
-    Returns:
-        The metadata document of its answer.
+    Have the server update a table; returns the metadata document of its answer.
 
     Raises:
-        ConflictError: It refused: something it was told to assert no longer holds.
-        TableNotFound: It has no such table any more.
+        ConflictError: Something that the server was told to assert no longer holds.
         UnsupportedTableError: It takes no commits.
         StorageError: It refused for another reason; nothing was changed.
         CommitUnknownError: No clear answer came.

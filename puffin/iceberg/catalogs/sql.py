@@ -37,13 +37,12 @@ class IcebergSqlTable(IcebergMetastoreTable):
     """An Iceberg table of a SQL catalog."""
 
     def __init__(self, catalog: SqlCatalog, identifier: str) -> None:
-        super().__init__(identifier, catalog.properties)
+        super().__init__(catalog, identifier)
         self._catalog = catalog
-        namespace, _, table_name = identifier.rpartition(".")
         self._row = (
             (_TABLES.c.catalog_name == catalog.name)
-            & (_TABLES.c.table_namespace == namespace)
-            & (_TABLES.c.table_name == table_name)
+            & (_TABLES.c.table_namespace == self._namespace)
+            & (_TABLES.c.table_name == self._table)
         )
 
     def _location(self) -> str:

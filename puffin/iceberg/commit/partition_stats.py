@@ -1,5 +1,5 @@
 """
-The partition statistics file of a snapshot (spec, "Partition Statistics File"): computed, written, read back.
+The partition statistics file of a snapshot (spec, "Partition Statistics File"): computed and written.
 
 A row says what the manifests say of one partition under one spec, so no data file is opened, and as manifests go by one
 after the other memory grows with the partitions, not with the files. What they cannot tell in every table,
@@ -21,12 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError, UsageError
-from puffin.files.file_columns import field_id_of
 from puffin.format import CREATED_BY
 from puffin.iceberg.commit.patch import partition_statistics_path
 from puffin.iceberg.scan.manifest_lists import ManifestFile, manifests_of
 from puffin.iceberg.scan.manifests import read_entries
-from puffin.iceberg.stores import stores
 from puffin.storage import FileInfo, Store
 from puffin.tables.base import PartitionStatisticsEntry, Snapshot, TableState
 from puffin.tables.document import partition_specs, source_types
@@ -34,7 +32,6 @@ from puffin.tables.leftovers import APPLICATION, is_our_name
 from puffin.values.json_values import arrow_type
 from puffin.values.transforms import partition_value, result_type
 
-_PARQUET_NAME = ".parquet"
 _FIELD_ID = "PARQUET:field_id"
 _PUFFIN = "PUFFIN"
 _VOID = "void"
@@ -106,7 +103,7 @@ def unified_partition_type(document: Mapping[str, Any]) -> tuple[PartitionField,
         raise CorruptMetadataError(f"{document.get('location')}: not a partition spec: {exc!r}") from exc
 
 
-def partition_statistics(state: TableState, snapshot: Snapshot, io_properties: Mapping[str, str]) -> pa.Table:
+def partition_statistics(state: TableState, snapshot: Snapshot, store_for: Callable[[str], Store]) -> pa.Table:
     """
     The rows of the file, sorted by partition; none for a snapshot without files.
 
@@ -114,11 +111,8 @@ def partition_statistics(state: TableState, snapshot: Snapshot, io_properties: M
         UsageError: The table was never partitioned.
         UnsupportedTableError: A partition transform is not known, or a manifest cannot be read by this version.
         UnsupportedTypeError: A partition field is of a type that is not known.
-        CorruptMetadataError: The manifest list or a manifest cannot be understood, or contradicts itself.
-        FileNotFound, StorageError: One of them is not there, or the storage failed.
     """
     fields = _partitioned(state)
-    store_for = stores(io_properties)
     partitions = _Partitions(fields, state.snapshots)
     for manifest in manifests_of(state, snapshot, store_for):
         partitions.add(manifest, store_for)
@@ -132,15 +126,7 @@ def partition_statistics(state: TableState, snapshot: Snapshot, io_properties: M
 def write_partition_statistics(
     statistics: pa.Table, state: TableState, snapshot_id: int, store_for: Callable[[str], Store]
 ) -> PartitionStatisticsEntry:
-    """
-    Write a partition statistics file where the table keeps its metadata, under a name nobody else uses.
-
-    Args:
-        statistics: What `partition_statistics` made of this snapshot.
-
-    Raises:
-        StorageError: It cannot be written; nothing is left behind.
-    """
+    """Write what `partition_statistics` made where the table keeps its metadata, under a name nobody else uses."""
     path = partition_statistics_path(state, snapshot_id)
     data = io.BytesIO()
     with pq.ParquetWriter(data, statistics.schema, compression="zstd", store_schema=False) as writer:
@@ -151,40 +137,8 @@ def write_partition_statistics(
     return PartitionStatisticsEntry(snapshot_id, path, size)
 
 
-def read_partition_statistics(
-    entry: PartitionStatisticsEntry, state: TableState, store_for: Callable[[str], Store]
-) -> pa.Table:
-    """
-    The rows of a partition statistics file, whoever wrote it, in the form of `partition_statistics`.
-
-    Columns are found by field id: what the file does not have, since the table has been partitioned anew or brought to
-    version 3 after it was written, is null, and a count of deletion vectors 0.
-
-    Raises:
-        UsageError: The table was never partitioned.
-        UnsupportedTableError: The file is not Parquet.
-        CorruptMetadataError: The file cannot be understood.
-        FileNotFound, StorageError: It is not there, or the storage failed.
-    """
-    path = entry.statistics_path
-    if not path.endswith(_PARQUET_NAME):
-        raise UnsupportedTableError(f"{path}: expected a partition statistics file in Parquet")
-    schema = _schema(_partitioned(state), state)
-    data = store_for(path).read(path)
-    try:
-        stored = pq.read_table(pa.BufferReader(data)).to_struct_array().combine_chunks()
-        return pa.Table.from_struct_array(_projected(stored, pa.struct(list(schema))))
-    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as exc:
-        raise CorruptMetadataError(f"{path}: expected a partition statistics file in Parquet: {exc}") from exc
-
-
 def partition_authorship_objection(file: FileInfo, store: Store) -> str | None:
-    """
-    Why a file is no partition statistics file of ours; None if its footer says that we wrote it.
-
-    Raises:
-        StorageError: It cannot be read.
-    """
+    """Why a file is no partition statistics file of ours; None if its footer says that we wrote it."""
     try:
         with store.open_input(file.uri) as source:
             created_by = (pq.read_metadata(source).metadata or {}).get(CREATED_BY.encode(), b"")
@@ -336,22 +290,3 @@ def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
     if isinstance(type_, pa.BaseExtensionType):
         return type_.wrap_array(pa.array(values, type_.storage_type))
     return pa.array(values, type_)
-
-
-def _projected(stored: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Stored values as of this type, the fields of a struct by their ids."""
-    if not pa.types.is_struct(type_):
-        return stored if stored.type == type_ else stored.cast(type_)
-    by_id = {field_id_of(field): index for index, field in enumerate(stored.type)}
-    children = []
-    for field in type_:
-        index = by_id.get(field_id_of(field))
-        if index is not None:
-            children.append(_projected(stored.field(index), field.type))
-        elif field_id_of(field) == _DV_COUNT:
-            children.append(pa.repeat(pa.scalar(0, field.type), len(stored)))
-        elif field.nullable:
-            children.append(pa.nulls(len(stored), field.type))
-        else:
-            raise KeyError(f"no column of field id {field_id_of(field)}")
-    return pa.StructArray.from_arrays(children, fields=list(type_))

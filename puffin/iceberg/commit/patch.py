@@ -100,27 +100,6 @@ def partition_statistics_update(entry: PartitionStatisticsEntry) -> dict[str, An
     return {"action": f"set-{_PARTITION_STATISTICS}", _PARTITION_STATISTICS: partition_entry_to_json(entry)}
 
 
-def partition_statistics_entry(document: Mapping[str, Any], snapshot_id: int) -> PartitionStatisticsEntry | None:
-    """
-    The partition statistics entry of a snapshot, or None; the first where, against the spec, it has several.
-
-    Raises:
-        CorruptMetadataError: An entry is not of the form of the spec.
-    """
-    try:
-        for entry in document.get(_PARTITION_STATISTICS) or ():
-            if entry["snapshot-id"] == snapshot_id:
-                path, size = entry["statistics-path"], entry["file-size-in-bytes"]
-                if not isinstance(path, str) or type(size) is not int:
-                    raise TypeError(f"path {path!r}, size {size!r}")
-                return PartitionStatisticsEntry(snapshot_id, path, size)
-    except (KeyError, TypeError) as exc:
-        raise CorruptMetadataError(
-            f"{document.get('location')}: not a list of partition statistics entries: {exc!r}"
-        ) from exc
-    return None
-
-
 def metadata_directory(state: TableState) -> str:
     """Where the table's metadata and statistics files go; ``write.metadata.path`` if it has that property."""
     return state.properties.get(_METADATA_PATH, default_metadata_directory(state)).rstrip("/")

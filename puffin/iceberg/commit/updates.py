@@ -15,9 +15,9 @@ from typing import Any
 from puffin.errors import CommitUnknownError, PuffinError, SnapshotNotFound
 from puffin.iceberg.commit.patch import partition_statistics_update, removal_update
 from puffin.iceberg.metadata.reading import read_state
-from puffin.storage import Store
 from puffin.tables.base import StatisticsEntry, TableState
 from puffin.tables.leftovers import StoredEntry
+from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.statistics_json import entry_to_json
 
 Updates = list[dict[str, Any]]
@@ -36,20 +36,13 @@ def set_updates(entry: StatisticsEntry) -> Updates:
 
 
 def applied_to(
-    answer: Mapping[str, Any],
-    base: TableState,
-    entry: StatisticsEntry,
-    *,
-    name: str,
-    store_for: Callable[[str], Store],
-    post: Callable[[Updates], object],
+    answer: Mapping[str, Any], base: TableSnapshot, entry: StatisticsEntry, post: Callable[[Updates], object]
 ) -> TableState:
     """
-    The state that a server applied an entry to: ``base``, or one that another writer committed in between.
+    The state that a server applied an entry to: that of ``base``, or one that another writer committed in between.
 
     Args:
         answer: The metadata document that the server answered with.
-        name: What the user calls the table.
         post: Sends updates to the server.
 
     Raises:
@@ -57,7 +50,7 @@ def applied_to(
         CommitUnknownError: Likewise, and it cannot be removed.
     """
     if entry.snapshot_id not in {snapshot["snapshot-id"] for snapshot in answer.get("snapshots") or ()}:
-        expired = f"{name}: snapshot {entry.snapshot_id} expired while its statistics were committed"
+        expired = f"{base.name}: snapshot {entry.snapshot_id} expired while its statistics were committed"
         # Expiry removes the entries of the snapshots it removes, and has been here: this one would stay until a clean.
         try:
             post(_removals(entry))
@@ -65,15 +58,15 @@ def applied_to(
             raise CommitUnknownError(f"{expired}, and their entry cannot be removed: {exc}") from exc
         raise SnapshotNotFound(expired)
     log = answer.get("metadata-log") or ()
-    before = log[-1]["metadata-file"] if log else base.metadata_location
-    if before == base.metadata_location:
-        return base
+    before = log[-1]["metadata-file"] if log else base.state.metadata_location
+    if before == base.state.metadata_location:
+        return base.state
     try:
-        return read_state(before, store_for(before))
+        return read_state(before, base.store_for(before))
     except PuffinError as exc:
         # A job whose columns are gone sees that when it reads back, if it has not done so already.
         _log.warning("cannot see whether statistics of another job were replaced: %s", exc)
-        return base
+        return base.state
 
 
 def _removals(entry: StatisticsEntry) -> Updates:

@@ -14,24 +14,12 @@ _Place = TypeVar("_Place")
 
 
 def read_state(location: str, store: Store) -> TableState:
-    """
-    The table as a metadata file has it.
-
-    Raises:
-        FileNotFound: There is no such file.
-        CorruptMetadataError, UnsupportedTableError: It is not metadata that this version understands.
-    """
+    """The table as a metadata file has it."""
     return parse_state(decode_document(store.read(location), location), location)
 
 
 def read_current_state(locate: Callable[[], _Place], read: Callable[[_Place], TableState]) -> TableState:
-    """
-    The table as its current metadata file has it, though writers may replace and delete that file meanwhile.
-
-    Args:
-        locate: Finds out which file is the current one.
-        read: Reads it.
-    """
+    """Read the metadata file that is located as the current one, though writers may delete it meanwhile."""
     location = locate()
     while True:
         try:

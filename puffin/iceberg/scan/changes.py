@@ -10,31 +10,29 @@ reads, and rows that were compacted between two runs come in their old file and 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from puffin.errors import FileNotFound, SnapshotNotFound
 from puffin.iceberg.scan.difference import difference_of_snapshots
+from puffin.storage import Store
 from puffin.tables.base import Snapshot, TableState
 from puffin.tables.changes import Changes, Difference, difference_of_tasks
 from puffin.tables.document import partition_specs
 from puffin.tables.scan_task import FileScanTask
 
 
-def changes_between(state: TableState, base: Snapshot, target: Snapshot, io_properties: Mapping[str, str]) -> Changes:
+def changes_between(state: TableState, base: Snapshot, target: Snapshot, store_for: Callable[[str], Store]) -> Changes:
     """
     The whole data files to read for the rows that came after ``base`` and those that are gone in ``target``.
 
     Raises:
         SnapshotNotFound: ``base`` is no ancestor of ``target``, or the table no longer has those between them.
         FileNotFound: A file has been written over, so that its rows of then are nowhere; or metadata is not there.
-        UnsupportedTableError: A file of them is of a kind or format that this version does not read.
-        CorruptMetadataError, CorruptDataFileError: A manifest list, a manifest or a delete file cannot be understood.
-        StorageError: The storage failed.
     """
     added: list[FileScanTask] = []
     removed: list[FileScanTask] = []
     for start, end in _runs(state, base, target):
-        difference = difference_of_snapshots(state, start, end, io_properties)
+        difference = difference_of_snapshots(state, start, end, store_for)
         removed += difference.before
         added += difference.after
     total = difference_of_tasks(removed, added)
@@ -43,20 +41,15 @@ def changes_between(state: TableState, base: Snapshot, target: Snapshot, io_prop
 
 
 def moved_between_specs(
-    state: TableState, base: Snapshot, target: Snapshot, io_properties: Mapping[str, str]
+    state: TableState, base: Snapshot, target: Snapshot, store_for: Callable[[str], Store]
 ) -> tuple[FileScanTask, ...]:
-    """
-    The files, before and after, of compactions since an ancestor that have moved rows between partition specs.
-
-    Raises:
-        PuffinError: As `changes_between`.
-    """
+    """The files, before and after, of compactions since an ancestor that have moved rows between partition specs."""
     if len(partition_specs(state.document)) < 2:
         return ()
     moved: list[FileScanTask] = []
     for earlier, later in itertools.pairwise([base, *_path(state, base, target)]):
         if later.keeps_rows:
-            difference = difference_of_snapshots(state, earlier, later, io_properties)
+            difference = difference_of_snapshots(state, earlier, later, store_for)
             rewritten = difference.before + difference.after
             if len({task.data_file.spec_id for task in rewritten}) > 1:
                 moved += rewritten

@@ -52,13 +52,7 @@ class DeleteIndex:
         self._by_equality: dict[_Partition, dict[tuple[int, ...], _EqualityDeletes]] = defaultdict(dict)
 
     def add(self, file: LiveFile) -> None:
-        """
-        Take in a delete file.
-
-        Raises:
-            CorruptMetadataError: It contradicts another one, or refers to what the metadata does not have.
-            UnsupportedTableError: It compares by a column whose values this version cannot compare.
-        """
+        """Take in a delete file."""
         if file.content == EQUALITY_DELETES:
             columns = delete_columns(file, self._columns)
             ids = tuple(column.field_id for column in columns)
@@ -119,16 +113,7 @@ class DeleteIndex:
 
 
 def delete_columns(file: LiveFile, columns: Mapping[int, Column]) -> tuple[Column, ...]:
-    """
-    The columns that an equality delete file compares by, in the order of their field ids.
-
-    Args:
-        columns: Every column that the table ever had, by field id: one that was dropped since still counts.
-
-    Raises:
-        CorruptMetadataError: There are none, or one is no primitive column outside lists and maps.
-        UnsupportedTableError: One is of a type whose values this version cannot compare.
-    """
+    """The columns that an equality delete file compares by, dropped ones too, in the order of their field ids."""
     ids = sorted(set(file.equality_ids))
     if not ids or not columns.keys() >= set(ids):
         raise CorruptMetadataError(f"{file.file_path}: expected equality ids of primitive columns, found {ids}")

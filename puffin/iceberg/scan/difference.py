@@ -10,14 +10,13 @@ of the kind; then both snapshots are planned in full.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from puffin.files.deletes.position_deletes import read_data_files
 from puffin.files.formats import open_data_file
 from puffin.iceberg.scan.manifest_lists import ManifestFile, manifests_of
 from puffin.iceberg.scan.manifests import LiveFile, NamedFiles, live_files_of
 from puffin.iceberg.scan.plan import plan_snapshot, refuse_unreadable, scan_tasks
-from puffin.iceberg.stores import stores
 from puffin.storage import Store
 from puffin.tables.base import Snapshot, TableState
 from puffin.tables.changes import Difference, compare, difference_of_tasks
@@ -25,19 +24,13 @@ from puffin.tables.scan_task import EQUALITY_DELETES, FileScanTask
 
 
 def difference_of_snapshots(
-    state: TableState, before: Snapshot, after: Snapshot, io_properties: Mapping[str, str]
+    state: TableState, before: Snapshot, after: Snapshot, store_for: Callable[[str], Store]
 ) -> Difference[FileScanTask]:
     """
     The data files, each with the deletes that apply to it, that only one of two snapshots has.
 
     What both have is there only where it had to be looked at.
-
-    Raises:
-        UnsupportedTableError: A file that had to be looked at is of a kind or format that this version does not read.
-        CorruptMetadataError, CorruptDataFileError: A manifest list, a manifest or a delete file cannot be understood.
-        FileNotFound, StorageError: One of them is not there, or the storage failed.
     """
-    store_for = stores(io_properties)
     earlier, later = (manifests_of(state, snapshot, store_for) for snapshot in (before, after))
     manifests = compare(earlier, later, lambda manifest: manifest.manifest_path)
     data_manifests = manifests.where(lambda manifest: not manifest.of_deletes)
@@ -46,7 +39,7 @@ def difference_of_snapshots(
     deletes = _difference_of_files(delete_manifests, store_for)
     changed_deletes = deletes.before + deletes.after
     if _any_by_equality(changed_deletes):
-        return _difference_of_plans(state, before, after, io_properties)
+        return _difference_of_plans(state, before, after, store_for)
     data = _difference_of_files(data_manifests, store_for)
     data_of_both = _concerned(changed_deletes, data, data_manifests.both, store_for)
 
@@ -57,7 +50,7 @@ def difference_of_snapshots(
     applicable = (manifest for manifest in delete_manifests.both if manifest.sequence_number >= oldest)
     deletes_of_both = deletes.both + _files(applicable, store_for)
     if _any_by_equality(deletes_of_both):
-        return _difference_of_plans(state, before, after, io_properties)
+        return _difference_of_plans(state, before, after, store_for)
     return difference_of_tasks(
         scan_tasks(state, data.before + data_of_both, deletes.before + deletes_of_both),
         scan_tasks(state, data.after + data_of_both, deletes.after + deletes_of_both),
@@ -65,9 +58,9 @@ def difference_of_snapshots(
 
 
 def _difference_of_plans(
-    state: TableState, before: Snapshot, after: Snapshot, io_properties: Mapping[str, str]
+    state: TableState, before: Snapshot, after: Snapshot, store_for: Callable[[str], Store]
 ) -> Difference[FileScanTask]:
-    earlier, later = (plan_snapshot(state, snapshot, io_properties) for snapshot in (before, after))
+    earlier, later = (plan_snapshot(state, snapshot, store_for) for snapshot in (before, after))
     return difference_of_tasks(earlier, later)
 
 

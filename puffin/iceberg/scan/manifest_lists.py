@@ -65,15 +65,7 @@ class ManifestFile:
 
 
 def manifests_of(state: TableState, snapshot: Snapshot, store_for: Callable[[str], Store]) -> list[ManifestFile]:
-    """
-    The manifests of a snapshot, in its order; those that no list describes are opened.
-
-    Raises:
-        CorruptMetadataError: The snapshot has none, or the list or a manifest cannot be understood.
-        UnsupportedTableError: The table is encrypted, or the list is compressed in a way that this version does not
-            know.
-        FileNotFound, StorageError: A file is not there, or the storage failed.
-    """
+    """The manifests of a snapshot, in its order; those that no list describes are opened."""
     if (key_id := state.properties.get(_ENCRYPTION_KEY_ID)) is not None:
         raise UnsupportedTableError(
             f"{state.location}: expected an unencrypted table, found {_ENCRYPTION_KEY_ID} {key_id[:40]!r}"
@@ -89,14 +81,7 @@ def manifests_of(state: TableState, snapshot: Snapshot, store_for: Callable[[str
 
 
 def manifest_files(manifest_list: str, store_for: Callable[[str], Store]) -> list[ManifestFile]:
-    """
-    The manifests of a manifest list, in its order.
-
-    Raises:
-        CorruptMetadataError: The list cannot be understood.
-        UnsupportedTableError: It is compressed in a way that this version does not know.
-        FileNotFound, StorageError: It is not there, or the storage failed.
-    """
+    """The manifests of a manifest list, in its order."""
     records = read_records(store_for(manifest_list).read(manifest_list), _WANTED, manifest_list)
     return [_manifest_file(record, manifest_list) for record in records]
 

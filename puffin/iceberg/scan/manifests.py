@@ -102,11 +102,6 @@ class LiveFile:
 def live_files(manifests: Iterable[ManifestFile], store_for: Callable[[str], Store]) -> Iterator[LiveFile]:
     """
     The live files of a snapshot, from its manifests: the delete files and then the data files, each in manifest order.
-
-    Raises:
-        CorruptMetadataError: A manifest cannot be understood, or does not list all it should.
-        UnsupportedTableError: A manifest is encrypted, or compressed in a way that this version does not know.
-        FileNotFound, StorageError: One of them is not there, or the storage failed.
     """
     delete_columns: set[int] = set()
     for manifest in sorted(manifests, key=lambda manifest: not manifest.of_deletes):
@@ -123,7 +118,7 @@ def live_files_of(
     nan_counts: bool = False,
 ) -> Iterator[LiveFile]:
     """
-    The live files of one manifest, in its order; the errors are those of `live_files`.
+    The live files of one manifest, in its order.
 
     Args:
         metrics_of: Of which columns data files are to have metrics, by field id.
@@ -150,7 +145,7 @@ class NamedFiles:
 
     def among(self, manifest: ManifestFile, store_for: Callable[[str], Store]) -> Iterator[LiveFile]:
         """
-        Those that a manifest lists as live, each as often as it does; the errors are those of `live_files`.
+        Those that a manifest lists as live, each as often as it does.
 
         Only entries near one of them are decoded.
         """
@@ -181,8 +176,6 @@ def read_entries(
 
     Raises:
         CorruptMetadataError: The manifest or an entry cannot be understood, or there are more or fewer than it says.
-        UnsupportedTableError: It is encrypted, or compressed in a way that this version does not know.
-        FileNotFound, StorageError: It is not there, or the storage failed.
     """
     path = manifest.manifest_path
     if manifest.encrypted:

@@ -8,14 +8,14 @@ that a delete file has removed would be wrong in silence.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.iceberg.scan.deletes import DeleteIndex, delete_columns
 from puffin.iceberg.scan.manifest_lists import manifests_of
 from puffin.iceberg.scan.manifests import LiveFile, live_files
-from puffin.iceberg.stores import stores
+from puffin.storage import Store
 from puffin.tables.base import Column, Snapshot, TableState
 from puffin.tables.document import columns_ever, partition_specs
 from puffin.tables.scan_task import (
@@ -35,18 +35,10 @@ from puffin.values.partition_tuples import tuple_types
 _READABLE = frozenset((PARQUET, AVRO, ORC))
 
 
-def plan_snapshot(state: TableState, snapshot: Snapshot, io_properties: Mapping[str, str]) -> tuple[FileScanTask, ...]:
-    """
-    One task for each whole data file of the snapshot, in manifest order.
-
-    Raises:
-        UnsupportedTableError: A file is of a kind or format that this version does not read; names the file.
-        CorruptMetadataError: The manifest list or a manifest cannot be understood, or contradicts itself.
-        FileNotFound, StorageError: One of them is not there, or the storage failed.
-    """
+def plan_snapshot(state: TableState, snapshot: Snapshot, store_for: Callable[[str], Store]) -> tuple[FileScanTask, ...]:
+    """One task for each whole data file of the snapshot, in manifest order."""
     data: list[LiveFile] = []
     deletes: list[LiveFile] = []
-    store_for = stores(io_properties)
     for file in live_files(manifests_of(state, snapshot, store_for), store_for):
         refuse_unreadable(file)
         (data if file.content == DATA else deletes).append(file)
@@ -54,13 +46,7 @@ def plan_snapshot(state: TableState, snapshot: Snapshot, io_properties: Mapping[
 
 
 def scan_tasks(state: TableState, data: Iterable[LiveFile], deletes: Iterable[LiveFile]) -> tuple[FileScanTask, ...]:
-    """
-    One task for each of these whole data files, with those of the delete files that apply to it.
-
-    Raises:
-        UnsupportedTableError: Equality deletes compare by a column whose values this version cannot compare.
-        CorruptMetadataError: The delete files contradict each other, or refer to what the table's metadata lacks.
-    """
+    """One task for each of these whole data files, with those of the delete files that apply to it."""
     specs, columns = partition_specs(state.document), columns_ever(state.document)
     index = DeleteIndex(specs, columns)
     for file in deletes:
@@ -78,11 +64,7 @@ def scan_tasks(state: TableState, data: Iterable[LiveFile], deletes: Iterable[Li
 
 
 def refuse_unreadable(file: LiveFile) -> None:
-    """
-    Raises:
-        UnsupportedTableError: The file is encrypted, or of a format that this version does not read.
-        CorruptMetadataError: It is a deletion vector, and the manifest does not say where it is or what it is about.
-    """
+    """Refuse an encrypted file, one of an unknown format, and a deletion vector that is not said to be about a file."""
     if file.encrypted:
         raise UnsupportedTableError(f"{file.file_path}: expected an unencrypted file, found key metadata")
     if file.content == POSITION_DELETES and file.file_format == PUFFIN:

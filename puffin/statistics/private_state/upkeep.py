@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import functools
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from puffin.errors import CorruptError, FileNotFound, PuffinError, UnsupportedError
 from puffin.statistics.private_state import places
@@ -19,19 +19,19 @@ from puffin.statistics.private_state.writing import delete_files
 from puffin.storage import FileInfo, Store, is_temporary_name, join
 from puffin.tables.base import TableState
 from puffin.tables.leftovers import SAFETY_AGE, AgeLimit, Kept, Leftover, Leftovers, link_objection
-from puffin.tables.table import StatisticsHome
+from puffin.tables.snapshot import TableSnapshot
 
 _STATISTICS = ".stats"
 
 _log = logging.getLogger(__name__)
 
 
-def has_private_state(state: TableState, store_for: Callable[[str], Store]) -> bool:
+def has_private_state(opened: TableSnapshot) -> bool:
     """Whether a home that is known of has a manifest; StorageError if the storage failed."""
     return any(
         file.name.endswith(_STATISTICS)
-        for directory in directories(state, None)
-        for file in store_for(directory).list(directory)
+        for directory in directories(opened.state, None)
+        for file in opened.store_for(directory).list(directory)
     )
 
 
@@ -41,9 +41,7 @@ def directories(state: TableState, home: str | None) -> list[str]:
     return list(dict.fromkeys(places.directory(state, each) for each in homes))
 
 
-def lost_state(
-    table: StatisticsHome, state: TableState, limit: AgeLimit, home: str | None, going: Collection[str] = ()
-) -> Leftovers:
+def lost_state(opened: TableSnapshot, limit: AgeLimit, home: str | None, going: Collection[str] = ()) -> Leftovers:
     """
     The files of private state that may go, manifests before the parts that they alone refer to, and those that stay.
 
@@ -54,17 +52,17 @@ def lost_state(
     Raises:
         StorageError: The storage failed.
     """
-    statistics = _StatisticsFiles(table, state, going)
+    statistics = _StatisticsFiles(opened, going)
     files: list[Leftover] = []
     kept: list[Kept] = []
-    for directory in directories(state, home):
-        found = _Folder(directory, table.store(directory), limit, statistics)
+    for directory in directories(opened.state, home):
+        found = _Folder(directory, opened.store_for(directory), limit, statistics)
         files += found.files
         kept += found.kept
     return Leftovers(tuple(files), tuple(kept))
 
 
-def remove_lost_state(table: StatisticsHome, state: TableState, home: str | None) -> None:
+def remove_lost_state(opened: TableSnapshot, home: str | None) -> None:
     """
     Delete what has been lost for as long as any job takes, as far as the store lets us: a failure fails nothing.
 
@@ -72,12 +70,12 @@ def remove_lost_state(table: StatisticsHome, state: TableState, home: str | None
     """
     limit = AgeLimit(datetime.datetime.now(datetime.timezone.utc), SAFETY_AGE)
     try:
-        statistics = _StatisticsFiles(table, state)
-        for directory in directories(state, home):
-            store = table.store(directory)
+        statistics = _StatisticsFiles(opened)
+        for directory in directories(opened.state, home):
+            store = opened.store_for(directory)
             if any(limit.objection(file) is None and statistics.is_gone(file.name) for file in store.list(directory)):
                 found = _Folder(directory, store, limit, statistics)
-                for failure in delete_files((leftover.file.uri for leftover in found.files), table.store):
+                for failure in delete_files((leftover.file.uri for leftover in found.files), opened.store_for):
                     _log.warning("private state is left behind: %s", failure)
     except PuffinError as exc:
         _log.warning("private state is left behind: %s", exc)
@@ -86,11 +84,11 @@ def remove_lost_state(table: StatisticsHome, state: TableState, home: str | None
 class _StatisticsFiles:
     """Which statistics files there are, whoever refers to them; one elsewhere than such files go now counts as gone."""
 
-    def __init__(self, table: StatisticsHome, state: TableState, going: Collection[str] = ()) -> None:
-        self._named = {_name(entry.statistics_path) for entry in state.statistics.values()}
+    def __init__(self, opened: TableSnapshot, going: Collection[str] = ()) -> None:
+        self._named = {_name(entry.statistics_path) for entry in opened.state.statistics.values()}
         self._going = going
-        directory = table.new_statistics_file(state, 0).path.rpartition("/")[0]
-        self._there = functools.cache(lambda: {file.name for file in table.store(directory).list(directory)})
+        directory = opened.new_statistics_file(0).path.rpartition("/")[0]
+        self._there = functools.cache(lambda: {file.name for file in opened.store_for(directory).list(directory)})
 
     def is_gone(self, name: str) -> bool:
         """Whether a manifest of this name belongs to a file that is not there, or about to go; False if it is none."""

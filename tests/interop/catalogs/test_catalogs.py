@@ -17,7 +17,7 @@ import pytest
 
 import puffin
 import stats_jobs
-from puffin.load import load_table, namespace_tables
+from puffin.load import Tables, load_table
 from puffin.tables.commit import commit_statistics
 
 RACING = tuple("abcd")
@@ -41,7 +41,7 @@ def check_statistics_go_on(name, append, **catalog) -> None:
     second = stats_jobs.analyze(name, stats_jobs.Options(), **catalog)
     assert (second.committed, second.mode, second.rows_read) == (True, "incremental", 2)
     assert counts() == [(5, "snapshot"), (3, "snapshot")]
-    state = load_table(name, **catalog).load()
+    state = load_table(name, **catalog).open().state
     assert set(state.statistics) == {snapshot for _, snapshot in state.history}
 
 
@@ -70,7 +70,7 @@ def test_statistics_stay_current_in_catalogs_that_pyiceberg_writes_to(server, ve
     catalog.create_namespace_if_not_exists("cells")
     catalog.create_table(name, SCHEMA, properties={"format-version": str(version)}).append(FIRST)
     assert catalog.load_table(name).metadata.format_version == version
-    assert name in namespace_tables("cells", catalog=server.name, catalog_properties=server.properties)
+    assert name in Tables(server.name, server.properties).of_namespace("cells")
     check_statistics_go_on(
         name,
         lambda: catalog.load_table(name).append(SECOND),
@@ -102,7 +102,7 @@ def test_statistics_stay_current_for_version_3_in_other_catalogs(spark_rest, res
     catalog, by_way = server.open(), f"by_way.{server.name}"
     make_in_spark(spark_rest, f"hadoop.cells.v3_{server.name}", 3)
     catalog.create_namespace_if_not_exists("cells")
-    made = load_table(str(warehouse / "cells" / f"v3_{server.name}")).load().metadata_location
+    made = load_table(str(warehouse / "cells" / f"v3_{server.name}")).open().state.metadata_location
     catalog.register_table("cells.v3", Path(made).as_uri())
     check_pyiceberg_refuses(server, "cells.v3")
 
@@ -137,7 +137,7 @@ def raced(server, patient):
     rows = pa.table({column: pa.array([1], pa.int64()) for column in RACING})
     catalog.create_table("races.t", rows.schema, properties=patient).append(rows)
     yield "races.t"
-    state = load_table("races.t", catalog="races", catalog_properties=server.properties).load()
+    state = load_table("races.t", catalog="races", catalog_properties=server.properties).open().state
     (entry,) = state.statistics.values()
     assert [(blob.fields[0], blob.properties["ndv"]) for blob in entry.blobs] == [(i, str(i)) for i in range(1, 5)]
     assert len(state.document["metadata-log"]) == 1 + len(RACING)

@@ -64,25 +64,25 @@ def test_commit_changes_only_the_location_of_the_glue_table(catalog, table, draf
     commit_statistics(table, draft_of(table, {"a": [1, 2]}))
     after = in_glue(table)
     assert after["Parameters"].pop("previous_metadata_location") == before["Parameters"]["metadata_location"]
-    assert after["Parameters"].pop("metadata_location") == table.load().metadata_location
+    assert after["Parameters"].pop("metadata_location") == table.open().state.metadata_location
     for parameter in ("previous_metadata_location", "metadata_location"):
         described["Parameters"].pop(parameter, None)
     assert {key: after[key] for key in described} == described
 
 
 def test_earlier_append_is_a_conflict_and_leaves_no_files(catalog, table, draft_of, files):
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     catalog.load_table(table.name).append(ROWS)
     before = files()
     with pytest.raises(ConflictError, match="another writer"):
-        table.commit(base, entry)
+        base.commit(entry)
     assert files() == before
 
 
 def test_append_during_the_update_is_a_conflict_by_version_id(catalog, table, draft_of, monkeypatch, files):
     """Only the version's id shows it: the update was already on its way."""
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     update_table = catalog.glue.update_table
 
@@ -93,8 +93,8 @@ def test_append_during_the_update_is_a_conflict_by_version_id(catalog, table, dr
 
     monkeypatch.setattr(catalog.glue, "update_table", append_first)
     with pytest.raises(ConflictError, match="ConcurrentModification"):
-        table.commit(base, entry)
-    state = table.load()
+        base.commit(entry)
+    state = table.open().state
     assert len(state.snapshots) == 2
     assert state.statistics == {}
     logged = {state.metadata_location, *(e["metadata-file"] for e in state.document["metadata-log"])}
@@ -109,14 +109,14 @@ def test_update_that_a_retry_finds_done_counts_as_done(catalog, namespace, glue,
     sent = lose_the_answer(catalog, times=1)
     assert commit_statistics(table, draft_of(table, {"a": [1, 2]})).attempts == 1
     assert len(sent) == 2
-    assert len(table.load().statistics) == 1
+    assert len(table.open().state.statistics) == 1
 
 
 def test_lost_answer_is_checked_against_the_table(catalog, table, draft_of):
     sent = lose_the_answer(catalog, times=1)
     assert commit_statistics(table, draft_of(table, {"a": [1, 2]})).attempts == 1
     assert len(sent) == 1
-    assert len(table.load().statistics) == 1
+    assert len(table.open().state.statistics) == 1
 
 
 @pytest.mark.parametrize(("code", "status"), [("InternalServiceException", 500), ("OperationTimeoutException", 400)])
@@ -126,7 +126,7 @@ def test_unclear_answer_keeps_the_files_if_nothing_is_found(catalog, table, draf
     with pytest.raises(CommitUnknownError, match=code):
         commit_statistics(table, draft_of(table, {"a": [1]}))
     assert len(files() - before) == 2
-    assert table.load().statistics == {}
+    assert table.open().state.statistics == {}
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_clear_refusal_is_final_and_deletes_the_files(catalog, table, draft_of, 
 
 def test_table_without_a_version_id_is_refused(catalog, table, draft_of, monkeypatch, files):
     """Glue always has one; a server that only speaks its API may overwrite another writer's commit."""
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     before = files()
     get_table = catalog.glue.get_table
@@ -158,19 +158,19 @@ def test_table_without_a_version_id_is_refused(catalog, table, draft_of, monkeyp
 
     monkeypatch.setattr(catalog.glue, "get_table", without_version)
     with pytest.raises(UnsupportedTableError, match="version"):
-        table.commit(base, entry)
+        base.commit(entry)
     assert files() == before
 
 
 def test_table_of_another_kind_is_named_as_such(catalog, namespace):
     catalog.glue.create_table(DatabaseName=namespace, TableInput={"Name": "csv", "Parameters": {"a": "b"}})
     with pytest.raises(UnsupportedTableError, match="metadata_location"):
-        IcebergGlueTable(catalog, f"{namespace}.csv").load()
+        IcebergGlueTable(catalog, f"{namespace}.csv").open()
 
 
 def test_missing_table_is_not_found(catalog, namespace):
     with pytest.raises(TableNotFound, match=r"commits\.absent"):
-        IcebergGlueTable(catalog, f"{namespace}.absent").load()
+        IcebergGlueTable(catalog, f"{namespace}.absent").open()
 
 
 def lose_the_answer(catalog: GlueCatalog, times: int) -> list[str]:

@@ -22,7 +22,7 @@ from thrift.transport.TTransport import TTransportException
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound
 from puffin.iceberg import sdk
 from puffin.iceberg.catalogs import hive as hive_module
-from puffin.load import load_table, namespace_tables
+from puffin.load import Tables, load_table
 from puffin.tables.commit import commit_statistics
 
 ALTER = "alter_table_with_environment_context"
@@ -71,7 +71,7 @@ def test_commit_changes_only_the_location_of_the_hive_table(new_table, metastore
     commit_statistics(table, draft_of(table, {"a": [1, 2]}))
     after = in_hive(metastore, table)
     assert after.parameters.pop("previous_metadata_location") == before.parameters["metadata_location"]
-    assert after.parameters.pop("metadata_location") == table.load().metadata_location
+    assert after.parameters.pop("metadata_location") == table.open().state.metadata_location
     for parameter in ("previous_metadata_location", "metadata_location"):
         del before.parameters[parameter]
     assert after == before
@@ -104,13 +104,13 @@ def test_lock_that_is_never_released_is_a_conflict_and_leaves_no_files(
     new_table, metastore, draft_of, monkeypatch, files
 ):
     table = new_table()
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     before = files()
     monkeypatch.setattr(hive_module, "_LOCK_SECONDS", 0.1)
     lock = metastore.lock(exclusive(table))
     with pytest.raises(ConflictError, match="lock"):
-        table.commit(base, entry)
+        base.commit(entry)
     assert files() == before
     metastore.unlock(UnlockRequest(lockid=lock.lockid))
     assert metastore.show_locks(ShowLocksRequest(dbname="commits")).locks == []
@@ -125,19 +125,19 @@ def test_table_whose_writers_take_no_lock_is_not_locked(new_table, metastore, dr
 
 def test_earlier_append_is_a_conflict_and_leaves_no_files(new_table, catalog, draft_of, files):
     table = new_table()
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     catalog.load_table(table.name).append(ROWS)
     before = files()
     with pytest.raises(ConflictError, match="another writer"):
-        table.commit(base, entry)
+        base.commit(entry)
     assert files() == before
 
 
 def test_metastore_comparison_catches_writers_without_a_lock(new_table, catalog, draft_of, monkeypatch, files):
     """The append comes between our look and our change."""
     table = new_table(**{"engine.hive.lock-enabled": "false"})
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     alter = getattr(Client, ALTER)
 
@@ -148,8 +148,8 @@ def test_metastore_comparison_catches_writers_without_a_lock(new_table, catalog,
 
     monkeypatch.setattr(Client, ALTER, append_first)
     with pytest.raises(ConflictError, match="another writer"):
-        table.commit(base, entry)
-    state = table.load()
+        base.commit(entry)
+    state = table.open().state
     assert len(state.snapshots) == 2
     logged = {state.metadata_location, *(e["metadata-file"] for e in state.document["metadata-log"])}
     assert {name for name in files() if name.endswith(".json")} == {name.rpartition("/")[2] for name in logged}
@@ -167,7 +167,7 @@ def test_completed_change_is_found_whatever_the_answer(new_table, draft_of, monk
 
     monkeypatch.setattr(Client, ALTER, alter_and_fail)
     assert commit_statistics(table, draft_of(table, {"a": [1]})).attempts == 1
-    assert len(table.load().statistics) == 1
+    assert len(table.open().state.statistics) == 1
 
 
 def test_unclear_answer_keeps_the_files_if_nothing_is_found(new_table, draft_of, monkeypatch, files):
@@ -199,7 +199,7 @@ def test_failure_before_the_change_deletes_the_files(new_table, draft_of, monkey
 def test_unreachable_metastore_is_named_as_such():
     properties = {"type": "hive", "uri": "thrift://127.0.0.1:1"}
     with pytest.raises(StorageError, match=r"db\.t: catalog 'off' failed"):
-        load_table("db.t", catalog="off", catalog_properties=properties).load()
+        load_table("db.t", catalog="off", catalog_properties=properties).open()
 
 
 def test_silent_metastore_times_out(monkeypatch):
@@ -208,15 +208,15 @@ def test_silent_metastore_times_out(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         properties = {"type": "hive", "uri": f"thrift://127.0.0.1:{silent.getsockname()[1]}"}
         with pytest.raises(StorageError, match=r"db\.t: catalog 'silent' failed: .*time"):
-            load_table("db.t", catalog="silent", catalog_properties=properties).load()
+            load_table("db.t", catalog="silent", catalog_properties=properties).open()
         for _ in range(2):  # the second time over a connection made anew
             with pytest.raises(StorageError, match=r"namespace db: catalog 'silent' failed: .*time"):
-                namespace_tables("db", catalog="silent", catalog_properties=properties)
+                Tables("silent", properties).of_namespace("db")
 
 
 def test_missing_table_is_not_found(hive, catalog):
     with pytest.raises(TableNotFound, match=r"commits\.absent"):
-        load_table("commits.absent", catalog="hive", catalog_properties=hive.properties).load()
+        load_table("commits.absent", catalog="hive", catalog_properties=hive.properties).open()
 
 
 def exclusive(table) -> LockRequest:

@@ -32,7 +32,7 @@ def test_commit_that_waited_for_a_winner_is_a_conflict(postgres, name, draft_of,
     properties = {**postgres.properties, "uri": uri + option}
     table = load_table(name, catalog="postgres", catalog_properties=properties)
     assert table._catalog.engine.connect().execute(text("SHOW transaction_isolation")).scalar() == isolation
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     engine = create_engine(uri)
     with engine.connect() as other, ThreadPoolExecutor(1) as pool:
@@ -47,7 +47,7 @@ def test_commit_that_waited_for_a_winner_is_a_conflict(postgres, name, draft_of,
 
 def test_connection_that_breaks_early_commits_nothing(postgres, name, draft_of, tmp_path):
     table = load_table(name, catalog="postgres", catalog_properties=postgres.properties)
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     engine = create_engine(postgres.properties["uri"])
     with engine.connect() as other, ThreadPoolExecutor(1) as pool:
@@ -58,7 +58,7 @@ def test_connection_that_breaks_early_commits_nothing(postgres, name, draft_of, 
         with pytest.raises(StorageError, match="connection"):
             committing.result(timeout=30)
         other.rollback()
-    assert table.load().metadata_location == base.metadata_location
+    assert table.open().state.metadata_location == base.state.metadata_location
     assert not list(tmp_path.rglob("00002-*"))
 
 

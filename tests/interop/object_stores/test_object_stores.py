@@ -24,7 +24,7 @@ from pyiceberg.table import CommitTableRequest, StaticTable
 
 import puffin
 from puffin.errors import CommitUnknownError, MissingDependencyError, UnsupportedTableError, UsageError
-from puffin.load import tables_below
+from puffin.load import Tables
 from puffin.server.app import create_app
 from puffin.server.settings import Settings
 from stats_jobs import Options, analyze
@@ -336,7 +336,7 @@ def test_table_location_with_a_query_is_refused(directory, s3):
     query = f"?endpoint_override={s3.url.removeprefix('http://')}&scheme=http"
     with pytest.raises(UsageError, match="AWS_ENDPOINT_URL"):
         puffin.ndv(f"{directory.location}{query}")
-    assert puffin.load_table(f"{directory.location}/metadata/v1.metadata.json{query}").load().uuid
+    assert puffin.load_table(f"{directory.location}/metadata/v1.metadata.json{query}").open().state.uuid
 
 
 def test_commands_and_server_find_tables_and_files_on_s3(directory, s3, place):
@@ -353,7 +353,7 @@ def test_commands_and_server_find_tables_and_files_on_s3(directory, s3, place):
     assert [blob["sketch"]["estimate"] for blob in dumped["blobs"][:4]] == [1000, 500, 250, 125]
     assert [column["ndv"] for column in puffin_says("ndv", directory.location)["columns"]] == [1000, 500, 250, 125]
 
-    assert list(tables_below(f"s3://{place}")) == [directory.location]
+    assert list(Tables().below(f"s3://{place}")) == [directory.location]
 
     async def ask() -> tuple[httpx.Response, ...]:
         application = httpx.ASGITransport(app=create_app(Settings(roots=[f"s3://{place}"])))

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from puffin.delta.directory import FIELD_IDS, DeltaDirectory
+from puffin.delta.directory import DeltaDirectory
 from puffin.delta.log.replay import DeltaLog
+from puffin.delta.snapshot import FIELD_IDS, DeltaSnapshot
 from puffin.errors import (
     CommitUnknownError,
     ConflictError,
@@ -29,6 +30,7 @@ from puffin.lookup import ndv
 from puffin.storage import LocalStore
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.commit import commit_statistics
+from puffin.tables.snapshot import PartitionStatistics
 from stats_jobs import Options, analyze
 
 
@@ -46,7 +48,7 @@ def open_table(table) -> DeltaDirectory:
 
 def ids(table, version=None):
     """The field id of every column of a version."""
-    state = open_table(table).load(SnapshotSelector(snapshot_id=version))
+    state = open_table(table).open(SnapshotSelector(snapshot_id=version)).state
     return {column.name: column.field_id for column in state.columns}
 
 
@@ -176,15 +178,15 @@ def test_jobs_that_assign_ids_at_once_agree_on_them(table):
 def meanwhile(monkeypatch):
     """Does something once, just before a table commits."""
 
-    def arrange(loaded, action):
-        commit, actions = loaded.commit, [action]
+    def arrange(action):
+        commit, actions = DeltaSnapshot.commit, [action]
 
-        def late(base, entry):
+        def late(opened, entry):
             if actions:
                 actions.pop()()
-            return commit(base, entry)
+            return commit(opened, entry)
 
-        monkeypatch.setattr(loaded, "commit", late)
+        monkeypatch.setattr(DeltaSnapshot, "commit", late)
 
     return arrange
 
@@ -192,7 +194,7 @@ def meanwhile(monkeypatch):
 def test_second_job_adds_to_the_statistics_of_the_first(table, draft_of, meanwhile):
     loaded, other = open_table(table), open_table(table)
     draft = draft_of(loaded, {"a": range(3)})
-    meanwhile(loaded, lambda: commit_statistics(other, draft_of(other, {"b": range(5)})))
+    meanwhile(lambda: commit_statistics(other, draft_of(other, {"b": range(5)})))
     committed = commit_statistics(loaded, draft, sleep=lambda _: None)
     assert committed.attempts == 2
     assert ndvs(table) == {"a": 3, "b": 5}
@@ -202,7 +204,7 @@ def test_second_job_adds_to_the_statistics_of_the_first(table, draft_of, meanwhi
 def test_second_of_two_jobs_on_one_column_wins(table, draft_of, meanwhile):
     loaded, other = open_table(table), open_table(table)
     draft = draft_of(loaded, {"a": range(3)})
-    meanwhile(loaded, lambda: commit_statistics(other, draft_of(other, {"a": range(5)})))
+    meanwhile(lambda: commit_statistics(other, draft_of(other, {"a": range(5)})))
     assert commit_statistics(loaded, draft, sleep=lambda _: None).attempts == 2
     assert ndvs(table) == {"a": 3, "b": None}
 
@@ -211,7 +213,7 @@ def test_other_commits_to_the_table_do_not_matter(table, draft_of, meanwhile):
     """Statistics describe a version, which never changes."""
     loaded = open_table(table)
     draft = draft_of(loaded, {"a": range(3)})
-    meanwhile(loaded, lambda: table.commit(table.metadata({"b": "long"}), table.add({"b": [0]})))
+    meanwhile(lambda: table.commit(table.metadata({"b": "long"}), table.add({"b": [0]})))
     assert commit_statistics(loaded, draft).attempts == 1
     assert ndvs(table, snapshot_id=0) == {"a": 3, "b": None}
     assert ndvs(table) == {"b": None}
@@ -314,18 +316,13 @@ def test_next_commit_removes_files_superseded_a_week_ago(table):
 
 def test_delta_tables_have_no_certain_values(table):
     """Nobody else writes their sketches, so there are none to check."""
-    loaded = open_table(table)
-    state = loaded.load()
-    assert loaded.certain_values(state, state.snapshot(0), state.columns) == {}
+    opened = open_table(table).open()
+    assert opened.certain_values(opened.snapshot, opened.state.columns) == {}
 
 
 def test_delta_tables_have_no_partition_statistics_files(table):
     """Partition sketches do not need them."""
-    loaded = open_table(table)
-    state = loaded.load()
-    assert not loaded.keeps_partition_statistics(state)
-    with pytest.raises(UnsupportedTableError, match="no partition statistics files"):
-        loaded.partition_statistics(state, state.snapshot(0))
+    assert not isinstance(open_table(table).open(), PartitionStatistics)
 
 
 # --- where the table is -----------------------------------------------------------------------------------------------
@@ -352,9 +349,9 @@ def test_relative_path_is_resolved_once(table, monkeypatch):
     loaded = load_table(table.path.name)
     monkeypatch.chdir("/")
     assert loaded.name == "t"
-    state = loaded.load()
-    assert state.location == str(table.path)
-    (task,) = loaded.plan(state, state.snapshot(0))
+    opened = loaded.open()
+    assert opened.state.location == str(table.path)
+    (task,) = opened.tasks
     assert task.data_file.file_path == str(table.path / "part-1.parquet")
     assert analyze(loaded).entry.statistics_path.startswith(str(table.log / "_puffin_sidecar"))
 
@@ -406,7 +403,7 @@ def test_job_fails_if_another_assigned_its_ids_differently(delta_table, draft_of
     def other():
         analyze(str(table.path), Options(selector=SnapshotSelector(snapshot_id=0)))
 
-    meanwhile(loaded, other) if late else other()
+    meanwhile(other) if late else other()
     with pytest.raises(ConflictError, match="other field ids"):
         commit_statistics(loaded, draft, sleep=lambda _: None)
     assert ours(table) == ["0-0.json", "0.stats", "field-ids-0.json"]

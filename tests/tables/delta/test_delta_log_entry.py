@@ -68,7 +68,7 @@ def entry_of(root: Path, version: int = 0) -> StatisticsEntry:
 def note(root: Path, version: int = 0, *, store=None, table_id=TABLE_ID, sleep=time.sleep) -> int:
     store = store or LocalStore()
     log = DeltaLog(str(root), store)
-    return append_note(log, store, str(root), table_id, entry_of(root, version), sleep=sleep)
+    return append_note(log, table_id, entry_of(root, version), sleep=sleep)
 
 
 @pytest.fixture
@@ -277,7 +277,7 @@ def noted(table):
     directory.put_field_ids({("a",): 1}, 0)
     directory.put(entry, table_id, {1: ("a",)}, 0)
     store = LocalStore()
-    append_note(DeltaLog(str(root), store), store, str(root), table_id, entry)
+    append_note(DeltaLog(str(root), store), table_id, entry)
     return root, stale, {file: file.read_bytes() for file in path.parent.iterdir()}
 
 

@@ -31,17 +31,14 @@ def row(table):
 
 def plan(table, version=None):
     """The files of a version: their paths, and the ends of the paths of their deletion vectors."""
-    loaded = load_table(str(table.path))
-    state = loaded.load(SnapshotSelector(snapshot_id=version))
-    return loaded.plan(state, state.select_snapshot(SnapshotSelector(snapshot_id=version)))
+    return load_table(str(table.path)).open(SnapshotSelector(snapshot_id=version)).tasks
 
 
 def changes(table, base):
     """The files to read for rows added and removed since a version: paths and deletion vectors."""
     loaded = load_table(str(table.path))
-    state = loaded.load()
-    older = loaded.load(SnapshotSelector(snapshot_id=base))
-    found = loaded.changes(state, older.snapshot(base), state.snapshot(state.current_snapshot_id))
+    older = loaded.open(SnapshotSelector(snapshot_id=base))
+    found = loaded.open().changes_since(older.snapshot)
     return files(found.added), files(found.removed)
 
 
@@ -312,9 +309,8 @@ def test_sparse_removal_is_completed_from_the_addition(delta_table):
     little = [{"remove": {"path": each["add"]["path"], "dataChange": True}} for each in (one, moved)]
     table.commit(*little)
     loaded = load_table(str(table.path))
-    state = loaded.load()
-    older = loaded.load(SnapshotSelector(snapshot_id=base))
-    found = loaded.changes(state, older.snapshot(base), state.snapshot(state.current_snapshot_id))
+    older = loaded.open(SnapshotSelector(snapshot_id=base))
+    found = loaded.open().changes_since(older.snapshot)
     assert [task.data_file.partition for task in found.removed] == [{"1000": 7}, {"1000": 8}]
     assert [task.length for task in found.removed] == [each["add"]["size"] for each in (one, moved)]
 
@@ -347,9 +343,9 @@ def test_changes_without_log_entries_are_unknown(table, row):
 def test_later_version_is_no_ancestor(table, row):
     table.commit(row(1))
     loaded = load_table(str(table.path))
-    older, state = loaded.load(SnapshotSelector(snapshot_id=0)), loaded.load()
+    older, newer = loaded.open(SnapshotSelector(snapshot_id=0)), loaded.open()
     with pytest.raises(SnapshotNotFound, match="expected a version before 0, found 1"):
-        loaded.changes(older, state.snapshot(1), older.snapshot(0))
+        older.changes_since(newer.snapshot)
 
 
 def test_vacuumed_file_is_read_from_its_compaction(table, row):

@@ -35,7 +35,7 @@ def analyze(draft_of):
 
 
 def load(table, version=None, as_of_ms=None):
-    return load_table(str(table.path)).load(SnapshotSelector(snapshot_id=version, as_of_ms=as_of_ms))
+    return load_table(str(table.path)).open(SnapshotSelector(snapshot_id=version, as_of_ms=as_of_ms)).state
 
 
 def append(table):
@@ -273,7 +273,7 @@ def test_state_needs_one_listing_of_each_directory(table, analyze, monkeypatch):
     for name in ("list", "read"):
         original = getattr(LocalStore, name)
         monkeypatch.setattr(LocalStore, name, lambda self, uri, f=original: asked.append(uri) or f(self, uri))
-    DeltaDirectory(str(table.path)).load()
+    DeltaDirectory(str(table.path)).open()
     ours = table.log / "_puffin_sidecar"
     assert sorted(asked) == sorted(
         map(str, [table.log, ours, *map(table.entry, range(3)), ours / "0-0.json", ours / "field-ids-0.json"])

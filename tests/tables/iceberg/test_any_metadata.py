@@ -18,7 +18,6 @@ from puffin.errors import CorruptMetadataError, FileNotFound, PuffinError
 from puffin.iceberg.catalogs.file import IcebergMetadataFile
 from puffin.iceberg.commit.patch import (
     next_metadata_location,
-    partition_statistics_entry,
     partition_statistics_path,
     statistics_path,
     with_statistics,
@@ -31,6 +30,7 @@ from puffin.storage import store_for
 from puffin.tables.base import BlobEntry, PartitionStatisticsEntry, SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import RetryPolicy
 from puffin.tables.document import column_type_at
+from tests.tables.iceberg.partition_files import partition_statistics_entry
 
 BLOB = {
     "type": "apache-datasketches-theta-v1",
@@ -86,24 +86,25 @@ def table_with_history(make_table, version):
 
 def uses(state):
     """Everything that can be done with the state of a table, separately."""
-    table = IcebergMetadataFile(state.metadata_location)
+    opened = IcebergMetadataFile(state.metadata_location)._bound(state, SnapshotSelector())
     selectors = [SnapshotSelector(snapshot_id=1), SnapshotSelector(ref="old"), SnapshotSelector(as_of_ms=1500)]
     for selector in (SnapshotSelector(), *selectors):
         named = dataclasses.asdict(selector)
         for options in ({"max_staleness": 1}, {"manifests": True}):
-            question = Question(table.name, **named, **options)
-            yield lambda question=question: answer_from(table, state, question)
-    yield lambda: answer_from(table, state, Question(table.name, ["id"], partitions=["p0=x"]))
-    yield lambda: answer_from(table, state, Question(table.name, ["st.d"], where="id > 3 and p = 'x'"))
+            question = Question(opened.name, **named, **options)
+            yield lambda question=question: answer_from(opened.of(question.selector), question)
+    yield lambda: answer_from(opened, Question(opened.name, ["id"], partitions=["p0=x"]))
+    yield lambda: answer_from(opened, Question(opened.name, ["st.d"], where="id > 3 and p = 'x'"))
     for snapshot in state.snapshots.values():
-        yield lambda snapshot=snapshot: table.plan(state, snapshot)
-        yield lambda snapshot=snapshot: table.partition_statistics(state, snapshot)
-        yield lambda snapshot=snapshot: table.certain_values(state, snapshot, state.columns)
+        at = opened.of(SnapshotSelector(snapshot_id=snapshot.snapshot_id))
+        yield lambda at=at: at.tasks
+        yield at.partition_statistics_writer
+        yield lambda snapshot=snapshot: opened.certain_values(snapshot, state.columns)
         yield lambda snapshot=snapshot: column_type_at(state, snapshot, 1)
-        yield lambda snapshot=snapshot: table.changes(state, state.snapshot(1), snapshot)
-        yield lambda snapshot=snapshot: table.moved(state, state.snapshot(1), snapshot)
-    yield lambda: table.keeps_partition_statistics(state)
-    yield lambda: table.scan_context(state)
+        yield lambda at=at: at.changes_since(state.snapshot(1))
+        yield lambda at=at: at.moved_since(state.snapshot(1))
+    yield opened.keeps_partition_statistics
+    yield lambda: opened.scan_context
     yield lambda: (statistics_path(state, 2), partition_statistics_path(state, 2))
     yield lambda: partition_statistics_entry(state.document, 1)
     yield lambda: (RetryPolicy.of(state).wait_seconds(5), RetryPolicy.of_status_checks(state))

@@ -17,6 +17,7 @@ from puffin.iceberg.scan.certain_values import certain_values
 from puffin.sketches import ThetaSketch
 from puffin.statistics.whose_hashes import contradiction, writer_objection
 from puffin.storage import store_for
+from puffin.tables.base import SnapshotSelector
 from puffin.tables.document import column_type_at
 from puffin.values.json_values import arrow_type
 
@@ -28,18 +29,19 @@ NAME_MAPPING = "schema.name-mapping.default"
 # --- Spark's tables -----------------------------------------------------------------------------------------------
 
 
-def data_of(table, state, snapshot) -> dict[int, pa.ChunkedArray]:
+def data_of(opened) -> dict[int, pa.ChunkedArray]:
     """The columns of a snapshot without deletes as pyarrow reads them, by field id, in their current type."""
-    found: dict[int, list[pa.Array]] = {column.field_id: [] for column in state.columns}
-    for task in table.plan(state, snapshot):
+    found: dict[int, list[pa.Array]] = {column.field_id: [] for column in opened.state.columns}
+    for task in opened.tasks:
         assert not task.delete_files
         read = pq.read_table(task.data_file.file_path.removeprefix("file:"), partitioning=None)
-        for column in state.columns:
+        for column in opened.state.columns:
             for field_id, array in leaves(read):
                 if field_id == column.field_id:
                     found[field_id] += [as_type(array, column.type)]
     return {
-        column.field_id: pa.chunked_array(found[column.field_id], arrow_type(column.type)) for column in state.columns
+        column.field_id: pa.chunked_array(found[column.field_id], arrow_type(column.type))
+        for column in opened.state.columns
     }
 
 
@@ -58,9 +60,9 @@ def as_type(array: pa.Array, type_: str) -> pa.Array:
     return array.cast(arrow_type(type_))
 
 
-def sketches_of(table, state, snapshot) -> tuple[str, dict[int, ThetaSketch]]:
-    entry = state.statistics[snapshot.snapshot_id]
-    with table.store(entry.statistics_path).open_source(entry.statistics_path) as source:
+def sketches_of(opened) -> tuple[str, dict[int, ThetaSketch]]:
+    entry = opened.state.statistics[opened.snapshot.snapshot_id]
+    with opened.store_for(entry.statistics_path).open_source(entry.statistics_path) as source:
         reader = PuffinReader(source)
         blobs = reader.file_metadata.blobs
         sketches = {blob.fields[0]: ThetaSketch.from_bytes(reader.read(blob)) for blob in blobs}
@@ -68,20 +70,20 @@ def sketches_of(table, state, snapshot) -> tuple[str, dict[int, ThetaSketch]]:
 
 
 def without_deletes(golden_tables):
-    """Table, state and snapshot of each table that Spark wrote and analyzed and that has no delete files."""
+    """Name and snapshot of each table that Spark wrote and analyzed and that has no delete files."""
     for name in ("t_types", "t_evolved", "t_mor_v2"):
         table = IcebergDirectory(str(golden_tables / name))
-        state = table.load()
-        for snapshot_id in state.statistics:
-            snapshot = state.snapshot(snapshot_id)
-            if not any(task.delete_files for task in table.plan(state, snapshot)):
-                yield name, table, state, snapshot
+        for snapshot_id in table.open().state.statistics:
+            opened = table.open(SnapshotSelector(snapshot_id=snapshot_id))
+            if not any(task.delete_files for task in opened.tasks):
+                yield name, opened
 
 
 def test_certain_values_are_in_the_data_of_sparks_tables(golden_tables):
     checked = set()
-    for name, table, state, snapshot in without_deletes(golden_tables):
-        values, data = table.certain_values(state, snapshot, state.columns), data_of(table, state, snapshot)
+    for name, opened in without_deletes(golden_tables):
+        state = opened.state
+        values, data = opened.certain_values(opened.snapshot, state.columns), data_of(opened)
         for column in state.columns:
             if column.field_id in values:
                 present = set(data[column.field_id].to_pylist())
@@ -97,9 +99,10 @@ def test_certain_values_are_in_the_data_of_sparks_tables(golden_tables):
 
 def test_only_sparks_uuid_sketches_are_contradicted(golden_tables):
     seen = 0
-    for name, table, state, snapshot in without_deletes(golden_tables):
-        created_by, sketches = sketches_of(table, state, snapshot)
-        values = table.certain_values(state, snapshot, state.columns)
+    for name, opened in without_deletes(golden_tables):
+        state, snapshot = opened.state, opened.snapshot
+        created_by, sketches = sketches_of(opened)
+        values = opened.certain_values(snapshot, state.columns)
         for column in state.columns:
             # What was promoted since was hashed as what it was.
             type_ = column_type_at(state, snapshot, column.field_id)
@@ -114,9 +117,8 @@ def test_only_sparks_uuid_sketches_are_contradicted(golden_tables):
 @pytest.mark.parametrize("name", ["t_mor_v2", "t_dv_v3"])
 def test_nothing_is_certain_beside_delete_files(golden_tables, name):
     table = IcebergDirectory(str(golden_tables / name))
-    state = table.load()
-    snapshot = state.snapshot(state.current_snapshot_id)
-    assert table.certain_values(state, snapshot, state.columns) == {}
+    opened = table.open()
+    assert opened.certain_values(opened.snapshot, opened.state.columns) == {}
 
 
 # --- tables by hand -----------------------------------------------------------------------------------------------

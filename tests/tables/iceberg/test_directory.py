@@ -46,7 +46,7 @@ class Directory:
         return IcebergDirectory(str(self.root))
 
     def current(self) -> str:
-        return self.table.load().metadata_location.rpartition("/")[2]
+        return self.table.open().state.metadata_location.rpartition("/")[2]
 
 
 @pytest.fixture
@@ -149,19 +149,19 @@ def test_version_deleted_during_the_search_is_searched_again(directory, monkeypa
         return found
 
     monkeypatch.setattr(table, "_current", find_and_lose)
-    assert table.load().metadata_location.endswith("v2.metadata.json")
+    assert table.open().state.metadata_location.endswith("v2.metadata.json")
 
 
 def test_directory_without_metadata_is_no_table(directory):
     with pytest.raises(TableNotFound, match="no Iceberg metadata file"):
-        directory.table.load()
+        directory.table.open()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\x1f\x8b broken", b"{}", b"\xff", b'{"format-version": 2}'])
 def test_broken_metadata_is_reported_as_corrupt(directory, content):
     (directory.metadata / "v1.metadata.json").write_bytes(content)
     with pytest.raises(CorruptMetadataError, match=r"v1\.metadata\.json"):
-        directory.table.load()
+        directory.table.open()
 
 
 # --- the next version ---------------------------------------------------------------------------------------------
@@ -351,11 +351,11 @@ def test_another_writers_version_is_never_overwritten(directory, draft_of, exten
     """In any spelling: readers take either for that version."""
     directory.put("v1.metadata.json")
     table = directory.table
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     directory.put(f"v2.{extension}", winner=True)
     with pytest.raises(ConflictError):
-        table.commit(base, entry)
+        base.commit(entry)
     assert directory.read(f"v2.{extension}")["winner"] is True
     assert len([name for name in directory.names() if name.startswith("v")]) == 2
 
@@ -363,12 +363,12 @@ def test_another_writers_version_is_never_overwritten(directory, draft_of, exten
 def test_concurrent_writers_version_is_not_overwritten(directory, draft_of, monkeypatch):
     directory.put("v1.metadata.json")
     table = directory.table
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     monkeypatch.setattr(table, "_existing", lambda _: None)
     directory.put("v2.metadata.json", winner=True)
     with pytest.raises(ConflictError):
-        table.commit(base, entry)
+        base.commit(entry)
     assert directory.read("v2.metadata.json")["winner"] is True
 
 

@@ -44,7 +44,7 @@ def made(tmp_path):
 
 
 def stored(table, entry):
-    with table.store(entry.statistics_path).open_source(entry.statistics_path) as source:
+    with table.open().store_for(entry.statistics_path).open_source(entry.statistics_path) as source:
         reader = PuffinReader(source)
         sketches = [blob for blob in reader.file_metadata.blobs if blob.type == THETA_V1]
         return {b.fields[0]: payload for b, payload in zip(sketches, reader.read_all(sketches), strict=True)}

@@ -23,17 +23,16 @@ from puffin.errors import (
 )
 from puffin.iceberg.commit.partition_stats import (
     partition_statistics,
-    read_partition_statistics,
     unified_partition_type,
     write_partition_statistics,
 )
 from puffin.iceberg.commit.patch import (
     PartitionStatisticsEntry,
-    partition_statistics_entry,
     partition_statistics_update,
     with_partition_statistics,
 )
 from puffin.storage import store_for
+from tests.tables.iceberg.partition_files import partition_statistics_entry, read_partition_statistics
 
 FIELDS = [(1, "id", "long"), (2, "cat", "string"), (3, "ts", "timestamp"), (4, "share", "double")]
 DELETED = 2
@@ -46,7 +45,7 @@ def current(table):
 
 
 def statistics_of(table) -> pa.Table:
-    return partition_statistics(*current(table), {})
+    return partition_statistics(*current(table), store_for)
 
 
 def rows(table, *columns: str) -> list[tuple]:
@@ -306,7 +305,7 @@ def test_partition_value_of_another_type_is_corrupt(table):
 
 def write(table, **stores):
     state, snapshot = current(table)
-    statistics = partition_statistics(state, snapshot, {})
+    statistics = partition_statistics(state, snapshot, store_for)
     return write_partition_statistics(statistics, state, snapshot.snapshot_id, stores.get("store_for", store_for))
 
 

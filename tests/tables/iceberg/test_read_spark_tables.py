@@ -37,7 +37,7 @@ class SparkTable:
         return self._spark.sql(f"SELECT {selected} FROM {self.name} {where}").toArrow()
 
     def state(self):
-        return IcebergDirectory(self.location).load()
+        return IcebergDirectory(self.location).open().state
 
     def snapshot_ids(self) -> list[int]:
         rows = self._spark.sql(f"SELECT snapshot_id FROM {self.name}.snapshots ORDER BY committed_at").collect()
@@ -45,7 +45,7 @@ class SparkTable:
 
     def tasks(self, **selector):
         state = self.state()
-        return plan_snapshot(state, state.select_snapshot(SnapshotSelector(**selector)), {})
+        return plan_snapshot(state, state.select_snapshot(SnapshotSelector(**selector)), store_for)
 
     def read(self, target_bytes: int = 2000, **selector) -> tuple[dict[str, ThetaSketch], int]:
         state = self.state()

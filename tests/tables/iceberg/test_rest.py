@@ -321,11 +321,10 @@ def test_no_entry_is_dead_if_the_client_leaves_snapshots_out(server, open_table,
 
 
 def test_state_is_reused_while_the_server_names_the_same_metadata(server, open_table):
-    table = open_table()
-    state = table.load()
-    assert table.refresh(state) is state
+    opened = open_table().open()
+    assert opened.refreshed().state is opened.state
     server.change(properties={"changed": "yes"})
-    assert table.refresh(state).properties["changed"] == "yes"
+    assert opened.refreshed().state.properties["changed"] == "yes"
 
 
 # --- what the server says, and who asks ---------------------------------------------------------------------------
@@ -344,14 +343,14 @@ def test_blobs_and_types_unknown_to_pyiceberg_are_kept(server, open_table, commi
         "blob-metadata": [blob],
     }
     server.change(statistics=[entry], schemas=[{**schema, "fields": fields}], **{"never-heard-of": {"x": 1}})
-    assert open_table().load().document["never-heard-of"] == {"x": 1}
+    assert open_table().open().state.document["never-heard-of"] == {"x": 1}
     commit(a=[1])
     assert server.document["statistics"][0] == entry
     assert len(server.document["statistics"]) == 2
 
 
 def test_lookup_requests_the_table_once(server, open_table):
-    open_table().load()
+    open_table().open()
     assert server.loads == 1
 
 
@@ -365,8 +364,7 @@ def test_credentials_of_the_longest_prefix_open_the_files(server, open_table):
         ],
     }
     table = open_table(**{"s3.endpoint": "http://catalog", "s3.region": "of-the-catalog"})
-    table.load()
-    assert table.io_properties == {
+    assert table.open().scan_context.io_properties == {
         "s3.endpoint": "http://catalog",
         "s3.region": "of-the-table",
         "s3.access-key-id": str(server.directory),
@@ -392,4 +390,4 @@ def test_success_without_a_table_is_unclear_and_checked(server, commit, monkeypa
 def test_answer_that_is_no_table_is_reported(server, open_table, monkeypatch, answer):
     monkeypatch.setattr(server, "table", lambda: answer)
     with pytest.raises(CorruptMetadataError, match=r"db\.t"):
-        open_table().load()
+        open_table().open()

@@ -86,7 +86,7 @@ def test_commit_moves_the_row_to_the_next_version(catalog, table, draft_of):
     assert after.rpartition("/")[2].startswith("00003-")
     assert document(after)["metadata-log"][-1]["metadata-file"] == before
     assert document(after)["statistics"][0]["statistics-path"] == committed.entry.statistics_path
-    assert committed.entry.statistics_path.startswith(f"{table.load().location}/metadata/")
+    assert committed.entry.statistics_path.startswith(f"{table.open().state.location}/metadata/")
 
 
 def test_pyiceberg_loads_the_table_and_appends_to_it(catalog, table, draft_of):
@@ -95,7 +95,7 @@ def test_pyiceberg_loads_the_table_and_appends_to_it(catalog, table, draft_of):
     assert [b.properties["ndv"] for b in loaded.metadata.statistics[0].blob_metadata] == ["3", "2"]
     loaded.append(ROWS)
     assert catalog.load_table("db.t").scan().count() == 9
-    assert table.load().statistics[entry.snapshot_id] == entry
+    assert table.open().state.statistics[entry.snapshot_id] == entry
 
 
 def test_append_in_between_is_not_lost(catalog, table, written, draft_of):
@@ -112,7 +112,7 @@ def test_append_in_between_is_not_lost(catalog, table, written, draft_of):
     draft.write = write_and_lose
     assert commit_statistics(table, draft, sleep=lambda _: None).attempts == 2
     assert catalog.load_table("db.t").scan().count() == 9
-    assert set(table.load().statistics) == {snapshot_id}
+    assert set(table.open().state.statistics) == {snapshot_id}
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -161,7 +161,7 @@ def test_metadata_compression_follows_the_table_or_the_previous_file(register, d
     table = register(base, properties={"write.metadata.compression-codec": codec} if codec else {})
     commit_statistics(table, draft_of(table, {"a": [1]}))
     assert row(catalog)[0].endswith(".gz.metadata.json") == (codec == "gzip" or (codec is None and "gz" in base))
-    assert len(table.load().statistics) == 1
+    assert len(table.open().state.statistics) == 1
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -205,12 +205,12 @@ def test_same_table_of_another_catalog_in_the_database_is_unchanged(catalog, wri
 
 
 def test_moved_row_is_a_conflict_and_leaves_nothing(catalog, table, draft_of, tmp_path):
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     catalog.load_table("db.t").append(ROWS)
     current, before = row(catalog), files(tmp_path, "*.metadata.json")
     with pytest.raises(ConflictError):
-        table.commit(base, entry)
+        base.commit(entry)
     assert (row(catalog), files(tmp_path, "*.metadata.json")) == (current, before)
 
 
@@ -223,22 +223,22 @@ def test_dropped_table_is_not_found(catalog, table, draft_of, tmp_path):
 
 
 def test_locked_database_is_a_conflict_and_leaves_nothing(catalog, table, draft_of, tmp_path):
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     before = files(tmp_path, "*.metadata.json")
     catalog.engine = create_engine(catalog.properties["uri"], connect_args={"timeout": 0.01})
     with sqlite3.connect(tmp_path / "catalog.db") as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(ConflictError, match="locked"):
-            table.commit(base, entry)
+            base.commit(entry)
         other.rollback()
     assert files(tmp_path, "*.metadata.json") == before
-    table.commit(base, entry)
+    base.commit(entry)
 
 
 def test_database_locked_at_commit_is_a_conflict_too(catalog, table, draft_of, tmp_path):
     """A reader blocks the commit but not the update before it; SQLite has written nothing then."""
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     before = row(catalog), files(tmp_path, "*.metadata.json")
     catalog.engine = create_engine(catalog.properties["uri"], connect_args={"timeout": 0.01})
@@ -246,29 +246,29 @@ def test_database_locked_at_commit_is_a_conflict_too(catalog, table, draft_of, t
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM iceberg_tables").fetchone()
         with pytest.raises(ConflictError, match="locked"):
-            table.commit(base, entry)
+            base.commit(entry)
         reader.rollback()
     assert (row(catalog), files(tmp_path, "*.metadata.json")) == before
-    table.commit(base, entry)
-    assert table.load().statistics[entry.snapshot_id] == entry
+    base.commit(entry)
+    assert table.open().state.statistics[entry.snapshot_id] == entry
 
 
 def test_other_database_failure_is_no_conflict_and_leaves_nothing(catalog, table, draft_of, tmp_path):
     """A retry would not help."""
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     before = files(tmp_path, "*.metadata.json")
     with catalog.engine.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE iceberg_tables RENAME TO gone")
     with pytest.raises(StorageError, match="no such table"):
-        table.commit(base, entry)
+        base.commit(entry)
     assert files(tmp_path, "*.metadata.json") == before
     with pytest.raises(StorageError, match="no such table"):
-        table.load()
+        table.open()
 
 
 def test_failure_of_the_commit_itself_is_unclear_and_keeps_the_metadata(catalog, table, draft_of, tmp_path):
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     before = files(tmp_path, "*.metadata.json")
 
@@ -277,14 +277,14 @@ def test_failure_of_the_commit_itself_is_unclear_and_keeps_the_metadata(catalog,
 
     event.listen(catalog.engine, "commit", lose_the_connection)
     with pytest.raises(CommitUnknownError, match="server closed the connection"):
-        table.commit(base, entry)
+        base.commit(entry)
     assert len(files(tmp_path, "*.metadata.json") - before) == 1
 
 
 @pytest.mark.parametrize("state", ["40001", "40P01", "55P03"])
 def test_aborted_transaction_is_a_conflict(catalog, table, draft_of, state):
     """PostgreSQL reports a lost race by its SQLSTATE, sometimes only at commit."""
-    base = table.load()
+    base = table.open()
     entry = draft_of(table, {"a": [1]}).write(base, [])
     cause = Exception("could not serialize access")
     cause.sqlstate = state
@@ -294,7 +294,7 @@ def test_aborted_transaction_is_a_conflict(catalog, table, draft_of, state):
 
     event.listen(catalog.engine, "commit", give_up)
     with pytest.raises(ConflictError, match="serialize"):
-        table.commit(base, entry)
+        base.commit(entry)
 
 
 def test_metadata_deleted_during_a_read_is_read_again(catalog, table, draft_of, monkeypatch):
@@ -309,4 +309,4 @@ def test_metadata_deleted_during_a_read_is_read_again(catalog, table, draft_of, 
         return location
 
     monkeypatch.setattr(table, "_location", locate_and_lose)
-    assert table.load().metadata_location == row(catalog)[0]
+    assert table.open().state.metadata_location == row(catalog)[0]

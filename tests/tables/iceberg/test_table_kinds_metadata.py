@@ -148,7 +148,7 @@ def test_table_without_manifest_lists_works_in_a_sql_catalog(old, java, tmp_path
         connection.exec_driver_sql(f"INSERT INTO iceberg_tables ({columns}) VALUES {(*row, 'TABLE')}")
     table = load_table("db.t", catalog="old", catalog_properties={"type": "sql", **properties})
     assert analyze(table).committed
-    assert ndvs_in_java(java(table.load().metadata_location)) == {1: 400, 2: 2, 3: 10, 5: 0, 6: 30}
+    assert ndvs_in_java(java(table.open().state.metadata_location)) == {1: 400, 2: 2, 3: 10, 5: 0, 6: 30}
 
 
 # --- what old documents lack --------------------------------------------------------------------------------------

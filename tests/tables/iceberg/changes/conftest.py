@@ -139,7 +139,7 @@ class History:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Store, "read", self._spied(Store.read))
             patch.setattr(LocalStore, "open_input", self._spied(LocalStore.open_input))
-            return changes_between(state, state.snapshot(base), state.snapshot(target), {})
+            return changes_between(state, state.snapshot(base), state.snapshot(target), store_for)
 
     def changed(self, base, target):
         """The changes as two lists of names, added and removed: a data file with its deletes, if any, in brackets."""

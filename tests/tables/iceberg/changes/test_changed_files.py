@@ -4,6 +4,7 @@ import pytest
 
 from puffin.errors import FileNotFound, SnapshotNotFound, UnsupportedTableError
 from puffin.iceberg.scan.changes import changes_between
+from puffin.storage import store_for
 
 UNPARTITIONED = 1
 
@@ -104,7 +105,7 @@ def test_unrelated_snapshot_is_refused(history):
     with pytest.raises(SnapshotNotFound, match="no snapshot 1 among the ancestors of 4"):
         history.changes(1, 4)
     with pytest.raises(SnapshotNotFound, match="no snapshot 2 among the ancestors of 4"):
-        changes_between(history.table.state(), state.snapshot(2), state.snapshot(4), {})
+        changes_between(history.table.state(), state.snapshot(2), state.snapshot(4), store_for)
     assert history.changed(3, 4) == (["d"], [])
 
 

@@ -7,6 +7,7 @@ import pytest
 from puffin.iceberg.catalogs.directory import IcebergDirectory
 from puffin.iceberg.scan.changes import changes_between
 from puffin.iceberg.scan.plan import plan_snapshot
+from puffin.storage import store_for
 
 
 def by_rows(tasks):
@@ -15,15 +16,15 @@ def by_rows(tasks):
 
 @pytest.mark.parametrize("name", ["t_mor_v2", "t_dv_v3", "t_evolved"])
 def test_changes_equal_the_differences_of_whole_plans(golden_tables, name):
-    state = IcebergDirectory(str(golden_tables / name)).load()
+    state = IcebergDirectory(str(golden_tables / name)).open().state
     target, *ancestors = state.ancestors(state.current_snapshot_id)
     assert ancestors
     later, expected = target, Counter()
     for base in ancestors:
         if later.operation != "replace":
-            expected.update(by_rows(plan_snapshot(state, later, {})))
-            expected.subtract(by_rows(plan_snapshot(state, base, {})))
-        changes = changes_between(state, base, target, {})
+            expected.update(by_rows(plan_snapshot(state, later, store_for)))
+            expected.subtract(by_rows(plan_snapshot(state, base, store_for)))
+        changes = changes_between(state, base, target, store_for)
         found = by_rows(changes.added)
         found.subtract(by_rows(changes.removed))
         assert (+found, -found) == (+expected, -expected)

@@ -1,0 +1,114 @@
+"""
+A Delta table as it was opened: what its log tells, and where statistics go.
+
+Their entry files are the truth: of several jobs one can put the next of a version. A note in the log says so to
+everybody else, and disturbs nobody: it neither changes the metadata nor touches a file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from puffin.delta.log.log_entry import append_note
+from puffin.delta.log.protocol import check_writable
+from puffin.delta.log.replay import DeltaLog
+from puffin.delta.state import DeltaState, partition_fields
+from puffin.delta.statistics.entries import StatisticsDirectory
+from puffin.errors import PuffinError
+from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.changes import Changes
+from puffin.tables.document import partition_specs
+from puffin.tables.leftovers import AgeLimit, Leftovers
+from puffin.tables.scan_task import FileScanTask, ScanContext
+from puffin.tables.snapshot import CURRENT, NewStatisticsFile, TableSnapshot
+from puffin.values.column_summary import ColumnSummary
+
+FIELD_IDS = "puffin-sidecar.field-ids"
+"""The property of a statistics file that says which column each field id means: a JSON object of ids by name."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class DeltaSnapshot(TableSnapshot):
+    """
+    A Delta table at the version asked for.
+
+    Attributes:
+        reopen: Opens the table as it is now.
+    """
+
+    state: DeltaState
+    log: DeltaLog
+    statistics: StatisticsDirectory
+    reopen: Callable[[SnapshotSelector], DeltaSnapshot]
+
+    def refreshed(self, selector: SnapshotSelector = CURRENT) -> DeltaSnapshot:
+        is_current = (
+            selector == self.selector
+            and self.state.segment.is_newest()
+            and self.statistics.listing() == self.state.stored
+        )
+        return self if is_current else self.reopen(selector)
+
+    @property
+    def scan_context(self) -> ScanContext:
+        """Columns are found by their physical names, or by id where the table's column mapping says so."""
+        schema = self.state.delta_schema
+        # Some writers put partition columns into the files too, but it is the log that has their values.
+        partitioned = {field["source-id"] for field in partition_fields(self.state.metadata, schema)}
+        names = schema.name_mapping and [each for each in schema.name_mapping if each["field-id"] not in partitioned]
+        return ScanContext(partition_specs(self.state.document), names, {}, by_name=schema.by_name, rebases_dates=True)
+
+    def _plan(self) -> tuple[FileScanTask, ...]:
+        from puffin.delta.scan.plan import plan_version
+
+        return plan_version(self.state)
+
+    def _changes_since(self, base: Snapshot) -> Changes:
+        from puffin.delta.scan.plan import changes_between
+
+        return changes_between(self.state, base, self.snapshot)
+
+    def column_summaries(self, columns: Sequence[Column]) -> Mapping[int, ColumnSummary]:
+        from puffin.delta.scan.file_statistics import column_summaries
+
+        return column_summaries(self.state, columns)
+
+    def new_statistics_file(self, snapshot_id: int) -> NewStatisticsFile:
+        """A place below the log; the file says itself what its field ids mean."""
+        ids = {column.name: column.field_id for column in self.state.columns}
+        return NewStatisticsFile(self.statistics.new_path(snapshot_id), {FIELD_IDS: json.dumps(ids)})
+
+    def check_committable(self) -> None:
+        """
+        Refuse a table whose log nobody but its own writers may append to, and a store that cannot put a file once.
+        """
+        check_writable(self.state.protocol, self.state.metadata.configuration, self.state.location)
+        self.statistics.check_putting()
+
+    def commit(self, entry: StatisticsEntry) -> TableState:
+        """Put the next entry file of the version, and a note in the log; returns its own state."""
+        state = self.state
+        schema, stored = state.delta_schema, state.stored
+        if schema.assigned:
+            ids = {**state.known_ids, **schema.assigned}
+            self.statistics.put_field_ids(ids, stored.next_field_ids_generation())
+        for each in (entry, *entry.repairs):
+            generation = stored.next_generation(each.snapshot_id)
+            self.statistics.put(each, state.metadata.id, schema.paths, generation)
+        try:
+            append_note(self.log, state.metadata.id, entry)
+        except PuffinError as exc:
+            _log.warning("the statistics are committed, but the log has no note of them: %s", exc)
+        self.statistics.remove_superseded(stored)
+        return state
+
+    def leftovers(self, limit: AgeLimit) -> Leftovers:
+        """Of our directory, what no reader of a version that can be made looks for; and temporary files of the log."""
+        from puffin.delta.leftovers import find_leftovers
+
+        return find_leftovers(self.state, limit, self.statistics, self.log.store)
