@@ -81,7 +81,7 @@ class Lookup:
 
     @property
     def counts(self) -> Counts:
-        """What was at hand and what was not, so far; a live object."""
+        """What was kept and what was not, so far; a live object."""
         return self._counts
 
     def __len__(self) -> int:

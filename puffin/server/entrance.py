@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from puffin.lookup.cache import Kept
 from puffin.server import page
 from puffin.server.encoded import COMMON, Encoded, Headers
-from puffin.server.hosts import Hosts, misdirected
+from puffin.server.hosts import Hosts
 from puffin.server.metrics import Metrics
 from puffin.server.problems import MEDIA_TYPE, Problem
 from puffin.server.service import Service
@@ -80,7 +80,7 @@ class Entrance:
         if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}  # uvicorn, which has the scope as it was, leaves the body out
         if not self._hosts.include(scope["headers"]):
-            status = await _refuse(misdirected(), path, send)
+            status = await _refuse(_misdirected(), path, send)
         elif self._token is None or path in OPEN or _presents(scope["headers"], self._token):
             if path == STATS and scope["method"] == "GET":
                 answer = self._warm_answer(scope["query_string"])
@@ -211,6 +211,10 @@ def _presents(headers: Headers, token: bytes) -> bool:
         return False
     scheme, _, value = presented[0].partition(b" ")
     return hmac.compare_digest(value.strip(), token) and scheme.lower() == b"bearer"
+
+
+def _misdirected() -> Problem:
+    return Problem(421, "misdirected", "expected the header Host to name this server; --allow-host adds names")
 
 
 def _unauthorized() -> Problem:

@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable, Sequence
 
 from puffin.errors import UsageError
-from puffin.server.problems import Problem
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _NAME = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Za-z:.%_-]+\]")
@@ -51,11 +50,6 @@ class Hosts:
             return True
         named = [value for name, value in headers if name == b"host"]
         return len(named) == 1 and _without_port(named[0].lower()) in self._names
-
-
-def misdirected() -> Problem:
-    """The answer to a request for another host."""
-    return Problem(421, "misdirected", "expected the header Host to name this server; --allow-host adds names")
 
 
 def _checked(name: str) -> bytes:
