@@ -51,16 +51,7 @@ def read_records(
 
 
 def read_file_metadata(data: bytes, where: str) -> Mapping[str, bytes]:
-    """
-    What the header of an Avro file says, by name.
-
-    Args:
-        where: The file's path, for errors.
-
-    Raises:
-        CorruptMetadataError: The bytes do not begin as an Avro file does.
-        UnsupportedTableError: It is compressed in a way that this version does not know.
-    """
+    """What the header of an Avro file says, by name; errors are those of `read_records`."""
     with _named_in_errors(where):
         return Container(io.BytesIO(data), len(data)).metadata
 
