@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
-from puffin.files.avro.avro_schema import Primitive, Record, Type, Union, parse_schema
+from puffin.files.avro.avro_schema import Primitive, Record, Type, Union, parse_type
 from puffin.files.avro.container import MALFORMED, Container
 from puffin.files.avro.texts import SoughtTexts
 from puffin.files.varints import read_varint
@@ -89,7 +89,7 @@ _Read: TypeAlias = Callable[[_Cursor], Any]
 
 def _records(data: bytes, wanted: Wanted, sought: SoughtTexts | None) -> Iterator[dict[int, Any]]:
     container = Container(io.BytesIO(data), len(data))
-    read = _Compiler().compiled(parse_schema(container.schema), wanted)
+    read = _Compiler().compiled(parse_type(container.schema), wanted)
     for block in container.blocks():
         cursor = _Cursor(block.content)
         records = _bounded(block.records, cursor)
