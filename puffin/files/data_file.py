@@ -44,11 +44,9 @@ class DataFile(ABC):
 
 class RowFile(DataFile):
     """
-    A file without row groups of its own, or whose format gives no other way to values than its rows.
+    A file without row groups, or whose format gives no other way to values than its rows.
 
-    Args:
-        size: In bytes; all count as read, since nothing tells which were.
-        record_count: How many rows it has by its manifest.
+    All of its ``size`` bytes count as read, since nothing tells which were; its manifest says how many rows it has.
     """
 
     def __init__(self, size: int, record_count: int) -> None:

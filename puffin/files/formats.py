@@ -28,16 +28,15 @@ def open_data_file(
     path: str, file_format: str, content: str, record_count: int, store_for: Callable[[str], Store]
 ) -> Iterator[DataFile]:
     """
-    Open a data file or a delete file; what goes wrong with it in the block is told as errors of ours.
+    Open a data file or a delete file; what goes wrong with it in the block becomes an error of ours about the file.
 
     Args:
         content: What kind of file it is, as manifests say, for errors.
         record_count: How many rows it has by its manifest.
 
     Raises:
-        CorruptDataFileError: It cannot be understood.
-        UnsupportedTableError: It is encrypted, or of a codec or type that this version does not read.
-        FileNotFound, StorageError: It is not there, or the storage failed.
+        CorruptDataFileError, UnsupportedTableError, StorageError: As `errors_about`.
+        FileNotFound: It is not there.
     """
     kind = f"{_NAMES[file_format]} file" if content == DATA else "delete file"
     with errors_about(path, kind), store_for(path).open_input(path) as source:

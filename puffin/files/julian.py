@@ -31,15 +31,7 @@ _MICROS = {"s": 1_000_000, "ms": 1000, "us": 1, "ns": 0.001}
 def refuse_julian(
     rows: Iterable[Rows], columns: Iterable[FileColumn], metadata: pq.FileMetaData, where: str
 ) -> Iterator[Rows]:
-    """
-    The same rows, of a file with this footer.
-
-    Args:
-        where: The file's path, for errors.
-
-    Raises:
-        UnsupportedTableError: A value may be of the Julian calendar.
-    """
+    """The same rows of a file with this footer; UnsupportedTableError if a value may be of the Julian calendar."""
     columns = [column for column in columns if column.names]
     switches = {column.column.field_id: _switch(metadata, column) for column in columns}
     names = {column.column.field_id: column.column.name for column in columns}

@@ -81,12 +81,7 @@ class Selection:
         return [*columns, *(column for filter_ in self.filters for column in filter_.columns)]
 
     def take(self, batch: pa.RecordBatch, columns: Sequence[FileColumn], at: int, bytes_read: int) -> Rows:
-        """
-        Those rows of a batch that are meant.
-
-        Args:
-            at: The position of its first row.
-        """
+        """Those rows of a batch that are meant; ``at`` is the position of its first row."""
         arrays = {column.column.field_id: column.read(batch) for column in columns}
         if self.is_all:
             return Rows(batch.num_rows, {key: Values(array) for key, array in arrays.items()}, bytes_read)

@@ -56,10 +56,9 @@ class TaskReader:
         The live rows of a task.
 
         Raises:
-            CorruptDataFileError: The data file or one of its delete files cannot be understood.
-            CorruptMetadataError: What should stand for a column that the file lacks is not of its type.
-            UnsupportedTableError: The file's columns cannot be found by field id, or old dates in it are of another
-                calendar.
+            CorruptDataFileError, CorruptMetadataError, UnsupportedTableError: As `open_data_file` and `locate_columns`;
+            old
+                dates of another calendar are not supported either.
             FileNotFound, StorageError: One of the files is not there, or the storage failed.
         """
         path = task.data_file.file_path

@@ -6,13 +6,7 @@ _MAX_SHIFT = 63
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """
-    The unsigned integer at an offset, and the offset behind it.
-
-    Raises:
-        ValueError: It has more than 64 bits.
-        IndexError: The bytes end before it does.
-    """
+    """The unsigned integer at an offset, and the offset behind it; ValueError past 64 bits, IndexError past the end."""
     byte = data[at]
     value, shift = byte & 0x7F, 7
     while byte & 0x80:

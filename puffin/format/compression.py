@@ -14,14 +14,7 @@ from puffin.format.model import LZ4, ZSTD
 
 def check_codec(codec: str | None, *, offset: int | None = None) -> None:
     """
-    Check that a codec is one that this version knows; None is no compression.
-
-    Args:
-        codec: The name of the codec; names are case-sensitive.
-        offset: Where the blob stands in the file, for the error, if it stands in one.
-
-    Raises:
-        UnsupportedCodecError: It is not known.
+    Raise UnsupportedCodecError, with the blob's offset, unless this version knows the codec; None is no compression.
     """
     if codec is not None and codec not in (LZ4, ZSTD):
         where = "" if offset is None else f" of the blob at offset {offset}"
@@ -29,12 +22,7 @@ def check_codec(codec: str | None, *, offset: int | None = None) -> None:
 
 
 def compress(codec: str | None, payload: bytes) -> bytes:
-    """
-    Compress a payload into what is stored for it: a single frame with content size and checksum present.
-
-    Raises:
-        UnsupportedCodecError: The codec is not known.
-    """
+    """Compress a payload into a single frame with content size and checksum; None leaves it as it is."""
     check_codec(codec)
     if codec is None:
         return payload
@@ -51,13 +39,7 @@ def decompress(
     limit: int,
 ) -> bytes:
     """
-    Decompress what is stored into the payload.
-
-    Args:
-        codec: The name of the codec, or None for bytes that are stored as they are.
-        stored: The bytes as they stand in the file.
-        offset: Where they stand there, for the error.
-        limit: The largest payload to return, in bytes.
+    Decompress what is stored at an offset into a payload of at most ``limit`` bytes.
 
     Raises:
         CorruptPuffinError: They are not a frame of the codec, have no content size, are damaged, are not as long as

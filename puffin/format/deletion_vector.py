@@ -65,17 +65,11 @@ class DeletionVector:
     @classmethod
     def from_bytes(cls, payload: bytes, *, expected_cardinality: int | None = None) -> DeletionVector:
         """
-        Decode a payload (Puffin spec, ``deletion-vector-v1`` blob type).
-
-        Args:
-            payload: The uncompressed blob.
-            expected_cardinality: The number of deleted rows that table metadata states, if known.
-
-        Returns:
-            The deletion vector; bitmaps of the payload that are empty are left out of it.
+        Decode a payload (Puffin spec, ``deletion-vector-v1`` blob type); empty bitmaps in it are left out.
 
         Raises:
-            CorruptDeletionVectorError: The payload breaks a rule of the format or has another cardinality.
+            CorruptDeletionVectorError: The payload breaks a rule of the format, or its cardinality is not the expected
+            one.
         """
         cursor = _unframed(payload)
         vector = cls(dict(_take_bitmaps(cursor)))
@@ -87,12 +81,7 @@ class DeletionVector:
 
     @classmethod
     def from_positions(cls, positions: Iterable[int] | npt.NDArray[np.integer[Any]]) -> DeletionVector:
-        """
-        Build from row positions in any order, repeats allowed.
-
-        Raises:
-            UsageError: A position is not an integer, or not between 0 and ``MAX_POSITION``.
-        """
+        """Build from positions in any order, repeats allowed; UsageError if one is not from 0 to ``MAX_POSITION``."""
         from pyroaring import FrozenBitMap
 
         values = np.sort(_checked_positions(positions))
@@ -138,19 +127,9 @@ class DeletionVector:
         parts = [_low_bits(bitmap) + (key << 32) for key, bitmap in self.bitmaps.items()]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
-    def contains(self, position: int) -> bool:
-        """Whether the row at this position is deleted."""
-        return position & 0xFFFFFFFF in self.bitmaps.get(position >> 32, ())
-
     def live_mask(self, start: int, stop: int) -> npt.NDArray[np.bool_]:
         """
-        Which rows of ``[start, stop)`` are kept; only the positions in that range are unpacked.
-
-        Returns:
-            One boolean for each row from ``start``: True if the row is kept.
-
-        Raises:
-            UsageError: Not ``0 <= start <= stop``.
+        Which rows of ``[start, stop)`` are kept, True for each that is; only positions in that range are unpacked.
         """
         from pyroaring import FrozenBitMap
 

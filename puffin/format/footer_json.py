@@ -35,12 +35,7 @@ def render(metadata: FileMetadata) -> bytes:
 
 def parse(payload: bytes, *, offset: int, max_blobs: int) -> FileMetadata:
     """
-    Parse a footer payload that is no longer compressed.
-
-    Args:
-        payload: UTF-8 encoded JSON.
-        offset: Where the payload stands in the file, for the errors.
-        max_blobs: How many blobs to accept.
+    Parse a decompressed footer payload that stands at an offset of the file.
 
     Raises:
         CorruptPuffinError: It is not UTF-8 or not JSON, or a key stands twice; a field is missing, of the wrong JSON

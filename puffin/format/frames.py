@@ -54,10 +54,7 @@ class Frame:
 
     def content(self, limit: int) -> bytes:
         """
-        Decompress the frame.
-
-        Raises:
-            CorruptPuffinError: The bytes are not exactly one sound frame, or its content is longer than ``limit``.
+        Decompress the frame; CorruptPuffinError if it is not exactly one sound frame with at most ``limit`` bytes.
         """
         codec = CODECS[self.codec]()
         if not self.stored.startswith(codec.magic):

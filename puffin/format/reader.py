@@ -93,10 +93,7 @@ class PuffinReader:
 
     def check_head(self) -> None:
         """
-        Check the magic at the start of the file, with a read if the footer's did not bring it along.
-
-        Raises:
-            CorruptPuffinError: Something else stands there.
+        Check the magic at the start, with a read if the footer's did not bring it along; CorruptPuffinError if wrong.
         """
         layout.check_magic("head-magic", self._bytes_at(0, layout.FIRST_BLOB_OFFSET), 0)
 
@@ -117,16 +114,10 @@ class PuffinReader:
 
     def read_all(self, blobs: Iterable[BlobMetadata] | None = None) -> list[bytes]:
         """
-        Read the payloads of several blobs, decompressed, neighbours with one read.
+        Read the payloads of several blobs, decompressed, neighbours with one read; None for all of the footer.
 
-        Args:
-            blobs: The blobs wanted, in any order; None for all of the footer.
-
-        Returns:
-            The payloads in the order asked for.
-
-        Raises:
-            CorruptPuffinError, UnsupportedCodecError: As ``read``; an unknown codec is refused before any blob is read.
+        They come in the order asked for. Errors are those of `read`; an unknown codec is refused before any blob is
+        read.
         """
         wanted = self._wanted(blobs)
         for blob in wanted:

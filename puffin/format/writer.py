@@ -65,10 +65,7 @@ class PuffinWriter:
 
     def add(self, blob: Blob) -> BlobMetadata:
         """
-        Compress a blob as it asks for and write it.
-
-        Returns:
-            Its metadata, with the offset and the length it got.
+        Compress a blob as it asks for and write it; returns its metadata, with the offset and the length it got.
 
         Raises:
             UnsupportedCodecError: Its codec is not known; the writer can still be used.
@@ -91,13 +88,9 @@ class PuffinWriter:
 
     def copy(self, raw: RawBlob) -> BlobMetadata:
         """
-        Write a blob of another file as it is stored there, whatever its codec.
+        Write a blob of another file as it is stored there, whatever its codec; errors are those of `add`.
 
-        Returns:
-            Its metadata with the offset it has in this file.
-
-        Raises:
-            ClosedWriterError, StorageError: As ``add``.
+        Returns its metadata with the offset it has in this file.
         """
         self._check_open()
         self._write_head()

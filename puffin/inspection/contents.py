@@ -45,13 +45,7 @@ class SketchSummary(NamedTuple):
 
     @classmethod
     def of(cls, payload: bytes) -> SketchSummary:
-        """
-        Sum up the payload of an ``apache-datasketches-theta-v1`` blob.
-
-        Raises:
-            CorruptSketchError: It is not the image of a compact theta sketch.
-            UnsupportedError: The image is big-endian, or of another serial version than 3 and 4.
-        """
+        """Sum up the payload of a theta blob; errors are those of `SketchImage.parse`."""
         image = SketchImage.parse(payload)
         retained = len(image.hashes)
         return cls(
@@ -92,12 +86,7 @@ class DeletionVectorSummary(NamedTuple):
 
     @classmethod
     def of(cls, payload: bytes) -> DeletionVectorSummary:
-        """
-        Sum up the payload of a ``deletion-vector-v1`` blob.
-
-        Raises:
-            CorruptDeletionVectorError: It breaks a rule of the format.
-        """
+        """Sum up the payload of a deletion vector; CorruptDeletionVectorError if it breaks a rule of the format."""
         from puffin.format.deletion_vector import DeletionVector  # with numpy, which no other blob needs
 
         vector = DeletionVector.from_bytes(payload)
@@ -124,12 +113,7 @@ class RowCountsSummary(NamedTuple):
 
     @classmethod
     def of(cls, payload: bytes) -> RowCountsSummary:
-        """
-        Sum up the payload of a ``puffin-sidecar-row-counts-v1`` blob.
-
-        Raises:
-            CorruptSketchError: It breaks a rule of the format.
-        """
+        """Sum up the payload of a row counts blob; CorruptSketchError if it breaks a rule of the format."""
         from puffin.sketches.row_counts import RowCounts  # with numpy
 
         counts = RowCounts.from_bytes(payload)

@@ -119,13 +119,11 @@ def describe(
 
 def read_payload(path: str, index: int) -> bytes:
     """
-    Read the payload of one blob, decompressed; any type will do.
+    Read the payload of one blob, decompressed; any type will do. Errors are those of `describe`.
 
     Raises:
         UsageError: The file has no such blob.
-        CorruptPuffinError: The file breaks a rule of the layout, or the blob is not one frame of its codec.
         UnsupportedCodecError: The codec of the blob is not known.
-        NotFoundError, StorageError, SetupError, UnsupportedError: The file cannot be opened or read.
     """
     with _open(path) as reader:
         blobs = reader.file_metadata.blobs

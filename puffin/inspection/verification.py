@@ -38,13 +38,9 @@ class Verdict(NamedTuple):
 
 def verify(path: str) -> Verdict:
     """
-    Verify a Puffin file: every blob is decompressed, and decoded if its type is known.
+    Verify a Puffin file, a local path, a URI, or ``-`` for standard input: every blob is decompressed and decoded.
 
-    Args:
-        path: A local path, a URI, or ``-`` for standard input.
-
-    Returns:
-        The verdict; that there is no such file, or that it cannot be read, is an error like any other.
+    That there is no such file, or that it cannot be read, is an error of the verdict like any other.
     """
     return Verdict(path, tuple(_file_errors(path)))
 

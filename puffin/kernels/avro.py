@@ -21,12 +21,9 @@ def gather_bytes(
     gathered: npt.NDArray[np.uint8],
 ) -> None:
     """
-    Copy strings to where they stand one behind the other.
+    Copy strings to where they stand one behind the other in ``gathered``.
 
-    Args:
-        begins: Where in the data each begins.
-        bounds: Where in the result each begins, and the last one ends.
-        gathered: The result, to be filled.
+    ``begins`` is where in the data each begins, ``bounds`` where in the result, and where the last one ends.
     """
     for i in range(len(begins)):
         begin, to = begins[i], bounds[i]

@@ -26,18 +26,9 @@ _MAY_BE_EMPTY = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 def hash_rows(array: pa.Array | pa.ChunkedArray, type_string: str) -> Iterator[tuple[Hashes, Rows | None]]:
     """
-    Hash a column, every row of which counts.
+    Hash a column, every row of which counts; arguments and errors are those of `hash_array`.
 
-    Args:
-        array: Plain, chunked, dictionary-encoded, view or extension array.
-        type_string: The appendix C type of the table's column.
-
-    Returns:
-        Slices of hashes as of `hash_array`, each with the rows of each hash, or None where it is one each.
-
-    Raises:
-        UnsupportedTypeError: The column type has no single-value bytes.
-        CorruptDataFileError: The array cannot hold values of the column type.
+    Returns slices of hashes, each with the rows of each hash, or None where it is one each.
     """
     for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
         plain = plain_array(chunk)
@@ -52,20 +43,10 @@ def hash_rows(array: pa.Array | pa.ChunkedArray, type_string: str) -> Iterator[t
 
 def hash_counted(values: pa.Array, rows: Rows, type_string: str) -> Iterator[tuple[Hashes, Rows]]:
     """
-    Hash values of which it is known how many rows have them.
+    Hash values of which it is known how many rows have them: ``rows`` is int64, 0 or more for each value.
 
-    Args:
-        values: Plain, dictionary-encoded, view or extension array.
-        rows: The rows that have each value; int64, 0 or more.
-        type_string: The appendix C type of the table's column.
-
-    Returns:
-        Slices of hashes as of `hash_array`, each with the rows of each hash.
-
-    Raises:
-        UnsupportedTypeError: The column type has no single-value bytes.
-        CorruptDataFileError: The array cannot hold values of the column type.
-        UsageError: ``rows`` are not as described.
+    Returns slices of hashes, each with the rows of each hash. Errors are those of `hash_array`, and UsageError if
+    ``rows`` are not as described.
     """
     if rows.dtype != np.int64 or rows.shape != (len(values),) or (rows < 0).any():
         raise UsageError(f"rows: expected {len(values)} int64 from 0 on, found {rows.dtype} of shape {rows.shape}")

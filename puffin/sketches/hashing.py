@@ -46,20 +46,11 @@ _KEEP = np.array([(1 << (8 * n)) - 1 for n in range(9)], np.uint64)
 
 def hash_array(array: pa.Array | pa.ChunkedArray, type_string: str) -> Iterator[WordArray]:
     """
-    Hash the values of a column as Iceberg's Java implementation hashes them.
+    Hash the values of a column as Iceberg's Java implementation does; arguments and errors are those of
+    `single_values`.
 
-    NULL and values of no bytes (empty string, empty binary) have no hash, as in Java.
-
-    Args:
-        array: Plain, chunked, dictionary-encoded, view or extension array.
-        type_string: The appendix C type of the table's column.
-
-    Returns:
-        Hashes below 2^63 in slices, with repetitions and in no particular order.
-
-    Raises:
-        UnsupportedTypeError: The column type has no single-value bytes.
-        CorruptDataFileError: The array cannot hold values of the column type.
+    NULL and values of no bytes (empty string, empty binary) have no hash, as in Java. Hashes are below 2^63; they come
+    in slices, with repetitions and in no particular order.
     """
     return (hash_serialized(values) for values in single_values(array, type_string))
 

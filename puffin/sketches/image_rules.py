@@ -23,12 +23,7 @@ class ImageRules:
     image: str
 
     def expect(self, holds: bool, offset: int, field: str, expected: object, found: object) -> None:
-        """
-        Check one field.
-
-        Raises:
-            CorruptSketchError: The rule does not hold.
-        """
+        """Check one field; CorruptSketchError if the rule does not hold."""
         if not holds:
             raise CorruptSketchError(f"{self.image}, {field} at offset {offset}: expected {expected}, found {found}")
 

@@ -44,8 +44,7 @@ def lg_k_for(keys: Collection[PartitionKey]) -> int:
     """
     The size of the sketches of so many partitions: base-2 logarithm of the nominal entries, 4 to 9.
 
-    Raises:
-        UsageError: There are more partitions, or longer keys, than are kept; says how many.
+    UsageError if there are more partitions, or longer keys, than are kept; it says how many.
     """
     if len(keys) > MAX_PARTITIONS:
         raise UsageError(f"sketches by partition are kept of at most {MAX_PARTITIONS} partitions, found {len(keys)}")
@@ -58,22 +57,16 @@ def lg_k_for(keys: Collection[PartitionKey]) -> int:
 @dataclass(frozen=True, slots=True, eq=False)
 class PartitionSketches:
     """
-    The sketches of one column's partitions. Immutable; equal partition sketches have equal bytes.
+    The sketches of one column's partitions, laid out as `partition_sketches_image` says.
 
-    Attributes:
-        image: The arrays, laid out as `partition_sketches_image` says; they obey its rules.
+    Immutable; equal partition sketches have equal bytes.
     """
 
     image: PartitionSketchesImage
 
     @classmethod
     def from_bytes(cls, image: bytes | bytearray | memoryview) -> PartitionSketches:
-        """
-        Read the payload of a ``puffin-sidecar-partition-sketches-v1`` blob.
-
-        Raises:
-            CorruptSketchError: The bytes are not such a payload.
-        """
+        """Read the payload of a partition sketches blob; CorruptSketchError if the bytes are none."""
         return cls(PartitionSketchesImage.parse(image))
 
     def to_bytes(self) -> bytes:
@@ -94,8 +87,7 @@ class PartitionSketches:
         """
         The values of the partitions for which a condition holds; of all of them without one.
 
-        Returns:
-            A sketch of as many hashes as these partitions retain below the lowest of their thetas.
+        The sketch has as many hashes as these partitions retain below the lowest of their thetas.
         """
         image = self.image
         is_chosen = np.array([of is None or of(key) for key in image.keys], bool)
@@ -116,12 +108,7 @@ class PartitionSketchesBuilder:
     """Puts partition sketches together, in memory proportional to what they retain."""
 
     def __init__(self, lg_k: int) -> None:
-        """
-        Start with no partitions.
-
-        Raises:
-            UsageError: ``lg_k`` is not an integer from 4 to 9.
-        """
+        """Start with no partitions; UsageError if ``lg_k`` is not an integer from 4 to 9."""
         if not isinstance(lg_k, int) or not MIN_LG_K <= lg_k <= MAX_LG_K:
             raise UsageError(f"lg_k of partitions: expected an integer from {MIN_LG_K} to {MAX_LG_K}, found {lg_k!r}")
         self._lg_k = lg_k
@@ -140,9 +127,7 @@ class PartitionSketchesBuilder:
         """
         Add values to a partition, which is there from then on even if it has none.
 
-        Args:
-            theta: Hashes at or above it were left out.
-            hashes: The others: each above 0, in any order, with or without repetitions.
+        Hashes at or above ``theta`` were left out; the others are above 0, in any order, with or without repetitions.
         """
         self._add(np.full(len(hashes), self._id_of(key, theta), np.uint64), hashes)
 

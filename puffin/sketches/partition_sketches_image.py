@@ -111,12 +111,7 @@ class PartitionSketchesImage:
 
     @classmethod
     def parse(cls, image: bytes | bytearray | memoryview) -> PartitionSketchesImage:
-        """
-        Read what `to_bytes` wrote.
-
-        Raises:
-            CorruptSketchError: A field breaks its rule, or the image is cut short or too long.
-        """
+        """Read what `to_bytes` wrote; CorruptSketchError if a field breaks its rule, or the size is wrong."""
         view = memoryview(image).cast("B")
         _RULES.expect_at_least(view, _PREAMBLE.size)
         version, lg_k, seed_hash, partitions, key_bytes, distinct, retained = _PREAMBLE.unpack_from(view)

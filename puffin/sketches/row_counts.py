@@ -32,12 +32,7 @@ HEADROOM = 4
 
 
 def row_counts_limit(lg_k: int) -> int:
-    """
-    The most hashes that the row counts behind a sketch of this size hold.
-
-    Raises:
-        UsageError: ``lg_k`` is not an integer from 5 to 26.
-    """
+    """The most hashes that the row counts behind a sketch of this size hold; UsageError for an unknown size."""
     check_lg_k(lg_k)
     return HEADROOM << lg_k
 
@@ -51,12 +46,7 @@ class RowCounts:
         theta: Hashes at or above it are not there; 2^63 - 1 while every value of the column is.
         hashes: Ascending, distinct, each above 0 and below theta; read-only.
         rows: The rows of each hash, at least 1; read-only.
-
-    Args:
-        is_checked: As of a `ThetaSketch`.
-
-    Raises:
-        UsageError: The attributes are not as described.
+        is_checked: As in `ThetaSketch`.
     """
 
     theta: int
@@ -80,12 +70,7 @@ class RowCounts:
 
     @classmethod
     def from_bytes(cls, image: bytes | bytearray | memoryview) -> RowCounts:
-        """
-        Read the payload of a ``puffin-sidecar-row-counts-v1`` blob.
-
-        Raises:
-            CorruptSketchError: The bytes are not such a payload.
-        """
+        """Read the payload of a row counts blob; CorruptSketchError if the bytes are none."""
         return cls(*parse_image(image), True)
 
     def to_bytes(self) -> bytes:
@@ -94,16 +79,9 @@ class RowCounts:
 
     def combine(self, added: RowCounts, removed: RowCounts, limit: int) -> RowCounts:
         """
-        The row counts after rows came and went.
+        The row counts after rows came and went, with at most ``limit`` hashes.
 
-        Args:
-            added: Of the rows that came.
-            removed: Of the rows that went.
-            limit: The most hashes to hold.
-
-        Raises:
-            CorruptSketchError: More rows of a hash went than there were, so these are not the counts of those rows.
-            UsageError: ``limit`` is less than 1, or more than can be stored.
+        CorruptSketchError if more rows of a hash went than there were, so that these are not the counts of those rows.
         """
         _check_limit(limit)
         theta = min(self.theta, added.theta, removed.theta)
@@ -122,13 +100,7 @@ class RowCounts:
 
     def sketch(self, lg_k: int) -> ThetaSketch | None:
         """
-        The canonical sketch of the rows, the same as one built from them.
-
-        Returns:
-            The sketch; None if so many hashes are gone that it cannot be told.
-
-        Raises:
-            UsageError: ``lg_k`` is not an integer from 5 to 26.
+        The canonical sketch of the rows, the same as one built from them; None if too many hashes are gone to tell.
         """
         check_lg_k(lg_k)
         k = 1 << lg_k
@@ -157,15 +129,7 @@ class RowCountsBuilder:
     """Counts the rows of a column, array by array, in memory proportional to its limit."""
 
     def __init__(self, limit: int) -> None:
-        """
-        Start with no rows.
-
-        Args:
-            limit: The most hashes to hold, see `row_counts_limit`.
-
-        Raises:
-            UsageError: ``limit`` is less than 1, or more than can be stored.
-        """
+        """Start with no rows; the limit is the most hashes to hold, see `row_counts_limit`."""
         _check_limit(limit)
         self._tally: RowTally = TableTally(limit) if kernels_ready() else SortedTally(limit)
 
@@ -173,15 +137,7 @@ class RowCountsBuilder:
         """
         Count the rows of an array; NULL, empty strings and empty binaries are not counted.
 
-        Args:
-            array: Plain, chunked, dictionary-encoded, view or extension array.
-            type_string: The appendix C type of the table's column.
-            rows: How many rows have each value of a plain array, possibly 0; None for one each.
-
-        Raises:
-            UnsupportedTypeError: The column type has no single-value bytes.
-            CorruptDataFileError: The array cannot hold values of the column type.
-            UsageError: ``rows`` is not one number from 0 on for each value.
+        ``rows`` says how many rows have each value, possibly 0; None is one each. Errors are those of `hash_counted`.
         """
         counted = hash_rows(array, type_string) if rows is None else hash_counted(array, rows, type_string)
         for hashes, rows_of_each in counted:

@@ -53,13 +53,7 @@ def write_image(theta: int, hashes: Hashes, rows: Rows) -> bytes:
 
 def parse_image(image: bytes | bytearray | memoryview) -> tuple[int, Hashes, Rows]:
     """
-    Read what `write_image` wrote.
-
-    Returns:
-        Theta, hashes and rows; the arrays are read-only.
-
-    Raises:
-        CorruptSketchError: A field breaks its rule, or the image is cut short or too long.
+    Read what `write_image` wrote: theta, hashes and rows, the arrays read-only; CorruptSketchError if it is broken.
     """
     view = memoryview(image).cast("B")
     _RULES.expect_at_least(view, _PREAMBLE.size)

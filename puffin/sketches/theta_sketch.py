@@ -37,12 +37,7 @@ class ThetaSketch:
     Attributes:
         theta: Hashes at or above it are not in the sketch; 2^63 - 1 while it is exact.
         hashes: Ascending, distinct, each above 0 and below theta; read-only.
-
-    Args:
-        is_checked: Whether the caller knows that the attributes are as described, as readers and builders do.
-
-    Raises:
-        UsageError: The attributes are not as described.
+        is_checked: Whether these rules are known to hold, as readers and builders know; else a breach is a UsageError.
     """
 
     theta: int
@@ -162,33 +157,17 @@ class ThetaSketchBuilder:
     """Takes the values of a column, array by array, in memory proportional to 2^lg_k."""
 
     def __init__(self, lg_k: int = DEFAULT_LG_K) -> None:
-        """
-        Start with no values.
-
-        Raises:
-            UsageError: ``lg_k`` is not an integer from 5 to 26.
-        """
+        """Start with no values; UsageError if ``lg_k`` is not an integer from 5 to 26."""
         check_lg_k(lg_k)
         self._smallest = SmallestHashes(1 << lg_k)
 
     def update(self, array: pa.Array | pa.ChunkedArray, type_string: str) -> None:
-        """
-        Add the values of an array; NULL, empty strings and empty binaries are not counted.
-
-        Raises:
-            UnsupportedTypeError: The column type has no single-value bytes.
-            CorruptDataFileError: The array cannot hold values of the column type.
-        """
+        """Add the values of an array, as `ThetaSketch.from_arrow` takes them."""
         for hashes in hash_array(array, type_string):
             self._smallest.add(hashes)
 
     def update_hashes(self, hashes: npt.NDArray[np.uint64]) -> None:
-        """
-        Add hashes as `puffin.sketches.hash_array` gives them.
-
-        Raises:
-            UsageError: ``hashes`` is not a one-dimensional array of uint64.
-        """
+        """Add hashes as `hash_array` gives them; UsageError if they are not a one-dimensional array of uint64."""
         _check_hash_array(hashes)
         self._smallest.add(hashes)
 
@@ -201,22 +180,14 @@ def merge(parts: Iterable[ThetaSketch], lg_k: int = DEFAULT_LG_K) -> ThetaSketch
     """
     The union of any number of sketches; canonical, with at most 2^lg_k hashes.
 
-    The parts are taken one at a time, so they may come from an iterator and need not be held together.
-
-    Raises:
-        UsageError: ``lg_k`` is not an integer from 5 to 26.
+    The parts are taken one at a time, so they may come from an iterator.
     """
     check_lg_k(lg_k)
     return ThetaSketch(*set_operations.union((part._state for part in parts), 1 << lg_k), True)
 
 
 def check_lg_k(lg_k: int) -> None:
-    """
-    Refuse a sketch size that other implementations do not have.
-
-    Raises:
-        UsageError: ``lg_k`` is not an integer from 5 to 26.
-    """
+    """Refuse a size that other implementations do not have: UsageError unless it is an integer from 5 to 26."""
     if not isinstance(lg_k, int) or not MIN_LG_K <= lg_k <= MAX_LG_K:
         raise UsageError(f"lg_k: expected an integer from {MIN_LG_K} to {MAX_LG_K}, found {lg_k!r}")
 

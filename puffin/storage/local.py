@@ -142,12 +142,7 @@ class LocalStore(Store):
 
 
 class ConfinedLocalStore(LocalStore):
-    """
-    Those of them that may be opened, which is done without following a link.
-
-    Args:
-        confine: As for `puffin.storage.store_for`.
-    """
+    """Those files that ``confine`` (`puffin.storage.store_for`) allows, opened without following a link."""
 
     def __init__(self, confine: Callable[[str], str]) -> None:
         self._confine = confine

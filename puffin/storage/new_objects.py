@@ -40,12 +40,7 @@ _honouring: set[tuple[str, str]] = set()
 
 def put_new_object(filesystem: FileSystem, uri: str, path: str, data: bytes) -> None:
     """
-    Put an object, of several writers at most one.
-
-    Args:
-        filesystem: One of pyarrow's own.
-        uri: What errors call the object.
-        path: Bucket and key, or container and name.
+    Put an object, named by bucket and key, of several writers at most one; ``uri`` is what errors call it.
 
     Raises:
         ConflictError: There is an object already; it is left as it is.

@@ -13,13 +13,7 @@ from puffin.storage import Store
 
 def put_once(store: Store, uri: str, data: bytes) -> None:
     """
-    Write a new file, of several writers at most one.
-
-    Raises:
-        ConflictError: There is a file already, of another writer.
-        StorageError: It cannot be written, and is not there.
-        CommitUnknownError: It may or may not have been written.
-        UnsupportedError: The store cannot promise that there is one writer at most.
+    Write a new file, of several writers at most one; the errors are those of `Store.put_if_absent`, and are certain.
     """
     try:
         store.put_if_absent(uri, data)

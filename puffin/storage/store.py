@@ -95,10 +95,8 @@ class Store(ABC):
 
     def read(self, uri: str, limit: int = MAX_WHOLE_BYTES) -> bytes:
         """
-        The content of a file of metadata.
-
-        Raises:
-            CorruptMetadataError: It has more than ``limit`` bytes, of which none was read.
+        The content of a file of metadata; CorruptMetadataError, before anything is read, if it is larger than
+        ``limit``.
         """
         with self.open_source(uri) as source:
             if (size := source.size()) > limit:

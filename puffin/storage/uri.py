@@ -71,12 +71,7 @@ def local_name(uri: str) -> str | None:
 
 
 def join(base_uri: str, *names: str) -> str:
-    """
-    The URI of something below ``base_uri``, in the same form: a path stays a path.
-
-    Raises:
-        UsageError: ``base_uri`` is empty.
-    """
+    """The URI of something below ``base_uri``, in the same form: a path stays a path. UsageError if it is empty."""
     if not base_uri:
         raise UsageError("path: expected a path or a URI, found nothing")
     return "/".join([base_uri.rstrip("/"), *(name.strip("/") for name in names)])
@@ -89,12 +84,7 @@ def has_query(uri: str) -> bool:
 
 
 def is_same_place(one: str, other: str) -> bool:
-    """
-    Whether two names mean one directory: local ones with links resolved, others whatever Hadoop calls the scheme.
-
-    Raises:
-        UsageError: As `local_path`.
-    """
+    """Whether two names mean one directory: local ones with links resolved, others whatever Hadoop calls the scheme."""
     paths = [local_path(name) for name in (one, other)]
     if None not in paths:
         return len({path.resolve() for path in paths if path is not None}) == 1

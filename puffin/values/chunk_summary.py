@@ -24,12 +24,7 @@ _HELD_BY_STRINGS = frozenset(("string", "binary"))
 
 
 class ChunkSummary:
-    """
-    Takes what is read of one column in one row group.
-
-    Args:
-        footer: What the footer says of the rows that count.
-    """
+    """Takes what is read of one column in one row group, and what the footer says of the rows that count."""
 
     def __init__(self, type_: str, footer: ChunkStatistics) -> None:
         self._type = ValueType.parse(type_)

@@ -33,12 +33,7 @@ Encoder: TypeAlias = Callable[[pa.Array], Iterator[SerializedValues]]
 
 
 def choose_encoder(column: ValueType, arrow_type: pa.DataType) -> Encoder:
-    """
-    Pick how arrays of a plain Arrow type are serialized under a column type.
-
-    Raises:
-        CorruptDataFileError: The array cannot hold values of the column type.
-    """
+    """Pick how arrays of an Arrow type become bytes of a column type; CorruptDataFileError if they cannot."""
     if arrow_types.is_null(arrow_type):
         return _encode_nothing
     encoder = _FAMILIES[column.name](column, arrow_type)

@@ -41,12 +41,7 @@ _EPOCH_DAY = "1970-01-01T"
 
 
 def arrow_type(type_: str) -> pa.DataType:
-    """
-    The Arrow type whose physical values are those of an Iceberg primitive type.
-
-    Raises:
-        UnsupportedTypeError: The type is none that has single values.
-    """
+    """The Arrow type of the physical values of a primitive type; UnsupportedTypeError if it has no single values."""
     value_type = ValueType.parse(type_)
     if value_type.name == "decimal":
         precision = _PRECISION.match(type_)
@@ -56,10 +51,7 @@ def arrow_type(type_: str) -> pa.DataType:
 
 def to_json(type_: str, physical: Any) -> Any:
     """
-    The JSON form of a value as the Avro of a manifest's partition tuple holds it; None stays None.
-
-    Raises:
-        CorruptMetadataError: The value is not one of this type.
+    The JSON form of a value as a manifest's Avro holds it, None of None; CorruptMetadataError if it is of another type.
     """
     if physical is None:
         return None
@@ -77,12 +69,7 @@ def to_json(type_: str, physical: Any) -> Any:
 
 
 def to_scalar(type_: str, value: Any) -> pa.Scalar:
-    """
-    The constant that a JSON form stands for; None is the null of the type.
-
-    Raises:
-        CorruptMetadataError: The JSON form is not one of this type.
-    """
+    """The constant that a JSON form stands for; None is null. CorruptMetadataError if it is not of this type."""
     target = arrow_type(type_)
     try:
         return pa.scalar(None if value is None else _physical(type_, value, target), target)

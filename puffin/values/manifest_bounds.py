@@ -16,14 +16,9 @@ _FLOATS = {"float": (4,), "double": (4, 8)}
 
 def manifest_bound(type_: str, stored: Any) -> Any:
     """
-    The value that stands as a bound in a manifest, in the form in which bounds compare.
+    The value that stands as a bound in a manifest, in the form in which bounds compare; None if it is unclear.
 
-    Args:
-        type_: The appendix C type that the column has now.
-        stored: What the manifest has there, which should be the binary form of appendix D.
-
-    Returns:
-        None if it is not clear what the bound means.
+    ``type_`` is the appendix C type that the column has now; ``stored`` should be the binary form of appendix D.
     """
     if not isinstance(stored, bytes):
         return None

@@ -29,13 +29,7 @@ _AS_THEY_ARE = {"boolean": bool, "int": int, "long": int, "double": float, "stri
 
 
 def tuple_types(spec_fields: Iterable[Mapping[str, Any]], source_types: Mapping[int, str]) -> dict[int, str]:
-    """
-    The fields that the tuples of a spec hold, with the types of their values.
-
-    Args:
-        spec_fields: As `puffin.tables.document.partition_specs` has them.
-        source_types: As `puffin.tables.document.source_types` has them.
-    """
+    """The fields that the tuples of a spec hold, with the types of their values."""
     types = {}
     for field in spec_fields:
         transform, source_type = field.get("transform"), source_types.get(field["source-id"])
@@ -60,8 +54,7 @@ def value_from_json(type_: str, json_form: Any) -> Any:
     """
     The value of a JSON form; a ``float`` is the shortest number that means it, as people write it.
 
-    Raises:
-        CorruptMetadataError: The JSON form is not one of this type.
+    CorruptMetadataError if the JSON form is not one of this type.
     """
     if json_form is None or type(json_form) is _AS_THEY_ARE.get(type_):
         return json_form

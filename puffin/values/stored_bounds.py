@@ -20,12 +20,7 @@ from puffin.values.value_type import ValueType
 
 
 def stored_bounds(column: ValueType, arrow_type: pa.DataType, lower: Stored, upper: Stored) -> Bounds:
-    """
-    Bounds from a smallest and a largest value, as Arrow stores them in a plain type.
-
-    Returns:
-        Unknown ones if the stored values are none of the column's type.
-    """
+    """Bounds from two values as Arrow stores them in a plain type; unknown if they are none of the column's type."""
     try:
         return Bounds.of(_comparable(column, arrow_type, lower), _comparable(column, arrow_type, upper))
     except (ValueError, TypeError, AttributeError, OverflowError):

@@ -50,8 +50,7 @@ def result_type(transform: str, source_type: str) -> str:
     """
     The type of what a transform makes of a column; of ``void``, the column's.
 
-    Raises:
-        UnsupportedTableError: The transform is not known, or not of this type.
+    UnsupportedTableError if the transform is not known, or not of this type.
     """
     name, _ = _parsed(transform)
     if name in _SOURCES and _type_name(source_type) not in _SOURCES[name]:
@@ -61,10 +60,7 @@ def result_type(transform: str, source_type: str) -> str:
 
 def partition_value(type_: str, physical: Any) -> Any:
     """
-    A value of a partition tuple as a manifest holds it, a decimal as a number.
-
-    Raises:
-        CorruptMetadataError: It should be a decimal and is not.
+    A value of a manifest's partition tuple, a decimal as a number; CorruptMetadataError if it should be one and is not.
     """
     if physical is None or _type_name(type_) != "decimal":
         return physical

@@ -19,14 +19,10 @@ from puffin.values.serialized import SLICE_ROWS, WordArray, Words
 
 def minimal_bytes(words: npt.NDArray[np.int64]) -> Iterator[Words]:
     """
-    Serialize unscaled values to their minimal bytes.
+    Serialize unscaled values to their minimal bytes, in up to three groups.
 
-    Args:
-        words: One row per value, at least one: its 64 low bits and, in a second column, its 64 high bits in two's
-            complement. Without the second column the low bits carry the sign.
-
-    Returns:
-        Up to three groups of values.
+    ``words`` has a row for each value, of which there is one at least: its 64 low bits and, in a second column, its 64
+    high bits in two's complement. Without the second column the low bits carry the sign.
     """
     low = words[:, 0]
     if words.shape[1] == 1:

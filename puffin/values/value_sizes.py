@@ -30,15 +30,9 @@ def value_width(column: ValueType) -> int | None:
 
 def total_size(values: pa.Array, column: ValueType, rows: npt.NDArray[np.int64] | None = None) -> int:
     """
-    Bytes that values of a type without a width take together.
+    Bytes that the values of a plain array take together, of a type without a width; null takes nothing.
 
-    Args:
-        values: A plain array; null takes nothing.
-        column: ``string``, ``binary`` or a decimal.
-        rows: How often each value counts, if not once; then there are no nulls.
-
-    Raises:
-        pyarrow.ArrowException: The array cannot hold values of the column type.
+    ``rows`` says how often each value counts, if not once; then there are no nulls.
     """
     if column.name != "decimal":
         sizes = pc.binary_length(values)

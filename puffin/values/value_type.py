@@ -45,8 +45,7 @@ class ValueType:
         """
         Read an appendix C type string such as ``"long"``, ``"fixed[16]"`` or ``"decimal(9,2)"``.
 
-        Raises:
-            UnsupportedTypeError: The type has no single-value bytes, or is not known.
+        UnsupportedTypeError if the type has no single-value bytes, or is not known.
         """
         if type_string in _WITHOUT_PARAMETERS:
             return cls(type_string=type_string, name=type_string)
@@ -71,11 +70,6 @@ def is_hashable(type_string: str) -> bool:
 
 
 def hashes_alike(one: str, other: str) -> bool:
-    """
-    Whether equal values of two column types have equal hashes: of decimals, the precision does not count.
-
-    Raises:
-        UnsupportedTypeError: One of them has no single-value bytes.
-    """
+    """Whether equal values of two hashable types have equal hashes: of decimals, the precision does not count."""
     first, second = ValueType.parse(one), ValueType.parse(other)
     return (first.name, first.length, first.scale) == (second.name, second.length, second.scale)

@@ -98,10 +98,15 @@ _LOGICAL_TYPES = {
 
 def parse_schema(schema: Any) -> Record:
     """The record type that a file's schema describes."""
-    found = _type(schema, "", {})
+    found = parse_type(schema)
     if not isinstance(found, Record):
         raise ValueError(f"expected a schema of records, found {schema!r:.40}")
     return found
+
+
+def parse_type(schema: Any) -> Type:
+    """The type that a schema describes; errors are those of `parse_schema`."""
+    return _type(schema, "", {})
 
 
 def _type(schema: Any, namespace: str, names: dict[str, Type]) -> Type:

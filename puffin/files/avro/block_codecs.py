@@ -22,12 +22,7 @@ _STEP = 1024 * 1024
 
 
 def codec_named(name: str) -> Callable[[bytes], bytes]:
-    """
-    The function that decompresses a block; what it raises is a ValueError, an OSError or zlib's error.
-
-    Raises:
-        NotImplementedError: The codec is not known.
-    """
+    """The function that decompresses a block; NotImplementedError if the codec is not known."""
     try:
         return _CODECS[name]
     except KeyError:

@@ -36,12 +36,7 @@ _Longs = npt.NDArray[np.int64]
 
 
 def read_columns(blocks: Iterable[Block], program: Program, most: int) -> Iterator[pa.RecordBatch]:
-    """
-    All records in their order, the columns that the program finds.
-
-    Args:
-        most: How many records there may be.
-    """
+    """All records in their order, the columns that the program finds; ValueError if there are more than ``most``."""
     for group in _groups(blocks, most):
         yield from _batches(group, program)
 
@@ -82,12 +77,7 @@ def _batches(group: Sequence[Block], program: Program) -> Iterator[pa.RecordBatc
 
 
 class _Values:
-    """
-    Where the values of some records stand.
-
-    Attributes:
-        data: The blocks, one behind the other.
-    """
+    """Where the values of some records stand in ``data``, the blocks one behind the other."""
 
     def __init__(self, data: bytes, words: _Longs, lengths: _Longs) -> None:
         self.data = data

@@ -55,17 +55,11 @@ _Decompress: TypeAlias = Callable[[bytes], bytes]
 
 class Container:
     """
-    An Avro file whose header has been read.
-
-    Args:
-        size: How many bytes the file has.
+    An Avro file whose header has been read; NotImplementedError if it is compressed in a way that is not known.
 
     Attributes:
         metadata: What its header says, by name.
         schema: The schema that it was written with, as its JSON says.
-
-    Raises:
-        NotImplementedError: It is compressed in a way that is not known.
     """
 
     def __init__(self, source: Source, size: int) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
-from puffin.files.avro.avro_schema import Primitive, Record, Type, Union, parse_schema
+from puffin.files.avro.avro_schema import Primitive, Record, Type, Union, parse_type
 from puffin.files.avro.container import MALFORMED, Container
 from puffin.files.avro.texts import SoughtTexts
 from puffin.files.varints import read_varint
@@ -51,16 +51,7 @@ def read_records(
 
 
 def read_file_metadata(data: bytes, where: str) -> Mapping[str, bytes]:
-    """
-    What the header of an Avro file says, by name.
-
-    Args:
-        where: The file's path, for errors.
-
-    Raises:
-        CorruptMetadataError: The bytes do not begin as an Avro file does.
-        UnsupportedTableError: It is compressed in a way that this version does not know.
-    """
+    """What the header of an Avro file says, by name; errors are those of `read_records`."""
     with _named_in_errors(where):
         return Container(io.BytesIO(data), len(data)).metadata
 
@@ -98,7 +89,7 @@ _Read: TypeAlias = Callable[[_Cursor], Any]
 
 def _records(data: bytes, wanted: Wanted, sought: SoughtTexts | None) -> Iterator[dict[int, Any]]:
     container = Container(io.BytesIO(data), len(data))
-    read = _Compiler().compiled(parse_schema(container.schema), wanted)
+    read = _Compiler().compiled(parse_type(container.schema), wanted)
     for block in container.blocks():
         cursor = _Cursor(block.content)
         records = _bounded(block.records, cursor)

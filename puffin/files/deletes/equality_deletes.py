@@ -33,12 +33,7 @@ _SLOTS_PER_KEY = 8
 
 
 class DeletedKeys:
-    """
-    The keys that delete files have.
-
-    Args:
-        files: The keys of each delete file, by its path.
-    """
+    """The keys that delete files have, given for each file by its path."""
 
     def __init__(self, files: Mapping[str, Sequence[pa.LargeBinaryArray]]) -> None:
         empty = pa.array([], pa.large_binary())
@@ -82,24 +77,13 @@ class DeletedKeys:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KeyReader:
-    """
-    Where a file has its keys.
-
-    Attributes:
-        path: The file's, for errors.
-        columns: The columns that rows are compared by, as the file has them.
-    """
+    """Where a file, named in errors, has the columns that rows are compared by."""
 
     path: str
     columns: tuple[FileColumn, ...]
 
     def read(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
-        """
-        The keys of these rows.
-
-        Raises:
-            CorruptDataFileError: A column is of another type than the table's.
-        """
+        """The keys of these rows; CorruptDataFileError if a column is of another type than the table's."""
         try:
             return row_keys([c.column for c in self.columns], [c.read(batch) for c in self.columns])
         except CorruptDataFileError as exc:

@@ -34,14 +34,7 @@ _NO_BYTES = pa.scalar(b"", pa.large_binary())
 
 def row_keys(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> pa.LargeBinaryArray:
     """
-    The keys of some rows by these columns, of which there is one at least.
-
-    Args:
-        arrays: The values of each column in these rows, as a file has them.
-
-    Raises:
-        CorruptDataFileError: An array cannot hold values of its column's type.
-        pyarrow.ArrowException: It holds one that the type cannot.
+    The keys of some rows by one column or more; CorruptDataFileError if an array is of another type than its column.
     """
     rows = len(arrays[0])
     if rows == 0:

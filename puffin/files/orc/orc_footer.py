@@ -79,12 +79,7 @@ def is_encrypted(source: pa.NativeFile) -> bool:
 
 
 def read_footer(source: pa.NativeFile) -> Footer:
-    """
-    The footer of an ORC file.
-
-    Raises:
-        NotImplementedError: It is compressed in a way that is not known here.
-    """
+    """The footer of an ORC file; NotImplementedError if it is compressed in a way that is not known here."""
     postscript, end = _postscript(source)
     length, compression, block_size = (integer(postscript, field) for field in (1, 2, 3))
     if length > end:

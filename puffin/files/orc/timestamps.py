@@ -36,10 +36,7 @@ def is_beyond_nanoseconds(footer: Footer, name: str) -> bool:
 
 def read_timestamps(source: pa.NativeFile, footer: Footer, name: str) -> Iterator[pa.TimestampArray]:
     """
-    The timestamps of each stripe.
-
-    Raises:
-        NotImplementedError: They are in another time zone, or encoded or compressed in a way that is not known here.
+    The timestamps of each stripe; NotImplementedError if they are in another time zone, or stored in an unknown way.
     """
     number, kind = footer.columns[name]
     for stripe in footer.stripes:

@@ -76,13 +76,9 @@ class ChunkPlan:
 
     def read(self, source: pa.NativeFile) -> Iterator[Values] | None:
         """
-        The values of the chunk, without a place for each row.
+        The values of the chunk, without a place for each row; CorruptDataFileError if a page of long strings is broken.
 
-        Returns:
-            None if they have to be read row by row, by the plan or because a page turns out odd.
-
-        Raises:
-            CorruptDataFileError: A page is broken.
+        None if they have to be read row by row, by the plan or because a page turns out odd.
         """
         if self.chunk is None or self.route is Route.ROWS:
             return None
@@ -98,7 +94,7 @@ class ChunkPlan:
         """
         Whether to use pyarrow's ``read_dictionary`` if the chunk is read row by row.
 
-        Of entries that are the same pyarrow keeps one, and leaves the indices as they are: they then mean others.
+        pyarrow keeps one of entries that are the same and leaves the indices as they are, so that these mean others.
         """
         if self.chunk is None or not self.pays_as_dictionary or self.is_collected:
             return self.pays_as_dictionary
@@ -121,13 +117,7 @@ class ChunkPlan:
 
 
 class ChunkPlanner:
-    """
-    Plans the chunks of one file. A footer that cannot be understood is no error: everything is read row by row then.
-
-    Args:
-        metadata: The file's footer as pyarrow read it.
-        schema: The file's schema as pyarrow reads it (``ParquetFile.schema_arrow``).
-    """
+    """Plans the chunks of one file; if the footer cannot be understood, everything is read row by row."""
 
     def __init__(self, metadata: pq.FileMetaData, schema: pa.Schema) -> None:
         self._schema = schema

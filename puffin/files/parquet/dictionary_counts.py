@@ -33,15 +33,11 @@ def dictionary_counts(
     source: pa.NativeFile, chunk: ColumnChunk, arrow_type: pa.DataType
 ) -> tuple[pa.Array, Counts] | None:
     """
-    Count the rows of each value.
+    Count the rows of each value; ``arrow_type`` is what pyarrow reads the column as, which is no extension type.
 
-    Args:
-        arrow_type: What pyarrow reads the column as, which is no extension type.
-
-    Returns:
-        The values and, for each, how many rows of the chunk carry it, one at least. A value stands there as often as
-        in the dictionary, and null not at all. None if the chunk has to be read in full: a page of it is not
-        dictionary-encoded, or not understood, or there are no compiled kernels, without which that is faster.
+    Returns the values that rows carry, each as often as in the dictionary and null not at all, and how many rows carry
+    each. None if the chunk has to be read in full: a page of it is not dictionary-encoded, or not understood, or there
+    are no compiled kernels, without which that is faster.
     """
     if not (kernels_ready() and has_readable_dictionary(chunk) and has_readable_pages(chunk)):
         return None

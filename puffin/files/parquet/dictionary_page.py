@@ -43,15 +43,10 @@ def has_readable_dictionary(chunk: ColumnChunk) -> bool:
 
 def read_dictionary_page(source: pa.NativeFile, chunk: ColumnChunk, arrow_type: pa.DataType) -> pa.Array | None:
     """
-    Read the dictionary of a column chunk, in one ranged read.
+    Read the dictionary of a chunk with `has_readable_dictionary` in one ranged read, in the order of the dictionary.
 
-    Args:
-        chunk: One with `has_readable_dictionary`.
-        arrow_type: What pyarrow reads the column as, which is no extension type.
-
-    Returns:
-        The values in the order of the dictionary, none of them null; None if the page is not understood, so that
-        the column has to be read in full.
+    None if the page is not understood, so that the column has to be read in full. ``arrow_type`` is what pyarrow reads
+    the column as, which is no extension type.
     """
     begin, end = chunk.dictionary_page_offset or 0, chunk.data_page_offset
     data = source.read_at(end - begin, begin)

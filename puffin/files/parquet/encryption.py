@@ -29,8 +29,7 @@ def read_plain_footer(source: pa.NativeFile) -> pq.FileMetaData | None:
     """
     The footer of a Parquet file; None if there is none, which pyarrow can tell better.
 
-    Raises:
-        NotImplementedError: The file is encrypted, all of it or some of its columns.
+    NotImplementedError if the file is encrypted, all of it or some of its columns.
     """
     size = source.size()
     tail = source.read_at(min(size, _TAIL), max(0, size - _TAIL))

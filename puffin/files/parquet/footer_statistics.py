@@ -24,10 +24,8 @@ def chunk_statistics(
     """
     What the footer says of a chunk that is not inside of a list.
 
-    Args:
-        metadata: What pyarrow says of the chunk.
-        chunk: What else the footer says of it, if that is understood.
-        arrow_type: What pyarrow reads it as, extensions as what they are stored as.
+    ``chunk`` is what is said beyond what pyarrow tells, if that is understood; ``arrow_type`` what pyarrow reads it as,
+    extensions as what they are stored as.
     """
     if arrow_types.is_dictionary(arrow_type):
         arrow_type = arrow_type.value_type

@@ -21,12 +21,7 @@ _MAX_HEADER_BYTES = 5
 
 
 class HybridCounts:
-    """
-    Counters for the numbers from 0 up to a limit.
-
-    Args:
-        limit: The first number that must not occur.
-    """
+    """Counters for the numbers from 0 up to a limit, which is the first that must not occur."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -47,17 +47,11 @@ def has_long_strings(chunk: ColumnChunk) -> bool:
 
 def read_long_strings(source: pa.NativeFile, chunk: ColumnChunk) -> Iterator[tuple[pa.Array, Counts]]:
     """
-    Read the strings of a chunk in pieces of bounded bytes.
+    Read the strings of a chunk with `has_long_strings` in pieces of bounded bytes.
 
-    Args:
-        chunk: One with `has_long_strings`.
-
-    Returns:
-        Strings, as large_binary, and how many rows carry each, one at least; the rows of a string are those of all its
-        occurrences together. Null is not among them.
-
-    Raises:
-        CorruptDataFileError: A page is broken, or not what the footer says.
+    Returns strings, as large_binary, and how many rows carry each, one at least; the rows of a string are those of all
+    its occurrences together. Null is not among them. A page that is broken, or not what the footer says, is a
+    CorruptDataFileError.
     """
     try:
         yield from _read(ChunkPages(source, chunk))

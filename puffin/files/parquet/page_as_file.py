@@ -27,13 +27,7 @@ _MAGIC = b"PAR1"
 
 
 def read_as_file(chunk: ColumnChunk, num_values: int, uncompressed_size: int, payload: bytes) -> pa.Array:
-    """
-    Read the values of a dictionary page, as pyarrow reads a column without nulls.
-
-    Args:
-        chunk: The page's, which says what its values are.
-        payload: What stands behind the page's header, compressed as the chunk is.
-    """
+    """Read the values of a chunk's dictionary page, still compressed, as pyarrow reads a column without nulls."""
     page = _data_page(chunk, num_values, uncompressed_size, payload) if num_values else b""
     footer = _file_meta_data(chunk, num_values, len(page))
     file = b"".join((_MAGIC, page, footer, struct.pack("<I", len(footer)), _MAGIC))

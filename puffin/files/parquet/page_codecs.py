@@ -33,13 +33,7 @@ class Stream(Protocol):
 
 
 def decompress(codec: int, payload: bytes, size: int) -> bytes:
-    """
-    Decompress a page.
-
-    Args:
-        codec: One of `CODECS`.
-        size: What comes out.
-    """
+    """Decompress a page by one of `CODECS`; ValueError if it is broken, or does not become so many bytes."""
     try:
         content = _decompress(codec, payload, size)
     except (pa.ArrowException, OSError) as exc:
@@ -53,13 +47,8 @@ def open_stream(codec: int, source: pa.NativeFile, offset: int, compressed_size:
     """
     Decompress a page while it is read, as far as its codec has a way to that; LZ4_RAW has none.
 
-    What is wrong with the page, or with the file, is told by errors of pyarrow (OSError among them) or a ValueError,
-    here or by the stream.
-
-    Args:
-        codec: One of `CODECS`.
-        source: The file, in which the page begins at ``offset`` and takes ``compressed_size`` bytes.
-        size: What comes out, one byte at least; the stream does not see to that.
+    The page begins at ``offset``, takes ``compressed_size`` bytes and becomes ``size``, one at least, which the stream
+    does not check. What is wrong with it raises here or when the stream is read.
     """
     stream: Stream
     if codec == SNAPPY:
@@ -74,12 +63,7 @@ def open_stream(codec: int, source: pa.NativeFile, offset: int, compressed_size:
 
 
 def read_exactly(stream: Stream, size: int, left: int) -> bytes:
-    """
-    Read some bytes of a stream.
-
-    Args:
-        left: What the page has left, by its header.
-    """
+    """Read some bytes of a stream that has so many left by its page's header; ValueError if they are not there."""
     if size > left:
         raise ValueError(f"expected {size} more bytes in a page that has {left}")
     found = stream.read(size)
@@ -89,12 +73,7 @@ def read_exactly(stream: Stream, size: int, left: int) -> bytes:
 
 
 def read_to_end(stream: Stream, left: int) -> None:
-    """
-    Read the rest of a stream for what is wrong with it: checksums stand at the end.
-
-    Args:
-        left: What the page has left, by its header.
-    """
+    """Read what a stream has left, for what is wrong with it: checksums stand at the end. ValueError if it has more."""
     while left > 0:
         size = min(left, _BUFFER)
         read_exactly(stream, size, left)

@@ -86,12 +86,7 @@ class Page:
 
 def parse_page_header(data: bytes, offset: int, end: int, codec: int) -> Page:
     """
-    The page whose header ``data`` begins with.
-
-    Args:
-        offset: Where ``data`` stands in the file.
-        end: Where the last page of the chunk ends at the latest.
-        codec: The chunk's.
+    The page whose header ``data``, at an offset of the file, begins with; its chunk has a codec and ends at ``end``.
     """
     header, size = thrift.read_struct(data, 0, _PAGE_HEADER)
     try:

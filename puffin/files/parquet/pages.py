@@ -50,12 +50,7 @@ def has_readable_pages(chunk: ColumnChunk) -> bool:
 
 
 class ChunkPages:
-    """
-    Reads the pages of a chunk.
-
-    Args:
-        chunk: One with `has_readable_pages`.
-    """
+    """Reads the pages of a chunk with `has_readable_pages`."""
 
     def __init__(self, source: pa.NativeFile, chunk: ColumnChunk) -> None:
         self._source = source
@@ -84,11 +79,7 @@ class ChunkPages:
 
     def open(self, page: Page) -> PageValues:
         """
-        Decompress a page, as far as its values.
-
-        Returns:
-            Of a page of more than `MAX_HELD_BYTES`, values that are decompressed as they are read; what is wrong with
-            it shows then, as `open_stream` says.
+        Decompress a page, as far as its values; those of more than `MAX_HELD_BYTES` are decompressed as they are read.
         """
         levels = self._read(page.offset, page.levels_size)
         stream, size = self._body(page), page.size

@@ -149,12 +149,7 @@ class RowGroup:
 
 
 def read_footer(metadata: pq.FileMetaData) -> tuple[RowGroup, ...]:
-    """
-    The column chunks of a file, by row group.
-
-    Raises:
-        CorruptDataFileError: The footer cannot be understood.
-    """
+    """The column chunks of a file, by row group; CorruptDataFileError if the footer cannot be understood."""
     with pa.BufferOutputStream() as sink:
         try:
             metadata.write_metadata_file(sink)  # a file of nothing but the footer
@@ -165,12 +160,7 @@ def read_footer(metadata: pq.FileMetaData) -> tuple[RowGroup, ...]:
 
 
 def parse_footer(data: bytes) -> tuple[RowGroup, ...]:
-    """
-    The column chunks in a ``FileMetaData``, by row group.
-
-    Raises:
-        CorruptDataFileError: The bytes are not a ``FileMetaData``.
-    """
+    """The column chunks in a ``FileMetaData``, by row group; CorruptDataFileError if the bytes are none."""
     with _understood():
         fields, _ = read_struct(data, 0, _FILE_META_DATA)
         schema = _schema(tuple(fields[2]))

@@ -28,12 +28,7 @@ _INT96_UNIT = "us"
 
 
 class RowGroupReader:
-    """
-    Reads the row groups of one file.
-
-    Args:
-        parquet: What `open_parquet` made of ``source``, without dictionaries.
-    """
+    """Reads the row groups of one file, opened by `open_parquet` without dictionaries."""
 
     def __init__(self, source: pa.NativeFile, parquet: pq.ParquetFile, reading: Reading) -> None:
         self._source = source
@@ -128,11 +123,9 @@ def open_parquet(
     source: pa.NativeFile, metadata: pq.FileMetaData | None, as_dictionary: Sequence[str] = ()
 ) -> pq.ParquetFile:
     """
-    The file with its footer read, as all of this room reads Parquet.
+    The file as all of this room reads Parquet, with its footer where it has been read before.
 
-    Args:
-        metadata: The footer, where it has been read before.
-        as_dictionary: The columns, as dotted paths, that are read as dictionaries.
+    ``as_dictionary`` are the columns, as dotted paths, that are read as dictionaries.
     """
     return pq.ParquetFile(
         source,

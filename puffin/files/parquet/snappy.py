@@ -29,13 +29,7 @@ def decompress_snappy(payload: bytes, size: int) -> bytes:
 
 
 class SnappyStream:
-    """
-    The decompressed bytes of a page, one after the other.
-
-    Args:
-        source: The file, in which the page begins at ``offset`` and takes ``compressed_size`` bytes.
-        size: What it takes decompressed, one byte at least.
-    """
+    """The decompressed bytes of a page that takes ``compressed_size`` bytes from ``offset`` on and becomes ``size``."""
 
     def __init__(self, source: pa.NativeFile, offset: int, compressed_size: int, size: int) -> None:
         self._source = source

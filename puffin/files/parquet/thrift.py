@@ -44,11 +44,9 @@ _LONG_COUNT = 15
 
 def read_struct(data: bytes, at: int, shape: Shape, depth: int = MAX_DEPTH) -> tuple[dict[int, Any], int]:
     """
-    Read the wanted fields of the struct at an offset.
+    Read the wanted fields of the struct at an offset, those that are there; also returns the offset behind it.
 
-    Returns:
-        The fields by id, those that are there, and the offset after the struct. Integers are int, booleans bool,
-        binaries bytes, lists list.
+    Integers are int, booleans bool, binaries bytes, lists list.
     """
     if depth <= 0:
         raise ValueError(f"more than {MAX_DEPTH} levels at offset {at}")
