@@ -34,13 +34,7 @@ _READERS = 8  # of metadata files, at the same time
 
 
 def find_leftovers(state: TableState, limit: AgeLimit, store_for: Callable[[str], Store]) -> Leftovers:
-    """
-    The files of ours that are old and that no metadata names, and those that look like it and stay.
-
-    Raises:
-        CorruptMetadataError: The current metadata is broken.
-        StorageError: The storage failed; what a metadata file names that cannot be read is not known.
-    """
+    """The files of ours that are old and that no metadata names, and those that look like it and stay."""
     found = _Listing(state, store_for)
     files: list[Leftover] = []
     kept: list[Kept] = []

@@ -82,7 +82,6 @@ def read_checkpoint(checkpoint: Checkpoint, directory: str, store: Store, *, wit
 
     Raises:
         CorruptMetadataError: One of its files cannot be understood, or it lacks its protocol or metadata.
-        UnsupportedTableError: The table's files are not Parquet.
     """
     if not checkpoint.parts:
         return CheckpointContent(None, None, ())

@@ -68,7 +68,6 @@ class LogSegment:
     is gone, UnsupportedTableError for a table whose files are not Parquet, and StorageError if the storage fails.
 
     Attributes:
-        version: The version.
         newest_version: The newest version in the log.
         oldest_version: The oldest one since which every version can be made, up to this one.
         checkpoint_version: That of the newest checkpoint the version can be made from; None if there is none.
