@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from puffin.errors import PuffinError
 from puffin.statistics.blob_properties import (
@@ -26,15 +27,19 @@ from puffin.statistics.blob_properties import (
     lg_k_of,
     type_of,
 )
+from puffin.statistics.kinds import ROW_COUNTS, THETA
+from puffin.statistics.kinds.kind import Kind
 from puffin.statistics.resolve import Ancestry, KnownBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot, TableState
 from puffin.tables.changes import Changes, narrowed
 from puffin.tables.document import column_type_at, mapping_digest
 from puffin.tables.snapshot import TableSnapshot
 from puffin.values.value_type import hashes_alike
-from stats_jobs.stored import StoredSketch, StoredSketches
+from stats_jobs.stored import Base, Bases
 
 _log = logging.getLogger(__name__)
+
+_Plan = TypeVar("_Plan")
 
 FULL, ADDED, CHANGED, CARRIED = "full", "added-files", "changed-files", "carried"
 
@@ -54,7 +59,7 @@ class ColumnPlan:
 
     column: Column
     basis: str
-    base: StoredSketch | None = None
+    base: Base | None = None
     base_id: int | None = None
     changes: Changes | None = None
     reason: str | None = None
@@ -73,17 +78,46 @@ class Wanted:
     Attributes:
         lg_k: Base-2 logarithm of the nominal entries asked for.
         complete: Whether one that lacks something is passed over where every row can be read instead.
+        kinds: The kinds of statistics that are built on it.
     """
 
     lg_k: int
     complete: bool = True
+    kinds: Sequence[Kind[Any]] = (ROW_COUNTS, THETA)
 
 
-def plan_columns(
-    opened: TableSnapshot, columns: Sequence[Column], wanted: Wanted, stored: StoredSketches
-) -> list[ColumnPlan]:
-    """The plan of each column, in the order asked."""
-    planner = _Planner(opened, wanted, stored)
+class Unfit(Exception):
+    """Earlier statistics are there and cannot be built on; the message is the reason that is logged or reported."""
+
+
+def nearest_fit(
+    known: Iterable[KnownBlob], column: Column, what: str, plan_on: Callable[[KnownBlob], _Plan | None]
+) -> tuple[_Plan | None, list[str]]:
+    """
+    The plan on the nearest statistics that can be built on, and why nearer ones cannot.
+
+    Args:
+        what: What is to be built on, for the log.
+        plan_on: Gives the plan on a known sketch; None to pass it over, `Unfit` or PuffinError with the reason.
+    """
+    reasons: list[str] = []
+    for each in known:
+        try:
+            plan = plan_on(each)
+            if plan is not None:
+                return plan, reasons
+        except Unfit as unfit:
+            _log.info("column %s: earlier %s cannot be built on: %s", column.name, what, unfit)
+            reasons.append(str(unfit))
+        except PuffinError as exc:
+            _log.warning("column %s: earlier %s cannot be built on: %s", column.name, what, exc)
+            reasons.append(str(exc))
+    return None, reasons
+
+
+def plan_columns(opened: TableSnapshot, columns: Sequence[Column], wanted: Wanted, bases: Bases) -> list[ColumnPlan]:
+    """The plan of each column, in the order asked; the changes since each ancestor are asked for once."""
+    planner = _Planner(opened, wanted, bases)
     return [planner.plan(column) for column in columns]
 
 
@@ -109,55 +143,55 @@ def misread(state: TableState, column: Column, blob: BlobEntry) -> str | None:
 
 
 class _Planner:
-    def __init__(self, opened: TableSnapshot, wanted: Wanted, stored: StoredSketches) -> None:
+    def __init__(self, opened: TableSnapshot, wanted: Wanted, bases: Bases) -> None:
         self._opened = opened
         self._ancestry = Ancestry(opened)
         self._wanted = wanted
-        self._stored = stored
+        self._bases = bases
         self._changes: dict[int, Changes | PuffinError] = {}
 
     def plan(self, column: Column) -> ColumnPlan:
-        reasons: list[str] = []
-        incomplete: ColumnPlan | None = None
-        for known in self._ancestry.blobs_of(column.field_id):
-            try:
-                plan = self._plan_on(column, known)
-                if not self._wanted.complete or (lack := self._stored.lacks(known)) is None:
-                    return plan
-                incomplete = incomplete or (plan if self._can_do(known, plan) else None)
-                reasons.append(lack)
-            except _Unfit as unfit:
-                reasons.append(str(unfit))
-            except PuffinError as exc:
-                _log.warning("column %s: earlier statistics cannot be built on: %s", column.name, exc)
-                reasons.append(str(exc))
-        if incomplete is not None and not self._stored.had_ours(column):
-            return incomplete
+        incomplete: list[ColumnPlan] = []
+
+        def plan_on(known: KnownBlob) -> ColumnPlan:
+            plan = self._plan_on(column, known)
+            if self._wanted.complete and (lack := self._bases.lacks(known)) is not None:
+                if self._can_do(known, plan):
+                    incomplete.append(plan)
+                raise Unfit(lack)
+            return plan
+
+        plan, reasons = nearest_fit(self._ancestry.blobs_of(column.field_id), column, "statistics", plan_on)
+        if plan is not None:
+            return plan
+        if incomplete and not self._bases.had_ours(column):
+            return incomplete[0]
         return ColumnPlan.in_full(column, reasons[0] if reasons else "no earlier statistics of the column")
 
     def _plan_on(self, column: Column, known: KnownBlob) -> ColumnPlan:
         if known.snapshot is None:
-            raise _Unfit("the snapshot of its earlier statistics has expired, or is of another branch")
+            raise Unfit("the snapshot of its earlier statistics has expired, or is of another branch")
         if (reason := misfit(self._opened.state, known.snapshot, column, known.blob, self._wanted.lg_k)) is not None:
-            raise _Unfit(reason)
-        changes = self._changes_to(known.snapshot)
-        base = self._stored.read(known.entry, known.blob)
-        if (reason := self._stored.objection(known, column, base.sketch, self._wanted.lg_k)) is not None:
-            raise _Unfit(reason)
+            raise Unfit(reason)
+        changes = self._changes_since(known.snapshot)
+        base = self._bases.read(known, column)
+        if (reason := self._bases.objection(known, column, base, self._wanted.lg_k)) is not None:
+            raise Unfit(reason)
         basis = CHANGED if changes.removed else ADDED if changes.added else CARRIED
-        if basis == CHANGED and base.counts is None:
-            nothing_kept = "rows were deleted, and the earlier statistics have no row counts to subtract them from"
-            raise _Unfit(self._stored.lacks(known) or nothing_kept)
+        if basis == CHANGED:
+            refusals = (kind.cannot_forget(base.values) for kind in self._wanted.kinds)
+            if (refusal := next(filter(None, refusals), None)) is not None:
+                raise Unfit(self._bases.lacks(known) or refusal)
         return ColumnPlan(column, basis, base, known.snapshot.snapshot_id, changes)
 
     @staticmethod
     def _can_do(known: KnownBlob, plan: ColumnPlan) -> bool:
         """Whether another engine's sketch can stand as it is, or be built on to the same as every row would give."""
         # Engines sample in ways of their own: only a sketch that has every hash is the same whoever made it.
-        has_every_hash = plan.base is not None and not plan.base.sketch.estimating
+        has_every_hash = plan.base is not None and not plan.base.values[THETA].estimating
         return not is_ours(known.blob.properties) and (known.age == 0 or has_every_hash)
 
-    def _changes_to(self, base: Snapshot) -> Changes:
+    def _changes_since(self, base: Snapshot) -> Changes:
         if base.snapshot_id not in self._changes:
             try:
                 self._changes[base.snapshot_id] = narrowed(self._opened.changes_since(base))
@@ -167,7 +201,3 @@ class _Planner:
         if isinstance(found, PuffinError):
             raise found
         return found
-
-
-class _Unfit(Exception):
-    """Earlier statistics are there and cannot be built on; the message is the reason the user gets."""

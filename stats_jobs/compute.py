@@ -1,8 +1,8 @@
 """
 From the plans of columns to their statistics: what has to be read is read in one run, and added up.
 
-What is read for a column is added to its base, or subtracted from it. If that does not come out (the files a base was
-made of are gone, the row counts contradict them, or too much was deleted for the headroom that is kept) the column is
+What is read for a column is combined with its base, kind by kind. If that does not come out (the files a base was made
+of are gone, the row counts contradict them, or too much was deleted for the headroom that is kept) the column is
 computed in full in a second run: nothing that is not certain is written.
 
 Sketches by partition have plans of their own. A file that both need is read once for both.
@@ -11,20 +11,20 @@ Sketches by partition have plans of their own. A file that both need is read onc
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-from puffin.errors import CorruptError, NotFoundError, PuffinError
-from puffin.sketches import RowCounts, ThetaSketch, merge
+from puffin.errors import CorruptError, NotFoundError
 from puffin.sketches.partition_sketches import PartitionSketches
 from puffin.statistics.blob_properties import HASHED_HERE, Provenance
+from puffin.statistics.kinds import PARTITION_SKETCHES
+from puffin.statistics.kinds.kind import Kind, Parts, Unsubtractable, Values
 from puffin.statistics.private_state.writing import KeptBlob
 from puffin.tables.base import Column
 from puffin.tables.changes import Changes, compare, rows_of
 from puffin.tables.scan_task import FileScanTask
-from puffin.values.column_summary import ColumnSummary
-from puffin.values.row_summary import RowSummary
 from stats_jobs.basis import CARRIED, FULL, ColumnPlan
-from stats_jobs.execute import Measure, Partial
+from stats_jobs.execute import Partial
 from stats_jobs.partitions import PartitionPlan
 from stats_jobs.plan import Scan
 from stats_jobs.run import Runner
@@ -36,24 +36,21 @@ class Computed:
     The statistics of a column.
 
     Attributes:
-        counts: To subtract rows from later; None if they are not kept, or were not there to begin with.
-        summary: None if it was not asked for, or built on statistics that have none.
+        values: Of each kind that was asked for, unless there is nothing to build it on.
         basis: What the column was built on in the end.
         reason: Why it was computed in full, if it was.
-        base: How the statistics that it was built on came about.
+        provenance: How the statistics that it was built on came about.
         is_mapped: Whether a file without field ids was read, whose columns the table's name mapping told.
-        kept_counts: Where the counts are stored already; None if they are new.
+        kept: Where values are stored already.
     """
 
     column: Column
-    sketch: ThetaSketch
-    counts: RowCounts | None
-    summary: ColumnSummary | None
+    values: Values
     basis: str
     reason: str | None
-    base: Provenance = HASHED_HERE
+    provenance: Provenance = HASHED_HERE
     is_mapped: bool = False
-    kept_counts: KeptBlob | None = None
+    kept: Mapping[Kind[Any], KeptBlob] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,27 +59,25 @@ class Computation:
     What was computed, and what that took.
 
     Attributes:
-        partitions: Sketches by partition, by field id, of columns that were to have them.
         files_read: Distinct data files.
         rows_read: Live rows, once for each time they were read.
         session_seconds: Starting Spark.
         waited_seconds: Waiting for other tables that computed on Spark.
     """
 
-    columns: tuple[Computed, ...]
-    partitions: Mapping[int, PartitionSketches]
-    files_read: int
-    rows_read: int
-    bytes_read: int
-    session_seconds: float
-    waited_seconds: float
+    columns: tuple[Computed, ...] = ()
+    files_read: int = 0
+    rows_read: int = 0
+    bytes_read: int = 0
+    session_seconds: float = 0.0
+    waited_seconds: float = 0.0
 
 
 def compute(
     plans: Sequence[ColumnPlan],
     runner: Runner,
     all_files: Callable[[], tuple[FileScanTask, ...]],
-    measure: Measure,
+    kinds: Sequence[Kind[Any]],
     partition_plans: Mapping[int, PartitionPlan] | None = None,
 ) -> Computation:
     """
@@ -90,23 +85,26 @@ def compute(
 
     Args:
         all_files: The whole snapshot's, for columns that are computed in full.
+        kinds: What columns as a whole are to have, in the order of the table of kinds.
         partition_plans: By field id, of columns that are to have sketches by partition.
 
     Raises:
         PuffinError: As `Runner.read`, of files that the snapshot has.
     """
-    total = _Total(runner, measure)
+    total = _Total(runner)
+    unread = dict(partition_plans or {})
+    by_partition = max((plan.lg_k for plan in unread.values()), default=PARTITION_SKETCHES.lg_k)
+    scans = _Scans(tuple(kinds), dataclasses.replace(PARTITION_SKETCHES, lg_k=by_partition), all_files)
     done: dict[int, Computed] = {}
     failed: dict[int, ColumnPlan] = {}
-    unread = partition_plans or {}
     partitions: dict[int, PartitionSketches] = {}
     try:
-        partial = total.read(_scans(plans, unread, all_files))
+        partial = total.read(scans.of(plans, unread))
         partitions, unread = _by_partition(unread, partial), {}
         for plan in plans:
             try:
-                done[plan.column.field_id] = _added_up(plan, partial, measure)
-            except _DoesNotComeOut as exc:
+                done[plan.column.field_id] = _computed(plan, partial, kinds)
+            except Unsubtractable as exc:
                 failed[plan.column.field_id] = ColumnPlan.in_full(plan.column, str(exc))
     except (NotFoundError, CorruptError) as exc:
         if all(plan.basis == FULL for plan in plans):
@@ -115,118 +113,100 @@ def compute(
         failed = {p.column.field_id: p if p.basis == FULL else ColumnPlan.in_full(p.column, str(exc)) for p in plans}
         unread = {field_id: plan.in_full(all_files()) for field_id, plan in unread.items()}
     if failed:
-        partial = total.read(_scans(failed.values(), unread, all_files))
+        partial = total.read(scans.of(failed.values(), unread))
         partitions |= _by_partition(unread, partial)
-        done |= {field_id: _added_up(plan, partial, measure) for field_id, plan in failed.items()}
-    return Computation(
-        tuple(done[plan.column.field_id] for plan in plans),
-        partitions,
-        files_read=len(total.files),
-        rows_read=total.rows,
-        bytes_read=total.bytes,
-        session_seconds=total.session_seconds,
-        waited_seconds=total.waited_seconds,
-    )
+        done |= {field_id: _computed(plan, partial, kinds) for field_id, plan in failed.items()}
+    columns = (_with_partitions(done[plan.column.field_id], partitions) for plan in plans)
+    return dataclasses.replace(total.took, columns=tuple(columns))
 
 
 class _Total:
     """What all runs took together."""
 
-    def __init__(self, runner: Runner, measure: Measure) -> None:
+    def __init__(self, runner: Runner) -> None:
         self._runner = runner
-        self._measure = measure
-        self.files: set[str] = set()
-        self.rows = self.bytes = 0
-        self.session_seconds = self.waited_seconds = 0.0
+        self._files: set[str] = set()
+        self.took = Computation()
 
     def read(self, scans: Sequence[Scan]) -> Partial:
-        run = self._runner.read(scans, self._measure)
-        self.files |= {task.data_file.file_path for scan in scans for task in scan.tasks}
-        self.rows += run.partial.rows
-        self.bytes += run.partial.bytes_read
-        self.session_seconds += run.session_seconds
-        self.waited_seconds += run.waited_seconds
+        run = self._runner.read(scans)
+        self._files |= {task.data_file.file_path for scan in scans for task in scan.tasks}
+        self.took = Computation(
+            files_read=len(self._files),
+            rows_read=self.took.rows_read + run.partial.rows,
+            bytes_read=self.took.bytes_read + run.partial.bytes_read,
+            session_seconds=self.took.session_seconds + run.session_seconds,
+            waited_seconds=self.took.waited_seconds + run.waited_seconds,
+        )
         return run.partial
 
 
-def _scans(
-    plans: Iterable[ColumnPlan],
-    partition_plans: Mapping[int, PartitionPlan],
-    all_files: Callable[[], tuple[FileScanTask, ...]],
-) -> list[Scan]:
-    """Columns that need the same files are read together."""
-    alike: dict[object, list[tuple[ColumnPlan, PartitionPlan | None]]] = {}
-    for plan in plans:
-        of_partitions = partition_plans.get(plan.column.field_id)
-        bases = plan.base_id, of_partitions is not None, None if of_partitions is None else of_partitions.base_id
-        alike.setdefault(bases, []).append((plan, of_partitions))
-    scans = []
-    for group in alike.values():
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Scans:
+    """Which files to read for which kinds; columns that need the same files are read together."""
+
+    kinds: tuple[Kind[Any], ...]
+    by_partition: Kind[PartitionSketches]
+    all_files: Callable[[], tuple[FileScanTask, ...]]
+
+    def of(self, plans: Iterable[ColumnPlan], partition_plans: Mapping[int, PartitionPlan]) -> list[Scan]:
+        alike: dict[object, list[tuple[ColumnPlan, PartitionPlan | None]]] = {}
+        for plan in plans:
+            of_partitions = partition_plans.get(plan.column.field_id)
+            bases = plan.base_id, of_partitions is not None, None if of_partitions is None else of_partitions.base_id
+            alike.setdefault(bases, []).append((plan, of_partitions))
+        return [scan for group in alike.values() for scan in self._of_group(group) if scan.tasks]
+
+    def _of_group(self, group: Sequence[tuple[ColumnPlan, PartitionPlan | None]]) -> list[Scan]:
         columns, (plan, of_partitions) = tuple(plan.column for plan, _ in group), group[0]
-        changes = Changes(all_files(), ()) if plan.changes is None else plan.changes
-        needed = compare(changes.added, () if of_partitions is None else of_partitions.tasks, _rows_of)
-        scans += [
-            Scan(columns, tuple(needed.before)),
-            Scan(columns, tuple(needed.both), by_partition=True),
-            Scan(columns, tuple(needed.after), whole=False, by_partition=True),
-            Scan(columns, changes.removed, removed=True),
+        changes = Changes(self.all_files(), ()) if plan.changes is None else plan.changes
+        needed = compare(changes.added, () if of_partitions is None else of_partitions.tasks, rows_of)
+        return [
+            Scan(columns, tuple(needed.before), self.kinds),
+            Scan(columns, tuple(needed.both), (*self.kinds, self.by_partition)),
+            Scan(columns, tuple(needed.after), (self.by_partition,)),
+            Scan(columns, changes.removed, self.kinds, removed=True),
         ]
-    return [scan for scan in scans if scan.tasks]
-
-
-def _rows_of(task: FileScanTask) -> Hashable:
-    return rows_of(task), task.deleted_by is None
 
 
 def _by_partition(plans: Mapping[int, PartitionPlan], partial: Partial) -> dict[int, PartitionSketches]:
-    return {field_id: plan.sketches(partial.partitions.get(field_id)) for field_id, plan in plans.items()}
+    read = {field_id: PARTITION_SKETCHES.of(partial.added.get(field_id, {})) for field_id in plans}
+    return {field_id: plan.sketches(read[field_id]) for field_id, plan in plans.items()}
 
 
-def _added_up(plan: ColumnPlan, partial: Partial, measure: Measure) -> Computed:
-    base = HASHED_HERE if plan.base is None else plan.base.provenance
-    is_mapped = plan.column.field_id in partial.mapped
-    return dataclasses.replace(_tallied(plan, partial, measure), base=base, is_mapped=is_mapped)
+def _with_partitions(computed: Computed, partitions: Mapping[int, PartitionSketches]) -> Computed:
+    found = partitions.get(computed.column.field_id)
+    if found is None:
+        return computed
+    return dataclasses.replace(computed, values={**computed.values, PARTITION_SKETCHES: found})
 
 
-def _tallied(plan: ColumnPlan, partial: Partial, measure: Measure) -> Computed:
+def _computed(plan: ColumnPlan, partial: Partial, kinds: Sequence[Kind[Any]]) -> Computed:
     field_id = plan.column.field_id
-    added = partial.added.get(field_id, measure.nothing())
-    removed = partial.removed.get(field_id, measure.nothing())
-    summary = _summed_up(plan, partial) if measure.summaries else None
-    if plan.base is None:
-        return _computed(plan, added, summary, measure)
-    if plan.basis == CARRIED:
-        base = plan.base
-        return Computed(plan.column, base.sketch, base.counts, summary, plan.basis, None, kept_counts=base.kept_counts)
-    if plan.base.counts is not None and isinstance(added, RowCounts) and isinstance(removed, RowCounts):
-        try:
-            return _computed(plan, plan.base.counts.combine(added, removed, measure.limit), summary, measure)
-        except PuffinError as exc:
-            raise _DoesNotComeOut(str(exc)) from exc
-    sketch = merge((plan.base.sketch, measure.sketch(added)), measure.lg_k)
-    return Computed(plan.column, sketch, None, summary, plan.basis, None)
+    if plan.base is not None and plan.basis == CARRIED:
+        values: Values = {kind: plan.base.values[kind] for kind in kinds if kind in plan.base.values}
+    else:
+        parts = Parts(
+            base=None if plan.base is None else plan.base.values,
+            added=partial.added.get(field_id, {}),
+            removed=partial.removed.get(field_id, {}),
+        )
+        values = _combined(parts, kinds)
+    return Computed(
+        plan.column,
+        values,
+        plan.basis,
+        plan.reason,
+        HASHED_HERE if plan.base is None else plan.base.provenance,
+        field_id in partial.mapped,
+        plan.base.kept if plan.base is not None and plan.basis == CARRIED else {},
+    )
 
 
-def _computed(
-    plan: ColumnPlan, tally: RowCounts | ThetaSketch, summary: ColumnSummary | None, measure: Measure
-) -> Computed:
-    if isinstance(tally, ThetaSketch):
-        return Computed(plan.column, tally, None, summary, plan.basis, plan.reason)
-    sketch = tally.sketch(measure.lg_k)
-    if sketch is None:
-        raise _DoesNotComeOut("so many rows were deleted that the headroom of its row counts is spent")
-    return Computed(plan.column, sketch, tally, summary, plan.basis, plan.reason)
-
-
-def _summed_up(plan: ColumnPlan, partial: Partial) -> ColumnSummary | None:
-    type_ = plan.column.type
-    summary = RowSummary()
-    if plan.base is not None:
-        if plan.base.summary is None:
-            return None
-        summary = RowSummary.of(plan.base.summary, type_)
-    return summary.plus(partial.summaries.get(plan.column.field_id, RowSummary())).to_column(type_)
-
-
-class _DoesNotComeOut(Exception):
-    """What was read does not add up to a sketch; the message is the reason the user gets."""
+def _combined(parts: Parts, kinds: Sequence[Kind[Any]]) -> Values:
+    made: dict[Kind[Any], Any] = {}
+    for kind in kinds:
+        value = kind.combined(parts, made)
+        if value is not None:
+            made[kind] = value
+    return made

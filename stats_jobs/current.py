@@ -8,20 +8,19 @@ ask here, from table metadata and the names and sizes of private state, as long 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from typing import TypeGuard
 
 from puffin.statistics.answer import ColumnAnswer
 from puffin.statistics.blob_properties import is_by_an_earlier_version, is_ours
 from puffin.statistics.draft import damaged_entries
-from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.statistics.stored_estimates import answer_columns
-from puffin.tables.base import BlobEntry, Column, StatisticsEntry
+from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.snapshot import PartitionStatistics, TableSnapshot
 from puffin.tables.table import Table
 from stats_jobs.basis import CARRIED, Wanted, misfit, plan_columns
 from stats_jobs.options import INCREMENTAL, Options
 from stats_jobs.partitions import is_partitioned, partitions_kept
-from stats_jobs.stored import StoredSketches, lacks_row_counts
+from stats_jobs.target import Target
 
 
 def is_stale(table: Table, options: Options) -> bool:
@@ -42,61 +41,57 @@ def is_stale(table: Table, options: Options) -> bool:
         return True
     if not columns:
         return False
-    if is_empty or current_answers(opened, columns, options) is None:
+    if is_empty or current_answers(Target.of(opened, columns, options)) is None:
         return True
     return options.partitions and is_partitioned(state) and partitions_kept(opened, columns) is None
 
 
-def current_answers(
-    opened: TableSnapshot, columns: Sequence[Column], options: Options
-) -> tuple[ColumnAnswer, ...] | None:
+def current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
     """The answers that stand already, if every column asked for has one of this snapshot, type and size."""
-    state, snapshot = opened.state, opened.snapshot
-    settled = state.settled(snapshot).snapshot_id
-    entry = state.statistics.get(settled)
+    opened, options = target.opened, target.options
+    state, snapshot, entry = opened.state, opened.snapshot, target.entry
     if entry is None:
         return None
     if not all(state.field_ids.issuperset(blob.fields) for blob in entry.blobs):
         return None  # a blob for a field that is gone makes Spark's planner fail: only a new entry takes it out
-    if options.partitions and _keeps_partition_statistics(opened) and settled not in state.partition_statistics:
+    has_partition_file = entry.snapshot_id in state.partition_statistics
+    if options.partitions and keeps_partition_statistics(opened) and not has_partition_file:
         return None
-    answers = answer_columns(opened, columns)
+    answers = answer_columns(opened, target.columns, target.blobs)
     for answer in answers:
         blob = entry.sketch_of(answer.column.field_id)
-        if answer.stats_snapshot_id != settled or blob is None:
+        if answer.stats_snapshot_id != entry.snapshot_id or blob is None:
             return None
         if misfit(state, snapshot, answer.column, blob, options.lg_k) is not None:
             return None
-    if not _are_whole(opened, entry, columns, options):
+    if not _are_whole(target, entry):
         return None
     return tuple(dataclasses.replace(answer, basis=CARRIED) for answer in answers)
 
 
-def _are_whole(opened: TableSnapshot, entry: StatisticsEntry, columns: Sequence[Column], options: Options) -> bool:
+def _are_whole(target: Target, entry: StatisticsEntry) -> bool:
     """
     Whether the sketches of an entry, which fit, can be trusted, and nothing that is kept beside them is missing.
 
     Those that this version wrote say so themselves, and only the files of their private state are looked up. Others
     are planned with as if they were to be built on.
     """
-    blobs = {column.field_id: entry.sketch_of(column.field_id) for column in columns}
+    blobs = {column.field_id: entry.sketch_of(column.field_id) for column in target.columns}
     noted = {field_id: blob for field_id, blob in blobs.items() if blob is not None and _is_noted(blob)}
-    wanted = Wanted(options.lg_k, complete=options.mode != INCREMENTAL)
-    stored_blobs = StoredBlobs(opened, (), ())
-    if noted and wanted.complete and stored_blobs.has_lost_state(entry):
+    wanted = Wanted(target.options.lg_k, complete=target.options.mode != INCREMENTAL)
+    if noted and wanted.complete and target.blobs.has_lost_state(entry):
         return False
-    if wanted.complete and any(lacks_row_counts(stored_blobs, entry, blob) for blob in noted.values()):
+    if wanted.complete and any(target.blobs.misses(entry, blob) for blob in noted.values()):
         return False
-    doubtful = [column for column in columns if column.field_id not in noted]
-    if not doubtful:
-        return True
-    plans = plan_columns(opened, doubtful, wanted, StoredSketches(opened, doubtful))
+    doubtful = [column for column in target.columns if column.field_id not in noted]
+    plans = plan_columns(target.opened, doubtful, wanted, target.bases)
     return all(plan.basis == CARRIED and plan.base_id == entry.snapshot_id for plan in plans)
+
+
+def keeps_partition_statistics(opened: TableSnapshot) -> TypeGuard[PartitionStatistics]:
+    """Whether partition statistics files are kept of the table."""
+    return isinstance(opened, PartitionStatistics) and opened.keeps_partition_statistics()
 
 
 def _is_noted(blob: BlobEntry) -> bool:
     return is_ours(blob.properties) and not is_by_an_earlier_version(blob.properties)
-
-
-def _keeps_partition_statistics(opened: TableSnapshot) -> bool:
-    return isinstance(opened, PartitionStatistics) and opened.keeps_partition_statistics()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from puffin.errors import UsageError
 from puffin.format import LZ4, ZSTD
 from puffin.sketches import DEFAULT_LG_K, check_lg_k
+from puffin.statistics.kinds import ROW_COUNTS, sized_kinds
+from puffin.statistics.kinds.kind import Kind
 from puffin.tables.base import SnapshotSelector
 
 AUTO, FULL, INCREMENTAL = "auto", "full", "incremental"
@@ -51,6 +54,17 @@ class Options:
     commit: bool = True
     dry_run: bool = False
     driver_bytes: int = DRIVER_BYTES
+
+    @property
+    def writes(self) -> bool:
+        """Whether the table's metadata is changed."""
+        return self.commit and not self.dry_run
+
+    @property
+    def kinds(self) -> tuple[Kind[Any], ...]:
+        """The kinds of statistics that are kept of columns as a whole."""
+        kept = (kind for kind in sized_kinds(self.lg_k) if kind.is_default)
+        return tuple(kind for kind in kept if self.row_counts or kind != ROW_COUNTS)
 
     def __post_init__(self) -> None:
         check_lg_k(self.lg_k)

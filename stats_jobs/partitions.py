@@ -17,21 +17,22 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from puffin.errors import PuffinError, UsageError
-from puffin.sketches.partition_sketches import PartitionSketches, PartitionSketchesBuilder, lg_k_for
+from puffin.sketches.partition_sketches import PartitionSketches, lg_k_for
 from puffin.statistics.blob_properties import partitions_of, type_of
+from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.statistics.private_state.writing import KeptBlob
 from puffin.statistics.resolve import Ancestry, KnownBlob
-from puffin.statistics.stored_partitions import StoredPartitionSketches
+from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.base import Column, Snapshot, TableState
 from puffin.tables.document import partition_specs, source_types
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot
 from puffin.values.partition_tuples import PartitionKey, partition_key, tuple_types
 from puffin.values.value_type import hashes_alike
-from stats_jobs.basis import misread
+from stats_jobs.basis import Unfit, misread, nearest_fit
 
 _log = logging.getLogger(__name__)
 
@@ -63,12 +64,8 @@ class PartitionPlan:
 
     def sketches(self, read: PartitionSketches | None) -> PartitionSketches:
         """What the plan comes to, with what its files amount to."""
-        builder = PartitionSketchesBuilder(self.lg_k)
-        if self.base is not None:
-            builder.merge(self.base, without=self.stale)
-        if read is not None:
-            builder.merge(read)
-        return builder.compact()
+        kind = dataclasses.replace(PARTITION_SKETCHES, lg_k=self.lg_k)
+        return kind.joined([part for part in (self.base, read) if part is not None], without=self.stale)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,9 +98,7 @@ class CarriedPartitions:
     reason: str | None = None
 
 
-def plan_partitions(
-    opened: TableSnapshot, columns: Sequence[Column], stored: StoredPartitionSketches | None
-) -> PartitionPlans:
+def plan_partitions(opened: TableSnapshot, columns: Sequence[Column], stored: StoredBlobs | None) -> PartitionPlans:
     """
     The plans of columns that are to have sketches by partition.
 
@@ -121,14 +116,12 @@ def plan_partitions(
     planner = _Planner(opened, stored)
     try:
         return PartitionPlans({column.field_id: planner.plan(column) for column in columns})
-    except UsageError as exc:
+    except _TooManyPartitions as exc:
         _log.warning("no sketches by partition: %s", exc)
         return PartitionPlans({}, reason=str(exc))
 
 
-def carry_partitions(
-    opened: TableSnapshot, columns: Sequence[Column], stored: StoredPartitionSketches
-) -> CarriedPartitions:
+def carry_partitions(opened: TableSnapshot, columns: Sequence[Column], stored: StoredBlobs) -> CarriedPartitions:
     """
     The earlier sketches by partition that hold of the snapshot, for columns whose own sketches are written anew.
 
@@ -142,10 +135,8 @@ def carry_partitions(
     for column in columns:
         try:
             found = planner.carry(column)
-        except PuffinError as exc:
+        except (PuffinError, Unfit, _TooManyPartitions) as exc:
             reason = str(exc)
-        except _Unfit as unfit:
-            reason = str(unfit)
         else:
             if found is not None:
                 carried[column.field_id], where = found
@@ -172,7 +163,7 @@ def partitions_kept(opened: TableSnapshot, columns: Sequence[Column]) -> int | N
 
 
 class _Planner:
-    def __init__(self, opened: TableSnapshot, stored: StoredPartitionSketches | None) -> None:
+    def __init__(self, opened: TableSnapshot, stored: StoredBlobs | None) -> None:
         self._opened = opened
         self._stored = stored
         self._ancestry = Ancestry(opened)
@@ -180,17 +171,15 @@ class _Planner:
         self._in_full = functools.cache(self._plan_in_full)
 
     def plan(self, column: Column) -> PartitionPlan:
-        for known in self._ancestry.blobs_of(column.field_id):
-            if self._stored is not None and partitions_of(known.blob.properties) is not None:
-                try:
-                    return self._plan_on(column, known, self._stored)
-                except _Unfit as unfit:
-                    _log.info("column %s: partitions are read in full: %s", column.name, unfit)
-                except UsageError:
-                    raise  # there are too many partitions, whatever they are built on
-                except PuffinError as exc:
-                    _log.warning("column %s: earlier sketches by partition cannot be built on: %s", column.name, exc)
-        return self._in_full()
+        stored = self._stored
+        if stored is None:
+            return self._in_full()
+
+        def plan_on(known: KnownBlob) -> PartitionPlan | None:
+            return None if partitions_of(known.blob.properties) is None else self._plan_on(column, known, stored)
+
+        known = self._ancestry.blobs_of(column.field_id)
+        return nearest_fit(known, column, "sketches by partition", plan_on)[0] or self._in_full()
 
     def carry(self, column: Column) -> tuple[PartitionSketches, KeptBlob | None] | None:
         """
@@ -203,30 +192,31 @@ class _Planner:
         if known is None or self._stored is None or partitions_of(known.blob.properties) is None:
             return None
         if known.freshness.snapshots_behind != 0:
-            raise _Unfit(f"rows have changed since those of snapshot {known.blob.snapshot_id}")
+            raise Unfit(f"rows have changed since those of snapshot {known.blob.snapshot_id}")
         plan = self._plan_on(column, known, self._stored)
         if plan.tasks or plan.stale:
-            raise _Unfit(f"a compaction moved rows between partitions since those of snapshot {plan.base_id}")
+            raise Unfit(f"a compaction moved rows between partitions since those of snapshot {plan.base_id}")
         is_stored = plan.base is not None and plan.lg_k == plan.base.lg_k
-        return plan.sketches(None), self._stored.kept(known.entry, known.blob) if is_stored else None
+        kept = self._stored.kept(known.entry, known.blob, PARTITION_SKETCHES.name) if is_stored else None
+        return plan.sketches(None), kept
 
-    def _plan_on(self, column: Column, known: KnownBlob, stored: StoredPartitionSketches) -> PartitionPlan:
+    def _plan_on(self, column: Column, known: KnownBlob, stored: StoredBlobs) -> PartitionPlan:
         if known.snapshot is None:
-            raise _Unfit("the snapshot of its earlier sketches by partition has expired, or is of another branch")
+            raise Unfit("the snapshot of its earlier sketches by partition has expired, or is of another branch")
         hashed = type_of(known.blob.properties)
         if hashed is None or not hashes_alike(hashed, column.type):
-            raise _Unfit(f"the earlier sketches by partition are of type {hashed}, the column of type {column.type}")
+            raise Unfit(f"the earlier sketches by partition are of type {hashed}, the column of type {column.type}")
         if (reason := misread(self._opened.state, column, known.blob)) is not None:
-            raise _Unfit(reason)
+            raise Unfit(reason)
         reading = self._read_since(known.snapshot)
-        base = stored.read(known.entry, known.blob)
-        wanted = lg_k_for((set(base.keys) - reading.stale) | reading.partitions)
+        base = stored.require(known.entry, known.blob, PARTITION_SKETCHES, column)
+        wanted = _lg_k_for((set(base.keys) - reading.stale) | reading.partitions)
         if base.lg_k < wanted - _TOLERANCE:
-            raise _Unfit(f"the earlier sketches by partition have lg-k {base.lg_k}, so many partitions have {wanted}")
+            raise Unfit(f"the earlier sketches by partition have lg-k {base.lg_k}, so many partitions have {wanted}")
         return PartitionPlan(min(base.lg_k, wanted), reading.tasks, base, known.snapshot.snapshot_id, reading.stale)
 
     def _plan_in_full(self) -> PartitionPlan:
-        return PartitionPlan(lg_k_for({_partition_of(task) for task in self._opened.tasks}), self._opened.tasks)
+        return PartitionPlan(_lg_k_for({_partition_of(task) for task in self._opened.tasks}), self._opened.tasks)
 
     def _plan_reading(self, base: Snapshot) -> _Reading:
         changes = self._opened.changes_since(base)
@@ -250,5 +240,12 @@ def _partition_of(task: FileScanTask) -> PartitionKey:
     return partition_key(task.data_file.spec_id, task.data_file.partition)
 
 
-class _Unfit(Exception):
-    """Earlier sketches are there and cannot be built on; the message is the reason that is logged."""
+def _lg_k_for(keys: Collection[PartitionKey]) -> int:
+    try:
+        return lg_k_for(keys)
+    except UsageError as exc:
+        raise _TooManyPartitions(str(exc)) from exc
+
+
+class _TooManyPartitions(Exception):
+    """There are more partitions than sketches are kept of, whatever they are built on."""

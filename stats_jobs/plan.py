@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from puffin.statistics.kinds.kind import Kind
 from puffin.tables.base import Column
 from puffin.tables.scan_task import PARQUET, FileScanTask, ScanBatch, ScanContext
 
@@ -30,39 +31,28 @@ class Scan:
     Columns to read, and the files to read them from.
 
     Attributes:
+        kinds: The kinds of statistics that take the rows.
         removed: Whether these rows are gone, and are read to be subtracted.
-        whole: Whether they count for the columns as a whole.
-        by_partition: Whether they count for their partitions.
     """
 
     columns: tuple[Column, ...]
     tasks: tuple[FileScanTask, ...]
+    kinds: tuple[Kind[Any], ...] = ()
     removed: bool = False
-    whole: bool = True
-    by_partition: bool = False
+
+    def to_batch(self, context: ScanContext) -> ScanBatch:
+        """The scan as it travels; of the partition specs, those of its files will do."""
+        ids = {task.data_file.spec_id for task in self.tasks}
+        specs = {spec_id: fields for spec_id, fields in context.specs.items() if spec_id in ids}
+        return ScanBatch(self.columns, self.tasks, dataclasses.replace(context, specs=specs))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Batch:
-    """A part of a scan that one executor reads at a time; the other attributes are the scan's."""
-
-    files: ScanBatch
-    removed: bool
-    whole: bool
-    by_partition: bool
-
-
-def plan_batches(
-    scans: Iterable[Scan],
-    *,
-    parallelism: int,
-    context: ScanContext,
-) -> list[Batch]:
+def plan_batches(scans: Iterable[Scan], *, parallelism: int) -> list[Scan]:
     """
-    One batch for each Spark task to run; none if there is nothing to read.
+    The scans in parts that one executor reads at a time; none if there is nothing to read.
 
     Args:
-        parallelism: How many batches can run at once.
+        parallelism: How many parts can be read at once.
     """
     scans = [scan for scan in scans if scan.tasks and scan.columns]
     total = sum(total_bytes(scan.tasks) for scan in scans)
@@ -75,9 +65,7 @@ def plan_batches(
         splits = [split for task in scan.tasks for split in split_task(task, target)]
         share = batches if len(scans) == 1 else -(-batches * total_bytes(scan.tasks) // max(1, total))
         for chosen in balance(splits, max(1, min(len(splits), share))):
-            used = dataclasses.replace(context, specs=_used(context.specs, chosen))
-            files = ScanBatch(scan.columns, tuple(chosen), used)
-            planned.append(Batch(files, scan.removed, scan.whole, scan.by_partition))
+            planned.append(dataclasses.replace(scan, tasks=tuple(chosen)))
     return planned
 
 
@@ -125,8 +113,3 @@ def _weight(task: FileScanTask) -> int:
         return task.length
     named = sum(file.record_count for file in task.deleted_by)
     return min(task.length, task.length * named // max(1, task.data_file.record_count))
-
-
-def _used(specs: Mapping[int, list[dict[str, Any]]], tasks: Sequence[FileScanTask]) -> dict[int, list[dict[str, Any]]]:
-    ids = {task.data_file.spec_id for task in tasks}
-    return {spec_id: fields for spec_id, fields in specs.items() if spec_id in ids}

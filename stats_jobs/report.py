@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
-from puffin.statistics.answer import ColumnAnswer
-from puffin.tables.base import Snapshot, StatisticsEntry
-from stats_jobs.options import INCREMENTAL
+from puffin.statistics.answer import SNAPSHOT, ColumnAnswer
+from puffin.statistics.kinds import PARTITION_SKETCHES
+from puffin.statistics.kinds.theta import distinct_of
+from puffin.tables.base import Column, Snapshot, StatisticsEntry
+from puffin.tables.snapshot import TableSnapshot
+from stats_jobs import basis
+from stats_jobs.compute import Computation, Computed
+from stats_jobs.decide import Decision
+from stats_jobs.options import FULL, INCREMENTAL, Options
+from stats_jobs.publish import Published
+from stats_jobs.target import Target
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,6 +66,13 @@ class Report:
     entries_repaired: int = 0
     partitions: PartitionReport | None = None
 
+    @classmethod
+    def of_nothing(cls, opened: TableSnapshot, columns: Sequence[Column]) -> Report:
+        """There was nothing to compute: the table has no snapshot yet, or no column that can be hashed."""
+        missing = tuple(ColumnAnswer.missing(column) for column in columns)
+        snapshot, mode = (None, FULL) if opened.is_empty else (opened.snapshot, INCREMENTAL)
+        return cls(table=opened.name, format=opened.state.format, snapshot=snapshot, columns=missing, mode=mode)
+
     def to_json(self) -> dict[str, Any]:
         """The report as programs get it."""
         return {
@@ -83,3 +99,48 @@ class Report:
             "entries-repaired": self.entries_repaired,
             **({} if self.partitions is None else {"partitions": self.partitions.to_json()}),
         }
+
+
+def report(
+    target: Target, decision: Decision, computation: Computation, published: Published, seconds: float
+) -> Report:
+    """What a run did, in so many seconds."""
+    opened, columns = target.opened, computation.columns
+    return Report(
+        table=opened.name,
+        format=opened.state.format,
+        snapshot=opened.snapshot,
+        columns=decision.current or tuple(_answer(computed, opened.snapshot) for computed in columns),
+        mode=FULL if any(computed.basis == basis.FULL for computed in columns) else INCREMENTAL,
+        entry=published.entry,
+        current=decision.current is not None and published.attempts == 0,
+        committed=published.attempts > 0,
+        files_read=computation.files_read,
+        rows_read=computation.rows_read,
+        bytes_read=computation.bytes_read,
+        elapsed_seconds=seconds - computation.session_seconds - computation.waited_seconds,
+        session_seconds=computation.session_seconds,
+        attempts=published.attempts,
+        entries_repaired=published.repaired,
+        partitions=_partitions(target.options, decision, columns, published),
+    )
+
+
+def _answer(computed: Computed, snapshot: Snapshot) -> ColumnAnswer:
+    return ColumnAnswer(
+        computed.column,
+        distinct_of(computed.values, computed.column.type),
+        snapshot.snapshot_id,
+        SNAPSHOT,
+        basis=computed.basis,
+        reason=computed.reason,
+    )
+
+
+def _partitions(
+    options: Options, decision: Decision, columns: Sequence[Computed], published: Published
+) -> PartitionReport | None:
+    computed = (PARTITION_SKETCHES.of(each.values) for each in columns)
+    count = max((len(sketches.keys) for sketches in computed if sketches is not None), default=decision.partitions.kept)
+    reason = decision.partitions.reason or published.left_behind
+    return PartitionReport(count, reason) if options.partitions or reason is not None else None

@@ -12,15 +12,16 @@ import dataclasses
 import functools
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
 
 from puffin.kernels import load_kernels
-from puffin.storage import Store
+from puffin.statistics.kinds.kind import Kind
 from puffin.tables.scan_task import encode_batch
 from puffin.tables.snapshot import TableSnapshot
-from stats_jobs.execute import KERNELS_PAY, Measure, Partial, merge_partials, read_batch, read_document
-from stats_jobs.plan import Batch, Scan, plan_batches, total_bytes
+from stats_jobs.execute import KERNELS_PAY, Partial, merge_partials, read_batch, read_document
+from stats_jobs.plan import Scan, plan_batches, total_bytes
 from stats_jobs.session import Progress, SparkStarter
 
 _ALONE = 0.05  # seconds that one thread reads alone: several get in each other's way where most of the work is Python's
@@ -56,7 +57,7 @@ class Runner:
     driver_bytes: int
     progress: Progress | None
 
-    def read(self, scans: Sequence[Scan], measure: Measure) -> Run:
+    def read(self, scans: Sequence[Scan]) -> Run:
         """
         Read all of the scans.
 
@@ -67,48 +68,43 @@ class Runner:
         """
         share = [total_bytes(s.tasks) * len(s.columns) // max(1, len(self.opened.state.columns)) for s in scans]
         if sum(share) <= self.driver_bytes:
-            run = Run(self._read_here(scans, measure))
+            run = Run(self._read_here(scans))
         else:
             with self.spark.slot() as turn:
-                partial = self._read_on_executors(scans, measure)
+                partial = self._read_on_executors(scans)
             run = Run(partial, turn.session_seconds, turn.waited_seconds)
         if run.partial.failure is not None:
             raise run.partial.failure
         return run
 
-    def _read_here(self, scans: Sequence[Scan], measure: Measure) -> Partial:
+    def _read_here(self, scans: Sequence[Scan]) -> Partial:
         cores = len(os.sched_getaffinity(0))
-        batches = plan_batches(scans, parallelism=cores, context=self.opened.scan_context)
-        if sum(total_bytes(batch.files.tasks) for batch in batches) >= KERNELS_PAY:
+        batches = plan_batches(scans, parallelism=cores)
+        if sum(total_bytes(batch.tasks) for batch in batches) >= KERNELS_PAY:
             load_kernels()
-        return _Readers(batches, measure, self.opened.store_for, self.progress).read(cores)
+        return _Readers(batches, self.opened, self.progress).read(cores)
 
-    def _read_on_executors(self, scans: Sequence[Scan], measure: Measure) -> Partial:
+    def _read_on_executors(self, scans: Sequence[Scan]) -> Partial:
         spark = self.spark.context
-        batches = plan_batches(scans, parallelism=spark.defaultParallelism, context=self.opened.scan_context)
-        documents = [(encode_batch(b.files), b.removed, _measure_of(b, measure)) for b in batches]
+        batches = plan_batches(scans, parallelism=spark.defaultParallelism)
+        context = self.opened.scan_context
+        documents = [(encode_batch(b.to_batch(context)), b.kinds, b.removed) for b in batches]
         partials = spark.parallelize(documents, len(documents)).map(_read)
         with self.spark.job(len(documents), self.progress):
             depth = 1 if len(documents) <= _FLAT_MERGE else 2
-            merged: Partial = partials.treeReduce(functools.partial(merge_partials, measure=measure), depth)
+            merged: Partial = partials.treeReduce(merge_partials, depth)
         return merged
 
 
 class _Readers:
     """Threads of this process that read batches, each the next one that is left."""
 
-    def __init__(
-        self,
-        batches: Sequence[Batch],
-        measure: Measure,
-        store_for: Callable[[str], Store],
-        progress: Progress | None,
-    ) -> None:
+    def __init__(self, batches: Sequence[Scan], opened: TableSnapshot, progress: Progress | None) -> None:
         self._left = deque(batches)
         self._count = len(batches)
         self._done = 0
-        self._measure = measure
-        self._store_for = store_for
+        self._context = opened.scan_context
+        self._store_for = opened.store_for
         self._progress = progress
 
     def read(self, threads: int) -> Partial:
@@ -118,32 +114,25 @@ class _Readers:
                 readers = [pool.submit(self._read_some)]
                 if not wait(readers, timeout=_ALONE).done:
                     readers += [pool.submit(self._read_some) for _ in range(threads - 1)]
-                return functools.reduce(
-                    functools.partial(merge_partials, measure=self._measure), [reader.result() for reader in readers]
-                )
+                return functools.reduce(merge_partials, [reader.result() for reader in readers])
             finally:
                 self._left.clear()  # whatever ends this, an interrupt too, nothing more is begun
 
     def _read_some(self) -> Partial:
         merged = Partial()
         while (batch := self._next()) is not None:
-            partial = read_batch(batch.files, batch.removed, _measure_of(batch, self._measure), self._store_for)
-            merged = merge_partials(merged, partial, self._measure)
+            read = read_batch(batch.to_batch(self._context), batch.kinds, self._store_for, batch.removed)
+            merged = merge_partials(merged, read)
             self._done += 1
             if self._progress is not None:
                 self._progress(self._done, self._count)
         return merged
 
-    def _next(self) -> Batch | None:
+    def _next(self) -> Scan | None:
         with contextlib.suppress(IndexError):  # emptied by another thread meanwhile
             return self._left.popleft()
         return None
 
 
-def _read(batch: tuple[str, bool, Measure]) -> Partial:
-    return read_document(*batch)
-
-
-def _measure_of(batch: Batch, measure: Measure) -> Measure:
-    """What of the measure is asked of this batch."""
-    return measure.only(whole=batch.whole, by_partition=batch.by_partition)
+def _read(document: tuple[str, tuple[Kind[Any], ...], bool]) -> Partial:
+    return read_document(*document)

@@ -249,6 +249,7 @@ def draft_of() -> Callable[..., StatisticsDraft]:
     from puffin.sketches import DEFAULT_LG_K, ThetaSketch
     from puffin.statistics.assemble import ColumnStatistics
     from puffin.statistics.draft import FileOptions, StatisticsDraft
+    from puffin.statistics.kinds.theta import ThetaKind
     from puffin.tables.base import SnapshotSelector
 
     def make(
@@ -263,10 +264,12 @@ def draft_of() -> Callable[..., StatisticsDraft]:
         opened = table.open(SnapshotSelector(snapshot_id=snapshot_id))
         columns = opened.state.select_columns(tuple(values))
         statistics = [
-            ColumnStatistics(c, ThetaSketch.from_arrow(pa.array(values[c.name], pa.int64()), c.type, lg_k))
+            ColumnStatistics(
+                c, {ThetaKind(lg_k): ThetaSketch.from_arrow(pa.array(values[c.name], pa.int64()), c.type, lg_k)}
+            )
             for c in columns
         ]
-        return StatisticsDraft(opened, statistics, FileOptions(lg_k, codec, home))
+        return StatisticsDraft(opened, statistics, FileOptions(codec, home))
 
     return make
 
@@ -277,7 +280,7 @@ def private_payloads() -> Callable[..., dict[int, bytes]]:
     from puffin.statistics.stored_blobs import StoredBlobs
 
     def read(table: Any, entry: Any, type_: str) -> dict[int, bytes]:
-        blobs = StoredBlobs(table.open(), (type_,), [blob.fields[0] for blob in entry.blobs])
+        blobs = StoredBlobs(table.open(), [blob.fields[0] for blob in entry.blobs])
         found = {blob.fields[0]: blobs.find(entry, blob, type_) for blob in entry.blobs}
         assert all(payload is None or isinstance(payload, bytes) for payload in found.values()), found
         return {field_id: payload for field_id, payload in found.items() if isinstance(payload, bytes)}
@@ -370,7 +373,7 @@ class DeltaTableWriter:
 
     def delete_rows(self, added: Mapping[str, Any], rows: Iterable[int]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the actions that delete rows of a file by a deletion vector."""
-        from puffin.files.deletion_vector import DeletionVector
+        from puffin.format.deletion_vector import DeletionVector
 
         self._files += 1
         vector = DeletionVector.from_positions(rows)

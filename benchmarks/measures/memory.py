@@ -54,10 +54,11 @@ def measure(run: Run, results: Results) -> None:
 
 
 def _peak(path: str) -> tuple[float, int]:
+    from puffin.statistics.kinds import ROW_COUNTS, SUMMARY
     from puffin.storage import store_for
     from puffin.tables.base import Column
     from puffin.tables.scan_task import DATA, ContentFile, FileScanTask, ScanBatch, ScanContext
-    from stats_jobs.execute import Measure, read_batch
+    from stats_jobs.execute import read_batch
 
     size = Path(path).stat().st_size
     file = ContentFile(
@@ -72,7 +73,7 @@ def _peak(path: str) -> tuple[float, int]:
         tasks=(FileScanTask(file, (), 0, size),),
         context=ScanContext({}, None, {}),
     )
-    partial = read_batch(batch, False, Measure(12, row_counts=True), store_for)
+    partial = read_batch(batch, (ROW_COUNTS, SUMMARY), store_for)
     if partial.failure is not None:
         raise partial.failure
     return peak_mib(), partial.rows

@@ -62,8 +62,8 @@ def _plan(directory: str, snapshot_id: int) -> tuple[float, int, float]:
     opened = load_table(directory).open(SnapshotSelector(snapshot_id=snapshot_id))
     if opened.is_empty:
         raise SystemExit(f"{directory}: no snapshot {snapshot_id}")
-    scan = Scan(opened.state.columns, opened.tasks)
-    planned = plan_batches([scan], parallelism=2, context=opened.scan_context)
-    documents = [encode_batch(batch.files) for batch in planned]
+    planned = plan_batches([Scan(opened.state.columns, opened.tasks)], parallelism=2)
+    context = opened.scan_context
+    documents = [encode_batch(batch.to_batch(context)) for batch in planned]
     taken = time.perf_counter() - started
     return taken, sum(document.count('"data-file"') for document in documents), peak_mib()

@@ -19,9 +19,10 @@ from typing import Any
 import pyarrow as pa
 
 from puffin.load import load_table
-from puffin.sketches import DEFAULT_LG_K, ThetaSketch
+from puffin.sketches import ThetaSketch
 from puffin.statistics.assemble import ColumnStatistics
 from puffin.statistics.draft import FileOptions, StatisticsDraft
+from puffin.statistics.kinds import THETA
 from puffin.storage import LocalStore
 from puffin.tables.commit import commit_statistics
 
@@ -65,8 +66,8 @@ class SoakTable(ABC):
             raise SystemExit(f"{self.directory}: expected a snapshot to analyze, found none")
         values = pa.array(range(FIRST_NDV + self.analyses), pa.int64())
         (column,) = opened.state.columns
-        statistics = [ColumnStatistics(column, ThetaSketch.from_arrow(values, column.type))]
-        draft = StatisticsDraft(opened, statistics, FileOptions(DEFAULT_LG_K))
+        statistics = [ColumnStatistics(column, {THETA: ThetaSketch.from_arrow(values, column.type)})]
+        draft = StatisticsDraft(opened, statistics, FileOptions())
         commit_statistics(table, draft)
         self.analyses += 1
 

@@ -14,7 +14,8 @@ from puffin.errors import PuffinError
 from puffin.statistics.answer import ColumnAnswer, PartitionMatch
 from puffin.statistics.blob_properties import Distinct
 from puffin.statistics.resolve import Ancestry, provisional_after
-from puffin.statistics.stored_partitions import StoredPartitionSketches, nearest_partition_sketches
+from puffin.statistics.stored_blobs import StoredBlobs
+from puffin.statistics.stored_estimates import nearest_partition_sketches
 from puffin.tables.base import Column
 from puffin.tables.snapshot import TableSnapshot
 from puffin.values.partition_tuples import PartitionKey
@@ -29,7 +30,7 @@ def answer_partitions(
     These are counted where the sketches of the nearest rows are, if columns have them of different snapshots.
     """
     ancestry = Ancestry(opened)
-    stored = StoredPartitionSketches(opened, [column.field_id for column in columns])
+    stored = StoredBlobs(opened, [column.field_id for column in columns])
     answers = []
     match, nearest = PartitionMatch(None, None), None
     for column in columns:

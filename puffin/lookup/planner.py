@@ -15,6 +15,7 @@ from puffin.load import load_table
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.partitions import answer_partitions
 from puffin.statistics.answer import ColumnAnswer, PartitionMatch, TableAnswer
+from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.statistics.stored_estimates import answer_columns
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.snapshot import CURRENT, TableSnapshot
@@ -110,7 +111,7 @@ def answer_from(opened: TableSnapshot, question: Question) -> TableAnswer:
         missing = tuple(ColumnAnswer.missing(column) for column in chosen)
         return TableAnswer(opened.name, state.format, None, missing, match)
     if is_meant is None:
-        answers = answer_columns(opened, chosen)
+        answers = answer_columns(opened, chosen, StoredBlobs(opened, [column.field_id for column in chosen]))
     else:
         answers, match = answer_partitions(opened, chosen, is_meant)
     if (allowed := question.max_staleness) is not None:

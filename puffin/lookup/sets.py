@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedError, UnsupportedTypeError
-from puffin.format import THETA_V1
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.sketches import DEFAULT_LG_K, ThetaSketch, merge
 from puffin.statistics.blob_properties import (
@@ -33,9 +32,10 @@ from puffin.statistics.blob_properties import (
     summary_of,
     type_of,
 )
+from puffin.statistics.kinds import THETA
 from puffin.statistics.resolve import Ancestry, KnownBlob
 from puffin.statistics.stored_blobs import StoredBlobs
-from puffin.statistics.stored_partitions import StoredPartitionSketches, nearest_partition_sketches
+from puffin.statistics.stored_estimates import nearest_partition_sketches
 from puffin.statistics.trust import Trust
 from puffin.tables.base import Column
 from puffin.tables.document import column_type_at
@@ -169,7 +169,7 @@ def column_sketch(opened: TableSnapshot, wanted: ColumnRef) -> ColumnSketch:
     ancestry = Ancestry(opened)
     if wanted.partitions or wanted.where is not None:
         is_meant = PartitionFilter(opened.state, wanted.partitions, wanted.where)
-        stored = StoredPartitionSketches(opened, [column.field_id])
+        stored = StoredBlobs(opened, [column.field_id])
         errors: list[PuffinError] = []
         found = nearest_partition_sketches(ancestry, column, stored, errors)
         if found is None:
@@ -233,17 +233,12 @@ def check_alike(one: ColumnSketch, other: ColumnSketch) -> None:
 
 
 def _nearest(opened: TableSnapshot, ancestry: Ancestry, column: Column) -> tuple[KnownBlob, ThetaSketch]:
-    stored = StoredBlobs(opened, (THETA_V1,), (column.field_id,))
+    stored = StoredBlobs(opened, (column.field_id,))
     trust = Trust(opened, stored, (column,))
     errors: list[PuffinError] = []
     for known in ancestry.blobs_of(column.field_id):
         try:
-            payload = stored.find(known.entry, known.blob, THETA_V1)
-            if payload is None:
-                raise CorruptError("expected a sketch, found none")
-            if isinstance(payload, PuffinError):
-                raise payload
-            sketch = ThetaSketch.from_bytes(payload)
+            sketch = stored.require(known.entry, known.blob, THETA, column)
             objection = trust.objection(known.entry, known.blob, known.snapshot, column, sketch)
             if objection is None and is_read_otherwise(opened.state, column, known.blob.properties):
                 objection = MAPPING_CHANGED

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
-from puffin.format import PARTITION_SKETCHES_V1, ROW_COUNTS_V1, THETA_V1, ZSTD, Blob, RawBlob
-from puffin.sketches import RowCounts, ThetaSketch
-from puffin.sketches.partition_sketches import PartitionSketches
-from puffin.statistics.blob_properties import HASHED_HERE, Provenance, is_ours, is_unmarked, to_properties, when_carried
+from puffin.format import ROW_COUNTS_V1, THETA_V1, ZSTD, Blob, RawBlob
+from puffin.statistics.blob_properties import HASHED_HERE, Provenance, is_ours, is_unmarked, when_carried
+from puffin.statistics.kinds import THETA, private_kinds, to_properties
+from puffin.statistics.kinds.kind import Kind, Values
 from puffin.statistics.private_state.manifest import BlobKey
 from puffin.statistics.private_state.places import HOME
 from puffin.statistics.private_state.writing import KeptBlob, OmittedBlob, PrivateBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
-from puffin.values.column_summary import ColumnSummary
-
-COMPANIONS = (ROW_COUNTS_V1, PARTITION_SKETCHES_V1)
-"""The types of private blobs, each beside the sketch of the same field and snapshot."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,69 +60,35 @@ class ColumnStatistics:
     What a run has computed of a column.
 
     Attributes:
-        summary: None if there is none.
-        row_counts: Likewise.
-        partitions: Sketches by partition, likewise.
-        kept: By type, where an earlier run has stored the same as these two.
-        has_lost_row_counts: Whether there should be row counts; otherwise nobody wants them if there are none.
+        values: Of each kind; a sketch is always there.
+        kept: Where an earlier run has stored the same value.
+        lost: The kinds of which there should be a value; nobody wants those of the others that are not there.
     """
 
     column: Column
-    sketch: ThetaSketch
-    summary: ColumnSummary | None = None
+    values: Values
     provenance: Provenance = HASHED_HERE
-    row_counts: RowCounts | None = None
-    partitions: PartitionSketches | None = None
-    kept: Mapping[str, KeptBlob] = dataclasses.field(default_factory=dict)
-    has_lost_row_counts: bool = False
+    kept: Mapping[Kind[Any], KeptBlob] = dataclasses.field(default_factory=dict)
+    lost: Collection[Kind[Any]] = ()
 
 
-def sketch_blobs(
-    statistics: Iterable[ColumnStatistics], snapshot: Snapshot, *, lg_k: int, codec: str | None
-) -> list[Blob]:
+def sketch_blobs(statistics: Iterable[ColumnStatistics], snapshot: Snapshot, codec: str | None) -> list[Blob]:
     """One theta blob of this snapshot for each of the columns."""
-    return [
-        Blob(
-            type=THETA_V1,
-            fields=(each.column.field_id,),
-            snapshot_id=snapshot.snapshot_id,
-            sequence_number=snapshot.sequence_number,
-            payload=each.sketch.to_bytes(),
-            compression_codec=codec,
-            properties=to_properties(
-                each.sketch,
-                each.column.type,
-                lg_k,
-                partitions=None if each.partitions is None else len(each.partitions.keys),
-                summary=each.summary,
-                provenance=each.provenance,
-            ),
-        )
-        for each in statistics
-    ]
+    said = ((each, to_properties(each.values, each.column.type, each.provenance)) for each in statistics)
+    return [_blob(each, THETA, snapshot, codec, properties) for each, properties in said]
 
 
 def companion_blobs(statistics: Iterable[ColumnStatistics], snapshot: Snapshot) -> list[PrivateBlob]:
     """The private blobs of the columns; new ones compressed, since nobody but us reads them."""
     private: list[PrivateBlob] = []
     for each in statistics:
-        for type_, companion in ((ROW_COUNTS_V1, each.row_counts), (PARTITION_SKETCHES_V1, each.partitions)):
-            key = BlobKey(type_, each.column.field_id, snapshot.snapshot_id)
-            if companion is None and type_ == ROW_COUNTS_V1 and not each.has_lost_row_counts:
-                private.append(OmittedBlob(key))
-            elif companion is not None and type_ in each.kept:
-                private.append(each.kept[type_].beside(snapshot.snapshot_id))
-            elif companion is not None:
-                private.append(
-                    Blob(
-                        type=type_,
-                        fields=(each.column.field_id,),
-                        snapshot_id=snapshot.snapshot_id,
-                        sequence_number=snapshot.sequence_number,
-                        payload=companion.to_bytes(),
-                        compression_codec=ZSTD,
-                    )
-                )
+        for kind in private_kinds():
+            if kind in each.values and kind in each.kept:
+                private.append(each.kept[kind].beside(snapshot.snapshot_id))
+            elif kind in each.values:
+                private.append(_blob(each, kind, snapshot, ZSTD))
+            elif kind.is_default and kind not in each.lost:
+                private.append(OmittedBlob(BlobKey(kind.name, each.column.field_id, snapshot.snapshot_id)))
     return private
 
 
@@ -165,9 +129,10 @@ def with_entries(entry: StatisticsEntry, raws: Iterable[RawBlob], created_by: st
         created_by: Who wrote the file, as its footer says.
     """
     raws = list(raws)
+    types = {kind.name for kind in private_kinds()}
     companions: dict[tuple[tuple[int, ...], int], list[RawBlob]] = {}
     for raw in raws:
-        if raw.metadata.type in COMPANIONS:
+        if raw.metadata.type in types:
             companions.setdefault((raw.metadata.fields, raw.metadata.snapshot_id), []).append(raw)
     retained = []
     for raw in raws:
@@ -213,6 +178,24 @@ def _beside(said: BlobEntry, found: Sequence[RawBlob]) -> tuple[PrivateBlob, ...
     if is_unmarked(said.properties) and not any(raw.metadata.type == ROW_COUNTS_V1 for raw in found):
         return (*found, OmittedBlob(BlobKey(ROW_COUNTS_V1, said.fields[0], said.snapshot_id)))
     return tuple(found)
+
+
+def _blob(
+    statistics: ColumnStatistics,
+    kind: Kind[Any],
+    snapshot: Snapshot,
+    codec: str | None,
+    properties: Mapping[str, str] = MappingProxyType({}),
+) -> Blob:
+    return Blob(
+        type=kind.name,
+        fields=(statistics.column.field_id,),
+        snapshot_id=snapshot.snapshot_id,
+        sequence_number=snapshot.sequence_number,
+        payload=kind.codec.to_bytes(statistics.values[kind]),
+        compression_codec=codec,
+        properties=properties,
+    )
 
 
 def _entry(blob: Blob) -> BlobEntry:

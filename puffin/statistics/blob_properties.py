@@ -23,8 +23,8 @@ NDV = "ndv"
 _BOUNDS = "puffin-sidecar.bounds"
 _TYPE = "puffin-sidecar.type"
 _LG_K = "puffin-sidecar.lg-k"
-_PARTITIONS = "puffin-sidecar.partitions"
-_SUMMARY = "puffin-sidecar.summary"
+PARTITIONS_PROPERTY = "puffin-sidecar.partitions"
+SUMMARY_PROPERTY = "puffin-sidecar.summary"
 _READING = "puffin-sidecar.reading"
 _WRITER = "puffin-sidecar.writer"
 
@@ -95,37 +95,24 @@ class Provenance:
     mapping: str | None = None
     writer: str | None = None
 
+    def to_properties(self) -> dict[str, str]:
+        """The properties that note it."""
+        return {
+            _READING: _BY_FIELD_IDS if self.mapping is None else f"{_BY_FIELD_IDS}:{self.mapping}",
+            **({} if self.writer is None else {_WRITER: self.writer}),
+        }
+
 
 HASHED_HERE = Provenance()
 
 
-def to_properties(
-    sketch: ThetaSketch,
-    type_: str,
-    lg_k: int,
-    partitions: int | None = None,
-    summary: ColumnSummary | None = None,
-    provenance: Provenance = HASHED_HERE,
-) -> dict[str, str]:
-    """
-    The properties of a blob of ours.
-
-    Args:
-        type_: The type its values were hashed as.
-        partitions: How many partitions have sketches in a private blob; None if there is no such blob.
-        summary: Of the same rows, if there is one; there are no more distinct values than rows with a value.
-    """
-    distinct = Distinct.of(sketch).at_most(None if summary is None else summary.most_distinct)
-    mapping, writer = provenance.mapping, provenance.writer
+def sketch_properties(distinct: Distinct, type_: str, lg_k: int) -> dict[str, str]:
+    """The properties that say what a sketch of ours tells, and the type that its values were hashed as."""
     return {
         NDV: str(distinct.ndv),
         _BOUNDS: f"{distinct.lower},{distinct.upper}",
         _TYPE: type_,
         **({} if lg_k == DEFAULT_LG_K else {_LG_K: str(lg_k)}),
-        **({} if partitions is None else {_PARTITIONS: str(partitions)}),
-        **({} if summary is None else {_SUMMARY: summary.to_text()}),
-        _READING: _BY_FIELD_IDS if mapping is None else f"{_BY_FIELD_IDS}:{mapping}",
-        **({} if writer is None else {_WRITER: writer}),
     }
 
 
@@ -211,17 +198,17 @@ def lg_k_of(properties: Mapping[str, str]) -> int:
 
 def partitions_of(properties: Mapping[str, str]) -> int | None:
     """How many partitions of the same rows have sketches in the blob's file; None if that has none of them."""
-    return _digits(properties.get(_PARTITIONS, ""))
+    return _digits(properties.get(PARTITIONS_PROPERTY, ""))
 
 
 def summary_of(properties: Mapping[str, str]) -> ColumnSummary | None:
     """What is known of the same rows besides their distinct values; None if nobody noted it."""
-    return ColumnSummary.from_text(properties.get(_SUMMARY, ""))
+    return ColumnSummary.from_text(properties.get(SUMMARY_PROPERTY, ""))
 
 
 def _is_vouched_for(properties: Mapping[str, str]) -> bool:
     # What an earlier version built on another engine's sketch has no summary, and may be of hashes that do not mix.
-    return not is_by_an_earlier_version(properties) or _SUMMARY in properties
+    return not is_by_an_earlier_version(properties) or SUMMARY_PROPERTY in properties
 
 
 def _digits(text: str) -> int | None:

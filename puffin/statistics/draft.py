@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from puffin.errors import PuffinError
 from puffin.format import THETA_V1
 from puffin.statistics.assemble import (
-    COMPANIONS,
     ColumnStatistics,
     RetainedBlob,
     assemble,
@@ -27,6 +26,7 @@ from puffin.statistics.assemble import (
     sketch_blobs,
 )
 from puffin.statistics.blob_properties import is_unmarked, when_carried
+from puffin.statistics.kinds import private_kinds
 from puffin.statistics.resolve import Ancestry
 from puffin.statistics.written_files import WrittenFiles, retained_blobs
 from puffin.tables.base import BlobEntry, StatisticsEntry, TableState
@@ -44,13 +44,11 @@ class FileOptions:
     How a statistics file is written.
 
     Attributes:
-        lg_k: Base-2 logarithm of the nominal entries of its sketches.
-        codec: What they are compressed with, or None.
+        codec: What its sketches are compressed with, or None.
         home: Where private state goes; None for what the table says, or the default.
         repairs: Whether damaged entries are made good with it, which takes a commit.
     """
 
-    lg_k: int
     codec: str | None = None
     home: str | None = None
     repairs: bool = True
@@ -117,7 +115,7 @@ class StatisticsDraft:
             current_fields=state.field_ids,
         )
         options, home = self._options, self._files.home(state)
-        computed = sketch_blobs(statistics, self._snapshot, lg_k=options.lg_k, codec=options.codec)
+        computed = sketch_blobs(statistics, self._snapshot, options.codec)
         contents = assemble(computed, retained, companion_blobs(statistics, self._snapshot), home)
         try:
             entry = self._files.write(opened, self.snapshot_id, contents)
@@ -180,7 +178,7 @@ def damaged_entries(state: TableState) -> list[StatisticsEntry]:
 
 def _is_damage(blob: BlobEntry) -> bool:
     # What nobody has heard of is left alone: whoever wrote it may read it, too.
-    return blob.type in COMPANIONS or blob.type in PRESTOS or is_unmarked(blob.properties)
+    return blob.type in {kind.name for kind in private_kinds()} or blob.type in PRESTOS or is_unmarked(blob.properties)
 
 
 def _is_standard(blob: BlobEntry) -> bool:

@@ -14,13 +14,15 @@ from typing import NamedTuple
 
 from puffin.errors import CorruptError, FileNotFound, PuffinError, UnsupportedError
 from puffin.format import CREATED_BY, THETA_V1, BlobMetadata, PuffinReader
-from puffin.statistics.blob_properties import is_unmarked
+from puffin.statistics.blob_properties import is_hashed_here, is_unmarked
+from puffin.statistics.kinds import private_kinds
+from puffin.statistics.kinds.kind import Home, Kind, T
 from puffin.statistics.private_state import manifest as manifests
 from puffin.statistics.private_state import places
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey
 from puffin.statistics.private_state.writing import KeptBlob
 from puffin.storage import Store
-from puffin.tables.base import BlobEntry, StatisticsEntry
+from puffin.tables.base import BlobEntry, Column, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 
 SMALL_FILE = 1024 * 1024  # bytes, which an object store sends in less time than it takes to answer once more
@@ -30,20 +32,44 @@ _log = logging.getLogger(__name__)
 
 class StoredBlobs:
     """
-    The blobs of some columns in the files of statistics entries, and in the parts beside them; each file is read once.
+    The blobs of some columns in the files of statistics entries, and in the parts beside them.
+
+    Of a file, all blobs of a type are read at once; a manifest is read once.
 
     Args:
-        types: Of the blobs that will be asked for.
         field_ids: Of the columns that will be asked for.
     """
 
-    def __init__(self, opened: TableSnapshot, types: Collection[str], field_ids: Collection[int]) -> None:
+    def __init__(self, opened: TableSnapshot, field_ids: Collection[int]) -> None:
         self._opened = opened
         self._store_for = opened.store_for
-        self._types = types
         self._fields = {(field_id,) for field_id in field_ids}
-        self._files: dict[str, _Content | PuffinError] = {}
+        self._files: dict[tuple[str, str], _Content | PuffinError] = {}
         self._manifests: dict[str, Manifest | None] = {}
+
+    def read(self, entry: StatisticsEntry, blob: BlobEntry, kind: Kind[T], column: Column) -> T | None:
+        """
+        The value of a kind for the field and snapshot of an entry's blob; None if there is none.
+
+        Raises:
+            FileNotFound: Its file is gone.
+            PuffinError: It cannot be read, or is not what the entry says.
+        """
+        payload = None if kind.home is Home.PROPERTIES else self.find(entry, blob, kind.name)
+        try:
+            if isinstance(payload, PuffinError):
+                raise payload
+            return kind.read(blob, column, payload)
+        except (CorruptError, UnsupportedError) as exc:
+            raise CorruptError(f"{entry.statistics_path}: field {blob.fields[0]}: {exc}") from exc
+
+    def require(self, entry: StatisticsEntry, blob: BlobEntry, kind: Kind[T], column: Column) -> T:
+        """As `read`, with CorruptError if there is none."""
+        found = self.read(entry, blob, kind, column)
+        if found is None:
+            field = blob.fields[0]
+            raise CorruptError(f"{entry.statistics_path}: expected {kind.title} of field {field}, found none")
+        return found
 
     def find(self, entry: StatisticsEntry, blob: BlobEntry, type_: str) -> bytes | PuffinError | None:
         """
@@ -60,7 +86,7 @@ class StoredBlobs:
         if is_private and (known := self._manifest(entry)) is not None:
             stored = known.blobs.get(key)
             return None if stored is None else self._find_in_part(entry, stored, key)
-        return self._content(entry).payloads.get(key)
+        return self._read_once(_File.of(entry), type_).payloads.get(key)
 
     def kept(self, entry: StatisticsEntry, blob: BlobEntry, type_: str) -> KeptBlob | None:
         """Where the part is that has what `find` finds; None if it is in no part, so that it has to be written anew."""
@@ -72,7 +98,7 @@ class StoredBlobs:
 
     def created_by(self, entry: StatisticsEntry) -> str | None:
         """Who wrote an entry's statistics file, as its footer says; errors as for `find`."""
-        return self._content(entry).created_by
+        return self._read_once(_File.of(entry), THETA_V1).created_by
 
     def has_lost_state(self, entry: StatisticsEntry) -> bool:
         """
@@ -84,10 +110,18 @@ class StoredBlobs:
         known = self._manifest(entry)
         return known is None or not all(self._has_part(self._directory(entry), part) for part in known.parts)
 
-    def misses(self, entry: StatisticsEntry, blob: BlobEntry, type_: str) -> bool:
-        """Whether the manifest of an entry's file has nothing of a type, and does not say that nobody wanted it."""
-        known, key = self._manifest(entry), BlobKey(type_, blob.fields[0], blob.snapshot_id)
-        return known is None or (key not in known.blobs and key not in known.omitted)
+    def misses(self, entry: StatisticsEntry, blob: BlobEntry) -> bool:
+        """
+        Whether something that every run keeps beside a sketch of ours is missing from the manifest of its file.
+
+        What the manifest notes as omitted is not missed, nor what there is none of beside sketches that others began.
+        """
+        if not is_hashed_here(blob.properties):
+            return False
+        known = self._manifest(entry)
+        kept = {kind.name for kind in private_kinds() if kind.is_default}
+        keys = {BlobKey(type_, blob.fields[0], blob.snapshot_id) for type_ in kept}
+        return known is None or not keys <= known.blobs.keys() | known.omitted
 
     def _has_part(self, directory: str, part: Part) -> bool:
         uri = places.part_uri(directory, part.id)
@@ -109,28 +143,24 @@ class StoredBlobs:
         part = stored.part
         uri = places.part_uri(self._directory(entry), part.id)
         try:
-            payloads = self._read_once(_File(uri, part.file_size, part.footer_size)).payloads
+            payloads = self._read_once(_File(uri, part.file_size, part.footer_size), key.type).payloads
         except PuffinError as exc:
             return exc
         missing = CorruptError(f"{uri}: expected a blob {tuple(key)}, found none")
         return payloads.get(key._replace(snapshot_id=stored.snapshot_id), missing)
 
-    def _content(self, entry: StatisticsEntry) -> _Content:
-        return self._read_once(_File.of(entry))
-
-    def _read_once(self, file: _File) -> _Content:
-        if file.path not in self._files:
-            self._files[file.path] = self._read(file)
-        found = self._files[file.path]
+    def _read_once(self, file: _File, type_: str) -> _Content:
+        key = file.path, type_
+        if key not in self._files:
+            self._files[key] = self._read(file, type_)
+        found = self._files[key]
         if isinstance(found, PuffinError):
             raise found
         return found
 
-    def _read(self, file: _File) -> _Content | PuffinError:
+    def _read(self, file: _File, type_: str) -> _Content | PuffinError:
         try:
-            created_by, blobs = _read(
-                self._store_for, file, lambda b: b.type in self._types and b.fields in self._fields
-            )
+            created_by, blobs = _read(self._store_for, file, lambda b: b.type == type_ and b.fields in self._fields)
             return _Content({BlobKey(b.type, b.fields[0], b.snapshot_id): found for b, found in blobs}, created_by)
         except (CorruptError, UnsupportedError) as exc:
             # A reader of bytes does not know what they are called.
@@ -161,24 +191,6 @@ def read_manifest(opened: TableSnapshot, entry: StatisticsEntry) -> Manifest | N
     return found
 
 
-def read_blobs(
-    store_for: Callable[[str], Store], entry: StatisticsEntry, is_wanted: Callable[[BlobMetadata], bool]
-) -> list[tuple[BlobMetadata, bytes | PuffinError]]:
-    """
-    The payloads of some blobs of an entry's file.
-
-    A small file is read whole, since a second read takes longer than the bytes that nobody wants. Of another one the
-    footer is read, and then the blobs, those that lie together at once.
-
-    Returns:
-        Each wanted blob with its payload, or with what is wrong with it.
-
-    Raises:
-        PuffinError: The file or its footer cannot be read.
-    """
-    return _read(store_for, _File.of(entry), is_wanted)[1]
-
-
 class _File(NamedTuple):
     """A Puffin file, and its sizes in bytes."""
 
@@ -202,7 +214,15 @@ class _Content(NamedTuple):
 def _read(
     store_for: Callable[[str], Store], file: _File, is_wanted: Callable[[BlobMetadata], bool]
 ) -> tuple[str | None, list[tuple[BlobMetadata, bytes | PuffinError]]]:
-    """Who wrote a file, and the payloads of some of its blobs, as `read_blobs` has them."""
+    """
+    Who wrote a file, and each wanted blob of it with its payload, or with what is wrong with it.
+
+    A small file is read whole, since a second read takes longer than the bytes that nobody wants. Of another one the
+    footer is read, and then the blobs, those that lie together at once.
+
+    Raises:
+        PuffinError: The file or its footer cannot be read.
+    """
     with store_for(file.path).open_source(file.path) as source:
         is_small = 0 <= file.size <= SMALL_FILE
         readable = source.read_at(0, file.size) if is_small else source

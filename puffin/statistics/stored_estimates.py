@@ -2,60 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from puffin.errors import CorruptError, PuffinError, UnsupportedError
-from puffin.format import THETA_V1
-from puffin.sketches import ThetaSketch
+from puffin.errors import PuffinError
+from puffin.sketches.partition_sketches import PartitionSketches
 from puffin.statistics.answer import ColumnAnswer
-from puffin.statistics.blob_properties import Distinct, from_properties, is_ours
-from puffin.statistics.resolve import resolve
-from puffin.statistics.stored_blobs import read_blobs
+from puffin.statistics.blob_properties import Distinct, partitions_of
+from puffin.statistics.kinds import PARTITION_SKETCHES, THETA
+from puffin.statistics.resolve import Ancestry, KnownBlob, resolve
+from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.base import BlobEntry, Column, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 
 
-def answer_columns(opened: TableSnapshot, columns: Sequence[Column]) -> tuple[ColumnAnswer, ...]:
-    """The answer for each column, in the order asked."""
-    return resolve(opened, columns, _StoredSketches(opened, columns))
-
-
-class _StoredSketches:
+def answer_columns(opened: TableSnapshot, columns: Sequence[Column], stored: StoredBlobs) -> tuple[ColumnAnswer, ...]:
     """
-    What sketches say whose metadata does not: of a statistics file, all that the columns need are read at once.
+    The answer for each column, in the order asked.
 
-    Our own blobs always have an ``ndv``, so these are other engines'. A file that is gone or broken leaves the
-    question open for an older entry.
+    Our own sketches always have an ``ndv``, so those that are read are other engines'. A file that is gone or broken
+    leaves the question open for an older entry.
     """
+    by_id = {column.field_id: column for column in columns}
 
-    def __init__(self, opened: TableSnapshot, columns: Sequence[Column]) -> None:
-        self._store_for = opened.store_for
-        self._fields = {(column.field_id,) for column in columns}
-        self._known: dict[str, Mapping[tuple[int, ...], Distinct | PuffinError]] = {}
-
-    def __call__(self, entry: StatisticsEntry, blob: BlobEntry) -> Distinct | PuffinError:
-        path = entry.statistics_path
-        if path not in self._known:
-            self._known[path] = self._read(entry)
-        found = self._known[path].get(blob.fields, CorruptError("expected a sketch of the column, found none"))
-        is_of_bytes = isinstance(found, CorruptError | UnsupportedError)  # which do not know what they are called
-        return CorruptError(f"{path}: {found}") if is_of_bytes else found
-
-    def _read(self, entry: StatisticsEntry) -> dict[tuple[int, ...], Distinct | PuffinError]:
-        asked = {blob.fields for blob in entry.blobs if blob.fields in self._fields and _has_to_be_read(blob)}
+    def read(entry: StatisticsEntry, blob: BlobEntry) -> Distinct | PuffinError:
         try:
-            blobs = read_blobs(self._store_for, entry, lambda b: b.type == THETA_V1 and b.fields in asked)
+            return Distinct.foreign(stored.require(entry, blob, THETA, by_id[blob.fields[0]]))
         except PuffinError as exc:
-            return dict.fromkeys(asked, exc)
-        return {blob.fields: _read(payload) for blob, payload in blobs}
+            return exc
+
+    return resolve(opened, columns, read)
 
 
-def _has_to_be_read(blob: BlobEntry) -> bool:
-    return not is_ours(blob.properties) or from_properties(blob.properties) is None
+def nearest_partition_sketches(
+    ancestry: Ancestry, column: Column, stored: StoredBlobs, errors: list[PuffinError]
+) -> tuple[KnownBlob, PartitionSketches] | None:
+    """
+    The partition sketches of the nearest rows that can be read; ``errors`` gets what is wrong with nearer ones.
 
-
-def _read(payload: bytes | PuffinError) -> Distinct | PuffinError:
-    try:
-        return payload if isinstance(payload, PuffinError) else Distinct.foreign(ThetaSketch.from_bytes(payload))
-    except PuffinError as exc:
-        return exc
+    A property of the sketch that table metadata lists says that they are there, so no file is opened in vain.
+    """
+    for known in ancestry.blobs_of(column.field_id):
+        if partitions_of(known.blob.properties) is not None:
+            try:
+                return known, stored.require(known.entry, known.blob, PARTITION_SKETCHES, column)
+            except PuffinError as exc:
+                errors.append(exc)
+    return None

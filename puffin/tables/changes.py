@@ -76,7 +76,8 @@ def rows_of(task: FileScanTask) -> Hashable:
     """What tasks that mean the same rows of the same partition have in common."""
     file = task.data_file
     deletes = frozenset((delete.file_path, delete.content_offset) for delete in task.delete_files)
-    return file.file_path, _partition(task), file.file_size_in_bytes, file.record_count, deletes
+    is_whole = task.deleted_by is None
+    return file.file_path, _partition(task), file.file_size_in_bytes, file.record_count, deletes, is_whole
 
 
 def _by_path(tasks: Iterable[FileScanTask]) -> dict[str, FileScanTask]:

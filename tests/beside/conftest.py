@@ -21,10 +21,18 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from puffin.format import CREATED_BY, THETA_V1, Blob, PuffinReader, PuffinWriter, RawBlob
+from puffin.format import (
+    CREATED_BY,
+    PARTITION_SKETCHES_V1,
+    ROW_COUNTS_V1,
+    THETA_V1,
+    Blob,
+    PuffinReader,
+    PuffinWriter,
+    RawBlob,
+)
 from puffin.load import load_table
 from puffin.sketches import ThetaSketch
-from puffin.statistics.assemble import COMPANIONS
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.storage import LocalStore
 from puffin.tables.base import BlobEntry, StatisticsEntry, TableState
@@ -144,14 +152,14 @@ class SharedTable:
         opened = self.table.open()
         for snapshot_id, entry in opened.state.statistics.items():
             fields = [blob.fields[0] for blob in entry.blobs]
-            private = StoredBlobs(opened, COMPANIONS, fields)
+            private = StoredBlobs(opened, fields)
             blobs: list[Blob | RawBlob] = []
             for raw in self.stored(snapshot_id):
                 left_out = _NOT_NOTED_THEN if summaries else (*_NOT_NOTED_THEN, "puffin-sidecar.summary")
                 kept = {key: value for key, value in raw.metadata.properties.items() if key not in left_out}
                 metadata = dataclasses.replace(raw.metadata, properties=kept)
                 blobs.append(dataclasses.replace(raw, metadata=metadata))
-            for type_ in COMPANIONS:
+            for type_ in (ROW_COUNTS_V1, PARTITION_SKETCHES_V1):
                 for blob in entry.blobs:
                     payload = private.find(entry, blob, type_)
                     if isinstance(payload, bytes):

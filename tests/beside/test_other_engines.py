@@ -13,7 +13,8 @@ import puffin
 from puffin.errors import UnsupportedTypeError
 from puffin.format import ROW_COUNTS_V1, THETA_V1
 from puffin.sketches import ThetaSketch, merge
-from puffin.statistics.blob_properties import provenance_of, to_properties
+from puffin.statistics.blob_properties import provenance_of
+from puffin.statistics.kinds import THETA, to_properties
 from stats_jobs import Options
 from stats_jobs.current import is_stale
 
@@ -212,7 +213,7 @@ def test_presto_sketches_that_an_earlier_version_built_on_are_detected(shared, p
     for raw in table.stored_in(ours):
         if raw.metadata.fields in theirs:
             pair = [ThetaSketch.from_bytes(stored) for stored in (theirs[raw.metadata.fields], raw.stored)]
-            properties = to_properties(merge(pair), raw.metadata.properties["puffin-sidecar.type"], 12)
+            properties = to_properties({THETA: merge(pair)}, raw.metadata.properties["puffin-sidecar.type"])
             del properties["puffin-sidecar.reading"]
             described = {"snapshot_id": raw.metadata.snapshot_id, "sequence_number": 1, "properties": properties}
             payload = merge(pair).to_bytes()

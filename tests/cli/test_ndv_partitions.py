@@ -13,6 +13,7 @@ from puffin.sketches import ThetaSketch
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
 from puffin.statistics.assemble import ColumnStatistics
 from puffin.statistics.draft import FileOptions, StatisticsDraft
+from puffin.statistics.kinds import PARTITION_SKETCHES, THETA
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.commit import commit_statistics
 from puffin.values.partition_tuples import partition_key
@@ -34,8 +35,8 @@ def table(tmp_path, table_document):
         builder.add(partition_key(0, {"1000": value}), part.theta, part.hashes)
     (column,) = opened.state.select_columns(("a",))
     sketch = ThetaSketch.from_arrow(pa.array(range(400)), "long")
-    statistics = ColumnStatistics(column, sketch, partitions=builder.compact())
-    draft = StatisticsDraft(opened, [statistics], FileOptions(12))
+    statistics = ColumnStatistics(column, {THETA: sketch, PARTITION_SKETCHES: builder.compact()})
+    draft = StatisticsDraft(opened, [statistics], FileOptions())
     commit_statistics(loaded, draft)
     return tmp_path
 

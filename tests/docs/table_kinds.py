@@ -54,6 +54,8 @@ def page() -> str:
     files = [path for path in (ROOT / "tests").rglob("test_*.py") if "mark.table_kind(" in path.read_text()]
     command = [sys.executable, "-m", "pytest", "--collect-only", "--quiet", "-p", "tests.docs.table_kinds", *files]
     ran = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
+    if ran.returncode != 0:
+        raise RuntimeError(ran.stdout)
     proofs = json.loads(next(line for line in ran.stdout.splitlines() if line.startswith("[[")))
     return HEAD + "".join(row(kind, proofs) for kind in sorted({kind for kind, *_ in proofs}))
 

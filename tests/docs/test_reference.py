@@ -7,6 +7,7 @@ import click
 import pytest
 
 from puffin.cli.program import _COMMANDS, _puffin
+from puffin.server import problems
 from tests.test_architecture import ROOMS
 
 ROOT = Path(__file__).parents[2]
@@ -113,3 +114,11 @@ def test_map_draws_the_arrows_that_are_allowed() -> None:
     assert set(height) == set(ROOMS)
     for room, imported in ROOMS.items():
         assert all(height[below] < height[room] for below in imported), room
+
+
+def test_every_problem_of_the_server_is_in_the_reference() -> None:
+    table = (ROOT / "docs" / "http.md").read_text().partition("## Problems")[2].partition("\n## ")[0]
+    kinds = {
+        kind for line in table.splitlines() if line.startswith("| ") for kind in re.findall(r"`([a-z][a-z-]*)`", line)
+    }
+    assert kinds - {"column", "reason", "missing"} == set(problems._TITLES)

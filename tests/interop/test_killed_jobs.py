@@ -96,7 +96,7 @@ class Victim:
     def check_private_state(self, entry: Any) -> None:
         """Check that all private state of an entry exists: it is written before the entry is committed."""
         table = self.open()
-        assert not StoredBlobs(table.open(), (), ()).has_lost_state(entry)
+        assert not StoredBlobs(table.open(), ()).has_lost_state(entry)
 
     def check_private_files(self) -> None:
         """Check that each named statistics file has a manifest, and that every part is referenced."""

@@ -16,7 +16,7 @@ from puffin.iceberg.metadata.document import parse_state
 from puffin.iceberg.table import IcebergSnapshot
 from puffin.sketches import ThetaSketch
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
-from puffin.statistics.blob_properties import to_properties
+from puffin.statistics.kinds import PARTITION_SKETCHES, THETA, to_properties
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.storage import FileSource, LocalStore
 from puffin.tables.base import SnapshotSelector
@@ -166,16 +166,16 @@ def by_partition(tmp_path: Path) -> Callable[..., dict[str, Any]]:
             for field_id, partitions in values.items():
                 everything = pa.array([value for each in partitions.values() for value in each], pa.int64())
                 sketch = ThetaSketch.from_arrow(everything, "long")
-                properties = to_properties(sketch, "long", 12, partitions=len(partitions))
+                builder = PartitionSketchesBuilder(9)
+                for key, each in partitions.items():
+                    of_partition = ThetaSketch.from_arrow(pa.array(each, pa.int64()), "long", 9)
+                    builder.add(key, of_partition.theta, of_partition.hashes)
+                properties = to_properties({THETA: sketch, PARTITION_SKETCHES: builder.compact()}, "long")
                 properties["puffin-sidecar.home"] = str(tmp_path / "home")
                 fields = (field_id,)
                 writer.add(
                     Blob(type=THETA_V1, fields=fields, payload=sketch.to_bytes(), properties=properties, **place)
                 )
-                builder = PartitionSketchesBuilder(9)
-                for key, each in partitions.items():
-                    of_partition = ThetaSketch.from_arrow(pa.array(each, pa.int64()), "long", 9)
-                    builder.add(key, of_partition.theta, of_partition.hashes)
                 payload = builder.compact().to_bytes()
                 beside.add(
                     Blob(type=PARTITION_SKETCHES_V1, fields=fields, payload=payload, compression_codec="zstd", **place)

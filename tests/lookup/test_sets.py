@@ -14,7 +14,8 @@ from puffin.format import THETA_V1, Blob, PuffinWriter
 from puffin.load import load_table
 from puffin.lookup import ColumnRef, Lookup
 from puffin.sketches import ThetaSketch
-from puffin.statistics.blob_properties import to_properties
+from puffin.statistics.kinds import to_properties
+from puffin.statistics.kinds.theta import ThetaKind
 from puffin.tables.commit import commit_statistics
 
 
@@ -46,7 +47,7 @@ def analyzed(tmp_path, table_document):
         integers = pa.int32() if "int" in (type_, hashed_as) else pa.int64()
         array = values if isinstance(values, pa.Array) else pa.array(values, integers)
         sketch = ThetaSketch.from_arrow(array, hashed_as or type_, lg_k)
-        properties = to_properties(sketch, hashed_as or type_, lg_k) if ours else {"ndv": str(sketch.ndv)}
+        properties = to_properties({ThetaKind(lg_k): sketch}, hashed_as or type_) if ours else {"ndv": str(sketch.ndv)}
         if rows is not None:
             properties["puffin-sidecar.summary"] = json.dumps([rows, nulls, None, None, None, None])
         path = root / "metadata" / "10.stats"

@@ -21,10 +21,12 @@ from puffin.statistics.assemble import (
     with_entries,
 )
 from puffin.statistics.blob_properties import partitions_of, summary_of
+from puffin.statistics.kinds import PARTITION_SKETCHES, ROW_COUNTS, SUMMARY, THETA
 from puffin.statistics.private_state.manifest import BlobKey, Part, StoredKey
 from puffin.statistics.private_state.writing import KeptBlob, OmittedBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
 from puffin.values.column_summary import ColumnSummary
+from puffin.values.row_summary import RowSummary
 
 SNAPSHOT = Snapshot(10, None, 7, 0, "append", None)
 NOTED = {"puffin-sidecar.type": "long", "puffin-sidecar.reading": "1"}
@@ -63,12 +65,13 @@ def column(field_id: int, name: str = "c") -> Column:
 
 
 def computed(*field_ids: int):
-    return sketch_blobs([statistics(i) for i in field_ids], SNAPSHOT, lg_k=12, codec=None)
+    return sketch_blobs([statistics(i) for i in field_ids], SNAPSHOT, None)
 
 
-def statistics(field_id: int, size: int | None = None, **options) -> ColumnStatistics:
+def statistics(field_id: int, size: int | None = None, beside=None, **options) -> ColumnStatistics:
     values = pa.array(range(field_id if size is None else size), pa.int64())
-    return ColumnStatistics(column(field_id), ThetaSketch.from_arrow(values, "long"), **options)
+    sketch = ThetaSketch.from_arrow(values, "long")
+    return ColumnStatistics(column(field_id), {THETA: sketch, **(beside or {})}, **options)
 
 
 # --- computed blobs -----------------------------------------------------------------------------------------------
@@ -77,8 +80,8 @@ def statistics(field_id: int, size: int | None = None, **options) -> ColumnStati
 def test_summary_is_a_property_of_the_table_entry_only():
     summary = ColumnSummary(9, 1, None, 0, 2, 64)
     others = statistics(4, 3)
-    with_it = sketch_blobs([statistics(3, 3, summary=summary), others], SNAPSHOT, lg_k=12, codec=None)
-    without = sketch_blobs([statistics(3, 3), others], SNAPSHOT, lg_k=12, codec=None)
+    with_it = sketch_blobs([statistics(3, 3, {SUMMARY: RowSummary.of(summary, "long")}), others], SNAPSHOT, None)
+    without = sketch_blobs([statistics(3, 3), others], SNAPSHOT, None)
     assert [summary_of(blob.properties) for blob in with_it] == [summary, None]
     assert [blob.payload for blob in with_it] == [blob.payload for blob in without]
     assert [blob.properties["ndv"] for blob in with_it] == ["3", "3"]
@@ -96,9 +99,9 @@ def test_computed_blob_describes_one_field_of_the_snapshot():
 def test_ndv_is_digits_and_properties_are_short(size):
     """Every later metadata file repeats them."""
     one = statistics(1, size)
-    (blob,) = sketch_blobs([one], SNAPSHOT, lg_k=12, codec=None)
+    (blob,) = sketch_blobs([one], SNAPSHOT, None)
     assert blob.properties["ndv"].isdecimal()
-    assert int(blob.properties["ndv"]) == int(one.sketch.estimate)
+    assert int(blob.properties["ndv"]) == int(one.values[THETA].estimate)
     assert sum(len(key) + len(value) for key, value in blob.properties.items()) < 200
 
 
@@ -106,8 +109,8 @@ def test_sketch_mentions_partition_sketches_which_stay_private():
     builder = PartitionSketchesBuilder(9)
     for i in range(3):
         builder.add((0, str(i)), MAX_THETA, np.array([5], np.uint64))
-    columns = [statistics(1), statistics(2, partitions=builder.compact())]
-    blobs = sketch_blobs(columns, SNAPSHOT, lg_k=12, codec=None)
+    columns = [statistics(1), statistics(2, beside={PARTITION_SKETCHES: builder.compact()})]
+    blobs = sketch_blobs(columns, SNAPSHOT, None)
     assert [partitions_of(blob.properties) for blob in blobs] == [None, 3]
     contents = assemble(blobs, [], companion_blobs(columns, SNAPSHOT))
     assert [b.fields for b in contents.entries] == [(1,), (2,)]
@@ -120,10 +123,10 @@ def test_sketch_mentions_partition_sketches_which_stay_private():
 def test_new_sketch_refers_to_private_blobs_that_are_already_stored():
     counts = RowCountsBuilder(10).compact()
     stored = KeptBlob(BlobKey(ROW_COUNTS_V1, 1, 7), StoredKey(Part("p", 10, 5), 5), "s3://b/t/_puffin_sidecar")
-    one = statistics(1, row_counts=counts, kept={ROW_COUNTS_V1: stored})
+    one = statistics(1, beside={ROW_COUNTS: counts}, kept={ROW_COUNTS: stored})
     (private,) = companion_blobs([one], SNAPSHOT)
     assert private == dataclasses.replace(stored, key=BlobKey(ROW_COUNTS_V1, 1, 10))
-    (omitted,) = companion_blobs([dataclasses.replace(one, row_counts=None)], SNAPSHOT)
+    (omitted,) = companion_blobs([statistics(1, kept={ROW_COUNTS: stored})], SNAPSHOT)
     assert omitted == OmittedBlob(BlobKey(ROW_COUNTS_V1, 1, 10))
 
 

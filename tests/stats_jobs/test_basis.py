@@ -11,16 +11,18 @@ import pytest
 from puffin.errors import CorruptSketchError, FileNotFound
 from puffin.iceberg.metadata.document import parse_state
 from puffin.sketches import RowCountsBuilder, ThetaSketch, row_counts_limit
-from puffin.statistics.blob_properties import is_ours, to_properties
+from puffin.statistics.blob_properties import is_ours
+from puffin.statistics.kinds import ROW_COUNTS, THETA, to_properties
+from puffin.statistics.kinds.theta import ThetaKind
 from puffin.tables.changes import Changes
 from puffin.tables.scan_task import ContentFile, FileScanTask
 from stats_jobs.basis import Wanted, plan_columns
-from stats_jobs.stored import StoredSketch
+from stats_jobs.stored import Base
 
 NOTHING, WANTED = Changes((), ()), Wanted(12)
 SKETCH = ThetaSketch.from_arrow(pa.array([1, 2, 3]), "long")
 COUNTS = RowCountsBuilder(row_counts_limit(12)).compact()
-OURS, COUNTED = StoredSketch(SKETCH, None), StoredSketch(SKETCH, COUNTS)
+OURS, COUNTED = Base({THETA: SKETCH}), Base({THETA: SKETCH, ROW_COUNTS: COUNTS})
 
 
 def file(path: str) -> FileScanTask:
@@ -53,8 +55,8 @@ class Stored:
     def had_ours(self, _column):
         return self._had_ours
 
-    def read(self, entry, _blob):
-        found = self._found[entry.snapshot_id] if isinstance(self._found, dict) else self._found
+    def read(self, known, _column):
+        found = self._found[known.entry.snapshot_id] if isinstance(self._found, dict) else self._found
         if isinstance(found, Exception):
             raise found
         return found
@@ -103,7 +105,7 @@ def plan(table_document):
 
 
 def ours(type_="long", lg_k=12):
-    return to_properties(SKETCH, type_, lg_k)
+    return to_properties({ThetaKind(lg_k): SKETCH}, type_)
 
 
 JAVAS = {"ndv": "3"}
@@ -155,7 +157,7 @@ def test_other_engines_sketch_is_built_on_if_there_are_none_of_ours(plan):
 
 def test_other_engines_sample_is_built_on_only_to_avoid_a_full_read(plan):
     """Above its nominal entries an engine keeps other hashes than our full run."""
-    sample = StoredSketch(ThetaSketch.from_arrow(pa.array(range(9000)), "long"), None)
+    sample = Base({THETA: ThetaSketch.from_arrow(pa.array(range(9000)), "long")})
     assert plan((20, 20, JAVAS), stored=sample)[0] == "full"
     assert plan((20, 20, JAVAS), stored=sample, wanted=Wanted(12, complete=False))[0] == "added-files"
 

@@ -8,8 +8,11 @@ import pyarrow as pa
 import pytest
 
 from puffin.errors import CorruptDataFileError, FileNotFound, StorageError
-from puffin.sketches import RowCountsBuilder, ThetaSketch
+from puffin.sketches import ThetaSketch
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
+from puffin.statistics.kinds import PARTITION_SKETCHES, ROW_COUNTS, SUMMARY, THETA
+from puffin.statistics.kinds.row_counts import RowCountsKind
+from puffin.statistics.kinds.theta import ThetaKind
 from puffin.tables.base import Column
 from puffin.tables.changes import Changes
 from puffin.tables.scan_task import ContentFile, FileScanTask
@@ -18,18 +21,19 @@ from puffin.values.column_summary import ColumnSummary
 from puffin.values.row_summary import RowSummary
 from stats_jobs.basis import ADDED, CARRIED, CHANGED, FULL, ColumnPlan
 from stats_jobs.compute import compute
-from stats_jobs.execute import Measure, Partial, merge_partitions
+from stats_jobs.execute import Partial, merge_partials
 from stats_jobs.partitions import PartitionPlan
 from stats_jobs.run import Run
-from stats_jobs.stored import StoredSketch
+from stats_jobs.stored import Base
 
 LG_K = 5
-COUNTS, SKETCHES = Measure(LG_K, row_counts=True), Measure(LG_K, row_counts=False)
+COUNTS = (RowCountsKind(LG_K), ThetaKind(LG_K), SUMMARY)
+SKETCHES = (ThetaKind(LG_K), SUMMARY)
 A, B = (Column(i, name, "long", (i,), (None,)) for i, name in ((1, "a"), (2, "b")))
 
 
 def counts(values):
-    builder = RowCountsBuilder(COUNTS.limit)
+    builder = RowCountsKind(LG_K).start()
     builder.update(pa.array(values, pa.int64()), "long")
     return builder.compact()
 
@@ -67,13 +71,12 @@ class Files:
         self.runs = []
         self.kinds = []
 
-    def read(self, scans, measure):
+    def read(self, scans):
         self.runs.append([([c.name for c in s.columns], [t.data_file.file_path for t in s.tasks], s.removed)
                           for s in scans])  # fmt: skip
-        self.kinds.append([([t.data_file.file_path for t in s.tasks], s.whole, s.by_partition) for s in scans])
-        found = {False: {}, True: {}}
-        partitions, summaries = {}, {}
-        rows = 0
+        self.kinds.append([([t.data_file.file_path for t in s.tasks], SUMMARY in s.kinds, PARTITION_SKETCHES in s.kinds)
+                           for s in scans])  # fmt: skip
+        partial = Partial(bytes_read=7)
         for scan in scans:
             values = []
             for each in scan.tasks:
@@ -81,19 +84,13 @@ class Files:
                 if isinstance(content, Exception):
                     raise content
                 values += content
-            rows += len(values)
-            tally = counts(values) if measure.row_counts else sketch(values)
-            for column in scan.columns:
-                if scan.whole:
-                    known = found[scan.removed].get(column.field_id)
-                    found[scan.removed][column.field_id] = tally if known is None else measure.merge(known, tally)
-                    summed = summed_up(values).gone() if scan.removed else summed_up(values)
-                    summaries[column.field_id] = summaries.get(column.field_id, RowSummary()).plus(summed)
-                if scan.by_partition:
-                    part = by_partition(*values)
-                    known = partitions.get(column.field_id)
-                    partitions[column.field_id] = part if known is None else merge_partitions(known, part)
-        return Run(Partial(found[False], found[True], rows, 7, partitions, summaries), 0.5)
+            amount = {ROW_COUNTS: counts(values), THETA: sketch(values), SUMMARY: summed_up(values),
+                      PARTITION_SKETCHES: by_partition(*values)}  # fmt: skip
+            taken = {kind: amount[kind] for kind in scan.kinds if kind.is_taken(scan.kinds)}
+            found = dict.fromkeys([column.field_id for column in scan.columns], taken)
+            read = Partial(*(({}, found) if scan.removed else (found, {})), len(values))
+            partial = merge_partials(partial, read)
+        return Run(partial, 0.5)
 
 
 def plan(column, basis, base=None, added=(), removed=()):
@@ -104,18 +101,30 @@ def plan(column, basis, base=None, added=(), removed=()):
 
 
 def counted(values, summary=None):
-    return StoredSketch(sketch(values), counts(values), summary)
+    return Base({THETA: sketch(values), ROW_COUNTS: counts(values), **with_summary(summary)})
 
 
-def run(plans, files, measure=COUNTS, all_files=("all",), partitions=None):
-    return compute(plans, files, lambda: tuple(map(task, all_files)), measure, partitions)
+def with_summary(summary):
+    return {} if summary is None else {SUMMARY: RowSummary.of(summary, "long")}
+
+
+def summary_of(column):
+    return column.values[SUMMARY].to_column("long") if SUMMARY in column.values else None
+
+
+def partitions_of(done):
+    return {c.column.field_id: c.values[PARTITION_SKETCHES] for c in done.columns if PARTITION_SKETCHES in c.values}
+
+
+def run(plans, files, kinds=COUNTS, all_files=("all",), partitions=None):
+    return compute(plans, files, lambda: tuple(map(task, all_files)), kinds, partitions)
 
 
 def test_added_rows_are_added_and_removed_rows_subtracted():
     files = Files(new=[7, 8], old=[1, 2])
     done = run([plan(A, CHANGED, counted([1, 2, 2, 3]), ["new"], ["old"])], files)
     (column,) = done.columns
-    assert (column.sketch, column.counts) == (sketch([2, 3, 7, 8]), counts([2, 3, 7, 8]))
+    assert (column.values[THETA], column.values[ROW_COUNTS]) == (sketch([2, 3, 7, 8]), counts([2, 3, 7, 8]))
     assert (column.basis, column.reason) == (CHANGED, None)
     assert (done.files_read, done.rows_read, done.bytes_read, done.session_seconds) == (2, 4, 7, 0.5)
 
@@ -126,11 +135,11 @@ def test_summary_is_the_base_plus_added_minus_removed_rows():
     files = Files(new=[7, 8], old=[1, 2], all=[5, 5])
     plans = [
         plan(A, CHANGED, counted([1, 2, 3], base), ["new"], ["old"]),
-        plan(A, ADDED, StoredSketch(sketch([1, 2, 3]), None, base), ["new"]),
+        plan(A, ADDED, Base({THETA: sketch([1, 2, 3]), **with_summary(base)}), ["new"]),
         plan(A, CARRIED, counted([1, 2, 3], base)),
         plan(A, FULL),
     ]
-    found = [run([each], files).columns[0].summary for each in plans]
+    found = [summary_of(run([each], files).columns[0]) for each in plans]
     assert found == [
         ColumnSummary(4, 1, None, 1, 8, 24),
         ColumnSummary(6, 1, None, 1, 8, 40),
@@ -142,18 +151,19 @@ def test_summary_is_the_base_plus_added_minus_removed_rows():
 def test_base_without_a_summary_gives_none():
     files = Files(new=[7, 8])
     plans = [plan(A, ADDED, counted([1]), ["new"]), plan(B, CARRIED, counted([1]))]
-    assert [column.summary for column in run(plans, files).columns] == [None, None]
+    assert [summary_of(column) for column in run(plans, files).columns] == [None, None]
 
 
 def test_column_computed_again_in_full_has_a_full_summary():
     files = Files(new=[7], old=[9], all=[5, 6])
     done = run([plan(A, CHANGED, counted([1], ColumnSummary(1, 0, None, 1, 1, 8)), ["new"], ["old"])], files)
     assert done.columns[0].basis == FULL
-    assert done.columns[0].summary == ColumnSummary(2, 0, None, 5, 6, 16)
+    assert summary_of(done.columns[0]) == ColumnSummary(2, 0, None, 5, 6, 16)
 
 
 def test_table_without_files_has_no_rows():
-    assert run([plan(A, FULL)], Files(), all_files=()).columns[0].summary == ColumnSummary(0, 0, None, None, None, 0)
+    done = run([plan(A, FULL)], Files(), all_files=())
+    assert summary_of(done.columns[0]) == ColumnSummary(0, 0, None, None, None, 0)
 
 
 def test_columns_that_need_the_same_files_are_read_together():
@@ -166,14 +176,14 @@ def test_columns_that_need_the_same_files_are_read_together():
 def test_carried_columns_are_not_read():
     files = Files()
     done = run([plan(A, CARRIED, counted([1]))], files)
-    assert (done.columns[0].sketch, done.files_read, files.runs) == (sketch([1]), 0, [[]])
+    assert (done.columns[0].values[THETA], done.files_read, files.runs) == (sketch([1]), 0, [[]])
 
 
-@pytest.mark.parametrize("measure", [COUNTS, SKETCHES], ids=["row counts", "sketches"])
-def test_extended_sketch_of_another_engine_has_no_row_counts(measure):
-    base = StoredSketch(sketch(range(500)), None)
-    done = run([plan(A, ADDED, base, ["new"])], Files(new=list(range(400, 900))), measure)
-    assert (done.columns[0].sketch, done.columns[0].counts) == (sketch(range(900)), None)
+@pytest.mark.parametrize("kinds", [COUNTS, SKETCHES], ids=["row counts", "sketches"])
+def test_extended_sketch_of_another_engine_has_no_row_counts(kinds):
+    base = Base({THETA: sketch(range(500))})
+    done = run([plan(A, ADDED, base, ["new"])], Files(new=list(range(400, 900))), kinds)
+    assert (done.columns[0].values[THETA], ROW_COUNTS in done.columns[0].values) == (sketch(range(900)), False)
 
 
 def test_row_counts_that_contradict_the_files_are_not_used():
@@ -181,7 +191,7 @@ def test_row_counts_that_contradict_the_files_are_not_used():
     files = Files(old=[9], all=[1, 2])
     done = run([plan(A, CHANGED, counted([1, 2]), [], ["old"]), plan(B, CARRIED, counted([5]))], files)
     assert [c.basis for c in done.columns] == [FULL, CARRIED]
-    assert done.columns[0].sketch == sketch([1, 2])
+    assert done.columns[0].values[THETA] == sketch([1, 2])
     assert "contradict" in done.columns[0].reason
     assert files.runs[1] == [(["a"], ["all"], False)]
     assert done.files_read == 2
@@ -191,13 +201,13 @@ def test_exhausted_headroom_is_noticed():
     files = Files(old=list(range(2400)), all=list(range(2400, 3000)))
     done = run([plan(A, CHANGED, counted(range(3000)), [], ["old"])], files)
     assert (done.columns[0].basis, "headroom" in done.columns[0].reason) == (FULL, True)
-    assert done.columns[0].sketch == sketch(range(2400, 3000))
+    assert done.columns[0].values[THETA] == sketch(range(2400, 3000))
 
 
 def test_sketch_equals_a_full_run_while_headroom_lasts():
     files = Files(old=list(range(1000)))
     done = run([plan(A, CHANGED, counted(range(3000)), [], ["old"])], files)
-    assert (done.columns[0].basis, done.columns[0].sketch) == (CHANGED, sketch(range(1000, 3000)))
+    assert (done.columns[0].basis, done.columns[0].values[THETA]) == (CHANGED, sketch(range(1000, 3000)))
 
 
 @pytest.mark.parametrize("error", [FileNotFound("old: gone"), CorruptDataFileError("old: broken")])
@@ -205,7 +215,7 @@ def test_removed_file_may_be_unreadable(error):
     files = Files(old=error, new=[1], all=[1, 2])
     done = run([plan(A, CHANGED, counted([1, 2]), ["new"], ["old"]), plan(B, FULL)], files)
     assert [(c.basis, c.reason) for c in done.columns] == [(FULL, str(error)), (FULL, "asked for")]
-    assert [c.sketch for c in done.columns] == [sketch([1, 2])] * 2
+    assert [c.values[THETA] for c in done.columns] == [sketch([1, 2])] * 2
 
 
 def test_live_file_must_be_readable():
@@ -238,8 +248,8 @@ def test_file_is_read_once_for_column_and_partition():
     assert files.kinds == [
         [(["new"], True, False), (["both"], True, True), (["left"], False, True), (["old"], True, False)]
     ]
-    assert done.columns[0].sketch == sketch([2, 7, 8])
-    assert done.partitions == {1: by_partition(2, 5, 8)}
+    assert done.columns[0].values[THETA] == sketch([2, 7, 8])
+    assert partitions_of(done) == {1: by_partition(2, 5, 8)}
     assert done.files_read == 4
 
 
@@ -255,19 +265,19 @@ def test_columns_without_partition_sketches_are_read_without_partitions():
     files = Files(all=[1])
     done = run([plan(A, FULL), plan(B, FULL)], files, partitions={2: parts("all")})
     assert files.kinds == [[(["all"], True, False), (["all"], True, True)]]
-    assert done.partitions == {2: by_partition(1)}
+    assert partitions_of(done) == {2: by_partition(1)}
 
 
 def test_carried_partitions_are_not_read():
     files = Files()
     done = run([plan(A, CARRIED, counted([1]))], files, partitions={1: parts(base=by_partition(1), base_id=10)})
-    assert (done.partitions, files.kinds) == ({1: by_partition(1)}, [[]])
+    assert (partitions_of(done), files.kinds) == ({1: by_partition(1)}, [[]])
 
 
 def test_recomputed_column_keeps_its_partitions():
     files = Files(old=[9], live=[4], all=[1, 2])
     done = run([plan(A, CHANGED, counted([1, 2]), [], ["old"])], files, partitions={1: parts("live")})
-    assert (done.columns[0].basis, done.partitions) == (FULL, {1: by_partition(4)})
+    assert (done.columns[0].basis, partitions_of(done)) == (FULL, {1: by_partition(4)})
     assert files.kinds[1] == [(["all"], True, False)]
 
 
@@ -275,5 +285,5 @@ def test_unreadable_file_recomputes_partitions_too():
     files = Files(old=FileNotFound("old: gone"), all=[1, 2])
     done = run([plan(A, CHANGED, counted([1, 2]), [], ["old"])], files,
                partitions={1: parts(base=by_partition(5), base_id=10)})  # fmt: skip
-    assert done.partitions == {1: by_partition(1, 2)}
+    assert partitions_of(done) == {1: by_partition(1, 2)}
     assert files.kinds[1] == [(["all"], True, True)]

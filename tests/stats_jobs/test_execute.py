@@ -9,13 +9,15 @@ import pytest
 
 from puffin.errors import CorruptDataFileError, FileNotFound, StorageError, UnsupportedTableError
 from puffin.sketches import ThetaSketch
+from puffin.statistics.kinds import PARTITION_SKETCHES, ROW_COUNTS, SUMMARY, THETA
+from puffin.statistics.kinds.kind import Parts
 from puffin.storage import store_for
 from puffin.tables.base import Column
 from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch, ScanContext, encode_batch
 from puffin.values.column_summary import ColumnSummary
-from stats_jobs.execute import Measure, Partial, merge_partials, read_batch, read_document
+from stats_jobs.execute import Partial, merge_partials, read_batch, read_document
 
-SKETCHES, COUNTS = Measure(12, row_counts=False), Measure(12, row_counts=True)
+SKETCHES, COUNTS = (THETA, SUMMARY), (ROW_COUNTS, THETA, SUMMARY)
 
 
 def with_id(name, type_, field_id):
@@ -56,14 +58,19 @@ def batch_of(*tasks, columns=(A, B)):
     return ScanBatch(columns=columns, tasks=tasks, context=ScanContext({}, None, {}))
 
 
-def read(*tasks, measure=SKETCHES, removed=False, store_for=store_for):
-    return read_batch(batch_of(*tasks), removed, measure, store_for)
+def read(*tasks, kinds=SKETCHES, removed=False, store_for=store_for):
+    return read_batch(batch_of(*tasks), kinds, store_for, removed)
+
+
+def of(kind, values):
+    """The values of a kind by field id."""
+    return {field_id: found[kind] for field_id, found in values.items() if kind in found}
 
 
 def test_batch_gives_one_sketch_per_column_over_all_files(file_of):
     tasks = [file_of(f"{i}.parquet", range(i, i + 5000), [str(j % 7) for j in range(5000)]) for i in (0, 4000)]
     partial = read(*tasks)
-    assert partial.added == {
+    assert of(THETA, partial.added) == {
         1: ThetaSketch.from_arrow(pa.array(range(9000)), "long"),
         2: ThetaSketch.from_arrow(pa.array([str(j) for j in range(7)]), "string"),
     }
@@ -72,54 +79,55 @@ def test_batch_gives_one_sketch_per_column_over_all_files(file_of):
     assert partial.failure is None
 
 
-@pytest.mark.parametrize("measure", [SKETCHES, COUNTS], ids=["sketches", "row counts"])
-def test_merged_batches_equal_the_whole(file_of, measure):
+@pytest.mark.parametrize("kinds", [SKETCHES, COUNTS], ids=["sketches", "row counts"])
+def test_merged_batches_equal_the_whole(file_of, kinds):
     tasks = [file_of(f"{i}.parquet", range(i, i + 9000), ["x"] * 9000) for i in (0, 5000, 20_000)]
-    partials = [read(task, measure=measure) for task in tasks]
-    whole = read(*tasks, measure=measure)
-    assert functools.reduce(functools.partial(merge_partials, measure=measure), partials) == whole
-    assert functools.reduce(functools.partial(merge_partials, measure=measure), partials[::-1]) == whole
-    assert measure.sketch(whole.added[1]).estimating
+    partials = [read(task, kinds=kinds) for task in tasks]
+    whole = read(*tasks, kinds=kinds)
+    assert functools.reduce(merge_partials, partials) == whole
+    assert functools.reduce(merge_partials, partials[::-1]) == whole
+    (value,) = (found for kind, found in whole.added[1].items() if kind != SUMMARY)
+    assert (value.sketch(12) if kinds == COUNTS else value).estimating
 
 
 def test_every_row_is_counted_even_with_dictionary_encoding(file_of):
     """Column b is a dictionary in the file; row counts need its indices too."""
     tasks = [file_of(f"{i}.parquet", range(2500), [str(j % 5) for j in range(2500)]) for i in range(2)]
-    counts = read(*tasks, measure=COUNTS).added
+    counts = of(ROW_COUNTS, read(*tasks, kinds=COUNTS).added)
     assert counts[1].rows.tolist() == [2] * 2500
     assert counts[2].rows.tolist() == [1000] * 5
-    sketches = read(*tasks).added
+    sketches = of(THETA, read(*tasks).added)
     assert {field_id: tally.sketch(12) for field_id, tally in counts.items()} == sketches
 
 
 def test_removed_rows_are_kept_separate(file_of):
     came, went = file_of("1.parquet", [1, 2], ["x", "y"]), file_of("2.parquet", [2], ["y"])
-    merged = merge_partials(read(came, measure=COUNTS), read(went, measure=COUNTS, removed=True), COUNTS)
-    assert merged.added == read(came, measure=COUNTS).added
-    assert merged.removed == read(went, measure=COUNTS).added
+    merged = merge_partials(read(came, kinds=COUNTS), read(went, kinds=COUNTS, removed=True))
+    assert merged.added == read(came, kinds=COUNTS).added
+    assert merged.removed == read(went, kinds=COUNTS).added
     assert merged.rows == 3
 
 
 def test_summaries_count_added_minus_removed_rows(file_of):
     came = [file_of("1.parquet", [1, None], ["x", "yy"]), file_of("2.parquet", [7], ["zzz"])]
     went = file_of("3.parquet", [None], ["yy"])
-    merged = merge_partials(read(*came, measure=COUNTS), read(went, measure=COUNTS, removed=True), COUNTS)
-    a, b = merged.summaries[1].to_column("long"), merged.summaries[2].to_column("string")
+    merged = merge_partials(read(*came, kinds=COUNTS), read(went, kinds=COUNTS, removed=True))
+    a, b = (SUMMARY.combined(Parts(None, merged.added[i], merged.removed[i]), {}) for i in (1, 2))
+    a, b = a.to_column("long"), b.to_column("string")
     assert a == ColumnSummary(2, 0, None, 1, 7, 16)
     assert b == ColumnSummary(2, 0, None, "x", "zzz", 4)
 
 
 def test_columns_measured_only_by_partition_have_no_summary(file_of):
     """Their rows are part of the statistics to which the summary is added."""
-    both = Measure(12, row_counts=False, partition_lg_k=9)
     task = file_of("1.parquet", [1], ["x"])
-    assert read(task, measure=both.only(whole=False, by_partition=True)).summaries == {}
-    assert read(task, measure=both).summaries.keys() == {1, 2}
+    assert of(SUMMARY, read(task, kinds=(PARTITION_SKETCHES,)).added) == {}
+    assert of(SUMMARY, read(task, kinds=(THETA, PARTITION_SKETCHES, SUMMARY)).added).keys() == {1, 2}
 
 
 def test_batch_survives_json(file_of):
     batch = batch_of(file_of("1.parquet", [1, 2], ["x", "y"]))
-    assert read_document(encode_batch(batch), False, COUNTS) == read_batch(batch, False, COUNTS, store_for)
+    assert read_document(encode_batch(batch), COUNTS, False) == read_batch(batch, COUNTS, store_for)
 
 
 def test_partial_result_survives_the_way_to_the_driver(file_of):
@@ -180,14 +188,14 @@ def test_os_error_blames_the_storage_and_not_the_file(file_of):
 
 def test_failure_of_either_part_is_a_failure_of_both():
     sketch = ThetaSketch.from_arrow(pa.array([1]), "long")
-    fine, failed = Partial({1: sketch}, {}, 1, 1), Partial(failure=CorruptDataFileError("x"))
+    fine, failed = Partial({1: {THETA: sketch}}, {}, 1, 1), Partial(failure=CorruptDataFileError("x"))
     for pair in ((fine, failed), (failed, fine)):
-        assert merge_partials(*pair, measure=SKETCHES) is failed
+        assert merge_partials(*pair) is failed
 
 
 # --- by partition -------------------------------------------------------------------------------------------------
 
-BY_PARTITION = Measure(12, row_counts=True, partition_lg_k=9)
+BY_PARTITION = (ROW_COUNTS, PARTITION_SKETCHES)
 
 
 @pytest.fixture
@@ -202,46 +210,46 @@ def partitioned(file_of, tmp_path):
 
 
 def values_of(partial, value, field_id=1):
-    return partial.partitions[field_id].union(lambda key: key == (0, f'{{"1000":{value}}}'))
+    return partial.added[field_id][PARTITION_SKETCHES].union(lambda key: key == (0, f'{{"1000":{value}}}'))
 
 
 @pytest.mark.parametrize("row_counts", [True, False])
 def test_each_partition_has_the_sketch_of_its_files(partitioned, row_counts):
-    measure = Measure(12, row_counts=row_counts, partition_lg_k=9)
+    whole = (ROW_COUNTS if row_counts else THETA,)
     tasks = [partitioned("1", 7, range(2000)), partitioned("2", 8, range(10)), partitioned("3", 7, range(1500, 3000))]
-    partial = read(*tasks, measure=measure)
+    partial = read(*tasks, kinds=(*whole, PARTITION_SKETCHES))
     assert values_of(partial, 7) == ThetaSketch.from_arrow(pa.array(range(3000)), "long", 9)
     assert values_of(partial, 8) == ThetaSketch.from_arrow(pa.array(range(10)), "long", 9)
-    assert partial.partitions[2].keys == partial.partitions[1].keys
+    assert len({found[PARTITION_SKETCHES].keys for found in partial.added.values()}) == 1
     assert values_of(partial, 7, field_id=2).ndv == 1
-    assert partial.added == read(*tasks, measure=Measure(12, row_counts=row_counts)).added
+    assert of(whole[0], partial.added) == of(whole[0], read(*tasks, kinds=whole).added)
 
 
 def test_partitions_merge_like_columns(partitioned):
     tasks = [partitioned(str(i), i % 2, range(i * 400, i * 400 + 900)) for i in range(4)]
-    parts = [read(task, measure=BY_PARTITION) for task in tasks]
-    merged = functools.reduce(functools.partial(merge_partials, measure=BY_PARTITION), parts)
-    assert merged == read(*tasks, measure=BY_PARTITION)
+    parts = [read(task, kinds=BY_PARTITION) for task in tasks]
+    merged = functools.reduce(merge_partials, parts)
+    assert merged == read(*tasks, kinds=BY_PARTITION)
     assert pickle.loads(pickle.dumps(merged)) == merged
 
 
 def test_partition_without_rows_is_left_out(partitioned):
-    partial = read(partitioned("1", 7, []), partitioned("2", 8, [1]), measure=BY_PARTITION)
-    assert partial.partitions[1].keys == ((0, '{"1000":8}'),)
+    partial = read(partitioned("1", 7, []), partitioned("2", 8, [1]), kinds=BY_PARTITION)
+    assert partial.added[1][PARTITION_SKETCHES].keys == ((0, '{"1000":8}'),)
 
 
 def test_column_of_nulls_has_its_partitions(partitioned):
-    partial = read(partitioned("1", 7, [None, None]), measure=BY_PARTITION)
+    partial = read(partitioned("1", 7, [None, None]), kinds=BY_PARTITION)
     assert values_of(partial, 7).empty
-    assert len(partial.partitions[1].keys) == 1
+    assert len(partial.added[1][PARTITION_SKETCHES].keys) == 1
 
 
 def test_partitions_alone_need_no_row_counts(partitioned):
     """A dictionary page is enough for them, and the whole column has no part in it."""
-    alone = BY_PARTITION.only(whole=False, by_partition=True)
+    alone = (PARTITION_SKETCHES,)
     task = partitioned("1", 7, list(range(50)) * 100)
-    partial, everything = read(task, measure=alone), read(task, measure=BY_PARTITION)
-    assert partial.partitions == everything.partitions
-    assert (partial.added, partial.removed) == ({}, {})
+    partial, everything = read(task, kinds=alone), read(task, kinds=BY_PARTITION)
+    assert of(PARTITION_SKETCHES, partial.added) == of(PARTITION_SKETCHES, everything.added)
+    assert (of(ROW_COUNTS, partial.added), partial.removed) == ({}, {})
     assert partial.bytes_read < everything.bytes_read
-    assert read(task, measure=BY_PARTITION.only(whole=True, by_partition=False)).partitions == {}
+    assert of(PARTITION_SKETCHES, read(task, kinds=(ROW_COUNTS,)).added) == {}

@@ -80,13 +80,13 @@ class Stored:
     def __init__(self, found) -> None:
         self._found = found
 
-    def read(self, entry, _blob):
+    def require(self, entry, _blob, _kind, _column):
         found = self._found[entry.snapshot_id]
         if isinstance(found, Exception):
             raise found
         return found
 
-    def kept(self, _entry, _blob):
+    def kept(self, _entry, _blob, _type):
         return None
 
 

@@ -31,11 +31,12 @@ A, B = (Column(i, name, "long", (i,), (None,)) for i, name in ((1, "a"), (2, "b"
 
 
 def batches_of(tasks, parallelism=2, specs=None):
-    return [batch.files for batch in planned([Scan((A,), tuple(tasks))], parallelism, specs)]
+    context = ScanContext(specs or {}, None, {})
+    return [batch.to_batch(context) for batch in planned([Scan((A,), tuple(tasks))], parallelism)]
 
 
-def planned(scans, parallelism=2, specs=None):
-    return plan_batches(scans, parallelism=parallelism, context=ScanContext(specs or {}, None, {}))
+def planned(scans, parallelism=2):
+    return plan_batches(scans, parallelism=parallelism)
 
 
 @settings(max_examples=150)
@@ -121,8 +122,8 @@ def test_scans_share_the_cores_by_size_and_are_never_mixed():
     files = [task(32 * MIB, str(i)) for i in range(8)]
     scans = [Scan((A,), tuple(files)), Scan((A, B), (task(1, "x"),)), Scan((B,), (task(1, "y"),), removed=True)]
     batches = planned(scans, parallelism=4)
-    assert [len([b for b in batches if b.files.columns == columns]) for columns in ((A,), (A, B), (B,))] == [4, 1, 1]
-    assert [b.files.tasks[0].data_file.file_path for b in batches if b.removed] == ["y"]
+    assert [len([b for b in batches if b.columns == columns]) for columns in ((A,), (A, B), (B,))] == [4, 1, 1]
+    assert [b.tasks[0].data_file.file_path for b in batches if b.removed] == ["y"]
 
 
 def test_scan_without_columns_or_files_is_not_planned():

@@ -13,9 +13,10 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException
 
 from puffin.load import load_table
-from puffin.sketches import DEFAULT_LG_K, ThetaSketch
+from puffin.sketches import ThetaSketch
 from puffin.statistics.assemble import ColumnStatistics
 from puffin.statistics.draft import FileOptions, StatisticsDraft
+from puffin.statistics.kinds import THETA
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.commit import commit_statistics
 
@@ -33,7 +34,7 @@ def main(name: str, catalog: str, what: str) -> None:
     opened = table.open(SnapshotSelector(snapshot_id=next(iter(table.open().state.snapshots))))
     (column,) = opened.state.select_columns((what,))
     sketch = ThetaSketch.from_arrow(pa.array(range(column.field_id), pa.int64()), column.type)
-    draft = StatisticsDraft(opened, [ColumnStatistics(column, sketch)], FileOptions(DEFAULT_LG_K))
+    draft = StatisticsDraft(opened, [ColumnStatistics(column, {THETA: sketch})], FileOptions())
     wait()
     commit_statistics(table, draft)
 

@@ -4,9 +4,12 @@ import pyarrow as pa
 import pytest
 
 from puffin.sketches import ThetaSketch
-from puffin.statistics.blob_properties import from_properties, summary_of, to_properties
+from puffin.statistics.blob_properties import SUMMARY_PROPERTY, from_properties, summary_of
+from puffin.statistics.kinds import SUMMARY as SUMMARY_KIND
+from puffin.statistics.kinds import THETA, to_properties
 from puffin.values.column_bounds import Bounds
 from puffin.values.column_summary import ColumnSummary
+from puffin.values.row_summary import RowSummary
 
 EMPTY = ThetaSketch.from_arrow(pa.array([], pa.int64()), "long")
 SUMMARY = ColumnSummary(10, 2, None, "a", '\u00e9\U0001f600"\\', 24)
@@ -28,7 +31,7 @@ def test_property_is_compact_json_without_names():
     ],
 )
 def test_written_summary_is_read_back(summary):
-    found = summary_of(to_properties(EMPTY, "long", 12, summary=summary))
+    found = summary_of({SUMMARY_PROPERTY: summary.to_text()})
     assert found == summary
     assert [type(found.min), type(found.max)] == [type(summary.min), type(summary.max)]
 
@@ -46,7 +49,8 @@ def test_anything_else_is_no_summary(text):
 
 
 def test_other_properties_are_unchanged():
-    without, with_it = to_properties(EMPTY, "long", 12), to_properties(EMPTY, "long", 12, summary=SUMMARY)
+    summary = RowSummary.of(SUMMARY, "string")
+    without, with_it = (to_properties({THETA: EMPTY, **others}, "string") for others in ({}, {SUMMARY_KIND: summary}))
     assert with_it == {**without, "puffin-sidecar.summary": SUMMARY.to_text()}
     assert from_properties(with_it) == from_properties(without)
     assert summary_of(without) is None
@@ -56,7 +60,7 @@ def property_bytes(type_, low, high, rows=20_000_000):
     sketch = ThetaSketch.from_arrow(pa.array(range(100_000), pa.int64()), "long")
     nans = 0 if type_ == "double" else None
     summary = ColumnSummary(rows, 1000, nans, *Bounds.of(low, high).to_json(type_), 8 * rows)
-    properties = to_properties(sketch, type_, 12, summary=summary)
+    properties = to_properties({THETA: sketch, SUMMARY_KIND: RowSummary.of(summary, type_)}, type_)
     return sum(len(f"{key}{value}".encode()) for key, value in properties.items())
 
 

@@ -1,0 +1,44 @@
+"""The kinds of statistics, each in a module of its own, and the one table that lists them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from puffin.statistics.blob_properties import HASHED_HERE, Provenance
+from puffin.statistics.kinds.kind import Home, Kind, Values
+from puffin.statistics.kinds.partition_sketches import PARTITION_SKETCHES
+from puffin.statistics.kinds.row_counts import ROW_COUNTS
+from puffin.statistics.kinds.summary import SUMMARY
+from puffin.statistics.kinds.theta import THETA
+
+__all__ = [
+    "KINDS",
+    "PARTITION_SKETCHES",
+    "ROW_COUNTS",
+    "SUMMARY",
+    "THETA",
+    "private_kinds",
+    "sized_kinds",
+    "to_properties",
+]
+
+KINDS: tuple[Kind[Any], ...] = (ROW_COUNTS, THETA, PARTITION_SKETCHES, SUMMARY)
+"""In the order in which values are combined, blobs are written and properties are listed."""
+
+
+def private_kinds() -> tuple[Kind[Any], ...]:
+    """Those whose blobs go into private state, beside the sketch of the same field and snapshot."""
+    return tuple(kind for kind in KINDS if kind.home is Home.PRIVATE)
+
+
+def to_properties(values: Values, type_: str, provenance: Provenance = HASHED_HERE) -> dict[str, str]:
+    """The properties of a sketch of ours, for a column of this type that has these values."""
+    in_order = sorted(values, key=KINDS.index)
+    said = {key: text for kind in in_order for key, text in kind.properties(values, type_).items()}
+    return {**said, **provenance.to_properties()}
+
+
+def sized_kinds(lg_k: int) -> tuple[Kind[Any], ...]:
+    """All kinds, in the size that a run wants."""
+    return tuple(dataclasses.replace(kind, lg_k=lg_k) for kind in KINDS)

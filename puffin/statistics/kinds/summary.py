@@ -1,0 +1,53 @@
+"""Summaries: rows, nulls, NaNs, bytes and bounds, in a property of the column's sketch."""
+
+from __future__ import annotations
+
+from puffin.statistics.blob_properties import SUMMARY_PROPERTY, summary_of
+from puffin.statistics.kinds.kind import Builder, Home, Kind, Need, Parts, Values
+from puffin.tables.base import BlobEntry, Column
+from puffin.values.row_summary import RowSummary
+
+
+class SummaryKind(Kind[RowSummary]):
+    """The summary of a column; rows that went are taken off its counts, and its bounds stay."""
+
+    name = "summary"
+    title = "a summary"
+    home = Home.PROPERTIES
+    needs = frozenset((Need.SUMMARIES,))
+
+    def start(self) -> Builder[RowSummary]:
+        return _Builder()
+
+    def merge(self, left: RowSummary, right: RowSummary) -> RowSummary:
+        return left.plus(right)
+
+    def combined(self, parts: Parts, made: Values) -> RowSummary | None:
+        made_of = super().combined(parts, made)
+        removed = self.of(parts.removed)
+        return made_of if made_of is None or removed is None else made_of.plus(removed.gone())
+
+    def cannot_forget(self, values: Values) -> str | None:
+        return None
+
+    def properties(self, values: Values, type_: str) -> dict[str, str]:
+        value: RowSummary = values[self]
+        return {SUMMARY_PROPERTY: value.to_column(type_).to_text()}
+
+    def read(self, blob: BlobEntry, column: Column, payload: bytes | None) -> RowSummary | None:
+        summary = summary_of(blob.properties)
+        return None if summary is None else RowSummary.of(summary, column.type)
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self._sum = RowSummary()
+
+    def update_summary(self, summary: RowSummary) -> None:
+        self._sum = self._sum.plus(summary)
+
+    def compact(self) -> RowSummary:
+        return self._sum
+
+
+SUMMARY = SummaryKind()

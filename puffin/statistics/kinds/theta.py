@@ -1,0 +1,75 @@
+"""
+Theta sketches: the number of distinct values, in the one blob that every engine reads.
+
+A sketch cannot forget. Where rows are counted it follows from the row counts, and nothing is taken for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from typing import Any
+
+from puffin.format import THETA_V1
+from puffin.sketches import RowCounts, ThetaSketch, ThetaSketchBuilder, merge
+from puffin.statistics.blob_properties import Distinct, sketch_properties
+from puffin.statistics.kinds.kind import Home, Kind, Need, Parts, Unsubtractable, Values
+from puffin.statistics.kinds.row_counts import ROW_COUNTS
+from puffin.statistics.kinds.summary import SUMMARY
+
+
+class ThetaKind(Kind[ThetaSketch]):
+    """The theta sketch of a column."""
+
+    name = THETA_V1
+    title = "a sketch"
+    home = Home.FILE
+    needs = frozenset((Need.HASHES,))
+    codec = ThetaSketch
+    is_reported = True
+
+    def is_taken(self, beside: Collection[Kind[Any]]) -> bool:
+        return ROW_COUNTS not in beside
+
+    def start(self) -> ThetaSketchBuilder:
+        return ThetaSketchBuilder(self.lg_k)
+
+    def merge(self, left: ThetaSketch, right: ThetaSketch) -> ThetaSketch:
+        return merge((left, right), self.lg_k)
+
+    def combined(self, parts: Parts, made: Values) -> ThetaSketch | None:
+        counts = ROW_COUNTS.of(made)
+        if counts is not None:
+            return self._of_counts(counts)
+        added = ROW_COUNTS.of(parts.added)
+        if added is not None:
+            parts = dataclasses.replace(parts, added={self: self._of_counts(added)})
+        return super().combined(parts, made)
+
+    def cannot_forget(self, values: Values) -> str | None:
+        return ROW_COUNTS.cannot_forget(values)
+
+    def properties(self, values: Values, type_: str) -> dict[str, str]:
+        return sketch_properties(distinct_of(values, type_), type_, self.lg_k)
+
+    def contradiction(self, values: Values) -> str | None:
+        counts = ROW_COUNTS.of(values)
+        if counts is None or counts.sketch(self.lg_k) == self.of(values):
+            return None
+        return "expected row counts of its sketch, found those of another one"
+
+    def _of_counts(self, counts: RowCounts) -> ThetaSketch:
+        sketch = counts.sketch(self.lg_k)
+        if sketch is None:
+            raise Unsubtractable("so many rows were deleted that the headroom of its row counts is spent")
+        return sketch
+
+
+THETA = ThetaKind()
+
+
+def distinct_of(values: Values, type_: str) -> Distinct:
+    """How many distinct values a column of this type has: no more than it has rows with a value, if these are known."""
+    summary = SUMMARY.of(values)
+    most = None if summary is None else summary.to_column(type_).most_distinct
+    return Distinct.of(values[THETA]).at_most(most)
