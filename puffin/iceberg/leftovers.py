@@ -63,8 +63,7 @@ class _Listing:
 
     Attributes:
         metadata: Every metadata file, those of the metadata log too, but the current one; by what tells them apart.
-        candidates: Temporary files, and statistics files that the current metadata does not name; with a reason where
-            it is clear already that one stays.
+        candidates: Temporary files, and statistics files that the current metadata does not name; or why one stays.
     """
 
     def __init__(self, state: TableState, store_for: Callable[[str], Store]) -> None:

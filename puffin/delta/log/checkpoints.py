@@ -77,7 +77,6 @@ def read_checkpoint(checkpoint: Checkpoint, directory: str, store: Store, *, wit
     The content of a checkpoint.
 
     Args:
-        directory: The URI of the log.
         with_files: Whether to read the live files too, which takes the longest and opens the sidecars.
 
     Raises:
@@ -109,7 +108,6 @@ def read_checkpoint_statistics(checkpoint: Checkpoint, directory: str, store: St
     The statistics of each live file that has any, which are JSON in a string.
 
     Args:
-        directory: The URI of the log.
     """
     found: dict[FileKey, str] = {}
     sidecars: list[tuple[Sidecar, str]] = []

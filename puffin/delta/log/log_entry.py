@@ -51,7 +51,6 @@ def append_note(
 
     Args:
         table_id: The id that the table's ``metaData`` has to have still.
-        sleep: Waits between attempts, a number of seconds.
 
     Returns:
         The version that the log entry made.

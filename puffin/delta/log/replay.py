@@ -41,14 +41,7 @@ class DeltaLog:
         self._entries = _LogEntries(store)
 
     def segment(self, version: int | None = None) -> LogSegment:
-        """
-        The part of the log that makes a version, by default the newest, from one listing.
-
-        Raises:
-            TableNotFound: There is no log.
-            SnapshotNotFound: There is no such version, or no longer.
-            CorruptMetadataError: A log entry is missing, and no complete checkpoint makes up for it.
-        """
+        """The part of the log that makes a version, by default the newest; errors as `LogFiles.starts`."""
         try:
             return self._listed(version)
         except CorruptMetadataError:

@@ -54,15 +54,7 @@ class IcebergRestTable(IcebergTable):
         )
 
     def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState:
-        """
-        Have the server set the entry.
-
-        Returns:
-            The state it was applied to: that of ``base``, or one that another writer committed in between.
-
-        Raises:
-            SnapshotNotFound: The snapshot expired in between; the entry has been removed again.
-        """
+        """Have the server set the entry; returns the state it was applied to, with the errors of `applied_to`."""
         asserted = _same_table(base.state)
         if (schema_id := base.state.document.get("current-schema-id")) is not None:
             asserted.append({"type": "assert-current-schema-id", "current-schema-id": schema_id})
