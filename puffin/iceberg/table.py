@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from puffin.iceberg.commit.patch import statistics_path, stored_entries
+from puffin.iceberg.stores import stores
 from puffin.storage import Store, store_for
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.changes import Changes
@@ -36,10 +37,7 @@ class IcebergTable(ABC):
     lists_all_snapshots = True
 
     def __init__(
-        self,
-        name: str,
-        store_for: Callable[[str], Store] = store_for,
-        io_properties: Mapping[str, str] | None = None,
+        self, name: str, store_for: Callable[[str], Store] = store_for, io_properties: Mapping[str, str] | None = None
     ) -> None:
         self.name = name
         self._store_for = store_for
@@ -64,13 +62,16 @@ class IcebergTable(ABC):
     def check_committable(self, state: TableState) -> None:  # noqa: B027 - most catalogs are asked by committing
         """As `puffin.tables.snapshot.TableSnapshot.check_committable`."""
 
-    def _bound(self, state: TableState, selector: SnapshotSelector) -> IcebergSnapshot:
+    def _bound(
+        self, state: TableState, selector: SnapshotSelector, vended: Mapping[str, str] | None = None
+    ) -> IcebergSnapshot:
+        """The opened table, with the stores of the catalog, or those of credentials that came with the state."""
         return IcebergSnapshot(
             name=self.name,
             state=state,
             selector=selector,
-            store_for=self._store_for,
-            io_properties=self._io_properties,
+            store_for=self._store_for if vended is None else stores(vended),
+            io_properties=self._io_properties if vended is None else vended,
             table=self,
         )
 

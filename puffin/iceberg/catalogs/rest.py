@@ -14,7 +14,6 @@ from puffin.iceberg.commit.patch import removal_update
 from puffin.iceberg.commit.updates import applied_to, set_updates
 from puffin.iceberg.metadata.document import parse_state
 from puffin.iceberg.sdk import has_all_snapshots
-from puffin.iceberg.stores import stores
 from puffin.iceberg.table import IcebergSnapshot, IcebergTable
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.leftovers import StoredEntry
@@ -44,14 +43,7 @@ class IcebergRestTable(IcebergTable):
         loaded = load_table(self._catalog, self.name)
         if known is None or known.metadata_location != loaded.metadata_location:
             known = parse_state(loaded.document, loaded.metadata_location)
-        return IcebergSnapshot(
-            name=self.name,
-            state=known,
-            selector=selector,
-            store_for=stores(loaded.io_properties),
-            io_properties=loaded.io_properties,
-            table=self,
-        )
+        return self._bound(known, selector, loaded.io_properties)
 
     def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState:
         """Have the server set the entry; returns the state it was applied to, with the errors of `applied_to`."""
