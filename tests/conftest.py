@@ -275,21 +275,6 @@ def draft_of() -> Callable[..., StatisticsDraft]:
 
 
 @pytest.fixture(scope="session")
-def bound() -> Callable[..., Any]:
-    """Binds the state of an Iceberg table that is nowhere to one of its snapshots, and to the stores of its files."""
-    from puffin.iceberg.table import IcebergSnapshot
-    from puffin.storage import store_for
-    from puffin.tables.base import SnapshotSelector
-
-    def make(state: Any, snapshot_id: int | None = None, **options: Any) -> IcebergSnapshot:
-        defaults = {"name": state.location, "store_for": store_for, "io_properties": {}, "table": None}
-        selector = SnapshotSelector(snapshot_id=snapshot_id)
-        return IcebergSnapshot(state=state, selector=selector, **{**defaults, **options})
-
-    return make
-
-
-@pytest.fixture(scope="session")
 def private_payloads() -> Callable[..., dict[int, bytes]]:
     """Reads the uncompressed private blobs of a type beside an entry's sketches, by field id."""
     from puffin.statistics.stored_blobs import StoredBlobs

@@ -17,13 +17,13 @@ from puffin.iceberg.scan import changes
 from puffin.iceberg.scan.changes import moved_between_specs
 from puffin.sketches import MAX_THETA
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
-from puffin.storage import store_for
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.changes import Changes, Difference
 from puffin.tables.scan_task import ContentFile, FileScanTask
 from puffin.values.partition_tuples import partition_key
 from stats_jobs import Options, analyze
 from stats_jobs.partitions import PartitionPlan, carry_partitions, partitions_kept, plan_partitions
+from tests.bound import bound
 
 FIELD = {"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}
 SPEC = {"spec-id": 0, "fields": [FIELD]}
@@ -73,7 +73,7 @@ class Files:
         return NOTHING if base.snapshot_id == 30 else self._changes
 
     def moved_since(self, base):
-        return moved_between_specs(self.state, base, self.snapshot, store_for)
+        return moved_between_specs(self, base)
 
 
 class Stored:
@@ -226,7 +226,7 @@ def test_compacted_rows_are_read_in_their_new_partitions(planned, monkeypatch, a
     rewritten = Difference([file("old", 1)], [], [file("compacted", 3, new_spec)])
     asked = []
 
-    def difference(_state, before, after, _store_for):
+    def difference(_opened, before, after):
         asked.append((before.snapshot_id, after.snapshot_id))
         return rewritten
 
@@ -347,9 +347,7 @@ def test_note_version_has_the_partition_sketches_of_the_version_before(delta_tab
     ("of", "properties", "kept"),
     [(30, OURS, 3), (20, OURS, None), (30, {"ndv": "3", "puffin-sidecar.type": "long"}, None)],
 )
-def test_partition_sketches_exist_only_if_every_column_has_them_for_the_snapshot(
-    table_document, bound, of, properties, kept
-):
+def test_partition_sketches_exist_only_if_every_column_has_them_for_the_snapshot(table_document, of, properties, kept):
     document = table_document("t", snapshots=(10, 20, 30), statistics=[entry(30, of, properties)])
     state = parse_state(document, "m.json")
     assert partitions_kept(bound(state, 30), state.select_columns(("a",))) == kept
