@@ -17,12 +17,14 @@ from puffin.iceberg.scan import changes
 from puffin.iceberg.scan.changes import moved_between_specs
 from puffin.sketches import MAX_THETA
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
+from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.changes import Changes, Difference
 from puffin.tables.scan_task import ContentFile, FileScanTask
 from puffin.values.partition_tuples import partition_key
 from stats_jobs import Options, analyze
 from stats_jobs.partitions import PartitionPlan, carry_partitions, partitions_kept, plan_partitions
+from stats_jobs.stored import Base
 from tests.bound import bound
 
 FIELD = {"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}
@@ -257,8 +259,8 @@ def test_partition_sketches_are_carried_while_rows_stay_the_same(files_of):
     base = sketches(1, 2)
     for files in (files_of({30: base}), files_of({20: base}, edit=compacted)):
         stored = Stored({30: base, 20: base})
-        carried = carry_partitions(files, files.state.select_columns(("a", "b")), stored)
-        assert (carried.by_field, carried.reason, files.planned) == ({1: base}, None, 0)
+        carried, reason = carry_partitions(files, files.state.select_columns(("a", "b")), stored)
+        assert (carried, reason, files.planned) == ({1: Base({PARTITION_SKETCHES: base})}, None, 0)
 
 
 @pytest.mark.parametrize(
@@ -272,8 +274,8 @@ def test_partition_sketches_are_carried_while_rows_stay_the_same(files_of):
 )
 def test_invalid_partition_sketches_are_dropped_with_a_reason(files_of, caplog, stored, case, says):
     files = files_of(stored, **case)
-    carried = carry_partitions(files, files.state.select_columns(("a",)), Stored(stored))
-    assert (carried.by_field, carried.reason) == ({}, f"they were not asked for, and {says}")
+    carried, reason = carry_partitions(files, files.state.select_columns(("a",)), Stored(stored))
+    assert (carried, reason) == ({}, f"they were not asked for, and {says}")
     assert [r.levelno for r in caplog.records if says in r.message] == [logging.WARNING]
 
 
@@ -282,8 +284,8 @@ def test_compaction_into_other_partitions_drops_the_sketches(files_of, monkeypat
     monkeypatch.setattr(changes, "difference_of_snapshots", lambda *_: rewritten)
     stored = {20: sketches(1, 3)}
     files = files_of(stored, specs=(SPEC, {**SPEC, "spec-id": 1}), edit=compacted)
-    carried = carry_partitions(files, files.state.select_columns(("a",)), Stored(stored))
-    assert (carried.by_field, "moved rows between partitions" in carried.reason) == ({}, True)
+    carried, reason = carry_partitions(files, files.state.select_columns(("a",)), Stored(stored))
+    assert (carried, "moved rows between partitions" in reason) == ({}, True)
 
 
 def test_dropped_partition_sketches_are_reported_once(files_of):
@@ -292,8 +294,8 @@ def test_dropped_partition_sketches_are_reported_once(files_of):
     files = files_of(stored)
     plain = files_of({20: None}, properties={"ndv": "3", "puffin-sidecar.type": "long"}).state.statistics
     files.state = dataclasses.replace(files.state, statistics={**files.state.statistics, **plain})
-    carried = carry_partitions(files, files.state.select_columns(("a",)), Stored(stored))
-    assert (carried.by_field, carried.reason) == ({}, None)
+    carried, reason = carry_partitions(files, files.state.select_columns(("a",)), Stored(stored))
+    assert (carried, reason) == ({}, None)
 
 
 @pytest.fixture
