@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 from pyarrow import orc
 
 from puffin.errors import CorruptPuffinError
-from puffin.files.deletion_vector import DeletionVector
 from puffin.format import LZ4, ROW_COUNTS_V1, ZSTD, Blob, PuffinReader, PuffinWriter, compression
+from puffin.format.deletion_vector import DeletionVector
 from puffin.sketches import RowCountsBuilder, ThetaSketch
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode

@@ -40,8 +40,6 @@ from puffin.errors import (
     UnsupportedError,
     UnsupportedTableError,
 )
-from puffin.files.deletion_vector import MAGIC as VECTOR_MAGIC
-from puffin.files.deletion_vector import DeletionVector
 from puffin.files.formats import open_data_file
 from puffin.files.orc.integers import read_bits, read_integers
 from puffin.files.orc.orc_footer import MALFORMED as ORC_MALFORMED
@@ -57,6 +55,8 @@ from puffin.files.parquet.pages import has_readable_pages
 from puffin.files.parquet.parquet_footer import BYTE_ARRAY, DOUBLE, INT32, INT64, ColumnChunk
 from puffin.files.parquet.thrift import MALFORMED
 from puffin.format import Blob, Limits, PuffinReader, PuffinWriter, compression, footer_json
+from puffin.format.deletion_vector import MAGIC as VECTOR_MAGIC
+from puffin.format.deletion_vector import DeletionVector
 from puffin.iceberg.metadata.document import decode_document, encode_document, parse_state
 from puffin.iceberg.scan.manifest_lists import ManifestFile, manifest_files
 from puffin.iceberg.scan.manifests import live_files_of

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from puffin.errors import PuffinError
 
 if TYPE_CHECKING:
-    from puffin.files.deletion_vector import DeletionVector
     from puffin.format import Blob, PuffinReader, PuffinWriter
+    from puffin.format.deletion_vector import DeletionVector
     from puffin.load import load_table
     from puffin.lookup import Lookup, ndv
     from puffin.sketches import ThetaSketch
@@ -33,7 +33,7 @@ __all__ = [
 
 _HOMES = {
     "Blob": "puffin.format",
-    "DeletionVector": "puffin.files.deletion_vector",
+    "DeletionVector": "puffin.format.deletion_vector",
     "Lookup": "puffin.lookup",
     "PuffinReader": "puffin.format",
     "PuffinWriter": "puffin.format",

@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from puffin.errors import CorruptDataFileError, CorruptError, NotFoundError, UnsupportedError
-from puffin.files.column_chunk import Values as ColumnValues
 from puffin.files.task_reader import TaskReader
 from puffin.iceberg.stores import stores
 from puffin.kernels import load_kernels
 from puffin.sketches import hash_array
 from puffin.sketches.counted_hashes import hash_counted, hash_rows
 from puffin.sketches.row_tally import Hashes, Rows
-from puffin.statistics.kinds.kind import Kind, Need, Taker, Values, merged
+from puffin.statistics.kinds.kind import EVERY_ROW, Kind, Need, Values, merged
 from puffin.storage import Store
 from puffin.tables.base import Column
 from puffin.tables.scan_task import AVRO, FileScanTask, ScanBatch, decode_batch
+from puffin.values.column_chunk import Values as ColumnValues
 from puffin.values.row_summary import RowSummary
 
 FinalError: TypeAlias = CorruptError | UnsupportedError | NotFoundError
@@ -79,7 +79,7 @@ def read_batch(
     columns = {column.field_id: _ColumnReading(column, kinds) for column in batch.columns}
     rows = bytes_read = 0
     needs = _needs(kinds)
-    reader = TaskReader(batch, store_for, each_row=Need.EVERY_ROW in needs, summaries=Need.SUMMARIES in needs)
+    reader = TaskReader(batch, store_for, each_row=not needs.isdisjoint(EVERY_ROW), summaries=Need.SUMMARIES in needs)
     try:
         for task in batch.tasks:
             before = rows
@@ -87,9 +87,9 @@ def read_batch(
                 rows += live.count
                 bytes_read += live.bytes_read
                 for field_id, values in live.columns.items():
-                    columns[field_id].add_values(values, task)
+                    columns[field_id].update_values(values, task)
                 for field_id, summary in live.summaries.items():
-                    columns[field_id].add_summary(summary)
+                    columns[field_id].update_summary(summary)
             if rows > before:
                 for column in columns.values():
                     column.end_file(task)
@@ -132,37 +132,33 @@ class _ColumnReading:
 
     def __init__(self, column: Column, kinds: Sequence[Kind[Any]]) -> None:
         self._column = column
-        self._each_row = Need.EVERY_ROW in _needs(kinds)
-        self._takers = {kind: kind.start() for kind in kinds if kind.is_taken(kinds)}
-        self._of_hashes = self._needing(Need.HASHES)
-        self._of_values = self._needing(Need.VALUES)
-        self._of_summaries = self._needing(Need.SUMMARIES)
+        self._each_row = not _needs(kinds).isdisjoint(EVERY_ROW)
+        self._builders: dict[Kind[Any], Any] = {kind: kind.start() for kind in kinds if kind.is_taken(kinds)}
+        self._given = {need: [b for kind, b in self._builders.items() if need in kind.needs] for need in Need}
 
-    def add_values(self, values: ColumnValues, task: FileScanTask) -> None:
-        for taker in self._of_values:
-            taker.add_values(values.array, values.rows)
-        if not self._of_hashes:
-            return
+    def update_values(self, values: ColumnValues, task: FileScanTask) -> None:
+        for builder in (*self._given[Need.VALUES], *self._given[Need.COUNTED_VALUES]):
+            builder.update_values(values.array, values.rows)
+        counted, plain = self._given[Need.COUNTED_HASHES], self._given[Need.HASHES]
         try:
-            for hashes, rows in self._hash(values):
-                for taker in self._of_hashes:
-                    taker.add_hashes(hashes, rows)
+            for hashes, rows in self._hash(values) if counted or plain else ():
+                for builder in counted:
+                    builder.update_hashes(hashes, rows)
+                for builder in plain:
+                    builder.update_hashes(hashes)
         except CorruptDataFileError as exc:
             raise CorruptDataFileError(f"{task.data_file.file_path}: column {self._column.name}: {exc}") from exc
 
-    def add_summary(self, summary: RowSummary) -> None:
-        for taker in self._of_summaries:
-            taker.add_summary(summary)
+    def update_summary(self, summary: RowSummary) -> None:
+        for builder in self._given[Need.SUMMARIES]:
+            builder.update_summary(summary)
 
     def end_file(self, task: FileScanTask) -> None:
-        for taker in self._takers.values():
-            taker.end_file(task)
+        for builder in self._given[Need.FILES]:
+            builder.end_file(task)
 
     def values(self) -> Values:
-        return {kind: taker.value() for kind, taker in self._takers.items()}
-
-    def _needing(self, need: Need) -> list[Taker[Any]]:
-        return [taker for kind, taker in self._takers.items() if need in kind.needs]
+        return {kind: builder.compact() for kind, builder in self._builders.items()}
 
     def _hash(self, values: ColumnValues) -> Iterator[tuple[Hashes, Rows | None]]:
         if values.rows is not None:

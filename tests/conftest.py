@@ -389,7 +389,7 @@ class DeltaTableWriter:
 
     def delete_rows(self, added: Mapping[str, Any], rows: Iterable[int]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the actions that delete rows of a file by a deletion vector."""
-        from puffin.files.deletion_vector import DeletionVector
+        from puffin.format.deletion_vector import DeletionVector
 
         self._files += 1
         vector = DeletionVector.from_positions(rows)

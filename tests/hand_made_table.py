@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from puffin.files.deletion_vector import DeletionVector
 from puffin.files.task_reader import TaskReader
 from puffin.format import DELETION_VECTOR_V1, Blob, PuffinWriter
+from puffin.format.deletion_vector import DeletionVector
 from puffin.iceberg.metadata.document import parse_state
 from puffin.iceberg.scan.plan import plan_snapshot
 from puffin.sketches import DEFAULT_LG_K, RowCountsBuilder, ThetaSketch, ThetaSketchBuilder, row_counts_limit
@@ -328,7 +328,7 @@ def sketches_of(batch: ScanBatch, is_sound: bool = True) -> Answer:
                 elif values.rows is None:
                     counts[field_id].update(values.array, types[field_id])
                 else:
-                    counts[field_id].update_counted(values.array, values.rows, types[field_id])
+                    counts[field_id].update(values.array, types[field_id], values.rows)
     assert rows[True] == rows[False]
     sketches = {column.name: builders[column.field_id].compact() for column in batch.columns}
     for column in batch.columns:

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from puffin.errors import CorruptPuffinError, CorruptSketchError, FileNotFound, UnsupportedCodecError, UsageError
-from puffin.files.deletion_vector import DeletionVector
 from puffin.format import ROW_COUNTS_V1, Blob, BlobMetadata, PuffinWriter, RawBlob
+from puffin.format.deletion_vector import DeletionVector
 from puffin.inspection import DeletionVectorSummary, SketchSummary, Verdict, describe, read_payload, verify
 from puffin.sketches import RowCountsBuilder, ThetaSketch, row_counts_limit
 

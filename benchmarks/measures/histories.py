@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.data import Dataset
 from benchmarks.handmade import MAIN, HandmadeTable, uri
-from puffin.files.deletion_vector import DeletionVector
 from puffin.format import DELETION_VECTOR_V1, Blob, PuffinWriter
+from puffin.format.deletion_vector import DeletionVector
 from puffin.load import load_table
 from puffin.tables.document import current_schema
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from puffin.files.chunk_summary import ChunkSummary
-from puffin.files.column_chunk import ChunkStatistics
 from puffin.files.rows import Reading, Rows
+from puffin.values.chunk_summary import ChunkSummary
+from puffin.values.column_chunk import ChunkStatistics
 
 Path = tuple[str, ...]
 """The names from the root of a file's schema to a column, or to a struct."""
@@ -23,7 +23,7 @@ Path = tuple[str, ...]
 
 class DataFile(ABC):
     """
-    An open file; what its methods raise beside errors of ours is for `told_of`.
+    An open file; what its methods raise beside errors of ours is for `errors_about`.
 
     Attributes:
         schema: What it has, with its field ids (`file_columns.field_id_of`).
@@ -61,7 +61,7 @@ class RowFile(DataFile):
             return
         columns, selection = reading.columns, reading.selection
         summarized = columns if reading.summaries else ()
-        of_columns = {c.column.field_id: ChunkSummary(c.column, ChunkStatistics()) for c in summarized}
+        of_columns = {c.column.field_id: ChunkSummary(c.column.type, ChunkStatistics()) for c in summarized}
         bytes_read, at, live = self._size, 0, 0
         for batch in self.batches([column.names for column in selection.columns_seen(columns)]):
             stop_at = at + batch.num_rows

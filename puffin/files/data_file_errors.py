@@ -20,7 +20,7 @@ _SAID_OF_CODECS = ("LZO compression", "Support for codec")  # by pyarrow, in err
 
 
 @contextlib.contextmanager
-def told_of(path: str, kind: str) -> Iterator[None]:
+def errors_about(path: str, kind: str) -> Iterator[None]:
     """
     Tell what readers of files raise in the block, and what is wrong with deleted positions, as an error about the file.
 

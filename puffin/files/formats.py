@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from puffin.files.avro.avro_file import AvroDataFile
 from puffin.files.data_file import DataFile
-from puffin.files.data_file_errors import told_of
+from puffin.files.data_file_errors import errors_about
 from puffin.files.orc.orc_file import OrcDataFile
 from puffin.files.parquet.parquet_file import ParquetDataFile
 from puffin.storage import Store
@@ -40,5 +40,5 @@ def open_data_file(
         FileNotFound, StorageError: It is not there, or the storage failed.
     """
     kind = f"{_NAMES[file_format]} file" if content == DATA else "delete file"
-    with told_of(path, kind), store_for(path).open_input(path) as source:
+    with errors_about(path, kind), store_for(path).open_input(path) as source:
         yield _READERS[file_format](source, record_count)

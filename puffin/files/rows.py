@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from puffin.files.column_chunk import Values
-from puffin.files.deletion_vector import DeletionVector
 from puffin.files.file_columns import FileColumn
+from puffin.format.deletion_vector import DeletionVector
+from puffin.values.column_chunk import Values
 from puffin.values.row_summary import RowSummary
 
 BATCH_BYTES = 32 * 1024 * 1024

@@ -14,14 +14,14 @@ from contextlib import AbstractContextManager
 import pyarrow as pa
 
 from puffin.files.data_file import DataFile
-from puffin.files.data_file_errors import told_of
+from puffin.files.data_file_errors import errors_about
 from puffin.files.deletes.equality_deletes import DeletedKeys, EqualityFilter, KeyReader, read_deleted_keys
 from puffin.files.deletes.position_deletes import read_positions
-from puffin.files.deletion_vector import DeletionVector
 from puffin.files.file_columns import FileColumn, lacks_field_ids, locate_columns, partition_constants
 from puffin.files.formats import open_data_file
 from puffin.files.julian import refuse_julian
 from puffin.files.rows import Reading, Rows, Selection
+from puffin.format.deletion_vector import DeletionVector
 from puffin.storage import Store
 from puffin.storage.data_uri import content_of
 from puffin.tables.base import Column
@@ -108,10 +108,10 @@ class TaskReader:
     def _deleted_by(self, file: ContentFile, data_path: str) -> DeletionVector | None:
         inline = content_of(file.file_path)
         if inline is not None:
-            with told_of(data_path, "deletion vector in the table's log"):
+            with errors_about(data_path, "deletion vector in the table's log"):
                 return DeletionVector.from_bytes(inline, expected_cardinality=file.record_count)
         if (offset := file.content_offset) is not None and (size := file.content_size_in_bytes) is not None:
-            with told_of(file.file_path, "delete file"):
+            with errors_about(file.file_path, "delete file"):
                 with self._store_for(file.file_path).open_source(file.file_path) as source:
                     payload = source.read_at(offset, size)
                 if len(payload) < size:

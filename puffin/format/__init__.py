@@ -1,5 +1,5 @@
 """
-The Puffin file format: bytes in, values out; no tables, no paths.
+The Puffin file format and its deletion vectors: bytes in, values out; no tables, no paths.
 
 ``PuffinReader`` and ``PuffinWriter`` are the two ways through it, and the frozen values of ``model`` are what goes in
 and comes out. Byte ranges come from a ``RangeSource`` and bytes go to a ``Sink``.

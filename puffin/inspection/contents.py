@@ -98,7 +98,7 @@ class DeletionVectorSummary(NamedTuple):
         Raises:
             CorruptDeletionVectorError: It breaks a rule of the format.
         """
-        from puffin.files.deletion_vector import DeletionVector  # with numpy, which no other blob needs
+        from puffin.format.deletion_vector import DeletionVector  # with numpy, which no other blob needs
 
         vector = DeletionVector.from_bytes(payload)
         return cls(cardinality=vector.cardinality, first_positions=tuple(vector.first(FIRST_POSITIONS)))

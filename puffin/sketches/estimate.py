@@ -1,9 +1,8 @@
 """
-The numbers of a sketch, and what two have in common; what takes more than a formula is left to Apache DataSketches.
+The estimate of a sketch and its bounds, equal to those of Apache DataSketches in the last bit.
 
-Images and numbers in, images or numbers out: nothing of ours is an object of that library, and no other file imports
-it. It is imported at the call, since the import takes longer than all else that looking into a sketch does: its
-estimate, and its bounds unless it retains few hashes, are computed here, equal to the library's in the last bit.
+The bounds of a sketch that retains few hashes are left to that library. It is imported at the call, since the import
+takes longer than all else that looking into a sketch does.
 """
 
 from __future__ import annotations
@@ -44,29 +43,6 @@ def upper_bound(theta: int, retained: int, std_devs: int) -> float:
     return max(retained / share, bound)
 
 
-def intersection(left: bytes, right: bytes) -> bytes:
-    """The image of the values in both sketches."""
-    from datasketches import theta_intersection
-
-    operation = theta_intersection()
-    operation.update(_deserialize(left))
-    operation.update(_deserialize(right))
-    return bytes(operation.get_result().serialize())
-
-
-def a_not_b(left: bytes, right: bytes) -> bytes:
-    """The image of the values in the left sketch and not in the right."""
-    from datasketches import theta_a_not_b
-
-    return bytes(theta_a_not_b().compute(_deserialize(left), _deserialize(right)).serialize())
-
-
-def _deserialize(image: bytes) -> Any:
-    from datasketches import compact_theta_sketch
-
-    return compact_theta_sketch.deserialize(image)
-
-
 # --- bounds -------------------------------------------------------------------------------------------------------
 #
 # Each of n values is below theta with probability p, the share, so that np ± s √(np(1 - p)) are retained with the
@@ -87,5 +63,7 @@ def _normal_bound(retained: float, share: float, std_devs: int) -> float:
 
 def _sketch_of(theta: int, retained: int) -> Any:
     """A sketch of that library; the bounds depend on the number of its hashes only, so that any will do."""
+    from datasketches import compact_theta_sketch
+
     hashes = memoryview(array("Q", range(1, retained + 1)))
-    return _deserialize(SketchImage(theta, hashes).to_bytes())
+    return compact_theta_sketch.deserialize(SketchImage(theta, hashes).to_bytes())

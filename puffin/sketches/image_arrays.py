@@ -1,8 +1,8 @@
 """
-What reading a sketch image leaves to numpy: sorting, unpacking, and searching many hashes for one that breaks a rule.
+What images leave to numpy: sorting, unpacking, byte planes, and searching many hashes for one that breaks a rule.
 
-Hashes come and go as read-only memory of 64-bit words, as `puffin.sketches.theta_image` holds them; offsets and
-messages are its business: nothing here raises.
+Hashes come and go as read-only memory of 64-bit words, as `puffin.sketches.theta_image` holds them. Nothing here
+raises: offsets and messages are up to the image.
 """
 
 from __future__ import annotations
@@ -43,6 +43,17 @@ def running_sums(packed: memoryview, count: int, width: int) -> memoryview:
         bits[:, 64 - width :] = np.unpackbits(data[start * width // 8 :], count=rows * width).reshape(rows, width)
         numbers[start : start + rows] = np.packbits(bits).view(">u8")
     return _read_only(np.cumsum(numbers, dtype=np.uint64))
+
+
+def to_planes(numbers: npt.NDArray[Any]) -> bytes:
+    """The lowest bytes of all little-endian numbers, then their second bytes, up to their highest."""
+    return numbers.view(np.uint8).reshape(-1, numbers.itemsize).T.tobytes()
+
+
+def from_planes(planes: memoryview, width: int) -> npt.NDArray[Any]:
+    """The numbers of so many bytes whose `to_planes` these are."""
+    bytes_of_each = np.ascontiguousarray(np.frombuffer(planes, np.uint8).reshape(width, -1).T)
+    return bytes_of_each.view(f"<u{width}").reshape(-1)
 
 
 def _first(broken: npt.NDArray[np.bool_]) -> int | None:

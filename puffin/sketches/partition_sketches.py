@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from puffin.errors import UsageError
-from puffin.sketches import MAX_THETA, ThetaSketch
+from puffin.sketches import ThetaSketch
 from puffin.sketches.partition_sketches_image import (
     MAX_KEY_BYTES,
     MAX_LG_K,
@@ -28,6 +28,7 @@ from puffin.sketches.partition_sketches_image import (
     MIN_LG_K,
     PartitionSketchesImage,
 )
+from puffin.sketches.set_operations import union_of_partitions
 from puffin.values.partition_tuples import PartitionKey
 
 BUDGET = 1 << 18
@@ -98,12 +99,7 @@ class PartitionSketches:
         """
         image = self.image
         is_chosen = np.array([of is None or of(key) for key in image.keys], bool)
-        theta = int(image.thetas[is_chosen].min(initial=np.uint64(MAX_THETA)))
-        is_retained = np.zeros(len(image.hashes), bool)
-        is_retained[image.places[np.repeat(is_chosen, image.counts)]] = True
-        hashes = image.hashes[is_retained & (image.hashes < np.uint64(theta))]
-        hashes.setflags(write=False)
-        return ThetaSketch(theta, hashes)
+        return ThetaSketch(*union_of_partitions(image, is_chosen), True)
 
     def __eq__(self, other: object) -> bool:
         return self.to_bytes() == other.to_bytes() if isinstance(other, PartitionSketches) else NotImplemented
@@ -181,7 +177,7 @@ class PartitionSketchesBuilder:
         return PartitionSketches(image)
 
     def _id_of(self, key: PartitionKey, theta: int) -> int:
-        """The number of a partition, the how manieth it came; its theta is lowered to this one."""
+        """The position of a partition in the order of arrival; its theta is lowered to this one."""
         id_ = self._ids.setdefault(key, len(self._ids))
         if id_ == len(self._thetas):
             self._thetas.append(theta)

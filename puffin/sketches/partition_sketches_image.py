@@ -37,6 +37,8 @@ import numpy as np
 import numpy.typing as npt
 
 from puffin.errors import CorruptSketchError
+from puffin.sketches.image_arrays import from_planes, to_planes
+from puffin.sketches.image_rules import ImageRules
 from puffin.sketches.theta_image import MAX_THETA, SEED_HASH
 from puffin.values.partition_tuples import PartitionKey
 
@@ -44,6 +46,8 @@ MIN_LG_K, MAX_LG_K = 4, 9
 MAX_PARTITIONS = 1 << 17
 MAX_KEY_BYTES = 1 << 24
 
+_RULES = ImageRules("partition sketches")
+_expect = _RULES.expect
 _VERSION = 1
 
 _PREAMBLE = struct.Struct("<BBHIIII")
@@ -100,8 +104,8 @@ class PartitionSketchesImage:
                 np.array([len(text) for text in texts], "<u4").tobytes(),
                 self.counts.astype("<u4").tobytes(),
                 *texts,
-                _to_planes(np.diff(self.hashes, prepend=np.uint64(0)).astype("<u8")),
-                _to_planes(steps.astype("<u4")),
+                to_planes(np.diff(self.hashes, prepend=np.uint64(0)).astype("<u8")),
+                to_planes(steps.astype("<u4")),
             )
         )
 
@@ -114,15 +118,15 @@ class PartitionSketchesImage:
             CorruptSketchError: A field breaks its rule, or the image is cut short or too long.
         """
         view = memoryview(image).cast("B")
-        _expect(len(view) >= _PREAMBLE.size, len(view), "size", f"at least {_PREAMBLE.size} bytes", len(view))
+        _RULES.expect_at_least(view, _PREAMBLE.size)
         version, lg_k, seed_hash, partitions, key_bytes, distinct, retained = _PREAMBLE.unpack_from(view)
         _expect(version == _VERSION, _VERSION_OFFSET, "version", _VERSION, version)
         _expect(MIN_LG_K <= lg_k <= MAX_LG_K, _LG_K_OFFSET, "lg k", f"{MIN_LG_K} to {MAX_LG_K}", lg_k)
         _expect(seed_hash == SEED_HASH, _SEED_HASH_OFFSET, "seed hash", f"{SEED_HASH:#06x}", f"{seed_hash:#06x}")
-        _check_at_most(partitions, MAX_PARTITIONS, _PARTITIONS_OFFSET, "partitions")
-        _check_at_most(key_bytes, MAX_KEY_BYTES, _KEY_BYTES_OFFSET, "key bytes")
-        _check_at_most(retained, partitions << lg_k, _RETAINED_OFFSET, "retained")
-        _check_at_most(distinct, retained, _HASHES_COUNT_OFFSET, "distinct hashes")
+        _RULES.expect_at_most(partitions, MAX_PARTITIONS, _PARTITIONS_OFFSET, "partitions")
+        _RULES.expect_at_most(key_bytes, MAX_KEY_BYTES, _KEY_BYTES_OFFSET, "key bytes")
+        _RULES.expect_at_most(retained, partitions << lg_k, _RETAINED_OFFSET, "retained")
+        _RULES.expect_at_most(distinct, retained, _HASHES_COUNT_OFFSET, "distinct hashes")
 
         spec_ids_offset = _THETAS_OFFSET + partitions * 8
         key_sizes_offset = spec_ids_offset + partitions * 4
@@ -130,15 +134,14 @@ class PartitionSketchesImage:
         keys_offset = counts_offset + partitions * 4
         hashes_offset = keys_offset + key_bytes
         places_offset = hashes_offset + distinct * 8
-        size = places_offset + retained * 4
-        _expect(len(view) == size, min(len(view), size), "size", f"{size} bytes", f"{len(view)} bytes")
+        _RULES.expect_size(view, places_offset + retained * 4)
 
         thetas = np.frombuffer(view[_THETAS_OFFSET:spec_ids_offset], "<u8")
         counts = np.frombuffer(view[counts_offset:keys_offset], "<u4").astype(np.int64)
         is_theta = (thetas >= 1) & (thetas <= MAX_THETA)
-        _check_each(thetas, is_theta, (_THETAS_OFFSET, 8), "theta", f"1 to {MAX_THETA}")
+        _RULES.expect_each(thetas, is_theta, (_THETAS_OFFSET, 8), "theta", f"1 to {MAX_THETA}")
         is_full = np.where(thetas < MAX_THETA, counts == 1 << lg_k, counts <= 1 << lg_k)
-        _check_each(counts, is_full, (counts_offset, 4), "count", f"at most {1 << lg_k}, and that below a theta")
+        _RULES.expect_each(counts, is_full, (counts_offset, 4), "count", f"at most {1 << lg_k}, and that below a theta")
         _expect(counts.sum() == retained, counts_offset, "counts", f"a sum of {retained}", counts.sum())
 
         spec_ids = np.frombuffer(view[spec_ids_offset:key_sizes_offset], "<i4")
@@ -151,7 +154,7 @@ class PartitionSketchesImage:
         places = _parse_places(view[places_offset:], counts, distinct, places_offset)
         _check_used(hashes, places, hashes_offset)
         is_below = hashes[places] < np.repeat(thetas, counts)
-        _check_each(places, is_below, (places_offset, 1), "place", "that of a hash below theta")
+        _RULES.expect_each(places, is_below, (places_offset, 1), "place", "that of a hash below theta")
         return cls(lg_k, keys, thetas.astype(np.uint64), counts, hashes, places)
 
 
@@ -164,7 +167,10 @@ def _parse_keys(spec_ids: Sequence[int], sizes: Sequence[int], texts: bytes, off
             key = spec_id, text.decode()
             is_tuple = _is_tuple(json.loads(text))
         except (ValueError, RecursionError) as exc:
-            raise _corrupt(where, "key", "a partition tuple in JSON", text[:40]) from exc
+            message = (
+                f"partition sketches, key at offset {where}: expected a partition tuple in JSON, found {text[:40]!r}"
+            )
+            raise CorruptSketchError(message) from exc
         _expect(is_tuple, where, "key", "single values by partition field id", text[:40])
         _expect(not keys or keys[-1] < key, where, "key", f"above the one before it, {keys[-1:]}", key)
         keys.append(key)
@@ -179,64 +185,32 @@ def _is_tuple(document: Any) -> bool:
 
 
 def _parse_hashes(planes: memoryview, offset: int) -> _Words:
-    steps = _from_planes(planes, 8)
-    _check_each(steps, (steps > 0) & (steps < MAX_THETA), (offset, 1), "hash", "above the one before it")
+    steps = from_planes(planes, 8)
+    _RULES.expect_each(steps, (steps > 0) & (steps < MAX_THETA), (offset, 1), "hash", "above the one before it")
     hashes = np.cumsum(steps, dtype=np.uint64)
     # A hash below 2^63 and a step add up without wrapping around, so that the first hash that is not below shows.
-    _check_each(hashes, hashes < MAX_THETA, (offset, 1), "hash", f"below {MAX_THETA}")
+    _RULES.expect_each(hashes, hashes < MAX_THETA, (offset, 1), "hash", f"below {MAX_THETA}")
     return hashes
 
 
 def _parse_places(planes: memoryview, counts: _Integers, distinct: int, offset: int) -> _Integers:
-    steps = _from_planes(planes, 4).astype(np.int64)
+    steps = from_planes(planes, 4).astype(np.int64)
     starts = _starts(counts)[counts > 0]
     is_first = np.zeros(len(steps), bool)
     is_first[starts] = True
-    _check_each(steps, (steps > 0) | is_first, (offset, 1), "place", "above the one before it")
+    _RULES.expect_each(steps, (steps > 0) | is_first, (offset, 1), "place", "above the one before it")
     sums = np.cumsum(steps)
     places = sums - np.repeat((sums - steps)[starts], counts[counts > 0])
-    _check_each(places, places < distinct, (offset, 1), "place", f"below {distinct}")
+    _RULES.expect_each(places, places < distinct, (offset, 1), "place", f"below {distinct}")
     return places
 
 
 def _check_used(hashes: _Words, places: _Integers, offset: int) -> None:
     is_used = np.zeros(len(hashes), bool)
     is_used[places] = True
-    _check_each(hashes, is_used, (offset, 1), "hash", "one that a partition retains")
+    _RULES.expect_each(hashes, is_used, (offset, 1), "hash", "one that a partition retains")
 
 
 def _starts(counts: _Integers) -> _Integers:
     """Where the places of each partition begin."""
     return np.cumsum(counts) - counts
-
-
-def _to_planes(numbers: npt.NDArray[Any]) -> bytes:
-    return numbers.view(np.uint8).reshape(-1, numbers.itemsize).T.tobytes()
-
-
-def _from_planes(planes: memoryview, width: int) -> npt.NDArray[Any]:
-    bytes_of_each = np.ascontiguousarray(np.frombuffer(planes, np.uint8).reshape(width, -1).T)
-    return bytes_of_each.view(f"<u{width}").reshape(-1)
-
-
-def _check_at_most(found: int, limit: int, offset: int, field: str) -> None:
-    _expect(found <= limit, offset, field, f"at most {limit}", found)
-
-
-def _check_each(
-    numbers: npt.NDArray[Any], is_sound: npt.NDArray[np.bool_], at: tuple[int, int], field: str, expected: str
-) -> None:
-    """Check numbers of which the first stands at an offset, and each other one so many bytes behind the one before."""
-    if not is_sound.all():
-        index = int(is_sound.argmin())
-        offset, stride = at
-        _expect(False, offset + index * stride, field, expected, numbers[index])
-
-
-def _expect(holds: bool, offset: int, field: str, expected: object, found: object) -> None:
-    if not holds:
-        raise _corrupt(offset, field, expected, found)
-
-
-def _corrupt(offset: int, field: str, expected: object, found: object) -> CorruptSketchError:
-    return CorruptSketchError(f"partition sketches, {field} at offset {offset}: expected {expected}, found {found}")

@@ -14,7 +14,7 @@ As with sketches, phases are types, and equal rows give equal bytes whatever the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +52,9 @@ class RowCounts:
         hashes: Ascending, distinct, each above 0 and below theta; read-only.
         rows: The rows of each hash, at least 1; read-only.
 
+    Args:
+        is_checked: As of a `ThetaSketch`.
+
     Raises:
         UsageError: The attributes are not as described.
     """
@@ -59,8 +62,11 @@ class RowCounts:
     theta: int
     hashes: Hashes
     rows: Rows
+    is_checked: InitVar[bool] = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, is_checked: bool) -> None:
+        if is_checked:
+            return
         is_row = self.hashes.ndim == 1 and self.hashes.shape == self.rows.shape
         if not is_row or self.hashes.dtype != np.uint64 or self.rows.dtype != np.int64:
             raise UsageError("row counts: expected a row of uint64 hashes and as many int64 rows")
@@ -80,7 +86,7 @@ class RowCounts:
         Raises:
             CorruptSketchError: The bytes are not such a payload.
         """
-        return cls(*parse_image(image))
+        return cls(*parse_image(image), True)
 
     def to_bytes(self) -> bytes:
         """The payload of a ``puffin-sidecar-row-counts-v1`` blob, which compresses well."""
@@ -127,8 +133,8 @@ class RowCounts:
         check_lg_k(lg_k)
         k = 1 << lg_k
         if len(self.hashes) > k:
-            return ThetaSketch(int(self.hashes[k]), self.hashes[:k])
-        return ThetaSketch(MAX_THETA, self.hashes) if self.theta == MAX_THETA else None
+            return ThetaSketch(int(self.hashes[k]), self.hashes[:k], True)
+        return ThetaSketch(MAX_THETA, self.hashes, True) if self.theta == MAX_THETA else None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RowCounts):
@@ -163,38 +169,23 @@ class RowCountsBuilder:
         _check_limit(limit)
         self._tally: RowTally = TableTally(limit) if kernels_ready() else SortedTally(limit)
 
-    def update(self, array: pa.Array | pa.ChunkedArray, type_string: str) -> None:
+    def update(self, array: pa.Array | pa.ChunkedArray, type_string: str, rows: Rows | None = None) -> None:
         """
         Count the rows of an array; NULL, empty strings and empty binaries are not counted.
 
         Args:
             array: Plain, chunked, dictionary-encoded, view or extension array.
             type_string: The appendix C type of the table's column.
-
-        Raises:
-            UnsupportedTypeError: The column type has no single-value bytes.
-            CorruptDataFileError: The array cannot hold values of the column type.
-        """
-        for hashes, rows in hash_rows(array, type_string):
-            self.update_hashes(hashes, rows)
-
-    def update_counted(self, values: pa.Array, rows: Rows, type_string: str) -> None:
-        """
-        Count rows whose values are known in another way, as the entries of a dictionary.
-
-        Args:
-            values: Plain, dictionary-encoded, view or extension array; NULL, empty strings and empty binaries are not
-                counted.
-            rows: How many rows have each value, possibly 0.
-            type_string: The appendix C type of the table's column.
+            rows: How many rows have each value of a plain array, possibly 0; None for one each.
 
         Raises:
             UnsupportedTypeError: The column type has no single-value bytes.
             CorruptDataFileError: The array cannot hold values of the column type.
             UsageError: ``rows`` is not one number from 0 on for each value.
         """
-        for hashes, counted in hash_counted(values, rows, type_string):
-            self.update_hashes(hashes, counted)
+        counted = hash_rows(array, type_string) if rows is None else hash_counted(array, rows, type_string)
+        for hashes, rows_of_each in counted:
+            self.update_hashes(hashes, rows_of_each)
 
     def update_hashes(self, hashes: Hashes, rows: Rows | None = None) -> None:
         """Count hashes as `hash_rows` and `hash_counted` give them: with the rows of each, or None for one each."""
@@ -217,7 +208,7 @@ class RowCountsBuilder:
 def _frozen(theta: int, hashes: Hashes, rows: Rows) -> RowCounts:
     hashes.setflags(write=False)
     rows.setflags(write=False)
-    return RowCounts(theta, hashes, rows)
+    return RowCounts(theta, hashes, rows, True)
 
 
 def _check_limit(limit: int) -> None:

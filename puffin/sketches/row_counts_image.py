@@ -21,15 +21,17 @@ from __future__ import annotations
 import struct
 
 import numpy as np
-import numpy.typing as npt
 
-from puffin.errors import CorruptSketchError
+from puffin.sketches.image_arrays import from_planes, to_planes
+from puffin.sketches.image_rules import ImageRules
 from puffin.sketches.row_tally import Hashes, Rows
 from puffin.sketches.theta_image import MAX_THETA, SEED_HASH
 
 MAX_COUNT = 1 << 28
 """The most hashes that are read: those of the largest sketch there is, with their headroom."""
 
+_RULES = ImageRules("row counts")
+_expect = _RULES.expect
 _VERSION = 1
 _MAX_ROWS = (1 << 63) - 1
 
@@ -46,7 +48,7 @@ _WORD_SIZE = 8
 def write_image(theta: int, hashes: Hashes, rows: Rows) -> bytes:
     """Lay out row counts that obey the rules."""
     preamble = _PREAMBLE.pack(_VERSION, 0, SEED_HASH, len(hashes), theta)
-    return preamble + _to_planes(hashes) + _to_planes(rows.view(np.uint64))
+    return preamble + to_planes(hashes.astype("<u8", copy=False)) + to_planes(rows.astype("<i8", copy=False))
 
 
 def parse_image(image: bytes | bytearray | memoryview) -> tuple[int, Hashes, Rows]:
@@ -60,43 +62,22 @@ def parse_image(image: bytes | bytearray | memoryview) -> tuple[int, Hashes, Row
         CorruptSketchError: A field breaks its rule, or the image is cut short or too long.
     """
     view = memoryview(image).cast("B")
-    _expect(len(view) >= _PREAMBLE.size, len(view), "size", f"at least {_PREAMBLE.size} bytes", f"{len(view)} bytes")
+    _RULES.expect_at_least(view, _PREAMBLE.size)
     version, reserved, seed_hash, count, theta = _PREAMBLE.unpack_from(view)
     _expect(version == _VERSION, _VERSION_OFFSET, "version", _VERSION, version)
     _expect(reserved == 0, _RESERVED_OFFSET, "reserved byte", 0, reserved)
     _expect(seed_hash == SEED_HASH, _SEED_HASH_OFFSET, "seed hash", f"{SEED_HASH:#06x}", f"{seed_hash:#06x}")
-    _expect(count <= MAX_COUNT, _COUNT_OFFSET, "count", f"at most {MAX_COUNT}", count)
+    _RULES.expect_at_most(count, MAX_COUNT, _COUNT_OFFSET, "count")
     _expect(1 <= theta <= MAX_THETA, _THETA_OFFSET, "theta", f"1 to {MAX_THETA}", theta)
     rows_offset = _HASHES_OFFSET + count * _WORD_SIZE
-    size = rows_offset + count * _WORD_SIZE
-    _expect(len(view) == size, min(len(view), size), "size", f"{size} bytes", f"{len(view)} bytes")
-    hashes = _from_planes(view[_HASHES_OFFSET:rows_offset], count)
-    rows = _from_planes(view[rows_offset:], count)
-    _check_each(hashes, (hashes > 0) & (hashes < theta), _HASHES_OFFSET, "hash", f"above 0 and below theta {theta}")
-    _check_each(hashes[1:], hashes[1:] > hashes[:-1], _HASHES_OFFSET + 1, "hash", "above the one before it")
-    _check_each(rows, (rows > 0) & (rows <= _MAX_ROWS), rows_offset, "rows", f"1 to {_MAX_ROWS}")
+    _RULES.expect_size(view, rows_offset + count * _WORD_SIZE)
+    hashes = from_planes(view[_HASHES_OFFSET:rows_offset], _WORD_SIZE).astype(np.uint64)
+    rows = from_planes(view[rows_offset:], _WORD_SIZE).astype(np.uint64)
+    is_below = (hashes > 0) & (hashes < theta)
+    _RULES.expect_each(hashes, is_below, (_HASHES_OFFSET, 1), "hash", f"above 0 and below theta {theta}")
+    is_above = hashes[1:] > hashes[:-1]
+    _RULES.expect_each(hashes[1:], is_above, (_HASHES_OFFSET + 1, 1), "hash", "above the one before it")
+    _RULES.expect_each(rows, (rows > 0) & (rows <= _MAX_ROWS), (rows_offset, 1), "rows", f"1 to {_MAX_ROWS}")
+    for array in (hashes, rows):
+        array.setflags(write=False)
     return theta, hashes, rows.view(np.int64)
-
-
-def _to_planes(words: npt.NDArray[np.uint64]) -> bytes:
-    return words.astype("<u8", copy=False).view(np.uint8).reshape(-1, _WORD_SIZE).T.tobytes()
-
-
-def _from_planes(planes: memoryview, count: int) -> npt.NDArray[np.uint64]:
-    rows_of_bytes = np.ascontiguousarray(np.frombuffer(planes, np.uint8).reshape(_WORD_SIZE, count).T)
-    words = rows_of_bytes.view("<u8").reshape(count).astype(np.uint64)
-    words.setflags(write=False)
-    return words
-
-
-def _check_each(
-    numbers: npt.NDArray[np.uint64], is_sound: npt.NDArray[np.bool_], offset: int, field: str, expected: str
-) -> None:
-    if not is_sound.all():
-        index = int(is_sound.argmin())
-        _expect(False, offset + index, field, expected, numbers[index])
-
-
-def _expect(holds: bool, offset: int, field: str, expected: object, found: object) -> None:
-    if not holds:
-        raise CorruptSketchError(f"row counts, {field} at offset {offset}: expected {expected}, found {found}")

@@ -35,11 +35,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import lt
 
-from puffin.errors import CorruptSketchError, UnsupportedError
+from puffin.errors import UnsupportedError
+from puffin.sketches.image_rules import ImageRules
 
 SEED_HASH = 0x93CC  # of the update seed 9001
 MAX_THETA = (1 << 63) - 1
 
+_RULES = ImageRules("theta sketch")
+_expect = _RULES.expect
 _SERIAL_VERSION = 3
 _COMPRESSED_SERIAL_VERSION = 4
 _FAMILY = 3
@@ -96,7 +99,7 @@ class SketchImage:
             UnsupportedError: The image is big-endian, or of a serial version other than 3 and 4.
         """
         view = memoryview(image).cast("B")
-        _check_size(view, at_least=_PREAMBLE.size)
+        _RULES.expect_at_least(view, _PREAMBLE.size)
         preamble_longs, serial_version, family, lg_nominal, lg_array, flags, seed_hash = _PREAMBLE.unpack_from(view)
         _expect(family == _FAMILY, _FAMILY_OFFSET, "family", _FAMILY, family)
         if serial_version not in (_SERIAL_VERSION, _COMPRESSED_SERIAL_VERSION):
@@ -143,13 +146,13 @@ def _parse_plain(view: memoryview, preamble_longs: int, flags: int) -> tuple[int
     first = preamble_longs * 8
     count, theta = (0 if is_empty else 1), MAX_THETA
     if preamble_longs > 1:
-        _check_size(view, at_least=first)
+        _RULES.expect_at_least(view, first)
         count, p = _COUNT_AND_P.unpack_from(view, _COUNT_OFFSET)
         _expect(count <= _MAX_RETAINED, _COUNT_OFFSET, "retained entries", f"at most {_MAX_RETAINED}", count)
         _expect(0.0 <= p <= 1.0, _P_OFFSET, "p", "0.0 to 1.0", p)
     if preamble_longs == 3:
         theta = _parse_theta(view, _THETA_OFFSET)
-    _check_size(view, exactly=first + 8 * count)
+    _RULES.expect_size(view, first + 8 * count)
     hashes = memoryview(_words(bytes(view[first:]))).toreadonly()
     return theta, _checked_hashes(hashes, theta, is_ordered=bool(flags & _ORDERED), offset=first, entry_bits=64)
 
@@ -175,11 +178,11 @@ def _parse_compressed(
     _expect(flags == wanted, _FLAGS_OFFSET, "flags of a compressed sketch", f"{wanted:#04x}", f"{flags:#04x}")
     count_offset = preamble_longs * 8
     first = count_offset + count_bytes
-    _check_size(view, at_least=first)
+    _RULES.expect_at_least(view, first)
     theta = _parse_theta(view, _COUNT_OFFSET) if preamble_longs == 2 else MAX_THETA
     count = int.from_bytes(view[count_offset:first], "little")
     _expect(1 <= count <= _MAX_RETAINED, count_offset, "retained entries", f"1 to {_MAX_RETAINED}", count)
-    _check_size(view, exactly=first + (count * delta_bits + 7) // 8)
+    _RULES.expect_size(view, first + (count * delta_bits + 7) // 8)
     padding = view[-1] & ((1 << (-count * delta_bits % 8)) - 1)
     _expect(padding == 0, len(view) - 1, "padding", "zero bits", f"{padding:#04x}")
     from puffin.sketches.image_arrays import running_sums
@@ -224,15 +227,3 @@ def _check_flags(flags: int) -> None:
     _expect(flags & _READ_ONLY != 0, _FLAGS_OFFSET, "flags", "read-only (bit 1)", f"{flags:#04x}")
     both = _EMPTY | _SINGLE_ITEM
     _expect(flags & both != both, _FLAGS_OFFSET, "flags", "empty or single item, not both", f"{flags:#04x}")
-
-
-def _check_size(view: memoryview, *, at_least: int = 0, exactly: int | None = None) -> None:
-    if exactly is not None:
-        _expect(len(view) == exactly, min(len(view), exactly), "size", f"{exactly} bytes", f"{len(view)} bytes")
-    else:
-        _expect(len(view) >= at_least, len(view), "size", f"at least {at_least} bytes", f"{len(view)} bytes")
-
-
-def _expect(holds: bool, offset: int, field: str, expected: object, found: object) -> None:
-    if not holds:
-        raise CorruptSketchError(f"theta sketch, {field} at offset {offset}: expected {expected}, found {found}")

@@ -12,14 +12,14 @@ maximum. Nothing retained *below* a theta is another state, "too few to be seen"
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from puffin.errors import UsageError
-from puffin.sketches import estimate
+from puffin.sketches import estimate, set_operations
 from puffin.sketches.hashing import hash_array
 from puffin.sketches.smallest import SmallestHashes
 from puffin.sketches.theta_image import MAX_THETA, SketchImage
@@ -38,14 +38,20 @@ class ThetaSketch:
         theta: Hashes at or above it are not in the sketch; 2^63 - 1 while it is exact.
         hashes: Ascending, distinct, each above 0 and below theta; read-only.
 
+    Args:
+        is_checked: Whether the caller knows that the attributes are as described, as readers and builders do.
+
     Raises:
         UsageError: The attributes are not as described.
     """
 
     theta: int
     hashes: npt.NDArray[np.uint64]
+    is_checked: InitVar[bool] = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, is_checked: bool) -> None:
+        if is_checked:
+            return
         _check_hash_array(self.hashes)
         if not 1 <= self.theta <= MAX_THETA or self.hashes.flags.writeable:
             raise UsageError("theta sketch: expected theta from 1 to 2^63 - 1 and read-only hashes")
@@ -82,7 +88,7 @@ class ThetaSketch:
             UnsupportedError: The image is big-endian, or of a serial version other than 3 and 4.
         """
         parsed = SketchImage.parse(image)
-        return cls(parsed.theta, np.frombuffer(parsed.hashes, np.uint64))
+        return cls(parsed.theta, np.frombuffer(parsed.hashes, np.uint64), True)
 
     def to_bytes(self) -> bytes:
         """The image as Java writes it: ordered, compact, uncompressed, serial version 3."""
@@ -129,11 +135,15 @@ class ThetaSketch:
 
     def intersect(self, other: ThetaSketch) -> ThetaSketch:
         """The values in both sketches."""
-        return ThetaSketch.from_bytes(estimate.intersection(self.to_bytes(), other.to_bytes()))
+        return ThetaSketch(*set_operations.intersection(self._state, other._state), True)
 
     def difference(self, other: ThetaSketch) -> ThetaSketch:
         """The values in this sketch and not in the other."""
-        return ThetaSketch.from_bytes(estimate.a_not_b(self.to_bytes(), other.to_bytes()))
+        return ThetaSketch(*set_operations.difference(self._state, other._state), True)
+
+    @property
+    def _state(self) -> set_operations.State:
+        return self.theta, self.hashes
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ThetaSketch):
@@ -182,14 +192,9 @@ class ThetaSketchBuilder:
         _check_hash_array(hashes)
         self._smallest.add(hashes)
 
-    def merge(self, sketch: ThetaSketch) -> None:
-        """Add the values of another sketch, of whatever size."""
-        self._smallest.lower_theta(sketch.theta)
-        self._smallest.add(sketch.hashes)
-
     def compact(self) -> ThetaSketch:
         """The sketch of the values so far; the builder may go on."""
-        return ThetaSketch(*self._smallest.state())
+        return ThetaSketch(*self._smallest.state(), True)
 
 
 def merge(parts: Iterable[ThetaSketch], lg_k: int = DEFAULT_LG_K) -> ThetaSketch:
@@ -201,10 +206,8 @@ def merge(parts: Iterable[ThetaSketch], lg_k: int = DEFAULT_LG_K) -> ThetaSketch
     Raises:
         UsageError: ``lg_k`` is not an integer from 5 to 26.
     """
-    builder = ThetaSketchBuilder(lg_k)
-    for part in parts:
-        builder.merge(part)
-    return builder.compact()
+    check_lg_k(lg_k)
+    return ThetaSketch(*set_operations.union((part._state for part in parts), 1 << lg_k), True)
 
 
 def check_lg_k(lg_k: int) -> None:

@@ -192,7 +192,7 @@ def _blob(
         fields=(statistics.column.field_id,),
         snapshot_id=snapshot.snapshot_id,
         sequence_number=snapshot.sequence_number,
-        payload=kind.to_bytes(statistics.values[kind]),
+        payload=kind.codec.to_bytes(statistics.values[kind]),
         compression_codec=codec,
         properties=properties,
     )

@@ -8,17 +8,16 @@ those of another one, a thousandth as far from 1970: they count where that is as
 
 from __future__ import annotations
 
-import decimal
 import uuid
 from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 
+from puffin.values.decimals import to_unscaled
 from puffin.values.json_values import arrow_type
 from puffin.values.value_type import ValueType
 
-_EXACT = decimal.Context(prec=100)
 _LONG_DECIMAL_SIGN = 1 << 127
 _LONGEST_SHORT_DECIMAL = 18  # digits
 _FAR_FROM_1970 = 10**15  # microseconds, some 31 years
@@ -51,7 +50,7 @@ def _milliseconds(_: ValueType, values: pa.Array) -> tuple[str, pa.Array]:
 
 
 def _unscaled(column: ValueType, values: pa.Array) -> tuple[str, pa.Array]:
-    unscaled = [int(value.scaleb(column.scale, _EXACT)) for value in values.to_pylist()]
+    unscaled = [to_unscaled(value, column.scale) for value in values.to_pylist()]
     if column.precision <= _LONGEST_SHORT_DECIMAL:
         return "long", pa.array(unscaled, pa.int64())
     signed = [abs(number) | (_LONG_DECIMAL_SIGN if number < 0 else 0) for number in unscaled]

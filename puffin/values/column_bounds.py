@@ -1,15 +1,15 @@
 """
 The smallest and the largest value of some rows, in a form that compares.
 
+This is the one place that makes bounds, whether they come from values, from the metadata of files or from statistics.
 Numbers compare as they are, and so do the counts behind the rest: days and microseconds since 1970, unscaled decimals.
-Strings compare by code point and bytes unsigned, uuids too. NaN has no place in the order; -0.0 is 0.0. Two things are
-no value: there may be none, which changes nothing when bounds are joined, or it may be unknown, and then what is joined
-with it is unknown too.
+Strings compare by code point and bytes unsigned, uuids too. NaN has no place in the order; -0.0 becomes 0.0. Strings
+and bytes are cut to 16 characters. There may be no value, which changes nothing when bounds are joined, or the bound
+may be unknown, and then what is joined with it is unknown too.
 """
 
 from __future__ import annotations
 
-import decimal
 import enum
 import math
 import uuid
@@ -19,7 +19,9 @@ from typing import Any, TypeAlias
 
 from puffin.errors import PuffinError
 from puffin.values.column_summary import JsonValue
+from puffin.values.decimals import to_unscaled
 from puffin.values.json_values import to_json, to_scalar
+from puffin.values.manifest_bounds import manifest_bound
 from puffin.values.truncation import truncate_lower, truncate_upper
 from puffin.values.value_type import ValueType
 
@@ -34,9 +36,8 @@ class Missing(enum.Enum):
     """They may have any."""
 
 
-Bound: TypeAlias = bool | int | float | str | bytes | Missing
-
-_EXACT = decimal.Context(prec=100)
+Comparable: TypeAlias = bool | int | float | str | bytes
+Bound: TypeAlias = Comparable | Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +48,23 @@ class Bounds:
     upper: Bound
 
     @classmethod
-    def of(cls, lower: bool | int | float | str | bytes, upper: bool | int | float | str | bytes) -> Bounds:
-        """The bounds of rows that have these as their smallest and largest value."""
-        if isinstance(lower, float):
-            lower += 0.0  # which makes 0.0 of -0.0
-        if isinstance(upper, float):
-            upper += 0.0
+    def of(cls, lower: Comparable | None, upper: Comparable | None) -> Bounds:
+        """The bounds of rows that have no value below or above these; None is unknown."""
         if isinstance(lower, str | bytes):
             lower = truncate_lower(lower)
-        raised = truncate_upper(upper) if isinstance(upper, str | bytes) else upper
-        return cls(lower, Missing.UNKNOWN if raised is None else raised)
+        if isinstance(upper, str | bytes):
+            upper = truncate_upper(upper)
+        return cls(_sound(lower), _sound(upper))
 
     @classmethod
     def from_json(cls, type_: str, lower: JsonValue, upper: JsonValue) -> Bounds:
         """Bounds of a column in JSON single-value form; None, and what is no value of this type, is unknown."""
-        return cls(_from_json(type_, lower), _from_json(type_, upper))
+        return cls.of(_from_json(type_, lower), _from_json(type_, upper))
+
+    @classmethod
+    def from_manifest(cls, type_: str, lower: Any, upper: Any) -> Bounds:
+        """Bounds as a manifest holds them; what is unclear is unknown."""
+        return cls.of(manifest_bound(type_, lower), manifest_bound(type_, upper))
 
     def to_json(self, type_: str) -> tuple[JsonValue, JsonValue]:
         """The bounds in JSON single-value form; None for one that is missing, or has none."""
@@ -74,6 +77,12 @@ class Bounds:
 
 NO_VALUES = Bounds(Missing.NO_VALUE, Missing.NO_VALUE)
 UNKNOWN = Bounds(Missing.UNKNOWN, Missing.UNKNOWN)
+
+
+def _sound(value: Comparable | None) -> Bound:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return Missing.UNKNOWN
+    return value + 0.0 if isinstance(value, float) else value  # which makes 0.0 of -0.0
 
 
 def _outer(choose: Callable[[Any, Any], Any], one: Bound, other: Bound) -> Bound:
@@ -96,24 +105,24 @@ def _to_json(type_: str, bound: Bound) -> JsonValue:
     return found if _from_json(type_, found) == bound else None
 
 
-def _from_json(type_: str, value: JsonValue) -> Bound:
+def _from_json(type_: str, value: JsonValue) -> Comparable | None:
     if value is None:
-        return Missing.UNKNOWN
+        return None
     try:
         return _physical(ValueType.parse(type_), value)
     except (PuffinError, ValueError, TypeError, AttributeError, ArithmeticError):
-        return Missing.UNKNOWN
+        return None
 
 
-def _physical(column: ValueType, value: Any) -> Bound:
+def _physical(column: ValueType, value: Any) -> Comparable:
     if column.name == "uuid":
         return uuid.UUID(value).bytes
     if column.name in ("binary", "fixed"):  # cut short, so that it is no value of ``fixed[L]``
         return bytes.fromhex(value)
     scalar = to_scalar(column.type_string, value)
     if column.name == "decimal":
-        return int(scalar.as_py().scaleb(column.scale, _EXACT))
-    found: Bound = scalar.as_py() if column.name in _AS_THEY_ARE else scalar.value
+        return to_unscaled(scalar.as_py(), column.scale)
+    found: Comparable = scalar.as_py() if column.name in _AS_THEY_ARE else scalar.value
     return found
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from puffin.errors import CorruptMetadataError
+from puffin.values.decimals import to_decimal
 from puffin.values.value_type import ValueType
 
 _ARROW_TYPES: dict[str, pa.DataType] = {
@@ -37,7 +38,6 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
 _PRECISION = re.compile(r"decimal\(\s*(\d+)")
 _TEMPORAL = frozenset({"date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
 _EPOCH_DAY = "1970-01-01T"
-_UNROUNDED = decimal.Context(prec=60)
 
 
 def arrow_type(type_: str) -> pa.DataType:
@@ -70,8 +70,7 @@ def to_json(type_: str, physical: Any) -> Any:
         if type_ == "uuid":
             return str(uuid.UUID(bytes=physical))
         if type_.startswith("decimal"):
-            unscaled = int.from_bytes(physical, "big", signed=True)
-            return str(decimal.Decimal(unscaled).scaleb(-ValueType.parse(type_).scale, _UNROUNDED))
+            return str(to_decimal(int.from_bytes(physical, "big", signed=True), ValueType.parse(type_).scale))
         return physical.hex() if isinstance(physical, bytes) else physical
     except (ValueError, TypeError, ArithmeticError, pa.ArrowException) as exc:
         raise CorruptMetadataError(f"expected a {type_} in a partition tuple, found {physical!r}") from exc

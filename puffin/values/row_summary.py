@@ -7,6 +7,8 @@ and may be wider than these. What is not known of a part is not known of the who
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from puffin.values.column_bounds import NO_VALUES, Bounds
@@ -59,13 +61,18 @@ class RowSummary:
         low, high = bounds.to_json(type_)
         return ColumnSummary(rows, nulls, nans if has_nan(ValueType.parse(type_)) else None, low, high, total_bytes)
 
+    @classmethod
+    def total(cls, parts: Iterable[RowSummary], start: RowSummary) -> RowSummary:
+        """What all parts amount to together, on top of what there is at the start."""
+        return functools.reduce(cls.plus, parts, start)
+
     def plus(self, other: RowSummary) -> RowSummary:
         """What both rows amount to together."""
         return RowSummary(
-            rows=_sum(self.rows, other.rows),
-            nulls=_sum(self.nulls, other.nulls),
-            nans=_sum(self.nans, other.nans),
-            total_bytes=_sum(self.total_bytes, other.total_bytes),
+            rows=known_sum((self.rows, other.rows)),
+            nulls=known_sum((self.nulls, other.nulls)),
+            nans=known_sum((self.nans, other.nans)),
+            total_bytes=known_sum((self.total_bytes, other.total_bytes)),
             bounds=self.bounds.union(other.bounds),
         )
 
@@ -79,8 +86,14 @@ class RowSummary:
         )
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
+def known_sum(counts: Iterable[int | None]) -> int | None:
+    """The sum; None if one of them is unknown."""
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
 
 
 def _negative(count: int | None) -> int | None:

@@ -12,7 +12,6 @@ paths of their data files.
 from __future__ import annotations
 
 import base64
-import decimal
 import functools
 import re
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError, UsageError
+from puffin.values.decimals import to_decimal
 from puffin.values.json_values import to_scalar
 from puffin.values.value_type import ValueType
 
@@ -44,8 +44,6 @@ _SOURCES = {
     "hour": _TIMESTAMPS,
 }
 _RESULTS = {"bucket": "int", "year": "int", "month": "int", "day": "date", "hour": "int"}
-
-_UNROUNDED = decimal.Context(prec=60)
 
 
 def result_type(transform: str, source_type: str) -> str:
@@ -72,8 +70,7 @@ def partition_value(type_: str, physical: Any) -> Any:
         return physical
     if not isinstance(physical, bytes):
         raise CorruptMetadataError(f"expected a {type_} in a partition tuple, found {physical!r}")
-    unscaled = int.from_bytes(physical, "big", signed=True)
-    return decimal.Decimal(unscaled).scaleb(-ValueType.parse(type_).scale, _UNROUNDED)
+    return to_decimal(int.from_bytes(physical, "big", signed=True), ValueType.parse(type_).scale)
 
 
 def to_partition_value(transform: str, source_type: str, text: str) -> Any:

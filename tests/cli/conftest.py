@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 from puffin.cli import main
-from puffin.files.deletion_vector import DeletionVector
 from puffin.format import (
     CREATED_BY,
     DELETION_VECTOR_V1,
@@ -26,6 +25,7 @@ from puffin.format import (
     PuffinWriter,
     RawBlob,
 )
+from puffin.format.deletion_vector import DeletionVector
 from puffin.sketches import ThetaSketch
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

@@ -6,8 +6,8 @@ import sys
 import pyarrow as pa
 import pytest
 
-from puffin.files.deletion_vector import DeletionVector
 from puffin.format import DELETION_VECTOR_V1, LZ4, THETA_V1, ZSTD
+from puffin.format.deletion_vector import DeletionVector
 from puffin.sketches import ThetaSketch
 
 TABLES_AND_TEXT = {"pyspark", "pyiceberg", "pandas", "pyarrow", "fsspec", "rich"}

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from puffin.errors import UnsupportedTableError
-from puffin.files.column_chunk import Values
 from puffin.files.file_columns import FileColumn
 from puffin.files.julian import refuse_julian
 from puffin.files.rows import Rows
 from puffin.tables.base import Column
+from puffin.values.column_chunk import Values
 
 LEGACY = {"org.apache.spark.version": "3.5.1", "org.apache.spark.legacyDateTime": ""}
 LEGACY_INT96 = {"org.apache.spark.version": "3.5.1", "org.apache.spark.legacyINT96": ""}

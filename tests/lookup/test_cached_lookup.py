@@ -287,7 +287,7 @@ def test_unneeded_history_is_not_kept(lookup, directory, entry_of):
     table = str(directory("t", entry_of(10, {1: 3}), snapshots=tuple(range(10, 200))))
     lookup.ndv(table)
     (view,) = lookup._cache._kept[table].views.values()
-    assert not {"snapshots", "snapshot-log", "statistics"} & view.state.document.keys()
+    assert not {"snapshots", "snapshot-log", "statistics"} & view.opened.state.document.keys()
 
 
 # --- threads ------------------------------------------------------------------------------------------------------

@@ -215,6 +215,22 @@ def test_delta_log_answers_for_tables_without_statistics(delta, checkpoint):
     assert least <= TIME.isoformat() <= greatest
 
 
+def test_bounds_from_manifests_are_cut_and_have_one_zero(tmp_path):
+    """As those of our own summaries: engines may keep whole strings, and Arrow C++ writes zero as -0.0 to 0.0."""
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    data = pa.table({"s": ["a" * 20, "b" * 20], "f": [0.0, -0.0]})
+    catalog = SqlCatalog("prod", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", data.schema, properties={"write.metadata.metrics.default": "full"})
+    table.append(data)
+    write_deltalake(tmp_path / "delta", data)
+    for name in (table.metadata_location, str(tmp_path / "delta")):
+        answer = puffin.ndv(name, manifests=True)
+        assert told(answer, ("min", "max")) == ["a" * 16, "b" * 15 + "c"]
+        assert list(map(repr, told(answer, ("min", "max"), 1))) == ["0.0", "0.0"]
+
+
 def test_delta_log_knows_the_values_of_partition_columns(tmp_path):
     data = pa.table({"p": pa.array([1, 1, 5, None], pa.int32()), "v": pa.array([1, 2, 3, 4], pa.int64())})
     write_deltalake(tmp_path / "t", data, partition_by=["p"])

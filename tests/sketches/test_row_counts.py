@@ -66,7 +66,7 @@ def count(arrays: pa.Array | pa.ChunkedArray | list[pa.Array], type_string: str)
 def count_known(values: pa.Array, rows: list[int], type_string: str, limit: int = LIMIT) -> RowCounts:
     """Count values with known numbers of rows."""
     builder = RowCountsBuilder(limit)
-    builder.update_counted(values, np.array(rows), type_string)
+    builder.update(values, type_string, np.array(rows))
     return builder.compact()
 
 
@@ -221,7 +221,7 @@ class TestBuilder:
     def test_other_numbers_of_rows_are_refused(self, rows: npt.NDArray[np.int64]) -> None:
         """Each value has one integer of 0 or more."""
         with pytest.raises(UsageError, match="rows: expected 1 int64 from 0 on, found"):
-            RowCountsBuilder(LIMIT).update_counted(pa.array(["a"]), rows, "string")
+            RowCountsBuilder(LIMIT).update(pa.array(["a"]), "string", rows)
 
     def test_other_types_are_refused(self) -> None:
         """Also in a dictionary that no row uses."""

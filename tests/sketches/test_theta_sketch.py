@@ -160,12 +160,10 @@ class TestMerge:
             union.update(compact_theta_sketch.deserialize(part.to_bytes()))
         assert merge(parts, LG_K) == ThetaSketch.from_bytes(union.get_result().serialize())
 
-    def test_merge_in_a_larger_builder_keeps_theta(self) -> None:
+    def test_merge_to_a_larger_sketch_keeps_theta(self) -> None:
         """What a smaller sketch left out stays left out."""
-        builder = ThetaSketchBuilder(LG_K + 1)
-        builder.merge(build(range(1, 100)))
-        builder.update_hashes(array(range(K, 200)))
-        assert builder.compact() == build(range(1, 100))
+        parts = build(range(1, 100)), build(range(K, 200), lg_k=LG_K + 1)
+        assert merge(parts, LG_K + 1) == build(range(1, 100))
 
     def test_merge_of_nothing_is_empty(self) -> None:
         assert merge([]).empty

@@ -12,9 +12,19 @@ from puffin.load import load_table
 from puffin.sketches import ThetaSketch
 from puffin.statistics import kinds
 from puffin.statistics.kinds import ROW_COUNTS, SUMMARY, THETA
-from puffin.statistics.kinds.kind import Kind, Need, Taker
+from puffin.statistics.kinds.kind import Kind, Need
 from puffin.statistics.stored_blobs import StoredBlobs
 from stats_jobs import Options, analyze
+
+
+class _Bytes:
+    @staticmethod
+    def to_bytes(value):
+        return value.to_bytes(8, "big")
+
+    @staticmethod
+    def from_bytes(payload):
+        return int.from_bytes(payload, "big")
 
 
 class LongestValue(Kind[int]):
@@ -23,33 +33,27 @@ class LongestValue(Kind[int]):
     name = "toy-longest-value-v1"
     title = "the length of the longest value"
     needs = frozenset((Need.VALUES,))
+    codec = _Bytes
 
     def start(self):
-        return _Taker()
+        return _Builder()
 
     def merge(self, left, right):
         return max(left, right)
 
-    def to_bytes(self, value):
-        return value.to_bytes(8, "big")
 
-    def from_bytes(self, payload):
-        return int.from_bytes(payload, "big")
-
-
-class _Taker(Taker[int]):
+class _Builder:
     def __init__(self):
         self._longest = 0
 
-    def add_values(self, values, rows):
+    def update_values(self, values, rows):
         if rows is not None:
             values = values.filter(pa.array(np.asarray(rows) > 0))
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
-        if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-            self._longest = max(self._longest, pc.max(pc.binary_length(values)).as_py() or 0)
+        self._longest = max(self._longest, pc.max(pc.binary_length(values)).as_py() or 0)
 
-    def value(self):
+    def compact(self):
         return self._longest
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from puffin.errors import CorruptDataFileError, FileNotFound, StorageError
-from puffin.sketches import RowCountsBuilder, ThetaSketch
+from puffin.sketches import ThetaSketch
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
 from puffin.statistics.kinds import PARTITION_SKETCHES, ROW_COUNTS, SUMMARY, THETA
 from puffin.statistics.kinds.row_counts import RowCountsKind
@@ -33,7 +33,7 @@ A, B = (Column(i, name, "long", (i,), (None,)) for i, name in ((1, "a"), (2, "b"
 
 
 def counts(values):
-    builder = RowCountsBuilder(RowCountsKind(LG_K).limit)
+    builder = RowCountsKind(LG_K).start()
     builder.update(pa.array(values, pa.int64()), "long")
     return builder.compact()
 

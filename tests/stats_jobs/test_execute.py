@@ -58,7 +58,7 @@ def batch_of(*tasks, columns=(A, B)):
     return ScanBatch(columns=columns, tasks=tasks, context=ScanContext({}, None, {}))
 
 
-def read(*tasks, kinds=SKETCHES, removed=False):
+def read(*tasks, kinds=SKETCHES, removed=False, store_for=store_for):
     return read_batch(batch_of(*tasks), kinds, store_for, removed)
 
 
@@ -164,7 +164,7 @@ def test_temporary_failure_is_raised_for_spark_to_retry(file_of):
             raise StorageError(f"{uri}: no answer")
 
     with pytest.raises(StorageError, match="no answer"):
-        read_batch(batch_of(task), SKETCHES, lambda _: FailingStore())
+        read(task, store_for=lambda _: FailingStore())
 
 
 def test_os_error_blames_the_storage_and_not_the_file(file_of):
@@ -183,7 +183,7 @@ def test_os_error_blames_the_storage_and_not_the_file(file_of):
             return pa.PythonFile(Dying(uri), "r")
 
     with pytest.raises(StorageError, match=r"1\.parquet: .*Input/output error"):
-        read_batch(batch_of(task), SKETCHES, lambda _: Store())
+        read(task, store_for=lambda _: Store())
 
 
 def test_failure_of_either_part_is_a_failure_of_both():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 
 from puffin.delta.log.actions import Commit, LoggedFile
-from puffin.tables.file_metrics import known_sum
+from puffin.values.row_summary import known_sum
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 Where a Delta deletion vector is, told as Iceberg tells it.
 
 On disk a vector is a record in a file of them, which comes, byte for byte, to the payload of Iceberg's
-``deletion-vector-v1`` blob (`puffin.files.deletion_vector`)::
+``deletion-vector-v1`` blob (`puffin.format.deletion_vector`)::
 
     u8       version of the file, 1
     u32 BE   size of the data               ┐

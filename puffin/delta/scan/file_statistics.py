@@ -17,12 +17,13 @@ from puffin.delta.log.actions import AddFile
 from puffin.delta.scan.partition_values import partition_json
 from puffin.delta.schema import FieldPath
 from puffin.delta.state import DeltaState
-from puffin.errors import CorruptMetadataError
 from puffin.tables.base import Column
-from puffin.tables.file_metrics import FileMetrics, stored_value, summarize
+from puffin.values.column_bounds import NO_VALUES, Bounds
 from puffin.values.column_summary import ColumnSummary
+from puffin.values.row_summary import RowSummary, has_nan
+from puffin.values.value_type import ValueType
 
-_MICROSECONDS_OF_A_MILLISECOND = 1000
+_MICROS_OF_A_MILLISECOND = 1000
 _TIMESTAMPS = ("timestamp", "timestamptz")
 _AS_TEXT = ("string", "date", *_TIMESTAMPS)
 
@@ -35,44 +36,44 @@ def column_summaries(state: DeltaState, columns: Sequence[Column]) -> dict[int, 
     partitioned = set(state.metadata.partition_columns)
     names = {field["id"]: field["name"] for field in state.delta_schema.schema["fields"]}
     return {
-        column.field_id: summarize(
-            column.type,
-            [
+        column.field_id: RowSummary.total(
+            (
                 _of_partition(file, column, paths[column.field_id])
                 if names.get(column.field_id) in partitioned
                 else _of_statistics(file, stats, column, paths[column.field_id])
                 for file, stats in files
-            ],
-        )
+            ),
+            RowSummary(total_bytes=None),
+        ).to_column(column.type)
         for column in columns
     }
 
 
-def _of_partition(file: AddFile, column: Column, path: FieldPath) -> FileMetrics:
+def _of_partition(file: AddFile, column: Column, path: FieldPath) -> RowSummary:
     rows = _live_records(file)
     value = partition_json(column.type, file.partition_values.get(path[0]), file.path)
     if value is None:
-        return FileMetrics(rows, null_count=rows, is_empty=True)
-    stored = stored_value(column.type, value)
-    return FileMetrics(rows, null_count=0, lower=stored, upper=stored)
+        return _row_summary(column, rows, rows, NO_VALUES)
+    return _row_summary(column, rows, 0, Bounds.from_json(column.type, value, value))
 
 
-def _of_statistics(file: AddFile, stats: Mapping[str, Any], column: Column, path: FieldPath) -> FileMetrics:
+def _of_statistics(file: AddFile, stats: Mapping[str, Any], column: Column, path: FieldPath) -> RowSummary:
     rows = _live_records(file)
     nulls = _at(stats.get("nullCount"), path)
     if type(nulls) is not int or nulls < 0:
         nulls = None
     if nulls is not None and nulls == file.num_records:
-        return FileMetrics(rows, null_count=rows, is_empty=True)
-    upper = _bound(column.type, _at(stats.get("maxValues"), path))
-    if column.type in _TIMESTAMPS and upper is not None and upper % _MICROSECONDS_OF_A_MILLISECOND == 0:
-        upper += _MICROSECONDS_OF_A_MILLISECOND - 1
-    return FileMetrics(
-        rows,
-        null_count=nulls if file.deletion_vector is None else None,
-        lower=_bound(column.type, _at(stats.get("minValues"), path)),
-        upper=upper,
-    )
+        return _row_summary(column, rows, rows, NO_VALUES)
+    given = (_single_value(column.type, _at(stats.get(name), path)) for name in ("minValues", "maxValues"))
+    bounds = Bounds.from_json(column.type, *given)
+    if column.type in _TIMESTAMPS and isinstance(bounds.upper, int) and bounds.upper % _MICROS_OF_A_MILLISECOND == 0:
+        bounds = Bounds(bounds.lower, bounds.upper + _MICROS_OF_A_MILLISECOND - 1)
+    return _row_summary(column, rows, nulls if file.deletion_vector is None else None, bounds)
+
+
+def _row_summary(column: Column, rows: int | None, nulls: int | None, bounds: Bounds) -> RowSummary:
+    nans = None if has_nan(ValueType.parse(column.type)) else 0  # the log does not count them
+    return RowSummary(rows=rows, nulls=nulls, nans=nans, total_bytes=None, bounds=bounds)
 
 
 def _live_records(file: AddFile) -> int | None:
@@ -82,20 +83,13 @@ def _live_records(file: AddFile) -> int | None:
     return max(file.num_records - deleted, 0)
 
 
-def _bound(type_: str, value: Any) -> Any:
-    """A bound as `stored_value` has it; None if there is none, or its meaning is not clear."""
+def _single_value(type_: str, value: Any) -> Any:
+    """A bound in JSON single-value form; None if there is none, or its meaning is not clear."""
     if value is None or isinstance(value, str) is not (type_ in _AS_TEXT):
         return None
-    try:
-        if type_ == "string":
-            return value
-        if type_.startswith("decimal"):
-            value = str(value)  # whose digits were read without loss
-        elif isinstance(value, decimal.Decimal):
-            value = float(value)
-        return stored_value(type_, value)
-    except (CorruptMetadataError, ArithmeticError):
-        return None
+    if type_.startswith("decimal"):
+        return str(value)  # whose digits were read without loss
+    return float(value) if isinstance(value, decimal.Decimal) else value
 
 
 def _parsed(text: str | None) -> Mapping[str, Any]:

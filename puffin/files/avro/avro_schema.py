@@ -97,12 +97,7 @@ _LOGICAL_TYPES = {
 
 
 def parse_schema(schema: Any) -> Record:
-    """
-    The record type that a file's schema describes.
-
-    Raises:
-        ValueError, LookupError, TypeError, AttributeError, RecursionError: It describes none.
-    """
+    """The record type that a file's schema describes."""
     found = _type(schema, "", {})
     if not isinstance(found, Record):
         raise ValueError(f"expected a schema of records, found {schema!r:.40}")

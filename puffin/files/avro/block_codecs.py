@@ -12,12 +12,13 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from puffin.files.varints import read_varint
+
 MAX_BLOCK_BYTES = 256 * 1024 * 1024
 """The longest content of a block; writers begin a new block after some kilobytes."""
 
 _CRC_SIZE = 4
 _STEP = 1024 * 1024
-_SIZE_DIGITS = 5  # bytes at most in front of Snappy's data, seven bits of the content's size in each
 
 
 def codec_named(name: str) -> Callable[[bytes], bytes]:
@@ -59,18 +60,13 @@ def _unbzip2(block: bytes) -> bytes:
 def _unsnappy(block: bytes) -> bytes:
     # Behind Snappy's data Avro puts the content's CRC-32.
     compressed, checksum = block[:-_CRC_SIZE], block[-_CRC_SIZE:]
-    size = sum((digit & 0x7F) << 7 * i for i, digit in enumerate(_size_digits(compressed)))
+    size, _ = read_varint(compressed, 0)
     if size > MAX_BLOCK_BYTES:
         raise ValueError(f"a block of more than {MAX_BLOCK_BYTES} bytes")
     content: bytes = pa.decompress(compressed, size, "snappy", asbytes=True)
     if zlib.crc32(content).to_bytes(_CRC_SIZE, "big") != checksum:
         raise ValueError("a block whose checksum is wrong")
     return content
-
-
-def _size_digits(compressed: bytes) -> bytes:
-    last = next((i for i, digit in enumerate(compressed[:_SIZE_DIGITS]) if digit < 0x80), _SIZE_DIGITS - 1)
-    return compressed[: last + 1]
 
 
 _CODECS: dict[str, Callable[[bytes], bytes]] = {

@@ -69,7 +69,6 @@ def compile_schema(schema: Record, wanted: Wanted) -> Program:
 
     Raises:
         NotImplementedError: Something wanted is of a type whose values cannot be read.
-        ValueError: It is not there, or there twice.
     """
     compiler = _Compiler()
     columns = compiler.fields(schema, wanted)

@@ -41,9 +41,6 @@ def read_columns(blocks: Iterable[Block], program: Program, most: int) -> Iterat
 
     Args:
         most: How many records there may be.
-
-    Raises:
-        ValueError: There are more, or the blocks do not hold what the program's schema says.
     """
     for group in _groups(blocks, most):
         yield from _batches(group, program)

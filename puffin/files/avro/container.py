@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from puffin.files.avro.block_codecs import codec_named
+from puffin.files.varints import read_varint, zigzag
 
 MALFORMED = (
     *(ValueError, LookupError, TypeError, AttributeError, RecursionError),  # the schema, the lengths
@@ -29,7 +30,7 @@ MALFORMED = (
 
 _MAGIC = b"Obj\x01"
 _SYNC_SIZE = 16
-_MAX_SHIFT = 63
+_LONGEST_VARINT = 10  # bytes
 _READ_AHEAD = 1024 * 1024  # bytes; a request to an object store costs as much as a megabyte takes
 
 
@@ -65,7 +66,6 @@ class Container:
 
     Raises:
         NotImplementedError: It is compressed in a way that is not known.
-        One of `MALFORMED`: It is no Avro file.
     """
 
     def __init__(self, source: Source, size: int) -> None:
@@ -116,23 +116,23 @@ class _Input:
     def take(self, size: int) -> bytes:
         if not 0 <= size <= self.left:
             raise ValueError(f"expected {size} bytes at offset {self.at}, found {self.left}")
+        self._fetch(size)
         start = self.at - self._begin
-        if start + size > len(self._ahead):
-            kept = self._ahead[start:]
-            read = self._source.read(max(_READ_AHEAD, size - len(kept)))
-            self._ahead, self._begin, start = kept + read, self.at, 0
-            if len(self._ahead) < size:
-                raise ValueError(f"expected {size} bytes at offset {self.at}, found {len(self._ahead)}")
         self.at += size
         return self._ahead[start : start + size]
 
     def long(self) -> int:
-        value = shift = 0
-        while True:
-            (byte,) = self.take(1)
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return (value >> 1) ^ -(value & 1)
-            shift += 7
-            if shift > _MAX_SHIFT:
-                raise ValueError(f"an integer of more than 64 bits before offset {self.at}")
+        self._fetch(min(_LONGEST_VARINT, self.left))
+        value, end = read_varint(self._ahead, self.at - self._begin)
+        self.at = self._begin + end
+        return zigzag(value)
+
+    def _fetch(self, size: int) -> None:
+        """Read on, so that so many bytes are there."""
+        start = self.at - self._begin
+        if start + size > len(self._ahead):
+            kept = self._ahead[start:]
+            self._ahead = kept + self._source.read(max(_READ_AHEAD, size - len(kept)))
+            self._begin = self.at
+            if len(self._ahead) < size:
+                raise ValueError(f"expected {size} bytes at offset {self.at}, found {len(self._ahead)}")

@@ -18,8 +18,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.files.avro.avro_schema import Primitive, Record, Type, Union, parse_schema
 from puffin.files.avro.container import MALFORMED, Container
 from puffin.files.avro.texts import SoughtTexts
+from puffin.files.varints import read_varint
 
 Wanted: TypeAlias = Mapping[int, Any]
 """Field ids to read, each with those wanted inside it, or None for all of them."""
@@ -27,7 +29,6 @@ Wanted: TypeAlias = Mapping[int, Any]
 MAX_TYPES = 10_000
 """How many types a schema may unfold to, a named one counted wherever it is referred to; Iceberg's have some fifty."""
 
-_MAX_SHIFT = 63
 _NOTHING: Wanted = {}
 
 
@@ -45,7 +46,7 @@ def read_records(
         CorruptMetadataError: The bytes are not an Avro file with field ids, or not all of one.
         UnsupportedTableError: It is compressed in a way that this version does not know.
     """
-    with _told_of(where):
+    with _named_in_errors(where):
         yield from _records(data, wanted, sought)
 
 
@@ -60,12 +61,12 @@ def read_file_metadata(data: bytes, where: str) -> Mapping[str, bytes]:
         CorruptMetadataError: The bytes do not begin as an Avro file does.
         UnsupportedTableError: It is compressed in a way that this version does not know.
     """
-    with _told_of(where):
+    with _named_in_errors(where):
         return Container(io.BytesIO(data), len(data)).metadata
 
 
 @contextlib.contextmanager
-def _told_of(where: str) -> Iterator[None]:
+def _named_in_errors(where: str) -> Iterator[None]:
     try:
         yield
     except NotImplementedError as exc:
@@ -97,7 +98,7 @@ _Read: TypeAlias = Callable[[_Cursor], Any]
 
 def _records(data: bytes, wanted: Wanted, sought: SoughtTexts | None) -> Iterator[dict[int, Any]]:
     container = Container(io.BytesIO(data), len(data))
-    read = _compiled(container.schema, wanted, _Types())
+    read = _Compiler().compiled(parse_schema(container.schema), wanted)
     for block in container.blocks():
         cursor = _Cursor(block.content)
         records = _bounded(block.records, cursor)
@@ -114,17 +115,7 @@ def _records(data: bytes, wanted: Wanted, sought: SoughtTexts | None) -> Iterato
 
 
 def _long(cursor: _Cursor) -> int:
-    data, at = cursor.data, cursor.at
-    byte = data[at]
-    value, shift = byte & 0x7F, 7
-    while byte & 0x80:
-        if shift > _MAX_SHIFT:
-            raise ValueError(f"an integer of more than 64 bits at offset {cursor.at}")
-        at += 1
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        shift += 7
-    cursor.at = at + 1
+    value, cursor.at = read_varint(cursor.data, cursor.at)
     return (value >> 1) ^ -(value & 1)
 
 
@@ -180,58 +171,62 @@ def _item_counts(cursor: _Cursor) -> Iterator[int]:
         _check_progress(abs(count), before, cursor)
 
 
-# --- schemas ------------------------------------------------------------------------------------------------------
+# --- types --------------------------------------------------------------------------------------------------------
 
 
-class _Types:
-    """The named types of a schema that are defined so far, and how many types it has unfolded to."""
-
-    __slots__ = ("named", "unfolded")
+class _Compiler:
+    """Makes functions that read values of types; counts how many types these unfold to."""
 
     def __init__(self) -> None:
-        self.named: dict[str, Any] = {}
-        self.unfolded = 0
+        self._unfolded = 0
 
-    def count(self) -> None:
-        self.unfolded += 1
-        if self.unfolded > MAX_TYPES:
+    def compiled(self, type_: Type, wanted: Wanted | None) -> _Read:
+        self._unfolded += 1
+        if self._unfolded > MAX_TYPES:
             raise ValueError(f"a schema of more than {MAX_TYPES} types")
-
-
-def _compiled(schema: Any, wanted: Wanted | None, types: _Types) -> _Read:
-    """The function that reads a value of this schema."""
-    types.count()
-    if isinstance(schema, list):
-        return _union([_compiled(branch, wanted, types) for branch in schema])
-    kind = schema if isinstance(schema, str) else schema["type"]
-    if kind in _PRIMITIVES:
-        return _PRIMITIVES[kind]
-    if isinstance(schema, str):
-        return _compiled(types.named[schema], wanted, types)
-    if kind in ("record", "fixed"):
-        types.named[schema["name"]] = schema
-    if kind == "record":
-        return _record(schema["fields"], wanted, types)
-    if kind == "fixed":
-        size = schema["size"]
-        return lambda cursor: cursor.take(size)
-    if kind == "array":
-        item = _compiled(schema["items"], wanted, types)
-        if wanted == _NOTHING and (integers := _integers(schema["items"])):
+        if isinstance(type_, Record):
+            return self._record(type_, wanted)
+        if isinstance(type_, Union):
+            return _union([self.compiled(branch, wanted) for branch in type_.branches])
+        if isinstance(type_, Primitive):
+            size = type_.size
+            return _PRIMITIVES.get(type_.name) or (lambda cursor: cursor.take(size))
+        item = self.compiled(type_.item, wanted)
+        if type_.has_keys:
+            return lambda cursor: {
+                _bytes(cursor).decode(): item(cursor) for count in _item_counts(cursor) for _ in range(count)
+            }
+        if wanted == _NOTHING and (integers := _integers(type_.item)):
             return lambda cursor: _skip_longs(cursor, integers)
         return lambda cursor: [item(cursor) for count in _item_counts(cursor) for _ in range(count)]
-    if kind == "map":
-        value = _compiled(schema["values"], wanted, types)
-        return lambda cursor: {
-            _bytes(cursor).decode(): value(cursor) for count in _item_counts(cursor) for _ in range(count)
-        }
-    return _compiled(kind, wanted, types)
+
+    def _record(self, record: Record, wanted: Wanted | None) -> _Read:
+        # What is not wanted is read too, since nothing else tells where it ends, and dropped.
+        readers: list[tuple[int | None, _Read]] = []
+        for field in record.fields:
+            if wanted is None:
+                readers.append((field.field_id, self.compiled(field.type, None)))
+            elif field.field_id is not None and field.field_id in wanted:
+                readers.append((field.field_id, self.compiled(field.type, wanted[field.field_id])))
+            else:
+                readers.append((None, self.compiled(field.type, _NOTHING)))
+
+        def read(cursor: _Cursor) -> dict[int, Any]:
+            found = {}
+            for field_id, read_field in readers:
+                value = read_field(cursor)
+                if field_id is not None:
+                    found[field_id] = value
+            return found
+
+        return read
 
 
-def _integers(schema: Any) -> int:
+def _integers(type_: Type) -> int:
     """How many integers a record consists of; 0 if of anything else."""
-    fields = schema.get("fields", ()) if isinstance(schema, dict) else ()
-    return len(fields) if all(field["type"] in ("int", "long") for field in fields) else 0
+    fields = type_.fields if isinstance(type_, Record) else ()
+    are_integers = all(isinstance(f.type, Primitive) and f.type.name in ("int", "long") for f in fields)
+    return len(fields) if are_integers else 0
 
 
 def _union(branches: list[_Read]) -> _Read:
@@ -240,28 +235,5 @@ def _union(branches: list[_Read]) -> _Read:
         if not 0 <= branch < len(branches):
             raise ValueError(f"branch {branch} of a union of {len(branches)} before offset {cursor.at}")
         return branches[branch](cursor)
-
-    return read
-
-
-def _record(fields: list[dict[str, Any]], wanted: Wanted | None, types: _Types) -> _Read:
-    # What is not wanted is read too, since nothing else tells where it ends, and dropped.
-    readers: list[tuple[int | None, _Read]] = []
-    for field in fields:
-        field_id: Any = field.get("field-id")
-        if wanted is None:
-            readers.append((field_id, _compiled(field["type"], None, types)))
-        elif field_id in wanted:
-            readers.append((field_id, _compiled(field["type"], wanted[field_id], types)))
-        else:
-            readers.append((None, _compiled(field["type"], _NOTHING, types)))
-
-    def read(cursor: _Cursor) -> dict[int, Any]:
-        record = {}
-        for field_id, read_field in readers:
-            value = read_field(cursor)
-            if field_id is not None:
-                record[field_id] = value
-        return record
 
     return read

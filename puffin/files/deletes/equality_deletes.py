@@ -128,7 +128,7 @@ def read_deleted_keys(
     file: DataFile, columns: Sequence[Column], name_mapping: Sequence[Mapping[str, Any]] | None, path: str
 ) -> Iterator[pa.LargeBinaryArray]:
     """
-    The keys in an equality delete file; what the file raises is for `told_of`.
+    The keys in an equality delete file; what the file raises is for `errors_about`.
 
     Raises:
         CorruptDataFileError: It lacks one of the columns, or has one of another type.

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from puffin.files.data_file import DataFile
-from puffin.files.deletion_vector import DeletionVector
 from puffin.files.file_columns import field_id_of
+from puffin.format.deletion_vector import DeletionVector
 from puffin.tables.scan_task import DELETE_FILE_PATH, DELETE_FILE_POS
 
 # The columns by id and name.

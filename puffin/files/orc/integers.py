@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from puffin.files.orc.orc_footer import read_varint, zigzag
+from puffin.files.varints import read_varint, zigzag
 
 _Longs = npt.NDArray[np.int64]
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)

@@ -18,6 +18,8 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from puffin.files.varints import read_varint, zigzag
+
 Message: TypeAlias = Mapping[int, list[int | bytes]]
 """The values of each field, in their order."""
 
@@ -32,7 +34,6 @@ _LONGEST_POSTSCRIPT = 255
 _VARINT, _LONG, _BYTES, _INT = 0, 1, 2, 5
 _CHUNK_HEADER = 3
 _LARGEST_BLOCK = 1 << 23  # what a chunk's header can say
-_LAST_SHIFT = 63
 _MAX_CONTENT = 512 * 1024 * 1024  # bytes of a stream or a footer, decompressed; stripes have some 64 MiB in all
 
 
@@ -82,7 +83,6 @@ def read_footer(source: pa.NativeFile) -> Footer:
     The footer of an ORC file.
 
     Raises:
-        ValueError, OSError, one of `MALFORMED`: There is none.
         NotImplementedError: It is compressed in a way that is not known here.
     """
     postscript, end = _postscript(source)
@@ -128,29 +128,12 @@ def read_message(data: bytes) -> Message:
     return fields
 
 
-def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned integer, and the place behind it; IndexError if the bytes end before, ValueError past 70 bits."""
-    value = shift = 0
-    while data[at] >= 0x80:
-        value |= (data[at] & 0x7F) << shift
-        shift += 7
-        at += 1
-        if shift > _LAST_SHIFT:  # each further byte would cost as much as all before it
-            raise ValueError(f"an integer of more than 64 bits before byte {at}")
-    return value | data[at] << shift, at + 1
-
-
 def integer(message: Message, field: int) -> int:
     """The field's value, 0 if it is not there."""
     value = message.get(field, [0])[-1]
     if not isinstance(value, int):
         raise ValueError(f"field {field}: expected an integer")
     return value
-
-
-def zigzag(value: int) -> int:
-    """The signed integer that an unsigned one stands for."""
-    return (value >> 1) ^ -(value & 1)
 
 
 def decompress(data: bytes, compression: int, block_size: int) -> bytes:

@@ -39,7 +39,6 @@ def read_timestamps(source: pa.NativeFile, footer: Footer, name: str) -> Iterato
     The timestamps of each stripe.
 
     Raises:
-        ValueError, OSError, one of `MALFORMED`: The stripes cannot be understood.
         NotImplementedError: They are in another time zone, or encoded or compressed in a way that is not known here.
     """
     number, kind = footer.columns[name]

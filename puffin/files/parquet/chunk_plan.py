@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 from pyarrow import types as arrow_types
 
 from puffin.errors import CorruptDataFileError
-from puffin.files.column_chunk import Values
 from puffin.files.parquet.dictionary_counts import DICTIONARY_ENCODINGS, dictionary_counts
 from puffin.files.parquet.dictionary_page import has_readable_dictionary, read_dictionary_page
 from puffin.files.parquet.long_strings import has_long_strings, read_long_strings
@@ -35,6 +34,7 @@ from puffin.files.parquet.parquet_footer import (
 )
 from puffin.files.parquet.writers import Path, Writer, leaf_type
 from puffin.kernels import kernels_ready
+from puffin.values.column_chunk import Values
 
 MAX_BYTES_AS_DICTIONARY = 256 * 1024
 """The largest dictionary page that is read as a dictionary: every batch of rows carries all of it."""
@@ -83,7 +83,6 @@ class ChunkPlan:
 
         Raises:
             CorruptDataFileError: A page is broken.
-            OSError: The file cannot be read.
         """
         if self.chunk is None or self.route is Route.ROWS:
             return None
@@ -100,9 +99,6 @@ class ChunkPlan:
         Whether to use pyarrow's ``read_dictionary`` if the chunk is read row by row.
 
         Of entries that are the same pyarrow keeps one, and leaves the indices as they are: they then mean others.
-
-        Raises:
-            OSError: The file cannot be read.
         """
         if self.chunk is None or not self.pays_as_dictionary or self.is_collected:
             return self.pays_as_dictionary

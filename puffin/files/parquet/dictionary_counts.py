@@ -36,16 +36,12 @@ def dictionary_counts(
     Count the rows of each value.
 
     Args:
-        source: The file.
         arrow_type: What pyarrow reads the column as, which is no extension type.
 
     Returns:
         The values and, for each, how many rows of the chunk carry it, one at least. A value stands there as often as
         in the dictionary, and null not at all. None if the chunk has to be read in full: a page of it is not
         dictionary-encoded, or not understood, or there are no compiled kernels, without which that is faster.
-
-    Raises:
-        OSError: The file cannot be read.
     """
     if not (kernels_ready() and has_readable_dictionary(chunk) and has_readable_pages(chunk)):
         return None
@@ -65,12 +61,7 @@ def dictionary_counts(
 
 
 def count_indices(indices: PageValues, rows: HybridCounts) -> None:
-    """
-    Count the indices of a data page: the width of each in bits, one byte, and runs of them.
-
-    Raises:
-        ValueError, IndexError: There are not so many indices, or one is beyond the dictionary.
-    """
+    """Count the indices of a data page: the width of each in bits, one byte, and runs of them."""
     if indices.count > 0:
         data = indices.stream.read(indices.size)
         rows.add(memoryview(data)[1:], indices.count, data[0])

@@ -7,13 +7,11 @@ Whatever is odd about a page gives no array: reading the column in full is alway
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
-from puffin.files.parquet import thrift
 from puffin.files.parquet.page_as_file import read_as_file
 from puffin.files.parquet.page_codecs import CODECS, decompress
+from puffin.files.parquet.page_header import Page, parse_page_header
 from puffin.files.parquet.parquet_footer import (
     BYTE_ARRAY,
     DICTIONARY_PAGE,
@@ -27,14 +25,12 @@ from puffin.files.parquet.parquet_footer import (
     ColumnChunk,
 )
 from puffin.files.parquet.plain_values import plain_decoder
+from puffin.files.parquet.thrift import MALFORMED
 
 MAX_PAGE_BYTES = 64 * 1024 * 1024
 """The largest page that is read, compressed or not; writers stop their dictionaries at one or two MiB."""
 
-_MALFORMED = (pa.ArrowException, OSError, ValueError, *thrift.MALFORMED, KeyError, TypeError)
-
-# type, uncompressed_page_size, compressed_page_size, dictionary_page_header: num_values, encoding
-_PAGE_HEADER: thrift.Shape = {1: None, 2: None, 3: None, 7: {1: None, 2: None}}
+_MALFORMED = (pa.ArrowException, OSError, *MALFORMED)
 
 # What a value takes at least.
 _SMALLEST_VALUE = {INT32: 4, INT64: 8, FLOAT: 4, DOUBLE: 8, BYTE_ARRAY: 4, FIXED_LEN_BYTE_ARRAY: 1}
@@ -50,42 +46,29 @@ def read_dictionary_page(source: pa.NativeFile, chunk: ColumnChunk, arrow_type: 
     Read the dictionary of a column chunk, in one ranged read.
 
     Args:
-        source: The file.
         chunk: One with `has_readable_dictionary`.
         arrow_type: What pyarrow reads the column as, which is no extension type.
 
     Returns:
         The values in the order of the dictionary, none of them null; None if the page is not understood, so that
         the column has to be read in full.
-
-    Raises:
-        OSError: The file cannot be read.
     """
-    page = source.read_at(chunk.dictionary_page_size, chunk.dictionary_page_offset)
+    begin, end = chunk.dictionary_page_offset or 0, chunk.data_page_offset
+    data = source.read_at(end - begin, begin)
     try:
-        header, begin = thrift.read_struct(page, 0, _PAGE_HEADER)
-        if not _is_whole_dictionary(header, chunk, len(page) - begin):
+        page = parse_page_header(data, begin, end, chunk.codec)
+        smallest = page.num_values * _SMALLEST_VALUE[chunk.physical_type]
+        is_dictionary = page.type == DICTIONARY_PAGE and page.encoding in (PLAIN, PLAIN_DICTIONARY)
+        if not is_dictionary or page.end != end or not smallest <= page.size <= MAX_PAGE_BYTES:
             return None
-        values = _values(chunk, arrow_type, header[7][1], header[2], page[begin:])
+        values = _values(chunk, arrow_type, page, data[page.offset - begin :])
     except _MALFORMED:
         return None
-    return values if len(values) == header[7][1] and values.null_count == 0 else None
+    return values if len(values) == page.num_values and values.null_count == 0 else None
 
 
-def _is_whole_dictionary(header: dict[int, Any], chunk: ColumnChunk, payload_size: int) -> bool:
-    num_values, encoding = header[7][1], header[7][2]
-    return (
-        header[1] == DICTIONARY_PAGE
-        and encoding in (PLAIN, PLAIN_DICTIONARY)
-        and header[3] == payload_size
-        and 0 <= num_values * _SMALLEST_VALUE[chunk.physical_type] <= header[2] <= MAX_PAGE_BYTES
-    )
-
-
-def _values(
-    chunk: ColumnChunk, arrow_type: pa.DataType, num_values: int, uncompressed_size: int, payload: bytes
-) -> pa.Array:
-    decode = plain_decoder(chunk.physical_type, arrow_type, num_values) if chunk.codec in CODECS else None
+def _values(chunk: ColumnChunk, arrow_type: pa.DataType, page: Page, payload: bytes) -> pa.Array:
+    decode = plain_decoder(chunk.physical_type, arrow_type, page.num_values) if chunk.codec in CODECS else None
     if decode is None:
-        return read_as_file(chunk, num_values, uncompressed_size, payload).cast(arrow_type)
-    return decode(decompress(chunk.codec, payload, uncompressed_size), num_values, arrow_type)
+        return read_as_file(chunk, page.num_values, page.size, payload).cast(arrow_type)
+    return decode(decompress(chunk.codec, payload, page.size), page.num_values, arrow_type)

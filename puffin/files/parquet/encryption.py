@@ -31,7 +31,6 @@ def read_plain_footer(source: pa.NativeFile) -> pq.FileMetaData | None:
 
     Raises:
         NotImplementedError: The file is encrypted, all of it or some of its columns.
-        pyarrow.ArrowException, OSError: The footer cannot be understood.
     """
     size = source.size()
     tail = source.read_at(min(size, _TAIL), max(0, size - _TAIL))

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types as arrow_types
 
-from puffin.files.column_chunk import ChunkStatistics, Stored
 from puffin.files.parquet.parquet_footer import BYTE_ARRAY, DELTA_BYTE_ARRAY, ColumnChunk
+from puffin.values.column_chunk import ChunkStatistics, Stored
 
 
 def chunk_statistics(

@@ -34,12 +34,7 @@ class HybridCounts:
         self._counts = np.zeros(limit * self._lanes, np.int64)
 
     def add(self, data: bytes | memoryview, num_values: int, bit_width: int) -> None:
-        """
-        Count the values that encoded data begins with; what is behind them is not looked at.
-
-        Raises:
-            ValueError: The data does not begin with so many values below the limit.
-        """
+        """Count the values that encoded data begins with; what is behind them is not looked at."""
         if bit_width > MAX_BIT_WIDTH:
             raise ValueError(f"expected at most {MAX_BIT_WIDTH} bits a value, found {bit_width}")
         if kernels_ready():

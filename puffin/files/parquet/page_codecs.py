@@ -39,9 +39,6 @@ def decompress(codec: int, payload: bytes, size: int) -> bytes:
     Args:
         codec: One of `CODECS`.
         size: What comes out.
-
-    Raises:
-        ValueError: The page is broken, or of another size.
     """
     try:
         content = _decompress(codec, payload, size)
@@ -82,9 +79,6 @@ def read_exactly(stream: Stream, size: int, left: int) -> bytes:
 
     Args:
         left: What the page has left, by its header.
-
-    Raises:
-        ValueError: They are not there.
     """
     if size > left:
         raise ValueError(f"expected {size} more bytes in a page that has {left}")
@@ -100,9 +94,6 @@ def read_to_end(stream: Stream, left: int) -> None:
 
     Args:
         left: What the page has left, by its header.
-
-    Raises:
-        ValueError: It has more, or less.
     """
     while left > 0:
         size = min(left, _BUFFER)

@@ -92,10 +92,6 @@ def parse_page_header(data: bytes, offset: int, end: int, codec: int) -> Page:
         offset: Where ``data`` stands in the file.
         end: Where the last page of the chunk ends at the latest.
         codec: The chunk's.
-
-    Raises:
-        ValueError: It is no header of such a page, or the page reaches out of its chunk.
-        IndexError: Likewise, perhaps for want of more data.
     """
     header, size = thrift.read_struct(data, 0, _PAGE_HEADER)
     try:

@@ -54,7 +54,6 @@ class ChunkPages:
     Reads the pages of a chunk.
 
     Args:
-        source: The file.
         chunk: One with `has_readable_pages`.
     """
 
@@ -67,26 +66,14 @@ class ChunkPages:
         self._held, self._held_from = b"", 0
 
     def dictionary_page(self) -> Page:
-        """
-        The dictionary page.
-
-        Raises:
-            ValueError: There is none.
-            OSError: The file cannot be read.
-        """
+        """The dictionary page."""
         page = self._page(self._begin)
         if page.type != DICTIONARY_PAGE:
             raise ValueError(f"expected a dictionary page at offset {self._begin}")
         return page
 
     def data_pages(self) -> Iterator[Page]:
-        """
-        The data pages, front to back, until every row of the chunk has come.
-
-        Raises:
-            ValueError: There is something else, or not enough of them.
-            OSError: The file cannot be read.
-        """
+        """The data pages, front to back, until every row of the chunk has come."""
         at, left = self._chunk.data_page_offset, self._chunk.num_values
         while left > 0:
             page = self._page(at)
@@ -102,10 +89,6 @@ class ChunkPages:
         Returns:
             Of a page of more than `MAX_HELD_BYTES`, values that are decompressed as they are read; what is wrong with
             it shows then, as `open_stream` says.
-
-        Raises:
-            ValueError: The page is broken, or its nulls are not as many as it says.
-            OSError: The file cannot be read.
         """
         levels = self._read(page.offset, page.levels_size)
         stream, size = self._body(page), page.size

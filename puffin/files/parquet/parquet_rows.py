@@ -14,22 +14,22 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from puffin.files.chunk_summary import ChunkSummary
-from puffin.files.column_chunk import ChunkStatistics
 from puffin.files.file_columns import FileColumn
 from puffin.files.parquet.chunk_plan import ChunkPlan, ChunkPlanner
 from puffin.files.parquet.footer_statistics import chunk_statistics
 from puffin.files.parquet.writers import Path
 from puffin.files.rows import BATCH_BYTES, MAX_BATCH_ROWS, Reading, Rows
+from puffin.values.chunk_summary import ChunkSummary
+from puffin.values.column_chunk import ChunkStatistics
 from puffin.values.row_summary import RowSummary
 
 _STREAM_BUFFER = 8 * 1024 * 1024  # bytes of a column chunk that are held at a time
 _INT96_UNIT = "us"
 
 
-class ParquetRows:
+class RowGroupReader:
     """
-    Reads row groups of one file.
+    Reads the row groups of one file.
 
     Args:
         parquet: What `open_parquet` made of ``source``, without dictionaries.
@@ -48,17 +48,8 @@ class ParquetRows:
         self._places = {path: place for place, path in enumerate(self._leaf_paths) if times[path] == 1}
         self._opened: dict[tuple[str, ...], pq.ParquetFile] = {(): parquet}
 
-    def read(self) -> Iterator[Rows]:
-        """What is to be read; errors are pyarrow's."""
-        start, stop = self._reading.start, self._reading.stop
-        first_row = 0
-        for index in range(self._metadata.num_row_groups):
-            group = self._metadata.row_group(index)
-            if start <= _begin(group) < stop and self._selection.has_chosen(first_row, first_row + group.num_rows):
-                yield from self._read_group(index, group, first_row)
-            first_row += group.num_rows
-
-    def _read_group(self, index: int, group: pq.RowGroupMetaData, first_row: int) -> Iterator[Rows]:
+    def read(self, index: int, group: pq.RowGroupMetaData, first_row: int) -> Iterator[Rows]:
+        """What is to be read of a row group; errors are pyarrow's."""
         paths = [column.names for column in self._columns if column.names and column.constant is None]
         plans = self._planner.plan(index, paths, all_live=self._all_live, each_row=self._reading.each_row)
         summaries: dict[int, ChunkSummary] = {}
@@ -67,7 +58,7 @@ class ParquetRows:
             field_id = column.column.field_id
             plan = plans.get(column.names) if column.constant is None else None
             if self._reading.summaries:
-                summaries[field_id] = ChunkSummary(column.column, self._statistics(group, column.names, plan))
+                summaries[field_id] = ChunkSummary(column.column.type, self._statistics(group, column.names, plan))
             found = None if plan is None else plan.read(self._source)
             if plan is None or found is None:
                 rest.append(column)
@@ -169,7 +160,8 @@ def _row_batches(
             yield pa.RecordBatch.from_struct_array(pa.nulls(length, pa.struct([])))
 
 
-def _begin(group: pq.RowGroupMetaData) -> int:
+def first_byte(group: pq.RowGroupMetaData) -> int:
+    """Where in the file a row group begins."""
     if group.num_columns == 0:
         return 0
     chunk = group.column(0)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from puffin.files.parquet.hybrid import words_at_every_byte
-from puffin.files.parquet.thrift import varint
+from puffin.files.varints import varint
 from puffin.kernels import kernels_ready
 
 _CODEC = "snappy"
@@ -23,13 +23,7 @@ _STORED_AT_ONCE = 1024 * 1024  # many times what a block takes
 
 
 def decompress_snappy(payload: bytes, size: int) -> bytes:
-    """
-    Decompress a page.
-
-    Raises:
-        ValueError: The page is not of this size.
-        OSError, pyarrow.ArrowException: The page is broken.
-    """
+    """Decompress a page."""
     _check_size(payload, size)
     return bytes(pa.decompress(payload, size, _CODEC, asbytes=True))
 
@@ -51,12 +45,7 @@ class SnappyStream:
         self._ready = pa.BufferReader(b"")
 
     def read(self, size: int, /) -> bytes:
-        """
-        The next bytes; fewer than asked for only at the end.
-
-        Raises:
-            ValueError, OSError, pyarrow.ArrowException: The page is broken, or cannot be read.
-        """
+        """The next bytes; fewer than asked for only at the end."""
         parts = [self._ready.read(size)]
         missing = size - len(parts[0])
         while missing > 0 and self._produced < self._size:

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from puffin.files.varints import read_varint, varint, zigzag
+
 Shape: TypeAlias = "Mapping[int, Shape | None]"
 """The wanted fields of a struct, and what is wanted inside them; under None a struct stays the bytes it is."""
 
@@ -35,7 +37,6 @@ _INTEGERS = frozenset((_I16, _I32, _I64))
 _SEQUENCES = frozenset((_LIST, _SET))
 _FIXED_SIZES = {_BYTE: 1, _DOUBLE: 8}
 _LONG_COUNT = 15
-_MAX_SHIFT = 63
 
 
 # --- reading ------------------------------------------------------------------------------------------------------
@@ -48,9 +49,6 @@ def read_struct(data: bytes, at: int, shape: Shape, depth: int = MAX_DEPTH) -> t
     Returns:
         The fields by id, those that are there, and the offset after the struct. Integers are int, booleans bool,
         binaries bytes, lists list.
-
-    Raises:
-        ValueError, IndexError: The bytes are not such a struct (``MALFORMED``).
     """
     if depth <= 0:
         raise ValueError(f"more than {MAX_DEPTH} levels at offset {at}")
@@ -78,7 +76,7 @@ def _read(data: bytes, at: int, kind: int, shape: Shape | None, depth: int) -> t
     if kind in _INTEGERS:
         return _zigzag(data, at)
     if kind == _BINARY:
-        size, at = _varint(data, at)
+        size, at = read_varint(data, at)
         return data[at : _end(data, at, size)], at + size
     if kind == _STRUCT and shape is not None:
         return read_struct(data, at, shape, depth)
@@ -101,7 +99,7 @@ def _skip(data: bytes, at: int, kind: int, depth: int) -> int:
             at += 1
         return at + 1
     if kind == _BINARY:
-        size, at = _varint(data, at)
+        size, at = read_varint(data, at)
         return _end(data, at, size)
     if kind in _BOOLEANS:
         return at
@@ -140,7 +138,7 @@ def _skip_fields(data: bytes, at: int, depth: int) -> int:
 
 def _list_header(data: bytes, at: int) -> tuple[int, int, int]:
     header = data[at]
-    count, at = (header >> 4, at + 1) if header >> 4 != _LONG_COUNT else _varint(data, at + 1)
+    count, at = (header >> 4, at + 1) if header >> 4 != _LONG_COUNT else read_varint(data, at + 1)
     return _counted(data, at, count), header & 0x0F, at
 
 
@@ -156,24 +154,9 @@ def _end(data: bytes, at: int, size: int) -> int:
     return at + size
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    byte = data[at]
-    value, shift = byte & 0x7F, 7
-    while byte & 0x80:
-        if shift > _MAX_SHIFT:
-            raise ValueError(f"an integer of more than 64 bits before offset {at}")
-        at += 1
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        shift += 7
-    if shift > _MAX_SHIFT and value >> 64:
-        raise ValueError(f"an integer of more than 64 bits before offset {at}")
-    return value, at + 1
-
-
 def _zigzag(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _varint(data, at) if data[at] >= 0x80 else (data[at], at + 1)
-    return (value >> 1) ^ -(value & 1), at
+    value, at = read_varint(data, at) if data[at] >= 0x80 else (data[at], at + 1)
+    return zigzag(value), at
 
 
 # --- writing ------------------------------------------------------------------------------------------------------
@@ -213,13 +196,3 @@ def struct(fields: Mapping[int, Written]) -> Written:
 def struct_bytes(data: bytes) -> Written:
     """A struct that is written already."""
     return _STRUCT, data
-
-
-def varint(value: int) -> bytes:
-    """An unsigned integer, seven bits a byte, the lowest first."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

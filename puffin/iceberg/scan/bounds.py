@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from puffin.iceberg.scan.manifests import ColumnMetrics
+from puffin.values.manifest_bounds import manifest_bound
 from puffin.values.value_type import ValueType
 
 _Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -34,7 +34,8 @@ class ColumnRanges:
     """
 
     def __init__(self, type_: str, metrics: Iterable[ColumnMetrics | None]) -> None:
-        self._order = _ORDERS.get(ValueType.parse(type_).name, _UNORDERED)
+        self._type = type_
+        self._order = _ORDERS.get(ValueType.parse(type_).name, _NONE)
         ranges = [self._range(each) for each in metrics]
         self._nullable = np.array([each.is_nullable for each in ranges], np.bool_)
         self._filled = np.array([each.is_filled for each in ranges], np.bool_)
@@ -60,8 +61,8 @@ class ColumnRanges:
         return _Range(
             is_nullable=nulls != 0,
             is_filled=nulls is None or nulls != metrics.value_count,
-            lower=self._order.bound(metrics.lower_bound, self._order.lowest),
-            upper=self._order.bound(metrics.upper_bound, self._order.highest),
+            lower=self._order.bound(self._type, metrics.lower_bound, self._order.lowest),
+            upper=self._order.bound(self._type, metrics.upper_bound, self._order.highest),
         )
 
 
@@ -77,47 +78,36 @@ class _Range:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """How bounds of a type compare: what each is read as, None if that is not clear, and what nothing lies beyond."""
+    """How bounds of a type compare: what each becomes, None if bounds are not used, and what nothing lies beyond."""
 
-    read: Callable[[bytes], _Bound | None]
+    outward: Callable[[Any], _Bound] | None
     dtype: npt.DTypeLike
     lowest: _Bound
     highest: _Bound
 
-    def bound(self, stored: Any, unknown: _Bound) -> _Bound:
-        read = self.read(stored) if isinstance(stored, bytes) else None
-        return unknown if read is None else read
+    def bound(self, type_: str, stored: Any, unknown: _Bound) -> _Bound:
+        found = manifest_bound(type_, stored) if self.outward else None
+        return unknown if found is None or self.outward is None else self.outward(found)
 
 
 _PREFIX = 64  # bytes; writers cut at 16 characters, unless told otherwise
 _LONG = -(2**63), 2**63 - 1
 
 
-def _integer(stored: bytes, widths: tuple[int, ...]) -> int | None:
-    return int.from_bytes(stored, "little", signed=True) if len(stored) in widths else None
+def _clipped(number: int) -> int:
+    return min(max(number, _LONG[0]), _LONG[1])
 
 
-def _unscaled(stored: bytes) -> int | None:
-    # A scale never changes, so that unscaled values compare like the decimals.
-    return min(max(int.from_bytes(stored, "big", signed=True), _LONG[0]), _LONG[1]) if stored else None
+def _prefix(value: str | bytes) -> bytes:
+    return (value.encode() if isinstance(value, str) else value)[:_PREFIX]
 
 
-def _prefix(stored: bytes) -> bytes:
-    return stored[:_PREFIX]
-
-
-def _integers(*widths: int) -> _Order:
-    return _Order(partial(_integer, widths=widths), np.int64, *_LONG)
-
-
-_UNORDERED = _integers()
+_NONE = _Order(None, np.int64, *_LONG)
+_NUMBERS = _Order(_clipped, np.int64, *_LONG)
+# As Python's objects: numpy's own strings end at zero bytes and are signed in some releases.
+_BYTES = _Order(_prefix, object, b"", b"\xff" * _PREFIX)
 _ORDERS = {
-    "int": _integers(4),
-    "long": _integers(4, 8),
-    "date": _integers(4),
-    # Four bytes would be the days of a date that was promoted.
-    **dict.fromkeys(("time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), _integers(8)),
-    "decimal": _Order(_unscaled, np.int64, *_LONG),
-    # As Python's objects: numpy's own strings end at zero bytes and are signed in some releases.
-    **dict.fromkeys(("string", "binary", "fixed"), _Order(_prefix, object, b"", b"\xff" * _PREFIX)),
+    **dict.fromkeys(("int", "long", "date", "time", "decimal"), _NUMBERS),
+    **dict.fromkeys(("timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), _NUMBERS),
+    **dict.fromkeys(("string", "binary", "fixed"), _BYTES),
 }

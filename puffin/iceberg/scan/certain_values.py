@@ -30,8 +30,8 @@ from puffin.storage import Store
 from puffin.tables.base import Column, Snapshot, TableState
 from puffin.tables.document import NAME_MAPPING, partition_specs
 from puffin.tables.scan_task import PARQUET
-from puffin.values.bound_values import bound_value
 from puffin.values.json_values import arrow_type, to_json, to_scalar
+from puffin.values.manifest_bounds import manifest_bound
 from puffin.values.truncation import KEPT
 from puffin.values.value_type import ValueType, is_hashable
 
@@ -117,12 +117,12 @@ class _Witness:
         lower, upper = (bound if isinstance(bound, bytes) else None for bound in given)
         if column.name in ("string", "binary"):
             is_whole = lower is not None and (lower == upper or (self.short_are_whole and len(lower) < KEPT))
-            return [bound_value(column.type_string, lower)] if is_whole else []
+            return [manifest_bound(column.type_string, lower)] if is_whole else []
         if column.name.startswith("timestamp") and not (self.times_are_whole and file_format == PARQUET):
             return []
         if column.name in ("decimal", "uuid", "fixed"):  # of which one that was cut is too short for the type
             return [bound for bound in (lower, upper) if bound]
-        return [bound_value(column.type_string, bound) for bound in (lower, upper)]
+        return [manifest_bound(column.type_string, bound) for bound in (lower, upper)]
 
 
 def _keeps_short_values(mode: str) -> bool:

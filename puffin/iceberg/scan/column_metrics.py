@@ -13,10 +13,11 @@ from puffin.iceberg.scan.manifest_lists import manifests_of
 from puffin.iceberg.scan.manifests import LiveFile, live_files_of
 from puffin.storage import Store
 from puffin.tables.base import Column, Snapshot, TableState
-from puffin.tables.file_metrics import FileMetrics, summarize
 from puffin.tables.scan_task import DATA, PUFFIN
-from puffin.values.bound_values import bound_value
+from puffin.values.column_bounds import NO_VALUES, UNKNOWN, Bounds
 from puffin.values.column_summary import ColumnSummary
+from puffin.values.row_summary import RowSummary, has_nan
+from puffin.values.value_type import ValueType
 
 
 def column_summaries(
@@ -32,22 +33,27 @@ def column_summaries(
     vectors = {file.referenced_data_file: file.record_count for file in deletes if file.file_format == PUFFIN}
     is_counted = len(vectors) == len(deletes)
     return {
-        column.field_id: summarize(column.type, [_metrics(file, column, vectors, is_counted) for file in data])
+        column.field_id: RowSummary.total(
+            (_rows_of(file, column, vectors, is_counted) for file in data), RowSummary(total_bytes=None)
+        ).to_column(column.type)
         for column in columns
     }
 
 
-def _metrics(file: LiveFile, column: Column, vectors: Mapping[str | None, int], is_counted: bool) -> FileMetrics:
+def _rows_of(file: LiveFile, column: Column, vectors: Mapping[str | None, int], is_counted: bool) -> RowSummary:
     metrics = file.metrics.get(column.field_id)
-    nulls = None if metrics is None else metrics.null_value_count
     rows = file.record_count - vectors.get(file.file_path, 0) if is_counted else None
-    if nulls == file.record_count:
-        return FileMetrics(rows, null_count=rows, nan_count=0, is_empty=True)
-    has_deletes = not is_counted or file.file_path in vectors
-    return FileMetrics(
-        record_count=rows,
-        null_count=None if has_deletes else nulls,
-        nan_count=None if has_deletes or metrics is None else metrics.nan_value_count,
-        lower=None if metrics is None else bound_value(column.type, metrics.lower_bound),
-        upper=None if metrics is None else bound_value(column.type, metrics.upper_bound),
+    if metrics is not None and metrics.null_value_count == file.record_count:
+        return RowSummary(rows=rows, nulls=rows, total_bytes=None, bounds=NO_VALUES)
+    is_known = metrics is not None and is_counted and file.file_path not in vectors
+    bounds = UNKNOWN
+    if metrics is not None:
+        bounds = Bounds.from_manifest(column.type, metrics.lower_bound, metrics.upper_bound)
+    nans = metrics.nan_value_count if metrics is not None and is_known else None
+    return RowSummary(
+        rows=rows,
+        nulls=metrics.null_value_count if metrics is not None and is_known else None,
+        nans=nans if has_nan(ValueType.parse(column.type)) else 0,
+        total_bytes=None,
+        bounds=bounds,
     )

@@ -1,9 +1,9 @@
 """
 The seam behind which each kind of statistic lives: what the job and the statistics files ask of one.
 
-A kind is a frozen value, in the size that a run wants. It begins, takes the values of a column, merges the parts of a
-job, combines them with an earlier base or says that it cannot, and becomes bytes or properties that it can read back.
-A new kind is one module with a subclass of `Kind`, and one line in `puffin.statistics.kinds.KINDS`.
+A kind is a frozen value, in the size that a run wants. It takes the values of a column, merges the parts of a job,
+combines them with an earlier base or says that it cannot, and becomes bytes or properties that it can read back. A new
+kind is one module with a subclass of `Kind`, and one line in `puffin.statistics.kinds.KINDS`.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ import dataclasses
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from puffin.sketches import DEFAULT_LG_K
 from puffin.tables.base import BlobEntry, Column
-from puffin.tables.scan_task import FileScanTask
-from puffin.values.row_summary import RowSummary
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from puffin.sketches.row_tally import Hashes, Rows
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Need(enum.Enum):
-    """What a kind has to be given of the rows."""
+    """What the builder of a kind is given of the rows, and by which method."""
 
-    HASHES = "the hashes of the values"
-    VALUES = "the values themselves"
-    EVERY_ROW = "how many rows have a value, and not only whether one has"
-    SUMMARIES = "counts, bounds and sizes"
+    HASHES = "update_hashes(hashes)"
+    COUNTED_HASHES = "update_hashes(hashes, rows): how many rows have each, None where it is one"
+    VALUES = "update_values(array, rows): likewise, and a value may have none; see COUNTED_VALUES"
+    COUNTED_VALUES = "as VALUES, where it matters how many rows have a value, and not only whether one has"
+    SUMMARIES = "update_summary(RowSummary)"
+    FILES = "end_file(FileScanTask): all since the last call was of this file, which has live rows"
+
+
+EVERY_ROW = frozenset((Need.COUNTED_HASHES, Need.COUNTED_VALUES))
+"""The needs for which every row is read where a dictionary alone would tell the values."""
 
 
 class Home(enum.Enum):
@@ -48,24 +48,12 @@ class Unsubtractable(Exception):
     """Rows cannot be taken out of earlier statistics; the message is the reason that the user gets."""
 
 
-class Taker(ABC, Generic[T]):
-    """Takes the values of a column, file by file, as far as its kind needs them."""
+class Builder(Protocol[T_co]):
+    """Takes the values of a column by the methods that its kind's needs name."""
 
-    def add_hashes(self, hashes: Hashes, rows: Rows | None) -> None:
-        """Take hashes, with the rows of each, or None where it is one each or does not matter."""
-
-    def add_values(self, values: pa.Array, rows: Rows | None) -> None:
-        """Take values, with the rows of each, possibly 0, or None as for hashes."""
-
-    def add_summary(self, summary: RowSummary) -> None:
-        """Take the summary of some rows."""
-
-    def end_file(self, task: FileScanTask) -> None:
-        """All since the last call came from this file; files without a live row are passed over."""
-
-    @abstractmethod
-    def value(self) -> T:
+    def compact(self) -> T_co:
         """What has been taken so far."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -77,8 +65,7 @@ class Kind(ABC, Generic[T]):
         lg_k: Base-2 logarithm of the nominal entries, for kinds that are sketches.
         name: The type of its blobs; of a kind without blobs, any name.
         title: What people call its values.
-        home: Where its values are stored.
-        needs: What it takes.
+        codec: Its ``to_bytes`` and ``from_bytes`` make the payload of a blob and read it, or raise CorruptError.
         is_default: Whether every run keeps it, so that it is missed where it is neither stored nor noted as omitted.
         is_reported: Whether a report tells of it, so that a dry run takes it too.
     """
@@ -87,8 +74,9 @@ class Kind(ABC, Generic[T]):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    home: ClassVar[Home] = Home.PRIVATE
     needs: ClassVar[frozenset[Need]]
+    codec: ClassVar[Any]
+    home: ClassVar[Home] = Home.PRIVATE
     is_default: ClassVar[bool] = True
     is_reported: ClassVar[bool] = False
 
@@ -107,7 +95,7 @@ class Kind(ABC, Generic[T]):
         return True
 
     @abstractmethod
-    def start(self) -> Taker[T]:
+    def start(self) -> Builder[T]:
         """Something that takes the values of a column."""
 
     @abstractmethod
@@ -116,20 +104,17 @@ class Kind(ABC, Generic[T]):
 
     def combined(self, parts: Parts, made: Values) -> T | None:
         """
-        The value after rows came and went.
+        The value after rows came and went; None if there is no earlier value to build on.
 
         Args:
             made: The values of the column's kinds that come before this one in the table of kinds.
-
-        Returns:
-            None if there is no earlier value to build on.
 
         Raises:
             Unsubtractable: The rows that went cannot be taken out; `cannot_forget` did not foresee it.
         """
         added = self.of(parts.added)
         if added is None:
-            added = self.start().value()
+            added = self.start().compact()
         if parts.base is None:
             return added
         base = self.of(parts.base)
@@ -139,26 +124,13 @@ class Kind(ABC, Generic[T]):
         """Why rows that went cannot be taken out of a column's stored values; None if they can."""
         return f"rows were deleted, which cannot be taken out of {self.title}"
 
-    def to_bytes(self, value: T) -> bytes:
-        """The payload of its blob."""
-        raise NotImplementedError
-
-    def from_bytes(self, payload: bytes) -> T:
-        """
-        The value in a payload.
-
-        Raises:
-            CorruptError: The payload is none of this kind.
-        """
-        raise NotImplementedError
-
     def properties(self, values: Values, type_: str) -> dict[str, str]:
         """What the properties of the column's sketch say of this kind's value, which is among ``values``."""
         return {}
 
     def read(self, blob: BlobEntry, column: Column, payload: bytes | None) -> T | None:
         """The value stored beside a column's sketch, or with it; ``payload`` is that of the kind's own blob."""
-        return None if payload is None else self.from_bytes(payload)
+        return None if payload is None else self.codec.from_bytes(payload)
 
     def contradiction(self, values: Values) -> str | None:
         """Why the stored value of this kind is not of the same rows as the others; None if it may be."""
@@ -171,14 +143,7 @@ Values: TypeAlias = Mapping[Kind[Any], Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Parts:
-    """
-    What the values of a column are made of.
-
-    Attributes:
-        base: Of earlier rows; None where every row was read.
-        added: Of the rows that came since; nothing is missing if there are none.
-        removed: Of the rows that went since, likewise.
-    """
+    """The values of earlier rows, None where every row was read, and of the rows that came and went since."""
 
     base: Values | None
     added: Values

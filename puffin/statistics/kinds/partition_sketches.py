@@ -12,10 +12,10 @@ from collections.abc import Collection
 from puffin.format import PARTITION_SKETCHES_V1
 from puffin.sketches.partition_sketches import PartitionSketches, PartitionSketchesBuilder
 from puffin.sketches.partition_sketches_image import MAX_LG_K
-from puffin.sketches.row_tally import Hashes, Rows
+from puffin.sketches.row_tally import Hashes
 from puffin.sketches.smallest import SmallestHashes
 from puffin.statistics.blob_properties import PARTITIONS_PROPERTY
-from puffin.statistics.kinds.kind import Kind, Need, Taker, Values
+from puffin.statistics.kinds.kind import Builder, Kind, Need, Values
 from puffin.tables.scan_task import FileScanTask
 from puffin.values.partition_tuples import PartitionKey, partition_key
 
@@ -25,12 +25,13 @@ class PartitionSketchesKind(Kind[PartitionSketches]):
 
     name = PARTITION_SKETCHES_V1
     title = "partition sketches"
-    needs = frozenset((Need.HASHES,))
+    needs = frozenset((Need.HASHES, Need.FILES))
+    codec = PartitionSketches
     is_default = False
     is_reported = True
 
-    def start(self) -> Taker[PartitionSketches]:
-        return _Taker(self.lg_k)
+    def start(self) -> Builder[PartitionSketches]:
+        return _Builder(self.lg_k)
 
     def merge(self, left: PartitionSketches, right: PartitionSketches) -> PartitionSketches:
         return dataclasses.replace(self, lg_k=min(left.lg_k, right.lg_k)).joined((left, right))
@@ -45,24 +46,18 @@ class PartitionSketchesKind(Kind[PartitionSketches]):
             without = ()
         return builder.compact()
 
-    def to_bytes(self, value: PartitionSketches) -> bytes:
-        return value.to_bytes()
-
-    def from_bytes(self, payload: bytes) -> PartitionSketches:
-        return PartitionSketches.from_bytes(payload)
-
     def properties(self, values: Values, type_: str) -> dict[str, str]:
         return {PARTITIONS_PROPERTY: str(len(values[self].keys))}
 
 
-class _Taker(Taker[PartitionSketches]):
+class _Builder:
     """Puts the values of a file where its partition is."""
 
     def __init__(self, lg_k: int) -> None:
         self._partitions = PartitionSketchesBuilder(lg_k)
         self._of_file = SmallestHashes(self._partitions.k)
 
-    def add_hashes(self, hashes: Hashes, rows: Rows | None) -> None:
+    def update_hashes(self, hashes: Hashes) -> None:
         self._of_file.add(hashes)
 
     def end_file(self, task: FileScanTask) -> None:
@@ -70,7 +65,7 @@ class _Taker(Taker[PartitionSketches]):
         self._partitions.add(key, *self._of_file.state())
         self._of_file = SmallestHashes(self._partitions.k)
 
-    def value(self) -> PartitionSketches:
+    def compact(self) -> PartitionSketches:
         return self._partitions.compact()
 
 

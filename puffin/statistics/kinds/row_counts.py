@@ -5,8 +5,7 @@ from __future__ import annotations
 from puffin.errors import PuffinError
 from puffin.format import ROW_COUNTS_V1
 from puffin.sketches import RowCounts, RowCountsBuilder, row_counts_limit
-from puffin.sketches.row_tally import Hashes, Rows
-from puffin.statistics.kinds.kind import Kind, Need, Parts, Taker, Unsubtractable, Values
+from puffin.statistics.kinds.kind import Kind, Need, Parts, Unsubtractable, Values
 
 
 class RowCountsKind(Kind[RowCounts]):
@@ -14,29 +13,25 @@ class RowCountsKind(Kind[RowCounts]):
 
     name = ROW_COUNTS_V1
     title = "row counts"
-    needs = frozenset((Need.HASHES, Need.EVERY_ROW))
+    needs = frozenset((Need.COUNTED_HASHES,))
+    codec = RowCounts
 
-    @property
-    def limit(self) -> int:
-        """The most hashes that row counts hold."""
-        return row_counts_limit(self.lg_k)
-
-    def start(self) -> Taker[RowCounts]:
-        return _Taker(self.limit)
+    def start(self) -> RowCountsBuilder:
+        return RowCountsBuilder(row_counts_limit(self.lg_k))
 
     def merge(self, left: RowCounts, right: RowCounts) -> RowCounts:
-        builder = RowCountsBuilder(self.limit)
+        builder = self.start()
         builder.merge(left)
         builder.merge(right)
         return builder.compact()
 
     def combined(self, parts: Parts, made: Values) -> RowCounts | None:
-        added, removed = (self.of(part) or self.start().value() for part in (parts.added, parts.removed))
+        added, removed = (self.of(part) or self.start().compact() for part in (parts.added, parts.removed))
         if parts.base is None:
             return added
         base = self.of(parts.base)
         try:
-            return None if base is None else base.combine(added, removed, self.limit)
+            return None if base is None else base.combine(added, removed, row_counts_limit(self.lg_k))
         except PuffinError as exc:
             raise Unsubtractable(str(exc)) from exc
 
@@ -44,23 +39,6 @@ class RowCountsKind(Kind[RowCounts]):
         if self in values:
             return None
         return "rows were deleted, and the earlier statistics have no row counts to subtract them from"
-
-    def to_bytes(self, value: RowCounts) -> bytes:
-        return value.to_bytes()
-
-    def from_bytes(self, payload: bytes) -> RowCounts:
-        return RowCounts.from_bytes(payload)
-
-
-class _Taker(Taker[RowCounts]):
-    def __init__(self, limit: int) -> None:
-        self._builder = RowCountsBuilder(limit)
-
-    def add_hashes(self, hashes: Hashes, rows: Rows | None) -> None:
-        self._builder.update_hashes(hashes, rows)
-
-    def value(self) -> RowCounts:
-        return self._builder.compact()
 
 
 ROW_COUNTS = RowCountsKind()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from puffin.statistics.blob_properties import SUMMARY_PROPERTY, summary_of
-from puffin.statistics.kinds.kind import Home, Kind, Need, Parts, Taker, Values
+from puffin.statistics.kinds.kind import Builder, Home, Kind, Need, Parts, Values
 from puffin.tables.base import BlobEntry, Column
 from puffin.values.row_summary import RowSummary
 
@@ -16,8 +16,8 @@ class SummaryKind(Kind[RowSummary]):
     home = Home.PROPERTIES
     needs = frozenset((Need.SUMMARIES,))
 
-    def start(self) -> Taker[RowSummary]:
-        return _Taker()
+    def start(self) -> Builder[RowSummary]:
+        return _Builder()
 
     def merge(self, left: RowSummary, right: RowSummary) -> RowSummary:
         return left.plus(right)
@@ -39,14 +39,14 @@ class SummaryKind(Kind[RowSummary]):
         return None if summary is None else RowSummary.of(summary, column.type)
 
 
-class _Taker(Taker[RowSummary]):
+class _Builder:
     def __init__(self) -> None:
         self._sum = RowSummary()
 
-    def add_summary(self, summary: RowSummary) -> None:
+    def update_summary(self, summary: RowSummary) -> None:
         self._sum = self._sum.plus(summary)
 
-    def value(self) -> RowSummary:
+    def compact(self) -> RowSummary:
         return self._sum
 
 

@@ -12,9 +12,8 @@ from typing import Any
 
 from puffin.format import THETA_V1
 from puffin.sketches import RowCounts, ThetaSketch, ThetaSketchBuilder, merge
-from puffin.sketches.row_tally import Hashes, Rows
 from puffin.statistics.blob_properties import Distinct, sketch_properties
-from puffin.statistics.kinds.kind import Home, Kind, Need, Parts, Taker, Unsubtractable, Values
+from puffin.statistics.kinds.kind import Home, Kind, Need, Parts, Unsubtractable, Values
 from puffin.statistics.kinds.row_counts import ROW_COUNTS
 from puffin.statistics.kinds.summary import SUMMARY
 
@@ -26,13 +25,14 @@ class ThetaKind(Kind[ThetaSketch]):
     title = "a sketch"
     home = Home.FILE
     needs = frozenset((Need.HASHES,))
+    codec = ThetaSketch
     is_reported = True
 
     def is_taken(self, beside: Collection[Kind[Any]]) -> bool:
         return ROW_COUNTS not in beside
 
-    def start(self) -> Taker[ThetaSketch]:
-        return _Taker(self.lg_k)
+    def start(self) -> ThetaSketchBuilder:
+        return ThetaSketchBuilder(self.lg_k)
 
     def merge(self, left: ThetaSketch, right: ThetaSketch) -> ThetaSketch:
         return merge((left, right), self.lg_k)
@@ -49,12 +49,6 @@ class ThetaKind(Kind[ThetaSketch]):
     def cannot_forget(self, values: Values) -> str | None:
         return ROW_COUNTS.cannot_forget(values)
 
-    def to_bytes(self, value: ThetaSketch) -> bytes:
-        return value.to_bytes()
-
-    def from_bytes(self, payload: bytes) -> ThetaSketch:
-        return ThetaSketch.from_bytes(payload)
-
     def properties(self, values: Values, type_: str) -> dict[str, str]:
         return sketch_properties(distinct_of(values, type_), type_, self.lg_k)
 
@@ -69,17 +63,6 @@ class ThetaKind(Kind[ThetaSketch]):
         if sketch is None:
             raise Unsubtractable("so many rows were deleted that the headroom of its row counts is spent")
         return sketch
-
-
-class _Taker(Taker[ThetaSketch]):
-    def __init__(self, lg_k: int) -> None:
-        self._builder = ThetaSketchBuilder(lg_k)
-
-    def add_hashes(self, hashes: Hashes, rows: Rows | None) -> None:
-        self._builder.update_hashes(hashes)
-
-    def value(self) -> ThetaSketch:
-        return self._builder.compact()
 
 
 THETA = ThetaKind()

@@ -3,7 +3,7 @@
 import pytest
 
 from puffin.files.orc.integers import read_bits, read_integers
-from puffin.files.orc.orc_footer import read_varint
+from puffin.files.varints import read_varint
 
 EXAMPLES = {
     "short repeat": ("0a2710", [10000] * 5, False),

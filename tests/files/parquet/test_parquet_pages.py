@@ -27,7 +27,7 @@ from puffin.files.parquet.page_codecs import (
 from puffin.files.parquet.page_header import parse_page_header
 from puffin.files.parquet.pages import ChunkPages, has_readable_pages
 from puffin.files.parquet.parquet_footer import DATA_PAGE, DATA_PAGE_V2, PLAIN, RLE, read_footer
-from puffin.files.parquet.thrift import varint
+from puffin.files.varints import varint
 
 NAMES = {UNCOMPRESSED: None, SNAPPY: "snappy", GZIP: "gzip", BROTLI: "brotli", LZ4_RAW: "lz4_raw"}
 TEXT = b"".join(b"%d, " % (i * i % 1009) for i in range(60_000))

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 
 from puffin import kernels
-from puffin.files.column_chunk import Values
 from puffin.files.parquet import chunk_plan as parquet_plan
 from puffin.files.parquet import writers as parquet_writers
 from puffin.files.parquet.chunk_plan import ChunkPlanner, Route
 from puffin.sketches import RowCountsBuilder, ThetaSketch, ThetaSketchBuilder, row_counts_limit
+from puffin.values.column_chunk import Values
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parquet-writers"
 ROWS = 900
@@ -83,7 +83,7 @@ def check(file, **expected):
                 if values.rows is None:
                     counts.update(values.array, type_string)
                 else:
-                    counts.update_counted(values.array, values.rows, type_string)
+                    counts.update(values.array, type_string, values.rows)
         assert sketch.compact() == ThetaSketch.from_arrow(column, type_string), path
         counted = RowCountsBuilder(LIMIT)
         counted.update(column, type_string)

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from puffin.files.column_chunk import ChunkStatistics
 from puffin.files.parquet.footer_statistics import chunk_statistics
 from puffin.files.parquet.parquet_footer import read_footer
+from puffin.values.column_chunk import ChunkStatistics
 
 
 def said_of(array, **options):

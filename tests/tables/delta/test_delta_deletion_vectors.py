@@ -15,7 +15,7 @@ from puffin.delta.log.actions import DeletionVectorDescriptor
 from puffin.delta.scan.deletion_vectors import deletion_vector_file
 from puffin.delta.schema import table_schema
 from puffin.errors import CorruptDataFileError, CorruptMetadataError, FileNotFound
-from puffin.files.deletion_vector import DeletionVector
+from puffin.format.deletion_vector import DeletionVector
 from puffin.sketches import ThetaSketch
 from puffin.storage.data_uri import content_of, data_uri
 

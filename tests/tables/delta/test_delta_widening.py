@@ -198,6 +198,6 @@ def test_widened_values_keep_their_row_counts():
     values = pa.array(INTS, pa.int32())
     rows = np.arange(1, len(INTS) + 1)
     counted, plain = RowCountsBuilder(64), RowCountsBuilder(64)
-    counted.update_counted(values, rows, "decimal(14, 4)")
+    counted.update(values, "decimal(14, 4)", rows)
     plain.update(decimals(np.repeat(INTS, rows).tolist(), 14, 4), "decimal(14, 4)")
     assert counted.compact() == plain.compact()

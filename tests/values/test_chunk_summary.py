@@ -19,13 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin import kernels
-from puffin.files.chunk_summary import ChunkSummary
-from puffin.files.column_chunk import ChunkStatistics
 from puffin.files.task_reader import TaskReader
 from puffin.storage import store_for
 from puffin.tables.base import Column
 from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch, ScanContext
+from puffin.values.chunk_summary import ChunkSummary
 from puffin.values.column_bounds import Bounds, Missing
+from puffin.values.column_chunk import ChunkStatistics
 from puffin.values.column_summary import ColumnSummary
 from puffin.values.row_summary import RowSummary
 from puffin.values.truncation import KEPT
@@ -348,10 +348,9 @@ def test_empty_dictionary_means_that_every_row_is_null(make_table, monkeypatch):
 
 def test_decimal_sizes_are_those_of_single_values_and_not_of_the_file():
     """Some writers store decimals as byte arrays, and not always in the fewest bytes."""
-    column = Column(1, "c", "decimal(9, 2)", (1,), (None,))
-    summary = ChunkSummary(column, ChunkStatistics(pa.decimal128(9, 2), 0, (1, 2), string_bytes=8))
+    summary = ChunkSummary("decimal(9, 2)", ChunkStatistics(pa.decimal128(9, 2), 0, (1, 2), string_bytes=8))
     summary.see_rows(array_of([1, 2], pa.decimal128(9, 2)))
-    assert summary.total(2).to_column(column.type) == ColumnSummary(2, 0, None, "0.01", "0.02", 2)
+    assert summary.total(2).to_column("decimal(9, 2)") == ColumnSummary(2, 0, None, "0.01", "0.02", 2)
 
 
 def test_missing_column_is_as_wide_as_its_constant(make_table):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptDeletionVectorError, UsageError
-from puffin.files.deletion_vector import MAGIC, MAX_KEY, MAX_POSITION, DeletionVector
+from puffin.format.deletion_vector import MAGIC, MAX_KEY, MAX_POSITION, DeletionVector
 
 JAVA = Path(__file__).parents[2] / "fixtures" / "deletion-vectors-java"
 

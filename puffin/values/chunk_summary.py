@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from puffin.files.column_chunk import ChunkStatistics, Values
-from puffin.files.value_bounds import array_bounds, stored_bounds
-from puffin.tables.base import Column
 from puffin.values.column_bounds import NO_VALUES, UNKNOWN
+from puffin.values.column_chunk import ChunkStatistics, Values
 from puffin.values.plain_arrays import comparable_array
 from puffin.values.row_summary import RowSummary, has_nan
+from puffin.values.stored_bounds import array_bounds, stored_bounds
 from puffin.values.value_sizes import total_size, value_width
 from puffin.values.value_type import ValueType
 
@@ -32,8 +31,8 @@ class ChunkSummary:
         footer: What the footer says of the rows that count.
     """
 
-    def __init__(self, column: Column, footer: ChunkStatistics) -> None:
-        self._type = ValueType.parse(column.type)
+    def __init__(self, type_: str, footer: ChunkStatistics) -> None:
+        self._type = ValueType.parse(type_)
         self._has_nan = has_nan(self._type)
         self._width = value_width(self._type)
         self._null_count = footer.null_count

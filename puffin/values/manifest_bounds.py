@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 from typing import Any
 
@@ -15,9 +14,9 @@ _INTEGERS = {
 _FLOATS = {"float": (4,), "double": (4, 8)}
 
 
-def bound_value(type_: str, stored: Any) -> Any:
+def manifest_bound(type_: str, stored: Any) -> Any:
     """
-    The value that stands as a bound in a manifest, in the form of `puffin.tables.file_metrics.stored_value`.
+    The value that stands as a bound in a manifest, in the form in which bounds compare.
 
     Args:
         type_: The appendix C type that the column has now.
@@ -32,7 +31,7 @@ def bound_value(type_: str, stored: Any) -> Any:
         return int.from_bytes(stored, "little", signed=True)
     if len(stored) in _FLOATS.get(type_, ()):
         (value,) = struct.unpack("<f" if len(stored) == 4 else "<d", stored)
-        return None if math.isnan(value) else value
+        return value
     if type_ == "boolean" and len(stored) == 1:
         return stored != b"\0"
     if type_ == "string":

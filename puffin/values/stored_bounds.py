@@ -7,19 +7,16 @@ are rounded down.
 
 from __future__ import annotations
 
-import decimal
-
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as arrow_types
 
-from puffin.files.column_chunk import Stored
-from puffin.values.column_bounds import NO_VALUES, UNKNOWN, Bounds
+from puffin.values.column_bounds import NO_VALUES, UNKNOWN, Bounds, Comparable
+from puffin.values.column_chunk import Stored
+from puffin.values.decimals import to_unscaled
 from puffin.values.encoders import unit_nanos
 from puffin.values.json_values import arrow_type as arrow_type_of
 from puffin.values.value_type import ValueType
-
-_EXACT = decimal.Context(prec=100)
 
 
 def stored_bounds(column: ValueType, arrow_type: pa.DataType, lower: Stored, upper: Stored) -> Bounds:
@@ -48,12 +45,12 @@ def _stored(scalar: pa.Scalar) -> Stored:
     if isinstance(scalar, pa.StringScalar | pa.BinaryScalar):
         return scalar.as_buffer().to_pybytes()  # type: ignore[no-any-return]
     if arrow_types.is_decimal(scalar.type):
-        return int(scalar.as_py().scaleb(scalar.type.scale, _EXACT))
+        return to_unscaled(scalar.as_py(), scalar.type.scale)
     found: Stored = scalar.value if arrow_types.is_temporal(scalar.type) else scalar.as_py()
     return found
 
 
-def _comparable(column: ValueType, arrow_type: pa.DataType, stored: Stored) -> bool | int | float | str | bytes:
+def _comparable(column: ValueType, arrow_type: pa.DataType, stored: Stored) -> Comparable:
     if isinstance(stored, bytes):
         return stored.decode() if column.name == "string" else stored
     if column.name == "decimal":
