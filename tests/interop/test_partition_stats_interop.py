@@ -159,7 +159,7 @@ def test_partitions_of_every_type_are_named_and_read_alike(spark, tmp_path):
     assert rows(ours) == rows(read_partition_statistics(theirs, state, opened.store_for))
     table.updatePartitionStatistics().setPartitionStatistics(entry).commit()
     expected = rows_in_java(spark, table)
-    commit_ours(opened)
+    commit_ours(opened.table)
     table.refresh()
     assert rows_in_java(spark, table) == expected
 
