@@ -36,6 +36,7 @@ DELTA_SETTINGS = {
     "spark.sql.extensions": f"{ICEBERG_EXTENSIONS},io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "1",  # of the log's replay, which has 50 tasks otherwise
+    "spark.databricks.delta.writeChecksumFile.enabled": "false",
 }
 # Tables of tests are small: most of what Spark did otherwise would be to compile code, to plan anew between stages, and
 # to start tasks that have no rows.

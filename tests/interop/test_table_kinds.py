@@ -115,7 +115,7 @@ KINDS = {
             """INSERT INTO {t} SELECT id % 2, concat('s', id), CAST(concat('b', id) AS binary),
                add_months(DATE'1968-06-01', CAST(7 * id AS int)), timestamp_micros(id * 1000000000000 - 7),
                CAST(timestamp_micros(id * 50000000000 - 7) AS timestamp_ntz), timestamp_micros(id * 3600000000 - 7),
-               id / 3 FROM range(8)"""
+               id / 3 FROM range(4)"""
         ],
         then=["INSERT INTO {t} SELECT 5, NULL, NULL, NULL, NULL, NULL, NULL, NULL", "DELETE FROM {t} WHERE id = 0"],
         basis={"changed-files"},
