@@ -47,7 +47,7 @@ class FooterStruct(NamedTuple):
 
     @property
     def footer_size(self) -> int:
-        """The bytes from magic to magic."""
+        """The size of the footer in bytes, magic to magic."""
         return FOOTER_OVERHEAD + self.payload_size
 
     @classmethod

@@ -73,12 +73,12 @@ class PuffinReader:
 
     @cached_property
     def file_size(self) -> int:
-        """In bytes."""
+        """The size of the file in bytes."""
         return self._source.size() if self._known_file_size is None else self._known_file_size
 
     @property
     def footer_size(self) -> int:
-        """In bytes, magic to magic."""
+        """The size of the footer in bytes, magic to magic."""
         return self.file_size - self._footer.start
 
     @property
@@ -107,7 +107,7 @@ class PuffinReader:
 
     def read_all(self, blobs: Iterable[BlobMetadata] | None = None) -> list[bytes]:
         """
-        Read the decompressed payloads of several blobs, neighbours with one read, in the order given; None means all.
+        Read the decompressed payloads of several blobs, or of all, in the order given; neighbours share one read.
 
         The errors are those of ``read``; an unknown codec raises before any blob is read.
         """

@@ -22,7 +22,7 @@ class RangeSource(Protocol):
     """Bytes that can be read from any offset."""
 
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         ...
 
     def read_at(self, offset: int, length: int) -> bytes:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from types import TracebackType
 from typing import Protocol
 
 from puffin.errors import ClosedWriterError, StorageError, UsageError
@@ -49,9 +48,7 @@ class PuffinWriter:
     def __enter__(self) -> PuffinWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         unfinished = self._closed_by is None
         self._closed_by = self._closed_by or "the end of its with block"
         if unfinished and error is None:

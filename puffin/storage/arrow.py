@@ -76,8 +76,7 @@ class ArrowStore(Store):
         return ArrowStore(self._filesystem, lambda uri: path_of(confine(uri)))
 
     def open_source(self, uri: str) -> FileSource:
-        with storage_errors(uri):
-            return _ArrowSource(uri, self._filesystem.open_input_file(self._path_of(uri)))
+        return _ArrowSource(uri, self.open_input(uri))
 
     def open_input(self, uri: str) -> NativeFile:
         with storage_errors(uri):

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from types import TracebackType
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from puffin.errors import ConflictError, CorruptMetadataError, FileNotFound, PuffinError, StorageError
@@ -28,7 +27,7 @@ class FileSource(ABC):
 
     @abstractmethod
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
 
     @abstractmethod
     def read_at(self, offset: int, length: int) -> bytes:
@@ -41,9 +40,7 @@ class FileSource(ABC):
     def __enter__(self) -> FileSource:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -105,7 +102,7 @@ class Store(ABC):
         """The file's entry in a listing of its directory."""
 
     def size(self, uri: str) -> int:
-        """In bytes."""
+        """The size in bytes."""
         return self.info(uri).size
 
     @abstractmethod
