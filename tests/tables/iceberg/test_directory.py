@@ -422,7 +422,7 @@ def test_object_store_without_conditional_put_is_refused_and_unchanged(table_doc
     memory.pipe(f"{root}/metadata/v1.metadata.json", json.dumps(table_document(root)).encode())
     try:
         table = load_table(root)
-        with pytest.raises(UnsupportedError, match="only if there is none"):
+        with pytest.raises(UnsupportedError, match="conditional puts"):
             commit_statistics(table, draft_of(table, {"a": [1]}))
         assert [path.rpartition("/")[2] for path in memory.find(root)] == ["v1.metadata.json"]
     finally:
