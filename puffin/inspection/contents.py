@@ -89,7 +89,7 @@ class DeletionVectorSummary(NamedTuple):
     @classmethod
     def of(cls, payload: bytes) -> DeletionVectorSummary:
         """Summarize the payload of a ``deletion-vector-v1`` blob; CorruptDeletionVectorError if it is malformed."""
-        from puffin.files.deletion_vector import DeletionVector  # imports numpy
+        from puffin.format.deletion_vector import DeletionVector  # imports numpy
 
         vector = DeletionVector.from_bytes(payload)
         return cls(cardinality=vector.cardinality, first_positions=tuple(vector.first(FIRST_POSITIONS)))
