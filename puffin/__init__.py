@@ -1,5 +1,5 @@
 """
-NDV statistics for Iceberg tables: Puffin files, theta sketches and planner lookups.
+NDV statistics for Iceberg and Delta tables: Puffin files, theta sketches and planner lookups.
 
 The names below are loaded when they are first used, so that importing the package costs nothing: a dump of
 a small file must not wait for Arrow, and a planner must not load Spark.

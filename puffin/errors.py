@@ -27,8 +27,8 @@ Every error this project raises on purpose, sorted by what the caller does next.
     ├── CommitUnknownError              investigate: the commit may or may not have happened
     └── StorageError                    check the store, then retry
 
-A message says what is wrong, where, what was expected and what was found. The error of another library
-is never let through: it is the ``__cause__`` of one of these.
+A message says what is wrong, where, what was expected and what was found. Errors of other libraries never get out:
+each is the ``__cause__`` of one of these.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from typing import Any
 
 
 class PuffinError(Exception):
-    """The root: everything this project raises on purpose is one of these. All of them can be pickled."""
+    """The root of the tree. Every error in it can be pickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Whatever a class's constructor takes: an executor's error has to reach the driver.
-        return _rebuild, (type(self), self.args, dict(self.__dict__))
+        # Constructors differ in their arguments, and every error must get from an executor to the driver.
+        return type(self).__new__, (type(self), *self.args), self.__dict__
 
 
 class UsageError(PuffinError):
-    """The call itself cannot be carried out; nothing was read or written."""
+    """The caller asked for something impossible; nothing was read or written."""
 
 
 class ClosedWriterError(UsageError):
@@ -57,7 +57,7 @@ class SetupError(PuffinError):
 
 
 class MissingDependencyError(SetupError):
-    """A library of an optional extra is needed and not installed."""
+    """The call needs a library of an optional extra that is not installed."""
 
     def __init__(self, library: str, extra: str) -> None:
         super().__init__(f"{library} is not installed: pip install 'puffin-sidecar[{extra}]'")
@@ -66,7 +66,7 @@ class MissingDependencyError(SetupError):
 
 
 class NotFoundError(PuffinError):
-    """What was named does not exist."""
+    """The caller named something that does not exist."""
 
 
 class FileNotFound(NotFoundError):
@@ -74,7 +74,7 @@ class FileNotFound(NotFoundError):
 
 
 class TableNotFound(NotFoundError):
-    """No table at the path, or none of that name in the catalog."""
+    """No table at the path, or no table of that name in the catalog."""
 
 
 class SnapshotNotFound(NotFoundError):
@@ -95,9 +95,7 @@ class CorruptPuffinError(CorruptError):
 
     Attributes:
         rule: The name of the rule, stable across releases (``"head-magic"``).
-        offset: The offset in the file, in bytes, where the rule is broken, or None if it has no place.
-        expected: What the rule asks for.
-        found: What stands there.
+        offset: Where the file breaks it, in bytes; None if the rule concerns no single place.
     """
 
     def __init__(self, rule: str, *, offset: int | None, expected: object, found: object) -> None:
@@ -118,7 +116,7 @@ class CorruptDeletionVectorError(CorruptError):
 
 
 class CorruptMetadataError(CorruptError):
-    """Table metadata, a manifest list or a manifest cannot be understood."""
+    """Table metadata, a manifest list or a manifest is malformed."""
 
 
 class CorruptDataFileError(CorruptError):
@@ -126,23 +124,23 @@ class CorruptDataFileError(CorruptError):
 
 
 class UnsupportedError(PuffinError):
-    """Valid, but this version cannot do it."""
+    """The input is valid, but this version cannot handle it."""
 
 
 class UnsupportedCodecError(UnsupportedError):
-    """A compression codec this version does not know."""
+    """This version does not know the compression codec."""
 
 
 class UnsupportedTypeError(UnsupportedError):
-    """A column type that has no single-value bytes to hash."""
+    """The column's type has no single-value bytes to hash."""
 
 
 class UnsupportedTableError(UnsupportedError):
-    """A table feature, file format or catalog this version cannot honour."""
+    """This version does not support a table feature, a file format or a catalog."""
 
 
 class ConflictError(PuffinError):
-    """Another writer committed first; nothing was changed, so the same call may succeed."""
+    """Another writer committed first; nothing changed, so a retry may succeed."""
 
 
 class CommitUnknownError(PuffinError):
@@ -150,11 +148,4 @@ class CommitUnknownError(PuffinError):
 
 
 class StorageError(PuffinError):
-    """Reading or writing failed in the file system, the object store or the catalog."""
-
-
-def _rebuild(cls: type[PuffinError], args: tuple[Any, ...], attributes: dict[str, Any]) -> PuffinError:
-    error = cls.__new__(cls)
-    error.args = args
-    error.__dict__.update(attributes)
-    return error
+    """The file system, the object store or the catalog failed to read or write."""

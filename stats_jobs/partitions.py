@@ -23,7 +23,6 @@ from puffin.errors import PuffinError, UsageError
 from puffin.sketches.partition_sketches import PartitionSketches, lg_k_for
 from puffin.statistics.blob_properties import partitions_of, type_of
 from puffin.statistics.kinds import PARTITION_SKETCHES
-from puffin.statistics.private_state.writing import KeptBlob
 from puffin.statistics.resolve import Ancestry, KnownBlob
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.base import Column, Snapshot, TableState
@@ -33,6 +32,7 @@ from puffin.tables.snapshot import TableSnapshot
 from puffin.values.partition_tuples import PartitionKey, partition_key, tuple_types
 from puffin.values.value_type import hashes_alike
 from stats_jobs.basis import Unfit, misread, nearest_fit
+from stats_jobs.stored import Base
 
 _log = logging.getLogger(__name__)
 
@@ -83,21 +83,6 @@ class PartitionPlans:
     reason: str | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CarriedPartitions:
-    """
-    Sketches by partition that stay as they are, by field id.
-
-    Attributes:
-        kept: Where they are stored already; not of those that stand in a file of an earlier version.
-        reason: Why those of another column are left behind, if they are.
-    """
-
-    by_field: Mapping[int, PartitionSketches]
-    kept: Mapping[int, KeptBlob] = dataclasses.field(default_factory=dict)
-    reason: str | None = None
-
-
 def plan_partitions(opened: TableSnapshot, columns: Sequence[Column], stored: StoredBlobs | None) -> PartitionPlans:
     """
     The plans of columns that are to have sketches by partition.
@@ -121,29 +106,30 @@ def plan_partitions(opened: TableSnapshot, columns: Sequence[Column], stored: St
         return PartitionPlans({}, reason=str(exc))
 
 
-def carry_partitions(opened: TableSnapshot, columns: Sequence[Column], stored: StoredBlobs) -> CarriedPartitions:
+def carry_partitions(
+    opened: TableSnapshot, columns: Sequence[Column], stored: StoredBlobs
+) -> tuple[dict[int, Base], str | None]:
     """
     The earlier sketches by partition that hold of the snapshot, for columns whose own sketches are written anew.
 
     They hold while nothing but compactions within their partition specs lies in between. Others are left behind with
     the snapshot that they are of: sketches of some partitions alone could not answer for a filter.
+
+    Returns:
+        By field id, and why those of a column are left behind, if they are.
     """
     planner = _Planner(opened, stored)
-    carried: dict[int, PartitionSketches] = {}
-    kept: dict[int, KeptBlob] = {}
+    carried: dict[int, Base] = {}
     reason = None
     for column in columns:
         try:
             found = planner.carry(column)
         except (PuffinError, Unfit, _TooManyPartitions) as exc:
-            reason = str(exc)
+            reason = f"they were not asked for, and {exc}"
+            _log.warning("column %s: earlier sketches by partition are left behind: %s", column.name, exc)
         else:
-            if found is not None:
-                carried[column.field_id], where = found
-                kept |= {} if where is None else {column.field_id: where}
-            continue
-        _log.warning("column %s: earlier sketches by partition are left behind: %s", column.name, reason)
-    return CarriedPartitions(carried, kept, None if reason is None else f"they were not asked for, and {reason}")
+            carried |= {} if found is None else {column.field_id: found}
+    return carried, reason
 
 
 def is_partitioned(state: TableState) -> bool:
@@ -181,13 +167,8 @@ class _Planner:
         known = self._ancestry.blobs_of(column.field_id)
         return nearest_fit(known, column, "sketches by partition", plan_on)[0] or self._in_full()
 
-    def carry(self, column: Column) -> tuple[PartitionSketches, KeptBlob | None] | None:
-        """
-        The column's nearest sketches by partition, if they hold as they are, and where they are stored so.
-
-        Returns:
-            None if its nearest sketch has none.
-        """
+    def carry(self, column: Column) -> Base | None:
+        """The column's nearest sketches by partition, if they hold as they are; None if its nearest sketch has none."""
         known = next(iter(self._ancestry.blobs_of(column.field_id)), None)
         if known is None or self._stored is None or partitions_of(known.blob.properties) is None:
             return None
@@ -197,8 +178,8 @@ class _Planner:
         if plan.tasks or plan.stale:
             raise Unfit(f"a compaction moved rows between partitions since those of snapshot {plan.base_id}")
         is_stored = plan.base is not None and plan.lg_k == plan.base.lg_k
-        kept = self._stored.kept(known.entry, known.blob, PARTITION_SKETCHES.name) if is_stored else None
-        return plan.sketches(None), kept
+        kept = self._stored.kept(known.entry, known.blob, PARTITION_SKETCHES) if is_stored else None
+        return Base({PARTITION_SKETCHES: plan.sketches(None)}, kept={} if kept is None else {PARTITION_SKETCHES: kept})
 
     def _plan_on(self, column: Column, known: KnownBlob, stored: StoredBlobs) -> PartitionPlan:
         if known.snapshot is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from puffin.statistics.assemble import ColumnStatistics
 from puffin.statistics.draft import FileOptions, StatisticsDraft, damaged_entries
@@ -19,7 +19,8 @@ from stats_jobs.compute import Computed
 from stats_jobs.current import keeps_partition_statistics
 from stats_jobs.decide import Decision
 from stats_jobs.options import INCREMENTAL, Options
-from stats_jobs.partitions import CarriedPartitions, carry_partitions
+from stats_jobs.partitions import carry_partitions
+from stats_jobs.stored import Base
 from stats_jobs.target import Target
 
 
@@ -55,12 +56,15 @@ def publish(table: Table, target: Target, decision: Decision, columns: Sequence[
         opened.check_committable()
         settled = SnapshotSelector(snapshot_id=target.settled.snapshot_id)
         return _write(table, opened.of(settled), [], options)
-    made = _made(target, decision, columns)
-    carried = _carried(target, made)
     if options.dry_run:
-        return Published(None, left_behind=carried.reason)
-    statistics = [_statistics(target, computed, carried) for computed in made]
-    return dataclasses.replace(_write(table, opened, statistics, options), left_behind=carried.reason)
+        return Published(None)
+    made = _made(target, decision, columns)
+    carried: Mapping[int, Base] = {}
+    left_behind = None
+    if not options.partitions:
+        carried, left_behind = carry_partitions(opened, [computed.column for computed in made], target.blobs)
+    statistics = [_statistics(target, computed, carried.get(computed.column.field_id)) for computed in made]
+    return dataclasses.replace(_write(table, opened, statistics, options), left_behind=left_behind)
 
 
 def _made(target: Target, decision: Decision, columns: Sequence[Computed]) -> list[Computed]:
@@ -70,22 +74,14 @@ def _made(target: Target, decision: Decision, columns: Sequence[Computed]) -> li
     return [c for c in columns if c.column.field_id not in stored or c.basis == FULL or PARTITION_SKETCHES in c.values]
 
 
-def _carried(target: Target, made: Sequence[Computed]) -> CarriedPartitions:
-    """Earlier sketches by partition that stay beside what is written, in a run that makes none."""
-    if target.options.partitions or target.options.dry_run:
-        return CarriedPartitions({})
-    return carry_partitions(target.opened, [computed.column for computed in made], target.blobs)
-
-
-def _statistics(target: Target, computed: Computed, carried: CarriedPartitions) -> ColumnStatistics:
-    """What is written of a column."""
-    field_id, options = computed.column.field_id, target.options
+def _statistics(target: Target, computed: Computed, carried: Base | None) -> ColumnStatistics:
+    """What is written of a column, with earlier sketches by partition that stay beside it."""
+    options = target.options
     values = {kind: value for kind, value in computed.values.items() if kind in options.kinds or not kind.is_default}
     kept = dict(computed.kept)
-    if field_id in carried.by_field:
-        values[PARTITION_SKETCHES] = carried.by_field[field_id]
-    if field_id in carried.kept:
-        kept[PARTITION_SKETCHES] = carried.kept[field_id]
+    if carried is not None:
+        values |= carried.values
+        kept |= carried.kept
     provenance = computed.provenance
     if computed.is_mapped:
         mapping = mapping_digest(target.opened.state, computed.column)

@@ -14,10 +14,8 @@ import os
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any
 
 from puffin.kernels import load_kernels
-from puffin.statistics.kinds.kind import Kind
 from puffin.tables.scan_task import encode_batch
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.execute import KERNELS_PAY, Partial, merge_partials, read_batch, read_document
@@ -89,7 +87,7 @@ class Runner:
         batches = plan_batches(scans, parallelism=spark.defaultParallelism)
         context = self.opened.scan_context
         documents = [(encode_batch(b.to_batch(context)), b.kinds, b.removed) for b in batches]
-        partials = spark.parallelize(documents, len(documents)).map(_read)
+        partials = spark.parallelize(documents, len(documents)).map(lambda document: read_document(*document))
         with self.spark.job(len(documents), self.progress):
             depth = 1 if len(documents) <= _FLAT_MERGE else 2
             merged: Partial = partials.treeReduce(merge_partials, depth)
@@ -132,7 +130,3 @@ class _Readers:
         with contextlib.suppress(IndexError):  # emptied by another thread meanwhile
             return self._left.popleft()
         return None
-
-
-def _read(document: tuple[str, tuple[Kind[Any], ...], bool]) -> Partial:
-    return read_document(*document)

@@ -11,6 +11,7 @@ between makes it fail. Only a REST catalog's do not, see `puffin.iceberg.commit.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 
@@ -124,14 +125,8 @@ class SparkTable(IcebergTable):
         properties = java.file_properties(table, loaded.location)
         opened_by = functools.partial(self._store, stores(properties))
         opened_by(loaded.location)  # so that a scheme nobody knows is told before anything is planned
-        return IcebergSnapshot(
-            name=self.name,
-            state=known if known is not None and known.metadata_location == loaded.location else loaded.state(),
-            selector=selector,
-            store_for=opened_by,
-            io_properties=properties,
-            table=self,
-        )
+        state = known if known is not None and known.metadata_location == loaded.location else loaded.state()
+        return dataclasses.replace(self._bound(state, selector, properties), store_for=opened_by)
 
     def _store(self, store_for: Callable[[str], Store], uri: str) -> Store:
         try:

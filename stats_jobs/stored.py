@@ -76,7 +76,7 @@ class Bases:
         for kind in values:
             if (said := kind.contradiction(values)) is not None:
                 raise CorruptError(f"{entry.statistics_path}: field {column.field_id}: {said}")
-        private = {kind: self._blobs.kept(entry, blob, kind.name) for kind in values if kind.home is Home.PRIVATE}
+        private = {kind: self._blobs.kept(entry, blob, kind) for kind in values if kind.home is Home.PRIVATE}
         kept = {kind: where for kind, where in private.items() if where is not None}
         provenance = provenance_of(blob.properties)
         if not is_ours(blob.properties):

@@ -36,6 +36,7 @@ DELTA_SETTINGS = {
     "spark.sql.extensions": f"{ICEBERG_EXTENSIONS},io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "1",  # of the log's replay, which has 50 tasks otherwise
+    "spark.databricks.delta.writeChecksumFile.enabled": "false",
 }
 # Tables of tests are small: most of what Spark did otherwise would be to compile code, to plan anew between stages, and
 # to start tasks that have no rows.
@@ -270,21 +271,6 @@ def draft_of() -> Callable[..., StatisticsDraft]:
             for c in columns
         ]
         return StatisticsDraft(opened, statistics, FileOptions(codec, home))
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def bound() -> Callable[..., Any]:
-    """Binds the state of an Iceberg table that is nowhere to one of its snapshots, and to the stores of its files."""
-    from puffin.iceberg.table import IcebergSnapshot
-    from puffin.storage import store_for
-    from puffin.tables.base import SnapshotSelector
-
-    def make(state: Any, snapshot_id: int | None = None, **options: Any) -> IcebergSnapshot:
-        defaults = {"name": state.location, "store_for": store_for, "io_properties": {}, "table": None}
-        selector = SnapshotSelector(snapshot_id=snapshot_id)
-        return IcebergSnapshot(state=state, selector=selector, **{**defaults, **options})
 
     return make
 

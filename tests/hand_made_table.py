@@ -22,7 +22,6 @@ from puffin.files.task_reader import TaskReader
 from puffin.format import DELETION_VECTOR_V1, Blob, PuffinWriter
 from puffin.format.deletion_vector import DeletionVector
 from puffin.iceberg.metadata.document import parse_state
-from puffin.iceberg.scan.plan import plan_snapshot
 from puffin.sketches import DEFAULT_LG_K, RowCountsBuilder, ThetaSketch, ThetaSketchBuilder, row_counts_limit
 from puffin.storage import store_for
 from puffin.tables.base import TableState
@@ -31,6 +30,7 @@ from puffin.tables.scan_task import FileScanTask, ScanBatch, ScanContext, decode
 from puffin.values.column_summary import ColumnSummary
 from puffin.values.row_summary import RowSummary
 from stats_jobs.plan import split_task
+from tests.bound import bound
 
 ADDED = 1
 PATH_FIELD, POS_FIELD = 2147483546, 2147483545
@@ -203,7 +203,7 @@ class HandMadeTable:
 
     def plan(self, snapshot_id: int | None = None) -> tuple[FileScanTask, ...]:
         state = self.state()
-        return plan_snapshot(state, state.snapshot(snapshot_id or self.document["current-snapshot-id"]), store_for)
+        return bound(state, snapshot_id or self.document["current-snapshot-id"]).tasks
 
     def read(
         self, *columns: str, snapshot_id: int | None = None, target_bytes: int = 2**40, is_sound: bool = True

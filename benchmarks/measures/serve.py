@@ -74,8 +74,8 @@ def serve_with_bare_endpoint(table: Path, port: Connection) -> None:
     """Serve a table, and the answer to the question for it at another path too; the port is sent once it is known."""
     from puffin.lookup import ndv
     from puffin.server.app import create_app
+    from puffin.server.encoded import Encoded, encode
     from puffin.server.process import run
-    from puffin.server.service import Encoded, encode
     from puffin.server.settings import Settings
 
     settings = Settings(roots=[str(table.parent)])

@@ -11,9 +11,9 @@ def main(args: Sequence[str] | None = None) -> None:
     Run the command line and exit with its code.
 
     Args:
-        args: What stands behind ``puffin``; by default what this process was called with.
+        args: The arguments after ``puffin``; by default those of this process.
     """
-    # Of the time that a dump takes to start, a twentieth would be spent on looking for garbage among what is imported.
+    # Collecting garbage among imports would take a twentieth of the time that a dump takes to start.
     gc.disable()
     try:
         from puffin.cli.program import run

@@ -1,8 +1,8 @@
 """
 ``puffin analyze``: the statistics job, for one table or for many in one Spark session.
 
-A call that names one table is answered by that table's report, and fails as its analysis does. A call that picks from
-several is answered by a list, however many it picks, and fails if any of them did.
+A call that names one table prints that table's report, and fails as its analysis does. A call that names several, or a
+pattern, prints a list, however many tables match, and fails if any of them did.
 """
 
 from __future__ import annotations
@@ -56,31 +56,34 @@ _log = logging.getLogger(__name__)
     metavar="CATALOG.NS.TABLE",
     help="An Iceberg table of a catalog that Spark is configured with, by --conf or spark-submit; may be repeated.",
 )
-@click.option("--namespace", metavar="NS", help="Every table of this namespace of the catalog.")
+@click.option("--namespace", metavar="NS", help="Analyze every table of this catalog namespace.")
 @click.option(
     "--include",
     multiple=True,
     metavar="PATTERN",
-    help="Only tables whose name matches: * is any characters, ? one, [ab] one of these. The name is what follows the "
-    "namespace, or the last part of a path; case matters. May be repeated: one match is enough.",
+    help="Only tables whose name matches: * stands for any characters, ? for one, [ab] for either. The name is what "
+    "follows the namespace, or the last part of a path; case matters. May be repeated.",
 )
 @click.option(
     "--exclude",
     multiple=True,
     metavar="PATTERN",
-    help="Not the tables whose name matches, even if --include does. May be repeated.",
+    help="Skip tables whose name matches, even if --include matches it too. May be repeated.",
 )
-@click.option("--only-stale", is_flag=True, help="Only tables of which something asked for is not current.")
-@click.option("--columns", multiple=True, callback=column_names, metavar="a,b.c", help="Only these; may be repeated.")
+@click.option("--only-stale", is_flag=True, help="Skip tables whose statistics are up to date.")
+@click.option(
+    "--columns", multiple=True, callback=column_names, metavar="a,b.c", help="Only these columns; repeatable."
+)
 @of_snapshot
 @click.option(
     "--mode",
     type=click.Choice(["auto", "full", "incremental"]),
     default="auto",
     show_default=True,
-    help="auto reads what changed since earlier statistics; incremental too, but never every row; full always does.",
+    help="auto reads what changed since earlier statistics, or every row if it must; incremental never reads every "
+    "row; full always does.",
 )
-@click.option("--partitions", is_flag=True, help="NDV by partition too, and a partition statistics file.")
+@click.option("--partitions", is_flag=True, help="Also compute NDV by partition and a partition statistics file.")
 @click.option("--lg-k", type=int, default=12, show_default=True, help="Log2 of a sketch's nominal entries, 5 to 26.")
 @click.option(
     "--codec",
@@ -89,7 +92,7 @@ _log = logging.getLogger(__name__)
     show_default=True,
     help="Blob compression; sketches hardly shrink, and not every reader knows a codec.",
 )
-@click.option("--no-row-counts", is_flag=True, help="Keep nothing to subtract deleted rows with.")
+@click.option("--no-row-counts", is_flag=True, help="Keep no row counts to subtract deleted rows with.")
 @of_home
 @click.option(
     "--driver-bytes",
@@ -97,10 +100,10 @@ _log = logging.getLogger(__name__)
     metavar="N",
     help="Read up to N bytes of files without starting Spark; 256 MiB by default.",
 )
-@click.option("--master", metavar="URL", help="Spark master; every core of this machine by default.")
+@click.option("--master", metavar="URL", help="Spark master; by default every core of this machine.")
 @click.option("--conf", multiple=True, callback=key_values, metavar="K=V", help="Spark configuration; may be repeated.")
 @click.option("--dry-run", is_flag=True, help="Compute only; write nothing.")
-@click.option("--no-commit", is_flag=True, help="Write the files, leave the table's metadata as it is.")
+@click.option("--no-commit", is_flag=True, help="Write the files, but do not change the table's metadata.")
 @click.option("--summary", metavar="FILE", help="Append a JSON line for each table to this local file.")
 @as_json
 @log_format
@@ -136,8 +139,8 @@ def command(
     """
     Compute theta sketches and NDV of a table's columns, write a statistics file, commit it.
 
-    TABLE is the path or URI of a table directory; with --catalog, namespace.table. Several tables, of --spark-table
-    too, share one Spark session, and one that fails does not stop the others.
+    TABLE is the path or URI of a table directory (Iceberg or Delta, detected from its contents); with --catalog,
+    namespace.table. Several tables share one Spark session, and one that fails does not stop the others.
     """
     from stats_jobs import Options, SparkStarter, SparkTable, analyze
     from stats_jobs.many import analyze_many
@@ -227,7 +230,7 @@ def _is_wanted(name: str, include: tuple[str, ...], exclude: tuple[str, ...]) ->
 
 @contextlib.contextmanager
 def _told(run: RunSummary, name: str) -> Iterator[Callable[[Report], None]]:
-    """Around the analysis of the only table: gives what tells of its report; that it was left by an error is told."""
+    """Around the analysis of the only table: yields what records its report; an error is recorded here."""
     try:
         yield lambda report: _tell(run, name, report)
     except BaseException as exc:
@@ -236,7 +239,7 @@ def _told(run: RunSummary, name: str) -> Iterator[Callable[[Report], None]]:
 
 
 def _tell(run: RunSummary, name: str, answer: Report | BaseException) -> None:
-    """Tell the run's summary and the log what came of a table."""
+    """Record the outcome of a table in the summary and the log."""
     run.add(name, answer)
     with about(name):
         if isinstance(answer, BaseException):
@@ -258,7 +261,7 @@ def _document(name: str, answer: Report | PuffinError) -> dict[str, Any]:
 
 def _summary(answers: Mapping[str, Report | PuffinError], *, asked: int, seconds: float) -> str:
     endings = Counter(map(_ending, answers.values()))
-    endings["left out as current"] = asked - len(answers)
+    endings["skipped as up to date"] = asked - len(answers)
     counts = ", ".join(f"{count} {ending}" for ending, count in endings.items() if count)
     return f"{asked} {'table' if asked == 1 else 'tables'} in {seconds:.1f} s: {counts or 'nothing to do'}"
 
@@ -292,7 +295,7 @@ def _text(name: str, answer: Report | PuffinError) -> list[str]:
         lines.append(_partitions_text(answer.partitions))
     if answer.entries_repaired:
         entries = "1 entry" if answer.entries_repaired == 1 else f"{answer.entries_repaired} entries"
-        lines.append(f"repaired {entries} of the table: statistics files now hold nothing that other engines choke on")
+        lines.append(f"repaired {entries} of the table: every engine can read its statistics files now")
     path = "" if answer.entry is None else answer.entry.statistics_path
     spark = answer.session_seconds
     if answer.current:
@@ -318,14 +321,14 @@ def _partitions_text(partitions: PartitionReport) -> str:
 
 
 class _Screen:
-    """Where a person follows the work; without ``bars`` there is none to see."""
+    """Progress for a person; without ``bars`` there is none to see."""
 
     def __init__(self, bars: Progress | None) -> None:
         self._bars = bars
 
     @contextlib.contextmanager
     def watch(self, table: str) -> Iterator[Callable[[int, int], None] | None]:
-        """The table is what this thread logs about, and has a bar, during the block; gives what moves the bar."""
+        """Log about the table and show a bar for it during the block; yields what moves the bar."""
         bars = self._bars
         with about(table):
             if bars is None:
@@ -338,7 +341,7 @@ class _Screen:
                 bars.remove_task(task)
 
     def say(self, lines: Sequence[str]) -> None:
-        """Lines on stdout; on a terminal it goes above the bars, which would tear it apart otherwise."""
+        """Print lines on stdout; on a terminal above the bars, which would tear them apart otherwise."""
         if self._bars is not None and sys.stdout.isatty():
             self._bars.console.print("\n".join(lines), emoji=False)
         else:

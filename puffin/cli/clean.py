@@ -1,4 +1,4 @@
-"""``puffin clean``: what jobs left behind, listed and removed."""
+"""``puffin clean``: list and remove what jobs left behind."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     show_default=True,
     metavar="DURATION",
     callback=duration,
-    help="Only files that have not changed for as long: 90s, 5m, 2h, 7d. A job that runs may be about to refer to a "
-    "younger one.",
+    help="Only files older than this: 90s, 5m, 2h, 7d. A running job may be about to use a younger one.",
 )
 @click.option("--yes", is_flag=True, help="Remove what is listed.")
 @of_home
@@ -42,10 +41,10 @@ def command(
     json_output: bool,
 ) -> None:
     """
-    List files of ours that nothing refers to and entries of snapshots that are gone; with --yes remove them.
+    List our unreferenced files and the entries of expired snapshots; --yes removes them.
 
-    TABLE is the path or URI of a table directory; with --catalog, namespace.table. What cannot be proved to be ours,
-    unreferenced and old stays, and is listed with the reason.
+    TABLE is the path or URI of a table directory; with --catalog, namespace.table. Whatever is not provably
+    ours, unreferenced and old stays, and is listed with the reason.
     """
     from puffin.load import load_table
     from puffin.statistics.clean import clean

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command(name="dump")
 @click.argument("file", metavar="FILE", callback=stored_files)
-@click.option("--blob", type=click.IntRange(min=0), metavar="N", help="Only this blob; they are counted from 0.")
+@click.option("--blob", type=click.IntRange(min=0), metavar="N", help="Only this blob; the first is 0.")
 @click.option("--raw", is_flag=True, help="Write the uncompressed payload of --blob N to stdout, and nothing else.")
 @as_json
 @diagnostics

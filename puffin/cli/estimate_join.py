@@ -1,4 +1,4 @@
-"""``puffin estimate-join``: what two columns have in common, and what joining them comes to."""
+"""``puffin estimate-join``: the overlap of two columns, and the rows of their join."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def command(
     """
     Estimate the overlap of two columns and the rows of their equi-join, from their sketches alone.
 
-    The tables are named as for puffin ndv and may be of different formats; with --catalog, a name with a slash in it is
-    a path or URI all the same. The columns have to be of one type: an int and a long are hashed differently.
+    Tables are named as for puffin ndv and may have different formats; with --catalog, a name with a slash is still a
+    path or URI. Both columns need the same type: an int and a long are hashed differently.
     """
     from puffin.lookup import Lookup
 

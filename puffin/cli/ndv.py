@@ -1,7 +1,8 @@
-"""``puffin ndv``: what a planner would be told."""
+"""``puffin ndv``: the planner's lookup, for a person."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -24,27 +25,27 @@ if TYPE_CHECKING:
     "--max-staleness",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Statistics older than N changes of the rows count as missing; compactions change none.",
+    help="Treat statistics as missing if more than N snapshots changed rows since; compactions do not count.",
 )
 @click.option(
     "--partition",
     "partitions",
     multiple=True,
     metavar="K=V[/K=V]",
-    help="Only the rows of the partitions that agree with this in each field K; may be repeated: one match is enough. "
-    "Needs statistics by partition. %2F stands for a slash.",
+    help="Only partitions with these values; may be repeated to add others. Needs statistics by partition. Write %2F "
+    "for a slash.",
 )
 @click.option(
     "--where",
     metavar="EXPR",
-    help="Only the rows of the partitions that may have rows which pass this filter, an Iceberg expression; together "
-    "with --partition both must hold.",
+    help="Only partitions that may hold rows that match this filter, an Iceberg expression; with --partition, both "
+    "must hold.",
 )
 @click.option(
     "--manifests",
     is_flag=True,
-    help="Read row counts and bounds from the snapshot's manifests, or a Delta table's log, for columns that "
-    "another engine analyzed or nobody.",
+    help="Read row counts and bounds from the snapshot's manifests, or a Delta table's log, for columns whose "
+    "statistics lack them.",
 )
 @as_json
 @diagnostics
@@ -64,22 +65,23 @@ def command(
     """
     Look up the number of distinct values of columns, from table metadata alone.
 
-    TABLE is the path or URI of a table directory or of an Iceberg metadata file; with --catalog, namespace.table.
-    COLUMN is a name or dotted path in the current schema; by default every primitive column outside lists and maps.
+    TABLE is the path or URI of a table directory (Iceberg or Delta, detected from its contents) or of an Iceberg
+    metadata file; with --catalog, namespace.table. COLUMN is a name or dotted path in the current schema; by default
+    every primitive column outside lists and maps.
     """
     from puffin.load import load_table
     from puffin.lookup import Question, lookup
 
-    loaded = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
     question = Question(
-        columns=columns or None,
-        selector=selector,
+        table,
+        columns or None,
+        **dataclasses.asdict(selector),
         max_staleness=max_staleness,
         partitions=partitions,
         where=where,
         manifests=manifests,
     )
-    answer = lookup(loaded, question)
+    answer = lookup(load_table(table, catalog=catalog, catalog_properties=catalog_properties), question)
     if json_output:
         print_json(answer.to_json())
     else:
@@ -92,4 +94,4 @@ def _lines(answer: TableAnswer) -> Iterator[str]:
     yield from columns_table(answer.columns, answer.snapshot_id)
     if answer.partitions is not None and answer.partitions.of is not None:
         count = f"{answer.partitions.matched:,} of {answer.partitions.of:,} partitions"
-        yield f"{count}, all rows of each: an upper view of the rows that a filter means"
+        yield f"{count}, all rows of each: covers at least the rows that match the filter"

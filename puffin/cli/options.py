@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"([0-9]{1,10})([smhd])")
-_MOST_DAYS = 36_500  # far more, and there would be no date so long ago
+_MOST_DAYS = 36_500  # dates do not reach much further back
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Files = TypeVar("_Files", str, tuple[str, ...])
@@ -26,12 +26,12 @@ def diagnostics(command: _Command) -> _Command:
     return _decorated(
         command,
         click.option("--verbose", is_flag=True, expose_value=False, callback=_set_verbose, help="Log to stderr."),
-        click.option("--debug", is_flag=True, expose_value=False, callback=_set_debug, help="Tracebacks on errors."),
+        click.option("--debug", is_flag=True, expose_value=False, callback=_set_debug, help="Show tracebacks."),
     )
 
 
 def log_format(command: _Command) -> _Command:
-    """``--log-format``, which the other options of diagnostics go by."""
+    """``--log-format``, read before the other options of diagnostics."""
     return click.option(
         "--log-format",
         type=click.Choice(["text", "json"]),
@@ -40,7 +40,7 @@ def log_format(command: _Command) -> _Command:
         is_eager=True,
         expose_value=False,
         callback=_set_log_format,
-        help="What stands on stderr: lines for people, or a JSON object a line, the failure's too.",
+        help="Format of stderr: text for people, or a JSON object per line, failures included.",
     )(command)
 
 
@@ -50,7 +50,7 @@ def as_json(command: _Command) -> _Command:
 
 
 def of_catalog(command: _Command) -> _Command:
-    """``--catalog``, whose tables are meant, and `catalog_property`."""
+    """``--catalog`` and `catalog_property`."""
     return _decorated(
         command,
         click.option("--catalog", metavar="NAME", help="TABLE is namespace.table of this pyiceberg catalog."),
@@ -71,12 +71,12 @@ def catalog_property(command: _Command) -> _Command:
 
 
 def of_home(command: _Command) -> _Command:
-    """``--home``, where private state is."""
+    """``--home``."""
     return click.option(
         "--home",
         metavar="URI",
-        help="A directory for what is kept beside statistics files; by default what the table property "
-        "puffin-sidecar.home says, or a hidden folder of the table.",
+        help="Directory for private state; by default the table property puffin-sidecar.home, or a hidden folder of "
+        "the table.",
     )(command)
 
 
@@ -102,7 +102,7 @@ def of_snapshot(command: _Command) -> _Command:
 
 
 def stored_files(_: click.Context, __: click.Parameter, files: _Files) -> _Files:
-    """The names of files as they are given; the libraries that open those which are not local are silenced."""
+    """File names as given; libraries that open remote ones are silenced."""
     from puffin.storage.uri import split
 
     if any(split(file) for file in ([files] if isinstance(files, str) else files)):
@@ -111,7 +111,7 @@ def stored_files(_: click.Context, __: click.Parameter, files: _Files) -> _Files
 
 
 def silence_logs() -> None:
-    """Keep what libraries log off stderr, where warnings go by default."""
+    """Keep warnings that libraries log off stderr."""
     import logging
 
     logging.getLogger().addHandler(logging.NullHandler())
@@ -119,11 +119,11 @@ def silence_logs() -> None:
 
 def print_failure(message: str, settings: Mapping[str, Any], exc: BaseException | None = None) -> None:
     """
-    Say on stderr that the command has failed, in one line of the format asked for.
+    Print the failure of a command on stderr, in one line of the chosen format.
 
     Args:
-        settings: The diagnostics asked for, and the ``table`` if the command is about one.
-        exc: Why; with ``--debug`` its traceback is shown.
+        settings: The diagnostics options, and the ``table`` if the command is about one.
+        exc: The cause; ``--debug`` shows its traceback.
     """
     message, debug = " ".join(message.split()), bool(settings.get("debug"))
     if settings.get("log-format") == "json":
@@ -139,7 +139,7 @@ def print_failure(message: str, settings: Mapping[str, Any], exc: BaseException 
 
 
 def column_names(_: click.Context, __: click.Parameter, values: Iterable[str]) -> tuple[str, ...] | None:
-    """Names given one by one, or several with commas between; None if there are none."""
+    """Names given one by one or separated by commas; None if there are none."""
     names = tuple(name for value in values for name in value.split(",") if name)
     return names or None
 

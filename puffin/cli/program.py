@@ -2,8 +2,8 @@
 The ``puffin`` command: parse, call, render.
 
 A command's module is imported when the command is called, and it imports in its turn only what it uses, so that
-``puffin dump`` starts as fast as a dump should. Whatever goes wrong ends here, as one line and an exit code:
-1 if it failed, 2 if the call was wrong.
+``puffin dump`` starts fast. Every error ends here, as one line and an exit code: 1 if the command failed, 2 if the call
+was wrong.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COMMANDS = {
     "serve": "puffin.cli.serve",
     "verify": "puffin.cli.verify",
 }
-_SHORT = {"dump", "verify"}  # over before collecting garbage pays; and local files need no library that logs
+_SHORT = {"dump", "verify"}  # end before collecting garbage pays, and local files need no library that logs
 
 
 def run(args: Sequence[str] | None) -> None:
@@ -80,7 +80,7 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 @click.option("--version", is_flag=True, callback=_version, expose_value=False, help="Show the version and exit.")
 @click.pass_context
 def _puffin(ctx: click.Context) -> None:
-    """NDV statistics for Iceberg tables, in Puffin files that every engine reads."""
+    """NDV statistics for Iceberg and Delta tables, in Puffin files that every engine reads."""
     warnings.simplefilter("ignore")
     if ctx.invoked_subcommand not in _SHORT:
         gc.enable()

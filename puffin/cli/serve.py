@@ -14,27 +14,33 @@ _MIB = 1024**2
 
 
 @click.command(name="serve")
-@click.option("--host", default="127.0.0.1", show_default=True, metavar="NAME", help="The interface to listen at.")
-@click.option("--port", default=8680, show_default=True, type=click.IntRange(0, 65535), help="0 for one that is free.")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="NAME", help="Interface to listen on.")
 @click.option(
-    "--token-file", metavar="FILE", help="Demand the token in FILE, as Authorization: Bearer; of all but health checks."
+    "--port",
+    default=8680,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="0 picks a free port.",
+)
+@click.option(
+    "--token-file", metavar="FILE", help="Require the token in FILE (Authorization: Bearer), except for health checks."
 )
 @click.option(
     "--allow-root",
     "roots",
     multiple=True,
     metavar="URI",
-    help="Serve the tables below this directory or URI prefix, by their paths; may be repeated.",
+    help="Serve tables below this directory or URI prefix, by path; may be repeated.",
 )
 @click.option(
     "--allow-host",
     "hosts",
     multiple=True,
     metavar="NAME",
-    help="Answer to this name too, as the header Host has it; at a loopback interface only its own names are "
-    "answered. May be repeated.",
+    help="Also answer requests whose Host header has this name; by default a loopback interface answers only its own "
+    "names. May be repeated.",
 )
-@click.option("--catalog", metavar="NAME", help="Serve the tables of this pyiceberg catalog, by their names.")
+@click.option("--catalog", metavar="NAME", help="Serve tables of this pyiceberg catalog, by name.")
 @catalog_property
 @click.option(
     "--ttl",
@@ -42,7 +48,7 @@ _MIB = 1024**2
     show_default=True,
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="How long an answer counts before the table is asked whether anything was committed.",
+    help="How long an answer is reused before the table is checked for commits.",
 )
 @click.option(
     "--timeout",
@@ -58,7 +64,7 @@ _MIB = 1024**2
     show_default=True,
     type=click.IntRange(1, 64 * _MIB),
     metavar="BYTES",
-    help="Of a request.",
+    help="Largest request body.",
 )
 @click.option(
     "--max-requests",
@@ -66,7 +72,7 @@ _MIB = 1024**2
     show_default=True,
     type=click.IntRange(min=1),
     metavar="N",
-    help="Requests worked on at once; those answered from memory and idle connections do not count.",
+    help="Most requests at once, not counting idle connections and answers from memory.",
 )
 @log_format
 @diagnostics
@@ -89,7 +95,7 @@ def command(
     """
     Answer planners over HTTP, and show people a page.
 
-    Nothing is served but what --allow-root and --catalog name. SIGTERM or Ctrl+C finishes what runs.
+    Only tables of --allow-root and --catalog are served. SIGTERM or Ctrl+C finishes running requests, then stops.
     """
     from puffin.server.settings import Limits, Settings, read_token
 

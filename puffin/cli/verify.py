@@ -1,4 +1,4 @@
-"""``puffin verify``: every rule of the format, held against every byte of some files."""
+"""``puffin verify``: check files against every rule of the format."""
 
 from __future__ import annotations
 

@@ -91,11 +91,8 @@ def table_schema(
     Read a table's schema.
 
     Args:
-        schema_string: Of the ``metaData`` action.
-        configuration: Likewise.
-        known_ids: The ids that columns were given before, also those that are no longer there; of no account with
-            column mapping.
-        where: The table's location, for errors.
+        schema_string: Of the ``metaData`` action, as ``configuration`` is.
+        known_ids: The ids that columns were given before, dropped columns included; column mapping ignores them.
 
     Raises:
         CorruptMetadataError: The schema is not of Spark's form, or its ids and names are not one to each field.
@@ -125,13 +122,7 @@ def iceberg_type(name: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Place:
-    """
-    Where a type stands.
-
-    Attributes:
-        nested_ids: The ids that its column has for what is inside of lists and maps, by their dotted names.
-        dotted: Its name among these.
-    """
+    """Where a type stands; with the ids of what is inside its column's lists and maps, and its dotted name there."""
 
     path: FieldPath
     nested_ids: Mapping[str, Any]

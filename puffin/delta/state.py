@@ -33,7 +33,6 @@ class DeltaState(TableState):
     A Delta table at one version.
 
     Attributes:
-        segment: The part of the log that makes the version.
         delta_schema: The schema with the ids that its columns have, and those they were given just now.
         known_ids: The ids that columns had been given before.
         stored: The statistics directory as it was.

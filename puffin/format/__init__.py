@@ -1,8 +1,8 @@
 """
 The Puffin file format and its deletion vectors: bytes in, values out; no tables, no paths.
 
-``PuffinReader`` and ``PuffinWriter`` are the two ways through it, and the frozen values of ``model`` are what goes in
-and comes out. Byte ranges come from a ``RangeSource`` and bytes go to a ``Sink``.
+``PuffinReader`` reads from a ``RangeSource``, ``PuffinWriter`` writes to a ``Sink``; both exchange the frozen values of
+``model`` with their callers.
 """
 
 from puffin.format.model import (

@@ -1,8 +1,8 @@
 """
-The codecs of the spec ("Compression codecs") by name: which there are, and from payload to stored bytes and back.
+Compress and decompress payloads by the codecs' names (spec, "Compression codecs").
 
-What a stored payload looks like, and which library makes it, is the business of ``puffin.format.frames``. That is
-imported when a codec is first used: most files need none, and a command line has to start fast.
+``puffin.format.frames`` does the work. It is imported on first use: most files need no codec, and the command line has
+to start fast.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from puffin.format.model import LZ4, ZSTD
 
 
 def check_codec(codec: str | None, *, offset: int | None = None) -> None:
-    """
-    Raise UnsupportedCodecError, with the blob's offset, unless this version knows the codec; None is no compression.
-    """
+    """Raise ``UnsupportedCodecError`` for an unknown codec, with the offset of the blob if there is one."""
     if codec is not None and codec not in (LZ4, ZSTD):
         where = "" if offset is None else f" of the blob at offset {offset}"
         raise UnsupportedCodecError(f"compression-codec{where}: expected {LZ4}, {ZSTD} or none, found {codec!r}")
 
 
 def compress(codec: str | None, payload: bytes) -> bytes:
-    """Compress a payload into a single frame with content size and checksum; None leaves it as it is."""
+    """Compress a payload into a single frame with content size and checksum; None stores it as it is."""
     check_codec(codec)
     if codec is None:
         return payload
@@ -31,20 +29,13 @@ def compress(codec: str | None, payload: bytes) -> bytes:
     return frames.CODECS[codec]().compress(payload)
 
 
-def decompress(
-    codec: str | None,
-    stored: bytes,
-    *,
-    offset: int,
-    limit: int,
-) -> bytes:
+def decompress(codec: str | None, stored: bytes, *, offset: int, limit: int) -> bytes:
     """
-    Decompress what is stored at an offset into a payload of at most ``limit`` bytes.
+    Decompress the bytes stored at an offset into a payload of at most ``limit`` bytes.
 
     Raises:
-        CorruptPuffinError: They are not a frame of the codec, have no content size, are damaged, are not as long as
-            they claim, have more bytes after them, or hold more than ``limit``.
-        UnsupportedCodecError: The codec is not known.
+        CorruptPuffinError: They are not exactly one sound frame with its content size, or hold more than ``limit``.
+        UnsupportedCodecError: This version does not know the codec.
     """
     check_codec(codec, offset=offset)
     if codec is None:

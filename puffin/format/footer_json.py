@@ -1,13 +1,12 @@
 """
 The footer payload as JSON (spec, "Footer Payload"): the only place that knows the keys.
 
-Rendering writes what Iceberg's Java library writes: compact, keys in the order of the spec, ``compression-codec`` and
-``properties`` only where there are any, characters beyond ASCII as they are.
+``render`` writes what Iceberg's Java library writes: compact JSON with keys in the order of the spec, no
+``compression-codec`` or ``properties`` without a value, and unescaped characters beyond ASCII.
 
-Parsing is as strict as that library about the fields of the spec and as generous about the rest: unknown keys are
-ignored, a null ``compression-codec`` is an absent one, and nothing else may be null. It is stricter where a lenient
-parser would have to choose: a key may not stand twice in an object, and NaN and Infinity are not JSON. A field that is
-wrong is named by its path (``blobs[2].offset``).
+``parse`` follows that library too: it ignores unknown keys, treats a null ``compression-codec`` as absent and rejects
+every other null. It also rejects what JSON parsers disagree about: duplicate keys, NaN and Infinity. An error names the
+wrong field by its path (``blobs[2].offset``).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _LONGEST_SHOWN = 40  # characters of a value in an error
 
 
 def render(metadata: FileMetadata) -> bytes:
-    """Render the footer payload, not compressed, as UTF-8 encoded JSON."""
+    """Render the footer payload as UTF-8 encoded JSON, not compressed."""
     document: dict[str, Any] = {"blobs": [_blob_document(blob) for blob in metadata.blobs]}
     if metadata.properties:
         document["properties"] = dict(metadata.properties)
@@ -35,18 +34,16 @@ def render(metadata: FileMetadata) -> bytes:
 
 def parse(payload: bytes, *, offset: int, max_blobs: int) -> FileMetadata:
     """
-    Parse a decompressed footer payload that stands at an offset of the file.
+    Parse a decompressed footer payload, which stands at ``offset`` in the file.
 
     Raises:
-        CorruptPuffinError: It is not UTF-8 or not JSON, or a key stands twice; a field is missing, of the wrong JSON
-            type or out of range; or there are more than ``max_blobs`` blobs.
+        CorruptPuffinError: The payload is not UTF-8 or not JSON; a key occurs twice; a field is missing, of the wrong
+            JSON type or out of range; or there are more than ``max_blobs`` blobs.
     """
-    root = _Node(_load(payload, offset), "", offset).as_object()
-    blobs = root["blobs"].as_array()
-    check_limit("blob-count-limit", len(blobs), max_blobs, offset, "blobs")
-    return FileMetadata(
-        blobs=tuple(_parse_blob(blob.as_object()) for blob in blobs), properties=root["properties"].as_properties()
-    )
+    root = _Node(_load(payload, offset), "", offset)
+    blobs = root["blobs"]
+    check_limit("blob-count-limit", len(blobs.as_list()), max_blobs, offset, "blobs")
+    return FileMetadata(blobs=tuple(map(_parse_blob, blobs)), properties=root["properties"].as_properties())
 
 
 def _blob_document(blob: BlobMetadata) -> dict[str, Any]:
@@ -65,10 +62,10 @@ def _blob_document(blob: BlobMetadata) -> dict[str, Any]:
     return document
 
 
-def _parse_blob(blob: _Object) -> BlobMetadata:
+def _parse_blob(blob: _Node) -> BlobMetadata:
     return BlobMetadata(
         type=blob["type"].as_string(),
-        fields=tuple(field_id.as_integer("an int", INT32) for field_id in blob["fields"].as_array()),
+        fields=tuple(field_id.as_integer("an int", INT32) for field_id in blob["fields"]),
         snapshot_id=blob["snapshot-id"].as_integer("a long", INT64),
         sequence_number=blob["sequence-number"].as_integer("a long", INT64),
         offset=blob["offset"].as_integer("a non-negative long", range(INT64.stop)),
@@ -79,7 +76,6 @@ def _parse_blob(blob: _Object) -> BlobMetadata:
 
 
 def _load(payload: bytes, offset: int) -> object:
-    """Any JSON value, or the error of a payload that is not JSON."""
     try:
         text = payload.decode("utf-8")
     except UnicodeDecodeError as exc:
@@ -104,22 +100,33 @@ def _load(payload: bytes, offset: int) -> object:
 
 
 class _Node:
-    """A JSON value and its path: each ``as_`` method is a type that the spec asks for."""
+    """
+    A JSON value, or a missing one, and its path. Each ``as_`` method checks for a type of the spec.
+
+    Items become nodes one by one, so that a long array needs no more memory than its values.
+    """
 
     def __init__(self, value: object, path: str, offset: int) -> None:
         self._value = value
         self._path = path
         self._offset = offset
 
-    def as_object(self) -> _Object:
+    def __getitem__(self, key: str) -> _Node:
+        value = self.as_dict().get(key, _MISSING)
+        return _Node(value, f"{self._path}.{key}" if self._path else key, self._offset)
+
+    def __iter__(self) -> Iterator[_Node]:
+        return (_Node(value, f"{self._path}[{index}]", self._offset) for index, value in enumerate(self.as_list()))
+
+    def as_dict(self) -> dict[str, object]:
         if not isinstance(self._value, dict):
             raise self._wrong("an object")
-        return _Object(self._value, self._path, self._offset)
+        return self._value
 
-    def as_array(self) -> _Array:
+    def as_list(self) -> list[object]:
         if not isinstance(self._value, list):
             raise self._wrong("an array")
-        return _Array(self._value, self._path, self._offset)
+        return self._value
 
     def as_string(self) -> str:
         if not isinstance(self._value, str):
@@ -141,49 +148,20 @@ class _Node:
     def as_properties(self) -> Mapping[str, str]:
         if self._value is _MISSING:
             return {}
-        return {name.as_string(): value.as_string() for name, value in self.as_object().entries()}
+        properties = {}
+        for key, value in self.as_dict().items():
+            path = f"{self._path}[{_shown(key)}]"
+            name = _Node(key, f"the key of {path}", self._offset).as_string()
+            properties[name] = _Node(value, path, self._offset).as_string()
+        return properties
 
     def _wrong(self, kind: str) -> CorruptPuffinError:
         expected = f"{self._path or 'the footer payload'} to be {kind}"
         return CorruptPuffinError("footer-field", offset=self._offset, expected=expected, found=_shown(self._value))
 
 
-class _Array:
-    """A JSON array and its path; its nodes are made one by one, so that a long array stays as small as it is."""
-
-    def __init__(self, values: list[object], path: str, offset: int) -> None:
-        self._values = values
-        self._path = path
-        self._offset = offset
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __iter__(self) -> Iterator[_Node]:
-        return (_Node(value, f"{self._path}[{index}]", self._offset) for index, value in enumerate(self._values))
-
-
-class _Object:
-    """A JSON object and its path; a key that is absent gives a node that is missing."""
-
-    def __init__(self, values: dict[str, object], path: str, offset: int) -> None:
-        self._values = values
-        self._path = path
-        self._offset = offset
-
-    def __getitem__(self, key: str) -> _Node:
-        path = f"{self._path}.{key}" if self._path else key
-        return _Node(self._values.get(key, _MISSING), path, self._offset)
-
-    def entries(self) -> Iterator[tuple[_Node, _Node]]:
-        """Its keys and values, as nodes both; for an object whose keys are not those of the spec."""
-        for key, value in self._values.items():
-            path = f"{self._path}[{_shown(key)}]"
-            yield _Node(key, f"the key of {path}", self._offset), _Node(value, path, self._offset)
-
-
 def _shown(value: object) -> str:
-    """A value as an error shows it: as JSON, on one short line."""
+    """The value as one short line of JSON for an error message."""
     if value is _MISSING:
         return "nothing"
     if isinstance(value, (dict, list)):

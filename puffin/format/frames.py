@@ -1,10 +1,9 @@
 """
 Frames of the codecs: a table of libraries, and one way to decompress them all.
 
-A stored payload is exactly one frame of its codec, with the content size in the frame header and nothing after the
-frame. The claimed size is held against the caller's limit before anything is allocated, and then against what
-really comes out. Input is fed in small steps, so that memory follows what a frame holds and not what it claims, and a
-frame that holds more than it claims is dropped soon after it shows.
+A stored payload is exactly one frame of its codec, whose header states the content size. ``Frame`` checks that size
+against the caller's limit before it allocates anything, and then against the content. It feeds input in small steps,
+so that memory follows what a frame really holds, and stops at the first step that exceeds the stated size.
 """
 
 from __future__ import annotations
@@ -17,13 +16,10 @@ from puffin.errors import CorruptPuffinError
 from puffin.format.layout import check_limit
 from puffin.format.model import LZ4, ZSTD
 
-# A zstd frame can hold 128 KiB in 4 bytes, so that one step brings forth at most 8 MiB.
-_STEP = 256
+_STEP = 256  # 4 bytes of zstd can hold 128 KiB, so one step yields at most 8 MiB
 
 
 class _Decoder(Protocol):
-    """What the streaming decoders of both libraries have in common."""
-
     @property
     def eof(self) -> bool: ...
 
@@ -35,7 +31,7 @@ class _Decoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """A codec with its library loaded; ``error`` is what the library raises on a damaged frame."""
+    """A codec with its library loaded; the library raises ``error`` on a damaged frame."""
 
     magic: bytes
     compress: Callable[[bytes], bytes]
@@ -46,16 +42,14 @@ class Codec:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Stored bytes that have to be a single frame."""
+    """Stored bytes that must be a single frame."""
 
     codec: str
     stored: bytes
     offset: int
 
     def content(self, limit: int) -> bytes:
-        """
-        Decompress the frame; CorruptPuffinError if it is not exactly one sound frame with at most ``limit`` bytes.
-        """
+        """Decompress the frame; CorruptPuffinError if it is not exactly one sound frame within the limit."""
         codec = CODECS[self.codec]()
         if not self.stored.startswith(codec.magic):
             raise self._broken("frame-magic", codec.magic, self.stored[: len(codec.magic)])
@@ -74,7 +68,7 @@ class Frame:
         return content
 
     def _stream(self, decoder: _Decoder, claimed: int) -> tuple[bytes, int]:
-        """Decode up to the end of the frame; return its content and the number of bytes after the frame."""
+        """The content of the frame, and the number of bytes after the frame."""
         content = bytearray()
         for start in range(0, len(self.stored), _STEP):
             content += decoder.decompress(self.stored[start : start + _STEP])
@@ -92,7 +86,7 @@ def _load_lz4() -> Codec:
     import lz4.frame
 
     flags_offset, has_content_size = 4, 1 << 3  # after the magic; the library reads an absent size as 0
-    # The library leaves out the content size of empty content. This one has: magic, flags, 64 KiB blocks, content
+    # The library omits the content size of empty content. This frame has it: magic, flags, 64 KiB blocks, content
     # size, header checksum, end mark, content checksum.
     empty_frame = bytes.fromhex("04224d18 6c 40 0000000000000000 09 00000000 055dcc02")
 
@@ -118,18 +112,19 @@ def _load_zstd() -> Codec:
         size = zstandard.get_frame_parameters(stored).content_size
         return None if size == zstandard.CONTENTSIZE_UNKNOWN else size
 
+    def compress(payload: bytes) -> bytes:
+        # With a checksum the frame equals the one that Iceberg's Java library writes.
+        return zstandard.ZstdCompressor(write_checksum=True, write_content_size=True).compress(payload)
+
     return Codec(
         magic=bytes.fromhex("28b52ffd"),
-        # With a checksum in it the frame is byte-equal to the one that Iceberg's Java library writes.
-        compress=lambda payload: zstandard.ZstdCompressor(write_checksum=True, write_content_size=True).compress(
-            payload
-        ),
+        compress=compress,
         content_size=content_size,
-        # A window is never larger than the content, and that is within the limit.
+        # A window is never larger than the content, whose size is already checked against the limit.
         decoder=lambda: zstandard.ZstdDecompressor(max_window_size=1 << zstandard.WINDOWLOG_MAX).decompressobj(),
         error=zstandard.ZstdError,
     )
 
 
 CODECS: dict[str, Callable[[], Codec]] = {LZ4: _load_lz4, ZSTD: _load_zstd}
-"""By the names of the spec; the library of a codec is imported when it is loaded."""
+"""The codecs by the names of the spec; loading one imports its library."""

@@ -10,9 +10,8 @@ Where everything is in a Puffin file (spec, "File structure"), and one small che
     0        4                       footer start      4      PayloadSize         4          4       4
                                                                            └──────── footer struct ──────┘
 
-The *footer struct* is the fixed end of the footer, the one place that can be found without knowing anything but the
-file size. A check takes what was found, says nothing if it is sound, and else raises the error that names the rule.
-Nothing here reads: the checks stand between a number from the file and the first use of it.
+The *footer struct* is the fixed end of the footer; the file size alone tells where it is. Each check raises
+``CorruptPuffinError`` with the name of the rule. Callers check every number from the file before they use it.
 """
 
 from __future__ import annotations
@@ -41,19 +40,19 @@ FLAG_FOOTER_PAYLOAD_COMPRESSED = 1 << 0  # byte 0, bit 0
 
 
 class FooterStruct(NamedTuple):
-    """The fixed end of the footer: how long the payload before it is, and whether that is compressed."""
+    """The fixed end of the footer, which describes the payload before it."""
 
     payload_size: int
     payload_compressed: bool
 
     @property
     def footer_size(self) -> int:
-        """The size of the whole footer in bytes, magic to magic."""
+        """The size of the footer in bytes, magic to magic."""
         return FOOTER_OVERHEAD + self.payload_size
 
     @classmethod
     def parse(cls, image: bytes, *, file_size: int) -> FooterStruct:
-        """Parse the last ``FOOTER_STRUCT_SIZE`` bytes of a file of ``file_size`` bytes, checking each field of them."""
+        """Parse and check the last ``FOOTER_STRUCT_SIZE`` bytes of a file of ``file_size`` bytes."""
         payload_size, flags, magic = _FOOTER_STRUCT.unpack(image)
         offset = file_size - FOOTER_STRUCT_SIZE
         check_magic("tail-magic", magic, offset + MAGIC_OFFSET_IN_FOOTER_STRUCT)
@@ -62,106 +61,87 @@ class FooterStruct(NamedTuple):
         return cls(payload_size, bool(flags & FLAG_FOOTER_PAYLOAD_COMPRESSED))
 
     def to_bytes(self) -> bytes:
-        """The image of this struct, ``FOOTER_STRUCT_SIZE`` bytes."""
         flags = FLAG_FOOTER_PAYLOAD_COMPRESSED if self.payload_compressed else 0
         return _FOOTER_STRUCT.pack(self.payload_size, flags, MAGIC)
 
 
 def check_magic(rule: str, found: bytes, offset: int) -> None:
-    """One of the three magics, named by ``rule``: ``head-magic``, ``footer-magic`` or ``tail-magic``."""
+    """The magic is right; ``rule`` is ``head-magic``, ``footer-magic`` or ``tail-magic``."""
     if found != MAGIC:
         raise CorruptPuffinError(rule, offset=offset, expected=MAGIC, found=found)
 
 
 def check_smallest_file(file_size: int) -> None:
-    """A file holds at least its three magics, the payload size and the flags."""
+    """The file has room for three magics, the payload size and the flags."""
     if file_size < SMALLEST_FILE_SIZE:
-        raise CorruptPuffinError(
-            "file-size", offset=None, expected=f"at least {SMALLEST_FILE_SIZE} bytes", found=f"{file_size} bytes"
-        )
+        expected = f"at least {SMALLEST_FILE_SIZE} bytes"
+        raise CorruptPuffinError("file-size", offset=None, expected=expected, found=f"{file_size} bytes")
 
 
 def check_known_file_size(known: int, found: int) -> None:
-    """The file is as long as the caller was told."""
+    """The file has the size that the caller gave."""
     if known != found:
         raise CorruptPuffinError("file-size", offset=None, expected=f"{known} bytes as given", found=f"{found} bytes")
 
 
 def check_known_footer_range(known: int, file_size: int) -> None:
-    """A footer of the size that the caller was told has room in the file."""
+    """The file has room for a footer of the size that the caller gave."""
     largest = file_size - FIRST_BLOB_OFFSET
     if not FOOTER_OVERHEAD <= known <= largest:
-        raise CorruptPuffinError(
-            "footer-size",
-            offset=None,
-            expected=f"{FOOTER_OVERHEAD} to {largest} bytes",
-            found=f"{known} bytes as given",
-        )
+        expected = f"{FOOTER_OVERHEAD} to {largest} bytes"
+        raise CorruptPuffinError("footer-size", offset=None, expected=expected, found=f"{known} bytes as given")
 
 
 def check_known_footer_size(known: int, found: int, file_size: int) -> None:
-    """The footer is as long as the caller was told."""
+    """The footer has the size that the caller gave."""
     if known != found:
-        raise CorruptPuffinError(
-            "footer-size",
-            offset=file_size - FOOTER_STRUCT_SIZE,
-            expected=f"{known} bytes as given",
-            found=f"{found} bytes",
-        )
+        offset, expected = file_size - FOOTER_STRUCT_SIZE, f"{known} bytes as given"
+        raise CorruptPuffinError("footer-size", offset=offset, expected=expected, found=f"{found} bytes")
 
 
 def check_flags(flags: int, offset: int) -> None:
     """No reserved bit of the four flag bytes is set."""
-    reserved = flags & ~FLAG_FOOTER_PAYLOAD_COMPRESSED
-    if reserved:
+    if reserved := flags & ~FLAG_FOOTER_PAYLOAD_COMPRESSED:
         byte, bit = divmod((reserved & -reserved).bit_length() - 1, 8)
-        raise CorruptPuffinError(
-            "flags", offset=offset + byte, expected="reserved bits 0", found=f"byte {byte} bit {bit} set"
-        )
+        found = f"byte {byte} bit {bit} set"
+        raise CorruptPuffinError("flags", offset=offset + byte, expected="reserved bits 0", found=found)
 
 
 def check_payload_size(payload_size: int, file_size: int) -> None:
-    """The footer payload is not of negative size and fits between the head magic and the footer struct."""
+    """The footer payload fits between the head magic and the footer struct."""
     largest = file_size - SMALLEST_FILE_SIZE
     if not 0 <= payload_size <= largest:
-        raise CorruptPuffinError(
-            "footer-payload-size",
-            offset=file_size - FOOTER_STRUCT_SIZE,
-            expected=f"0 to {largest} bytes",
-            found=f"{payload_size} bytes",
-        )
+        offset, expected = file_size - FOOTER_STRUCT_SIZE, f"0 to {largest} bytes"
+        raise CorruptPuffinError("footer-payload-size", offset=offset, expected=expected, found=f"{payload_size} bytes")
 
 
 def check_limit(rule: str, size: int, limit: int, offset: int | None, unit: str = "bytes") -> None:
-    """Something is no larger than the caller is willing to hold."""
+    """The size is within the caller's limit."""
     if size > limit:
         raise CorruptPuffinError(rule, offset=offset, expected=f"at most {limit} {unit}", found=f"{size} {unit}")
 
 
 def check_read(offset: int, length: int, found: int) -> None:
-    """A read returned all the bytes asked for."""
+    """A read returned as many bytes as requested."""
     if found != length:
         raise CorruptPuffinError("read", offset=offset, expected=f"{length} bytes", found=f"{found} bytes")
 
 
 def check_blob_range(blob: BlobMetadata, footer_start: int) -> None:
-    """A blob is between the head magic and the footer."""
+    """The blob is between the head magic and the footer."""
     if blob.offset < FIRST_BLOB_OFFSET:
-        raise CorruptPuffinError(
-            "blob-start", offset=blob.offset, expected=f"offset {FIRST_BLOB_OFFSET} or more", found=blob.offset
-        )
+        expected = f"offset {FIRST_BLOB_OFFSET} or more"
+        raise CorruptPuffinError("blob-start", offset=blob.offset, expected=expected, found=blob.offset)
     if blob.end > footer_start:
-        raise CorruptPuffinError(
-            "blob-end", offset=blob.offset, expected=f"at most {footer_start}, the footer's start", found=blob.end
-        )
+        expected = f"at most {footer_start}, the footer's start"
+        raise CorruptPuffinError("blob-end", offset=blob.offset, expected=expected, found=blob.end)
 
 
 def check_blob_overlap(blobs: Sequence[BlobMetadata]) -> None:
-    """No two blobs share bytes; blobs without bytes share nothing."""
+    """No two blobs share bytes; empty blobs never do."""
     end = 0
     for blob in sorted((blob for blob in blobs if blob.length), key=lambda blob: blob.offset):
         if blob.offset < end:
-            raise CorruptPuffinError(
-                "blob-overlap", offset=blob.offset, expected=f"offset {end} or more", found=blob.offset
-            )
+            expected = f"offset {end} or more"
+            raise CorruptPuffinError("blob-overlap", offset=blob.offset, expected=expected, found=blob.offset)
         end = blob.end

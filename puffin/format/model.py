@@ -1,11 +1,8 @@
 """
-The values of a Puffin file: frozen, typed, named and ordered as in the spec ("FileMetadata", "BlobMetadata").
+The values of a Puffin file, named and ordered as in the spec ("FileMetadata", "BlobMetadata").
 
-Two pairs mirror each other. ``Blob`` is what a caller hands to the writer and ``BlobMetadata`` is where it ended up;
-``RawBlob`` is a blob as it is stored, so that it can move to another file without being decompressed, and
-``WrittenFile`` is what a finished file is: the numbers that table metadata asks for.
-
-Every value checks itself when it is made, so that whatever the writer accepts the reader accepts too.
+A caller hands a ``Blob`` to the writer and gets its ``BlobMetadata`` back. A ``RawBlob`` moves to another file without
+being decompressed. Every value checks itself, so the reader accepts whatever the writer accepts.
 """
 
 from __future__ import annotations
@@ -15,27 +12,25 @@ from dataclasses import dataclass, field
 
 from puffin.errors import UsageError
 
-# Blob types of the spec. The set is open: any other string is a valid type too.
+# Blob types of the spec. Any other string is a valid type too.
 THETA_V1 = "apache-datasketches-theta-v1"
 DELETION_VECTOR_V1 = "deletion-vector-v1"
-# Some of our own, in footers only: some readers of table metadata know no other types than those of the spec.
+# Our own types. They appear in footers only: some readers of table metadata reject types outside the spec.
 ROW_COUNTS_V1 = "puffin-sidecar-row-counts-v1"
 PARTITION_SKETCHES_V1 = "puffin-sidecar-partition-sketches-v1"
 
-# The codecs of the spec.
+# Codecs of the spec.
 LZ4 = "lz4"
 ZSTD = "zstd"
 
-# The file property that says which application wrote the file.
-CREATED_BY = "created-by"
+CREATED_BY = "created-by"  # the file property that names the writing application
 
-# What the spec calls an int and a long.
-INT32 = range(-(2**31), 2**31)
-INT64 = range(-(2**63), 2**63)
+INT32 = range(-(2**31), 2**31)  # an int of the spec
+INT64 = range(-(2**63), 2**63)  # a long
 
 
 class Properties(Mapping[str, str]):
-    """String properties in the order given: a mapping that is immutable, hashable and can be pickled."""
+    """String properties in the order given: an immutable, hashable and picklable mapping."""
 
     __slots__ = ("_values",)
 
@@ -64,17 +59,15 @@ class Properties(Mapping[str, str]):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobMetadata:
     """
-    One blob of a file, as its footer describes it.
+    One blob of a file, as the footer describes it.
 
     Attributes:
-        type: What the payload is; any string.
-        fields: The ids of the fields the blob was computed for, in the order they were computed in.
-        snapshot_id: The snapshot the blob was computed from.
-        sequence_number: The sequence number of that snapshot.
-        offset: Where the blob begins in the file, in bytes.
-        length: How many bytes it takes there, after compression.
-        compression_codec: The name of its codec, or None if it is stored as it is.
-        properties: Whatever the application adds, such as ``ndv``.
+        type: Any string.
+        fields: The ids of the fields that the blob describes, in the order of computation.
+        snapshot_id, sequence_number: The snapshot that the blob was computed from.
+        offset, length: The stored bytes in the file, after compression.
+        compression_codec: None if the blob is not compressed.
+        properties: Whatever the writing application adds, such as ``ndv``.
     """
 
     type: str
@@ -95,13 +88,13 @@ class BlobMetadata:
 
     @property
     def end(self) -> int:
-        """The offset of the first byte after the blob."""
+        """The offset of the next byte after the blob."""
         return self.offset + self.length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileMetadata:
-    """The footer payload: every blob in the order of the footer, and the properties of the file."""
+    """The footer payload: the blobs in order, and the properties of the file."""
 
     blobs: tuple[BlobMetadata, ...]
     properties: Mapping[str, str] = field(default_factory=Properties)
@@ -113,15 +106,7 @@ class FileMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blob:
-    """
-    A blob to be written.
-
-    Attributes:
-        payload: Its bytes, not compressed.
-        compression_codec: What the writer shall compress it with: ``"lz4"``, ``"zstd"`` or None for not at all.
-
-    The other attributes are those of ``BlobMetadata``.
-    """
+    """A blob to write: an uncompressed payload, and attributes as in ``BlobMetadata``."""
 
     type: str
     fields: tuple[int, ...]
@@ -138,7 +123,7 @@ class Blob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawBlob:
-    """A blob as it is stored in a file: its metadata there, and its bytes still compressed."""
+    """A blob as another file stores it, still compressed."""
 
     metadata: BlobMetadata
     stored: bytes = field(repr=False)
@@ -146,20 +131,19 @@ class RawBlob:
     def __post_init__(self) -> None:
         _check_bytes("stored", self.stored)
         if len(self.stored) != self.metadata.length:
-            raise UsageError(
-                f"stored: expected {self.metadata.length} bytes as in the metadata, found {len(self.stored)}"
-            )
+            expected = f"{self.metadata.length} bytes as in the metadata"
+            raise UsageError(f"stored: expected {expected}, found {len(self.stored)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
     """
-    A finished file.
+    A finished file, with the numbers that table metadata needs.
 
     Attributes:
-        blobs: Where each blob is, in the order written.
-        file_size: The size of the file in bytes: ``file-size-in-bytes`` of table metadata.
-        footer_size: The size of the footer in bytes, magic to magic: ``file-footer-size-in-bytes`` of table metadata.
+        blobs: In the order written.
+        file_size: ``file-size-in-bytes`` of table metadata.
+        footer_size: ``file-footer-size-in-bytes`` of table metadata, magic to magic.
     """
 
     blobs: tuple[BlobMetadata, ...]
@@ -168,7 +152,7 @@ class WrittenFile:
 
 
 def _freeze_description(blob: Blob | BlobMetadata) -> None:
-    """Check what a blob and its metadata have in common, and make its collections immutable."""
+    """Check the attributes that blobs and their metadata share, and make the collections immutable."""
     object.__setattr__(blob, "fields", tuple(blob.fields))
     object.__setattr__(blob, "properties", Properties(blob.properties))
     _check_text("type", blob.type)

@@ -1,13 +1,12 @@
 """
-Reading a Puffin file: the footer first, then the blobs that are wanted.
+Read a Puffin file: the footer first, then the requested blobs.
 
-The footer is at the end, so a reader that knows its size (table metadata does) needs one read for it. One that does
-not reads a generous tail, which nearly always holds it, and at most once more. Blobs are read by range, neighbours
-together. What came along with the footer is kept and not read again: a small file is read whole in one go.
+A caller who knows the footer's size from table metadata needs one read for the footer. Otherwise the reader fetches a
+generous tail, which nearly always holds the footer, and at most one more range. It reads neighbouring blobs together
+and never reads the tail again, so a small file takes one read in all.
 
-Every number is checked before it is used (``layout`` has the checks): a footer that breaks a rule of the layout gives
-no metadata at all. The head magic is at the other end of the file; it is checked where that costs no read, and by
-``check_head`` where the caller wants to be sure.
+The checks of ``layout`` test every number before its use: a footer that breaks a rule yields no metadata at all. The
+reader checks the head magic where that costs no read; ``check_head`` always checks it.
 """
 
 from __future__ import annotations
@@ -22,18 +21,15 @@ from puffin.format import compression, footer_json, layout
 from puffin.format.model import LZ4, BlobMetadata, FileMetadata, RawBlob
 from puffin.format.source import Source, coalesce, open_source
 
-TAIL_READ_SIZE = 8 * 1024  # what is read first when the footer size is not known: a footer of some forty blobs
+TAIL_READ_SIZE = 8 * 1024  # the first read if the footer's size is unknown; holds a footer of about forty blobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """
-    The most that a reader is willing to hold. A file beyond them may be sound: raise them to read it.
+    The most that a reader holds; sizes are in bytes and apply before and after decompression.
 
-    Attributes:
-        footer_payload_size: The footer payload in bytes, as stored and decompressed.
-        blob_size: One blob in bytes, as stored and decompressed.
-        blob_count: The number of blobs in the footer.
+    A file beyond the limits may be sound: raise them to read it.
     """
 
     footer_payload_size: int = 16 * 1024 * 1024
@@ -46,16 +42,15 @@ DEFAULT_LIMITS = Limits()
 
 class PuffinReader:
     """
-    A reader of one Puffin file; nothing is read before it is asked for, and the footer is read once.
+    A reader of one Puffin file. It reads on demand, and the footer only once.
 
     Args:
-        source: Bytes, a seekable binary file object, or any ``RangeSource``. It is never closed.
-        footer_size: The size of the footer in bytes, if known: ``file-footer-size-in-bytes`` of table metadata.
-        file_size: The size of the file in bytes, if known: the source is then not asked for it.
-        limits: The most to hold.
+        source: Bytes, a seekable binary file object, or any ``RangeSource``. The reader never closes it.
+        footer_size: ``file-footer-size-in-bytes`` of table metadata, if known.
+        file_size: The size of the file in bytes, if known; saves asking the source.
 
-    Whatever needs the footer raises ``CorruptPuffinError`` where the file breaks a rule, where its sizes are not those
-    given, and beyond the limits.
+    Methods and properties that need the footer raise ``CorruptPuffinError`` if the file breaks a rule, exceeds a limit
+    or differs from the sizes given.
     """
 
     def __init__(
@@ -73,7 +68,7 @@ class PuffinReader:
 
     @property
     def file_metadata(self) -> FileMetadata:
-        """The footer payload: all blobs, whatever their types and codecs, and the properties of the file."""
+        """The footer payload, with blobs of unknown types and codecs too."""
         return self._footer.file_metadata
 
     @cached_property
@@ -92,32 +87,29 @@ class PuffinReader:
         return self._footer.compressed
 
     def check_head(self) -> None:
-        """
-        Check the magic at the start, with a read if the footer's did not bring it along; CorruptPuffinError if wrong.
-        """
+        """Raise ``CorruptPuffinError`` if the file does not start with the magic."""
         layout.check_magic("head-magic", self._bytes_at(0, layout.FIRST_BLOB_OFFSET), 0)
 
     def read(self, blob: BlobMetadata) -> bytes:
         """
-        Read the payload of one blob of this file, decompressed.
+        Read the decompressed payload of one blob of this file.
 
         Raises:
-            CorruptPuffinError: The blob is not between the head magic and the footer, its bytes are not one frame of
-                its codec with the content size it claims, or it is larger than the limit, stored or decompressed.
-            UnsupportedCodecError: Its codec is not known.
+            CorruptPuffinError: The blob is not between the head magic and the footer, is not exactly one sound frame
+                of its codec, or exceeds the limit.
+            UnsupportedCodecError: This version does not know the codec.
         """
         return self.read_all([blob])[0]
 
     def read_raw(self, blob: BlobMetadata) -> RawBlob:
-        """Read one blob of this file as it is stored, so that a writer can copy it; the errors are those of ranges."""
+        """Read one blob without decompressing it, for a writer to copy."""
         return self.read_all_raw([blob])[0]
 
     def read_all(self, blobs: Iterable[BlobMetadata] | None = None) -> list[bytes]:
         """
-        Read the payloads of several blobs, decompressed, neighbours with one read; None for all of the footer.
+        Read the decompressed payloads of several blobs, or of all, in the order given; neighbours share one read.
 
-        They come in the order asked for. Errors are those of `read`; an unknown codec is refused before any blob is
-        read.
+        The errors are those of ``read``; an unknown codec raises before any blob is read.
         """
         wanted = self._wanted(blobs)
         for blob in wanted:
@@ -130,7 +122,7 @@ class PuffinReader:
         ]
 
     def read_all_raw(self, blobs: Iterable[BlobMetadata] | None = None) -> list[RawBlob]:
-        """Read several blobs as they are stored; arguments, order and reads are those of ``read_all``."""
+        """Read several blobs like ``read_all``, but without decompressing them."""
         wanted = self._wanted(blobs)
         for blob in wanted:
             layout.check_blob_range(blob, self._footer.start)
@@ -150,7 +142,7 @@ class PuffinReader:
         try:
             return self._read_footer()
         except CorruptPuffinError:
-            # A wrong size given makes a sound file look corrupt: say so instead.
+            # A sound file looks corrupt if the caller gave a wrong size, so report that instead.
             if self._known_file_size is not None:
                 layout.check_known_file_size(self._known_file_size, self._source.size())
             raise
@@ -196,7 +188,7 @@ class PuffinReader:
         layout.check_limit("footer-size-limit", payload_size, self._limits.footer_payload_size, start)
 
     def _bytes_at(self, offset: int, length: int) -> bytes:
-        """Bytes before the footer, from what came with it if they did."""
+        """Bytes before the footer; the read of the footer may have brought them along."""
         before_start = self._footer.start - len(self._footer.before)
         if offset >= before_start:
             return self._footer.before[offset - before_start : offset - before_start + length]
@@ -209,7 +201,7 @@ class PuffinReader:
 
 
 class _Footer(NamedTuple):
-    """A footer that was read and checked, and the bytes before it that came along."""
+    """A checked footer, and the bytes before it that came along."""
 
     start: int
     compressed: bool

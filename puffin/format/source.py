@@ -1,9 +1,8 @@
 """
-Where the bytes of a file come from: ranges of a source, and which ranges to ask for.
+Read ranges of bytes from memory, local files and object stores in the same way.
 
-The format asks for two calls only, so that a local file, an object store and bytes in memory look the same to it.
-Ranges that lie close together are asked for in one read: on an object store a round trip costs more than the bytes
-in between.
+``coalesce`` joins neighbouring ranges into one read: on an object store a round trip costs more than the bytes between
+them.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from puffin.errors import StorageError, UsageError
 
-COALESCE_GAP = 64 * 1024  # bytes that nobody asked for, read along to save a round trip
-COALESCE_TOTAL = 8 * 1024 * 1024  # the largest read made of several ranges
+COALESCE_GAP = 64 * 1024  # the most unwanted bytes to read between two ranges
+COALESCE_TOTAL = 8 * 1024 * 1024  # the largest read that joins ranges
 
 
 @runtime_checkable
@@ -23,36 +22,30 @@ class RangeSource(Protocol):
     """Bytes that can be read from any offset."""
 
     def size(self) -> int:
-        """The size of the file in bytes."""
+        """The size in bytes."""
         ...
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """The ``length`` bytes from ``offset``; fewer only if the file ends before."""
+        """The ``length`` bytes from ``offset``; fewer only at the end of the file."""
         ...
 
 
 @runtime_checkable
 class SeekableFile(Protocol):
-    """The part of a seekable binary file object that is used here."""
+    """The methods that a seekable binary file object needs."""
 
-    def read(self, size: int = -1, /) -> bytes:
-        """Read at most ``size`` bytes; none at the end of the file."""
-        ...
+    def read(self, size: int = -1, /) -> bytes: ...
 
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Move, and return the new position."""
-        ...
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int: ...
 
 
 Source: TypeAlias = bytes | bytearray | memoryview | SeekableFile | RangeSource
-Range: TypeAlias = tuple[int, int]  # the first byte, and the first byte after
+Range: TypeAlias = tuple[int, int]  # the first byte, and the one after the last
 
 
 def open_source(source: Source) -> RangeSource:
     """
-    Make a ``RangeSource`` of bytes, of a seekable binary file object, or of one that is one already.
-
-    A file object is moved about and never closed. It is known by ``read`` and ``seek``, whatever else it has.
+    Wrap bytes or a seekable binary file, which is never closed; return a ``RangeSource`` unchanged.
 
     Raises:
         UsageError: The source is none of these.
@@ -68,11 +61,9 @@ def open_source(source: Source) -> RangeSource:
 
 def coalesce(ranges: Iterable[Range]) -> list[list[Range]]:
     """
-    Group ranges that lie close together.
+    Sort ranges and group neighbours, one group per read.
 
-    Returns:
-        The ranges in ascending order, one group per read. No gap inside a group is larger than ``COALESCE_GAP``, and
-        a group reaches over at most ``COALESCE_TOTAL`` bytes unless one range alone is longer.
+    A group has no gap above ``COALESCE_GAP``, and spans at most ``COALESCE_TOTAL`` bytes unless one range is longer.
     """
     groups: list[list[Range]] = []
     first = last = 0

@@ -1,18 +1,15 @@
 """
-Writing a Puffin file: blobs one after the other, then the footer.
+Write a Puffin file: one blob after the other, then the footer.
 
-Blobs go to the sink as they are added; only their metadata is kept. A writer is done when ``finish`` returned or when
-a write failed, and refuses all use from then on: after a failed write nobody knows where the file ends.
-
-The writer does not own its sink and never closes it. ``finish`` is always said aloud, because its answer is what the
-caller has to record in table metadata; a ``with`` block is there to catch that it was forgotten.
+The writer passes each blob to the sink at once and keeps only the metadata. It refuses all use after ``finish`` and
+after a failed write, when nobody knows where the file ends. It never closes the sink. Callers always call ``finish``,
+because table metadata records the answer; a ``with`` block catches a forgotten call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from types import TracebackType
 from typing import Protocol
 
 from puffin.errors import ClosedWriterError, StorageError, UsageError
@@ -21,25 +18,21 @@ from puffin.format.model import LZ4, Blob, BlobMetadata, FileMetadata, Propertie
 
 
 class Sink(Protocol):
-    """What a writer writes to, from its beginning: the ``write`` of a binary file."""
+    """The ``write`` method of a binary file."""
 
     def write(self, data: bytes, /) -> int | None:
-        """Write all of ``data`` and return how many bytes that is; None means all of them."""
+        """Write all of ``data`` and return the number of bytes written; None means all."""
         ...
 
 
 class PuffinWriter:
     """
-    A writer of one Puffin file.
-
-    Used as a context manager it hands the writer to the block, and a block that ends without ``finish`` and without
-    another error ends with a ``UsageError``.
+    A writer of one Puffin file; its ``with`` block raises a ``UsageError`` if it ends without ``finish``.
 
     Args:
-        sink: Where the bytes go. The file begins where the sink stands.
-        properties: Properties of the file; ``created-by`` is recommended by the spec and up to the caller.
-        compress_footer: Whether to compress the footer payload with LZ4. The spec allows it and most readers cannot
-            read it.
+        sink: The file begins at its current position.
+        properties: Properties of the file; the spec recommends ``created-by``.
+        compress_footer: Compress the footer payload with LZ4. The spec allows it, but most readers cannot read it.
     """
 
     def __init__(
@@ -55,9 +48,7 @@ class PuffinWriter:
     def __enter__(self) -> PuffinWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         unfinished = self._closed_by is None
         self._closed_by = self._closed_by or "the end of its with block"
         if unfinished and error is None:
@@ -65,12 +56,12 @@ class PuffinWriter:
 
     def add(self, blob: Blob) -> BlobMetadata:
         """
-        Compress a blob as it asks for and write it; returns its metadata, with the offset and the length it got.
+        Compress a blob with its codec, write it and return its metadata.
 
         Raises:
-            UnsupportedCodecError: Its codec is not known; the writer can still be used.
+            UnsupportedCodecError: This version does not know the codec; the writer stays usable.
             ClosedWriterError: The writer finished or failed before.
-            StorageError: The sink failed or wrote less than it was given.
+            StorageError: The sink failed or did not write everything.
         """
         self._check_open()
         stored = compression.compress(blob.compression_codec, blob.payload)
@@ -87,11 +78,7 @@ class PuffinWriter:
         return self.copy(RawBlob(metadata=metadata, stored=stored))
 
     def copy(self, raw: RawBlob) -> BlobMetadata:
-        """
-        Write a blob of another file as it is stored there, whatever its codec; errors are those of `add`.
-
-        Returns its metadata with the offset it has in this file.
-        """
+        """Write a blob of another file unchanged, whatever its codec; returns and raises as ``add``."""
         self._check_open()
         self._write_head()
         metadata = replace(raw.metadata, offset=self._offset)
@@ -101,14 +88,11 @@ class PuffinWriter:
 
     def finish(self) -> WrittenFile:
         """
-        Write the footer. The sink is left open and not flushed.
-
-        Returns:
-            What was written: the sizes that table metadata asks for, and the blobs.
+        Write the footer, without flushing or closing the sink.
 
         Raises:
             ClosedWriterError, StorageError: As ``add``.
-            UsageError: The footer payload is larger than its 4-byte size can say.
+            UsageError: The footer payload is too large for its 4-byte size.
         """
         self._check_open()
         self._write_head()
@@ -117,9 +101,8 @@ class PuffinWriter:
         if self._compress_footer:
             payload = compression.compress(LZ4, payload)
         if len(payload) > layout.LARGEST_FOOTER_PAYLOAD:
-            raise UsageError(
-                f"footer payload: expected at most {layout.LARGEST_FOOTER_PAYLOAD} bytes, found {len(payload)}"
-            )
+            largest = layout.LARGEST_FOOTER_PAYLOAD
+            raise UsageError(f"footer payload: expected at most {largest} bytes, found {len(payload)}")
         end = layout.FooterStruct(len(payload), self._compress_footer)
         self._write(layout.MAGIC + payload + end.to_bytes())
         self._closed_by = "finish()"
@@ -130,7 +113,7 @@ class PuffinWriter:
             raise ClosedWriterError(f"this Puffin writer takes nothing more: closed by {self._closed_by}")
 
     def _write_head(self) -> None:
-        """Write the head magic once; a writer that is never used leaves its sink alone."""
+        """Write the head magic before the first blob, so that an unused writer leaves its sink alone."""
         if self._offset == 0:
             self._write(layout.MAGIC)
 

@@ -34,13 +34,7 @@ _READERS = 8  # of metadata files, at the same time
 
 
 def find_leftovers(state: TableState, limit: AgeLimit, store_for: Callable[[str], Store]) -> Leftovers:
-    """
-    The files of ours that are old and that no metadata names, and those that look like it and stay.
-
-    Raises:
-        CorruptMetadataError: The current metadata is broken.
-        StorageError: The storage failed; what a metadata file names that cannot be read is not known.
-    """
+    """The files of ours that are old and that no metadata names, and those that look like it and stay."""
     found = _Listing(state, store_for)
     files: list[Leftover] = []
     kept: list[Kept] = []
@@ -69,8 +63,7 @@ class _Listing:
 
     Attributes:
         metadata: Every metadata file, those of the metadata log too, but the current one; by what tells them apart.
-        candidates: Temporary files, and statistics files that the current metadata does not name; with a reason where
-            it is clear already that one stays.
+        candidates: Temporary files, and statistics files that the current metadata does not name; or why one stays.
     """
 
     def __init__(self, state: TableState, store_for: Callable[[str], Store]) -> None:

@@ -137,12 +137,9 @@ def filesystem_for(properties: Mapping[str, str]) -> Callable[[str], pyarrow.fs.
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartitionTest:
     """
-    What a row filter asks of the partitions of one spec.
+    What a row filter asks of the partitions of one spec: whether rows may pass, from the values of some fields.
 
-    Attributes:
-        field_ids: The partition fields that it looks at.
-        holds: Whether a partition may have rows that pass the filter, from the values of these fields in this order, as
-            `partition_tuples.value_from_json` has them.
+    The values are in the order of the fields, as `partition_tuples.value_from_json` has them.
     """
 
     field_ids: tuple[int, ...]
@@ -154,11 +151,6 @@ def partition_tests(
 ) -> dict[int, PartitionTest]:
     """
     A row filter projected on each partition spec, so that no partition fails that has a row which passes.
-
-    Args:
-        where: A filter in pyiceberg's grammar, over the columns of a schema.
-        schema: In the JSON form of appendix C.
-        specs: The fields of each spec by its id; those whose source column the schema lacks are not looked at.
 
     Raises:
         ColumnNotFound: The schema has no such column.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from puffin.iceberg.commit.patch import statistics_path, stored_entries
+from puffin.iceberg.stores import stores
 from puffin.storage import Store, store_for
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.changes import Changes
@@ -29,22 +30,14 @@ class IcebergTable(ABC):
     """
     Where the metadata of an Iceberg table lives: how it is found and how the next version takes its place.
 
-    Args:
-        store_for: Opens the table's files.
-        io_properties: What executors need to open them; empty if the environment's credentials do.
-
     Attributes:
-        name: What the user called it.
         lists_all_snapshots: Whether its metadata has every snapshot that is left of the table.
     """
 
     lists_all_snapshots = True
 
     def __init__(
-        self,
-        name: str,
-        store_for: Callable[[str], Store] = store_for,
-        io_properties: Mapping[str, str] | None = None,
+        self, name: str, store_for: Callable[[str], Store] = store_for, io_properties: Mapping[str, str] | None = None
     ) -> None:
         self.name = name
         self._store_for = store_for
@@ -69,13 +62,16 @@ class IcebergTable(ABC):
     def check_committable(self, state: TableState) -> None:  # noqa: B027 - most catalogs are asked by committing
         """As `puffin.tables.snapshot.TableSnapshot.check_committable`."""
 
-    def _bound(self, state: TableState, selector: SnapshotSelector) -> IcebergSnapshot:
+    def _bound(
+        self, state: TableState, selector: SnapshotSelector, vended: Mapping[str, str] | None = None
+    ) -> IcebergSnapshot:
+        """The opened table, with the stores of the catalog, or those of credentials that came with the state."""
         return IcebergSnapshot(
             name=self.name,
             state=state,
             selector=selector,
-            store_for=self._store_for,
-            io_properties=self._io_properties,
+            store_for=self._store_for if vended is None else stores(vended),
+            io_properties=self._io_properties if vended is None else vended,
             table=self,
         )
 
@@ -103,27 +99,27 @@ class IcebergSnapshot(TableSnapshot):
     def _plan(self) -> tuple[FileScanTask, ...]:
         from puffin.iceberg.scan.plan import plan_snapshot
 
-        return plan_snapshot(self.state, self.snapshot, self.store_for)
+        return plan_snapshot(self, self.snapshot)
 
     def _changes_since(self, base: Snapshot) -> Changes:
         from puffin.iceberg.scan.changes import changes_between
 
-        return changes_between(self.state, base, self.snapshot, self.store_for)
+        return changes_between(self, base)
 
     def moved_since(self, base: Snapshot) -> tuple[FileScanTask, ...]:
         from puffin.iceberg.scan.changes import moved_between_specs
 
-        return moved_between_specs(self.state, base, self.snapshot, self.store_for)
+        return moved_between_specs(self, base)
 
     def column_summaries(self, columns: Sequence[Column]) -> Mapping[int, ColumnSummary]:
         from puffin.iceberg.scan.column_metrics import column_summaries
 
-        return column_summaries(self.state, self.snapshot, columns, self.store_for)
+        return column_summaries(self, columns)
 
     def certain_values(self, snapshot: Snapshot, columns: Sequence[Column]) -> Mapping[int, pa.Array]:
         from puffin.iceberg.scan.certain_values import certain_values
 
-        return certain_values(self.state, snapshot, columns, self.store_for)
+        return certain_values(self, snapshot, columns)
 
     def new_statistics_file(self, snapshot_id: int) -> NewStatisticsFile:
         return NewStatisticsFile(statistics_path(self.state, snapshot_id), {})
@@ -142,8 +138,8 @@ class IcebergSnapshot(TableSnapshot):
     def partition_statistics_writer(self) -> PartitionStatisticsWriter:
         from puffin.iceberg.commit.partition_stats import partition_statistics, write_partition_statistics
 
-        rows, snapshot_id = partition_statistics(self.state, self.snapshot, self.store_for), self.snapshot.snapshot_id
-        return lambda current: write_partition_statistics(rows, current.state, snapshot_id, current.store_for)
+        rows, snapshot_id = partition_statistics(self), self.snapshot.snapshot_id
+        return lambda current: write_partition_statistics(rows, current, snapshot_id)
 
     def dead_entries(self) -> tuple[StoredEntry, ...]:
         """The entries whose snapshots are gone; none where the metadata leaves out snapshots that are there."""

@@ -1,11 +1,8 @@
 """
-Looking into a Puffin file of unknown origin: what is in it, and what is wrong with it.
+Inspect a Puffin file of unknown origin: ``describe`` shows its contents, ``verify`` collects every broken rule.
 
-``contents`` sums up a payload, ``describe`` tells all that a sound footer leads to, ``verify`` collects every rule that
-is broken. Both take a path or URI and return values; how these look to a person is for the command line to say.
-
-A bad blob never hides the others: the error of a blob stands in the result, beside the blob, and only a file
-without a sound footer, or a store that fails, raises.
+Both take a path or URI and return values, which the command line renders. A bad blob never hides the others: its error
+is part of the result.
 """
 
 from puffin.inspection.contents import DeletionVectorSummary, RowCountsSummary, SketchSummary

@@ -1,9 +1,8 @@
 """
-What the payload of a blob says, summed up: a theta sketch, the row counts beside one, or a deletion vector.
+Summaries of payloads: theta sketches, the row counts beside them, and deletion vectors.
 
-Sketches are read from their byte image, since a report wants its serial version and seed hash too, which a
-``ThetaSketch`` has no use for. Other blob types are nobody's business here: they have no summary. They are named
-tuples, which are made in a tenth of the time that data classes take: a dump is over in a blink.
+A summary of a sketch includes the serial version and seed hash of its byte image, which a ``ThetaSketch`` drops.
+Summaries are named tuples: defining a data class takes ten times as long, and a dump must start fast.
 """
 
 from __future__ import annotations
@@ -22,16 +21,14 @@ _STD_DEVS = 2  # 95 % bounds
 
 class SketchSummary(NamedTuple):
     """
-    What a theta sketch says.
+    A theta sketch.
 
     Attributes:
-        estimate: The distinct values; a count unless ``estimating``.
+        estimate: The number of distinct values; exact unless ``estimating``.
         lower, upper: The 95 % bounds of the estimate.
-        theta: The share of all hashes that the sketch keeps: 1.0 while it is exact.
-        retained: How many hashes it holds.
-        estimating: Whether values were left out.
-        seed_hash: As stored; zero in an empty sketch of Java's.
-        serial_version: The version of the byte image.
+        theta: The share of all hashes that the sketch keeps; 1.0 while it is exact.
+        retained: The number of hashes.
+        seed_hash: As stored; Java writes zero in an empty sketch.
     """
 
     estimate: float
@@ -45,7 +42,13 @@ class SketchSummary(NamedTuple):
 
     @classmethod
     def of(cls, payload: bytes) -> SketchSummary:
-        """Sum up the payload of a theta blob; errors are those of `SketchImage.parse`."""
+        """
+        Summarize the payload of an ``apache-datasketches-theta-v1`` blob.
+
+        Raises:
+            CorruptSketchError: It is not the image of a compact theta sketch.
+            UnsupportedError: The image is big-endian, or its serial version is neither 3 nor 4.
+        """
         image = SketchImage.parse(payload)
         retained = len(image.hashes)
         return cls(
@@ -61,11 +64,10 @@ class SketchSummary(NamedTuple):
 
     @property
     def ndv(self) -> int:
-        """The estimate rounded down, as the ``ndv`` property of a blob has it."""
+        """The estimate rounded down, as in a blob's ``ndv`` property."""
         return math.floor(self.estimate)
 
     def to_json(self) -> dict[str, Any]:
-        """The summary as programs get it; the seed hash as four hexadecimal digits."""
         return {
             "estimate": self.estimate,
             "lower": self.lower,
@@ -79,33 +81,25 @@ class SketchSummary(NamedTuple):
 
 
 class DeletionVectorSummary(NamedTuple):
-    """How many rows a deletion vector deletes, and the lowest ``FIRST_POSITIONS`` of them, ascending."""
+    """The number of rows that a deletion vector deletes, and the lowest ``FIRST_POSITIONS`` of them, ascending."""
 
     cardinality: int
     first_positions: tuple[int, ...]
 
     @classmethod
     def of(cls, payload: bytes) -> DeletionVectorSummary:
-        """Sum up the payload of a deletion vector; CorruptDeletionVectorError if it breaks a rule of the format."""
-        from puffin.format.deletion_vector import DeletionVector  # with numpy, which no other blob needs
+        """Summarize the payload of a ``deletion-vector-v1`` blob; CorruptDeletionVectorError if it is malformed."""
+        from puffin.format.deletion_vector import DeletionVector  # imports numpy
 
         vector = DeletionVector.from_bytes(payload)
         return cls(cardinality=vector.cardinality, first_positions=tuple(vector.first(FIRST_POSITIONS)))
 
     def to_json(self) -> dict[str, Any]:
-        """The summary as programs get it."""
         return {"cardinality": self.cardinality, "first-positions": list(self.first_positions)}
 
 
 class RowCountsSummary(NamedTuple):
-    """
-    What row counts say.
-
-    Attributes:
-        hashes: How many there are.
-        rows: Those that have one of them, together.
-        theta: The share of all hashes that are kept: 1.0 while every value is.
-    """
+    """The number of hashes, of the rows that have one of them, and the share of all hashes kept (1.0 keeps all)."""
 
     hashes: int
     rows: int
@@ -113,14 +107,13 @@ class RowCountsSummary(NamedTuple):
 
     @classmethod
     def of(cls, payload: bytes) -> RowCountsSummary:
-        """Sum up the payload of a row counts blob; CorruptSketchError if it breaks a rule of the format."""
-        from puffin.sketches.row_counts import RowCounts  # with numpy
+        """Summarize the payload of a ``puffin-sidecar-row-counts-v1`` blob; CorruptSketchError if it is malformed."""
+        from puffin.sketches.row_counts import RowCounts  # imports numpy
 
         counts = RowCounts.from_bytes(payload)
         return cls(hashes=len(counts.hashes), rows=int(counts.rows.sum()), theta=counts.theta / MAX_THETA)
 
     def to_json(self) -> dict[str, Any]:
-        """The summary as programs get it."""
         return {"hashes": self.hashes, "rows": self.rows, "theta": self.theta}
 
 
@@ -131,4 +124,4 @@ SUMMARIES: dict[str, type[SketchSummary] | type[DeletionVectorSummary] | type[Ro
     ROW_COUNTS_V1: RowCountsSummary,
     THETA_V1: SketchSummary,
 }
-"""The blob types whose payloads can be summed up, and by what."""
+"""The summary of each known blob type."""

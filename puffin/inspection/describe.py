@@ -1,8 +1,8 @@
 """
-All that a Puffin file tells: its footer, every blob, and what the blobs of known types hold.
+Describe a Puffin file: its footer, its blobs and the payloads of known types.
 
-Blobs are read one by one, so that the memory is that of the largest and a bad one spoils no neighbour. Payloads that
-could not be summed up anyway are not even read.
+Blobs are read one by one, so that memory holds one at a time and a bad one does not affect its neighbours. Payloads of
+unknown types are not read.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ class BlobDescription:
     One blob of a file.
 
     Attributes:
-        index: Its place in the footer, from 0.
-        metadata: What the footer says of it.
-        summary: What its payload says; None if its type is not one of ``SUMMARIES`` or the payload is bad.
-        error: What is wrong with the payload, or None.
+        index: The position in the footer, from 0.
+        summary: The payload's; None if the type is not in ``SUMMARIES`` or the payload is bad.
+        error: Why the payload is bad, or None.
     """
 
     index: int
@@ -36,7 +35,6 @@ class BlobDescription:
     error: str | None
 
     def to_json(self) -> dict[str, Any]:
-        """The blob as programs get it; ``error`` only where there is one."""
         metadata = self.metadata
         summary = None if self.summary is None else self.summary.to_json()
         key = "deletion-vector" if metadata.type == DELETION_VECTOR_V1 else "sketch"
@@ -60,12 +58,10 @@ class FileDescription(NamedTuple):
     A file with a sound footer.
 
     Attributes:
-        path: As it was asked for.
+        path: As given.
         file_size: In bytes.
         footer_size: In bytes, magic to magic.
-        footer_compressed: Whether the footer payload is.
-        properties: The properties of the file.
-        blobs: In the order of the footer: all of them, or the one asked for.
+        blobs: All blobs in the order of the footer, or the one requested.
     """
 
     path: str
@@ -76,7 +72,6 @@ class FileDescription(NamedTuple):
     blobs: tuple[BlobDescription, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The file as programs get it."""
         return {
             "path": self.path,
             "file-size": self.file_size,
@@ -95,13 +90,13 @@ def describe(
 
     Args:
         path: A local path, a URI, or ``-`` for standard input.
-        only: The index of the one blob to describe, from 0; None for all.
-        opened_by: Opens the file, where that takes more than the credentials of the environment.
+        only: The index of the only blob to describe, from 0; None for all.
+        opened_by: Opens the file if it needs other credentials than those of the environment.
 
     Raises:
         UsageError: The file has no blob ``only``.
         CorruptPuffinError: The file breaks a rule of the layout.
-        NotFoundError, StorageError, SetupError, UnsupportedError: It cannot be opened or read.
+        NotFoundError, StorageError, SetupError, UnsupportedError: The file cannot be opened or read.
     """
     with _open(path, opened_by) as reader:
         metadata = reader.file_metadata
@@ -118,13 +113,7 @@ def describe(
 
 
 def read_payload(path: str, index: int) -> bytes:
-    """
-    Read the payload of one blob, decompressed; any type will do. Errors are those of `describe`.
-
-    Raises:
-        UsageError: The file has no such blob.
-        UnsupportedCodecError: The codec of the blob is not known.
-    """
+    """Read the decompressed payload of one blob of any type; raises as ``describe`` and ``PuffinReader.read``."""
     with _open(path) as reader:
         blobs = reader.file_metadata.blobs
         return reader.read(blobs[_checked_index(path, index, len(blobs))])

@@ -1,8 +1,7 @@
 """
-Whether a Puffin file keeps every rule: those of the layout, of each blob's codec and of the known blob types.
+Verify a Puffin file against every rule of the layout, of the codecs and of the known blob types.
 
-A file whose magics or footer break a rule leaves nothing to go by, so that this is the only error told of it. Else each
-blob is held against its rules by itself, and all errors are collected.
+If a magic or the footer breaks a rule, the verdict has that one error. Otherwise it has the errors of every blob.
 """
 
 from __future__ import annotations
@@ -17,30 +16,28 @@ from puffin.format import DELETION_VECTOR_V1, THETA_V1, BlobMetadata, PuffinRead
 from puffin.inspection.contents import SUMMARIES, DeletionVectorSummary, SketchSummary, Summary
 from puffin.storage import open_source
 
-_BOUNDS = "puffin-sidecar.bounds"  # of a writer that also knows how many values there are
+_BOUNDS = "puffin-sidecar.bounds"  # present if the writer also counted values
 
 
 class Verdict(NamedTuple):
-    """What is wrong with the file at ``path``: a line for each broken rule, and none if it is valid."""
+    """The errors of the file at ``path``, one line for each broken rule."""
 
     path: str
     errors: tuple[str, ...]
 
     @property
     def valid(self) -> bool:
-        """Whether no rule is broken."""
         return not self.errors
 
     def to_json(self) -> dict[str, Any]:
-        """The verdict as programs get it."""
         return {"path": self.path, "valid": self.valid, "errors": list(self.errors)}
 
 
 def verify(path: str) -> Verdict:
     """
-    Verify a Puffin file, a local path, a URI, or ``-`` for standard input: every blob is decompressed and decoded.
+    Decompress every blob of the file at a local path, a URI or ``-`` (standard input), and decode known types.
 
-    That there is no such file, or that it cannot be read, is an error of the verdict like any other.
+    A file that is missing or unreadable gets a verdict too.
     """
     return Verdict(path, tuple(_file_errors(path)))
 
@@ -68,36 +65,29 @@ def _blob_errors(reader: PuffinReader, blob: BlobMetadata) -> Iterator[str]:
     yield from _metadata_errors(blob, summary)
 
 
-# --- what the spec asks of the metadata of known blob types -------------------------------------------------------
-
-
 def _metadata_errors(blob: BlobMetadata, summary: Summary | None) -> Iterator[str]:
-    """What is wrong with the metadata, as far as can be said if the payload could not be summed up."""
+    """Errors in the metadata of known blob types (spec, "Blob types"), even if the payload has no summary."""
     if blob.type == THETA_V1:
         counted = _ndv(blob, summary) if isinstance(summary, SketchSummary) else None
         yield from _count_errors(blob, "ndv", counted)
     elif blob.type == DELETION_VECTOR_V1:
         counted = summary.cardinality if isinstance(summary, DeletionVectorSummary) else None
-        yield from _required_errors(blob, "cardinality", "referenced-data-file")
+        for name in ("cardinality", "referenced-data-file"):
+            if name not in blob.properties:
+                yield f"property {name}: expected one, found none"
         yield from _count_errors(blob, "cardinality", counted)
         if blob.compression_codec is not None:
             yield f"compression-codec: expected none for a deletion vector, found {blob.compression_codec!r}"
 
 
 def _ndv(blob: BlobMetadata, sketch: SketchSummary) -> int:
-    """The sketch's estimate, or the number of values where the writer knows that there are fewer: its upper bound."""
+    """The ndv that a writer derives from the sketch, capped by its upper bound if it also counted values."""
     upper = re.fullmatch("[0-9]+,([0-9]{1,19})", blob.properties.get(_BOUNDS, ""))
     return sketch.ndv if upper is None else max(sketch.retained, min(sketch.ndv, int(upper[1])))
 
 
-def _required_errors(blob: BlobMetadata, *names: str) -> Iterator[str]:
-    for name in names:
-        if name not in blob.properties:
-            yield f"property {name}: expected one, found none"
-
-
 def _count_errors(blob: BlobMetadata, name: str, counted: int | None) -> Iterator[str]:
-    """A count among the properties is of digits only, since some readers accept nothing else, and it is right."""
+    """A count among the properties must be right, and have digits only, because some readers reject anything else."""
     text = blob.properties.get(name)
     if text is None:
         return

@@ -1,17 +1,16 @@
 """
-The loops that numpy cannot run in one pass, compiled by numba where it is installed.
+Loops that numpy cannot run in one pass, compiled by numba if it is installed.
 
-Nothing here is needed for an answer, only for its speed: whoever calls a kernel has another way to the same result, and
-takes it while `kernels_ready` says no. Importing numba and compiling takes about a second (a third of it where numba's
-cache has the compiled code), so nothing is compiled until `load_kernels` is called, by whoever knows that there is work
-enough. A kernel sees arrays only: what they mean is its caller's to know.
+Kernels only add speed: every caller has another way to the same result, and takes it unless `kernels_ready`. Importing
+numba and compiling takes about a second (a third of that with numba's cache), so callers with enough work ask for it
+by `load_kernels`. Kernels see arrays only; their callers know what these mean.
 
 * ``murmur``: the hash of a theta sketch
-* ``decimals``: the bytes of a decimal
+* ``decimals``: the bytes of decimals
 * ``selection``: the hashes below theta
-* ``counting``: how many rows have each hash
-* ``parquet``: levels and dictionary indices counted, Snappy's blocks found
-* ``avro``: where the values of records stand; ``avro_values`` is the same loop for Python, which anybody may call
+* ``counting``: the number of rows per hash
+* ``parquet``: count levels and dictionary indices, find Snappy's blocks
+* ``avro``: find the values of records; ``avro_values`` has the same loop for use without numba
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ _is_ready = False
 
 
 def kernels_ready() -> bool:
-    """Whether the kernels have been loaded in this process."""
+    """Whether this process has loaded the kernels."""
     return _is_ready
 
 
 @functools.cache
 def load_kernels() -> bool:
-    """Compile the kernels, unless that is done; returns whether they are ready, which they never are without numba."""
+    """Compile the kernels once and return whether they are ready; without numba they never are."""
     global _is_ready
     try:
         for module in _MODULES:

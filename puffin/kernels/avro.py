@@ -1,4 +1,4 @@
-"""Avro's values found, and their bytes put one behind the other. Integers are signed throughout: numba mixes badly."""
+"""Find Avro's values and join their bytes. All integers are signed, because numba mixes signed and unsigned badly."""
 
 from __future__ import annotations
 
@@ -20,11 +20,7 @@ def gather_bytes(
     bounds: npt.NDArray[np.int64],
     gathered: npt.NDArray[np.uint8],
 ) -> None:
-    """
-    Copy strings to where they stand one behind the other in ``gathered``.
-
-    ``begins`` is where in the data each begins, ``bounds`` where in the result, and where the last one ends.
-    """
+    """Copy string ``i`` from ``data[begins[i]]`` on to ``gathered[bounds[i]:bounds[i + 1]]``."""
     for i in range(len(begins)):
         begin, to = begins[i], bounds[i]
         for k in range(bounds[i + 1] - to):

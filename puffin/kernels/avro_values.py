@@ -1,23 +1,23 @@
 """
-Where the values of Avro records stand: one loop, which Python runs as it is and numba compiles (`puffin.kernels.avro`).
+Find the values of Avro records: one loop for Python, which numba compiles too (`puffin.kernels.avro`).
 
-Avro has no column and no offset: where a value begins only all before it tell. So a schema becomes a program, and the
-loop runs it once for each record, without a step outside the bytes given. An instruction is three numbers, the
-operation, a slot and an operand; a slot is a column of the result, ``NO_SLOT`` for what nobody wants::
+Avro has no columns or offsets: a value begins where the one before it ends. So a schema becomes a program, which the
+loop runs once per record and never beyond the bytes given. An instruction has three numbers: an operation, a slot and
+an operand. A slot is a column of the result, or ``NO_SLOT`` for an unwanted value::
 
-    END                       the record ends here
-    FIXED     slot  size      so many bytes
-    NUMBER    slot  size      so many bytes, at most 8, a signed little-endian number
-    MARK      slot            no bytes; says that there is a record
-    JUMP            target    go there
+    END                       end of the record
+    FIXED     slot  size      that many bytes
+    NUMBER    slot  size      that many bytes, at most 8: a signed little-endian number
+    MARK      slot            no bytes; marks that the record exists
+    JUMP            target    go to the target
     LONG      slot            a varint
-    STRING    slot            a varint, and as many bytes
-    UNION           branches  a varint; go on at the instruction so many behind this one
-    ITEMS           end       a varint: how many items follow; none: go to the end; less: their size follows
-    SIZED           items     a varint, and as many bytes; back to ITEMS. The first item's instructions are behind this
-    NEXT            items     after an item: to the next one, or back to ITEMS
+    STRING    slot            a varint, and that many bytes
+    UNION           branches  a varint; skip that many instructions
+    ITEMS           end       a varint, the number of items: 0 goes to the end, and a size follows a negative one
+    SIZED           items     a varint, and that many bytes; back to ITEMS. The first item's instructions follow this
+    NEXT            items     after an item: go to the next one, or back to ITEMS
 
-What the loop may not use is what numba and Python do not share: integers of more than 64 bits, functions, objects.
+The loop uses only what numba and Python share: no integers beyond 64 bits, no functions, no objects.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ WIDTH = 3  # numbers in an instruction
 END, FIXED, NUMBER, MARK, JUMP, LONG, STRING, UNION, ITEMS, SIZED, NEXT = range(11)
 
 TOO_SHORT, TOO_LONG, NO_BRANCH, NO_COUNT, LEFT_OVER = -1, -2, -3, -4, -5
-"""What is wrong, instead of a number of records."""
+"""Errors, returned in place of a number of records."""
 
 _LAST_SHIFT = 63
 _ALL_BUT_SIGN = 0x7FFF_FFFF_FFFF_FFFF
 
 
-def find_values(  # noqa: C901 - numba takes no calls of what Python can run too, so it is one loop
+def find_values(  # noqa: C901 - one loop, because numba cannot call plain Python functions
     program: Sequence[int],
     data: Sequence[int],
     ends: Sequence[int],
@@ -47,20 +47,20 @@ def find_values(  # noqa: C901 - numba takes no calls of what Python can run too
     lengths: MutableSequence[int],
 ) -> int:
     """
-    Go on through the blocks of a file for a number of records.
+    Read the next records from the blocks of a file.
 
     Args:
-        data: The blocks, one behind the other.
-        ends: Where each of them ends.
-        records: How many records each of them has.
-        state: Three numbers, kept up to date: the block, how many of its records are done, the next byte's place.
-        items: As many numbers as arrays and maps can be inside each other, to work with.
-        rows: How many records to read, no more than are left.
-        words: For each slot as many numbers as rows, to be filled: a number, or where in the data a value begins.
-        lengths: Likewise, all -1: how many bytes a value has. What is null stays -1.
+        data: The blocks, joined.
+        ends: The end of each block in the data.
+        records: The number of records in each block.
+        state: The block, its finished records and the next offset in the data; updated.
+        items: Work space: one number per level of nested arrays and maps.
+        rows: The number of records to read, at most those left.
+        words: Filled with ``rows`` numbers per slot: a number, or the offset of a value in the data.
+        lengths: Of the same shape, and all -1 at first: filled with the size in bytes, unless the value is null.
 
     Returns:
-        ``rows``, or what is wrong; the place in the state is where.
+        ``rows``, or an error, whose offset is in the state.
     """
     block, done, at = state[0], state[1], state[2]
     depth = 0
@@ -133,7 +133,7 @@ def find_values(  # noqa: C901 - numba takes no calls of what Python can run too
             elif operation == ITEMS:
                 if value == 0:
                     place = operand
-                elif value > end - at:  # an item takes a byte at least
+                elif value > end - at:  # an item takes at least one byte
                     state[2] = at
                     return NO_COUNT
                 elif value > 0:

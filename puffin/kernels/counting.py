@@ -1,10 +1,10 @@
 """
-Rows per hash, added up in an open-addressing hash table.
+Sum rows per hash in an open-addressing hash table.
 
-The table is one array, hash and rows side by side, so that a look at a slot costs one cache line. Its number of slots
-is a power of two, and a hash is looked for from the slot that its low bits name::
+The table is one array with hash and rows side by side, so that a slot costs one cache line. The number of slots is a
+power of two, and the search for a hash starts at the slot that its low bits name::
 
-    slots    hash │ rows │ hash │ rows │ ...    a slot without a hash, 0, is free
+    slots    hash │ rows │ hash │ rows │ ...    a slot with hash 0 is free
 """
 
 from __future__ import annotations
@@ -27,16 +27,14 @@ def add_rows(
     theta: np.uint64,
 ) -> int:
     """
-    Add rows to the table, as long as no more than half of its slots are used.
+    Add the rows of each hash to the table; skip hashes that are 0 or not below ``theta``.
 
     Args:
-        slots: The table, which is written to.
-        used: One number, the slots that are used, which is kept up to date.
-        hashes: Those of 0, or at or above ``theta``, are passed over.
-        rows: How many rows have each hash.
+        slots: The table; updated.
+        used: One number, the used slots; updated.
 
     Returns:
-        How many of the hashes are done; less than all if the next one is new to a table half full.
+        The number of hashes done: fewer than given if a new hash meets a table that is half full.
     """
     last = _U((len(slots) >> 1) - 1)
     most = len(slots) >> 2
@@ -44,7 +42,7 @@ def add_rows(
     count = used[0]
     for i in range(len(hashes)):
         wanted = hashes[i]
-        if wanted - _ONE >= beyond:  # 0 comes round to the largest number there is
+        if wanted - _ONE >= beyond:  # 0 wraps around to the largest number
             continue
         at = wanted & last
         while slots[at + at] != wanted:

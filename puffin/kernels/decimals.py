@@ -1,4 +1,4 @@
-"""The shortest big-endian two's complement of numbers, as the words that the hash takes in."""
+"""The shortest big-endian two's complement of numbers, as words for the hash."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _U = np.uint64
 
 @compiled(PAIR_OF_NEW_UINT64S, INT64S)
 def minimal_words(values: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """The bytes of each number, first byte lowest, and how many they are."""
+    """The bytes of each number, first byte lowest, and their lengths."""
     words = np.empty(len(values), np.uint64)
     lengths = np.empty(len(values), np.uint64)
     for i in range(len(values)):
@@ -32,7 +32,7 @@ def minimal_words(values: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint64]
 
 @compiled(INT64, INT64S)
 def total_length(halves: npt.NDArray[np.int64]) -> int:
-    """How many bytes numbers take, each given as its low and its high half; -1 if one takes more than the low half."""
+    """The bytes that numbers take, each given as low and high half; -1 if the low half of one does not suffice."""
     total = 0
     is_long = 0
     for i in range(len(halves) // 2):

@@ -1,8 +1,8 @@
 """
 MurmurHash3 x64 128 with seed 9001, first 64 bits shifted right by one: the hash of a theta sketch, value by value.
 
-``puffin.sketches.hashing`` is the same in numpy, pass by pass, and says what goes in. Words and lengths are ``uint64``
-throughout: one signed number in a sum would make numba compute it in floating point.
+``puffin.sketches.hashing`` does the same in numpy, pass by pass, and documents the input. Words and lengths are all
+``uint64``: with one signed number in a sum, numba would compute in floating point.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _finish(h1: np.uint64, h2: np.uint64, length: np.uint64) -> np.uint64:
 
 @compiled(NEW_UINT64S, UINT64S, UINT64)
 def hash_words(low: npt.NDArray[np.uint64], length: np.uint64) -> npt.NDArray[np.uint64]:
-    """Hash values of one length, up to eight bytes."""
+    """Hash values of one length of at most eight bytes."""
     hashes = np.empty(len(low), np.uint64)
     for i in range(len(low)):
         hashes[i] = _finish(_SEED ^ _mix_low(low[i]), _SEED, length)
@@ -74,7 +74,7 @@ def hash_words(low: npt.NDArray[np.uint64], length: np.uint64) -> npt.NDArray[np
 
 @compiled(NEW_UINT64S, UINT64S, UINT64S)
 def hash_words_of_lengths(low: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Hash values of up to eight bytes, each with its length."""
+    """Hash values of at most eight bytes, each with its length."""
     hashes = np.empty(len(low), np.uint64)
     for i in range(len(low)):
         hashes[i] = _finish(_SEED ^ _mix_low(low[i]), _SEED, lengths[i])
@@ -97,11 +97,9 @@ def hash_strings(
     data: npt.NDArray[np.uint8], words_at: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.uint64]:
     """
-    Hash strings of bytes; those of none are left out.
+    Hash the strings ``data[offsets[i]:offsets[i + 1]]``, without the empty ones.
 
-    Args:
-        words_at: The little-endian word that begins at each byte of ``data``, where there are eight bytes left.
-        offsets: String ``i`` is ``data[offsets[i]:offsets[i + 1]]``.
+    ``words_at`` has the little-endian word at each byte of ``data`` that has seven more after it.
     """
     hashes = np.empty(len(offsets) - 1, np.uint64)
     found = 0
@@ -119,7 +117,7 @@ def hash_strings(
         if left > 0:
             low = high = _U(0)
             if at + 16 <= len(data):
-                # Two loads at once; what they find beyond the string is cut off again.
+                # Two whole loads, masked to the end of the string.
                 low = words_at[at]
                 if left > 8:
                     high = words_at[at + 8] & ((_ONE << _EIGHT * _U(left - 8)) - _ONE)

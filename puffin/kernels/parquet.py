@@ -1,11 +1,11 @@
 """
-Parquet's levels and dictionary indices counted, and Snappy's blocks found, without a step outside the bytes given.
+Count Parquet's levels and dictionary indices, and find Snappy's blocks, without leaving the bytes given.
 
-numba checks no bounds, and the bytes may be anybody's. So every kernel here holds each run and each element against
-the end of the bytes before it is looked into. The bytes come as the little-endian word that begins at each of them,
-and at their end, which takes eight bytes more behind: any load is one load, whatever it begins at.
+numba checks no bounds, and the bytes may be hostile. So every kernel here checks each run and each element against the
+end of the bytes before it reads them. ``words_at`` has the little-endian word at each byte and at the end, for which
+the caller adds eight bytes of padding: one load reads a word at any offset.
 
-Numbers are ``uint64`` throughout: one signed number in a sum would make numba compute it in floating point.
+All numbers are ``uint64``: with one signed number in a sum, numba would compute in floating point.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from puffin.kernels.compiler import INT64, NEW_INT64S, WORDS_AT_EVERY_BYTE, comp
 _U = np.uint64
 _ZERO, _ONE, _TWO, _THREE, _FOUR, _FIVE, _SEVEN, _EIGHT = (_U(i) for i in (0, 1, 2, 3, 4, 5, 7, 8))
 _CONTINUES, _LOW_BITS = _U(0x80), _U(0x7F)
-_MAX_SHIFT = _U(28)  # of a 32-bit integer's last seven bits
+_MAX_SHIFT = _U(28)  # for the last seven bits of a 32-bit integer
 _LENGTH_IN_TAG, _SNAPPY_BLOCK = _U(60), _U(1 << 16)
 
 
@@ -35,14 +35,14 @@ def count_hybrid(
                 varint: groups << 1 | 1  │ groups of eight values, bit_width bytes each, the lowest bit first
 
     Args:
-        num_values: How many there should be; what the last bit-packed run has more is padding.
+        num_values: The expected number of values; the last bit-packed run may have padding after them.
         bit_width: At most 32.
-        lanes: Counters for each number, a power of two of them, used in turn: adding to a counter that was written
-            just before has to wait for it.
-        counts: The counters, number by number, which are added to.
+        lanes: Counters per number, a power of two. The kernel alternates between them, because adding twice in a row
+            to the same counter stalls.
+        counts: The counters, number by number; updated.
 
     Returns:
-        0; -1 if the runs do not hold these values, or a number has no counter. Some may have been counted then.
+        0, or -1 if the runs do not hold as many values or a number has no counter; some may be counted by then.
     """
     end, at = _U(len(words_at) - 1), _ZERO
     left, width = _U(num_values), _U(bit_width)
@@ -63,7 +63,7 @@ def count_hybrid(
         stop = at + (run * width if is_packed else (width + _SEVEN) >> _THREE)
         if run == _ZERO or values > left or stop > end:
             return -1
-        if is_packed and width > _ZERO:  # of no bits, a byte may stand for any number
+        if is_packed and width > _ZERO:  # values of no bits are all 0
             bit = at * _EIGHT
             for i in range(values):
                 number = (words_at[bit >> _THREE] >> (bit & _SEVEN)) & mask
@@ -84,7 +84,7 @@ def count_hybrid(
 @compiled(INT64, WORDS_AT_EVERY_BYTE, INT64, NEW_INT64S)
 def find_snappy_blocks(words_at: npt.NDArray[np.uint64], size: int, ends: npt.NDArray[np.int64]) -> int:
     """
-    Find where raw Snappy elements come to a multiple of 64 KiB of output.
+    Find the raw Snappy elements that end at a multiple of 64 KiB of output.
 
     ::
 
@@ -93,11 +93,11 @@ def find_snappy_blocks(words_at: npt.NDArray[np.uint64], size: int, ends: npt.ND
                     length - 1 << 2 │ 2 or 3 │ 2 or 4 bytes     ┘
 
     Args:
-        size: Bytes of output still to come; the last block is what is left of them.
-        ends: Takes the offset behind each block; no more blocks are looked for than it has room for.
+        size: The remaining bytes of output; the last block may be short.
+        ends: Filled with the offset after each block; its length limits the number of blocks.
 
     Returns:
-        How many blocks there are whole; -1 if an element reaches over the end of its block.
+        The number of whole blocks, or -1 if an element crosses the end of its block.
     """
     end, at = _U(len(words_at) - 1), _ZERO
     produced, left = _ZERO, _U(size)

@@ -1,8 +1,8 @@
 """
-The hashes that a sketch may still take, out of many that it does not.
+Select the few hashes that a sketch can still take.
 
-numpy guesses, value by value, whether one is taken, and each wrong guess costs as much as hashing a value. Here every
-value is written, and the place moves on behind those that are taken.
+numpy branches on every value, and each mispredicted branch costs as much as hashing a value. This loop writes every
+value and advances the position only after those that it selects.
 """
 
 from __future__ import annotations
@@ -23,5 +23,5 @@ def hashes_below(hashes: npt.NDArray[np.uint64], theta: np.uint64) -> npt.NDArra
     beyond = theta - _ONE
     for i in range(len(hashes)):
         taken[count] = hashes[i]
-        count += hashes[i] - _ONE < beyond  # 0 comes round to the largest number there is
-    return taken[:count].copy()  # a view would hold on to the rest
+        count += hashes[i] - _ONE < beyond  # 0 wraps around to the largest number
+    return taken[:count].copy()  # a view would keep the whole array alive

@@ -1,7 +1,7 @@
 """
 The planner's lookup for a process that asks again and again: `puffin.lookup.planner` over a `TableCache`.
 
-The first lines of `Lookup.ndv` are the hot path. They take no lock and make no object but the keys of two dictionaries.
+`Lookup.ndv` and the first lines of `Lookup.ask` are the hot path: they take no lock and build no question.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import TypeVar
 
 from puffin.errors import FileNotFound, PuffinError, UsageError
 from puffin.load import Tables
-from puffin.lookup.cache import Counts, SnapshotKey, TableCache, View
+from puffin.lookup.cache import Counts, Kept, TableCache, View
 from puffin.lookup.history import ColumnHistory, column_history
 from puffin.lookup.listing import AnalyzedTable, analyzed_table, table_names
-from puffin.lookup.planner import Question, answer_from
+from puffin.lookup.planner import answer_from
+from puffin.lookup.question import Question, question_of
 from puffin.lookup.sets import (
-    ColumnRef,
     ColumnSketch,
     JoinEstimate,
     UnionEstimate,
@@ -29,31 +29,28 @@ from puffin.lookup.sets import (
 )
 from puffin.statistics.answer import TableAnswer
 from puffin.storage import FileSource, Store, store_for
-from puffin.tables.base import SnapshotSelector
 
 TTL_SECONDS = 10.0
 MOST_TABLES = 1000
 
-_CURRENT: SnapshotKey = (None, None, None)
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
 class Lookup:
     """
-    Looks columns up in the tables of a catalog, or by the locations of tables, and keeps what it has found.
+    Looks up columns of tables, by location or in a catalog, and keeps the answers.
 
-    Any number of threads may ask. An answer is at most ``ttl_seconds`` older than the call that it is given to, plus
-    the time that reading takes where it is not at hand. Equal questions get the same frozen object.
+    Any number of threads may ask. An answer is at most ``ttl_seconds`` older than the call, plus the time that reading
+    takes if it is not kept. Equal questions get the same frozen object.
 
     Args:
         catalog: A catalog of pyiceberg's configuration; None for tables by their locations.
         catalog_properties: Properties that override that configuration.
-        locations: Whether, with a catalog, a name with a slash in it is the location of a table all the same.
-        ttl_seconds: How long metadata counts before the table is asked whether anything was committed; 0 to ask always.
+        locations: Whether, with a catalog, a name with a slash is still the location of a table.
+        ttl_seconds: How long metadata counts before the table is checked for commits; 0 checks always.
         max_tables: How many tables are kept; the least recently used go.
-        store_for: Opens the files of tables by their locations, those that their metadata names included; one that
-            refuses files keeps an untrusted table from naming them.
+        store_for: Opens every file of tables by location; one that refuses files confines an untrusted table.
         clock: Tells the time in seconds, and never goes back.
 
     Raises:
@@ -84,7 +81,7 @@ class Lookup:
 
     @property
     def counts(self) -> Counts:
-        """What was at hand and what was not, so far; a live object."""
+        """What was kept and what was not, so far; a live object."""
         return self._counts
 
     def __len__(self) -> int:
@@ -105,55 +102,33 @@ class Lookup:
         manifests: bool = False,
     ) -> TableAnswer:
         """The answer of `puffin.ndv` to the same arguments, with the same errors."""
-        now = self._clock()
-        snapshot = (snapshot_id, ref, as_of_ms)
-        question = (
-            _names(columns),
-            max_staleness,
-            tuple(partitions) if partitions else (),
-            where,
-            manifests,
-        )
-        view = self._cache.at_hand(table, snapshot, now)
-        if view is not None:
-            found: TableAnswer | None = view.answers.get(question)
-            if found is not None:
-                self._counts.hits += 1
-                return found
-        return self._answered(
-            view or self._cache.view(table, snapshot, now),
-            question,
-            now,
-            lambda view: answer_from(
-                view.opened,
-                Question(
-                    columns=columns,
-                    selector=SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms),
-                    max_staleness=max_staleness,
-                    partitions=partitions,
-                    where=where,
-                    manifests=manifests,
-                ),
-            ),
-        )
+        names = columns if columns is None or isinstance(columns, str) else tuple(columns)
+        parts = tuple(partitions) if partitions else ()
+        question = question_of(table, names, snapshot_id, ref, as_of_ms, max_staleness, parts, where, manifests)
+        answer: TableAnswer = self.ask(question).answer
+        return answer
 
-    def at_hand(
-        self,
-        table: str,
-        columns: Sequence[str] | None = None,
-        *,
-        snapshot_id: int | None = None,
-        ref: str | None = None,
-    ) -> TableAnswer | None:
-        """What `ndv` would answer without reading anything; None if it would have to read, or raise."""
-        view = self._cache.at_hand(table, (snapshot_id, ref, None), self._clock())
-        if view is None:
-            return None
-        question = (_names(columns), None, (), None, False)
-        found: TableAnswer | None = view.answers.get(question)
-        if found is not None:
+    def ask(self, question: Question) -> Kept:
+        """The answer of `ndv` to a question, as it is kept; errors likewise."""
+        now = self._clock()
+        kept = self._cache.answers.get(question)
+        if kept is not None and kept.counts_at(now):
             self._counts.hits += 1
-        return found
+            return kept
+        view = self._cache.view(question.table, question.selector, now)
+        return self._made(view, question, now, lambda: answer_from(view.opened, question))
+
+    def at_hand(self, question: Question) -> Kept | None:
+        """What `ask` would return without reading anything; None if it would have to read."""
+        kept = self._cache.answers.get(question)
+        return kept if kept is not None and self.still_counts(kept) else None
+
+    def still_counts(self, kept: Kept) -> bool:
+        """Whether an answer that was kept may be given once more."""
+        if not kept.counts_at(self._clock()):
+            return False
+        self._counts.hits += 1
+        return True
 
     def history(self, table: str, column: str) -> ColumnHistory:
         """
@@ -164,7 +139,7 @@ class Lookup:
             UnsupportedTypeError: Columns of its type have no statistics.
             CorruptMetadataError, StorageError: The metadata cannot be read.
         """
-        return column_history(table, self._cache.view(table, _CURRENT, self._clock()).opened, column)
+        return column_history(self._view(Question(table)).opened, Question(table, (column,)))
 
     def open_statistics(self, table: str, path: str) -> FileSource:
         """
@@ -173,7 +148,7 @@ class Lookup:
         Raises:
             PuffinError: There is no such table or file, or it cannot be read.
         """
-        return self._cache.view(table, _CURRENT, self._clock()).opened.store_for(path).open_source(path)
+        return self._view(Question(table)).opened.store_for(path).open_source(path)
 
     def estimate_join(self, left_table: str, left_column: str, right_table: str, right_column: str) -> JoinEstimate:
         """
@@ -184,38 +159,41 @@ class Lookup:
             UnsupportedTypeError: The values of the columns are not hashed alike.
             CorruptError, StorageError: Metadata or a statistics file cannot be read.
         """
+        return self.join(Question(left_table, (left_column,)), Question(right_table, (right_column,)))
+
+    def join(self, left: Question, right: Question) -> JoinEstimate:
+        """What the columns of two questions have in common; errors as for `estimate_join`."""
 
         def estimate() -> JoinEstimate:
             now = self._clock()
-            left, right = (self._cache.view(table, _CURRENT, now) for table in (left_table, right_table))
-            question = ("join", left_column, right_table, right_column, right.number)
-            found: JoinEstimate | None = left.answers.get(question)
-            if found is not None:
+            left_view, right_view = self._view(left), self._view(right)
+            key = (left, right, right_view.number)
+            kept = self._cache.answers.get(key)
+            if kept is not None:
                 self._counts.hits += 1
-                return found
-            left_ref, right_ref = ColumnRef(left_table, left_column), ColumnRef(right_table, right_column)
-            return self._answered(
-                left, question, now, lambda left: join_estimate(_sketch(left, left_ref), _sketch(right, right_ref))
-            )
+            else:
+                kept = self._made(
+                    left_view, key, now, lambda: join_estimate(_sketch(left_view, left), _sketch(right_view, right))
+                )
+            found: JoinEstimate = kept.answer
+            return found
 
-        return self.following((left_table, right_table), estimate)
+        return self.following((left.table, right.table), estimate)
 
-    def union_ndv(self, columns: Iterable[ColumnRef | tuple[str, str]]) -> UnionEstimate:
+    def union_ndv(self, columns: Iterable[Question | tuple[str, str]]) -> UnionEstimate:
         """
-        How many distinct values there are in all of some columns of current snapshots together.
+        How many distinct values there are in all of some columns together.
 
         Args:
-            columns: Tables and columns, or references that name partitions too.
+            columns: Questions about one column each; or a table and a column of its current snapshot.
 
         Raises:
             PuffinError: As for `estimate_join`.
         """
-        wanted = [column if isinstance(column, ColumnRef) else ColumnRef(*column) for column in columns]
+        wanted = [each if isinstance(each, Question) else Question(each[0], (each[1],)) for each in columns]
 
         def estimate() -> UnionEstimate:
-            now = self._clock()
-            views = [self._cache.view(each.table, _CURRENT, now) for each in wanted]
-            return union_estimate([(each, _sketch(view, each)) for each, view in zip(wanted, views, strict=True)])
+            return union_estimate(wanted, [_sketch(self._view(each), each) for each in wanted])
 
         return self.following([each.table for each in wanted], estimate)
 
@@ -274,7 +252,7 @@ class Lookup:
         Raises:
             PuffinError: The table cannot be found or loaded.
         """
-        return analyzed_table(table, self._cache.view(table, _CURRENT, self._clock()).opened)
+        return analyzed_table(table, self._view(Question(table)).opened)
 
     def _analyzed(self, names: Iterable[str]) -> Iterator[AnalyzedTable]:
         for name in names:
@@ -286,24 +264,23 @@ class Lookup:
             if found is not None:
                 yield found
 
-    def _answered(self, view: View, question: Hashable, arrived: float, make: Callable[[View], _T]) -> _T:
-        def made() -> _T:
+    def _view(self, question: Question) -> View:
+        return self._cache.view(question.table, question.selector, self._clock())
+
+    def _made(self, view: View, key: Hashable, arrived: float, make: Callable[[], object]) -> Kept:
+        def made() -> Kept:
             self._counts.misses += 1
-            answer = make(view)
-            if not (isinstance(answer, TableAnswer) and answer.is_provisional):
-                view.keep(question, answer)
-            return answer
+            answer = make()
+            if isinstance(answer, TableAnswer) and answer.is_provisional:
+                return Kept(view, answer)
+            return self._cache.keep(view, key, answer)
 
-        def found() -> _T | None:
-            answer: _T | None = view.answers.get(question)
-            return answer
+        def found() -> Kept | None:
+            kept = self._cache.answers.get(key)
+            return kept if kept is not None and kept.view is view else None
 
-        return view.gate.make(question, arrived, found, made)
-
-
-def _names(columns: Sequence[str] | None) -> str | tuple[str, ...] | None:
-    return columns if columns is None or isinstance(columns, str) else tuple(columns)  # a text is none: it is refused
+        return view.gate.make(key, arrived, found, made)
 
 
-def _sketch(view: View, column: ColumnRef) -> ColumnSketch:
-    return column_sketch(view.opened, column)
+def _sketch(view: View, question: Question) -> ColumnSketch:
+    return column_sketch(view.opened, question)

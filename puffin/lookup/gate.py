@@ -1,8 +1,8 @@
 """
-One at a time, and whoever waited shares what came of it: an answer as well as an error.
+One caller at a time; those who waited share its answer or its error.
 
-An error is shared with those who were waiting when its attempt began, and with nobody after them: what failed is tried
-again by the next who asks.
+An error is shared with those who waited when its attempt began, and with nobody after them: the next caller tries
+again.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Gate:
 
     def make(self, what: Hashable, arrived: float, find: Callable[[], _T | None], make: Callable[[], _T]) -> _T:
         """
-        What was asked for: found, if somebody has made it by now, else made.
+        Find what another caller has made by now, or make it.
 
         Args:
-            what: Tells one thing that is asked for from others.
+            what: Identifies what is made.
             arrived: When the caller came, by the clock.
 
         Raises:
@@ -63,7 +63,7 @@ class Gate:
             return made
 
     def _share_failure(self, what: Hashable, arrived: float) -> None:
-        # A function of its own: an error keeps the frames that it passed, and of those none must know the error before.
+        # Apart from `make`: an error keeps the frames that it passed, and none of these may refer to an older error.
         failure = self._failure
         if failure is not None and failure.what == what and arrived < failure.began:
             raise failure.error

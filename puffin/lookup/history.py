@@ -10,6 +10,7 @@ import dataclasses
 import datetime
 from typing import Any
 
+from puffin.lookup.question import Question
 from puffin.statistics.blob_properties import Distinct, from_properties, summary_of
 from puffin.statistics.resolve import Ancestry
 from puffin.tables.base import Column, Snapshot
@@ -58,24 +59,21 @@ class ColumnHistory:
         }
 
 
-def column_history(table: str, opened: TableSnapshot, column: str) -> ColumnHistory:
+def column_history(opened: TableSnapshot, question: Question) -> ColumnHistory:
     """
-    The history of a column up to the snapshot.
-
-    Args:
-        column: Its name or dotted path in the current schema.
+    The history of a question's column up to the snapshot.
 
     Raises:
         ColumnNotFound, UnsupportedTypeError: There is no such column, or none that can have statistics.
     """
-    (wanted,) = opened.state.select_columns((column,))
+    (wanted,) = opened.state.select_columns(question.columns)
     points: dict[int, HistoryPoint] = {}
     for known in [] if opened.is_empty else Ancestry(opened).blobs_of(wanted.field_id):
         distinct = from_properties(known.blob.properties)
         if known.snapshot is not None and distinct is not None:
             point = HistoryPoint(known.snapshot, distinct, summary_of(known.blob.properties))
             points.setdefault(known.snapshot.snapshot_id, point)
-    return ColumnHistory(table, wanted, tuple(points.values())[:MOST_POINTS][::-1])
+    return ColumnHistory(question.table, wanted, tuple(points.values())[:MOST_POINTS][::-1])
 
 
 def _iso(timestamp_ms: int) -> str | None:

@@ -1,7 +1,7 @@
 """
-The analyzed tables of a catalog or below some directories, one by one as they are asked for.
+List the analyzed tables of a catalog or below directories, lazily.
 
-A table that cannot be loaded is left out with a warning: one broken table does not hide the others.
+A table that cannot be loaded is skipped with a warning, so that it does not hide the others.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from puffin.errors import PuffinError
@@ -52,18 +52,17 @@ def table_names(tables: Tables, namespaces: Iterable[str] | None, roots: Iterabl
     """
     The names of the tables in some namespaces, None for all of them, and of those below some directories.
 
-    A directory that cannot be listed is left out with a warning, and so is one of all namespaces; a namespace that was
-    asked for is not.
+    A directory that cannot be listed is skipped with a warning, and so is a namespace that was not asked for.
 
     Raises:
         UsageError: There is no such namespace.
         SetupError, StorageError: The catalog cannot be used.
     """
     for root in roots:
-        yield from _as_far_as_possible(root, tables.below(root))
+        yield from _as_far_as_possible(root, tables.below)
     if namespaces is None:
         for namespace in tables.namespaces():
-            yield from _as_far_as_possible(namespace, _of_namespace(tables, namespace))
+            yield from _as_far_as_possible(namespace, tables.of_namespace)
     else:
         for namespace in namespaces:
             yield from tables.of_namespace(namespace)
@@ -88,12 +87,8 @@ def analyzed_table(name: str, opened: TableSnapshot) -> AnalyzedTable | None:
     )
 
 
-def _of_namespace(tables: Tables, namespace: str) -> Iterator[str]:
-    yield from tables.of_namespace(namespace)
-
-
-def _as_far_as_possible(where: str, names: Iterator[str]) -> Iterator[str]:
+def _as_far_as_possible(where: str, names_in: Callable[[str], Iterable[str]]) -> Iterator[str]:
     try:
-        yield from names
+        yield from names_in(where)
     except PuffinError as exc:
         _log.warning("tables are left out: %s: %s", where, exc)

@@ -1,8 +1,8 @@
 """
-Which partitions are meant: by their names, by a row filter, or by both.
+Select partitions by name, by a row filter, or by both.
 
-A name is compared with partition tuples. A filter is projected on each partition spec, so that partitions are left out
-only if none of their rows can pass: what is left is an upper view of the rows that the filter means.
+A name is compared with partition tuples. A filter is projected on each partition spec, so that a partition is left out
+only if none of its rows can match: what is left covers at least the rows that match the filter.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Wanted: TypeAlias = Mapping[int, Mapping[str, str]]  # by spec id, the JSON tha
 
 class PartitionFilter:
     """
-    Tells which partitions are meant.
+    Tells which partitions are selected.
 
     Args:
         partitions: Names such as ``"day=2024-01-02"`` or ``"a=1/b=2"``: a partition is meant that agrees with one of
@@ -60,7 +60,7 @@ class PartitionFilter:
 
     def __call__(self, key: PartitionKey) -> bool:
         """
-        Whether a partition is meant; asked again and again it is told without thinking.
+        Whether a partition is selected; answers are cached.
 
         Raises:
             CorruptMetadataError: The partition tuple has a value of another type than its field.
@@ -91,7 +91,7 @@ class PartitionFilter:
 
 
 def _named(name: str, specs: Mapping[int, _Spec], types: Mapping[int, str]) -> _Wanted:
-    """What a name asks of the partitions of each spec that has all of its fields."""
+    """The field values that a name selects, for each spec that has all its fields."""
     asked = dict(_assignments(name))
     found: dict[int, dict[str, str]] = {}
     wrong: UsageError | None = None

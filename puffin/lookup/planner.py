@@ -7,18 +7,16 @@ file is read, once if it is small.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 
-from puffin.errors import UsageError
 from puffin.load import load_table
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.partitions import answer_partitions
+from puffin.lookup.question import Question
 from puffin.statistics.answer import ColumnAnswer, PartitionMatch, TableAnswer
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.statistics.stored_estimates import answer_columns
-from puffin.tables.base import SnapshotSelector
-from puffin.tables.snapshot import CURRENT, TableSnapshot
+from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.table import Table
 
 
@@ -41,55 +39,23 @@ def ndv(
 
     Args:
         table: A path or URI of a table directory or an Iceberg metadata file; with ``catalog``, ``namespace.table``.
-        columns: Names or dotted paths in the current schema; None for every primitive column outside lists and maps.
-        snapshot_id: The snapshot asked for; or the branch or tag ``ref``, or the snapshot that was current
-            ``as_of_ms`` milliseconds after the epoch. None of them: the current one.
-        max_staleness: How many snapshots may have changed the rows since statistics were computed for them to
-            count; by default any number.
-        partitions: Only the rows of these partitions, as `puffin.lookup.partition_filter.PartitionFilter` names them;
-            this and ``where`` take statistics that were computed by partition, from their file.
-        where: Only the rows of partitions that may have rows which pass this filter.
-        manifests: Whether to read the snapshot's manifests, or a Delta table's file statistics, for the row counts and
-            bounds of columns whose statistics have none: another engine made them, or there are none at all.
+        columns: This and the others are the attributes of `puffin.lookup.Question`. ``partitions`` and ``where`` take
+            statistics by partition, from their file.
+        catalog: A catalog of pyiceberg's configuration.
+        catalog_properties: Properties that override that configuration.
 
     Returns:
         An answer for each column; one without statistics is there, and says that they are missing.
 
     Raises:
         NotFoundError: There is no such table, snapshot, column or partition field.
-        UsageError: A partition or the filter cannot be understood, or comes together with ``manifests``; the snapshot
-            is named in two ways; the columns are one text, which would be taken for a column of each letter.
+        UsageError: As for `puffin.lookup.Question`; or a partition or the filter cannot be understood.
         CorruptMetadataError: The table's metadata cannot be understood.
         StorageError: The storage or the catalog does not answer.
         MissingDependencyError: There is a filter or a catalog, and pyiceberg is not installed.
     """
-    loaded = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
-    question = Question(
-        columns=columns,
-        selector=SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms),
-        max_staleness=max_staleness,
-        partitions=partitions,
-        where=where,
-        manifests=manifests,
-    )
-    return lookup(loaded, question)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What is asked of a table, as `ndv` has it; by default all columns of the current snapshot."""
-
-    columns: Sequence[str] | None = None
-    selector: SnapshotSelector = CURRENT
-    max_staleness: int | None = None
-    partitions: Sequence[str] = ()
-    where: str | None = None
-    manifests: bool = False
-
-    @property
-    def is_of_partitions(self) -> bool:
-        """Whether only some partitions are meant."""
-        return bool(self.partitions) or self.where is not None
+    question = Question(table, columns, snapshot_id, ref, as_of_ms, max_staleness, partitions, where, manifests)
+    return lookup(load_table(table, catalog=catalog, catalog_properties=catalog_properties), question)
 
 
 def lookup(table: Table, question: Question) -> TableAnswer:
@@ -99,15 +65,11 @@ def lookup(table: Table, question: Question) -> TableAnswer:
 
 def answer_from(opened: TableSnapshot, question: Question) -> TableAnswer:
     """As `ndv`, for a table that was opened with the question's selector."""
-    if isinstance(question.columns, str):
-        raise UsageError(f"expected a list of column names, found the text {question.columns!r}")
-    if question.manifests and question.is_of_partitions:
-        raise UsageError("manifests tell of whole snapshots: leave them out, or the partitions and the filter")
-    state, is_empty = opened.state, opened.is_empty
-    chosen = state.select_columns(None if question.columns is None else tuple(question.columns))
+    state = opened.state
+    chosen = state.select_columns(question.columns)
     is_meant = PartitionFilter(state, question.partitions, question.where) if question.is_of_partitions else None
     match = None if is_meant is None else PartitionMatch(None, None)
-    if is_empty:
+    if opened.is_empty:
         missing = tuple(ColumnAnswer.missing(column) for column in chosen)
         return TableAnswer(opened.name, state.format, None, missing, match)
     if is_meant is None:

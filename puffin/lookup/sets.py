@@ -21,8 +21,16 @@ from typing import Any
 
 import numpy as np
 
-from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedError, UnsupportedTypeError
+from puffin.errors import (
+    CorruptError,
+    NotFoundError,
+    PuffinError,
+    UnsupportedError,
+    UnsupportedTypeError,
+    UsageError,
+)
 from puffin.lookup.partition_filter import PartitionFilter
+from puffin.lookup.question import Question
 from puffin.sketches import DEFAULT_LG_K, ThetaSketch, merge
 from puffin.statistics.blob_properties import (
     MAPPING_CHANGED,
@@ -41,22 +49,6 @@ from puffin.tables.base import Column
 from puffin.tables.document import column_type_at
 from puffin.tables.snapshot import TableSnapshot
 from puffin.values.value_type import hashes_alike
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ColumnRef:
-    """
-    A column of a table's current snapshot, or of some of its partitions.
-
-    Attributes:
-        partitions: As `puffin.lookup.partition_filter.PartitionFilter` names them.
-        where: Likewise.
-    """
-
-    table: str
-    column: str
-    partitions: tuple[str, ...] = ()
-    where: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,13 +131,14 @@ class JoinEstimate:
 class UnionEstimate:
     """The distinct values that any of some columns has."""
 
-    columns: tuple[ColumnRef, ...]
+    columns: tuple[Question, ...]
     distinct: Distinct
 
     def to_json(self) -> dict[str, Any]:
         """The estimate as programs get it."""
+        named = [(each.table, column) for each in self.columns for column in each.columns or ()]
         return {
-            "columns": [{"table": each.table, "column": each.column} for each in self.columns],
+            "columns": [{"table": table, "column": column} for table, column in named],
             "ndv": self.distinct.ndv,
             "lower": self.distinct.lower,
             "upper": self.distinct.upper,
@@ -153,22 +146,24 @@ class UnionEstimate:
         }
 
 
-def column_sketch(opened: TableSnapshot, wanted: ColumnRef) -> ColumnSketch:
+def column_sketch(opened: TableSnapshot, question: Question) -> ColumnSketch:
     """
-    The sketch of the nearest rows of a column in a snapshot.
+    The sketch of the nearest rows of a question's column, in a table that was opened with the question's selector.
 
     Raises:
         NotFoundError: There is no such column or partition, or no statistics of it.
-        UsageError: A partition or the filter cannot be understood.
+        UsageError: The question is not about one column; a partition or the filter cannot be understood.
         UnsupportedTypeError: The column has no single-value bytes, or it is not known as what they were hashed.
         CorruptError, StorageError: There are statistics, and none that can be read.
     """
-    (column,) = opened.state.select_columns((wanted.column,))
+    if question.columns is None or len(question.columns) != 1:
+        raise UsageError(f"{question.table}: expected one column, found {question.columns}")
+    (column,) = opened.state.select_columns(question.columns)
     if opened.is_empty:
         raise _about(opened, column, NotFoundError("no statistics of it: the table has no snapshot yet"))
     ancestry = Ancestry(opened)
-    if wanted.partitions or wanted.where is not None:
-        is_meant = PartitionFilter(opened.state, wanted.partitions, wanted.where)
+    if question.is_of_partitions:
+        is_meant = PartitionFilter(opened.state, question.partitions, question.where)
         stored = StoredBlobs(opened, [column.field_id])
         errors: list[PuffinError] = []
         found = nearest_partition_sketches(ancestry, column, stored, errors)
@@ -208,19 +203,18 @@ def join_estimate(left: ColumnSketch, right: ColumnSketch) -> JoinEstimate:
     )
 
 
-def union_estimate(parts: Sequence[tuple[ColumnRef, ColumnSketch]]) -> UnionEstimate:
+def union_estimate(columns: Sequence[Question], sketches: Sequence[ColumnSketch]) -> UnionEstimate:
     """
-    The distinct values that any of the columns has.
+    The distinct values that any of some columns has, each with its sketch.
 
     Raises:
         UnsupportedTypeError: Their values are not hashed alike.
     """
-    sketches = [sketch for _, sketch in parts]
     for sketch in sketches[1:]:
         check_alike(sketches[0], sketch)
     lg_k = max((sketch.lg_k for sketch in sketches), default=DEFAULT_LG_K)
     distinct = Distinct.of(merge((sketch.sketch for sketch in sketches), lg_k))
-    return UnionEstimate(tuple(column for column, _ in parts), distinct)
+    return UnionEstimate(tuple(columns), distinct)
 
 
 def check_alike(one: ColumnSketch, other: ColumnSketch) -> None:

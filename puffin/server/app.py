@@ -17,17 +17,18 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from puffin.errors import PuffinError
-from puffin.server import documents, metrics, openapi, page, problems
+from puffin.lookup import Question
+from puffin.server import documents, metrics, openapi, page
 from puffin.server.browse import Browser
-from puffin.server.entrance import HEALTH, READY, STATS, App, Entrance, response_to
+from puffin.server.encoded import Encoded, encode
+from puffin.server.entrance import HEALTH, READY, STATS, App, Entrance
 from puffin.server.hosts import Hosts
 from puffin.server.problems import Problem
-from puffin.server.service import Question, Service, encode
+from puffin.server.service import Asked, Service
 from puffin.server.settings import Settings
 
 _JSON = "application/json"
-_REPEATED = STATS, "column"  # the one parameter that may be
+_REPEATED = STATS, "column"  # the one parameter that may be repeated
 _MOST_ERRORS = 3  # of one request, in its problem's detail
 _KINDS = {404: "not-found", 405: "method-not-allowed"}
 
@@ -54,16 +55,14 @@ def create_app(settings: Settings, hosts: Hosts | None = None) -> App:
     )
     service, counted = Service(settings), metrics.Metrics()
     entrance = Entrance(app, settings, hosts or Hosts(), service, counted)
-    _add_routes(app, _Handlers(service, entrance, counted, settings))
+    _add_routes(app, _Handlers(service, entrance, counted))
     methods = _methods(app)
     entrance.routes = frozenset(methods)
 
     async def refuse(request: Request, error: Exception) -> Response:
-        path = request.scope["path"]
-        problem = _problem_of(error, methods.get(path, ()))
-        return Response(problem.body(path), problem.status, dict(problem.headers), problems.MEDIA_TYPE)
+        raise _problem_of(error, methods.get(request.scope["path"], ())) from error
 
-    for error in (Problem, PuffinError, RequestValidationError, HTTPException, Exception):
+    for error in (RequestValidationError, HTTPException):
         app.add_exception_handler(error, refuse)
     _describe(app, is_guarded=settings.token is not None)
     return entrance
@@ -72,60 +71,56 @@ def create_app(settings: Settings, hosts: Hosts | None = None) -> App:
 class _Handlers:
     """What the routes call; their docstrings are the descriptions in the OpenAPI document."""
 
-    def __init__(self, service: Service, entrance: Entrance, counted: metrics.Metrics, settings: Settings) -> None:
+    def __init__(self, service: Service, entrance: Entrance, counted: metrics.Metrics) -> None:
         self._service = service
         self._entrance = entrance
         self._metrics = counted
-        self._browser = Browser(service, settings.limits.table_seconds)
+        self._browser = Browser(service)
 
     async def stats(self, request: Request, query: Annotated[documents.StatsQuery, Query()]) -> Response:
-        """What is known of the columns of a table, from its metadata alone."""
-        question = Question(query.table, tuple(query.column) or None, query.snapshot_id, query.ref)
-        answer = await self._service.stats(question)
-        self._entrance.remember(request.scope["query_string"], question)
-        status, headers, body = response_to(request.scope["headers"], answer)
+        """Look up columns of a table, from its metadata alone."""
+        kept = await self._service.stats(_asked(query, query.column or None))
+        self._entrance.remember(request.scope["query_string"], kept)
+        status, headers, body = Encoded.of(kept).response_to(request.scope["headers"])
         response = Response(body, status)
         response.raw_headers = headers
         return response
 
     async def batch(self, request: Request, asked: documents.StatsRequest) -> Response:
-        """Several questions at once; where one fails, its problem document stands in the place of its answer."""
-        questions = [
-            Question(each.table, None if each.columns is None else tuple(each.columns), each.snapshot_id, each.ref)
-            for each in asked.requests
-        ]
+        """Ask several questions at once; one that fails has its problem document in place of an answer."""
+        questions = [_asked(each, each.columns) for each in asked.requests]
         return _json(await self._service.batch(questions, request.scope["path"]))
 
     async def estimate_join(self, asked: documents.JoinRequest) -> Response:
-        """How many distinct values two columns share, and how many rows their equi-join has, from their sketches."""
-        left, right = ((side.table, side.column) for side in (asked.left, asked.right))
-        return _json(await self._service.estimate_join(left, right))
+        """Estimate the values that two columns share and the rows of their equi-join, from their sketches."""
+        left, right = (Question(side.table, (side.column,)) for side in (asked.left, asked.right))
+        return _json(encode((await self._service.join(left, right)).to_json()))
 
     async def tables(self, query: Annotated[documents.TablesQuery, Query()]) -> Response:
-        """The tables that have statistics, with the age of the newest: of the catalog, and below the allowed roots."""
-        return _json(await self._browser.tables(query.namespace, query.after, query.limit))
+        """List the tables with statistics, and their age: of the catalog and below the allowed roots."""
+        return _json(await self._browser.tables(query))
 
     async def history(self, query: Annotated[documents.HistoryQuery, Query()]) -> Response:
-        """What statistics have said of a column, snapshot by snapshot."""
+        """Show the statistics of a column, snapshot by snapshot."""
         return _json(await self._browser.history(query.table, query.column))
 
     async def dump(self, query: Annotated[documents.TableQuery, Query()]) -> Response:
-        """What is in the statistics file that answers for a table: the document of `puffin dump --json`."""
-        return _json(await self._browser.dump(Question(query.table, None, query.snapshot_id, query.ref)))
+        """Show the statistics file that answers for a table: the document of `puffin dump --json`."""
+        return _json(await self._browser.dump(_asked(query, None)))
 
     async def health(self) -> Response:
-        """Whether the process runs; no token is needed."""
+        """Tell whether the process runs; needs no token."""
         return _json(encode({"status": "ok"}))
 
     async def ready(self) -> Response:
-        """Whether the catalog answers and the roots are there; no token is needed."""
+        """Tell whether the catalog answers and the roots exist; needs no token."""
         await self._service.check_ready()
         return _json(encode({"status": "ready"}))
 
     async def metrics(self) -> Response:
-        """What the server has counted, for Prometheus."""
-        gauges = {"puffin_http_requests_running": self._entrance.running, **self._service.gauges()}
-        text = self._metrics.render(gauges, self._service.counters())
+        """Counters and histograms for Prometheus."""
+        running = {"puffin_http_requests_running": self._entrance.running}
+        text = self._metrics.render({**running, **self._service.metrics()})
         return Response(text, headers={"content-type": metrics.MEDIA_TYPE})
 
 
@@ -156,7 +151,7 @@ def _add_routes(app: FastAPI, handlers: _Handlers) -> None:
 
 
 def _describe(app: FastAPI, *, is_guarded: bool) -> None:
-    """Have the OpenAPI document made when it is first asked for: it takes longer to make than all the rest."""
+    """Make the OpenAPI document when it is first requested: it takes longer than the rest of the start."""
     make = app.openapi
     app.openapi = functools.cache(lambda: openapi.complete(make(), is_guarded=is_guarded))  # type: ignore[method-assign]
 
@@ -179,7 +174,7 @@ def _methods(app: FastAPI) -> dict[str, list[str]]:
 
 
 async def _refuse_repeated(request: Request) -> None:
-    # Of two tables one would be ignored, and a proxy that looks at the first may have let pass the last.
+    # Of two tables one would be ignored, and a proxy that checks the first would let the other pass.
     named = (name for name, _ in request.query_params.multi_items() if (request.scope["path"], name) != _REPEATED)
     for name, count in Counter(named).most_common(1):
         if count > 1:
@@ -190,24 +185,26 @@ def _json(body: bytes) -> Response:
     return Response(body, media_type=_JSON)
 
 
+def _asked(wanted: documents.TableQuery | documents.Question, columns: Sequence[str] | None) -> Asked:
+    if wanted.ref is None:
+        return Asked(Question(wanted.table, columns, snapshot_id=wanted.snapshot_id))
+    return Asked(Question(wanted.table, columns, ref=wanted.ref), wanted.snapshot_id)
+
+
 def _problem_of(error: Exception, allowed: Sequence[str]) -> Problem:
     """
-    An error as a problem.
+    What the framework refuses, as a problem.
 
     Args:
         allowed: The methods of the path that was asked for.
     """
-    if isinstance(error, Problem):
-        return error
-    if isinstance(error, PuffinError):
-        return Problem.of(error)
-    if isinstance(error, RequestValidationError):
-        errors = error.errors()
-        if any(each["type"] == "json_invalid" for each in errors):
-            return Problem(400, "bad-request", "the body is not JSON")
-        told = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors[:_MOST_ERRORS])
-        return Problem(422, "invalid", "; ".join(told))
     if isinstance(error, HTTPException):
         headers = (("Allow", ", ".join(allowed)),) if error.status_code == 405 else ()
         return Problem(error.status_code, _KINDS.get(error.status_code, "bad-request"), str(error.detail), headers)
-    return Problem.defect()
+    if not isinstance(error, RequestValidationError):
+        return Problem.of(error)
+    errors = error.errors()
+    if any(each["type"] == "json_invalid" for each in errors):
+        return Problem(400, "bad-request", "the body is not JSON")
+    told = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors[:_MOST_ERRORS])
+    return Problem(422, "invalid", "; ".join(told))

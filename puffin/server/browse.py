@@ -1,4 +1,4 @@
-"""What a person who looks around asks for: which tables there are, how a column came to be so, what is in the file."""
+"""What a person browses: the list of tables, the history of a column, the content of a statistics file."""
 
 from __future__ import annotations
 
@@ -8,36 +8,35 @@ from typing import Any
 from puffin.errors import CorruptError, NotFoundError, PuffinError
 from puffin.inspection import describe
 from puffin.lookup import AnalyzedTable
+from puffin.server.documents import TablesQuery
+from puffin.server.encoded import encode
 from puffin.server.problems import Problem
-from puffin.server.service import Question, Service, encode
+from puffin.server.service import Asked, Service
 
 _MOST_NAMES = 10_000
 
 
 class Browser:
-    """
-    Lists tables and shows what is behind their answers; errors as for `Service`.
+    """Lists tables and shows what is behind their answers; errors as for `Service`."""
 
-    Args:
-        table_seconds: How long one table of a list may take.
-    """
-
-    def __init__(self, service: Service, table_seconds: float) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._table_seconds = table_seconds
 
-    async def tables(self, namespace: str | None, after: str | None, limit: int) -> bytes:
-        """A page of the analyzed tables, by name; those that cannot be read, or not in time, are named apart."""
+    async def tables(self, query: TablesQuery) -> bytes:
+        """A page of the analyzed tables, by name; tables that cannot be read in time are listed apart."""
+        after, part = query.after or "", (query.contains or "").casefold()
         names = [
-            name for name in await self._service.table_names(namespace, _MOST_NAMES) if after is None or name > after
+            name
+            for name in await self._service.table_names(query.namespace, _MOST_NAMES)
+            if name > after and part in name.casefold()
         ]
-        page = names[:limit]
+        page = names[: query.limit]
         found = await asyncio.gather(*map(self._analyzed, page))
         return encode(
             {
                 "tables": [table.to_json() for table in found if isinstance(table, AnalyzedTable)],
                 "unreadable": [name for name, table in zip(page, found, strict=True) if isinstance(table, Exception)],
-                "next": page[-1] if len(names) > limit else None,
+                "next": page[-1] if len(names) > len(page) else None,
             }
         )
 
@@ -46,30 +45,27 @@ class Browser:
         history = await self._service.read(table, lambda: self._service.lookup.history(table, column))
         return encode(history.to_json())
 
-    async def dump(self, question: Question) -> bytes:
+    async def dump(self, asked: Asked) -> bytes:
         """The dump document of the statistics file that answers for a snapshot; of several, the first column's."""
-        lookup = self._service.lookup
-        return encode(
-            await self._service.read(
-                question.table, lambda: lookup.following([question.table], lambda: self._dump(question))
-            )
-        )
+        table = asked.question.table
+        following = self._service.lookup.following
+        return encode(await self._service.read(table, lambda: following([table], lambda: self._dump(asked))))
 
-    def _dump(self, question: Question) -> dict[str, Any]:
-        answer = self._service.ask(question)
-        path = next((column.statistics_path for column in answer.columns if column.statistics_path), None)
+    def _dump(self, asked: Asked) -> dict[str, Any]:
+        table, columns = asked.question.table, self._service.ask(asked).answer.columns
+        path = next((column.statistics_path for column in columns if column.statistics_path), None)
         if path is None:
-            raise NotFoundError(f"{question.table}: no statistics file")
+            raise NotFoundError(f"{table}: no statistics file")
         lookup = self._service.lookup
         try:
-            return describe(path, opened_by=lambda file: lookup.open_statistics(question.table, file)).to_json()
+            return describe(path, opened_by=lambda file: lookup.open_statistics(table, file)).to_json()
         except CorruptError as exc:  # a reader of bytes does not know what they are called
             raise CorruptError(f"{path}: {exc}") from exc
 
     async def _analyzed(self, name: str) -> AnalyzedTable | Exception | None:
         try:
             return await asyncio.wait_for(
-                self._service.read(name, lambda: self._service.lookup.analyzed(name)), self._table_seconds
+                self._service.read(name, lambda: self._service.lookup.analyzed(name)), self._service.table_seconds
             )
         except (PuffinError, Problem, asyncio.TimeoutError) as exc:
             return exc

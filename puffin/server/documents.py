@@ -1,8 +1,8 @@
 """
 The documents of the HTTP interface, as its OpenAPI document describes them.
 
-Those of requests are what a request is checked against: a key that is not known is refused, since a misspelt one would
-be answered with something else than was asked for. Those of responses only describe; the library makes them.
+Requests are checked against theirs: an unknown key is refused, since a misspelt one would get the answer to another
+question. Those of responses only describe what the library makes.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class TablesQuery(_Query):
     """A page of the list of tables."""
 
     namespace: RefName | None = Field(None, description="Only the tables of this namespace of the catalog.")
+    contains: Name | None = Field(None, description="Only tables with this text in their names, in either case.")
     after: Name | None = Field(None, description="Only tables whose names come after this one.")
     limit: int = Field(100, ge=1, le=1000, description="How many tables at most.")
 

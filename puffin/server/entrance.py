@@ -1,10 +1,9 @@
 """
 What every request passes before it reaches a route, and every response on its way back.
 
-In this order, so that a stranger costs as little as can be: the host that is meant, the token, a question that was
-asked before and can be answered from memory, the body (as it arrives, so long and no longer), a place among those that
-are being worked on. It is given back before anything is sent: a peer that takes its time takes no place of others.
-It is plain ASGI: layers of middleware would cost a warm answer more than the answer.
+The cheapest check comes first: the host, the token, an answer from memory, the body as it arrives, a place among the
+requests that run. The place is free again before anything is sent, so that a slow peer does not hold it. This is plain
+ASGI: layers of middleware would cost more than a warm answer does.
 """
 
 from __future__ import annotations
@@ -14,20 +13,22 @@ import contextlib
 import hmac
 import logging
 import time
+import weakref
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
+from puffin.lookup.cache import Kept
 from puffin.server import page
-from puffin.server.hosts import Hosts, misdirected
+from puffin.server.encoded import COMMON, Encoded, Headers
+from puffin.server.hosts import Hosts
 from puffin.server.metrics import Metrics
 from puffin.server.problems import MEDIA_TYPE, Problem
-from puffin.server.service import COMMON, Encoded, Question, Service
+from puffin.server.service import Service
 from puffin.server.settings import Settings
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = Scope
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Headers: TypeAlias = list[tuple[bytes, bytes]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -63,9 +64,10 @@ class Entrance:
         self.routes: frozenset[str] = frozenset()
         self._limits = settings.limits
         self._token = settings.token
-        self._service = service
+        self._lookup = service.lookup
         self._metrics = metrics
-        self._warm: dict[bytes, Question] = {}
+        # An answer that the lookup gives up must not live on here, with all that its view knows of the table.
+        self._warm: dict[bytes, weakref.ref[Kept]] = {}
         self.running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,13 +80,12 @@ class Entrance:
         if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}  # uvicorn, which has the scope as it was, leaves the body out
         if not self._hosts.include(scope["headers"]):
-            status = await _refuse(misdirected(), path, send)
+            status = await _refuse(_misdirected(), path, send)
         elif self._token is None or path in OPEN or _presents(scope["headers"], self._token):
             if path == STATS and scope["method"] == "GET":
-                question = self._warm.get(scope["query_string"])
-                found = None if question is None else self._service.at_hand(question)
-                if found is not None:
-                    status, headers, body = response_to(scope["headers"], found)
+                answer = self._warm_answer(scope["query_string"])
+                if answer is not None:
+                    status, headers, body = answer.response_to(scope["headers"])
                     await send({"type": "http.response.start", "status": status, "headers": headers})
                     await send({"type": "http.response.body", "body": body})
                     self._metrics.observe(STATS, status, time.perf_counter() - began)
@@ -94,12 +95,20 @@ class Entrance:
             status = await _refuse(_unauthorized(), path, send)
         self._metrics.observe(path if path in self.routes else _OTHER, status, time.perf_counter() - began)
 
-    def remember(self, query_string: bytes, question: Question) -> None:
-        """The next time these bytes ask for statistics, that question is meant."""
+    def remember(self, query_string: bytes, kept: Kept) -> None:
+        """The next time these bytes ask for statistics, they are asking for this answer, as long as it counts."""
         if len(query_string) <= _LONGEST_WARM:
-            self._warm[query_string] = question
+            self._warm[query_string] = weakref.ref(kept)
             if len(self._warm) > _MOST_WARM:
                 del self._warm[next(iter(self._warm))]
+
+    def _warm_answer(self, query_string: bytes) -> Encoded | None:
+        known = self._warm.get(query_string)
+        kept = None if known is None else known()
+        if kept is None or not self._lookup.still_counts(kept):
+            return None
+        answer: Encoded | None = kept.encoded
+        return answer
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> int:
         response = _Response()
@@ -112,13 +121,10 @@ class Entrance:
                 await asyncio.wait_for(self._app(scope, _replay(body), response), self._limits.request_seconds)
             finally:
                 self.running -= 1
-        except asyncio.TimeoutError:
-            problem = Problem.timeout(self._limits.request_seconds)
-        except Problem as exc:
-            problem = exc
-        except Exception:
-            _logger.exception("%s %s failed", scope["method"], scope["path"])
-            problem = Problem.defect()
+        except Exception as exc:
+            problem = Problem.of(exc)
+            if problem.status == 500:
+                _logger.exception("%s %s failed", scope["method"], scope["path"])
         else:
             return await response.send_by(send)
         return await _refuse(problem, scope["path"], send)
@@ -149,14 +155,6 @@ class Entrance:
 
 
 _CLOSE = (("Connection", "close"),)  # what is left of the body is not read
-
-
-def response_to(headers: Headers, answer: Encoded) -> tuple[int, Headers, bytes]:
-    """The status, headers and body that send an answer, or say that the caller has it already."""
-    for name, value in headers:
-        if name == b"if-none-match" and _matches(value, answer.etag):
-            return 304, [(b"etag", answer.etag), *COMMON], b""
-    return 200, answer.headers, answer.body
 
 
 class _Response:
@@ -215,13 +213,10 @@ def _presents(headers: Headers, token: bytes) -> bool:
     return hmac.compare_digest(value.strip(), token) and scheme.lower() == b"bearer"
 
 
+def _misdirected() -> Problem:
+    return Problem(421, "misdirected", "expected the header Host to name this server; --allow-host adds names")
+
+
 def _unauthorized() -> Problem:
     challenge = (("WWW-Authenticate", 'Bearer realm="puffin"'),)
     return Problem(401, "unauthorized", "expected the header Authorization: Bearer and the server's token", challenge)
-
-
-def _matches(if_none_match: bytes, etag: bytes) -> bool:
-    """Whether one of the tags is this one; weakly, as RFC 9110 says for If-None-Match."""
-    if if_none_match.strip() == b"*":
-        return True
-    return etag in (tag.strip().removeprefix(b"W/") for tag in if_none_match.split(b","))

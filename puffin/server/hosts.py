@@ -1,9 +1,9 @@
 """
-Which names a server answers to.
+Which host names a server answers to.
 
-A page of anybody's can have its own name resolved to 127.0.0.1, and then ask a server there as its own (DNS rebinding).
-No policy of a browser stops it, but the Host header still says whose page it is. So at a loopback interface only names
-of that are answered, and those that the operator adds; elsewhere names are the business of whoever gave them out.
+Any web page can have its own name resolved to 127.0.0.1, and then query a server there as its own (DNS rebinding). No
+browser policy stops it, but the Host header still has the page's name. So a loopback interface answers only its own
+names and those that the operator adds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable, Sequence
 
 from puffin.errors import UsageError
-from puffin.server.problems import Problem
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _NAME = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Za-z:.%_-]+\]")
@@ -39,7 +38,7 @@ class Hosts:
         Those of a server that listens at an address.
 
         Args:
-            allowed: What the operator adds; at an interface that is not loopback, these and loopback's are all.
+            allowed: What the operator adds; at another interface than loopback, any name is answered if this is empty.
         """
         if ipaddress.ip_address(address).is_loopback or allowed:
             return cls((*_LOOPBACK, f"[{address}]" if ":" in address else address, *allowed))
@@ -51,11 +50,6 @@ class Hosts:
             return True
         named = [value for name, value in headers if name == b"host"]
         return len(named) == 1 and _without_port(named[0].lower()) in self._names
-
-
-def misdirected() -> Problem:
-    """What a request gets that is for another host."""
-    return Problem(421, "misdirected", "expected the header Host to name this server; --allow-host adds names")
 
 
 def _checked(name: str) -> bytes:

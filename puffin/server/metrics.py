@@ -14,6 +14,18 @@ MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 
+_HELP = {
+    "puffin_http_requests_total": "Requests answered, by route and status.",
+    "puffin_http_request_duration_seconds": "Seconds from a request to the end of its answer, by route.",
+    "puffin_http_requests_running": "Requests being worked on.",
+    "puffin_storage_threads": "Threads that read storage.",
+    "puffin_lookup_hits_total": "Answers that were in memory.",
+    "puffin_lookup_misses_total": "Answers that had to be made.",
+    "puffin_lookup_revalidations_total": "Times a table was asked whether anything was committed.",
+    "puffin_lookup_metadata_reads_total": "Times the metadata of a table was loaded.",
+    "puffin_lookup_evictions_total": "Tables that made room in memory for others.",
+}
+
 
 class Metrics:
     """Requests by route and status, and how long they took."""
@@ -31,23 +43,17 @@ class Metrics:
         histogram.counts[bisect.bisect_left(_BOUNDS, seconds)] += 1
         histogram.total += seconds
 
-    def render(self, gauges: Mapping[str, int], counters: Mapping[str, int]) -> str:
-        """
-        All that was counted.
+    def render(self, values: Mapping[str, int]) -> str:
+        """All that was counted, here and by others: their values by metric name."""
+        return "".join(f"{line}\n" for line in self._lines(values))
 
-        Args:
-            gauges: What others know that goes up and down, by metric name.
-            counters: What others have counted, by metric name.
-        """
-        return "".join(f"{line}\n" for line in self._lines(gauges, counters))
-
-    def _lines(self, gauges: Mapping[str, int], counters: Mapping[str, int]) -> Iterator[str]:
+    def _lines(self, values: Mapping[str, int]) -> Iterator[str]:
         name = "puffin_http_requests_total"
-        yield f"# TYPE {name} counter"
+        yield from _head(name, "counter")
         for (route, status), count in sorted(self._requests.items()):
             yield f'{name}{{route="{route}",status="{status}"}} {count}'
         name = "puffin_http_request_duration_seconds"
-        yield f"# TYPE {name} histogram"
+        yield from _head(name, "histogram")
         for route, histogram in sorted(self._durations.items()):
             so_far = 0
             for bound, count in zip((*map(str, _BOUNDS), "+Inf"), histogram.counts, strict=True):
@@ -55,10 +61,14 @@ class Metrics:
                 yield f'{name}_bucket{{route="{route}",le="{bound}"}} {so_far}'
             yield f'{name}_sum{{route="{route}"}} {histogram.total:.9g}'
             yield f'{name}_count{{route="{route}"}} {so_far}'
-        for kind, values in (("gauge", gauges), ("counter", counters)):
-            for name, value in values.items():
-                yield f"# TYPE {name} {kind}"
-                yield f"{name} {value}"
+        for name, value in values.items():
+            yield from _head(name, "counter" if name.endswith("_total") else "gauge")
+            yield f"{name} {value}"
+
+
+def _head(name: str, kind: str) -> Iterator[str]:
+    yield f"# HELP {name} {_HELP[name]}"
+    yield f"# TYPE {name} {kind}"
 
 
 class _Histogram:

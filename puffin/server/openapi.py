@@ -1,4 +1,4 @@
-"""What the OpenAPI document says beside what FastAPI finds out by itself: problems, tokens, what is not JSON."""
+"""What FastAPI does not know for the OpenAPI document: problems, tokens, responses that are not JSON."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _DESCRIPTION = (
 _MEANINGS = {
     304: "The caller has this answer already.",
     400: "The request cannot be understood, or contradicts itself.",
-    401: "A bearer token is demanded, and none or another one was presented.",
+    401: "The bearer token is missing or wrong.",
     403: "The table is outside of what the server serves, whether it exists or not.",
     404: "There is no such table, snapshot, column, or there are no statistics.",
     408: "The body took too long to arrive.",
     413: "The body is too long.",
     421: "The header Host names none of the hosts that the server answers to.",
     422: "The request is not of the form described here; or the table is corrupt or not supported.",
-    429: "Too much is asked at once.",
+    429: "Too many requests at once.",
     500: "A defect of the server.",
     503: "Storage or catalog failed.",
     504: "Storage or catalog did not answer in time.",

@@ -8,8 +8,8 @@ not answer in time.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import Any
 from urllib.parse import quote
 
 from puffin import errors
@@ -35,7 +35,7 @@ _TITLES = {
     "timeout": "Storage or catalog did not answer in time",
 }
 
-# By what the caller does next; the first class that fits.
+# The first class that fits.
 _OF_ERRORS: tuple[tuple[type[errors.PuffinError], int, str], ...] = (
     (errors.UsageError, 400, "bad-request"),
     (errors.NotFoundError, 404, "not-found"),
@@ -64,31 +64,24 @@ class Problem(Exception):
         self.headers = headers
 
     @classmethod
-    def of(cls, error: errors.PuffinError) -> Problem:
-        """An error of the library as a problem."""
-        status, kind = next((status, kind) for type_, status, kind in _OF_ERRORS if isinstance(error, type_))
-        return cls(status, kind, " ".join(str(error).split())[:_LONGEST_DETAIL])
-
-    @classmethod
-    def timeout(cls, seconds: float) -> Problem:
-        """Storage took longer than these seconds."""
-        return cls(504, "timeout", f"storage or catalog did not answer within {seconds:g} s")
-
-    @classmethod
-    def defect(cls) -> Problem:
-        """Something that must not happen did."""
+    def of(cls, error: Exception) -> Problem:
+        """Whatever was raised as a problem."""
+        if isinstance(error, Problem):
+            return error
+        if isinstance(error, asyncio.TimeoutError):
+            return cls(504, "timeout", "storage or catalog did not answer in time")
+        for class_, status, kind in _OF_ERRORS:
+            if isinstance(error, class_):
+                return cls(status, kind, " ".join(str(error).split())[:_LONGEST_DETAIL])
         return cls(500, "internal", "a defect of the server; its log has the details")
 
-    def document(self, instance: str) -> dict[str, Any]:
-        """The problem document of a request to the path ``instance``."""
-        return {
+    def body(self, instance: str) -> bytes:
+        """The problem document of a request to the path ``instance``, encoded."""
+        document = {
             "type": f"urn:puffin-sidecar:problem:{self.kind}",
             "title": _TITLES[self.kind],
             "status": self.status,
             "detail": self.detail,
             "instance": quote(instance, safe="/#"),
         }
-
-    def body(self, instance: str) -> bytes:
-        """That document, encoded."""
-        return json.dumps(self.document(instance)).encode()
+        return json.dumps(document).encode()

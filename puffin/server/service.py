@@ -1,8 +1,8 @@
 """
 Questions in, encoded answers out: where the lookup, the roots and the threads meet.
 
-A question whose answer the lookup has at hand is answered on the event loop, with the bytes that were sent before. All
-others go to a thread: even to find out whether a path is below a root is to ask a file system that may hang.
+An answer that the lookup has at hand is sent from the event loop. All other work goes to a thread: even to find out
+whether a path is below a root is to ask a file system that may hang.
 """
 
 from __future__ import annotations
@@ -10,50 +10,29 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
-import hashlib
 import itertools
-import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from puffin.errors import NotFoundError, PuffinError, SetupError, SnapshotNotFound, TableNotFound, UsageError
-from puffin.lookup import Lookup, TableAnswer
+from puffin.lookup import JoinEstimate, Lookup, Question
+from puffin.lookup.cache import Kept
+from puffin.server.encoded import Encoded
 from puffin.server.problems import Problem
 from puffin.server.roots import Roots
 from puffin.server.settings import Settings
 from puffin.server.workers import Workers
 from puffin.storage import store_for
 
-COMMON = [(b"cache-control", b"private, no-cache"), (b"x-content-type-options", b"nosniff")]
-"""Headers that every response has, if it has no other of that name."""
-
-_MOST_SENT = 4096
-_MOST_SENT_BYTES = 64 * 1024**2
-_ETAG_BYTES = 16
-
 _Result = TypeVar("_Result")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Question:
-    """The columns of a table, None for all, at a snapshot: the current one, or that of an id, of a ref, or of both."""
+class Asked:
+    """A question, and the snapshot that its ref has to lead to, if the caller named that too."""
 
-    table: str
-    columns: tuple[str, ...] | None = None
+    question: Question
     snapshot_id: int | None = None
-    ref: str | None = None
-
-
-class Encoded:
-    """An answer as it is sent; ``etag`` has its quotes, ``headers`` are those of a response with the body."""
-
-    __slots__ = ("body", "etag", "headers")
-
-    def __init__(self, body: bytes, etag: bytes) -> None:
-        self.body = body
-        self.etag = etag
-        length = str(len(body)).encode()
-        self.headers = [(b"content-type", b"application/json"), (b"content-length", length), (b"etag", etag), *COMMON]
 
 
 class Service:
@@ -65,7 +44,7 @@ class Service:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._table_seconds = settings.limits.table_seconds
+        self.table_seconds = settings.limits.table_seconds
         self._roots = Roots(settings.roots)
         self._workers = Workers(settings.limits)
         self._has_catalog = settings.catalog is not None
@@ -76,53 +55,36 @@ class Service:
             ttl_seconds=settings.ttl_seconds,
             store_for=functools.partial(store_for, confine=self._roots.confine),
         )
-        self._sent_bytes = 0
-        self._sent: dict[int, tuple[TableAnswer, Encoded]] = {}  # by the answer's identity, which it keeps being here
 
-    def at_hand(self, question: Question) -> Encoded | None:
-        """
-        The answer if nothing has to be read for it; never waits.
+    async def stats(self, asked: Asked) -> Kept:
+        """The answer to a question."""
+        kept = self._at_hand(asked)
+        return await self.read(asked.question.table, lambda: self.ask(asked)) if kept is None else kept
 
-        What the lookup has at hand came there by `read`, which found the table to be served; so it is, for as long as
-        the lookup's time to live lets anything count.
-        """
-        answer = self.lookup.at_hand(
-            question.table, question.columns, snapshot_id=question.snapshot_id, ref=question.ref
-        )
-        return None if answer is None else self._encoded(answer)
-
-    async def stats(self, question: Question) -> Encoded:
-        """The ndv document of a question."""
-        found = self.at_hand(question)
-        if found is not None:
-            return found
-        return self._encoded(await self.read(question.table, lambda: self.ask(question)))
-
-    async def batch(self, questions: Sequence[Question], instance: str) -> bytes:
+    async def batch(self, questions: Sequence[Asked], instance: str) -> bytes:
         """The results of all questions; where one fails, the problem stands in its place."""
-        found: list[Encoded | Problem | None] = [self.at_hand(question) for question in questions]
-        cold: dict[str, list[int]] = {}
-        for place, question in enumerate(questions):
-            if found[place] is None:
-                cold.setdefault(question.table, []).append(place)
-        answered = await asyncio.gather(
-            *(self._ask_all(table, [questions[place] for place in places]) for table, places in cold.items())
-        )
-        for places, answers in zip(cold.values(), answered, strict=True):
-            for place, answer in zip(places, answers, strict=True):
-                found[place] = self._encoded(answer) if isinstance(answer, TableAnswer) else answer
+        found: dict[int, Kept | Exception] = {}
+        cold: dict[str, dict[int, Asked]] = {}
+        for place, asked in enumerate(questions):
+            kept = self._at_hand(asked)
+            if kept is None:
+                cold.setdefault(asked.question.table, {})[place] = asked
+            else:
+                found[place] = kept
+        for answers in await asyncio.gather(*(self._ask_all(table, of_table) for table, of_table in cold.items())):
+            found.update(answers)
         results = (
-            result.body if isinstance(result, Encoded) else result.body(f"{instance}#/requests/{place}")
-            for place, result in enumerate(found)
-            if result is not None
+            Problem.of(answer).body(f"{instance}#/requests/{place}")
+            if isinstance(answer, Exception)
+            else Encoded.of(answer).body
+            for place, answer in sorted(found.items())
         )
         return b'{"results":[' + b",".join(results) + b"]}"
 
-    async def estimate_join(self, left: tuple[str, str], right: tuple[str, str]) -> bytes:
-        """The estimate-join document of two columns, each of a table."""
-        await self.read(right[0], lambda: None)
-        estimate = await self.read(left[0], lambda: self.lookup.estimate_join(*left, *right))
-        return encode(estimate.to_json())
+    async def join(self, left: Question, right: Question) -> JoinEstimate:
+        """What two columns have in common."""
+        await self.read(right.table, lambda: None)
+        return await self.read(left.table, lambda: self.lookup.join(left, right))
 
     async def read(self, table: str, call: Callable[[], _Result]) -> _Result:
         """What a call returns that reads a table; it is called in a thread, once the table is known to be served."""
@@ -133,16 +95,16 @@ class Service:
 
         return await self._workers.run(table, checked)
 
-    def ask(self, question: Question) -> TableAnswer:
-        """The answer to a question about a table that is known to be served; for a thread."""
-        if question.ref is None:
-            return self.lookup.ndv(question.table, question.columns, snapshot_id=question.snapshot_id)
-        answer = self.lookup.ndv(question.table, question.columns, ref=question.ref)
-        if question.snapshot_id not in (None, answer.snapshot_id):
+    def ask(self, asked: Asked) -> Kept:
+        """The answer to a question about a table that is known to be served, encoded; for a thread."""
+        kept = self.lookup.ask(asked.question)
+        found = kept.answer.snapshot_id
+        if asked.snapshot_id not in (None, found):
             raise SnapshotNotFound(
-                f"{question.table}: {question.ref!r} is snapshot {answer.snapshot_id}, not {question.snapshot_id}"
+                f"{asked.question.table}: {asked.question.ref!r} is snapshot {found}, not {asked.snapshot_id}"
             )
-        return answer
+        Encoded.of(kept)
+        return kept
 
     async def table_names(self, namespace: str | None, most: int) -> list[str]:
         """The names of tables, sorted: of one namespace, or of the whole catalog and below all roots."""
@@ -166,61 +128,42 @@ class Service:
 
         await self._workers.run("", check)
 
-    def gauges(self) -> Mapping[str, int]:
-        """What goes up and down, by metric name."""
-        return {"puffin_storage_threads": self._workers.busy}
-
-    def counters(self) -> Mapping[str, int]:
-        """What the lookup has counted, by metric name."""
+    def metrics(self) -> Mapping[str, int]:
+        """What threads and lookup have counted, by metric name."""
         counts = dataclasses.asdict(self.lookup.counts)
-        return {f"puffin_lookup_{name}_total": count for name, count in counts.items()}
+        return {
+            "puffin_storage_threads": self._workers.busy,
+            **{f"puffin_lookup_{name}_total": count for name, count in counts.items()},
+        }
 
     def _check(self, table: str) -> None:
-        if self._is_path(table):
+        if not self._has_catalog or "/" in table:  # as the lookup takes it
             self._roots.check(table)
         elif "." not in table:
             raise TableNotFound(f"{table}: expected namespace.table")
 
-    def _is_path(self, table: str) -> bool:
-        return not self._has_catalog or "/" in table  # as the lookup takes it
+    def _at_hand(self, asked: Asked) -> Kept | None:
+        # What the lookup has at hand came there by `read`, which found the table to be served; so it is, for as long as
+        # the lookup's time to live lets anything count.
+        kept = self.lookup.at_hand(asked.question)
+        return kept if kept is not None and asked.snapshot_id in (None, kept.answer.snapshot_id) else None
 
-    async def _ask_all(self, table: str, questions: Sequence[Question]) -> Sequence[TableAnswer | Problem]:
-        """The answers to questions about one table, in one thread."""
+    async def _ask_all(self, table: str, questions: Mapping[int, Asked]) -> Mapping[int, Kept | Exception]:
+        """An answer or an error for each question about one table, from one thread."""
 
-        def ask_all() -> list[TableAnswer | Problem]:
-            return [_answer_or_problem(functools.partial(self.ask, question)) for question in questions]
+        def ask_all() -> dict[int, Kept | Exception]:
+            return {place: self._answer_or_error(asked) for place, asked in questions.items()}
 
         try:
-            return await asyncio.wait_for(self.read(table, ask_all), self._table_seconds)
-        except asyncio.TimeoutError:
-            problem = Problem.timeout(self._table_seconds)
-        except Problem as exc:
-            problem = exc
+            return await asyncio.wait_for(self.read(table, ask_all), self.table_seconds)
+        except (PuffinError, Problem, asyncio.TimeoutError) as exc:
+            return dict.fromkeys(questions, exc)
+
+    def _answer_or_error(self, asked: Asked) -> Kept | Exception:
+        try:
+            return self.ask(asked)
         except PuffinError as exc:
-            problem = Problem.of(exc)
-        return [problem] * len(questions)
-
-    def _encoded(self, answer: TableAnswer) -> Encoded:
-        kept = self._sent.get(id(answer))
-        if kept is not None:
-            return kept[1]
-        body = encode(answer.to_json())
-        files = "\n".join(column.statistics_path or "" for column in answer.columns)
-        digest = hashlib.blake2b(body + files.encode(errors="surrogatepass"), digest_size=_ETAG_BYTES).hexdigest()
-        encoded = Encoded(body, f'"{digest}"'.encode())
-        self._sent[id(answer)] = answer, encoded
-        self._sent_bytes += len(body)
-        while len(self._sent) > _MOST_SENT or self._sent_bytes > _MOST_SENT_BYTES:
-            _, oldest = self._sent.pop(next(iter(self._sent)))
-            self._sent_bytes -= len(oldest.body)
-        return encoded
-
-
-def _answer_or_problem(ask: Callable[[], TableAnswer]) -> TableAnswer | Problem:
-    try:
-        return ask()
-    except PuffinError as exc:
-        return Problem.of(exc)
+            return exc
 
 
 def check_catalog(settings: Settings) -> None:
@@ -238,8 +181,3 @@ def check_catalog(settings: Settings) -> None:
         raise
     except PuffinError:
         return
-
-
-def encode(document: Any) -> bytes:
-    """A document as it is sent."""
-    return json.dumps(document, separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""What a server is told when it starts: where tables may be, who may ask, and how much."""
+"""A server's settings: where tables may be, who may ask, and how much."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _LONGEST_TOKEN = 4096
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """
-    How much one request, and all of them together, may take; sizes are in bytes, times in seconds.
+    How much one request, or all of them together, may use; sizes are in bytes, times in seconds.
 
     Attributes:
-        body: Of a request; counted as it arrives, whatever its Content-Length says.
-        running: Requests that are being worked on; what is answered from memory and idle connections do not count.
+        body: Largest body of a request, counted as it arrives, whatever its Content-Length says.
+        running: Requests at once, without idle connections and answers from memory.
         waiting: Of those, requests for one table.
-        threads: That read storage.
-        threads_per_table: Of those, for one table: a table whose storage hangs takes no more from the others.
+        threads: Threads that read storage.
+        threads_per_table: Of those, for one table: a table whose storage hangs leaves the others theirs.
         request_seconds: From the last byte of a request to its answer.
         arrival_seconds: From the first byte of a request's body to its last.
         idle_seconds: Between two requests of a connection.

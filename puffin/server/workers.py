@@ -1,9 +1,9 @@
 """
 Threads that read storage, so that the event loop never does.
 
-A thread that hangs in a read cannot be stopped, only be left behind: the request gets its 504, and the thread keeps
-its place until the storage answers. So places are counted by table: a table that hangs loses its own and no others.
-The threads are daemons, since what hangs must not keep the process from ending.
+A thread that hangs in a read cannot be stopped, only left behind: the request gets its 504, and the thread keeps its
+place until the storage answers. Places are counted by table, so that a table that hangs takes none from the others.
+The threads are daemons: one that hangs must not keep the process from ending.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from puffin.server.problems import Problem
 from puffin.server.settings import Limits
@@ -21,14 +21,18 @@ _Result = TypeVar("_Result")
 
 
 class Workers:
-    """Runs calls that block, each in a thread of its own, so many at once and by table."""
+    """
+    Runs calls that block, each in a thread of its own, within the limits.
+
+    Attributes:
+        busy: How many threads run now, those included that nobody waits for any more.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._free = asyncio.Semaphore(limits.threads)
         self._tables: dict[str, _Places] = {}
         self.busy = 0
-        """How many threads there are just now, those included that nobody waits for any more."""
 
     async def run(self, table: str, call: Callable[[], _Result]) -> _Result:
         """
@@ -40,59 +44,30 @@ class Workers:
         Raises:
             Problem: 429: too many others wait for this table.
         """
-        places = self._tables.get(table)
-        if places is None:
-            places = self._tables[table] = _Places(self._limits.threads_per_table)
+        places = self._tables.setdefault(table, _Places(self._limits.threads_per_table))
         if places.wanted >= self._limits.waiting:
-            raise Problem(429, "too-many", "too many requests wait for this table", (("Retry-After", "1"),))
+            raise _too_many("too many requests wait for this table")
         places.wanted += 1
-        try:
-            await places.free.acquire()
+        async with contextlib.AsyncExitStack() as held:
+            held.callback(self._leave, table, places)
+            await held.enter_async_context(places.free)
+            await held.enter_async_context(self._free)
+            running = asyncio.ensure_future(self._run(call, held.pop_all()))
+        running.add_done_callback(lambda done: done.cancelled() or done.exception())  # which nobody may wait for
+        return await asyncio.shield(running)
+
+    async def _run(self, call: Callable[[], _Result], held: contextlib.AsyncExitStack) -> _Result:
+        """Run the call, and give back what is held for it when its thread ends, whoever still waits."""
+        async with held:
+            self.busy += 1
             try:
-                await self._free.acquire()
-            except BaseException:
-                places.free.release()
-                raise
-        except BaseException:
-            self._leave(table, places)
-            raise
-        return await self._start(table, places, call)
-
-    async def _start(self, table: str, places: _Places, call: Callable[[], _Result]) -> _Result:
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[_Result] = loop.create_future()
-        self.busy += 1
-
-        def finish(result: _Result | None, error: BaseException | None) -> None:
-            self.busy -= 1
-            places.free.release()
-            self._free.release()
-            self._leave(table, places)
-            if outcome.cancelled():
-                return  # nobody waits any more
-            if error is not None:
-                outcome.set_exception(error)
-            else:
-                outcome.set_result(result)  # type: ignore[arg-type]  # of the call, whatever that returns
-
-        def work() -> None:
-            result, error = None, None
-            try:
-                result = call()
-            except BaseException as exc:  # noqa: BLE001 - it is raised where the result is awaited
-                error = exc
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the server has stopped meanwhile
-                loop.call_soon_threadsafe(finish, result, error)
-
-        try:
-            threading.Thread(target=work, name="puffin-storage", daemon=True).start()
-        except RuntimeError:  # the operating system has no more
-            finish(None, Problem(429, "too-many", "no more threads to be had", (("Retry-After", "1"),)))
-        return await outcome
+                return await _in_thread(call)
+            finally:
+                self.busy -= 1
 
     def _leave(self, table: str, places: _Places) -> None:
         places.wanted -= 1
-        if places.wanted == 0 and self._tables.get(table) is places:
+        if places.wanted == 0:
             del self._tables[table]
 
 
@@ -104,3 +79,30 @@ class _Places:
     def __init__(self, count: int) -> None:
         self.free = asyncio.Semaphore(count)
         self.wanted = 0
+
+
+async def _in_thread(call: Callable[[], _Result]) -> _Result:
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[_Result] = loop.create_future()
+
+    def settle(how: Callable[[Any], None], value: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the server has stopped meanwhile
+            loop.call_soon_threadsafe(lambda: None if outcome.done() else how(value))
+
+    def work() -> None:
+        try:
+            result = call()
+        except BaseException as exc:  # noqa: BLE001 - it is raised where the result is awaited
+            settle(outcome.set_exception, exc)
+        else:
+            settle(outcome.set_result, result)
+
+    try:
+        threading.Thread(target=work, name="puffin-storage", daemon=True).start()
+    except RuntimeError as exc:  # the operating system has no more
+        raise _too_many("the system has no more threads") from exc
+    return await outcome
+
+
+def _too_many(detail: str) -> Problem:
+    return Problem(429, "too-many", detail, (("Retry-After", "1"),))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from puffin.errors import CorruptError, FileNotFound, PuffinError, UnsupportedError
 from puffin.format import CREATED_BY, THETA_V1, BlobMetadata, PuffinReader
@@ -88,9 +88,9 @@ class StoredBlobs:
             return None if stored is None else self._find_in_part(entry, stored, key)
         return self._read_once(_File.of(entry), type_).payloads.get(key)
 
-    def kept(self, entry: StatisticsEntry, blob: BlobEntry, type_: str) -> KeptBlob | None:
-        """Where the part is that has what `find` finds; None if it is in no part, so that it has to be written anew."""
-        key = BlobKey(type_, blob.fields[0], blob.snapshot_id)
+    def kept(self, entry: StatisticsEntry, blob: BlobEntry, kind: Kind[Any]) -> KeptBlob | None:
+        """Where the part is that has what `read` reads; None if it is in no part, so that it has to be written anew."""
+        key = BlobKey(kind.name, blob.fields[0], blob.snapshot_id)
         known = self._manifest(entry)
         if known is None or key not in known.blobs:
             return None

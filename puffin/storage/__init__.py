@@ -1,14 +1,11 @@
 """
-Opening, reading and writing files by path or URI: the one place which knows file systems.
+Open, read and write files by path or URI: the one room that knows file systems.
 
-``uri`` reads names, ``base`` says what a store can do and how its failures are told, ``local`` and ``arrow`` are the
-stores, ``new_objects`` is what commits need of object stores, ``access`` picks one. Local files go through ``open`` and
-never import pyarrow. Everything else is a pyarrow file system; what pyarrow does not know, fsspec may, through
-pyarrow's own adapter: so there are two stores, not three.
+``LocalStore`` uses the operating system and never imports pyarrow. ``ArrowStore`` covers everything else: a file system
+of pyarrow, or one of fsspec through pyarrow's adapter.
 
-Names are taken as they stand: what a table writes in its metadata is a raw path, in which ``%20`` is three
-characters. No error of the operating system or of a library gets out: each becomes ``FileNotFound``,
-``ConflictError`` or ``StorageError``, with the URI in its message.
+Names are taken literally: tables write raw paths in their metadata, in which ``%20`` is three characters. Every error
+of the operating system or a library becomes ``FileNotFound``, ``ConflictError`` or ``StorageError`` and names the URI.
 """
 
 from puffin.storage.access import open_source, store_for

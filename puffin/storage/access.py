@@ -1,4 +1,4 @@
-"""Picking the store for a path or URI."""
+"""Pick the store for a path or URI."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def store_for(
 
     Args:
         uri: A local path, a ``file:`` URI, or a URI of a scheme that pyarrow or fsspec knows.
-        filesystem_for: The pyarrow file system for a URI that is not local, such as a catalog makes with its own
-            credentials; None for one with the credentials of the environment.
-        confine: What is opened in place of a path or URI: a path without a link on it, or the URI itself. It raises
-            FileNotFound for what must not be opened, and so does every method of the store then; None for anything.
+        filesystem_for: Makes the pyarrow file system for a URI that is not local, such as a catalog's with its own
+            credentials; None uses the credentials of the environment.
+        confine: Maps a path to one without links and a URI to itself, and raises FileNotFound for those that must not
+            be opened. Every method of the store calls it. None allows everything.
 
     Raises:
         FileNotFound: ``confine`` refuses the URI.
         UsageError: The URI is empty, or a ``file:`` URI that is relative or names another host.
-        MissingDependencyError, UnsupportedError: Nothing installed knows the scheme.
+        MissingDependencyError, UnsupportedError: No installed library knows the scheme.
         StorageError: The file system cannot be reached.
     """
     if confine is not None:
-        confine(uri)  # before a file system is asked for, which may already talk to whoever the URI names
+        confine(uri)  # first, because making a file system may already contact the host that the URI names
     if local_name(uri) is not None:
         return LocalStore() if confine is None else ConfinedLocalStore(confine)
-    from puffin.storage.arrow import ArrowStore  # not for a local file: a dump starts without it
+    from puffin.storage.arrow import ArrowStore  # slow to import, and local files do not need it
 
     if filesystem_for is None:
         store = ArrowStore.for_uri(uri)
@@ -52,11 +52,10 @@ def store_for(
 
 def open_source(uri: str) -> FileSource:
     """
-    Open a file to read ranges of it; ``-`` is standard input, read to its end into memory.
+    Open a file to read ranges; ``-`` reads all of standard input into memory.
 
     Raises:
-        FileNotFound: There is no such file.
-        StorageError: It cannot be read.
+        FileNotFound, StorageError: The file does not exist, or cannot be read.
         UsageError, MissingDependencyError, UnsupportedError: As ``store_for``.
     """
     if uri == STDIN:

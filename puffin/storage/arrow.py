@@ -1,11 +1,11 @@
 """
-Everything that is not local, as a pyarrow file system; what pyarrow does not know, through fsspec.
+Remote files through pyarrow's file systems, and through fsspec where pyarrow does not know the scheme.
 
-Bytes for a new file are held back until they are complete: an object store publishes a stream when it is closed, also
-when it is closed by an exception, and a file that has been seen cannot be taken back. If the store fails meanwhile,
-there is no file; parts that it took already stay with it, unseen, for pyarrow has no way to give an upload up.
+The store collects a new file before it opens a stream: closing a stream publishes the object, even when an exception
+closes it, and readers may see it at once. If the store fails during the upload, no file appears; uploaded parts stay
+there invisibly, because pyarrow cannot abort an upload.
 
-pyarrow is imported where it is used, and what writing alone needs likewise, so that local files never pay for it.
+Functions import pyarrow where they need it, so that local files never pay for it.
 """
 
 from __future__ import annotations
@@ -34,19 +34,13 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 MEMORY_LIMIT = 64 * 1024 * 1024
-"""A new file is held in memory up to this size, in bytes, and beyond it in a temporary file."""
+"""A new file beyond this many bytes goes to a temporary file until it is complete."""
 
 _COPY_SIZE = 8 * 1024 * 1024
 
 
 class ArrowStore(Store):
-    """
-    The files of a pyarrow file system.
-
-    Args:
-        filesystem: With whatever credentials it needs.
-        path_of: What the file system calls a URI.
-    """
+    """The files of a pyarrow file system; ``path_of`` turns a URI into the file system's own path."""
 
     def __init__(self, filesystem: FileSystem, path_of: Callable[[str], str] = filesystem_path) -> None:
         self._filesystem = filesystem
@@ -58,8 +52,8 @@ class ArrowStore(Store):
         The store that a URI names, with the credentials of the environment.
 
         Raises:
-            MissingDependencyError: Only fsspec may know the scheme, and it is not installed.
-            UnsupportedError: Nobody knows the scheme, or its driver is not installed.
+            MissingDependencyError: pyarrow does not know the scheme, and fsspec is not installed.
+            UnsupportedError: fsspec does not know the scheme either, or its driver is not installed.
         """
         import pyarrow as pa
         from pyarrow.fs import FileSystem
@@ -70,20 +64,19 @@ class ArrowStore(Store):
         scheme = store_scheme(parts.scheme)
         with storage_errors(uri):
             try:
-                # The path stays out: pyarrow would decode it.
+                # Without the path, which pyarrow would decode.
                 filesystem, _ = FileSystem.from_uri(f"{scheme}://{parts.authority}/{parts.query}")
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 return cls(*_fsspec(uri))
         return cls(filesystem)
 
     def confined(self, confine: Callable[[str], str]) -> ArrowStore:
-        """The same files, but for those that `puffin.storage.store_for`'s argument of this name refuses."""
+        """The same store, confined as in `puffin.storage.store_for`."""
         path_of = self._path_of
         return ArrowStore(self._filesystem, lambda uri: path_of(confine(uri)))
 
     def open_source(self, uri: str) -> FileSource:
-        with storage_errors(uri):
-            return _ArrowSource(uri, self._filesystem.open_input_file(self._path_of(uri)))
+        return _ArrowSource(uri, self.open_input(uri))
 
     def open_input(self, uri: str) -> NativeFile:
         with storage_errors(uri):
@@ -119,11 +112,7 @@ class ArrowStore(Store):
 
     @contextmanager
     def create(self, uri: str) -> Iterator[Sink]:
-        """
-        Write a new file; if the block raises, no file is left behind.
-
-        That there is no file yet is looked up, not enforced: fit for names that nobody else uses.
-        """
+        """Write a new file under a name that nobody else uses, because the check for an existing file is not atomic."""
         import shutil
         import tempfile
 
@@ -135,7 +124,7 @@ class ArrowStore(Store):
             try:
                 with storage_errors(uri), self._filesystem.open_output_stream(self._path_of(uri)) as stream:
                     shutil.copyfileobj(spool, stream, _COPY_SIZE)
-            except BaseException:  # the stream was closed, so what went into it can be seen
+            except BaseException:  # closing the stream published the incomplete file
                 with suppress(PuffinError):
                     self.delete(uri)
                 raise
@@ -154,10 +143,8 @@ class ArrowStore(Store):
         from pyarrow.fs import FileSelector
 
         with storage_errors(directory_uri):
-            directory = self._path_of(directory_uri.rstrip("/"))
-            found: Sequence[ArrowFileInfo] = self._filesystem.get_file_info(
-                FileSelector(directory, allow_not_found=True)
-            )
+            selector = FileSelector(self._path_of(directory_uri.rstrip("/")), allow_not_found=True)
+            found: Sequence[ArrowFileInfo] = self._filesystem.get_file_info(selector)
         return found
 
 
@@ -172,7 +159,7 @@ class _ArrowSource(FileSource):
         return self._size
 
     def read_at(self, offset: int, length: int) -> bytes:
-        wanted = max(min(length, self._size - offset), 0)  # pyarrow sets aside what it is asked for
+        wanted = max(min(length, self._size - offset), 0)  # pyarrow allocates the requested length
         with storage_errors(self._uri):
             return bytes(self._file.read_at(wanted, offset))
 
@@ -190,7 +177,7 @@ def _found(info: ArrowFileInfo) -> bool:
 
 
 def _fsspec(uri: str) -> tuple[FileSystem, Callable[[str], str]]:
-    """fsspec's file system for a URI, as pyarrow's, and what it calls a URI."""
+    """The file system of fsspec for a URI as one of pyarrow, and its ``path_of``."""
     from pyarrow.fs import FSSpecHandler, PyFileSystem
 
     try:
@@ -199,6 +186,6 @@ def _fsspec(uri: str) -> tuple[FileSystem, Callable[[str], str]]:
         raise MissingDependencyError("fsspec", "iceberg") from exc
     try:
         filesystem, _ = url_to_fs(uri)
-    except (ImportError, ValueError) as exc:  # the driver is missing; the scheme is unknown
+    except (ImportError, ValueError) as exc:  # a missing driver, an unknown scheme
         raise UnsupportedError(f"{uri}: {exc}") from exc
     return PyFileSystem(FSSpecHandler(filesystem)), lambda each: url_to_fs(each)[1]

@@ -1,7 +1,7 @@
 """
-URIs that hold a file's content themselves (RFC 2397).
+URIs that hold the content of a file (RFC 2397).
 
-A table's log may hold the content of a small file; in this form it goes wherever a path can go.
+A Delta log may hold a small file inline; as a URI its content can go wherever a path can go.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ _PREFIX = "data:application/octet-stream;base64,"
 
 
 def data_uri(content: bytes) -> str:
-    """The URI that is this content."""
+    """The URI that holds the content."""
     return _PREFIX + base64.b64encode(content).decode()
 
 
 def content_of(uri: str) -> bytes | None:
-    """The content that a URI of `data_uri` is; None for any other path or URI."""
+    """The content in a URI of `data_uri`; None for any other path or URI."""
     return base64.b64decode(uri.removeprefix(_PREFIX)) if uri.startswith(_PREFIX) else None

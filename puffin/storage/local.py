@@ -1,8 +1,8 @@
 """
-Local files, by the operating system's own calls.
+Local files, through the operating system's own calls.
 
-A file is written under a temporary name in its own directory, brought to the disk and only then given its name: by
-``link``, which fails if the name is taken, or by ``replace``, which takes it. Readers see the file whole or not at all.
+A new file is written and synced under a temporary name in its directory, and then gets its name from ``link``, which
+fails if the name exists, or from ``replace``. Readers see the whole file or none.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LocalStore(Store):
     """The files of this machine, by path or ``file:`` URI."""
 
     def open_source(self, uri: str) -> FileSource:
-        """Open a file to read ranges of it; what cannot be read by range, a pipe, is read whole."""
+        """Open a file to read ranges; a pipe, which has none, is read whole."""
         with storage_errors(uri):
             file = self._open(uri)
             if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -82,7 +82,7 @@ class LocalStore(Store):
             os.scandir(self._path(directory_uri)) as entries,
         ):
             for entry in entries:
-                with suppress(FileNotFoundError):  # deleted while we look
+                with suppress(FileNotFoundError):  # deleted since the scan began
                     status = entry.stat()
                     if stat.S_ISREG(status.st_mode):
                         files.append(_file_info(join(directory_uri, entry.name), entry.name, status))
@@ -120,7 +120,7 @@ class LocalStore(Store):
             sink.write(data)
 
     def check_put_if_absent(self, uri: str) -> None:
-        """Every local file system can."""
+        """Every local file system keeps the promise."""
 
     def replace(self, uri: str, data: bytes) -> None:
         with _staged(uri, self._path(uri), overwrite=True) as sink:
@@ -136,13 +136,13 @@ class LocalStore(Store):
         return name
 
     def _path(self, uri: str) -> Path:
-        from pathlib import Path  # slow to import, and no use to who only reads
+        from pathlib import Path  # slow to import, and not needed for reading
 
         return Path(self._name(uri))
 
 
 class ConfinedLocalStore(LocalStore):
-    """Those files that ``confine`` (`puffin.storage.store_for`) allows, opened without following a link."""
+    """Local files that ``confine`` of `puffin.storage.store_for` allows, opened without following links."""
 
     def __init__(self, confine: Callable[[str], str]) -> None:
         self._confine = confine
@@ -161,7 +161,7 @@ class ConfinedLocalStore(LocalStore):
 
 
 def is_temporary_name(name: str) -> bool:
-    """Whether a file's name is one under which files of ours are written before they get their own."""
+    """Whether a name is a temporary one of a file that `LocalStore` is writing."""
     return _TEMPORARY.fullmatch(name) is not None
 
 
@@ -192,12 +192,12 @@ class _LocalSource(FileSource):
 
     def read_at(self, offset: int, length: int) -> bytes:
         chunks: list[bytes] = []
-        wanted = min(length, self._size - offset)  # pread sets aside what it is asked for
+        wanted = min(length, self._size - offset)  # pread allocates the requested length
         with storage_errors(self._uri):
             while wanted > 0 and (chunk := os.pread(self._file.fileno(), wanted, offset)):
                 chunks.append(chunk)
                 wanted, offset = wanted - len(chunk), offset + len(chunk)
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)  # mostly one, and then there is no second copy
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)  # do not copy the usual single chunk
 
     def close(self) -> None:
         self._file.close()
@@ -208,16 +208,16 @@ def _to_its_end(file: FileIO, uri: str) -> bytes:
     while chunk := file.read(_STEP):
         content += chunk
         if len(content) > MAX_WHOLE_BYTES:  # a device has no end
-            raise StorageError(f"{uri}: expected the end of what is no regular file within {MAX_WHOLE_BYTES} bytes")
+            raise StorageError(f"{uri}: expected at most {MAX_WHOLE_BYTES} bytes from a pipe or device, found more")
     return bytes(content)
 
 
 @contextmanager
 def _staged(uri: str, target: Path, *, overwrite: bool) -> Iterator[Sink]:
-    """A sink for a temporary file that gets its name at the end of the block, and is gone if the block raises."""
+    """A sink for a temporary file, which gets its name at the end of the block or goes away if the block raises."""
     temporary = target.parent / f"{_TEMPORARY_PREFIX}{uuid.uuid4().hex}{_TEMPORARY_SUFFIX}"
     with storage_errors(uri):
-        target.parent.mkdir(parents=True, exist_ok=True)  # as on object stores, where nobody makes directories
+        target.parent.mkdir(parents=True, exist_ok=True)  # callers make no directories, because object stores have none
         file = temporary.open("xb")
     try:
         try:
@@ -226,7 +226,7 @@ def _staged(uri: str, target: Path, *, overwrite: bool) -> Iterator[Sink]:
                 file.flush()
                 os.fsync(file.fileno())
         finally:
-            with suppress(OSError):  # what is not on the disk by now has been reported
+            with suppress(OSError):  # fsync has already reported what did not reach the disk
                 file.close()
         with storage_errors(uri):
             try:
@@ -239,17 +239,11 @@ def _staged(uri: str, target: Path, *, overwrite: bool) -> Iterator[Sink]:
 
 
 def _file_info(uri: str, name: str, status: os.stat_result) -> FileInfo:
-    return FileInfo(
-        uri=uri, name=name, size=status.st_size, mtime=datetime.fromtimestamp(status.st_mtime, timezone.utc)
-    )
+    return FileInfo(uri, name, status.st_size, datetime.fromtimestamp(status.st_mtime, timezone.utc))
 
 
 def _open_without_links(path: str, flags: int) -> int:
-    """
-    Open a path that is absolute and resolved, one name after the other.
-
-    Whoever may write somewhere on it can put a link there after it was resolved; then this raises an OSError.
-    """
+    """Open an absolute resolved path name by name; OSError if somebody has put a link on it since it was resolved."""
     to_pass = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
     *directories, name = path.removeprefix("/").split("/")
     directory = os.open("/", to_pass)

@@ -1,13 +1,12 @@
 """
-Writing an object only if there is none: what pyarrow's file systems cannot ask an object store for, and a commit needs.
+Conditional puts to object stores, which commits need and pyarrow's file systems do not offer.
 
-It is asked with a header of the put itself (``If-None-Match: *``, on GCS ``x-goog-if-generation-match: 0``), which
-obstore sends. Bucket, endpoint, region and credentials are those of the file system that reads the table, wherever it
-has them from: a URI, the environment, a catalog. A file system tells them only when it is pickled, so that is how they
-are asked for. What it leaves to the AWS SDK, such as profiles and roles, is left to botocore.
+obstore sends the condition as a header of the put (``If-None-Match: *``, on GCS ``x-goog-if-generation-match: 0``). It
+gets bucket, endpoint, region and credentials from the pyarrow file system that reads the table, which reveals them only
+when pickled. Where pyarrow relies on the AWS SDK, as for profiles and roles, botocore takes its place.
 
-A server that only speaks S3 may not know the header and overwrite all the same, and commits would be lost in silence.
-So where the endpoint is not AWS's own, two puts of a probe find out, once for a bucket.
+A server that imitates S3 may ignore the header and overwrite the object, and then commits get lost silently. So a probe
+of two puts tests every bucket once, unless the endpoint is AWS itself.
 """
 
 from __future__ import annotations
@@ -27,35 +26,33 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 EXTRA = "object-stores"
-"""What to install for it."""
 
 _ObjectStore: TypeAlias = "AzureStore | GCSStore | S3Store"
 
 _RETRIES: Any = {"max_retries": 3, "retry_timeout": datetime.timedelta(seconds=30)}
-_ANY_REGION = "us-east-1"  # for servers that have no regions, but check what was signed
+_ANY_REGION = "us-east-1"  # for servers without regions, which still check the signature
 
 _honouring: set[tuple[str, str]] = set()
-"""Endpoints and buckets that are known to refuse what is there."""
+"""The endpoints and buckets that have passed the probe."""
 
 
 def put_new_object(filesystem: FileSystem, uri: str, path: str, data: bytes) -> None:
     """
-    Put an object, named by bucket and key, of several writers at most one; ``uri`` is what errors call it.
+    Put an object at a path, bucket first; of several writers at most one succeeds.
 
     Raises:
-        ConflictError: There is an object already; it is left as it is.
-        StorageError: It was not put.
-        CommitUnknownError: It may or may not have been put.
-        UnsupportedError: The store cannot promise that there is one writer at most.
+        ConflictError: The object exists; it stays unchanged.
+        StorageError: The put failed.
+        CommitUnknownError: The put may have succeeded.
+        UnsupportedError: The store has no conditional put.
         MissingDependencyError: The extra is not installed.
     """
     bucket, _, key = path.partition("/")
-    store = _checked_store(filesystem, uri, bucket, key)
-    _put(store, uri, key, data)
+    _put(_checked_store(filesystem, uri, bucket, key), uri, key, data)
 
 
 def check_new_objects(filesystem: FileSystem, uri: str, path: str) -> None:
-    """Find out whether `put_new_object` keeps its promise at this place; the errors are the same, but for conflicts."""
+    """Raise what `put_new_object` would raise for any object beside this one."""
     bucket, _, key = path.partition("/")
     _checked_store(filesystem, uri, bucket, key)
 
@@ -64,18 +61,17 @@ def _checked_store(filesystem: FileSystem, uri: str, bucket: str, key: str) -> _
     maker = _MAKERS.get(filesystem.type_name)
     if maker is None:
         raise UnsupportedError(
-            f"{uri}: a commit needs a store that writes a file only if there is none, which this one "
-            f"({filesystem.type_name}) cannot: use --no-commit"
+            f"{uri}: a commit needs a store with conditional puts, and {filesystem.type_name} has none: use --no-commit"
         )
     try:
-        import obstore.store  # noqa: F401 - only to learn whether it is there
+        import obstore.store  # noqa: F401 - only to check that it is installed
     except ImportError as exc:
         raise MissingDependencyError("obstore", EXTRA) from exc
     try:
         store = maker(_options(filesystem), bucket)
     except PuffinError:
         raise
-    except Exception as exc:  # of obstore or botocore, which find that something does not fit or is missing
+    except Exception as exc:  # obstore and botocore reject the configuration in many ways
         raise StorageError(f"{uri}: {_one_line(exc)}") from exc
     endpoint = str(store.config.get("endpoint", "")) if filesystem.type_name == "s3" else ""
     if endpoint and (endpoint, bucket) not in _honouring:
@@ -102,8 +98,8 @@ def _probe(filesystem: FileSystem, store: _ObjectStore, uri: str, bucket: str, k
         with suppress(OSError):
             filesystem.delete_file(f"{bucket}/{probe}")
     raise UnsupportedError(
-        f"{uri}: the server writes over an object although it is told not to (If-None-Match), so commits of others "
-        "would be lost: use --no-commit, or a catalog"
+        f"{uri}: the server ignores If-None-Match and overwrites objects, so commits of others would be lost: "
+        "use --no-commit, or a catalog"
     )
 
 
@@ -116,9 +112,9 @@ def _put(store: _ObjectStore, uri: str, key: str, data: bytes) -> None:
         obstore.put(store, key, data, mode="create", use_multipart=False)
     except exceptions.AlreadyExistsError as exc:
         raise exists_already(uri) from exc
-    except (*certain, FileNotFoundError, ValueError) as exc:  # FileNotFoundError: there is no such bucket
+    except (*certain, FileNotFoundError, ValueError) as exc:  # FileNotFoundError: the bucket does not exist
         raise StorageError(f"{uri}: {_one_line(exc)}") from exc
-    except Exception as exc:  # a timeout, say, after all was sent
+    except Exception as exc:  # such as a timeout after the last byte
         raise CommitUnknownError(f"{uri}: {_one_line(exc)}") from exc
 
 
@@ -133,14 +129,14 @@ def _s3(options: Mapping[str, Any], bucket: str) -> _ObjectStore:
         scheme = scheme if separator else options["scheme"]
         if virtual := options.get("force_virtual_addressing", False):
             host = f"{bucket}.{host}"
-        # Both names: of the second, the environment's would come first.
+        # Both names, because the environment's value of the second would take precedence.
         config |= dict.fromkeys(("endpoint", "aws_endpoint_url_s3"), f"{scheme}://{host}")
         config["virtual_hosted_style_request"] = virtual
         client["allow_http"] = scheme == "http"
     if (proxy := options.get("proxy_options") or {}).get("host"):
         login = f"{proxy['username']}:{proxy['password']}@" if proxy["username"] else ""
         client["proxy_url"] = f"{proxy['scheme']}://{login}{proxy['host']}:{proxy['port']}"
-    # A function rather than keys, to which obstore would add a session token of the environment.
+    # A function, because obstore would add a session token of the environment to plain keys.
     provider: Any = None if credentials is None else lambda: credentials
     return S3Store(bucket, **config, client_options=client, retry_config=_RETRIES, credential_provider=provider)
 
@@ -165,7 +161,7 @@ def _azure(options: Mapping[str, Any], bucket: str) -> _ObjectStore:
     from obstore.store import AzureStore
 
     account, authority = options["account_name"], options["blob_storage_authority"]
-    # An authority that begins with a dot is a domain in which each account has a host.
+    # An authority that begins with a dot is a domain with a host per account.
     where = f"{account}{authority}" if authority.startswith(".") else f"{authority}/{account}"
     config: Any = {"account_name": account, "endpoint": f"{options['blob_storage_scheme']}://{where}"}
     names = {"account_key": "account_key", "sas_key": "sas_token"}
@@ -176,11 +172,11 @@ def _azure(options: Mapping[str, Any], bucket: str) -> _ObjectStore:
 
 
 _MAKERS: Mapping[str, Callable[[Mapping[str, Any], str], _ObjectStore]] = {"s3": _s3, "gcs": _gcs, "abfs": _azure}
-"""By what pyarrow calls the kind of a file system."""
+"""By the ``type_name`` of a pyarrow file system."""
 
 
 def _aws_identity(options: Mapping[str, Any], bucket: str) -> tuple[str, Any]:
-    """The region, and the credentials in obstore's form: None if requests are not to be signed."""
+    """The region, and the credentials in obstore's form or None for unsigned requests."""
     try:
         from botocore.session import Session
     except ImportError as exc:
@@ -189,7 +185,9 @@ def _aws_identity(options: Mapping[str, Any], bucket: str) -> tuple[str, Any]:
     variables = (os.environ.get(name) for name in ("AWS_REGION", "AWS_DEFAULT_REGION"))
     region = options["region"] or next(filter(None, variables), None) or session.get_config_variable("region")
     if not region:
-        region = _ANY_REGION if options["endpoint_override"] else _region_of(bucket)
+        from pyarrow.fs import resolve_s3_region
+
+        region = _ANY_REGION if options["endpoint_override"] else str(resolve_s3_region(bucket))
     if options["anonymous"]:
         return region, None
     if options["access_key"]:
@@ -211,18 +209,12 @@ def _aws_credentials(access_key: str, secret_key: str, token: str | None) -> dic
     return {"access_key_id": access_key, "secret_access_key": secret_key, "token": token or None, "expires_at": None}
 
 
-def _region_of(bucket: str) -> str:
-    from pyarrow.fs import resolve_s3_region
-
-    return str(resolve_s3_region(bucket))
-
-
 def _options(filesystem: FileSystem) -> Mapping[str, Any]:
-    """What the file system was made with, the environment's endpoint included."""
+    """The options of the file system, including an endpoint from the environment."""
     _, (options, *_) = filesystem.__reduce__()[:2]
     return dict(options)
 
 
 def _one_line(exc: Exception) -> str:
-    """The reason without the answer's XML and obstore's view of its own insides."""
+    """The reason without the server's XML and obstore's debug output."""
     return " ".join(str(exc).partition("\n\nDebug source:")[0].partition("<?xml")[0].split()).rstrip(":")

@@ -1,8 +1,8 @@
 """
-Putting a file that nobody else may have put, when the store's answer need not be the outcome.
+Put a file as the only writer, even if the store's answer is wrong.
 
-A store that answers with an error may have written the file, and one that tries again by itself finds its own file in
-its way. Every file put here holds something no other writer would write, so what stands there afterwards tells.
+A store may report an error after it wrote the file, or find its own file when it retries. Every file put here holds
+content that no other writer would write, so reading it back shows the outcome.
 """
 
 from __future__ import annotations
@@ -13,7 +13,13 @@ from puffin.storage import Store
 
 def put_once(store: Store, uri: str, data: bytes) -> None:
     """
-    Write a new file, of several writers at most one; the errors are those of `Store.put_if_absent`, and are certain.
+    Write a new file; of several writers at most one succeeds.
+
+    Raises:
+        ConflictError: Another writer's file exists.
+        StorageError: The write failed, and left no file.
+        CommitUnknownError: The write may have succeeded.
+        UnsupportedError: The store has no conditional put.
     """
     try:
         store.put_if_absent(uri, data)
@@ -21,8 +27,8 @@ def put_once(store: Store, uri: str, data: bytes) -> None:
         try:
             found = store.read(uri)
         except FileNotFound:
-            raise failure from None  # where the outcome is unclear, it may still be on its way
+            raise failure from None  # after a CommitUnknownError the file may still appear
         except PuffinError as exc:
-            raise CommitUnknownError(f"{failure}; whether it was written cannot be read: {exc}") from failure
+            raise CommitUnknownError(f"{failure}; reading it back failed too: {exc}") from failure
         if found != data:
             raise ConflictError(f"{uri}: another writer was faster") from failure

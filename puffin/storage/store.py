@@ -1,8 +1,8 @@
 """
-What a store can do, and how its failures are told.
+The interface of a store, and its errors.
 
-A file comes into being whole or not at all: ``create``, ``put_if_absent`` and ``replace`` are the only ways to write,
-and no reader ever sees a file half written. They differ in what they do about a file that is there already.
+No reader ever sees an incomplete file: ``create``, ``put_if_absent`` and ``replace`` are the only ways to write. They
+differ in how they treat an existing file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from types import TracebackType
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from puffin.errors import ConflictError, CorruptMetadataError, FileNotFound, PuffinError, StorageError
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from pyarrow import NativeFile
 
 MAX_WHOLE_BYTES = 1024 * 1024 * 1024
-"""The longest file that is read whole. What is read so is metadata; a manifest has some megabytes."""
+"""The longest file to read whole. Only metadata files are, and a manifest has a few megabytes."""
 
 
 class FileSource(ABC):
@@ -32,43 +31,41 @@ class FileSource(ABC):
 
     @abstractmethod
     def read_at(self, offset: int, length: int) -> bytes:
-        """The ``length`` bytes from ``offset``; fewer only if the file ends before."""
+        """The ``length`` bytes from ``offset``; fewer only at the end of the file."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
 
     def __enter__(self) -> FileSource:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
 class Sink:
-    """Where the bytes of a new file go; whoever made it opens and closes the file below."""
+    """Writes to a new file, which its creator opens and closes."""
 
     def __init__(self, uri: str, file: IO[bytes]) -> None:
         self._uri = uri
         self._file = file
 
     def write(self, data: bytes, /) -> int:
-        """Write all of ``data`` and return how many bytes that is."""
+        """Write all of ``data`` and return its length."""
         with storage_errors(self._uri):
             return self._file.write(data)
 
 
 class FileInfo(NamedTuple):
     """
-    A file found by listing.
+    A file in a listing.
 
     Attributes:
-        uri: Where it is, in the form of the directory listed.
+        uri: In the form of the directory's URI.
         name: The last part of the URI.
         size: In bytes.
-        mtime: When it last changed, with a zone; None where the store does not say.
+        mtime: The last change, with a zone; None if the store does not say.
     """
 
     uri: str
@@ -81,23 +78,20 @@ class Store(ABC):
     """
     A file system or object store.
 
-    Every method raises ``StorageError`` if the store fails, and ``FileNotFound`` for a file that is not there
-    unless it says otherwise.
+    Every method raises ``StorageError`` if the store fails and, unless it says otherwise, ``FileNotFound`` for a
+    missing file.
     """
 
     @abstractmethod
     def open_source(self, uri: str) -> FileSource:
-        """Open a file to read ranges of it."""
+        """Open a file to read ranges."""
 
     @abstractmethod
     def open_input(self, uri: str) -> NativeFile:
-        """Open a file for a library that reads Arrow files by itself, such as the Parquet reader."""
+        """Open a file for a library that takes Arrow files, such as the Parquet reader."""
 
     def read(self, uri: str, limit: int = MAX_WHOLE_BYTES) -> bytes:
-        """
-        The content of a file of metadata; CorruptMetadataError, before anything is read, if it is larger than
-        ``limit``.
-        """
+        """The content of a metadata file; CorruptMetadataError, without reading, if it exceeds ``limit`` bytes."""
         with self.open_source(uri) as source:
             if (size := source.size()) > limit:
                 raise CorruptMetadataError(f"{uri}: expected at most {limit} bytes of metadata, found {size}")
@@ -105,68 +99,68 @@ class Store(ABC):
 
     @abstractmethod
     def info(self, uri: str) -> FileInfo:
-        """What a listing of its directory would say of a file."""
+        """The file's entry in a listing of its directory."""
 
     def size(self, uri: str) -> int:
-        """The size of a file in bytes."""
+        """The size in bytes."""
         return self.info(uri).size
 
     @abstractmethod
     def exists(self, uri: str) -> bool:
-        """Whether there is a file or a directory."""
+        """Whether the file or directory exists."""
 
     @abstractmethod
     def list(self, directory_uri: str) -> Sequence[FileInfo]:
-        """The files directly in a directory, by name; none if it is missing: object stores have no directories."""
+        """The files directly in a directory, by name; none if it is missing, as object stores have no directories."""
 
     @abstractmethod
     def directories(self, directory_uri: str) -> Sequence[str]:
-        """The names of the directories directly in a directory, sorted; links to elsewhere are not followed."""
+        """The sorted names of the directories directly in a directory, without links."""
 
-    def is_link(self, uri: str) -> bool:  # noqa: ARG002 - object stores have none
-        """Whether a name is a link to a file elsewhere; False for one that is not there."""
+    def is_link(self, uri: str) -> bool:  # noqa: ARG002 - object stores have no links
+        """Whether the file is a link; False if it is missing."""
         return False
 
     @abstractmethod
     def delete(self, uri: str) -> None:
-        """Delete a file; one that is missing is fine."""
+        """Delete the file if it exists."""
 
     @abstractmethod
     def delete_empty_directory(self, uri: str) -> None:
-        """Delete a directory that has nothing in it; one that has, or that is missing, is fine."""
+        """Delete the directory if it exists and is empty."""
 
     @abstractmethod
     def create(self, uri: str) -> AbstractContextManager[Sink]:
         """
-        Write a new file; if the block raises, no file is left behind.
+        Write a new file; if the block raises, no file remains.
 
         Raises:
-            ConflictError: At the end of the block: there is a file already, and it is left as it is.
+            ConflictError: At the end of the block, if the file exists; it stays unchanged.
         """
 
     @abstractmethod
     def put_if_absent(self, uri: str, data: bytes) -> None:
         """
-        Write a new file, of several writers at most one.
+        Write a new file; of several writers at most one succeeds.
 
         Raises:
-            ConflictError: There is a file already; it is left as it is.
-            CommitUnknownError: It may or may not have been written.
-            UnsupportedError, MissingDependencyError: The store cannot promise that, or not as things are installed.
+            ConflictError: The file exists; it stays unchanged.
+            CommitUnknownError: The write may have succeeded.
+            UnsupportedError, MissingDependencyError: The store has no conditional put, or needs an extra for it.
         """
 
     @abstractmethod
     def check_put_if_absent(self, uri: str) -> None:
-        """Refuse now what `put_if_absent` would refuse of files beside this one; to learn that, one may be put."""
+        """Raise now if `put_if_absent` would refuse every file beside this one; may put a probe."""
 
     @abstractmethod
     def replace(self, uri: str, data: bytes) -> None:
-        """Write a file over the one that may be there; readers find the old content or the new."""
+        """Write a file, over an old one if it exists; readers see the old content or the new."""
 
 
 @contextmanager
 def storage_errors(uri: str) -> Iterator[None]:
-    """Tell whatever the operating system or a library raises inside the block as an error of ours about ``uri``."""
+    """Turn every error of the operating system or a library inside the block into one of ours about ``uri``."""
     try:
         yield
     except PuffinError:
@@ -177,22 +171,22 @@ def storage_errors(uri: str) -> Iterator[None]:
         raise is_a_directory(uri) from exc
     except OSError as exc:
         raise StorageError(f"{uri}: {_one_line(exc.strerror or exc)}") from exc
-    except Exception as exc:  # the drivers below fsspec have no common error
+    except Exception as exc:  # fsspec's drivers have no common error
         raise StorageError(f"{uri}: {type(exc).__name__}: {_one_line(exc)}") from exc
 
 
 def no_such_file(uri: str) -> FileNotFound:
-    """The error of a file that is not there."""
+    """The error for a missing file."""
     return FileNotFound(f"{uri}: no such file or directory")
 
 
 def is_a_directory(uri: str) -> FileNotFound:
-    """The error of a directory where a file is wanted."""
+    """The error for a directory in place of a file."""
     return FileNotFound(f"{uri}: expected a file, found a directory")
 
 
 def exists_already(uri: str) -> ConflictError:
-    """The error of a file where there must be none."""
+    """The error for a new file whose name exists."""
     return ConflictError(f"{uri}: the file exists already")
 
 

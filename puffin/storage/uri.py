@@ -1,9 +1,9 @@
 """
-Paths and URIs as tables write them: split, joined, never decoded.
+Split and join paths and URIs as tables write them, without decoding.
 
 Hadoop and Iceberg build locations by joining strings, so a location is a raw path behind a scheme and an authority:
 ``%3A`` in a partition directory is three characters of its name, and a space is a space. RFC 3986 would decode the
-one and refuse the other, and would then open another file than the table means.
+former and reject the latter, and so open the wrong file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from puffin.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Two letters at least and a slash after the colon: `C:\data` and `notes: today` are local paths.
+# At least two letters, and a slash after the colon: `C:\data` and `notes: today` are local paths.
 _URI = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?=/)(?://(?P<authority>[^/?]*))?(?P<path>[^?]*)(?P<query>\?.*)?", re.DOTALL
 )
@@ -28,7 +28,7 @@ _CONTAINER_AT_ACCOUNT = {"abfs", "abfss", "wasb", "wasbs"}
 
 
 class SplitUri(NamedTuple):
-    """A URI in its parts; ``query`` begins with its question mark, and absent parts are empty."""
+    """The parts of a URI; ``query`` includes its question mark, and absent parts are empty."""
 
     scheme: str
     authority: str
@@ -37,7 +37,7 @@ class SplitUri(NamedTuple):
 
 
 def split(uri: str) -> SplitUri | None:
-    """The parts of a URI, the scheme in lower case; None for a plain path."""
+    """The parts of a URI with the scheme in lower case; None for a plain path."""
     match = _URI.fullmatch(uri)
     if match is None:
         return None
@@ -47,19 +47,19 @@ def split(uri: str) -> SplitUri | None:
 
 def local_path(uri: str) -> Path | None:
     """
-    The path of a local file: a plain path, or that of a ``file:`` URI as it stands; None for any other scheme.
+    The path of a local file, given as a path or a ``file:`` URI; None for any other scheme.
 
     Raises:
         UsageError: The text is empty, or a ``file:`` URI that is relative or names another host.
     """
-    from pathlib import Path  # here, since to open a file and read it its name will do, and this import is slow
+    from pathlib import Path  # slow to import, and reading a file needs only its name
 
     name = local_name(uri)
     return None if name is None else Path(name)
 
 
 def local_name(uri: str) -> str | None:
-    """What ``local_path`` gives, as text; the errors are the same."""
+    """As ``local_path``, but a string."""
     if not uri:
         raise UsageError("path: expected a path or a URI, found nothing")
     parts = split(uri)
@@ -71,20 +71,20 @@ def local_name(uri: str) -> str | None:
 
 
 def join(base_uri: str, *names: str) -> str:
-    """The URI of something below ``base_uri``, in the same form: a path stays a path. UsageError if it is empty."""
+    """The URI or path of a name below ``base_uri``; UsageError if that is empty."""
     if not base_uri:
         raise UsageError("path: expected a path or a URI, found nothing")
     return "/".join([base_uri.rstrip("/"), *(name.strip("/") for name in names)])
 
 
 def has_query(uri: str) -> bool:
-    """Whether a name is a URI with a query, which says how its store is reached."""
+    """Whether a name is a URI with a query, which configures its file system."""
     parts = split(uri)
     return parts is not None and parts.scheme != "file" and bool(parts.query)
 
 
 def is_same_place(one: str, other: str) -> bool:
-    """Whether two names mean one directory: local ones with links resolved, others whatever Hadoop calls the scheme."""
+    """Whether two names mean one directory, with local links resolved and Hadoop's schemes translated."""
     paths = [local_path(name) for name in (one, other)]
     if None not in paths:
         return len({path.resolve() for path in paths if path is not None}) == 1
@@ -92,12 +92,12 @@ def is_same_place(one: str, other: str) -> bool:
 
 
 def store_scheme(scheme: str) -> str:
-    """The scheme by which stores know what Hadoop may call by this one."""
+    """The store's own scheme for one of Hadoop's."""
     return _SCHEMES_OF_HADOOP.get(scheme, scheme)
 
 
 def filesystem_path(uri: str) -> str:
-    """What a pyarrow file system calls a URI: bucket and key, container and path, or the path alone on HDFS."""
+    """The path of a URI in its pyarrow file system: bucket and key, container and path, or the path alone on HDFS."""
     parts = split(uri)
     if parts is None:
         return uri
@@ -112,6 +112,6 @@ def _place(name: str) -> object:
     parts = split(name)
     if parts is None:
         return name
-    # An account at an Azure container is part of the place; what stands before a bucket is who asks.
+    # The account of an Azure container is part of the place; the user before a bucket is not.
     authority = parts.authority if parts.scheme in _CONTAINER_AT_ACCOUNT else parts.authority.rpartition("@")[2]
     return store_scheme(parts.scheme), authority, parts.path.rstrip("/")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from puffin.errors import ColumnNotFound, SnapshotNotFound, UnsupportedTypeError, UsageError
@@ -247,7 +247,7 @@ class TableState:
             yield self.snapshots[at]
             at = self.snapshots[at].parent_id
 
-    def select_columns(self, names: tuple[str, ...] | None) -> tuple[Column, ...]:
+    def select_columns(self, names: Sequence[str] | None) -> tuple[Column, ...]:
         """
         The columns of these names, in the order asked; None means every one that can be hashed.
 

@@ -152,15 +152,11 @@ def remove_dead_entries(table: Table, *, sleep: Callable[[float], None] = time.s
     """
     Take the entries of snapshots that are gone out of the table's metadata, and see that they are.
 
-    To do it twice does no harm, so an unclear outcome is tried again like a lost race.
-
-    Returns:
-        Those that were there.
+    To do it twice does no harm, so an unclear outcome is tried again like a lost race. Returns those that were there.
 
     Raises:
         ConflictError: Other writers were faster in every attempt that ``commit.retry.*`` allows.
         CommitUnknownError: They may still be there.
-        PuffinError: As for `Table.open` and `MetadataEntries.remove_entries`.
     """
     started = time.monotonic()
     found: dict[StoredEntry, None] = {}

@@ -91,9 +91,6 @@ def partition_specs(document: Mapping[str, Any]) -> dict[int, list[dict[str, Any
 
     Version 1 may have its one spec under ``partition-spec`` alone and may leave field ids out, which then count from
     1000; version 3 may have ``source-ids`` instead, of which the first counts.
-
-    Raises:
-        CorruptMetadataError: A spec is not of the form of appendix C.
     """
     try:
         specs = document.get("partition-specs")
@@ -105,12 +102,7 @@ def partition_specs(document: Mapping[str, Any]) -> dict[int, list[dict[str, Any
 
 
 def name_mapping(state: TableState) -> list[dict[str, Any]] | None:
-    """
-    The table's field ids by name for files that have none (property ``schema.name-mapping.default``), or None.
-
-    Raises:
-        CorruptMetadataError: The property is not of the form of appendix C.
-    """
+    """The table's field ids by name for files that have none (property ``schema.name-mapping.default``), or None."""
     text = state.properties.get(NAME_MAPPING)
     if text is None:
         return None

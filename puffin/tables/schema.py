@@ -15,12 +15,7 @@ from puffin.tables.base import Column
 
 
 def primitive_columns(schema: Mapping[str, Any]) -> tuple[Column, ...]:
-    """
-    Every primitive field that is reachable from the root through structs, in schema order.
-
-    Raises:
-        CorruptMetadataError: The schema is not of the form of appendix C.
-    """
+    """Every primitive field that is reachable from the root through structs, in schema order."""
     return tuple(_leaves(schema, Column(0, "", "struct", (), ())))
 
 

@@ -186,7 +186,7 @@ def test_summary_counts_skipped_tables_and_tables_without_a_snapshot(analyze, ca
     catalog.create_table("db.new", ROWS.schema)
     last = analyze("db.orders", "db.new", "--only-stale").text.splitlines()[-1]
     assert last.startswith("2 tables in ")
-    assert last.endswith(" s: 1 without a snapshot, 1 left out as current")
+    assert last.endswith(" s: 1 without a snapshot, 1 skipped as up to date")
 
 
 # --- how it ends --------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def test_text_shows_the_partitions(puffin, table):
     lines = puffin("ndv", table, "--where", "b >= 2").text.splitlines()
     assert lines[2].split() == ["a", "long", "200", "exact"]
     assert lines[3].split() == ["b", "long", "-", "no", "statistics"]
-    assert lines[-1] == "2 of 4 partitions, all rows of each: an upper view of the rows that a filter means"
+    assert lines[-1] == "2 of 4 partitions, all rows of each: covers at least the rows that match the filter"
 
 
 def test_column_without_partition_sketches_is_missing(puffin, table):

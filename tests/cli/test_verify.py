@@ -104,7 +104,7 @@ def test_ndv_must_equal_the_estimate_rounded_down(errors_of, make):
     assert len(errors_of(make.blob(THETA, large.to_bytes(), ndv="9" * 5000))) == 1
 
 
-def test_ndv_is_the_upper_bound_where_the_rows_are_fewer_than_the_estimate(errors_of, make):
+def test_ndv_is_the_upper_bound_if_there_are_fewer_rows_than_estimated(errors_of, make):
     """The job's ``ndv`` is never above the number of values, which its bounds say; it is never below the hashes."""
     large = make.large_sketch
     fewer, bounds = large.ndv - 1, "puffin-sidecar.bounds"

@@ -154,7 +154,7 @@ def test_blocks_are_of_languages_that_are_checked() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES_THAT_RUN, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_runs_as_it_stands(page: Path, environment: dict[str, str], tmp_path: Path) -> None:
+def test_snippets_of_a_page_run_unchanged(page: Path, environment: dict[str, str], tmp_path: Path) -> None:
     to_run = [block for block in blocks_of(page) if block.reason is None]
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "Makefile").symlink_to(ROOT / "Makefile")

@@ -180,18 +180,18 @@ def test_deletion_vector_without_its_location_is_corrupt_metadata(table, field):
 @pytest.mark.parametrize("offsets", [True, False], ids=["split offsets", "bytes"])
 @pytest.mark.parametrize("target", [1, 300, 1000, 2000])
 def test_positions_count_from_the_start_of_the_file_in_every_piece(table, offsets, target):
-    values = list(range(100))
+    values = list(range(30))
     a = table.write("a.parquet", pa.table({"id": values}), IDS, row_group_size=7)
     metadata = pq.read_metadata(a)
     begins = [metadata.row_group(i).column(0).dictionary_page_offset for i in range(metadata.num_row_groups)]
-    deleted = {0, 6, 7, 13, 50, 98, 99}
+    deleted = {0, 6, 7, 13, 20, 28, 29}
     table.snapshot(
         table.data(a, split_offsets=begins if offsets else None),
         table.position_deletes("d.parquet", [(a, i) for i in deleted]),
     )
     answer = table.read(target_bytes=target)
     assert answer.sketches["id"] == longs(*(set(values) - deleted))
-    assert answer.rows == 93
+    assert answer.rows == 23
     if target == 1:
         assert answer.pieces == (metadata.num_row_groups if offsets else a.stat().st_size)
 
@@ -204,12 +204,12 @@ def test_wrong_split_offsets_and_sizes_lose_no_row(table):
             assert table.read(target_bytes=target).rows == 100
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     row_group_size=st.integers(1, 40),
     deleted=st.sets(st.integers(0, 99), min_size=1),
     is_vector=st.booleans(),
-    target=st.integers(50, 3000),
+    target=st.integers(150, 3000),
     batch_rows=st.integers(1, 50),
 )
 def test_every_live_row_is_read_once_in_any_pieces_and_batches(

@@ -120,7 +120,6 @@ def clean_log(delta: DeltaTable) -> None:
 MERGE = """MERGE INTO {t} x USING (SELECT id + 90 AS id, 'merged' AS s FROM range(60)) y ON x.id = y.id
            WHEN MATCHED AND x.id < 95 THEN DELETE WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"""
 WRITES = {
-    "append": (lambda t: t.append(100, 130), "added-files"),
     "merge": (lambda t: t.sql(MERGE), "changed-files"),
     "delete": (lambda t: t.sql("DELETE FROM {t} WHERE id % 3 = 0"), "changed-files"),
     "optimize": (lambda t: t.sql("OPTIMIZE {t}"), "carried"),

@@ -1,7 +1,7 @@
 """
 Statistics of a Delta table that are kept current step by step are those of a full run, whatever happened to the table.
 
-delta-spark makes twelve tables of different kinds and does to each what a random generator says; some steps are notes
+delta-spark makes eleven tables of different kinds and does to each what a random generator says; some steps are notes
 that another program puts into the log. After every step the statistics are brought up to date and held against a run
 over all rows: the sketches have to be the same bytes. Sketches are small (32 nominal entries), so that a few hundred
 rows are many.
@@ -19,7 +19,7 @@ import pytest
 
 from puffin.load import load_table
 
-HISTORIES, STEPS = 12, 3
+HISTORIES, STEPS = 11, 2
 LG_K = 5
 COLUMNS = {
     "id": "cast(pmod(hash(id, {n}), 400) AS bigint)",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from puffin.lookup.planner import Question, lookup
+from puffin.lookup import Question, lookup
 
 FLAT = ["id", "k", "s", "day"]
 NESTED = ["st.x", "st.deep.y"]
@@ -58,7 +58,7 @@ def test_table_is_analyzed_committed_looked_up_and_planned_with(
     assert report.committed
     assert report.rows_read == spark.table(table).count()
 
-    answer = lookup(open_table(table), Question())
+    answer = lookup(open_table(table), Question(table))
     assert {column.column.name: column.ndv for column in answer.columns} == truth
     assert {column.source for column in answer.columns} == {"snapshot"}
     assert planner_ndv(spark.table(table)) == {name: truth[name] for name in FLAT}

@@ -9,7 +9,7 @@ A commit to a SQL catalog writes a metadata file and then moves the catalog's ro
 metadata file that looks like another catalog's: ``clean`` keeps it and what it names. The test takes it away, as
 Iceberg's ``remove_orphan_files`` does, and then the statistics go.
 
-Of all kinds of tables together there are 8 kills, or as many as ``PUFFIN_KILLS`` says where that is set. ``-s`` shows
+Of all kinds of tables together there are 4 kills, or as many as ``PUFFIN_KILLS`` says where that is set. ``-s`` shows
 where they hit, and what went.
 """
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 PROCESS = Path(__file__).parent / "killed_process.py"
 KINDS = ("directory", "sql", "rest", "delta")
-KILLS = -(-int(os.environ.get("PUFFIN_KILLS", "8")) // len(KINDS))  # of each kind
+KILLS = -(-int(os.environ.get("PUFFIN_KILLS", "4")) // len(KINDS))  # of each kind
 LATEST = 1.3  # of the time that a run takes, since no two take the same; most kills are at its end, where it commits
 SOONER, LATER = 0.9, 1.06  # what a run takes changes with the machine's load: one that committed took less
 ROWS = 3000

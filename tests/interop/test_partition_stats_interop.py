@@ -95,8 +95,7 @@ def table(spark, request):
 def test_our_rows_equal_those_of_icebergs_file(spark, table, open_table):
     """Both compute them from scratch, for any transform and kind of delete."""
     opened = open_table(table)
-    state = opened.open().state
-    ours = partition_statistics(state, current(state), opened.open().store_for)
+    ours = partition_statistics(opened.open())
     theirs = computed_by_java(spark, table, opened)
     assert ours["partition"].to_pylist() == theirs["partition"].to_pylist()
     assert rows(ours) == rows(theirs)
@@ -125,8 +124,7 @@ def test_iceberg_updates_our_file_incrementally(spark, open_table):
     opened = open_table(name)
     commit_ours(opened)
     insert(spark, name, 2, 6)
-    state = opened.open().state
-    ours = partition_statistics(state, current(state), opened.open().store_for)
+    ours = partition_statistics(opened.open())
     assert rows(ours) == rows(computed_by_java(spark, name, opened))
     assert len(partition_files_in_java(spark, name)) == 2
 
@@ -138,10 +136,7 @@ def test_partitions_of_every_type_are_named_and_read_alike(spark, tmp_path):
     opened = load_table(str(tmp_path / "t")).open()
     state = opened.state
     spec, types = partition_specs(state.document)[0], source_types(state.document)
-    files = {
-        file.file_path: file
-        for file in live_files(manifests_of(state, current(state), opened.store_for), opened.store_for)
-    }
+    files = {file.file_path: file for file in live_files(manifests_of(opened, opened.snapshot), opened.store_for)}
     for task in elements(table.newScan().planFiles()):
         file = files.pop(task.file().location())
         parts = (part.split("=") for part in table.spec().partitionToPath(task.file().partition()).split("/"))
@@ -155,11 +150,11 @@ def test_partitions_of_every_type_are_named_and_read_alike(spark, tmp_path):
 
     entry = spark._jvm.org.apache.iceberg.PartitionStatsHandler.computeAndWriteStatsFile(table)
     theirs = PartitionStatisticsEntry(entry.snapshotId(), entry.path(), entry.fileSizeInBytes())
-    ours = partition_statistics(state, current(state), opened.store_for)
+    ours = partition_statistics(opened)
     assert rows(ours) == rows(read_partition_statistics(theirs, state, opened.store_for))
     table.updatePartitionStatistics().setPartitionStatistics(entry).commit()
     expected = rows_in_java(spark, table)
-    commit_ours(opened)
+    commit_ours(load_table(str(tmp_path / "t")))
     table.refresh()
     assert rows_in_java(spark, table) == expected
 
@@ -239,16 +234,12 @@ def computed_by_java(spark, name, opened):
 def commit_ours(opened):
     """Write our file of the current snapshot, and commit a version that refers only to it."""
     state = opened.open().state
-    statistics = partition_statistics(state, current(state), opened.open().store_for)
-    entry = write_partition_statistics(statistics, state, state.current_snapshot_id, opened.open().store_for)
+    statistics = partition_statistics(opened.open())
+    entry = write_partition_statistics(statistics, opened.open(), state.current_snapshot_id)
     version = version_of(state.metadata_location) + 1
     document = encode_document(with_partition_statistics(state.document, entry), compress=False)
     opened.open().store_for(opened.name).put_if_absent(f"{opened.name}/metadata/v{version}.metadata.json", document)
     return entry
-
-
-def current(state):
-    return state.snapshot(state.current_snapshot_id)
 
 
 def rows(statistics):

@@ -1,7 +1,7 @@
 """
 Statistics that are kept current step by step are those of a full run, whatever happened to the table.
 
-Spark makes thirty tables of different kinds and does to each what a random generator says. After every step the
+Spark makes sixteen tables of different kinds and does to each what a random generator says. After every step the
 statistics are brought up to date and held against a run over all rows: the sketches have to be the same bytes, and
 those by partition, which every other table has, and what is counted besides the same numbers. Sketches are small (32
 nominal entries), so that a few hundred rows are many.
@@ -28,7 +28,7 @@ from puffin.values.column_bounds import Bounds, Missing
 from puffin.values.column_summary import ColumnSummary
 from stats_jobs import Options, Report, analyze
 
-HISTORIES, STEPS = 30, 6
+HISTORIES, STEPS = 16, 5
 LG_K = 5
 COLUMNS = {
     "id": ("bigint", "cast(pmod(hash(id, {n}), 400) AS bigint)"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from puffin.lookup.planner import Question, lookup
+from puffin.lookup import Question, lookup
 
 FOUR_DAYS = 4 * 24 * 3600  # remove_orphan_files leaves files of the last three alone
 
@@ -45,7 +45,7 @@ def call(spark, procedure: str, name: str, *arguments: str) -> dict:
 
 
 def answers(table) -> dict[str, tuple[int, str]]:
-    return {c.column.name: (c.ndv, c.source) for c in lookup(table, Question()).columns}
+    return {c.column.name: (c.ndv, c.source) for c in lookup(table, Question(table.name)).columns}
 
 
 def test_spark_reads_appends_and_deletes(spark, analyzed, open_table, analyze_table):

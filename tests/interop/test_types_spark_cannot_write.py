@@ -22,7 +22,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import FixedType, NestedField, TimeType, UUIDType
 
 from puffin.load import load_table
-from puffin.lookup.planner import Question, lookup
+from puffin.lookup import Question, lookup
 
 ROWS = 600
 UUIDS = [uuid.UUID(int=(i % 70) * 0x1234567890ABCDEF1234567890) for i in range(ROWS)]
@@ -56,7 +56,7 @@ def java_sketch(spark):
 
 
 def assert_looked_up(table, truth: dict[str, int]) -> None:
-    answer = lookup(table, Question())
+    answer = lookup(table, Question(table.name))
     assert {column.column.name: column.ndv for column in answer.columns} == truth
     assert all(column.distinct.exact for column in answer.columns)
 

@@ -15,7 +15,7 @@ import pytest
 import puffin
 from puffin.errors import ColumnNotFound, FileNotFound, StorageError, TableNotFound, UsageError
 from puffin.load import Tables
-from puffin.lookup import Lookup
+from puffin.lookup import Lookup, Question
 from puffin.storage import LocalStore
 from puffin.storage.uri import local_name
 
@@ -252,12 +252,14 @@ def test_ambiguous_questions_are_refused(lookup, directory, entry_of):
 # --- bounds -------------------------------------------------------------------------------------------------------
 
 
-def test_string_as_columns_has_no_cached_answer(lookup, directory, entry_of):
-    """Even after a question about columns named like its letters."""
+def test_questions_are_equal_however_columns_are_given(lookup, directory, entry_of):
+    """As a list or a tuple; a string is refused even after a question about columns named like its letters."""
     table = str(directory("t", entry_of(10, {1: 3})))
     found = lookup.ndv(table, ["a", "b"])
-    assert lookup.at_hand(table, ["a", "b"]) is found
-    assert lookup.at_hand(table, "ab") is None
+    assert lookup.at_hand(Question(table, ["a", "b"])).answer is found
+    assert lookup.at_hand(Question(table, ("a", "b"))).answer is found
+    with pytest.raises(UsageError, match="found the text 'ab'"):
+        Question(table, "ab")
 
 
 def test_least_recently_used_table_is_evicted(clock, directory, entry_of):
@@ -278,15 +280,16 @@ def test_cached_answers_and_views_of_a_table_are_bounded(lookup, directory, entr
     for number in range(1000):
         lookup.ndv(table, ["a"], max_staleness=number)
         lookup.ndv(table, ["a"], as_of_ms=1000 + number)
-    views = lookup._cache._kept[table].views
+    views = lookup._cache._tables[table].views
     assert len(views) <= 8
-    assert all(len(view.answers) <= 256 for view in views.values())
+    assert all(len(view.questions) <= 256 for view in views.values())
+    assert len(lookup._cache.answers) == sum(len(view.questions) for view in views.values())
 
 
 def test_unneeded_history_is_not_kept(lookup, directory, entry_of):
     table = str(directory("t", entry_of(10, {1: 3}), snapshots=tuple(range(10, 200))))
     lookup.ndv(table)
-    (view,) = lookup._cache._kept[table].views.values()
+    (view,) = lookup._cache._tables[table].views.values()
     assert not {"snapshots", "snapshot-log", "statistics"} & view.opened.state.document.keys()
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from puffin.errors import ColumnNotFound
-from puffin.lookup import Lookup
+from puffin.lookup import Lookup, Question
 
 
 class Clock:
@@ -19,16 +19,16 @@ def test_cached_answer_is_given_without_reading(directory, entry_of, opened):
     """It is the object that `ndv` returned for exactly that question, while it is valid."""
     clock = Clock()
     lookup, table = Lookup(ttl_seconds=10, clock=clock), str(directory("t", entry_of(10, {1: 3})))
-    assert lookup.at_hand(table, ["a"]) is None
+    assert lookup.at_hand(Question(table, ("a",))) is None
     assert opened == []
     answer = lookup.ndv(table, ["a"])
     opened.clear()
-    assert lookup.at_hand(table, ["a"]) is answer
-    assert lookup.at_hand(table, ["b"]) is None
-    assert lookup.at_hand(table, ["a"], ref="main") is None
+    assert lookup.at_hand(Question(table, ["a"])).answer is answer
+    assert lookup.at_hand(Question(table, ("b",))) is None
+    assert lookup.at_hand(Question(table, ("a",), ref="main")) is None
     assert lookup.counts.hits == 1
     clock.now += 10
-    assert lookup.at_hand(table, ["a"]) is None
+    assert lookup.at_hand(Question(table, ("a",))) is None
     assert opened == []
 
 

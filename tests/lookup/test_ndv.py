@@ -26,12 +26,12 @@ CURRENT = SnapshotSelector()
 
 
 def one(table, column="a"):
-    (answer,) = lookup(table, Question(columns=[column])).columns
+    (answer,) = lookup(table, Question(table.name, [column])).columns
     return answer
 
 
 def ndvs(table, *columns):
-    return [answer.ndv for answer in lookup(table, Question(columns=columns or None)).columns]
+    return [answer.ndv for answer in lookup(table, Question(table.name, columns or None)).columns]
 
 
 # --- from metadata ------------------------------------------------------------------------------------------------
@@ -270,6 +270,6 @@ def test_any_metadata_gives_an_answer_or_one_of_our_errors(data, table_document,
     place = data.draw(st.sampled_from([path for path in places(document) if path]))
     document = replaced(document, place, data.draw(JSON))
 
-    for columns, selector in ((None, CURRENT), (["a"], SnapshotSelector(as_of_ms=1500))):
+    for columns, as_of_ms in ((None, None), (["a"], 1500)):
         with contextlib.suppress(PuffinError):
-            lookup(table_of_document(document), Question(columns=columns, selector=selector))
+            lookup(table_of_document(document), Question("t", columns, as_of_ms=as_of_ms))

@@ -22,7 +22,7 @@ def table(table_of):
 
 
 def asked(table, *columns, partitions=(), where=None, **options):
-    return lookup(table, Question(columns=columns or ["a"], partitions=partitions, where=where, **options))
+    return lookup(table, Question(table.name, columns or ["a"], partitions=partitions, where=where, **options))
 
 
 def test_one_partition_has_its_own_ndv(table, by_partition):

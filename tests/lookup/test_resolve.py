@@ -6,12 +6,11 @@ import pytest
 
 from puffin.errors import ColumnNotFound, SnapshotNotFound, UnsupportedTypeError
 from puffin.lookup import Question, lookup
-from puffin.tables.base import SnapshotSelector
 
 
 def answers(table, *columns, **selector):
     """Column, ndv, the snapshot whose rows were counted, and the source."""
-    answer = lookup(table, Question(columns=columns or ("a",), selector=SnapshotSelector(**selector)))
+    answer = lookup(table, Question(table.name, columns or ("a",), **selector))
     return [(c.column.name, c.ndv, c.stats_snapshot_id, c.source) for c in answer.columns]
 
 
@@ -121,7 +120,7 @@ def test_first_of_several_entries_for_one_snapshot_counts(table_of, entry_of):
 def test_table_without_a_snapshot_has_no_statistics(table_of, entry_of, current):
     table = table_of(entry_of(10, {1: 3}), snapshots=())
     table.document["current-snapshot-id"] = current
-    answer = lookup(table, Question())
+    answer = lookup(table, Question(table.name))
     assert answer.snapshot_id is None
     assert [(c.column.name, c.ndv, c.source) for c in answer.columns] == [(n, None, "missing") for n in "abc"]
 
@@ -136,7 +135,7 @@ def test_unhashable_column_is_refused_by_name_and_skipped_by_default(table_of):
     table.document["schemas"][0]["fields"][1]["type"] = "variant"
     with pytest.raises(UnsupportedTypeError, match="variant"):
         answers(table, "b")
-    assert [c.column.name for c in lookup(table, Question()).columns] == ["a", "c"]
+    assert [c.column.name for c in lookup(table, Question(table.name)).columns] == ["a", "c"]
 
 
 @pytest.mark.parametrize("other", [{"type": "ndv"}, {"fields": [1, 2]}, {"fields": []}, {"fields": [2, 1]}])
@@ -153,18 +152,18 @@ def test_statistics_older_than_allowed_are_missing(table_of, entry_of, allowed, 
     for snapshot in table.document["snapshots"]:
         if snapshot["snapshot-id"] in (20, 40):
             snapshot["summary"]["operation"] = "replace"
-    answer = lookup(table, Question(columns=("a",), max_staleness=allowed)).columns[0]
+    answer = lookup(table, Question(table.name, ("a",), max_staleness=allowed)).columns[0]
     assert answer.ndv == ndv
     assert answer.source == ("missing" if ndv is None else "ancestor")
 
 
 def test_current_statistics_are_never_too_old(table_of, entry_of):
     table = table_of(entry_of(20, {1: 3}), snapshots=(10, 20))
-    assert lookup(table, Question(columns=("a",), max_staleness=0)).columns[0].ndv == 3
+    assert lookup(table, Question(table.name, ("a",), max_staleness=0)).columns[0].ndv == 3
 
 
 def test_statistics_of_an_expired_snapshot_are_older_than_any_limit(table_of, entry_of):
     """Nobody knows how many changes lie between."""
     table = table_of(entry_of(20, {1: (3, 5)}), snapshots=(10, 20))
-    assert lookup(table, Question(columns=("a",))).columns[0].ndv == 3
-    assert lookup(table, Question(columns=("a",), max_staleness=1000)).columns[0].source == "missing"
+    assert lookup(table, Question(table.name, ("a",))).columns[0].ndv == 3
+    assert lookup(table, Question(table.name, ("a",), max_staleness=1000)).columns[0].source == "missing"

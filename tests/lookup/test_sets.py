@@ -12,7 +12,7 @@ from deltalake import write_deltalake
 from puffin.errors import ColumnNotFound, CorruptError, NotFoundError, UnsupportedTypeError
 from puffin.format import THETA_V1, Blob, PuffinWriter
 from puffin.load import load_table
-from puffin.lookup import ColumnRef, Lookup
+from puffin.lookup import Lookup, Question
 from puffin.sketches import ThetaSketch
 from puffin.statistics.kinds import to_properties
 from puffin.statistics.kinds.theta import ThetaKind
@@ -308,6 +308,6 @@ def test_partitions_of_several_tables_have_a_union(lookup, directory, by_partiti
     spec = {"spec-id": 0, "fields": [{"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}]}
     values = {(0, '{"1000":1}'): range(10), (0, '{"1000":2}'): range(5, 30)}
     table = str(directory("t", by_partition(10, {1: values}), **{"partition-specs": [spec]}))
-    parts = [ColumnRef(table, "a", partitions=(f"b={value}",)) for value in (1, 2)]
+    parts = [Question(table, ("a",), partitions=(f"b={value}",)) for value in (1, 2)]
     assert lookup.union_ndv(parts[1:]).distinct.ndv == 25
     assert lookup.union_ndv(parts).distinct.ndv == 30

@@ -31,11 +31,11 @@ def told(answer, keys, column=0):
 def test_summary_comes_from_the_properties(table_of, entry_of):
     entry = entry_of(10, {1: 3})
     entry["blob-metadata"][0]["properties"]["puffin-sidecar.summary"] = '[10,2,null,64,-1,"9"]'
-    assert told(lookup(table_of(entry), Question(columns=["a"])), SUMMARY) == [10, 2, None, -1, "9", 8.0]
+    assert told(lookup(table_of(entry), Question("t", ["a"])), SUMMARY) == [10, 2, None, -1, "9", 8.0]
 
 
 def test_missing_summary_is_unknown(table_of, entry_of):
-    assert told(lookup(table_of(entry_of(10, {1: 3})), Question(columns=["a"])), SUMMARY) == [None] * 6
+    assert told(lookup(table_of(entry_of(10, {1: 3})), Question("t", ["a"])), SUMMARY) == [None] * 6
 
 
 def test_column_of_nulls_has_no_average():
@@ -94,17 +94,17 @@ def test_answer_reports_what_came_after_its_statistics(table_of, entry_of, betwe
     ids = tuple(range(10, 11 + len(between)))
     table = table_of(entry_of(10, {1: 3}), snapshots=ids)
     aged(table.document, dict(zip(ids[1:], between, strict=True)))
-    assert told(lookup(table, Question(columns=["a"])), FRESHNESS) == expected
+    assert told(lookup(table, Question(table.name, ["a"])), FRESHNESS) == expected
 
 
 def test_changes_since_an_expired_snapshot_are_unknown(table_of, entry_of):
     for table in (table_of(entry_of(30, {1: (3, 5)}), snapshots=(30,)), table_of()):
-        assert told(lookup(table, Question(columns=["a"])), FRESHNESS) == [None] * 3
+        assert told(lookup(table, Question(table.name, ["a"])), FRESHNESS) == [None] * 3
 
 
 def test_too_old_statistics_are_missing_with_a_reason(table_of, entry_of):
     table = table_of(entry_of(10, {1: 3}), snapshots=(10, 20, 30))
-    (column,) = lookup(table, Question(columns=["a"], max_staleness=1)).to_json()["columns"]
+    (column,) = lookup(table, Question(table.name, ["a"], max_staleness=1)).to_json()["columns"]
     assert (column["source"], column["ndv"]) == ("missing", None)
     assert column["reason"] == "statistics: expected at most 1 snapshots behind, found 2"
 
@@ -290,4 +290,4 @@ def test_our_summary_wins_over_manifests(table_of, entry_of):
     """The manifests are not even opened."""
     entry = entry_of(10, {1: 3})
     entry["blob-metadata"][0]["properties"]["puffin-sidecar.summary"] = "[10,2,null,64,-1,9]"
-    assert told(lookup(table_of(entry), Question(columns=["a"], manifests=True)), SUMMARY)[0] == 10
+    assert told(lookup(table_of(entry), Question("t", ["a"], manifests=True)), SUMMARY)[0] == 10

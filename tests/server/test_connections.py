@@ -49,19 +49,19 @@ def port_of() -> Callable[..., int]:
     [b"Content-Length: 5\r\n\r\n{", b"Transfer-Encoding: chunked\r\n\r\n5\r\n{"],
     ids=["of a length", "in chunks"],
 )
-def test_a_body_that_stalls_is_408_and_its_connection_is_closed(port_of: Callable[..., int], body: bytes) -> None:
+def test_stalled_body_is_408_and_closes_the_connection(port_of: Callable[..., int], body: bytes) -> None:
     port = port_of(arrival_seconds=0.3)
     assert exchange(port, b"POST /v1/stats HTTP/1.1\r\nHost: x\r\n" + body).startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_connection_that_asks_nothing_more_is_closed(port_of: Callable[..., int]) -> None:
+def test_idle_connection_is_closed(port_of: Callable[..., int]) -> None:
     began = time.monotonic()
     assert exchange(port_of(idle_seconds=1), HEALTH).startswith(b"HTTP/1.1 200 ")
     assert 0.5 < time.monotonic() - began < PATIENCE / 2
 
 
 @pytest.mark.parametrize("path", [b"/healthz", b"/v1/tables", b"/nowhere"])
-def test_a_head_request_has_the_head_of_the_answer_to_get(port_of: Callable[..., int], path: bytes) -> None:
+def test_head_request_gets_the_head_of_a_get(port_of: Callable[..., int], path: bytes) -> None:
     port = port_of()
     asked = path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     head, alone = (exchange(port, method + asked).partition(b"\r\n\r\n")[::2] for method in (b"GET ", b"HEAD "))

@@ -92,6 +92,22 @@ def test_analyzed_tables_are_listed_by_name_page_by_page(
     assert second["next"] is None
 
 
+def test_tables_are_found_by_part_of_their_names(
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
+) -> None:
+    for name in ("sales/orders", "sales/order_lines", "web/clicks"):
+        write_table(tmp_path / name)
+    client = client_of(tmp_path)
+
+    def found(part: str) -> list[str]:
+        tables = client.get("/v1/tables", params={"contains": part}).json()["tables"]
+        return [str(Path(table["table"]).relative_to(tmp_path)) for table in tables]
+
+    assert found("ORDER") == ["sales/order_lines", "sales/orders"]
+    assert found("web/") == ["web/clicks"]
+    assert found("nothing") == []
+
+
 def test_history_has_the_counted_snapshots(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
 ) -> None:
@@ -180,6 +196,8 @@ def test_metrics_count_requests_and_reads(
     assert "puffin_lookup_metadata_reads_total 1" in lines
     assert "puffin_http_requests_running 1" in lines
     assert "nowhere" not in answer.text
+    described = {line.split()[2] for line in lines if line.startswith("# HELP ")}
+    assert described == {line.split()[2] for line in lines if line.startswith("# TYPE ")}
 
 
 def test_wrong_method_is_405_and_lists_the_allowed_ones(tmp_path: Path, client_of: Callable[..., Any]) -> None:

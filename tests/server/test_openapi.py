@@ -18,7 +18,7 @@ def document(tmp_path: Path, client_of: Callable[..., Any]) -> Any:
 def test_schemathesis_finds_no_violation(guarded: Any, analyzed: Callable[..., Path], tmp_path: Path) -> None:
     """It sends valid and invalid requests to a server that demands a token."""
     analyzed(guarded.root / "t", range(100), 200)
-    options = ["--max-examples", "6", "--seed", "1", "--generation-database", "none", "--no-color"]
+    options = ["--max-examples", "4", "--seed", "1", "--generation-database", "none", "--no-color"]
     command = [sys.executable, "-m", "schemathesis.cli", "run", f"{guarded.url}/openapi.json", *options]
     command += ["--header", "Authorization: Bearer abc"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=tmp_path)

@@ -53,6 +53,7 @@ def test_page_shows_bars_history_and_age_of_a_table(
     assert "7,000" in document
     assert "1 snapshot behind" in document
     assert re.search(r'<a href="#table=[^"]*" title="[^"]*" aria-current="page">t ', document)
+    assert f"<small>{shared.root}</small>" in document
 
 
 def test_page_shows_names_as_text(

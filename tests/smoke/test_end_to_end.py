@@ -91,7 +91,7 @@ def test_failing_job_prints_one_line(puffin: Puffin) -> None:
 def test_separate_executors_get_our_packages(puffin: Puffin) -> None:
     """On a cluster, where executors are other processes, the job ships what it needs."""
     run = puffin(
-        "analyze", "db.t", "--catalog", "smoke", "--mode", "full", "--master", "local-cluster[2,1,1024]", "--json"
+        "analyze", "db.t", "--catalog", "smoke", "--mode", "full", "--master", "local-cluster[1,1,1024]", "--json"
     )
     columns = json.loads(run.stdout)["columns"]
     assert {c["column"]: c["ndv"] for c in columns if c["column"] in EXACT} == EXACT

@@ -158,7 +158,7 @@ def test_toy_kind_refuses_deleted_rows_and_is_read_in_full(words):
     assert (words.stored()[LONGEST_VALUE], words.stored()[THETA]) == (2, sketch("a", "bb"))
 
 
-def test_statistics_without_a_new_kind_are_made_good_once(words, monkeypatch):
+def test_statistics_without_a_new_kind_are_repaired_once(words, monkeypatch):
     """As after an upgrade."""
     with monkeypatch.context() as before:
         before.setattr(kinds, "KINDS", kinds.KINDS[:-1])

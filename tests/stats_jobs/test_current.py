@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import deltalake
+import pyarrow as pa
 import pytest
 
 from puffin.errors import FileNotFound
+from puffin.statistics import stored_blobs
 from stats_jobs import Options, analyze
 from stats_jobs.current import is_stale
 
@@ -79,3 +82,21 @@ def analyze_reads_nothing(table, options):
         return analyze(table, options).current
     except FileNotFound:
         return False
+
+
+@pytest.mark.parametrize("changed", [False, True], ids=["current", "changed"])
+def test_run_reads_each_manifest_of_private_state_once(tmp_path, monkeypatch, changed):
+    path, rows = str(tmp_path / "t"), pa.table({"a": pa.array([1, 2], pa.int64()), "b": ["x", "y"]})
+    deltalake.write_deltalake(path, rows, partition_by=["b"])
+    analyze(path, Options(partitions=True))
+    if changed:
+        deltalake.write_deltalake(path, rows, mode="append")
+    read, entries = stored_blobs.read_manifest, []
+
+    def recorded(opened, entry):
+        entries.append(entry.statistics_path)
+        return read(opened, entry)
+
+    monkeypatch.setattr(stored_blobs, "read_manifest", recorded)
+    assert analyze(path, Options(partitions=True)).current is not changed
+    assert len(entries) == 1

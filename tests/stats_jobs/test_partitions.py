@@ -17,13 +17,15 @@ from puffin.iceberg.scan import changes
 from puffin.iceberg.scan.changes import moved_between_specs
 from puffin.sketches import MAX_THETA
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
-from puffin.storage import store_for
+from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.changes import Changes, Difference
 from puffin.tables.scan_task import ContentFile, FileScanTask
 from puffin.values.partition_tuples import partition_key
 from stats_jobs import Options, analyze
 from stats_jobs.partitions import PartitionPlan, carry_partitions, partitions_kept, plan_partitions
+from stats_jobs.stored import Base
+from tests.bound import bound
 
 FIELD = {"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}
 SPEC = {"spec-id": 0, "fields": [FIELD]}
@@ -73,7 +75,7 @@ class Files:
         return NOTHING if base.snapshot_id == 30 else self._changes
 
     def moved_since(self, base):
-        return moved_between_specs(self.state, base, self.snapshot, store_for)
+        return moved_between_specs(self, base)
 
 
 class Stored:
@@ -226,7 +228,7 @@ def test_compacted_rows_are_read_in_their_new_partitions(planned, monkeypatch, a
     rewritten = Difference([file("old", 1)], [], [file("compacted", 3, new_spec)])
     asked = []
 
-    def difference(_state, before, after, _store_for):
+    def difference(_opened, before, after):
         asked.append((before.snapshot_id, after.snapshot_id))
         return rewritten
 
@@ -257,8 +259,8 @@ def test_partition_sketches_are_carried_while_rows_stay_the_same(files_of):
     base = sketches(1, 2)
     for files in (files_of({30: base}), files_of({20: base}, edit=compacted)):
         stored = Stored({30: base, 20: base})
-        carried = carry_partitions(files, files.state.select_columns(("a", "b")), stored)
-        assert (carried.by_field, carried.reason, files.planned) == ({1: base}, None, 0)
+        carried, reason = carry_partitions(files, files.state.select_columns(("a", "b")), stored)
+        assert (carried, reason, files.planned) == ({1: Base({PARTITION_SKETCHES: base})}, None, 0)
 
 
 @pytest.mark.parametrize(
@@ -272,8 +274,8 @@ def test_partition_sketches_are_carried_while_rows_stay_the_same(files_of):
 )
 def test_invalid_partition_sketches_are_dropped_with_a_reason(files_of, caplog, stored, case, says):
     files = files_of(stored, **case)
-    carried = carry_partitions(files, files.state.select_columns(("a",)), Stored(stored))
-    assert (carried.by_field, carried.reason) == ({}, f"they were not asked for, and {says}")
+    carried, reason = carry_partitions(files, files.state.select_columns(("a",)), Stored(stored))
+    assert (carried, reason) == ({}, f"they were not asked for, and {says}")
     assert [r.levelno for r in caplog.records if says in r.message] == [logging.WARNING]
 
 
@@ -282,8 +284,8 @@ def test_compaction_into_other_partitions_drops_the_sketches(files_of, monkeypat
     monkeypatch.setattr(changes, "difference_of_snapshots", lambda *_: rewritten)
     stored = {20: sketches(1, 3)}
     files = files_of(stored, specs=(SPEC, {**SPEC, "spec-id": 1}), edit=compacted)
-    carried = carry_partitions(files, files.state.select_columns(("a",)), Stored(stored))
-    assert (carried.by_field, "moved rows between partitions" in carried.reason) == ({}, True)
+    carried, reason = carry_partitions(files, files.state.select_columns(("a",)), Stored(stored))
+    assert (carried, "moved rows between partitions" in reason) == ({}, True)
 
 
 def test_dropped_partition_sketches_are_reported_once(files_of):
@@ -292,8 +294,8 @@ def test_dropped_partition_sketches_are_reported_once(files_of):
     files = files_of(stored)
     plain = files_of({20: None}, properties={"ndv": "3", "puffin-sidecar.type": "long"}).state.statistics
     files.state = dataclasses.replace(files.state, statistics={**files.state.statistics, **plain})
-    carried = carry_partitions(files, files.state.select_columns(("a",)), Stored(stored))
-    assert (carried.by_field, carried.reason) == ({}, None)
+    carried, reason = carry_partitions(files, files.state.select_columns(("a",)), Stored(stored))
+    assert (carried, reason) == ({}, None)
 
 
 @pytest.fixture
@@ -347,9 +349,7 @@ def test_note_version_has_the_partition_sketches_of_the_version_before(delta_tab
     ("of", "properties", "kept"),
     [(30, OURS, 3), (20, OURS, None), (30, {"ndv": "3", "puffin-sidecar.type": "long"}, None)],
 )
-def test_partition_sketches_exist_only_if_every_column_has_them_for_the_snapshot(
-    table_document, bound, of, properties, kept
-):
+def test_partition_sketches_exist_only_if_every_column_has_them_for_the_snapshot(table_document, of, properties, kept):
     document = table_document("t", snapshots=(10, 20, 30), statistics=[entry(30, of, properties)])
     state = parse_state(document, "m.json")
     assert partitions_kept(bound(state, 30), state.select_columns(("a",))) == kept

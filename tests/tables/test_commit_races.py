@@ -13,7 +13,7 @@ from pyiceberg.table import StaticTable
 from puffin.iceberg.commit.patch import version_of
 from puffin.load import load_table
 
-COLUMNS = tuple("abcdef")
+COLUMNS = tuple("abcd")
 
 
 @pytest.fixture

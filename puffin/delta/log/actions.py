@@ -155,13 +155,7 @@ class Commit:
 
 
 def parse_commit(data: bytes, version: int, where: str) -> Commit:
-    """
-    The log entry of a version, read from the file ``where``; one that is empty changes nothing.
-
-    Raises:
-        CorruptMetadataError: A line is not a JSON object, or lacks what the protocol requires.
-        UnsupportedTableError: The table's files are not Parquet.
-    """
+    """The log entry of a version, read from the file ``where``; one that is empty changes nothing."""
     actions = list(read_actions(data, where))
     return Commit(
         version=version,

@@ -77,12 +77,10 @@ def read_checkpoint(checkpoint: Checkpoint, directory: str, store: Store, *, wit
     The content of a checkpoint.
 
     Args:
-        directory: The URI of the log.
         with_files: Whether to read the live files too, which takes the longest and opens the sidecars.
 
     Raises:
         CorruptMetadataError: One of its files cannot be understood, or it lacks its protocol or metadata.
-        UnsupportedTableError: The table's files are not Parquet.
     """
     if not checkpoint.parts:
         return CheckpointContent(None, None, ())
@@ -110,7 +108,6 @@ def read_checkpoint_statistics(checkpoint: Checkpoint, directory: str, store: St
     The statistics of each live file that has any, which are JSON in a string.
 
     Args:
-        directory: The URI of the log.
     """
     found: dict[FileKey, str] = {}
     sidecars: list[tuple[Sidecar, str]] = []

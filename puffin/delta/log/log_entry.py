@@ -51,7 +51,6 @@ def append_note(
 
     Args:
         table_id: The id that the table's ``metaData`` has to have still.
-        sleep: Waits between attempts, a number of seconds.
 
     Returns:
         The version that the log entry made.
@@ -60,8 +59,6 @@ def append_note(
         TableNotFound: The table is gone, or another has its place.
         UnsupportedTableError: The table's protocol, as it is now, does not let us.
         ConflictError: Other writers were faster in every attempt.
-        CommitUnknownError: It may or may not have been written.
-        CorruptMetadataError, StorageError: The log cannot be read, or not be written to.
     """
     location = log.location
     note = {"version": entry.snapshot_id, "statisticsFile": entry.statistics_path.removeprefix(join(location, ""))}

@@ -36,14 +36,7 @@ BEFORE_ANY_COMMIT = Checkpoint(-1, ())
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LogFiles:
-    """
-    What one listing of a log found.
-
-    Attributes:
-        directory: The URI of the log.
-        commits: The log entry of each version that has one.
-        checkpoints: Those that are complete, the newest first.
-    """
+    """What one listing of a log found: the log entries by version, and complete checkpoints, the newest first."""
 
     directory: str
     commits: Mapping[int, FileInfo]

@@ -41,14 +41,7 @@ class DeltaLog:
         self._entries = _LogEntries(store)
 
     def segment(self, version: int | None = None) -> LogSegment:
-        """
-        The part of the log that makes a version, by default the newest, from one listing.
-
-        Raises:
-            TableNotFound: There is no log.
-            SnapshotNotFound: There is no such version, or no longer.
-            CorruptMetadataError: A log entry is missing, and no complete checkpoint makes up for it.
-        """
+        """The part of the log that makes a version, by default the newest; errors as `LogFiles.starts`."""
         try:
             return self._listed(version)
         except CorruptMetadataError:
@@ -68,7 +61,6 @@ class LogSegment:
     is gone, UnsupportedTableError for a table whose files are not Parquet, and StorageError if the storage fails.
 
     Attributes:
-        version: The version.
         newest_version: The newest version in the log.
         oldest_version: The oldest one since which every version can be made, up to this one.
         checkpoint_version: That of the newest checkpoint the version can be made from; None if there is none.

@@ -30,14 +30,7 @@ FORMAT_VERSION = 1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StatisticsDocument:
-    """
-    What an entry file says.
-
-    Attributes:
-        table_id: The id of the table's ``metaData`` when it was written.
-        entry: The entry; its statistics file is named without a directory.
-        columns: The physical path of each field id that its blobs are about.
-    """
+    """An entry file: the id of the table, the entry, and the physical path of each field id that it is about."""
 
     table_id: str
     entry: StatisticsEntry

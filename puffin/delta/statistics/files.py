@@ -31,14 +31,7 @@ _FIELD_IDS = re.compile(rf"field-ids-{_GENERATION}\.json")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Listing:
-    """
-    The files there were at one moment.
-
-    Attributes:
-        entries: Entry files by version and generation, the newest first of both.
-        field_ids: Files of field ids by generation, the newest first.
-        statistics: Statistics files by name.
-    """
+    """The files at one moment: entries by version and generation, field ids by generation, newest first; statistics."""
 
     entries: Mapping[int, Mapping[int, FileInfo]]
     field_ids: Mapping[int, FileInfo]

@@ -46,15 +46,7 @@ _HINTED_VERSION = re.compile(rf"v?([0-9]{{1,9}})(?:{_ANY_EXTENSION})?")
 
 
 class IcebergDirectory(IcebergTable):
-    """
-    An Iceberg table by its directory.
-
-    Args:
-        store_for: Opens the files in that directory and those that its metadata names.
-
-    Attributes:
-        name: The directory, as it was given.
-    """
+    """An Iceberg table by its directory, which is its name."""
 
     def __init__(self, directory: str, store_for: Callable[[str], Store] = store_for) -> None:
         super().__init__(directory, store_for)

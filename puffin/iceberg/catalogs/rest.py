@@ -14,7 +14,6 @@ from puffin.iceberg.commit.patch import removal_update
 from puffin.iceberg.commit.updates import applied_to, set_updates
 from puffin.iceberg.metadata.document import parse_state
 from puffin.iceberg.sdk import has_all_snapshots
-from puffin.iceberg.stores import stores
 from puffin.iceberg.table import IcebergSnapshot, IcebergTable
 from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.leftovers import StoredEntry
@@ -44,25 +43,10 @@ class IcebergRestTable(IcebergTable):
         loaded = load_table(self._catalog, self.name)
         if known is None or known.metadata_location != loaded.metadata_location:
             known = parse_state(loaded.document, loaded.metadata_location)
-        return IcebergSnapshot(
-            name=self.name,
-            state=known,
-            selector=selector,
-            store_for=stores(loaded.io_properties),
-            io_properties=loaded.io_properties,
-            table=self,
-        )
+        return self._bound(known, selector, loaded.io_properties)
 
     def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState:
-        """
-        Have the server set the entry.
-
-        Returns:
-            The state it was applied to: that of ``base``, or one that another writer committed in between.
-
-        Raises:
-            SnapshotNotFound: The snapshot expired in between; the entry has been removed again.
-        """
+        """Have the server set the entry; returns the state it was applied to, with the errors of `applied_to`."""
         asserted = _same_table(base.state)
         if (schema_id := base.state.document.get("current-schema-id")) is not None:
             asserted.append({"type": "assert-current-schema-id", "current-schema-id": schema_id})

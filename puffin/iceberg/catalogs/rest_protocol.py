@@ -75,10 +75,8 @@ def commit_updates(
     Have the server update a table; returns the metadata document of its answer.
 
     Raises:
-        ConflictError: Something that the server was told to assert no longer holds.
         UnsupportedTableError: It takes no commits.
         StorageError: It refused for another reason; nothing was changed.
-        CommitUnknownError: No clear answer came.
     """
     if _COMMIT_ENDPOINT not in map(str, catalog._supported_endpoints):
         raise UnsupportedTableError(f"{identifier}: the catalog takes no commits")

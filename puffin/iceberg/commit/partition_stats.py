@@ -29,6 +29,7 @@ from puffin.storage import FileInfo, Store
 from puffin.tables.base import PartitionStatisticsEntry, Snapshot, TableState
 from puffin.tables.document import partition_specs, source_types
 from puffin.tables.leftovers import APPLICATION, is_our_name
+from puffin.tables.snapshot import TableSnapshot
 from puffin.values.json_values import arrow_type
 from puffin.values.transforms import partition_value, result_type
 
@@ -103,19 +104,13 @@ def unified_partition_type(document: Mapping[str, Any]) -> tuple[PartitionField,
         raise CorruptMetadataError(f"{document.get('location')}: not a partition spec: {exc!r}") from exc
 
 
-def partition_statistics(state: TableState, snapshot: Snapshot, store_for: Callable[[str], Store]) -> pa.Table:
-    """
-    The rows of the file, sorted by partition; none for a snapshot without files.
-
-    Raises:
-        UsageError: The table was never partitioned.
-        UnsupportedTableError: A partition transform is not known, or a manifest cannot be read by this version.
-        UnsupportedTypeError: A partition field is of a type that is not known.
-    """
+def partition_statistics(opened: TableSnapshot) -> pa.Table:
+    """The rows of the file, sorted by partition; none for a snapshot without files."""
+    state, snapshot = opened.state, opened.snapshot
     fields = _partitioned(state)
     partitions = _Partitions(fields, state.snapshots)
-    for manifest in manifests_of(state, snapshot, store_for):
-        partitions.add(manifest, store_for)
+    for manifest in manifests_of(opened, snapshot):
+        partitions.add(manifest, opened.store_for)
     try:
         return _to_table(partitions.sorted_rows(), _schema(fields, state))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as exc:
@@ -124,15 +119,15 @@ def partition_statistics(state: TableState, snapshot: Snapshot, store_for: Calla
 
 
 def write_partition_statistics(
-    statistics: pa.Table, state: TableState, snapshot_id: int, store_for: Callable[[str], Store]
+    statistics: pa.Table, opened: TableSnapshot, snapshot_id: int
 ) -> PartitionStatisticsEntry:
     """Write what `partition_statistics` made where the table keeps its metadata, under a name nobody else uses."""
-    path = partition_statistics_path(state, snapshot_id)
+    path = partition_statistics_path(opened.state, snapshot_id)
     data = io.BytesIO()
     with pq.ParquetWriter(data, statistics.schema, compression="zstd", store_schema=False) as writer:
         writer.write_table(statistics)
         writer.add_key_value_metadata({CREATED_BY: APPLICATION})
-    with store_for(path).create(path) as sink:
+    with opened.store_for(path).create(path) as sink:
         size = sink.write(data.getvalue())
     return PartitionStatisticsEntry(snapshot_id, path, size)
 

@@ -41,10 +41,6 @@ def applied_to(
     """
     The state that a server applied an entry to: that of ``base``, or one that another writer committed in between.
 
-    Args:
-        answer: The metadata document that the server answered with.
-        post: Sends updates to the server.
-
     Raises:
         SnapshotNotFound: The snapshot expired in between; the entry has been removed again.
         CommitUnknownError: Likewise, and it cannot be removed.

@@ -68,13 +68,7 @@ def is_gzip(data: bytes) -> bool:
 
 
 def parse_state(document: Mapping[str, Any], metadata_location: str) -> TableState:
-    """
-    What statistics need of a metadata document.
-
-    Raises:
-        UnsupportedTableError: The format version is newer than 3.
-        CorruptMetadataError: A field this needs is missing or of the wrong type.
-    """
+    """What statistics need of a metadata document."""
     version = document.get("format-version")
     known = f"{metadata_location}: expected format-version 1 to {NEWEST_FORMAT_VERSION}, found {version!r}"
     if type(version) is not int or version < 1:

@@ -25,13 +25,7 @@ _Bound: TypeAlias = int | bytes
 
 
 class ColumnRanges:
-    """
-    What one column can hold, in each of several files.
-
-    Args:
-        type_: The type that the column has now; bounds may have been written before a promotion to it.
-        metrics: What the manifests say of the column, for each of the files; None if nothing.
-    """
+    """What a column of this type, or one that was promoted to it, can hold in each of several files."""
 
     def __init__(self, type_: str, metrics: Iterable[ColumnMetrics | None]) -> None:
         self._type = type_

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -26,10 +26,10 @@ import pyarrow as pa
 from puffin.errors import CorruptMetadataError
 from puffin.iceberg.scan.manifest_lists import manifests_of
 from puffin.iceberg.scan.manifests import ColumnMetrics, LiveFile, live_files_of
-from puffin.storage import Store
 from puffin.tables.base import Column, Snapshot, TableState
 from puffin.tables.document import NAME_MAPPING, partition_specs
 from puffin.tables.scan_task import PARQUET
+from puffin.tables.snapshot import TableSnapshot
 from puffin.values.json_values import arrow_type, to_json, to_scalar
 from puffin.values.manifest_bounds import manifest_bound
 from puffin.values.truncation import KEPT
@@ -42,9 +42,7 @@ _CUT = re.compile(r"truncate\(([0-9]{1,9})\)")
 _FROM_DELTA = "delta-version"
 
 
-def certain_values(
-    state: TableState, snapshot: Snapshot, columns: Sequence[Column], store_for: Callable[[str], Store]
-) -> dict[int, pa.Array]:
+def certain_values(opened: TableSnapshot, snapshot: Snapshot, columns: Sequence[Column]) -> dict[int, pa.Array]:
     """
     Some values of each column by field id, each once; a column of which none is known is left out.
 
@@ -52,13 +50,13 @@ def certain_values(
         None of any column if the snapshot has delete files: what a manifest tells may be of a row that is gone.
     """
     columns = [column for column in columns if is_hashable(column.type)]
-    live = [manifest for manifest in manifests_of(state, snapshot, store_for) if manifest.live_files != 0]
+    live = [manifest for manifest in manifests_of(opened, snapshot) if manifest.live_files != 0]
     if not columns or any(manifest.of_deletes for manifest in live):
         return {}
-    witness = _Witness.of(state)
+    witness = _Witness.of(opened.state)
     found: dict[int, dict[Any, pa.Scalar]] = {column.field_id: {} for column in columns}
     for manifest in live if len(live) < 2 else (live[0], live[-1]):  # the newest and the oldest, as engines list them
-        for file in islice(live_files_of(manifest, store_for, [column.field_id for column in columns]), _FILES):
+        for file in islice(live_files_of(manifest, opened.store_for, [column.field_id for column in columns]), _FILES):
             for column in columns:
                 for physical in witness.values(file, column):
                     with contextlib.suppress(CorruptMetadataError):

@@ -10,29 +10,29 @@ reads, and rows that were compacted between two runs come in their old file and 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from puffin.errors import FileNotFound, SnapshotNotFound
 from puffin.iceberg.scan.difference import difference_of_snapshots
-from puffin.storage import Store
-from puffin.tables.base import Snapshot, TableState
+from puffin.tables.base import Snapshot
 from puffin.tables.changes import Changes, Difference, difference_of_tasks
 from puffin.tables.document import partition_specs
 from puffin.tables.scan_task import FileScanTask
+from puffin.tables.snapshot import TableSnapshot
 
 
-def changes_between(state: TableState, base: Snapshot, target: Snapshot, store_for: Callable[[str], Store]) -> Changes:
+def changes_between(opened: TableSnapshot, base: Snapshot) -> Changes:
     """
-    The whole data files to read for the rows that came after ``base`` and those that are gone in ``target``.
+    The whole data files to read for the rows that came after ``base`` and those that are gone.
 
     Raises:
-        SnapshotNotFound: ``base`` is no ancestor of ``target``, or the table no longer has those between them.
+        SnapshotNotFound: ``base`` is no ancestor, or the table no longer has those between them.
         FileNotFound: A file has been written over, so that its rows of then are nowhere; or metadata is not there.
     """
     added: list[FileScanTask] = []
     removed: list[FileScanTask] = []
-    for start, end in _runs(state, base, target):
-        difference = difference_of_snapshots(state, start, end, store_for)
+    for start, end in _runs(opened, base):
+        difference = difference_of_snapshots(opened, start, end)
         removed += difference.before
         added += difference.after
     total = difference_of_tasks(removed, added)
@@ -40,34 +40,33 @@ def changes_between(state: TableState, base: Snapshot, target: Snapshot, store_f
     return Changes(added=tuple(total.after), removed=tuple(total.before))
 
 
-def moved_between_specs(
-    state: TableState, base: Snapshot, target: Snapshot, store_for: Callable[[str], Store]
-) -> tuple[FileScanTask, ...]:
+def moved_between_specs(opened: TableSnapshot, base: Snapshot) -> tuple[FileScanTask, ...]:
     """The files, before and after, of compactions since an ancestor that have moved rows between partition specs."""
-    if len(partition_specs(state.document)) < 2:
+    if len(partition_specs(opened.state.document)) < 2:
         return ()
     moved: list[FileScanTask] = []
-    for earlier, later in itertools.pairwise([base, *_path(state, base, target)]):
+    for earlier, later in itertools.pairwise([base, *_path(opened, base)]):
         if later.keeps_rows:
-            difference = difference_of_snapshots(state, earlier, later, store_for)
+            difference = difference_of_snapshots(opened, earlier, later)
             rewritten = difference.before + difference.after
             if len({task.data_file.spec_id for task in rewritten}) > 1:
                 moved += rewritten
     return tuple(moved)
 
 
-def _runs(state: TableState, base: Snapshot, target: Snapshot) -> Iterator[tuple[Snapshot, Snapshot]]:
+def _runs(opened: TableSnapshot, base: Snapshot) -> Iterator[tuple[Snapshot, Snapshot]]:
     """For each run of snapshots that may change rows, oldest first: the snapshot before it, and its last."""
     start = base
-    for keeps_rows, run in itertools.groupby(_path(state, base, target), lambda s: s.keeps_rows):
+    for keeps_rows, run in itertools.groupby(_path(opened, base), lambda s: s.keeps_rows):
         *_, end = run
         if not keeps_rows:
             yield start, end
         start = end
 
 
-def _path(state: TableState, base: Snapshot, target: Snapshot) -> list[Snapshot]:
-    """The snapshots from the one after ``base`` to ``target``, oldest first."""
+def _path(opened: TableSnapshot, base: Snapshot) -> list[Snapshot]:
+    """The snapshots from the one after ``base`` to the one opened, oldest first."""
+    state, target = opened.state, opened.snapshot
     ancestors = state.ancestors(target.snapshot_id)
     younger = list(itertools.takewhile(lambda snapshot: snapshot.snapshot_id != base.snapshot_id, ancestors))
     reached = younger[-1].parent_id if younger else target.snapshot_id

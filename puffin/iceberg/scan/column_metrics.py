@@ -7,28 +7,26 @@ equality delete files do not, so that with one of these no count is known. Bound
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from puffin.iceberg.scan.manifest_lists import manifests_of
 from puffin.iceberg.scan.manifests import LiveFile, live_files_of
-from puffin.storage import Store
-from puffin.tables.base import Column, Snapshot, TableState
+from puffin.tables.base import Column
 from puffin.tables.scan_task import DATA, PUFFIN
+from puffin.tables.snapshot import TableSnapshot
 from puffin.values.column_bounds import NO_VALUES, UNKNOWN, Bounds
 from puffin.values.column_summary import ColumnSummary
 from puffin.values.row_summary import RowSummary, has_nan
 from puffin.values.value_type import ValueType
 
 
-def column_summaries(
-    state: TableState, snapshot: Snapshot, columns: Sequence[Column], store_for: Callable[[str], Store]
-) -> dict[int, ColumnSummary]:
+def column_summaries(opened: TableSnapshot, columns: Sequence[Column]) -> dict[int, ColumnSummary]:
     """The summary of each column by field id; sizes are not known."""
     field_ids = [column.field_id for column in columns]
     data: list[LiveFile] = []
     deletes: list[LiveFile] = []
-    for manifest in manifests_of(state, snapshot, store_for):
-        for file in live_files_of(manifest, store_for, field_ids, nan_counts=True):
+    for manifest in manifests_of(opened, opened.snapshot):
+        for file in live_files_of(manifest, opened.store_for, field_ids, nan_counts=True):
             (data if file.content == DATA else deletes).append(file)
     vectors = {file.referenced_data_file: file.record_count for file in deletes if file.file_format == PUFFIN}
     is_counted = len(vectors) == len(deletes)

@@ -27,13 +27,7 @@ _ALL: _Partition = (-1, "")  # the scope of equality deletes that belong to no p
 
 
 class DeleteIndex:
-    """
-    The delete files of a snapshot; all are added before any is asked for.
-
-    Args:
-        specs: The fields of each partition spec, by spec id.
-        columns: Every column that the table ever had, by field id.
-    """
+    """The delete files of a snapshot; all are added before any is asked for."""
 
     def __init__(self, specs: Mapping[int, Sequence[Mapping[str, Any]]], columns: Mapping[int, Column]) -> None:
         self._columns = columns

@@ -18,20 +18,20 @@ from puffin.iceberg.scan.manifest_lists import ManifestFile, manifests_of
 from puffin.iceberg.scan.manifests import LiveFile, NamedFiles, live_files_of
 from puffin.iceberg.scan.plan import plan_snapshot, refuse_unreadable, scan_tasks
 from puffin.storage import Store
-from puffin.tables.base import Snapshot, TableState
+from puffin.tables.base import Snapshot
 from puffin.tables.changes import Difference, compare, difference_of_tasks
 from puffin.tables.scan_task import EQUALITY_DELETES, FileScanTask
+from puffin.tables.snapshot import TableSnapshot
 
 
-def difference_of_snapshots(
-    state: TableState, before: Snapshot, after: Snapshot, store_for: Callable[[str], Store]
-) -> Difference[FileScanTask]:
+def difference_of_snapshots(opened: TableSnapshot, before: Snapshot, after: Snapshot) -> Difference[FileScanTask]:
     """
     The data files, each with the deletes that apply to it, that only one of two snapshots has.
 
     What both have is there only where it had to be looked at.
     """
-    earlier, later = (manifests_of(state, snapshot, store_for) for snapshot in (before, after))
+    state, store_for = opened.state, opened.store_for
+    earlier, later = (manifests_of(opened, snapshot) for snapshot in (before, after))
     manifests = compare(earlier, later, lambda manifest: manifest.manifest_path)
     data_manifests = manifests.where(lambda manifest: not manifest.of_deletes)
     delete_manifests = manifests.where(lambda manifest: manifest.of_deletes)
@@ -39,7 +39,7 @@ def difference_of_snapshots(
     deletes = _difference_of_files(delete_manifests, store_for)
     changed_deletes = deletes.before + deletes.after
     if _any_by_equality(changed_deletes):
-        return _difference_of_plans(state, before, after, store_for)
+        return _difference_of_plans(opened, before, after)
     data = _difference_of_files(data_manifests, store_for)
     data_of_both = _concerned(changed_deletes, data, data_manifests.both, store_for)
 
@@ -50,17 +50,15 @@ def difference_of_snapshots(
     applicable = (manifest for manifest in delete_manifests.both if manifest.sequence_number >= oldest)
     deletes_of_both = deletes.both + _files(applicable, store_for)
     if _any_by_equality(deletes_of_both):
-        return _difference_of_plans(state, before, after, store_for)
+        return _difference_of_plans(opened, before, after)
     return difference_of_tasks(
         scan_tasks(state, data.before + data_of_both, deletes.before + deletes_of_both),
         scan_tasks(state, data.after + data_of_both, deletes.after + deletes_of_both),
     )
 
 
-def _difference_of_plans(
-    state: TableState, before: Snapshot, after: Snapshot, store_for: Callable[[str], Store]
-) -> Difference[FileScanTask]:
-    earlier, later = (plan_snapshot(state, snapshot, store_for) for snapshot in (before, after))
+def _difference_of_plans(opened: TableSnapshot, before: Snapshot, after: Snapshot) -> Difference[FileScanTask]:
+    earlier, later = (plan_snapshot(opened, snapshot) for snapshot in (before, after))
     return difference_of_tasks(earlier, later)
 
 

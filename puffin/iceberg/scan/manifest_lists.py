@@ -16,7 +16,8 @@ from typing import Any
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.files.avro.records import read_file_metadata, read_records
 from puffin.storage import Store
-from puffin.tables.base import Snapshot, TableState
+from puffin.tables.base import Snapshot
+from puffin.tables.snapshot import TableSnapshot
 
 # Field ids of manifest_file.
 _MANIFEST_PATH, _PARTITION_SPEC_ID, _CONTENT, _KEY_METADATA = 500, 502, 517, 519
@@ -47,10 +48,9 @@ class ManifestFile:
         of_deletes: Whether it lists delete files; data files otherwise.
         sequence_number: When it came to the table: no file in it is younger. 0 in format version 1.
         min_sequence_number: No live file in it is older. 0 in format version 1.
-        added_snapshot_id: The snapshot that it came with, or None where the list leaves that out.
-        entries: How many entries it has, or None where the list leaves that out.
-        live_files: How many of them are of files that are not deleted, or None likewise.
-        encrypted: Whether it has key metadata.
+        added_snapshot_id: The snapshot that it came with; None if unknown, as for the next two.
+        entries: How many entries it has.
+        live_files: How many of them are of files that are not deleted.
     """
 
     manifest_path: str
@@ -64,8 +64,9 @@ class ManifestFile:
     encrypted: bool
 
 
-def manifests_of(state: TableState, snapshot: Snapshot, store_for: Callable[[str], Store]) -> list[ManifestFile]:
+def manifests_of(opened: TableSnapshot, snapshot: Snapshot) -> list[ManifestFile]:
     """The manifests of a snapshot, in its order; those that no list describes are opened."""
+    state, store_for = opened.state, opened.store_for
     if (key_id := state.properties.get(_ENCRYPTION_KEY_ID)) is not None:
         raise UnsupportedTableError(
             f"{state.location}: expected an unencrypted table, found {_ENCRYPTION_KEY_ID} {key_id[:40]!r}"

@@ -55,8 +55,7 @@ class ColumnMetrics:
 
     Attributes:
         value_count: Of all values, nulls included.
-        lower_bound: In the binary form of appendix D, under the type that the column had then.
-        upper_bound: Likewise.
+        lower_bound: In the binary form of appendix D, under the type that the column had then; so is the upper one.
         nan_value_count: Only if it was asked for.
     """
 
@@ -73,11 +72,9 @@ class LiveFile:
     A data file or delete file that a snapshot's manifests list as live.
 
     Attributes:
-        content: ``"DATA"``, ``"POSITION_DELETES"`` or ``"EQUALITY_DELETES"``.
         sequence_number: The data sequence number, inherited where the manifest leaves it out.
         partition: The partition tuple by partition field id, in the physical form of Avro: a decimal is its bytes.
         referenced_data_file: The one data file that a delete file is about, if that is known.
-        encrypted: Whether the file has key metadata.
         equality_ids: The columns that an equality delete file compares by.
         metrics: By field id, of those columns; of a data file, of the columns for which they were asked for.
     """

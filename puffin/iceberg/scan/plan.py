@@ -8,14 +8,13 @@ that a delete file has removed would be wrong in silence.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.iceberg.scan.deletes import DeleteIndex, delete_columns
 from puffin.iceberg.scan.manifest_lists import manifests_of
 from puffin.iceberg.scan.manifests import LiveFile, live_files
-from puffin.storage import Store
 from puffin.tables.base import Column, Snapshot, TableState
 from puffin.tables.document import columns_ever, partition_specs
 from puffin.tables.scan_task import (
@@ -29,20 +28,21 @@ from puffin.tables.scan_task import (
     ContentFile,
     FileScanTask,
 )
+from puffin.tables.snapshot import TableSnapshot
 from puffin.values.json_values import to_json
 from puffin.values.partition_tuples import tuple_types
 
 _READABLE = frozenset((PARQUET, AVRO, ORC))
 
 
-def plan_snapshot(state: TableState, snapshot: Snapshot, store_for: Callable[[str], Store]) -> tuple[FileScanTask, ...]:
+def plan_snapshot(opened: TableSnapshot, snapshot: Snapshot) -> tuple[FileScanTask, ...]:
     """One task for each whole data file of the snapshot, in manifest order."""
     data: list[LiveFile] = []
     deletes: list[LiveFile] = []
-    for file in live_files(manifests_of(state, snapshot, store_for), store_for):
+    for file in live_files(manifests_of(opened, snapshot), opened.store_for):
         refuse_unreadable(file)
         (data if file.content == DATA else deletes).append(file)
-    return scan_tasks(state, data, deletes)
+    return scan_tasks(opened.state, data, deletes)
 
 
 def scan_tasks(state: TableState, data: Iterable[LiveFile], deletes: Iterable[LiveFile]) -> tuple[FileScanTask, ...]:

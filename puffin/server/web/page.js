@@ -27,24 +27,38 @@ async function get(path, parameters = {}) {
   return document;
 }
 
-function chip(behind) {
-  if (behind === null) return element("span", { class: "chip old" }, "of unknown age");
+function chip(behind, isShort = false) {
+  if (behind === null) return element("span", { class: "chip old" }, isShort ? "unknown" : "of unknown age");
   if (behind === 0) return element("span", { class: "chip good" }, "current");
-  return element("span", { class: "chip old" }, `${count.format(behind)} snapshot${behind === 1 ? "" : "s"} behind`);
+  const snapshots = isShort ? "" : ` snapshot${behind === 1 ? "" : "s"}`;
+  return element("span", { class: "chip old" }, `${count.format(behind)}${snapshots} behind`);
 }
 
 const link = (table, column) => `#${new URLSearchParams(column ? { table, column } : { table })}`;
-const lastPart = (table) => table.replace(/\/+$/, "").split("/").pop();
 
+/** A table's own name, and the namespace or directory that it is in. */
+function placed(table) {
+  const whole = table.replace(/\/+$/, "");
+  const cut = whole.lastIndexOf(whole.includes("/") ? "/" : ".");
+  return [whole.slice(cut + 1), whole.slice(0, Math.max(cut, 0))];
+}
+
+let listing = 0; // a number for the list that was asked for last
+
+/** Adds the next page of the tables whose names contain what was typed. */
 async function list() {
-  const page = await get("/v1/tables", following ? { after: following } : {});
+  const mine = listing;
+  const part = at("name").value.trim();
+  const page = await get("/v1/tables", { ...(part && { contains: part }), ...(following && { after: following }) });
+  if (mine !== listing) return;
   for (const table of page.tables) {
-    const name = element("a", { href: link(table.table), title: table.table }, lastPart(table.table), " ", chip(table["snapshots-behind"]));
-    if (lastPart(table.table) !== table.table) name.append(element("small", {}, table.table));
-    at("tables").append(element("li", {}, name));
+    const [name, namespace] = placed(table.table);
+    const entry = element("a", { href: link(table.table), title: table.table }, name, " ", chip(table["snapshots-behind"]));
+    if (namespace) entry.append(element("small", {}, namespace));
+    at("tables").append(element("li", {}, entry));
   }
   if (page.unreadable.length) at("unreadable").textContent = `Not readable: ${page.unreadable.join(", ")}`;
-  if (!at("tables").children.length && !page.next) at("unreadable").textContent ||= "None has statistics yet.";
+  if (!at("tables").children.length && !page.next) at("unreadable").textContent ||= part ? "No such table has statistics." : "No table has statistics yet.";
   following = page.next;
   at("more").hidden = !following;
   mark();
@@ -115,8 +129,8 @@ function historyView(past) {
 function columnsView(stats, selected) {
   const most = Math.max(1, ...stats.columns.map((column) => column.upper ?? 0));
   const head = element("tr");
-  for (const [title, kind] of [["column"], ["type"], ["distinct values (log scale)"], ["", "number"], ["95 % bounds"], ["age"], ["nulls", "number"], ["min"], ["max"]]) {
-    head.append(element("th", { class: kind ?? "", scope: "col" }, title));
+  for (const [title, kind, span] of [["column"], ["type"], ["distinct values (log)", "", "2"], ["95 % bounds"], ["age"], ["nulls", "number"], ["min"], ["max"]]) {
+    head.append(element("th", { class: kind ?? "", scope: "col", colspan: span ?? "1" }, title));
   }
   const body = element("tbody");
   for (const column of stats.columns) body.append(columnRow(stats.table, column, most, column.column === selected));
@@ -127,7 +141,7 @@ function columnRow(table, column, most, isSelected) {
   const cell = (kind, ...children) => element("td", { class: kind }, ...children);
   const value = (text) => element("td", { class: "value", title: text ?? "" }, text ?? "");
   const row = element("tr", { "aria-selected": String(isSelected), tabindex: "0" });
-  row.append(cell("", column.column), cell("muted", column.type));
+  row.append(cell("name", column.column), cell("name muted", column.type));
   if (column.ndv === null) {
     row.append(element("td", { colspan: "7", class: "muted" }, element("span", { class: "chip bad" }, "missing"), ` ${column.reason ?? ""}`));
   } else {
@@ -136,7 +150,7 @@ function columnRow(table, column, most, isSelected) {
       cell("bar", bar(column, most)),
       cell("number", count.format(column.ndv)),
       cell("muted", column.exact ? "exact" : `${short.format(column.lower)} – ${short.format(column.upper)}`),
-      cell("", chip(column["snapshots-behind"])),
+      cell("", chip(column["snapshots-behind"], true)),
       cell("number", nulls === null ? "" : rows ? share(nulls / rows) : count.format(nulls)),
       value(text(column.min)),
       value(text(column.max)),
@@ -168,7 +182,14 @@ const tell = (error) => (at("unreadable").textContent = error.message);
 
 at("open").addEventListener("submit", (event) => {
   event.preventDefault();
-  if (at("name").value) location.hash = link(at("name").value.trim());
+  const found = at("tables").querySelectorAll("a");
+  const name = at("name").value.trim();
+  if (name) location.hash = found.length === 1 ? found[0].hash : link(name);
+});
+let typing = null;
+at("name").addEventListener("input", () => {
+  clearTimeout(typing);
+  typing = setTimeout(restart, 200);
 });
 at("token").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -179,10 +200,17 @@ at("token").addEventListener("submit", (event) => {
 at("more").addEventListener("click", () => list().catch(tell));
 addEventListener("hashchange", show);
 
-function start() {
+function restart() {
+  listing++;
+  following = null;
   at("unreadable").textContent = "";
-  show();
+  at("tables").replaceChildren();
   list().catch(tell);
+}
+
+function start() {
+  show();
+  restart();
 }
 
 start();

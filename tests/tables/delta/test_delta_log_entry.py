@@ -232,7 +232,7 @@ def test_note_found_after_an_unclear_outcome_is_not_repeated(root):
 
 
 def test_outcome_that_cannot_be_checked_is_unknown(root):
-    with pytest.raises(CommitUnknownError, match="timeout; whether it was written cannot be read"):
+    with pytest.raises(CommitUnknownError, match="timeout; reading it back failed too"):
         note(root, store=Unclear(readable=False))
 
 

@@ -24,7 +24,8 @@ from puffin.iceberg.commit.patch import (
 )
 from puffin.iceberg.metadata.document import decode_document, encode_document, parse_state
 from puffin.iceberg.scan.manifest_lists import manifest_files
-from puffin.lookup.planner import Question, answer_from
+from puffin.lookup import Question
+from puffin.lookup.planner import answer_from
 from puffin.storage import store_for
 from puffin.tables.base import BlobEntry, PartitionStatisticsEntry, SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import RetryPolicy
@@ -88,10 +89,12 @@ def uses(state):
     opened = IcebergMetadataFile(state.metadata_location)._bound(state, SnapshotSelector())
     selectors = [SnapshotSelector(snapshot_id=1), SnapshotSelector(ref="old"), SnapshotSelector(as_of_ms=1500)]
     for selector in (SnapshotSelector(), *selectors):
-        yield lambda selector=selector: answer_from(opened.of(selector), Question(selector=selector, max_staleness=1))
-        yield lambda selector=selector: answer_from(opened.of(selector), Question(selector=selector, manifests=True))
-    yield lambda: answer_from(opened, Question(columns=["id"], partitions=["p0=x"]))
-    yield lambda: answer_from(opened, Question(columns=["st.d"], where="id > 3 and p = 'x'"))
+        named = dataclasses.asdict(selector)
+        for options in ({"max_staleness": 1}, {"manifests": True}):
+            question = Question(opened.name, **named, **options)
+            yield lambda question=question: answer_from(opened.of(question.selector), question)
+    yield lambda: answer_from(opened, Question(opened.name, ["id"], partitions=["p0=x"]))
+    yield lambda: answer_from(opened, Question(opened.name, ["st.d"], where="id > 3 and p = 'x'"))
     for snapshot in state.snapshots.values():
         at = opened.of(SnapshotSelector(snapshot_id=snapshot.snapshot_id))
         yield lambda at=at: at.tasks

@@ -20,6 +20,7 @@ from puffin.storage import store_for
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.document import column_type_at
 from puffin.values.json_values import arrow_type
+from tests.bound import bound
 
 DELETED = 2
 HERE = Path("/nowhere")
@@ -163,7 +164,8 @@ def file(table, bounds=None, *, path=HERE, records=10, nulls=0, **fields):
 def values_of(table, *names: str, store=store_for) -> dict[str, list]:
     """The certain values by column name, by default of all columns."""
     state = table.state()
-    found = certain_values(state, state.snapshot(state.current_snapshot_id), state.select_columns(names or None), store)
+    opened = bound(state, store_for=store)
+    found = certain_values(opened, opened.snapshot, state.select_columns(names or None))
     by_id = {column.field_id: column.name for column in state.columns}
     return {by_id[field_id]: array.to_pylist() for field_id, array in found.items()}
 
@@ -393,6 +395,6 @@ def test_no_manifest_is_opened_for_zero_columns(make_table):
     table.snapshot(file(table, {"l": (long(1), long(2))}))
     (table.root / "manifest-1-0-False.avro").unlink()
     state = table.state()
-    assert certain_values(state, state.snapshot(1), (), store_for) == {}
+    assert certain_values(bound(state), state.snapshot(1), ()) == {}
     with pytest.raises(FileNotFound):
         values_of(table)

@@ -398,14 +398,14 @@ def test_copy_of_a_table_is_not_committed_to(directory, commit, tmp_path):
 
 
 @pytest.mark.parametrize("spelling", ["{}", "{}/", "file:{}", "file://{}/", "file://localhost{}"])
-def test_a_table_is_at_home_however_its_place_is_spelled(directory, draft_of, spelling):
+def test_original_table_is_recognized_in_any_spelling_of_its_place(directory, draft_of, spelling):
     directory.document["location"] = f"file://{directory.root}/"
     directory.put("v1.metadata.json")
     table = load_table(spelling.format(directory.root))
     assert commit_statistics(table, draft_of(table, {"a": [1]})).attempts == 1
 
 
-def test_a_table_is_at_home_behind_a_link_and_by_a_relative_path(directory, draft_of, tmp_path, monkeypatch):
+def test_original_table_is_recognized_behind_links_and_relative_paths(directory, draft_of, tmp_path, monkeypatch):
     directory.put("v1.metadata.json")
     (tmp_path / "link").symlink_to(directory.root)
     monkeypatch.chdir(tmp_path)
@@ -414,7 +414,7 @@ def test_a_table_is_at_home_behind_a_link_and_by_a_relative_path(directory, draf
         assert commit_statistics(table, draft_of(table, {"a": [1]})).attempts == 1
 
 
-def test_an_object_store_without_conditional_put_is_refused_and_left_as_it_was(table_document, draft_of):
+def test_object_store_without_conditional_put_is_refused_and_unchanged(table_document, draft_of):
     import fsspec
 
     memory = fsspec.filesystem("memory")
@@ -422,7 +422,7 @@ def test_an_object_store_without_conditional_put_is_refused_and_left_as_it_was(t
     memory.pipe(f"{root}/metadata/v1.metadata.json", json.dumps(table_document(root)).encode())
     try:
         table = load_table(root)
-        with pytest.raises(UnsupportedError, match="only if there is none"):
+        with pytest.raises(UnsupportedError, match="conditional puts"):
             commit_statistics(table, draft_of(table, {"a": [1]}))
         assert [path.rpartition("/")[2] for path in memory.find(root)] == ["v1.metadata.json"]
     finally:

@@ -8,7 +8,7 @@ from pyiceberg.catalog import load_catalog
 
 from puffin.format import THETA_V1, PuffinReader
 from puffin.load import load_table
-from puffin.lookup.planner import Question, lookup
+from puffin.lookup import Question, lookup
 from puffin.sketches import ThetaSketch
 from stats_jobs import Options, analyze
 
@@ -60,7 +60,7 @@ def test_columns_with_any_name_have_their_own_statistics(made):
     for answer in report.columns:
         assert payloads[answer.column.field_id] == ThetaSketch.from_arrow(rows[answer.column.name], "long").to_bytes()
     for i, name in enumerate(NAMES):
-        assert [column.ndv for column in lookup(table, Question(columns=[name])).columns] == [i + 2]
+        assert [column.ndv for column in lookup(table, Question(table.name, [name])).columns] == [i + 2]
 
 
 def test_column_with_any_name_is_analyzed_by_name(made):
@@ -77,4 +77,4 @@ def test_dots_in_names_inside_structs_are_part_of_the_names(made):
     longs = len([row for row in range(ROWS) if row % 7 and row % 5])
     assert found == {"st.x.y": 3, "st.p q": texts, "st.in.a.b.c": longs, "s.t.u.v": 6}
     for name, ndv in found.items():
-        assert [column.ndv for column in lookup(table, Question(columns=[name])).columns] == [ndv]
+        assert [column.ndv for column in lookup(table, Question(table.name, [name])).columns] == [ndv]

@@ -32,6 +32,7 @@ from puffin.iceberg.commit.patch import (
     with_partition_statistics,
 )
 from puffin.storage import store_for
+from tests.bound import bound
 from tests.tables.iceberg.partition_files import partition_statistics_entry, read_partition_statistics
 
 FIELDS = [(1, "id", "long"), (2, "cat", "string"), (3, "ts", "timestamp"), (4, "share", "double")]
@@ -39,13 +40,8 @@ DELETED = 2
 HERE = Path("/nowhere")
 
 
-def current(table):
-    state = table.state()
-    return state, state.snapshot(state.current_snapshot_id)
-
-
 def statistics_of(table) -> pa.Table:
-    return partition_statistics(*current(table), store_for)
+    return partition_statistics(bound(table.state()))
 
 
 def rows(table, *columns: str) -> list[tuple]:
@@ -304,9 +300,9 @@ def test_partition_value_of_another_type_is_corrupt(table):
 
 
 def write(table, **stores):
-    state, snapshot = current(table)
-    statistics = partition_statistics(state, snapshot, store_for)
-    return write_partition_statistics(statistics, state, snapshot.snapshot_id, stores.get("store_for", store_for))
+    opened = bound(table.state())
+    writing = bound(table.state(), **stores)
+    return write_partition_statistics(partition_statistics(opened), writing, opened.snapshot.snapshot_id)
 
 
 def test_file_is_written_beside_the_metadata_under_icebergs_naming(make_table, tmp_path):

@@ -13,6 +13,7 @@ import pytest
 from puffin.iceberg.scan.changes import changes_between
 from puffin.iceberg.scan.manifest_lists import manifest_files
 from puffin.storage import LocalStore, Store, store_for
+from tests.bound import bound
 
 EXISTING, ADDED, DELETED = 0, 1, 2
 PARTITIONED, UNPARTITIONED = 0, 1
@@ -139,7 +140,7 @@ class History:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Store, "read", self._spied(Store.read))
             patch.setattr(LocalStore, "open_input", self._spied(LocalStore.open_input))
-            return changes_between(state, state.snapshot(base), state.snapshot(target), store_for)
+            return changes_between(bound(state, target), state.snapshot(base))
 
     def changed(self, base, target):
         """The changes as two lists of names, added and removed: a data file with its deletes, if any, in brackets."""

@@ -4,7 +4,7 @@ import pytest
 
 from puffin.errors import FileNotFound, SnapshotNotFound, UnsupportedTableError
 from puffin.iceberg.scan.changes import changes_between
-from puffin.storage import store_for
+from tests.bound import bound
 
 UNPARTITIONED = 1
 
@@ -105,7 +105,7 @@ def test_unrelated_snapshot_is_refused(history):
     with pytest.raises(SnapshotNotFound, match="no snapshot 1 among the ancestors of 4"):
         history.changes(1, 4)
     with pytest.raises(SnapshotNotFound, match="no snapshot 2 among the ancestors of 4"):
-        changes_between(history.table.state(), state.snapshot(2), state.snapshot(4), store_for)
+        changes_between(bound(history.table.state(), 4), state.snapshot(2))
     assert history.changed(3, 4) == (["d"], [])
 
 

@@ -7,7 +7,7 @@ import pytest
 from puffin.iceberg.catalogs.directory import IcebergDirectory
 from puffin.iceberg.scan.changes import changes_between
 from puffin.iceberg.scan.plan import plan_snapshot
-from puffin.storage import store_for
+from tests.bound import bound
 
 
 def by_rows(tasks):
@@ -22,9 +22,9 @@ def test_changes_equal_the_differences_of_whole_plans(golden_tables, name):
     later, expected = target, Counter()
     for base in ancestors:
         if later.operation != "replace":
-            expected.update(by_rows(plan_snapshot(state, later, store_for)))
-            expected.subtract(by_rows(plan_snapshot(state, base, store_for)))
-        changes = changes_between(state, base, target, store_for)
+            expected.update(by_rows(plan_snapshot(bound(state), later)))
+            expected.subtract(by_rows(plan_snapshot(bound(state), base)))
+        changes = changes_between(bound(state, target.snapshot_id), base)
         found = by_rows(changes.added)
         found.subtract(by_rows(changes.removed))
         assert (+found, -found) == (+expected, -expected)

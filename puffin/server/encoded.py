@@ -1,0 +1,57 @@
+"""Answers as they are sent: made once, and kept with the answer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, TypeAlias
+
+from puffin.lookup.cache import Kept
+
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+COMMON: Headers = [(b"cache-control", b"private, no-cache"), (b"x-content-type-options", b"nosniff")]
+"""Headers that every response has, if it has no other of that name."""
+
+_ETAG_BYTES = 16
+
+
+class Encoded:
+    """An answer as it is sent; ``etag`` has its quotes, ``headers`` are those of a response with the body."""
+
+    __slots__ = ("body", "etag", "headers")
+
+    def __init__(self, body: bytes, etag: bytes) -> None:
+        self.body = body
+        self.etag = etag
+        length = str(len(body)).encode()
+        self.headers = [(b"content-type", b"application/json"), (b"content-length", length), (b"etag", etag), *COMMON]
+
+    @classmethod
+    def of(cls, kept: Kept) -> Encoded:
+        """The encoded form of a table's answer, which is kept with it."""
+        encoded: Encoded | None = kept.encoded
+        if encoded is None:
+            body = encode(kept.answer.to_json())
+            files = "\n".join(column.statistics_path or "" for column in kept.answer.columns)
+            digest = hashlib.blake2b(body + files.encode(errors="surrogatepass"), digest_size=_ETAG_BYTES).hexdigest()
+            encoded = kept.encoded = cls(body, f'"{digest}"'.encode())
+        return encoded
+
+    def response_to(self, headers: Headers) -> tuple[int, Headers, bytes]:
+        """The status, headers and body that answer a request with these headers: 304 if its caller has the answer."""
+        for name, value in headers:
+            if name == b"if-none-match" and self._is_among(value):
+                return 304, [(b"etag", self.etag), *COMMON], b""
+        return 200, self.headers, self.body
+
+    def _is_among(self, if_none_match: bytes) -> bool:
+        """Whether one of the tags is this one; weakly, as RFC 9110 says for If-None-Match."""
+        if if_none_match.strip() == b"*":
+            return True
+        return self.etag in (tag.strip().removeprefix(b"W/") for tag in if_none_match.split(b","))
+
+
+def encode(document: Any) -> bytes:
+    """A document as it is sent."""
+    return json.dumps(document, separators=(",", ":")).encode()
