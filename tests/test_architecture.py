@@ -3,6 +3,7 @@
 import ast
 import functools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,14 @@ ROOMS = {
 }
 # The two entry points of ``python -m`` and the front door, which names every room and loads none.
 ABOVE = {"puffin", "puffin.__main__", "stats_jobs", "stats_jobs.__main__"}
+# The functions with more than six parameters, and why they may.
+LONG_SIGNATURES = {
+    ("puffin.lookup.planner", "ndv"),  # keywords are the user's options
+    ("puffin.lookup.cached_lookup", "__init__"),
+    ("puffin.lookup.cached_lookup", "ndv"),
+    ("stats_jobs.many", "analyze_many"),
+    ("puffin.kernels.avro_values", "find_values"),  # compiled code takes arrays, not values that hold them
+}
 # Each SDK has one file that imports it, or one for each part of it.
 SDK_HOMES = {
     "pyiceberg": {"puffin.iceberg.sdk"},
@@ -200,6 +209,26 @@ def test_files_have_one_idea_each() -> None:
     lengths = sorted(len(path.read_text().splitlines()) for path in SOURCES)
     assert lengths[-1] <= 400
     assert lengths[len(lengths) // 2] < 150
+
+
+def parameters(path: Path) -> Iterator[tuple[str, int]]:
+    """Each function of a file with the number of its parameters, ``self`` and ``cls`` aside."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+            yield node.name, len([name for name in names if name not in ("self", "cls")])
+
+
+def test_functions_take_at_most_six_parameters() -> None:
+    """Values that belong together travel as one."""
+    long = {
+        (module_name(path), name)
+        for path in SOURCES
+        if not path.is_relative_to(ROOT / "puffin/cli")
+        for name, count in parameters(path)
+        if count > 6
+    }
+    assert long == LONG_SIGNATURES
 
 
 def test_the_library_never_prints() -> None:

@@ -1,5 +1,5 @@
 """
-The payload of a ``deletion-vector-v1`` blob: which rows of one data file are deleted.
+The payload of a ``deletion-vector-v1`` blob: the deleted rows of one data file.
 
 ::
 
@@ -11,10 +11,9 @@ The payload of a ``deletion-vector-v1`` blob: which rows of one data file are de
     ...      (key, bitmap) again  ┘       ┘
     u32 BE   CRC-32 of magic and vector
 
-A position is a key (its high 32 bits) and a member of that key's bitmap (its low 32 bits). The framing is
-parsed here; the bitmaps are pyroaring's. pyroaring does not say how many bytes a bitmap took, and its older
-releases believe a bitmap that lies about itself. So every bitmap is first walked here, container by container,
-with each length bounded by the bytes left, and pyroaring is handed exactly the slice that was found sound.
+A position is a key (its high 32 bits) and a member of that key's bitmap (its low 32 bits). This module parses the
+framing, pyroaring the bitmaps. pyroaring does not report the size of a bitmap, and its older releases trust malformed
+ones. So this module first walks each bitmap, checks every length against the bytes left, and passes on the sound slice.
 """
 
 from __future__ import annotations
@@ -65,11 +64,10 @@ class DeletionVector:
     @classmethod
     def from_bytes(cls, payload: bytes, *, expected_cardinality: int | None = None) -> DeletionVector:
         """
-        Decode a payload (Puffin spec, ``deletion-vector-v1`` blob type); empty bitmaps in it are left out.
+        Decode a payload (Puffin spec, ``deletion-vector-v1`` blob type) without its empty bitmaps.
 
         Raises:
-            CorruptDeletionVectorError: The payload breaks a rule of the format, or its cardinality is not the expected
-            one.
+            CorruptDeletionVectorError: The payload breaks a rule of the format, or has an unexpected cardinality.
         """
         cursor = _unframed(payload)
         vector = cls(dict(_take_bitmaps(cursor)))
@@ -98,11 +96,8 @@ class DeletionVector:
         """
         Encode as a payload, byte-equal to Iceberg's Java writer unless a key below the highest has no positions.
 
-        Java writes an empty bitmap for such a key; here it is left out, which every reader understands and which
-        keeps the size bounded by the positions.
-
-        Raises:
-            UsageError: The vector is longer than 2 GiB, the most that readers accept.
+        Java writes an empty bitmap for such a key. This omits it, so that the positions bound the size; every reader
+        understands that. UsageError if the vector exceeds 2 GiB, the most that readers accept.
         """
         parts = [MAGIC, struct.pack("<Q", len(self.bitmaps))]
         for key, bitmap in self.bitmaps.items():
@@ -123,14 +118,12 @@ class DeletionVector:
         return list(islice(ascending, n))
 
     def positions(self) -> npt.NDArray[np.int64]:
-        """All positions, ascending: eight bytes for each, however small the payload was."""
+        """All positions, ascending, at eight bytes each, even if the payload was small."""
         parts = [_low_bits(bitmap) + (key << 32) for key, bitmap in self.bitmaps.items()]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
     def live_mask(self, start: int, stop: int) -> npt.NDArray[np.bool_]:
-        """
-        Which rows of ``[start, stop)`` are kept, True for each that is; only positions in that range are unpacked.
-        """
+        """Whether each row of ``[start, stop)`` is live; unpacks only the positions in that range."""
         from pyroaring import FrozenBitMap
 
         if not 0 <= start <= stop:
@@ -144,7 +137,7 @@ class DeletionVector:
         return mask
 
     def difference(self, other: DeletionVector) -> DeletionVector:
-        """The positions that are in this vector and not in the other."""
+        """The positions of this vector that the other lacks."""
         left = {
             key: _run_optimized(bitmap - other.bitmaps[key]) if key in other.bitmaps else bitmap
             for key, bitmap in self.bitmaps.items()
@@ -176,12 +169,12 @@ def _low_bits(bitmap: FrozenBitMap) -> npt.NDArray[np.int64]:
 
 
 def _run_optimized(bitmap: FrozenBitMap) -> FrozenBitMap:
-    bitmap.run_optimize()  # changes how the members are stored, not which they are
+    bitmap.run_optimize()  # changes the encoding, not the members
     return bitmap
 
 
 def _unframed(payload: bytes) -> _Cursor:
-    """The vector inside a payload whose length, magic and checksum are right."""
+    """Check length, magic and checksum of a payload; return its vector."""
     size = len(payload)
     if size < _MIN_SIZE:
         raise _corrupt("payload size", 0, f"at least {_MIN_SIZE} bytes", size)
@@ -221,7 +214,7 @@ def _take_bitmaps(cursor: _Cursor) -> Iterable[tuple[int, FrozenBitMap]]:
             yield key, _run_optimized(bitmap)
 
 
-# --- one bitmap, as the Roaring format specification lays it out (all little endian) -------------------------
+# --- one bitmap of the Roaring format specification (all little endian) --------------------------------------
 #
 #     no runs:  u32 12346 │ u32 containers                           ┐ cookie
 #     runs:     u16 12347 │ u16 containers - 1 │ one bit a container ┘ header
@@ -240,7 +233,7 @@ _BITSET_SIZE = 2**16 // 8
 
 
 def _walk_bitmap(cursor: _Cursor) -> None:
-    """Move past one bitmap, having checked all that pyroaring would take on trust."""
+    """Move past one bitmap and check everything that pyroaring trusts."""
     start = cursor.offset
     is_run, has_offsets = _take_cookie(cursor)
     count = len(is_run)
@@ -258,7 +251,7 @@ def _walk_bitmap(cursor: _Cursor) -> None:
 
 
 def _take_cookie(cursor: _Cursor) -> tuple[npt.NDArray[Any], bool]:
-    """For each container whether it is a run container, and whether the bitmap has an offset header."""
+    """A flag per container that is true for runs, and whether the bitmap has an offset header."""
     at = cursor.offset
     cookie = cursor.take_uint("Roaring cookie", 4)
     if cookie == _COOKIE_WITHOUT_RUNS:
@@ -280,7 +273,7 @@ def _walk_container(cursor: _Cursor, cardinality: int, is_run: bool) -> None:
         run_count = cursor.take_uint("run count", 2)
         runs = cursor.take_array("runs", "<u2", 2 * run_count).reshape(run_count, 2).astype(np.int64)
         first, last = runs[:, 0], runs.sum(axis=1)
-        # Runs that touch are refused too: pyroaring does so in some releases and not in others.
+        # Adjacent runs are errors too, because only some releases of pyroaring accept them.
         ordered = bool((first[1:] > last[:-1] + 1).all() and (last < 2**16).all())
         found = int((last - first + 1).sum())
     elif cardinality <= _MAX_ARRAY:
@@ -298,7 +291,7 @@ def _walk_container(cursor: _Cursor, cardinality: int, is_run: bool) -> None:
 
 @dataclass(slots=True)
 class _Cursor:
-    """A place in ``data`` that moves only over bytes which are there."""
+    """A position in ``data`` that never moves past the end."""
 
     data: memoryview
     offset: int

@@ -34,7 +34,7 @@ def render(metadata: FileMetadata) -> bytes:
 
 def parse(payload: bytes, *, offset: int, max_blobs: int) -> FileMetadata:
     """
-    Parse a decompressed footer payload, which stands at ``offset`` in the file.
+    Parse a decompressed footer payload; errors carry its ``offset`` in the file.
 
     Raises:
         CorruptPuffinError: The payload is not UTF-8 or not JSON; a key occurs twice; a field is missing, of the wrong

@@ -1,8 +1,7 @@
 """
 Theta sketches over Iceberg single-value bytes, equal to those of Apache DataSketches for Java.
 
-The names are loaded when they are first used: whoever only looks into the image of a sketch waits neither for numpy nor
-for Arrow.
+Names load on first use, so code that only inspects a sketch image imports neither numpy nor Arrow.
 """
 
 from __future__ import annotations
@@ -44,21 +43,12 @@ __all__ = [  # noqa: RUF022 - in the order of `sorted`
 ]
 
 _HOMES = {
-    "DEFAULT_LG_K": "puffin.sketches.theta_sketch",
-    "MAX_LG_K": "puffin.sketches.theta_sketch",
-    "MAX_THETA": "puffin.sketches.theta_image",
-    "MIN_LG_K": "puffin.sketches.theta_sketch",
-    "RowCounts": "puffin.sketches.row_counts",
-    "RowCountsBuilder": "puffin.sketches.row_counts",
-    "SEED_HASH": "puffin.sketches.theta_image",
-    "SketchImage": "puffin.sketches.theta_image",
-    "ThetaSketch": "puffin.sketches.theta_sketch",
-    "ThetaSketchBuilder": "puffin.sketches.theta_sketch",
-    "check_lg_k": "puffin.sketches.theta_sketch",
+    **dict.fromkeys(("RowCounts", "RowCountsBuilder", "row_counts_limit"), "puffin.sketches.row_counts"),
+    **dict.fromkeys(("MAX_THETA", "SEED_HASH", "SketchImage"), "puffin.sketches.theta_image"),
     "hash_array": "puffin.sketches.hashing",
     "is_hashable": "puffin.values.value_type",
-    "merge": "puffin.sketches.theta_sketch",
-    "row_counts_limit": "puffin.sketches.row_counts",
+    **dict.fromkeys(("DEFAULT_LG_K", "MAX_LG_K", "MIN_LG_K", "check_lg_k"), "puffin.sketches.theta_sketch"),
+    **dict.fromkeys(("ThetaSketch", "ThetaSketchBuilder", "merge"), "puffin.sketches.theta_sketch"),
 }
 
 

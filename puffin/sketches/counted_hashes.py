@@ -1,9 +1,9 @@
 """
-From Arrow arrays to hashes with the number of rows that have them.
+Hash Arrow arrays and count the rows of each hash.
 
-`puffin.sketches.hash_array` finds the hashes, and repeats one for each row only where that costs nothing.
-Here the rows matter. A plain array gives a hash for each of them anyway. Of a dictionary-encoded array, or a boolean
-one, the indices are counted and each entry is hashed once, and its rows go with it.
+`puffin.sketches.hash_array` repeats a hash for each row only where that costs nothing. Here the rows matter. A plain
+array gives one hash for each row anyway. For a dictionary-encoded or boolean array, this module counts the indices and
+hashes each entry once.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _MAY_BE_EMPTY = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 def hash_rows(array: pa.Array | pa.ChunkedArray, type_string: str) -> Iterator[tuple[Hashes, Rows | None]]:
     """
-    Hash a column, every row of which counts; arguments and errors are those of `hash_array`.
+    Hash a column and count every row; arguments and errors are those of `hash_array`.
 
-    Returns slices of hashes, each with the rows of each hash, or None where it is one each.
+    Returns slices of hashes, each with the rows of each hash, or None for one row each.
     """
     for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
         plain = plain_array(chunk)
@@ -43,20 +43,20 @@ def hash_rows(array: pa.Array | pa.ChunkedArray, type_string: str) -> Iterator[t
 
 def hash_counted(values: pa.Array, rows: Rows, type_string: str) -> Iterator[tuple[Hashes, Rows]]:
     """
-    Hash values of which it is known how many rows have them: ``rows`` is int64, 0 or more for each value.
+    Hash values whose row counts are known: ``rows`` is int64, 0 or more for each value.
 
     Returns slices of hashes, each with the rows of each hash. Errors are those of `hash_array`, and UsageError if
-    ``rows`` are not as described.
+    ``rows`` has another type or shape or a negative count.
     """
     if rows.dtype != np.int64 or rows.shape != (len(values),) or (rows < 0).any():
         raise UsageError(f"rows: expected {len(values)} int64 from 0 on, found {rows.dtype} of shape {rows.shape}")
     values = plain_array(values)
     if isinstance(values, pa.DictionaryArray):
         values, rows = _entries(values, rows)
-    if pa.types.is_boolean(values.type):  # `hash_array` repeats none of them
+    if pa.types.is_boolean(values.type):  # `hash_array` would drop repetitions
         values, rows = _entries(values.dictionary_encode(), rows)
     values, rows = _with_hash(values, rows)
-    # Also where there is nothing: the types are checked before the values.
+    # Even without values there is one slice, which checks the types.
     step = slice_rows()
     for start in range(0, max(len(values), 1), step):
         yield from _hash_slice(values.slice(start, step), rows[start : start + step], type_string)
@@ -67,8 +67,8 @@ def _hash_slice(values: pa.Array, rows: Rows, type_string: str) -> Iterator[tupl
     if len(hashes) == 1:
         yield hashes[0], rows
         return
-    # Decimals are hashed length by length, so that nobody knows which hash is whose. But whatever their order, each
-    # binary digit of the rows belongs to the hashes of all values that have it.
+    # `hash_array` groups decimals by length, which loses the order. So hash once for each binary digit of the rows:
+    # all values with that digit get the same rows, whatever their order.
     for exponent in range(int(rows.max(initial=0)).bit_length()):
         digit = np.int64(1 << exponent)
         for part in hash_array(values.filter(pa.array(rows & digit > 0)), type_string):
@@ -76,11 +76,10 @@ def _hash_slice(values: pa.Array, rows: Rows, type_string: str) -> Iterator[tupl
 
 
 def _histogram(array: pa.DictionaryArray) -> Rows:
-    """How many rows have each entry of the dictionary."""
     indices, nulls = array.indices, array.indices.null_count
     if nulls == len(indices):
         return np.zeros(len(array.dictionary), np.int64)
-    # Counting null as the first entry, and taking it off again, is faster than leaving it out.
+    # Counting nulls as the first entry and subtracting them is faster than filtering them.
     positions = indices.fill_null(0).to_numpy().astype(np.int64, copy=False)
     rows = np.bincount(positions, minlength=len(array.dictionary))
     rows[0] -= nulls
@@ -88,14 +87,14 @@ def _histogram(array: pa.DictionaryArray) -> Rows:
 
 
 def _entries(array: pa.DictionaryArray, rows: Rows) -> tuple[pa.Array, Rows]:
-    """The entries of a dictionary, and the sum of the rows of each."""
+    """Each entry of a dictionary once, with the sum of its rows."""
     totals = np.zeros(len(array.dictionary), np.int64)
     np.add.at(totals, array.indices.drop_null().to_numpy(), rows[_mask(array.indices.is_valid())])
     return plain_array(array.dictionary), totals
 
 
 def _with_hash(values: pa.Array, rows: Rows) -> tuple[pa.Array, Rows]:
-    """The values that have both rows and a hash."""
+    """Keep the values that have both rows and a hash."""
     is_kept = rows > 0
     if values.null_count > 0:
         is_kept &= _mask(values.is_valid())

@@ -1,8 +1,8 @@
 """
 The estimate of a sketch and its bounds, equal to those of Apache DataSketches in the last bit.
 
-The bounds of a sketch that retains few hashes are left to that library. It is imported at the call, since the import
-takes longer than all else that looking into a sketch does.
+That library computes the bounds of sketches with few hashes. This module imports it only then, because the import takes
+longer than inspecting a sketch.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 
 from puffin.sketches.theta_image import MAX_THETA, SketchImage
 
-_FEW = 120  # up to so many retained hashes the normal distribution is too far from the binomial one
+_FEW = 120  # up to here the normal distribution is too far from the binomial one
 
 
 def estimate(theta: int, retained: int) -> float:
-    """The distinct values a sketch stands for: what it retained, over the share of all hashes below theta."""
+    """Estimate the number of distinct values: the retained hashes, divided by the share of all hashes below theta."""
     return retained / _share(theta)
 
 
 def lower_bound(theta: int, retained: int, std_devs: int) -> float:
-    """The estimate less an error of 1, 2 or 3 standard deviations; never less than what the sketch retained."""
+    """The estimate minus 1, 2 or 3 standard deviations, and at least the number of retained hashes."""
     share = _share(theta)
     if share == 1.0:
         return float(retained)
@@ -33,7 +33,7 @@ def lower_bound(theta: int, retained: int, std_devs: int) -> float:
 
 
 def upper_bound(theta: int, retained: int, std_devs: int) -> float:
-    """The estimate plus an error of 1, 2 or 3 standard deviations."""
+    """The estimate plus 1, 2 or 3 standard deviations."""
     share = _share(theta)
     if share == 1.0:
         return float(retained)
@@ -45,13 +45,13 @@ def upper_bound(theta: int, retained: int, std_devs: int) -> float:
 
 # --- bounds -------------------------------------------------------------------------------------------------------
 #
-# Each of n values is below theta with probability p, the share, so that np ± s √(np(1 - p)) are retained with the
-# confidence of s standard deviations. A bound is the n for which the number retained, corrected by a half because it
-# is a whole one, stands at the far end of that range. The operations are in the order of Apache DataSketches.
+# Each of n values is below theta with probability p, the share, so a sketch retains np ± s √(np(1 - p)) with the
+# confidence of s standard deviations. A bound is the n whose range ends at the number retained, corrected by a half
+# because it is an integer. The operations are in the order of Apache DataSketches.
 
 
 def _share(theta: int) -> float:
-    """The share of all hashes that is below theta."""
+    """The share of all hashes that are below theta."""
     return theta / float(MAX_THETA)
 
 
@@ -62,7 +62,7 @@ def _normal_bound(retained: float, share: float, std_devs: int) -> float:
 
 
 def _sketch_of(theta: int, retained: int) -> Any:
-    """A sketch of that library; the bounds depend on the number of its hashes only, so that any will do."""
+    """Any sketch of that library with so many hashes: the bounds depend only on their number."""
     from datasketches import compact_theta_sketch
 
     hashes = memoryview(array("Q", range(1, retained + 1)))

@@ -1,13 +1,13 @@
 """
 The hash of a theta sketch: MurmurHash3 x64 128 with seed 9001, first 64 bits shifted right by one.
 
-The hash state of every value in a slice is a row of two arrays, and each step of the algorithm is one numpy pass over
-them, in place where it can be. Values of at most 16 bytes arrive as words and need no gathering. Byte strings
-absorb their 16-byte blocks in lock-step, longest first, so that the strings still unfinished are always a prefix;
-the last few long ones leave the lock-step and are absorbed one by one, because a numpy pass over three rows costs as
-much as over a thousand. What is left of a string, 0 to 15 bytes, is again two words padded with zeros.
+Two arrays hold the hash state, one row for each value of a slice. Each step of the algorithm is one numpy pass over
+them, in place where possible. Values of at most 16 bytes arrive as words and need no gathering. Byte strings absorb
+their 16-byte blocks in lock-step, longest first, so the unfinished strings are always a prefix. The last few long
+strings leave the lock-step and absorb one by one, because a numpy pass over three rows costs as much as one over a
+thousand. The remaining 0 to 15 bytes of a string are again two words padded with zeros.
 
-Where compiled kernels are loaded they do the same value by value, several times as fast.
+Compiled kernels, where loaded, do the same value by value and several times as fast.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def hash_array(array: pa.Array | pa.ChunkedArray, type_string: str) -> Iterator[
     Hash the values of a column as Iceberg's Java implementation does; arguments and errors are those of
     `single_values`.
 
-    NULL and values of no bytes (empty string, empty binary) have no hash, as in Java. Hashes are below 2^63; they come
-    in slices, with repetitions and in no particular order.
+    NULL, empty strings and empty binaries have no hash, as in Java. Hashes are below 2^63. They come in slices, with
+    repetitions and in no particular order.
     """
     return (hash_serialized(values) for values in single_values(array, type_string))
 
 
 def hash_serialized(values: SerializedValues) -> WordArray:
-    """Hash serialized values; those of no bytes are left out, the others keep their order."""
+    """Hash serialized values in their order, without those of no bytes."""
     if isinstance(values, Words):
         hashes = _hash_words_compiled(values) if kernels_ready() else None
         return _hash_words(values.low, values.high, values.length) if hashes is None else hashes
@@ -67,7 +67,7 @@ def hash_serialized(values: SerializedValues) -> WordArray:
 
 
 def _hash_words_compiled(values: Words) -> WordArray | None:
-    """None for the one form that is too rare to have a kernel: decimals of 9 to 15 bytes."""
+    """None for decimals of 9 to 15 bytes, which are too rare to have a kernel."""
     from puffin.kernels.murmur import hash_blocks, hash_words, hash_words_of_lengths
 
     if values.high is None:
@@ -112,7 +112,7 @@ def _absorb_block(h1: WordArray, h2: WordArray, low: WordArray, high: WordArray)
 
 
 def _absorb_tail(h1: WordArray, h2: WordArray, low: WordArray, high: WordArray | None) -> None:
-    """An absent byte is a zero byte: a word of zeros mixes to zero and changes nothing."""
+    """A missing byte is a zero byte: a word of zeros mixes to zero and changes nothing."""
     h1 ^= _mix_low(low)
     if high is not None:
         h2 ^= _mix_high(high)
@@ -139,7 +139,7 @@ def _rotate(words: WordArray, bits: int) -> None:
 
 
 def _finish(h1: WordArray, h2: WordArray, length: WordArray | np.uint64) -> WordArray:
-    """Consumes ``h1``. ``h2`` may be one row for all, as it is until a value has more than eight bytes."""
+    """Overwrite ``h1``. ``h2`` may be one row for all while no value has more than eight bytes."""
     h1 ^= length
     h2 = h2 ^ length
     h1 += h2
@@ -178,7 +178,7 @@ def _hash_byte_strings(strings: ByteStrings) -> WordArray:
 def _hash_slice(data: npt.NDArray[np.uint8], starts: _Integers, lengths: _Integers) -> WordArray:
     """Hash neighbouring strings of at least one byte each."""
     begin, end = int(starts[0]), int(starts[-1] + lengths[-1])
-    padded = np.empty(end - begin + _BLOCK, np.uint8)  # what the last strings load beyond the end is masked away
+    padded = np.empty(end - begin + _BLOCK, np.uint8)  # the masks clear what the last strings load beyond the end
     padded[: end - begin] = data[begin:end]
     words_at = _words_at(padded)
 
@@ -206,12 +206,12 @@ def _hash_slice(data: npt.NDArray[np.uint8], starts: _Integers, lengths: _Intege
 
 
 def _words_at(data: npt.NDArray[np.uint8]) -> WordArray:
-    """A little-endian word at every byte offset that has eight: gathering from it is an unaligned load."""
+    """A little-endian word at every byte offset that has eight bytes; gathering from it is an unaligned load."""
     return np.ndarray((max(0, len(data) - 7),), np.uint64, data, strides=(1,))
 
 
 def _absorb_blocks(h1: WordArray, h2: WordArray, words_at: WordArray, positions: _Integers, blocks: _Integers) -> None:
-    """``blocks`` descends; rows of the two states advance together until few are left."""
+    """Advance the two states row by row together until few rows are left; ``blocks`` descends."""
     fewest_first = blocks[::-1]
     done = 0
     while (rows := len(blocks) - int(np.searchsorted(fewest_first, done, "right"))) > _FEW_ROWS:
@@ -227,7 +227,7 @@ def _absorb_blocks(h1: WordArray, h2: WordArray, words_at: WordArray, positions:
 
 
 def _absorb_run(h1: int, h2: int, low: WordArray, high: WordArray) -> tuple[int, int]:
-    """`_absorb_block` for consecutive blocks of one string: only the chain of states is left to Python."""
+    """`_absorb_block` for consecutive blocks of one string; Python only computes the chain of states."""
     for k1, k2 in zip(_mix_low(low).tolist(), _mix_high(high).tolist(), strict=True):
         h1 ^= k1
         h1 = (((h1 << 27) | (h1 >> 37)) + h2) & _MASK

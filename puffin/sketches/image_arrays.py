@@ -1,8 +1,8 @@
 """
-What images leave to numpy: sorting, unpacking, byte planes, and searching many hashes for one that breaks a rule.
+The numpy side of sketch images: sorting, unpacking, byte planes, and finding a hash that breaks a rule.
 
-Hashes come and go as read-only memory of 64-bit words, as `puffin.sketches.theta_image` holds them. Nothing here
-raises: offsets and messages are up to the image.
+Hashes are read-only memory of 64-bit words, as in `puffin.sketches.theta_image`. Nothing here raises: the images add
+offsets and messages.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _UNPACK_ROWS = 1 << 13  # a multiple of 8, so that every slice of packed numbers
 
 
 def first_outside(hashes: memoryview, theta: int) -> int | None:
-    """The index of the first hash that is not above 0 and below theta."""
+    """The index of the first hash that is zero, or not below theta."""
     values = np.frombuffer(hashes, np.uint64)
     return _first((values == 0) | (values >= np.uint64(theta)))
 
 
 def first_not_above_the_one_before(hashes: memoryview) -> int | None:
-    """The index of the first hash that is equal to the one before it, or below."""
+    """The index of the first hash that does not exceed its predecessor."""
     values = np.frombuffer(hashes, np.uint64)
     index = _first(values[1:] <= values[:-1])
     return None if index is None else index + 1
@@ -34,7 +34,7 @@ def ascending(hashes: memoryview) -> memoryview:
 
 
 def running_sums(packed: memoryview, count: int, width: int) -> memoryview:
-    """The sum of the first 1, 2, ... ``count`` numbers, packed ``width`` bits each, most significant bit first."""
+    """The sums of the first 1, 2, ... ``count`` numbers, packed ``width`` bits each, most significant bit first."""
     data = np.frombuffer(packed, np.uint8)
     numbers = np.empty(count, np.uint64)
     for start in range(0, count, _UNPACK_ROWS):
@@ -46,12 +46,12 @@ def running_sums(packed: memoryview, count: int, width: int) -> memoryview:
 
 
 def to_planes(numbers: npt.NDArray[Any]) -> bytes:
-    """The lowest bytes of all little-endian numbers, then their second bytes, up to their highest."""
+    """Write the lowest bytes of all little-endian numbers, then their second bytes, up to their highest."""
     return numbers.view(np.uint8).reshape(-1, numbers.itemsize).T.tobytes()
 
 
 def from_planes(planes: memoryview, width: int) -> npt.NDArray[Any]:
-    """The numbers of so many bytes whose `to_planes` these are."""
+    """Undo `to_planes` for numbers of ``width`` bytes."""
     bytes_of_each = np.ascontiguousarray(np.frombuffer(planes, np.uint8).reshape(width, -1).T)
     return bytes_of_each.view(f"<u{width}").reshape(-1)
 

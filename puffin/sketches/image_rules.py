@@ -1,7 +1,7 @@
 """
-The rulebook of our binary images: what is wrong with one is told by image, field, offset, what is expected and found.
+Check the fields of our binary images; errors name the image, field, offset, expected and found values.
 
-Nothing here imports numpy, for the sake of the image of a theta sketch: looking into one has to start fast.
+This module does not import numpy, so that inspecting the image of a theta sketch starts fast.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ImageRules:
-    """The rules of one kind of image, by its name in errors."""
+    """The rules of one kind of image; errors name it."""
 
     image: str
 
     def expect(self, holds: bool, offset: int, field: str, expected: object, found: object) -> None:
-        """Check one field; CorruptSketchError if the rule does not hold."""
+        """Check one field; raise CorruptSketchError if the rule does not hold."""
         if not holds:
             raise CorruptSketchError(f"{self.image}, {field} at offset {offset}: expected {expected}, found {found}")
 
     def expect_size(self, view: memoryview, size: int) -> None:
-        """Check that the image has exactly so many bytes."""
+        """Check the exact size of the image."""
         self.expect(len(view) == size, min(len(view), size), "size", f"{size} bytes", f"{len(view)} bytes")
 
     def expect_at_least(self, view: memoryview, size: int) -> None:
-        """Check that the image has so many bytes or more."""
+        """Check the minimum size of the image."""
         self.expect(len(view) >= size, len(view), "size", f"at least {size} bytes", f"{len(view)} bytes")
 
     def expect_at_most(self, found: int, limit: int, offset: int, field: str) -> None:
@@ -47,7 +47,7 @@ class ImageRules:
         field: str,
         expected: object,
     ) -> None:
-        """Check numbers of which the first stands at an offset, and each other one a stride behind the one before."""
+        """Check an array of numbers; ``at`` is the offset of the first number, and the stride."""
         if not is_sound.all():
             index = int(is_sound.argmin())
             self.expect(False, at[0] + index * at[1], field, expected, numbers[index])

@@ -1,12 +1,12 @@
 """
-Sketches of one column, partition by partition: small, of one size, and bounded all together.
+The sketches of one column by partition: small, of one size, and bounded in total.
 
-There may be thousands of partitions, so they are held as a few arrays, and merging works on all of them at once. Each
-is a canonical theta sketch of 2^lg_k nominal entries, and lg_k follows from their number (`lg_k_for`): all of them
-together are bounded. A union is not cut to that size: it has all hashes that its parts retain below their lowest theta,
-and so it answers for many partitions better than any of them does for itself.
+A table may have thousands of partitions, so a few arrays hold all sketches, and a merge works on all of them at once.
+Each is a canonical theta sketch of 2^lg_k nominal entries. `lg_k_for` derives lg_k from the number of partitions, which
+bounds the total. A union is not cut to that size: it has all hashes that its parts retain below their lowest theta, so
+it estimates many partitions better than each sketch estimates its own.
 
-Partitions are those that have rows, whatever files hold them.
+Only partitions with rows count, whatever files hold these.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from puffin.sketches.partition_sketches_image import (
     PartitionSketchesImage,
 )
 from puffin.sketches.set_operations import union_of_partitions
+from puffin.sketches.smallest import is_first_of_run
 from puffin.values.partition_tuples import PartitionKey
 
 BUDGET = 1 << 18
-"""The most hashes that all partitions of a column retain together, unless 2^MIN_LG_K of each are more."""
+"""The most hashes in all partitions of a column, unless 2^MIN_LG_K for each partition are more."""
 
 _LEAST_WORTH_SORTING = 1 << 16
 _ID_SHIFT, _PLACE = np.uint64(32), np.uint64(0xFFFF_FFFF)  # a partition and a place in one number
@@ -42,35 +43,31 @@ _Words: TypeAlias = npt.NDArray[np.uint64]
 
 def lg_k_for(keys: Collection[PartitionKey]) -> int:
     """
-    The size of the sketches of so many partitions: base-2 logarithm of the nominal entries, 4 to 9.
+    The size of the sketches of these partitions: base-2 logarithm of the nominal entries, 4 to 9.
 
-    UsageError if there are more partitions, or longer keys, than are kept; it says how many.
+    UsageError, with the number found, if there are too many partitions or their keys are too long.
     """
     if len(keys) > MAX_PARTITIONS:
-        raise UsageError(f"sketches by partition are kept of at most {MAX_PARTITIONS} partitions, found {len(keys)}")
+        raise UsageError(f"partition sketches: expected at most {MAX_PARTITIONS} partitions, found {len(keys)}")
     key_bytes = sum(len(text.encode()) for _, text in keys)
     if key_bytes > MAX_KEY_BYTES:
-        raise UsageError(f"partition tuples take at most {MAX_KEY_BYTES} bytes in JSON, found {key_bytes}")
+        raise UsageError(f"partition tuples: expected at most {MAX_KEY_BYTES} bytes in JSON, found {key_bytes}")
     return max(MIN_LG_K, min(MAX_LG_K, (BUDGET // max(1, len(keys))).bit_length() - 1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartitionSketches:
-    """
-    The sketches of one column's partitions, laid out as `partition_sketches_image` says.
-
-    Immutable; equal partition sketches have equal bytes.
-    """
+    """The sketches of one column's partitions. Immutable; equal partition sketches have equal bytes."""
 
     image: PartitionSketchesImage
 
     @classmethod
     def from_bytes(cls, image: bytes | bytearray | memoryview) -> PartitionSketches:
-        """Read the payload of a partition sketches blob; CorruptSketchError if the bytes are none."""
+        """Read the payload of a partition sketches blob; raise CorruptSketchError if it is invalid."""
         return cls(PartitionSketchesImage.parse(image))
 
     def to_bytes(self) -> bytes:
-        """The payload of a ``puffin-sidecar-partition-sketches-v1`` blob, which compresses well."""
+        """The payload of a ``puffin-sidecar-partition-sketches-v1`` blob; it compresses well."""
         return self.image.to_bytes()
 
     @property
@@ -85,7 +82,7 @@ class PartitionSketches:
 
     def union(self, of: Callable[[PartitionKey], bool] | None = None) -> ThetaSketch:
         """
-        The values of the partitions for which a condition holds; of all of them without one.
+        The values of the partitions that meet a condition, or of all partitions.
 
         The sketch has as many hashes as these partitions retain below the lowest of their thetas.
         """
@@ -100,12 +97,12 @@ class PartitionSketches:
         return hash(self.to_bytes())
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickled as its image: smaller, checked on arrival, and the arrays stay read-only."""
+        """Pickle as the image: smaller, checked on arrival, and the arrays stay read-only."""
         return PartitionSketches.from_bytes, (self.to_bytes(),)
 
 
 class PartitionSketchesBuilder:
-    """Puts partition sketches together, in memory proportional to what they retain."""
+    """Builds partition sketches in memory proportional to the hashes they retain."""
 
     def __init__(self, lg_k: int) -> None:
         """Start with no partitions; UsageError if ``lg_k`` is not an integer from 4 to 9."""
@@ -125,14 +122,14 @@ class PartitionSketchesBuilder:
 
     def add(self, key: PartitionKey, theta: int, hashes: _Words) -> None:
         """
-        Add values to a partition, which is there from then on even if it has none.
+        Add values to a partition, and the partition itself even if it has no values.
 
-        Hashes at or above ``theta`` were left out; the others are above 0, in any order, with or without repetitions.
+        ``hashes`` are above 0 and below ``theta``, in any order, and may repeat; hashes from ``theta`` on were dropped.
         """
         self._add(np.full(len(hashes), self._id_of(key, theta), np.uint64), hashes)
 
     def merge(self, sketches: PartitionSketches, *, without: Collection[PartitionKey] = ()) -> None:
-        """Add sketches of the same size or a larger one, apart from those of some partitions."""
+        """Add the sketches of other partitions, of the same size or larger, except those in ``without``."""
         image = sketches.image
         if image.lg_k < self._lg_k:
             raise UsageError(f"partition sketches: expected lg_k from {self._lg_k} on, found {image.lg_k}")
@@ -143,7 +140,7 @@ class PartitionSketchesBuilder:
         self._add(np.repeat(ids, image.counts[is_wanted]), image.hashes[image.places[is_retained]])
 
     def compact(self) -> PartitionSketches:
-        """The sketches so far; the builder may go on."""
+        """The sketches so far; the builder stays usable."""
         self._settle()
         ((ids, hashes),) = self._parts
         keys = sorted(self._ids)
@@ -162,7 +159,7 @@ class PartitionSketchesBuilder:
         return PartitionSketches(image)
 
     def _id_of(self, key: PartitionKey, theta: int) -> int:
-        """The position of a partition in the order of arrival; its theta is lowered to this one."""
+        """The position of a partition in order of arrival; also lowers its theta to this one."""
         id_ = self._ids.setdefault(key, len(self._ids))
         if id_ == len(self._thetas):
             self._thetas.append(theta)
@@ -177,7 +174,7 @@ class PartitionSketchesBuilder:
             self._settle()
 
     def _settle(self) -> None:
-        """Keep of each partition its k smallest distinct hashes, and as theta the next one."""
+        """Keep the k smallest distinct hashes of each partition, and the next one as its theta."""
         ids, hashes = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
         is_below = hashes < np.array(self._thetas, np.uint64)[ids.astype(np.intp)]
         ids, places, distinct = _by_partition(ids[is_below], hashes[is_below])
@@ -195,17 +192,10 @@ class PartitionSketchesBuilder:
 
 
 def _by_partition(ids: _Words, hashes: _Words) -> tuple[_Words, npt.NDArray[np.int64], _Words]:
-    """Distinct pairs, ascending: their partitions, the places of their hashes, and what hashes have these places."""
+    """Sort and deduplicate pairs: their partitions, the places of their hashes, and the hashes at these places."""
     order = hashes.argsort()
     ascending = hashes[order]
-    is_first = _differs(ascending)
+    is_first = is_first_of_run(ascending)
     pairs = np.sort(ids[order] << _ID_SHIFT | (np.cumsum(is_first) - 1).astype(np.uint64))
-    pairs = pairs[_differs(pairs)]
+    pairs = pairs[is_first_of_run(pairs)]
     return pairs >> _ID_SHIFT, (pairs & _PLACE).astype(np.int64), ascending[is_first]
-
-
-def _differs(ascending: _Words) -> npt.NDArray[np.bool_]:
-    """Whether each number differs from the one before it."""
-    differs = np.ones(len(ascending), bool)
-    np.not_equal(ascending[1:], ascending[:-1], out=differs[1:])
-    return differs

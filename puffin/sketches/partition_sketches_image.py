@@ -1,8 +1,8 @@
 """
 The byte image of partition sketches: the payload of a ``puffin-sidecar-partition-sketches-v1`` blob.
 
-Everything is little-endian. Partitions share most of their values, so that each hash stands here once, and what a
-partition retains are places among them::
+Everything is little-endian. Partitions share most of their values, so the image stores each hash once, and each
+partition retains places among the hashes::
 
     byte   0  version            1 byte, 1
            1  lg k               1 byte, 4 to 9
@@ -17,12 +17,12 @@ partition retains are places among them::
               counts             4 bytes each, the hashes it retains; k where theta is below 2^63 - 1
               keys               one after the other, each a partition tuple in UTF-8 encoded JSON
               hashes             8 planes, each of one byte of every number: the difference to the hash before
-              places             4 planes; the first place of each partition, and then the difference to the one before
+              places             4 planes; the first place of each partition, then the difference to the one before
 
 A key is a JSON object from partition field ids to single values (appendix D), compact, the ids in ascending order.
-Partitions are sorted by spec id and then by key, hashes and the places of a partition ascend, and each hash is some
-partition's. A plane holds the lowest bytes of all numbers, the next one their second bytes, and so on: in planes and
-differences a codec finds what repeats. An error gives the offset of the lowest byte of the number it is about.
+Partitions ascend by spec id and key, hashes ascend, and so do the places of each partition. Some partition retains each
+hash. The first plane holds the lowest bytes of all numbers, the next one their second bytes, and so on; differences in
+planes compress well. An error gives the offset of the lowest byte of the number it names.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ _Integers: TypeAlias = npt.NDArray[np.int64]
 @dataclass(frozen=True, slots=True)
 class PartitionSketchesImage:
     """
-    What the image says. The arrays are made read-only.
+    The content of the image. The arrays become read-only.
 
     Attributes:
         keys: Ascending.
-        thetas: Of each partition.
-        counts: How many hashes each partition retains.
+        thetas: One for each partition.
+        counts: The number of hashes that each partition retains.
         hashes: All of them, ascending.
-        places: The hashes of the first partition by their places in ``hashes``, then those of the second, and so on.
+        places: For each partition in turn, the places of its hashes in ``hashes``.
     """
 
     lg_k: int
@@ -89,7 +89,7 @@ class PartitionSketchesImage:
             array.setflags(write=False)
 
     def to_bytes(self) -> bytes:
-        """Lay out partition sketches that obey the rules."""
+        """Lay out partition sketches that follow the rules."""
         texts = [key.encode() for _, key in self.keys]
         sizes = [len(self.keys), sum(map(len, texts)), len(self.hashes), len(self.places)]
         starts = _starts(self.counts)
@@ -111,7 +111,7 @@ class PartitionSketchesImage:
 
     @classmethod
     def parse(cls, image: bytes | bytearray | memoryview) -> PartitionSketchesImage:
-        """Read what `to_bytes` wrote; CorruptSketchError if a field breaks its rule, or the size is wrong."""
+        """Read what `to_bytes` wrote; raise CorruptSketchError if a field breaks its rule or the size is wrong."""
         view = memoryview(image).cast("B")
         _RULES.expect_at_least(view, _PREAMBLE.size)
         version, lg_k, seed_hash, partitions, key_bytes, distinct, retained = _PREAMBLE.unpack_from(view)
@@ -183,7 +183,7 @@ def _parse_hashes(planes: memoryview, offset: int) -> _Words:
     steps = from_planes(planes, 8)
     _RULES.expect_each(steps, (steps > 0) & (steps < MAX_THETA), (offset, 1), "hash", "above the one before it")
     hashes = np.cumsum(steps, dtype=np.uint64)
-    # A hash below 2^63 and a step add up without wrapping around, so that the first hash that is not below shows.
+    # A hash and a step, both below 2^63, add up without overflow, so the check finds the first hash out of range.
     _RULES.expect_each(hashes, hashes < MAX_THETA, (offset, 1), "hash", f"below {MAX_THETA}")
     return hashes
 

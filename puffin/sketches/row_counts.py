@@ -1,13 +1,13 @@
 """
 Row counts: a sketch that can forget.
 
-A theta sketch cannot take a value out, because it does not know whether other rows still have it. Row counts do: they
-hold the smallest distinct hashes of a column, as the sketch does, and how many rows have each. What was added and
-removed since is a matter of signed sums, and a hash that no row has any more is gone.
+A theta sketch cannot remove a value, because it does not know whether other rows still have it. Row counts hold the
+smallest distinct hashes of a column, as the sketch does, and the number of rows of each. They add and subtract rows,
+and drop a hash without rows.
 
-Removing uses hashes up. Nothing is known above theta, so no other can take the place of one that is gone; theta stays
-where it is, and below it there are fewer and fewer. Therefore `HEADROOM` times as many are held as the sketch needs.
-When they no longer suffice there is no sketch, and the column has to be counted anew.
+Removal uses hashes up: nothing is known above theta, so no other hash replaces a dropped one. Row counts therefore hold
+`HEADROOM` times as many hashes as the sketch needs. When too few are left there is no sketch, and the column has to be
+counted again.
 
 As with sketches, phases are types, and equal rows give equal bytes whatever their order and parts.
 """
@@ -28,11 +28,11 @@ from puffin.sketches.theta_image import MAX_THETA
 from puffin.sketches.theta_sketch import ThetaSketch, check_lg_k
 
 HEADROOM = 4
-"""How many times the hashes of the sketch are held."""
+"""How many times the hashes of the sketch to hold."""
 
 
 def row_counts_limit(lg_k: int) -> int:
-    """The most hashes that the row counts behind a sketch of this size hold; UsageError for an unknown size."""
+    """The most hashes in the row counts behind a sketch of this size; UsageError for an unknown size."""
     check_lg_k(lg_k)
     return HEADROOM << lg_k
 
@@ -43,7 +43,7 @@ class RowCounts:
     How many rows of a column have each of its smallest hashes. Immutable; equal row counts have equal bytes.
 
     Attributes:
-        theta: Hashes at or above it are not there; 2^63 - 1 while every value of the column is.
+        theta: Every hash is below it; 2^63 - 1 while the counts cover every value of the column.
         hashes: Ascending, distinct, each above 0 and below theta; read-only.
         rows: The rows of each hash, at least 1; read-only.
         is_checked: As in `ThetaSketch`.
@@ -70,18 +70,18 @@ class RowCounts:
 
     @classmethod
     def from_bytes(cls, image: bytes | bytearray | memoryview) -> RowCounts:
-        """Read the payload of a row counts blob; CorruptSketchError if the bytes are none."""
+        """Read the payload of a row counts blob; raise CorruptSketchError if it is invalid."""
         return cls(*parse_image(image), True)
 
     def to_bytes(self) -> bytes:
-        """The payload of a ``puffin-sidecar-row-counts-v1`` blob, which compresses well."""
+        """The payload of a ``puffin-sidecar-row-counts-v1`` blob; it compresses well."""
         return write_image(self.theta, self.hashes, self.rows)
 
     def combine(self, added: RowCounts, removed: RowCounts, limit: int) -> RowCounts:
         """
-        The row counts after rows came and went, with at most ``limit`` hashes.
+        The row counts after adding and removing rows, with at most ``limit`` hashes.
 
-        CorruptSketchError if more rows of a hash went than there were, so that these are not the counts of those rows.
+        CorruptSketchError if a hash loses more rows than it has: then the counts belong to other rows.
         """
         _check_limit(limit)
         theta = min(self.theta, added.theta, removed.theta)
@@ -93,15 +93,14 @@ class RowCounts:
         hashes, rows = hashes[is_below], rows[is_below]
         if (rows < 0).any():
             at = rows.argmin()
-            where = f"the row counts contradict the files, hash {hashes[at]}"
-            raise CorruptSketchError(f"{where}: expected no more rows removed than there are, found {-rows[at]} more")
+            raise CorruptSketchError(
+                f"the row counts contradict the files: hash {hashes[at]} loses {-rows[at]} rows more than it has"
+            )
         is_left = rows > 0
         return _frozen(*cut(theta, hashes[is_left], rows[is_left], limit))
 
     def sketch(self, lg_k: int) -> ThetaSketch | None:
-        """
-        The canonical sketch of the rows, the same as one built from them; None if too many hashes are gone to tell.
-        """
+        """The canonical sketch of the rows, as if built from them; None if too few hashes are left."""
         check_lg_k(lg_k)
         k = 1 << lg_k
         if len(self.hashes) > k:
@@ -121,7 +120,7 @@ class RowCounts:
         return hash((self.theta, self.hashes.tobytes(), self.rows.tobytes()))
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickled as its image: checked on arrival, and the arrays stay read-only."""
+        """Pickle as the image: checked on arrival, and the arrays stay read-only."""
         return RowCounts.from_bytes, (self.to_bytes(),)
 
 
@@ -129,35 +128,35 @@ class RowCountsBuilder:
     """Counts the rows of a column, array by array, in memory proportional to its limit."""
 
     def __init__(self, limit: int) -> None:
-        """Start with no rows; the limit is the most hashes to hold, see `row_counts_limit`."""
+        """Start with no rows; the limit is the most hashes to hold (`row_counts_limit`)."""
         _check_limit(limit)
         self._tally: RowTally = TableTally(limit) if kernels_ready() else SortedTally(limit)
 
     def update(self, array: pa.Array | pa.ChunkedArray, type_string: str, rows: Rows | None = None) -> None:
         """
-        Count the rows of an array; NULL, empty strings and empty binaries are not counted.
+        Count the rows of an array, except those with NULL, empty strings and empty binaries.
 
-        ``rows`` says how many rows have each value, possibly 0; None is one each. Errors are those of `hash_counted`.
+        ``rows`` gives the rows of each value, possibly 0; None is one each. Errors are those of `hash_counted`.
         """
         counted = hash_rows(array, type_string) if rows is None else hash_counted(array, rows, type_string)
         for hashes, rows_of_each in counted:
             self.update_hashes(hashes, rows_of_each)
 
     def update_hashes(self, hashes: Hashes, rows: Rows | None = None) -> None:
-        """Count hashes as `hash_rows` and `hash_counted` give them: with the rows of each, or None for one each."""
+        """Count hashes as `hash_rows` and `hash_counted` return them."""
         self._tally.add(hashes, rows)
 
     def merge(self, row_counts: RowCounts) -> None:
-        """Add the rows that others counted, with whatever limit."""
+        """Add other row counts, of any limit."""
         self._tally.lower_theta(row_counts.theta)
         self._tally.add(row_counts.hashes, row_counts.rows)
 
     def lower_theta(self, theta: int) -> None:
-        """Let go of every hash at or above this theta, also of those still to come: nobody will ask for them."""
+        """Drop every hash at or above this theta, now and later."""
         self._tally.lower_theta(theta)
 
     def compact(self) -> RowCounts:
-        """The row counts so far; the builder may go on."""
+        """The row counts so far; the builder stays usable."""
         return _frozen(*self._tally.state())
 
 

@@ -1,8 +1,8 @@
 """
 The byte image of row counts: the payload of a ``puffin-sidecar-row-counts-v1`` blob.
 
-Everything is little-endian. Hashes and rows follow a preamble, each as eight byte planes: the lowest bytes of all of
-them, then their second bytes, up to their highest::
+Everything is little-endian. Hashes and rows follow a preamble, each as eight byte planes: the lowest bytes of all
+numbers, then their second bytes, up to their highest::
 
     byte   0  version            1 byte, 1
            1  reserved           1 byte, 0
@@ -12,8 +12,8 @@ them, then their second bytes, up to their highest::
           16  hashes             8 planes of count bytes; ascending, distinct, above 0 and below theta
       then    rows               8 planes of count bytes; each from 1 to 2^63 - 1
 
-The high bytes of rows are mostly zero, and those of ascending hashes change slowly. In planes a codec finds that,
-which makes the blob smaller by a fifth. An error gives the offset of the lowest byte of the number it is about.
+The high bytes of rows are mostly zero, and those of ascending hashes change slowly. Planes let a codec find that and
+save a fifth. An error gives the offset of the lowest byte of the number it names.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from puffin.sketches.row_tally import Hashes, Rows
 from puffin.sketches.theta_image import MAX_THETA, SEED_HASH
 
 MAX_COUNT = 1 << 28
-"""The most hashes that are read: those of the largest sketch there is, with their headroom."""
+"""The most hashes to read: those of the largest sketch, with their headroom."""
 
 _RULES = ImageRules("row counts")
 _expect = _RULES.expect
@@ -46,15 +46,13 @@ _WORD_SIZE = 8
 
 
 def write_image(theta: int, hashes: Hashes, rows: Rows) -> bytes:
-    """Lay out row counts that obey the rules."""
+    """Lay out row counts that follow the rules."""
     preamble = _PREAMBLE.pack(_VERSION, 0, SEED_HASH, len(hashes), theta)
     return preamble + to_planes(hashes.astype("<u8", copy=False)) + to_planes(rows.astype("<i8", copy=False))
 
 
 def parse_image(image: bytes | bytearray | memoryview) -> tuple[int, Hashes, Rows]:
-    """
-    Read what `write_image` wrote: theta, hashes and rows, the arrays read-only; CorruptSketchError if it is broken.
-    """
+    """Read theta, hashes and rows, the arrays read-only; raise CorruptSketchError if a field breaks its rule."""
     view = memoryview(image).cast("B")
     _RULES.expect_at_least(view, _PREAMBLE.size)
     version, reserved, seed_hash, count, theta = _PREAMBLE.unpack_from(view)

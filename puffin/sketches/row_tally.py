@@ -1,14 +1,13 @@
 """
-The running state behind row counts: the smallest distinct hashes so far, and how many rows have each.
+The running state behind row counts: the smallest distinct hashes so far, and the rows of each.
 
-There are two ways to it, which give the same. `SortedTally` drops what is not below the running theta, sorts the rest
-and counts runs. That is quick once nearly everything is dropped, but of a column of few values nothing ever is, and
-every row of it is sorted. `TableTally` spares that with a hash table, which is a loop that only a compiled kernel can
-run fast.
+Two classes give the same result. `SortedTally` drops hashes from the running theta on, sorts the rest and counts runs.
+That is fast once it drops nearly everything, but in a column of few values it sorts every row. `TableTally` avoids the
+sort with a hash table, whose loop is fast only in a compiled kernel.
 
-Either lets go of hashes in the middle of its work, when it holds more than ``limit``, and is exact all the same: a hash
-that is dropped had ``limit`` smaller ones beside it and still has them in the end, so one that is there in the end was
-counted from its first row. Memory stays within a few times the limit, whatever is fed.
+Both drop hashes along the way when they hold more than ``limit``, and still count exactly. A dropped hash has ``limit``
+smaller ones beside it, now and in the end. So every hash in the result was counted from its first row. Memory stays
+within a few times the limit.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from puffin.sketches.smallest import is_first_of_run
 from puffin.sketches.theta_image import MAX_THETA
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
@@ -26,23 +26,23 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 
 _LEAST_WORTH_SORTING = 1 << 15
 _FEWEST_SLOTS = 1 << 16
-_SLOTS_PER_HASH = 4  # after the table was made anew, which gives it room for as many again
-_ONE_EACH = np.broadcast_to(np.uint64(1), 1 << 40)  # a row for each of any number of hashes, in the memory of one
+_SLOTS_PER_HASH = 4  # in a new table, which leaves room for as many again
+_ONE_EACH = np.broadcast_to(np.uint64(1), 1 << 40)  # one row for each of any number of hashes, in the memory of one
 
 
 def sum_rows(hashes: Hashes, rows: Rows) -> tuple[Hashes, Rows]:
-    """The distinct hashes, ascending, and the sum of the rows of each."""
+    """Sort and deduplicate the hashes, and sum the rows of each."""
     order = hashes.argsort()
     hashes, rows = hashes[order], rows[order]
-    starts = _run_starts(hashes)
+    starts = np.flatnonzero(is_first_of_run(hashes))
     return hashes[starts], np.add.reduceat(rows, starts)
 
 
 def cut(theta: int, hashes: Hashes, rows: Rows, limit: int) -> tuple[int, Hashes, Rows]:
-    """At most ``limit`` of ascending hashes, with theta lowered to the first that is left out."""
+    """Keep at most ``limit`` of ascending hashes, and lower theta to the first one dropped."""
     if len(hashes) <= limit:
         return theta, hashes, rows
-    return int(hashes[limit]), hashes[:limit].copy(), rows[:limit].copy()  # a view would hold on to the rest
+    return int(hashes[limit]), hashes[:limit].copy(), rows[:limit].copy()  # a view would keep the rest in memory
 
 
 class RowTally(ABC):
@@ -54,14 +54,14 @@ class RowTally(ABC):
 
     @abstractmethod
     def add(self, hashes: Hashes, rows: Rows | None = None) -> None:
-        """Take hashes in, with the rows of each if it is not one; the hash 0 is ignored."""
+        """Add hashes, with the rows of each or one each; ignores the hash 0."""
 
     def lower_theta(self, theta: int) -> None:
-        """Let go of every hash at or above this theta too, for all that is still to come."""
+        """Drop every hash at or above this theta, now and later."""
         self._theta = min(self._theta, theta)
 
     def state(self) -> tuple[int, Hashes, Rows]:
-        """Theta, the hashes below it, ascending and at most ``limit``, and the rows of each."""
+        """Theta, the ascending hashes below it, at most ``limit``, and the rows of each."""
         hashes, rows = self._entries()
         kept = np.flatnonzero((hashes > 0) & (hashes < np.uint64(self._theta)))
         state = cut(self._theta, *sum_rows(hashes[kept], rows[kept]), self._limit)
@@ -70,11 +70,11 @@ class RowTally(ABC):
 
     @abstractmethod
     def _entries(self) -> tuple[Hashes, Rows]:
-        """Everything that is held, in any order."""
+        """All hashes and rows held, in any order."""
 
 
 class SortedTally(RowTally):
-    """In numpy: what passes theta waits until it is worth a sort."""
+    """Holds hashes in numpy arrays, and sorts them once they are worth a sort."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit)
@@ -99,7 +99,7 @@ class SortedTally(RowTally):
 
 
 class TableTally(RowTally):
-    """With the hash table of `puffin.kernels`, which have to be ready; it is made anew whenever it is half full."""
+    """Holds hashes in a table of `puffin.kernels`, and rebuilds it when it is half full."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit)
@@ -108,7 +108,7 @@ class TableTally(RowTally):
     def add(self, hashes: Hashes, rows: Rows | None = None) -> None:
         from puffin.kernels.counting import add_rows
 
-        hashes = np.require(hashes, requirements=["C", "A"])  # the kernel takes no other
+        hashes = np.require(hashes, requirements=["C", "A"])  # the kernel requires it
         counts = _ONE_EACH[: len(hashes)] if rows is None else np.require(rows, requirements="A").view(np.uint64)
         done = 0
         while True:
@@ -128,13 +128,7 @@ class TableTally(RowTally):
 
 
 def _count_runs(hashes: Hashes) -> tuple[Hashes, Rows]:
-    """The distinct hashes, ascending, and how often each is there; sorts what it is given."""
+    """The distinct hashes, ascending, and how often each occurs; sorts its argument in place."""
     hashes.sort()
-    starts = _run_starts(hashes)
+    starts = np.flatnonzero(is_first_of_run(hashes))
     return hashes[starts], np.diff(starts, append=len(hashes))
-
-
-def _run_starts(ascending: Hashes) -> npt.NDArray[np.intp]:
-    is_first = np.ones(len(ascending), bool)
-    np.not_equal(ascending[1:], ascending[:-1], out=is_first[1:])
-    return np.flatnonzero(is_first)

@@ -1,7 +1,7 @@
 """
 Union, intersection and difference of sketches, each given as its theta and its hashes.
 
-A result knows of no hash at or above the lowest theta of its parts. Results are those of Apache DataSketches.
+A result has only hashes below the lowest theta of its parts. Results equal those of Apache DataSketches.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _EMPTY = np.empty(0, np.uint64)
 
 
 def union(parts: Iterable[State], k: int) -> State:
-    """The values of any of the sketches, with at most ``k`` hashes; the parts are taken one at a time."""
+    """The values in any of the sketches, with at most ``k`` hashes; takes the parts one at a time."""
     smallest = SmallestHashes(k)
     for theta, hashes in parts:
         smallest.lower_theta(theta)
@@ -46,7 +46,7 @@ def difference(left: State, right: State) -> State:
 
 
 def union_of_partitions(image: PartitionSketchesImage, is_chosen: npt.NDArray[np.bool_]) -> State:
-    """The values of some partitions: all hashes that these retain below the lowest of their thetas."""
+    """The values of some partitions: all hashes that they retain below the lowest of their thetas."""
     theta = int(image.thetas[is_chosen].min(initial=np.uint64(MAX_THETA)))
     is_retained = np.zeros(len(image.hashes), bool)
     is_retained[image.places[np.repeat(is_chosen, image.counts)]] = True

@@ -1,9 +1,9 @@
 """
 The running state behind a sketch: the k smallest distinct hashes so far, and theta, the next one above them.
 
-Hashes at or above the running theta are dropped as they come, before anything is sorted, so once k hashes are held a
-batch costs one comparison per hash. What passes waits until it is worth a sort; sorting and comparing neighbours finds
-repetitions much faster than hashing does (`np.unique`). Memory stays within a few times k, whatever is fed.
+It drops hashes from the running theta on before it sorts anything, so once it holds k hashes a batch costs one
+comparison per hash. The others wait until they are worth a sort; sorting and comparing neighbours finds repetitions
+much faster than hashing does (`np.unique`). Memory stays within a few times k.
 """
 
 from __future__ import annotations
@@ -15,6 +15,13 @@ from puffin.kernels import kernels_ready
 from puffin.sketches.theta_image import MAX_THETA
 
 _LEAST_WORTH_SORTING = 1 << 14
+
+
+def is_first_of_run(ascending: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Whether each number differs from the one before it."""
+    is_first = np.ones(len(ascending), bool)
+    np.not_equal(ascending[1:], ascending[:-1], out=is_first[1:])
+    return is_first
 
 
 class SmallestHashes:
@@ -29,7 +36,7 @@ class SmallestHashes:
         self._pending_limit = max(k, _LEAST_WORTH_SORTING)
 
     def add(self, hashes: npt.NDArray[np.uint64]) -> None:
-        """Take hashes in; 0 is ignored, as in other implementations."""
+        """Add hashes; ignores 0, as other implementations do."""
         for start in range(0, len(hashes), self._pending_limit):
             below = self._below_theta(hashes[start : start + self._pending_limit])
             if len(below) > 0:
@@ -39,11 +46,11 @@ class SmallestHashes:
                 self._settle()
 
     def lower_theta(self, theta: int) -> None:
-        """Let go of every hash at or above this theta too, for all that is still to come."""
+        """Drop every hash at or above this theta, now and later."""
         self._theta = min(self._theta, theta)
 
     def state(self) -> tuple[int, npt.NDArray[np.uint64]]:
-        """Theta, and the hashes below it: ascending, distinct, at most k, read-only."""
+        """Theta, and at most k hashes below it: ascending, distinct, read-only."""
         self._settle()
         return self._theta, self._kept
 
@@ -58,14 +65,12 @@ class SmallestHashes:
     def _settle(self) -> None:
         merged = np.concatenate((self._kept, *self._pending))
         merged.sort()
-        # Theta may have come down since a hash was taken.
+        # Theta may be lower than when a hash was added.
         merged = merged[slice(*np.searchsorted(merged, np.array([1, self._theta], np.uint64)))]
-        is_first = np.ones(len(merged), bool)
-        np.not_equal(merged[1:], merged[:-1], out=is_first[1:])
-        merged = merged[is_first]
+        merged = merged[is_first_of_run(merged)]
         if len(merged) > self._k:
             self._theta = int(merged[self._k])
-            merged = merged[: self._k].copy()  # a view would hold on to the rest
+            merged = merged[: self._k].copy()  # a view would keep the rest in memory
         merged.setflags(write=False)
         self._kept = merged
         self._pending = []

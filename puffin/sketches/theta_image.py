@@ -1,7 +1,7 @@
 """
-The byte image of a compact theta sketch, read strictly and written as Java writes it.
+The byte image of a compact theta sketch: strict reading, and writing as Java does.
 
-Everything is little-endian. The first eight bytes are always there; what follows depends on the preamble longs::
+Everything is little-endian. The first eight bytes are always present; the preamble longs decide what follows::
 
     byte   0  preamble longs     1 empty or single item, 2 exact, 3 estimating
            1  serial version     3 (4 is the compressed form)
@@ -16,14 +16,14 @@ Everything is little-endian. The first eight bytes are always there; what follow
       then    hashes             8 bytes each
 
 Serial version 4 has theta at byte 8 if it is estimating (two preamble longs), then the count, then the differences
-between neighbouring hashes, packed most significant bit first. It is read and never written, because older Java cannot
+between neighbouring hashes, packed most significant bit first. We read it but never write it, because older Java cannot
 read it. Versions 1 and 2 are older than Puffin.
 
-Java and C++ disagree in three places, and both are read: Java leaves the seed hash of an empty sketch zero, flags a
+Java and C++ disagree in three places, and we read both: Java leaves the seed hash of an empty sketch zero, flags a
 single item as one, and writes 1.0 for p where C++ writes 0.0.
 
-To look into the sketch of a small file takes less time than to import numpy. So numpy is imported only for the images
-that need it: those of serial version 4, with hashes in any order, of very many hashes, or broken ones.
+Inspecting a small sketch takes less time than importing numpy. So only these images import it: serial version 4,
+unordered, very large, or broken ones.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _expect = _RULES.expect
 _SERIAL_VERSION = 3
 _COMPRESSED_SERIAL_VERSION = 4
 _FAMILY = 3
-_MAX_RETAINED = 1 << 27  # twice the nominal entries of the largest sketch there is, lg_k 26
+_MAX_RETAINED = 1 << 27  # twice the nominal entries of the largest sketch, lg_k 26
 
 _PREAMBLE = struct.Struct("<BBBBBBH")
 _SERIAL_VERSION_OFFSET = 1
@@ -69,19 +69,18 @@ _ORDERED = 0x10
 _SINGLE_ITEM = 0x20
 _KNOWN_FLAGS = _BIG_ENDIAN | _READ_ONLY | _EMPTY | _COMPACT | _ORDERED | _SINGLE_ITEM
 
-_FEW_HASHES = 1 << 16  # up to so many are compared sooner than numpy is imported
+_FEW_HASHES = 1 << 16  # comparing so many takes less time than importing numpy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SketchImage:
     """
-    What the image of a compact theta sketch says.
+    The content of the image of a compact theta sketch.
 
     Attributes:
-        theta: Hashes at or above it are not in the sketch; 2^63 - 1 while it is exact.
-        hashes: Ascending, distinct, each above 0 and below theta; words of 64 bits without a sign, read-only.
-        seed_hash: As stored: 0x93CC, or 0 in an empty sketch of Java's.
-        serial_version: 3, or 4 for the compressed form.
+        theta: Every hash is below it; 2^63 - 1 while the sketch is exact.
+        hashes: Ascending, distinct, each above 0 and below theta; unsigned 64-bit words, read-only.
+        seed_hash: As stored: 0x93CC, or 0 in an empty sketch from Java.
     """
 
     theta: int
@@ -94,9 +93,8 @@ class SketchImage:
         """
         Read an image of serial version 3 or 4.
 
-        Raises:
-            CorruptSketchError: A field breaks its rule, or the image is cut short or too long.
-            UnsupportedError: The image is big-endian, or of a serial version other than 3 and 4.
+        CorruptSketchError if a field breaks its rule or the size is wrong; UnsupportedError if the image is big-endian
+        or of another serial version.
         """
         view = memoryview(image).cast("B")
         _RULES.expect_at_least(view, _PREAMBLE.size)
@@ -158,7 +156,7 @@ def _parse_plain(view: memoryview, preamble_longs: int, flags: int) -> tuple[int
 
 
 def _words(entries: bytes) -> array[int]:
-    """Little-endian words as those of this machine; the other way round it is the same."""
+    """Convert little-endian words to words of this machine, or back."""
     words = array("Q", entries)
     if sys.byteorder == "big":
         words.byteswap()
@@ -201,8 +199,8 @@ def _parse_theta(view: memoryview, offset: int) -> int:
 
 
 def _checked_hashes(hashes: memoryview, theta: int, *, is_ordered: bool, offset: int, entry_bits: int) -> memoryview:
-    """The hashes in ascending order, or an error that names the one which breaks a rule."""
-    # Where numpy is imported anyway it is faster, however few they are.
+    """Sort the hashes if they are unordered, and check them; errors name the hash that breaks a rule."""
+    # If numpy is imported already, it is always faster.
     is_quick = is_ordered and len(hashes) <= _FEW_HASHES and "numpy" not in sys.modules
     if is_quick and ascend(hashes, theta):
         return hashes

@@ -1,12 +1,12 @@
 """
 Theta sketches: the builder that takes values, and the frozen sketch that answers.
 
-The sketch is canonical: the k smallest distinct hashes, with theta the next one above them. So it depends on the set of
-values only, not on their order or on how they were divided among builders, and two runs over the same rows give the
-same bytes. Phases are types: a `ThetaSketchBuilder` cannot be asked, a `ThetaSketch` cannot be changed.
+The sketch is canonical: the k smallest distinct hashes, with theta the next one above them. So it depends only on the
+set of values, not on their order or on how builders share them, and two runs over the same rows give the same bytes.
+Phases are types: a `ThetaSketchBuilder` does not answer, a `ThetaSketch` does not change.
 
-Whether a sketch is empty needs no flag of its own: it is empty if it retains nothing and theta is still at its
-maximum. Nothing retained *below* a theta is another state, "too few to be seen", which intersections reach.
+A sketch is empty if it retains nothing and theta is at its maximum. A sketch that retains nothing *below* a theta is
+another state, "too few to be seen", which intersections reach.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class ThetaSketch:
     An immutable theta sketch of a set of values. Equal sketches have equal bytes.
 
     Attributes:
-        theta: Hashes at or above it are not in the sketch; 2^63 - 1 while it is exact.
+        theta: Every hash is below it; 2^63 - 1 while the sketch is exact.
         hashes: Ascending, distinct, each above 0 and below theta; read-only.
-        is_checked: Whether these rules are known to hold, as readers and builders know; else a breach is a UsageError.
+        is_checked: Whether the caller knows that these rules hold; otherwise a breach is a UsageError.
     """
 
     theta: int
@@ -57,7 +57,7 @@ class ThetaSketch:
     @classmethod
     def from_arrow(cls, array: pa.Array | pa.ChunkedArray, type_string: str, lg_k: int = DEFAULT_LG_K) -> ThetaSketch:
         """
-        Sketch the values of a column; NULL, empty strings and empty binaries are not counted.
+        Sketch the values of a column, except NULL, empty strings and empty binaries.
 
         Args:
             array: Plain, chunked, dictionary-encoded, view or extension array.
@@ -75,13 +75,7 @@ class ThetaSketch:
 
     @classmethod
     def from_bytes(cls, image: bytes | bytearray | memoryview) -> ThetaSketch:
-        """
-        Read a compact sketch image (Puffin spec, ``apache-datasketches-theta-v1``).
-
-        Raises:
-            CorruptSketchError: The bytes are not such an image.
-            UnsupportedError: The image is big-endian, or of a serial version other than 3 and 4.
-        """
+        """Read an image (Puffin spec, ``apache-datasketches-theta-v1``); errors are those of `SketchImage.parse`."""
         parsed = SketchImage.parse(image)
         return cls(parsed.theta, np.frombuffer(parsed.hashes, np.uint64), True)
 
@@ -96,12 +90,12 @@ class ThetaSketch:
 
     @property
     def estimating(self) -> bool:
-        """Whether values were left out, so that the estimate is not a count."""
+        """Whether the sketch dropped values, so that the estimate is not a count."""
         return self.theta < MAX_THETA
 
     @property
     def empty(self) -> bool:
-        """Whether no value was ever seen."""
+        """Whether the sketch has seen no value."""
         return self.retained == 0 and not self.estimating
 
     @property
@@ -111,21 +105,21 @@ class ThetaSketch:
 
     @property
     def ndv(self) -> int:
-        """The estimate rounded down, as the ``ndv`` property of a blob has it."""
+        """The estimate rounded down, as in the ``ndv`` property of a blob."""
         return int(self.estimate)
 
     def lower_bound(self, std_devs: int = 2) -> float:
-        """The distinct values at least, with the confidence of 1, 2 (95 %) or 3 standard deviations."""
+        """A lower bound of the distinct values, at 1, 2 (95 % confidence) or 3 standard deviations."""
         _check_std_devs(std_devs)
         return estimate.lower_bound(self.theta, self.retained, std_devs)
 
     def upper_bound(self, std_devs: int = 2) -> float:
-        """The distinct values at most, with the confidence of 1, 2 (95 %) or 3 standard deviations."""
+        """An upper bound of the distinct values, at 1, 2 (95 % confidence) or 3 standard deviations."""
         _check_std_devs(std_devs)
         return estimate.upper_bound(self.theta, self.retained, std_devs)
 
     def union(self, *others: ThetaSketch, lg_k: int = DEFAULT_LG_K) -> ThetaSketch:
-        """The values of any of the sketches; canonical, with at most 2^lg_k hashes."""
+        """The values in any of the sketches; canonical, with at most 2^lg_k hashes."""
         return merge((self, *others), lg_k)
 
     def intersect(self, other: ThetaSketch) -> ThetaSketch:
@@ -149,12 +143,12 @@ class ThetaSketch:
         return hash((self.theta, self.hashes.tobytes()))
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickled as its image: small, checked on arrival, and the hashes stay read-only."""
+        """Pickle as the image: small, checked on arrival, and the hashes stay read-only."""
         return ThetaSketch.from_bytes, (self.to_bytes(),)
 
 
 class ThetaSketchBuilder:
-    """Takes the values of a column, array by array, in memory proportional to 2^lg_k."""
+    """Sketches the values of a column, array by array, in memory proportional to 2^lg_k."""
 
     def __init__(self, lg_k: int = DEFAULT_LG_K) -> None:
         """Start with no values; UsageError if ``lg_k`` is not an integer from 5 to 26."""
@@ -162,32 +156,28 @@ class ThetaSketchBuilder:
         self._smallest = SmallestHashes(1 << lg_k)
 
     def update(self, array: pa.Array | pa.ChunkedArray, type_string: str) -> None:
-        """Add the values of an array, as `ThetaSketch.from_arrow` takes them."""
+        """Add the values of an array; arguments are those of `ThetaSketch.from_arrow`."""
         for hashes in hash_array(array, type_string):
             self._smallest.add(hashes)
 
     def update_hashes(self, hashes: npt.NDArray[np.uint64]) -> None:
-        """Add hashes as `hash_array` gives them; UsageError if they are not a one-dimensional array of uint64."""
+        """Add hashes from `hash_array`; UsageError unless they are a one-dimensional array of uint64."""
         _check_hash_array(hashes)
         self._smallest.add(hashes)
 
     def compact(self) -> ThetaSketch:
-        """The sketch of the values so far; the builder may go on."""
+        """The sketch of the values so far; the builder stays usable."""
         return ThetaSketch(*self._smallest.state(), True)
 
 
 def merge(parts: Iterable[ThetaSketch], lg_k: int = DEFAULT_LG_K) -> ThetaSketch:
-    """
-    The union of any number of sketches; canonical, with at most 2^lg_k hashes.
-
-    The parts are taken one at a time, so they may come from an iterator.
-    """
+    """The union of the sketches, which may come from an iterator; canonical, with at most 2^lg_k hashes."""
     check_lg_k(lg_k)
     return ThetaSketch(*set_operations.union((part._state for part in parts), 1 << lg_k), True)
 
 
 def check_lg_k(lg_k: int) -> None:
-    """Refuse a size that other implementations do not have: UsageError unless it is an integer from 5 to 26."""
+    """Raise UsageError unless ``lg_k`` is an integer from 5 to 26, as in other implementations."""
     if not isinstance(lg_k, int) or not MIN_LG_K <= lg_k <= MAX_LG_K:
         raise UsageError(f"lg_k: expected an integer from {MIN_LG_K} to {MAX_LG_K}, found {lg_k!r}")
 

@@ -32,7 +32,7 @@ _ObjectStore: TypeAlias = "AzureStore | GCSStore | S3Store"
 _RETRIES: Any = {"max_retries": 3, "retry_timeout": datetime.timedelta(seconds=30)}
 _ANY_REGION = "us-east-1"  # for servers without regions, which still check the signature
 
-_honouring: set[tuple[str, str]] = set()
+_probed: set[tuple[str, str]] = set()
 """The endpoints and buckets that have passed the probe."""
 
 
@@ -74,9 +74,9 @@ def _checked_store(filesystem: FileSystem, uri: str, bucket: str, key: str) -> _
     except Exception as exc:  # obstore and botocore reject the configuration in many ways
         raise StorageError(f"{uri}: {_one_line(exc)}") from exc
     endpoint = str(store.config.get("endpoint", "")) if filesystem.type_name == "s3" else ""
-    if endpoint and (endpoint, bucket) not in _honouring:
+    if endpoint and (endpoint, bucket) not in _probed:
         _probe(filesystem, store, uri, bucket, key)
-        _honouring.add((endpoint, bucket))
+        _probed.add((endpoint, bucket))
     return store
 
 
@@ -107,12 +107,12 @@ def _put(store: _ObjectStore, uri: str, key: str, data: bytes) -> None:
     import obstore
     from obstore import exceptions
 
-    certain = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, exceptions.NotSupportedError)
+    not_written = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, exceptions.NotSupportedError)
     try:
         obstore.put(store, key, data, mode="create", use_multipart=False)
     except exceptions.AlreadyExistsError as exc:
         raise exists_already(uri) from exc
-    except (*certain, FileNotFoundError, ValueError) as exc:  # FileNotFoundError: the bucket does not exist
+    except (*not_written, FileNotFoundError, ValueError) as exc:  # FileNotFoundError: the bucket does not exist
         raise StorageError(f"{uri}: {_one_line(exc)}") from exc
     except Exception as exc:  # such as a timeout after the last byte
         raise CommitUnknownError(f"{uri}: {_one_line(exc)}") from exc

@@ -1,9 +1,9 @@
 """
-What the rows of a column chunk amount to besides their distinct values, from what is at hand when it is read.
+Count rows, nulls, NaNs, bytes and bounds of a column chunk while it is read.
 
-What the footer says is taken from there; the rest is counted in the arrays that are read anyway, as they pass. Nothing
-is read for it: where the dictionary page alone is opened, nobody knows how often a value is there, and what the footer
-leaves out stays unknown.
+Facts in the footer come from there. The rest is counted in the arrays that pass by, and nothing extra is read: if only
+the dictionary page is opened, the number of rows of each value stays unknown, and so does all that the footer does not
+tell.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HELD_BY_STRINGS = frozenset(("string", "binary"))
 
 
 class ChunkSummary:
-    """Takes what is read of one column in one row group, and what the footer says of the rows that count."""
+    """Summarizes one column in one row group from its arrays and from what the footer tells of the same rows."""
 
     def __init__(self, type_: str, footer: ChunkStatistics) -> None:
         self._type = ValueType.parse(type_)
@@ -41,7 +41,7 @@ class ChunkSummary:
         self._is_counted = True
 
     def see_rows(self, array: pa.Array) -> None:
-        """Take some of the rows, with a value or null for each."""
+        """Count some rows, each with a value or null."""
         self._values += len(array) - array.null_count
         if self._lacks_some:
             array = comparable_array(array)
@@ -51,7 +51,7 @@ class ChunkSummary:
                 self._see(array)
 
     def see_values(self, values: Values) -> None:
-        """Take values with the number of rows that have each, or all of the chunk's where nobody knows how often."""
+        """Count values with the rows of each, or all values of the chunk if nobody knows their rows."""
         if values.rows is None:
             self._is_counted = len(values.array) == 0
         else:
@@ -60,7 +60,7 @@ class ChunkSummary:
             self._see(comparable_array(values.array), values.rows)
 
     def total(self, rows: int) -> RowSummary:
-        """What was taken, in this many rows."""
+        """The summary of so many rows."""
         nulls: int | None = rows - self._values
         nans: int | None = self._nans
         total_bytes: int | None = self._bytes
@@ -80,7 +80,7 @@ class ChunkSummary:
     def _see(self, values: pa.Array, rows: npt.NDArray[np.int64] | None = None) -> None:
         if pa.types.is_null(values.type):
             return
-        if self._has_nan and pa.types.is_floating(values.type):  # an integer before a promotion
+        if self._has_nan and pa.types.is_floating(values.type):  # a file from before a promotion has integers
             values = self._see_nans(values, rows)
         if self._lacks_bytes:
             self._bytes += total_size(values, self._type, rows)
@@ -88,7 +88,7 @@ class ChunkSummary:
             self._bounds = self._bounds.union(array_bounds(self._type, values))
 
     def _see_nans(self, values: pa.Array, rows: npt.NDArray[np.int64] | None) -> pa.Array:
-        """Count the NaNs; returns the values without them, since Arrow forgets what it saw before a signalling NaN."""
+        """Count the NaNs and return the other values: Arrow forgets what it saw before a signalling NaN."""
         present = values.drop_null()
         is_nan = np.isnan(present.to_numpy())
         nans = int(np.count_nonzero(is_nan))
@@ -99,7 +99,6 @@ class ChunkSummary:
 
 
 def _entries(array: pa.DictionaryArray) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """The entries of a dictionary that rows have, and how many have each."""
     rows = np.bincount(array.indices.drop_null().to_numpy(), minlength=len(array.dictionary))
     is_used = rows > 0
     return comparable_array(array.dictionary).filter(pa.array(is_used)), rows[is_used]

@@ -1,11 +1,11 @@
 """
 The smallest and the largest value of some rows, in a form that compares.
 
-This is the one place that makes bounds, whether they come from values, from the metadata of files or from statistics.
-Numbers compare as they are, and so do the counts behind the rest: days and microseconds since 1970, unscaled decimals.
-Strings compare by code point and bytes unsigned, uuids too. NaN has no place in the order; -0.0 becomes 0.0. Strings
-and bytes are cut to 16 characters. There may be no value, which changes nothing when bounds are joined, or the bound
-may be unknown, and then what is joined with it is unknown too.
+All bounds are made here, whether from values, from file metadata or from statistics. Numbers compare as they are;
+dates, times and decimals as the counts behind them (days or microseconds since 1970, unscaled numbers); strings by code
+point; bytes and uuids unsigned. NaN has no place in the order; -0.0 becomes 0.0. Strings and bytes are cut to 16
+characters. If the rows have no value, a union keeps the other bound; if a bound is unknown, so is its union with any
+value.
 """
 
 from __future__ import annotations
@@ -27,13 +27,10 @@ from puffin.values.value_type import ValueType
 
 
 class Missing(enum.Enum):
-    """Why a bound is no value."""
+    """A bound that is not a value."""
 
-    NO_VALUE = enum.auto()
-    """The rows have none."""
-
-    UNKNOWN = enum.auto()
-    """They may have any."""
+    NO_VALUE = enum.auto()  # the rows have no value
+    UNKNOWN = enum.auto()  # the rows may have any value
 
 
 Comparable: TypeAlias = bool | int | float | str | bytes
@@ -49,7 +46,7 @@ class Bounds:
 
     @classmethod
     def of(cls, lower: Comparable | None, upper: Comparable | None) -> Bounds:
-        """The bounds of rows that have no value below or above these; None is unknown."""
+        """The bounds of rows with no value below or above these; None is unknown."""
         if isinstance(lower, str | bytes):
             lower = truncate_lower(lower)
         if isinstance(upper, str | bytes):
@@ -58,20 +55,20 @@ class Bounds:
 
     @classmethod
     def from_json(cls, type_: str, lower: JsonValue, upper: JsonValue) -> Bounds:
-        """Bounds of a column in JSON single-value form; None, and what is no value of this type, is unknown."""
+        """Read bounds in JSON single-value form; None, or a value of another type, is unknown."""
         return cls.of(_from_json(type_, lower), _from_json(type_, upper))
 
     @classmethod
     def from_manifest(cls, type_: str, lower: Any, upper: Any) -> Bounds:
-        """Bounds as a manifest holds them; what is unclear is unknown."""
+        """Read bounds from a manifest; unclear bounds are unknown."""
         return cls.of(manifest_bound(type_, lower), manifest_bound(type_, upper))
 
     def to_json(self, type_: str) -> tuple[JsonValue, JsonValue]:
-        """The bounds in JSON single-value form; None for one that is missing, or has none."""
+        """The bounds in JSON single-value form; None if a bound is missing or JSON cannot express it."""
         return _to_json(type_, self.lower), _to_json(type_, self.upper)
 
     def union(self, other: Bounds) -> Bounds:
-        """The bounds of both rows together."""
+        """The bounds of the rows of both."""
         return Bounds(_outer(min, self.lower, other.lower), _outer(max, self.upper, other.upper))
 
 
@@ -82,7 +79,7 @@ UNKNOWN = Bounds(Missing.UNKNOWN, Missing.UNKNOWN)
 def _sound(value: Comparable | None) -> Bound:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return Missing.UNKNOWN
-    return value + 0.0 if isinstance(value, float) else value  # which makes 0.0 of -0.0
+    return value + 0.0 if isinstance(value, float) else value  # turns -0.0 into 0.0
 
 
 def _outer(choose: Callable[[Any, Any], Any], one: Bound, other: Bound) -> Bound:
@@ -101,7 +98,7 @@ def _to_json(type_: str, bound: Bound) -> JsonValue:
         found: JsonValue = to_json(type_, physical)
     except PuffinError:
         return None
-    # Of a year beyond ISO 8601's four digits Arrow writes what nobody reads.
+    # For years beyond ISO 8601's four digits, Arrow writes text that nobody can parse.
     return found if _from_json(type_, found) == bound else None
 
 
@@ -117,13 +114,13 @@ def _from_json(type_: str, value: JsonValue) -> Comparable | None:
 def _physical(column: ValueType, value: Any) -> Comparable:
     if column.name == "uuid":
         return uuid.UUID(value).bytes
-    if column.name in ("binary", "fixed"):  # cut short, so that it is no value of ``fixed[L]``
+    if column.name in ("binary", "fixed"):  # a cut bound is too short for ``fixed[L]``
         return bytes.fromhex(value)
     scalar = to_scalar(column.type_string, value)
     if column.name == "decimal":
         return to_unscaled(scalar.as_py(), column.scale)
-    found: Comparable = scalar.as_py() if column.name in _AS_THEY_ARE else scalar.value
+    found: Comparable = scalar.as_py() if column.name in _COMPARED_AS_PYTHON else scalar.value
     return found
 
 
-_AS_THEY_ARE = frozenset(("boolean", "int", "long", "float", "double", "string"))
+_COMPARED_AS_PYTHON = frozenset(("boolean", "int", "long", "float", "double", "string"))

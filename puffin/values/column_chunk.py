@@ -1,4 +1,4 @@
-"""The values of a column chunk, and what its file says of them: the same for every file format."""
+"""The values of a column chunk and the statistics in its file, for every file format."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Stored: TypeAlias = bool | int | float | bytes
-"""A value as Arrow stores it: the count of a date, a time or a decimal, the bytes of a string."""
+"""A value as Arrow stores it: the count of a date, time or decimal, or the bytes of a string."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChunkStatistics:
     """
-    What is known of the values of a column chunk; what is None is not known.
+    Statistics of the values of a column chunk; None is unknown.
 
     Attributes:
-        arrow_type: What pyarrow reads the chunk as, neither an extension nor a dictionary; None if it is no leaf.
-        null_count: How many rows have no value, be it that there is nothing above it.
+        arrow_type: What pyarrow reads the chunk as, neither an extension nor a dictionary; None unless it is a leaf.
+        null_count: The rows without a value, including those in a null struct.
         bounds: No value is below the first or above the second.
-        string_bytes: What its strings or binaries take together (``unencoded_byte_array_data_bytes``).
+        string_bytes: The total size of its strings or binaries (``unencoded_byte_array_data_bytes``).
     """
 
     arrow_type: pa.DataType | None = None
@@ -31,7 +31,7 @@ class ChunkStatistics:
     string_bytes: int | None = None
 
     def of_some_rows(self) -> ChunkStatistics:
-        """What is left of it where not all of the rows count."""
+        """The statistics that still hold for a part of the rows."""
         return dataclasses.replace(self, null_count=None, string_bytes=None)
 
 
@@ -41,8 +41,8 @@ class Values:
     Values of a column.
 
     Attributes:
-        array: One for each row, null where a row has none; or each of the distinct values.
-        rows: How many rows have each of the values, where these are known and are not one for each; else None.
+        array: One value or null for each row, or the distinct values.
+        rows: The rows of each value; None if unknown or one each.
     """
 
     array: pa.Array

@@ -1,8 +1,8 @@
 """
-What is known of a column besides its distinct values: rows, nulls, NaNs, bytes, the smallest and the largest value.
+Rows, nulls, NaNs, bytes, minimum and maximum of a column.
 
-It stands in the properties of the column's theta blob, as a JSON array without names, since properties are repeated in
-every later metadata file: ``[rows, nulls, nans, bytes, min, max]``, each null if it is not known.
+The properties of the column's theta blob hold them as a JSON array without names, because every later metadata file
+repeats properties: ``[rows, nulls, nans, bytes, min, max]``, each null if unknown.
 """
 
 from __future__ import annotations
@@ -21,17 +21,15 @@ _LONGEST_TEXT = 4096  # characters; ours have a few hundred at most
 @dataclass(frozen=True, slots=True)
 class ColumnSummary:
     """
-    A summary of a column's rows; what is None is not known.
+    A summary of a column's rows; None is unknown.
 
     Attributes:
-        row_count: How many rows there are.
-        null_count: In how many of them the column is null.
-        nan_count: In how many of them it is NaN; None unless it is a float or a double.
-        min: No value is below it, NaN apart; in JSON single-value form (table spec, appendix D), strings and bytes cut
-            to 16 code points or bytes. Where rows were deleted it is a bound, and need not be the smallest value. None
-            also if there is no value, or if it would be an infinity, which JSON does not have.
+        nan_count: None unless the column is a float or a double.
+        min: No value is below it, apart from NaN; in JSON single-value form (table spec, appendix D), strings and bytes
+            cut to 16 code points or bytes. After deletes it is a bound, maybe not the smallest value. Also None if
+            there is no value, or for an infinity, which JSON does not have.
         max: Likewise, no value is above it.
-        total_bytes: Of all values that are not null, in binary single-value form (appendix D).
+        total_bytes: The size of all non-null values in binary single-value form (appendix D).
     """
 
     row_count: int | None
@@ -43,28 +41,26 @@ class ColumnSummary:
 
     @property
     def value_count(self) -> int | None:
-        """The rows whose value is not null."""
         return None if self.row_count is None or self.null_count is None else self.row_count - self.null_count
 
     @property
     def most_distinct(self) -> int | None:
-        """How many distinct values there can be at most; None if not even the rows are known."""
+        """The most distinct values possible; None if the number of rows is unknown too."""
         return self.row_count if self.value_count is None else self.value_count
 
     @property
     def avg_bytes(self) -> float | None:
-        """Bytes of a value that is not null, on average; None if there is none, or if it is not known."""
+        """The average size of a non-null value; None if unknown or without values."""
         values = self.value_count
         return self.total_bytes / values if self.total_bytes is not None and values and values > 0 else None
 
     def to_text(self) -> str:
-        """The summary as the property holds it."""
         counts = self.row_count, self.null_count, self.nan_count, self.total_bytes
         return json.dumps([*counts, self.min, self.max], ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
     @classmethod
     def from_text(cls, text: str) -> ColumnSummary | None:
-        """The summary that a property holds; None if it holds none."""
+        """Parse the text of a property; None if it is no summary."""
         if len(text) > _LONGEST_TEXT:
             return None
         try:

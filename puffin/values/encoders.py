@@ -1,15 +1,13 @@
 """
-What the bytes of each column type are, and which Arrow types they can be taken from.
+The bytes of each column type, and the Arrow types that they can come from.
 
 The bytes follow the type of the *table*, not of the file: an older file's ``int`` under a ``long`` column gives eight
-bytes. What a column may have been before is what Iceberg promotes ("Schema Evolution") and Delta widens ("Type
-Widening"), and always holds fewer values. A family of types is one section: a function that looks at the Arrow type and
-picks the encoder, or None if the array cannot be of the column type, and the encoder below it. Encoders are given
-non-empty arrays without nulls.
+bytes. A column accepts the narrower types that Iceberg promotes ("Schema Evolution") and Delta widens ("Type
+Widening"). Each family of types has one section: a function that picks an encoder by the Arrow type, or returns None if
+the array cannot be of the column type, and then the encoder. Encoders take non-empty arrays without nulls.
 
-Times are brought to the unit of the column. Where the file is finer the value is rounded down, also before 1970, as
-Iceberg's Java reader does for INT96 timestamps. A time zone in the Arrow type changes nothing: the stored count is
-of UTC either way.
+Times are converted to the unit of the column. Values of a finer file are rounded down, also before 1970, as Iceberg's
+Java reader does for INT96 timestamps. A time zone in the Arrow type changes nothing: the stored count is always UTC.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ Encoder: TypeAlias = Callable[[pa.Array], Iterator[SerializedValues]]
 
 
 def choose_encoder(column: ValueType, arrow_type: pa.DataType) -> Encoder:
-    """Pick how arrays of an Arrow type become bytes of a column type; CorruptDataFileError if they cannot."""
+    """The function that turns such arrays into bytes of a column type; CorruptDataFileError if there is none."""
     if arrow_types.is_null(arrow_type):
         return _encode_nothing
     encoder = _FAMILIES[column.name](column, arrow_type)
@@ -125,7 +123,7 @@ def _days(counts: npt.NDArray[np.int64], array: pa.Array, column: ValueType) -> 
 
 
 def unit_nanos(arrow_type: pa.DataType) -> int:
-    """Nanoseconds that a stored date, time or timestamp counts in."""
+    """The nanoseconds in one unit of a date, time or timestamp type."""
     if arrow_types.is_date32(arrow_type):
         return _NANOS["day"]
     return _NANOS["ms" if arrow_types.is_date64(arrow_type) else arrow_type.unit]
@@ -138,7 +136,7 @@ _INTEGER_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
 
 
 def _decimal(column: ValueType, arrow_type: pa.DataType) -> Encoder | None:
-    """The scale is part of the value; the precision is not, since the bytes are the fewest that hold it."""
+    """The scale is part of the value. The precision is not, since the bytes are as few as possible."""
     if arrow_types.is_decimal(arrow_type) and arrow_type.scale == column.scale:
         return partial(_encode_decimals, column=column)
     before, after = _digits(arrow_type)
@@ -147,7 +145,7 @@ def _decimal(column: ValueType, arrow_type: pa.DataType) -> Encoder | None:
 
 
 def _digits(arrow_type: pa.DataType) -> tuple[float, float]:
-    """The most digits that a value may have before the point and after it."""
+    """The most digits before the point and after it."""
     if arrow_types.is_decimal(arrow_type):
         return arrow_type.precision - arrow_type.scale, arrow_type.scale
     return _INTEGER_DIGITS.get(arrow_type, math.inf), 0
@@ -177,7 +175,7 @@ _UUID_LENGTH = 16
 
 
 def _byte_string(column: ValueType, arrow_type: pa.DataType) -> Encoder | None:
-    """Text under ``binary`` and bytes under ``string`` are taken as they are: some writers leave the annotation out."""
+    """Accept text under ``binary`` and bytes under ``string``: some writers omit the annotation."""
     if any(test(arrow_type) for test in (*_IS_BINARY, *_IS_TEXT)):
         return _encode_byte_strings
     is_fixed = column.name == "binary" and arrow_types.is_fixed_size_binary(arrow_type)

@@ -1,9 +1,9 @@
 """
-Single values in their JSON form (appendix D): partition values and default values, as constants of a column.
+Single values in JSON form (appendix D): partition values and default values, as constants of a column.
 
-A partition value is read from a manifest in its physical form (days, microseconds, unscaled text) and
-travels in a scan task in its JSON form; a default value stands in the schema in its JSON form already.
-Arrow does the reading and writing of ISO 8601, since Python's own has no nanoseconds.
+A manifest holds a partition value in physical form (days, microseconds, unscaled bytes), and a scan task in JSON form;
+a schema holds default values in JSON form. Arrow reads and writes ISO 8601, because Python's own parser has no
+nanoseconds.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _EPOCH_DAY = "1970-01-01T"
 
 
 def arrow_type(type_: str) -> pa.DataType:
-    """The Arrow type of the physical values of a primitive type; UnsupportedTypeError if it has no single values."""
+    """The Arrow type of the values of a primitive type; UnsupportedTypeError if it has no single values."""
     value_type = ValueType.parse(type_)
     if value_type.name == "decimal":
         precision = _PRECISION.match(type_)
@@ -50,9 +50,7 @@ def arrow_type(type_: str) -> pa.DataType:
 
 
 def to_json(type_: str, physical: Any) -> Any:
-    """
-    The JSON form of a value as a manifest's Avro holds it, None of None; CorruptMetadataError if it is of another type.
-    """
+    """The JSON form of a value from a manifest; None stays None. CorruptMetadataError if the type is wrong."""
     if physical is None:
         return None
     try:
@@ -69,7 +67,7 @@ def to_json(type_: str, physical: Any) -> Any:
 
 
 def to_scalar(type_: str, value: Any) -> pa.Scalar:
-    """The constant that a JSON form stands for; None is null. CorruptMetadataError if it is not of this type."""
+    """The constant of a JSON form; None is null. CorruptMetadataError if the type is wrong."""
     target = arrow_type(type_)
     try:
         return pa.scalar(None if value is None else _physical(type_, value, target), target)
@@ -89,7 +87,7 @@ def _physical(type_: str, value: Any, target: pa.DataType) -> Any:
         return bytes.fromhex(value)
     if pa.types.is_decimal(target):
         return decimal.Decimal(value)
-    if pa.types.is_integer(target) and type(value) is not int:  # Arrow would cut a fraction off
+    if pa.types.is_integer(target) and type(value) is not int:  # Arrow would drop a fraction
         raise TypeError(type(value).__name__)
     return value
 

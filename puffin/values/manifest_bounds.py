@@ -1,4 +1,4 @@
-"""Bounds as manifests hold them (appendix D), under the type that a column has now, to which it may be promoted."""
+"""Bounds from manifests (appendix D), under the current type of a column, which may be wider than theirs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 _INTEGERS = {
     "int": (4,),
-    "long": (4, 8),  # four bytes are from before a promotion, likewise below
+    "long": (4, 8),  # four bytes: written before a promotion
     "date": (4,),
     **dict.fromkeys(("time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), (8,)),
 }
@@ -16,9 +16,9 @@ _FLOATS = {"float": (4,), "double": (4, 8)}
 
 def manifest_bound(type_: str, stored: Any) -> Any:
     """
-    The value that stands as a bound in a manifest, in the form in which bounds compare; None if it is unclear.
+    A bound from a manifest, in the form in which bounds compare; None if it is unclear.
 
-    ``type_`` is the appendix C type that the column has now; ``stored`` should be the binary form of appendix D.
+    ``type_`` is the current appendix C type of the column, ``stored`` the binary form of appendix D.
     """
     if not isinstance(stored, bytes):
         return None

@@ -1,9 +1,8 @@
 """
-Partition tuples as they travel and are stored: JSON single values (appendix D) by partition field id.
+Partition tuples as JSON single values (appendix D) by partition field id, in scan tasks and in statistics.
 
-A tuple holds what can be told of a partition: a field whose transform is not known here, whose source column is in no
-schema any more, or that is void, says nothing of rows and is left out. Partitions that differ in such a field alone are
-one partition.
+A tuple omits fields that say nothing about rows: those with an unknown transform, with a source column in no schema, or
+with the void transform. Partitions that differ only in such fields are one partition.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ PartitionKey: TypeAlias = tuple[int, str]
 """A spec id, and a partition tuple under that spec as canonical JSON."""
 
 _VOID = "void"
-_AS_THEY_ARE = {"boolean": bool, "int": int, "long": int, "double": float, "string": str}
+_JSON_TYPES = {"boolean": bool, "int": int, "long": int, "double": float, "string": str}
 
 
 def tuple_types(spec_fields: Iterable[Mapping[str, Any]], source_types: Mapping[int, str]) -> dict[int, str]:
-    """The fields that the tuples of a spec hold, with the types of their values."""
+    """The fields in the tuples of a spec, with the types of their values."""
     types = {}
     for field in spec_fields:
         transform, source_type = field.get("transform"), source_types.get(field["source-id"])
@@ -40,23 +39,23 @@ def tuple_types(spec_fields: Iterable[Mapping[str, Any]], source_types: Mapping[
 
 
 def partition_key(spec_id: int, partition: Mapping[str, Any]) -> PartitionKey:
-    """The key of a tuple: compact, with the field ids in ascending order."""
+    """The key of a tuple: compact JSON, with the field ids in ascending order."""
     in_order = {field_id: partition[field_id] for field_id in sorted(partition, key=int)}
     return spec_id, json.dumps(in_order, ensure_ascii=False, separators=(",", ":"))
 
 
 def value_to_json(type_: str, value: Any) -> Any:
-    """The JSON form of a value as `puffin.values.transforms` has it: as in a manifest, a decimal as a number."""
+    """The JSON form of a value from a manifest, or of a ``Decimal``."""
     return str(value) if isinstance(value, decimal.Decimal) else to_json(type_, value)
 
 
 def value_from_json(type_: str, json_form: Any) -> Any:
     """
-    The value of a JSON form; a ``float`` is the shortest number that means it, as people write it.
+    The value of a JSON form; a ``float`` becomes the shortest number that means it, as people write it.
 
-    CorruptMetadataError if the JSON form is not one of this type.
+    CorruptMetadataError if the JSON form is of another type.
     """
-    if json_form is None or type(json_form) is _AS_THEY_ARE.get(type_):
+    if json_form is None or type(json_form) is _JSON_TYPES.get(type_):
         return json_form
     scalar = to_scalar(type_, json_form)
     if type_ == "float":

@@ -1,8 +1,8 @@
 """
-What some rows of a column amount to, besides their distinct values; it can be added up, and rows can go again.
+Summaries of rows that can be added and subtracted.
 
-Rows that went are taken off the counts. They are not taken off the bounds: those stay true of the rows that are left,
-and may be wider than these. What is not known of a part is not known of the whole.
+Removed rows reduce the counts but not the bounds: the bounds still hold for the remaining rows, and may be too wide. A
+total is unknown if one of its parts is.
 """
 
 from __future__ import annotations
@@ -19,20 +19,15 @@ _WITH_NAN = frozenset(("float", "double"))
 
 
 def has_nan(column: ValueType) -> bool:
-    """Whether values of this type may be NaN."""
     return column.name in _WITH_NAN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSummary:
     """
-    Counts of rows, and the bounds of their values; a count is None if it is not known.
+    Counts of rows, and the bounds of their values; None is unknown.
 
-    Counts are negative where more rows went than came.
-
-    Attributes:
-        nans: 0 of a type that has no NaN.
-        total_bytes: As `ColumnSummary` has it.
+    A count is negative if more rows were removed than added. ``nans`` is 0 for types without NaN.
     """
 
     rows: int | None = 0
@@ -43,7 +38,7 @@ class RowSummary:
 
     @classmethod
     def of(cls, summary: ColumnSummary, type_: str) -> RowSummary:
-        """What is stored of a column that has this type now."""
+        """Convert a stored summary of a column that has this type now."""
         nans = summary.nan_count if has_nan(ValueType.parse(type_)) else 0
         is_empty = _left(summary.row_count, summary.null_count, nans) == 0
         return cls(
@@ -55,7 +50,7 @@ class RowSummary:
         )
 
     def to_column(self, type_: str) -> ColumnSummary:
-        """What is to be stored of a column of this type; a count that is negative contradicts itself, and is None."""
+        """The summary to store for a column of this type; a negative count is wrong, and becomes None."""
         rows, nulls, nans, total_bytes = map(_sound, (self.rows, self.nulls, self.nans, self.total_bytes))
         bounds = NO_VALUES if _left(rows, nulls, nans) == 0 else self.bounds
         low, high = bounds.to_json(type_)
@@ -63,11 +58,10 @@ class RowSummary:
 
     @classmethod
     def total(cls, parts: Iterable[RowSummary], start: RowSummary) -> RowSummary:
-        """What all parts amount to together, on top of what there is at the start."""
+        """The sum of all parts and the start."""
         return functools.reduce(cls.plus, parts, start)
 
     def plus(self, other: RowSummary) -> RowSummary:
-        """What both rows amount to together."""
         return RowSummary(
             rows=known_sum((self.rows, other.rows)),
             nulls=known_sum((self.nulls, other.nulls)),
@@ -77,7 +71,7 @@ class RowSummary:
         )
 
     def gone(self) -> RowSummary:
-        """What is to be added when these rows went."""
+        """The summary to add when these rows are removed."""
         return RowSummary(
             rows=_negative(self.rows),
             nulls=_negative(self.nulls),
@@ -87,7 +81,7 @@ class RowSummary:
 
 
 def known_sum(counts: Iterable[int | None]) -> int | None:
-    """The sum; None if one of them is unknown."""
+    """The sum; None if one count is unknown."""
     total = 0
     for count in counts:
         if count is None:
@@ -105,5 +99,5 @@ def _sound(count: int | None) -> int | None:
 
 
 def _left(rows: int | None, nulls: int | None, nans: int | None) -> int | None:
-    """How many values are there that have a place in the order."""
+    """The number of values that have a place in the order."""
     return None if rows is None or nulls is None or nans is None else rows - nulls - nans

@@ -1,8 +1,7 @@
 """
-The two forms in which serialized values travel from Arrow buffers to the hash.
+The two forms of serialized values between Arrow buffers and the hash.
 
-Short values are words, because that is how the hash takes them in and nothing has to be laid out as bytes first. All
-others are bytes and offsets, because that is how Arrow holds them already.
+Short values are words, which the hash takes directly. All others are bytes and offsets, which is how Arrow holds them.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ COMPILED_SLICE_ROWS = 1 << 16
 
 def slice_rows() -> int:
     """
-    Rows worked on at a time, so that the arrays of that many words fit a processor's cache.
+    Rows to process at a time, so that arrays of so many words fit a processor's cache.
 
-    Kernels make fewer of these than numpy, and between them threads wait for each other: Python runs one at a time.
+    Kernels use longer slices than numpy: threads wait for each other between slices, because Python runs one at a time.
     """
     return COMPILED_SLICE_ROWS if kernels_ready() else SLICE_ROWS
 
@@ -37,8 +36,8 @@ class Words:
 
     Attributes:
         low: The first eight bytes of each value.
-        high: The next eight bytes, or None when no value is longer than eight.
-        length: Bytes per value: one number for all, or one per value where all are shorter than 16.
+        high: The next eight bytes; None if no value has more than eight.
+        length: Bytes per value: one number for all, or one per value if all are shorter than 16.
     """
 
     low: WordArray
@@ -48,13 +47,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class ByteStrings:
-    """
-    Values of any length, one behind the other.
-
-    Attributes:
-        data: The bytes.
-        offsets: Ascending; value ``i`` is ``data[offsets[i]:offsets[i + 1]]``.
-    """
+    """Values of any length, one after the other: value ``i`` is ``data[offsets[i]:offsets[i + 1]]``."""
 
     data: npt.NDArray[np.uint8]
     offsets: npt.NDArray[np.int64]

@@ -1,10 +1,10 @@
 """
-Columns as the bytes of appendix D ("binary single-value serialization"), straight from Arrow buffers.
+Serialize columns to the bytes of appendix D ("binary single-value serialization"), straight from Arrow buffers.
 
-No value becomes a Python object. A column of whatever encoding is reduced here to plain arrays without nulls, in slices
-that fit a processor cache, so that what is copied stays small. Only the dictionary of a dictionary-encoded chunk is
-serialized, and of it only what the indices use: a dictionary may hold values that no row has. What the bytes of a type
-are is the business of `puffin.values.encoders`.
+No value becomes a Python object. This module reduces columns of any encoding to plain arrays without nulls, in slices
+that fit a processor's cache, so copies stay small. For a dictionary-encoded chunk it serializes only the entries that
+the indices use, since a dictionary may hold values that no row has. `puffin.values.encoders` knows the bytes of each
+type.
 """
 
 from __future__ import annotations
@@ -21,16 +21,13 @@ from puffin.values.value_type import ValueType
 
 def single_values(array: pa.Array | pa.ChunkedArray, type_string: str) -> Iterator[SerializedValues]:
     """
-    Serialize the non-null values of a column (table spec, appendix D).
+    Serialize the non-null values of a column (table spec, appendix D) in slices.
 
-    Repetitions may or may not be kept, and the order of the values is not.
+    The order may change, and repetitions may disappear.
 
     Args:
         array: Plain, chunked, dictionary-encoded, view or extension array.
-        type_string: The appendix C type of the table's column, which the array's type may be narrower than.
-
-    Returns:
-        The values in slices.
+        type_string: The appendix C type of the table's column, which may be wider than the array's type.
 
     Raises:
         UnsupportedTypeError: The column type has no single-value bytes.

@@ -1,8 +1,7 @@
 """
-Bounds of a column from what a file stores, which may be of an older, narrower type or in another unit.
+Bounds of a column from stored values, which may be of an older, narrower type or in another unit.
 
-Values become those of the column's type now, as they do where they are hashed: times that are finer than the column's
-are rounded down.
+Values are converted to the column's current type as for hashing: finer times are rounded down.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from puffin.values.value_type import ValueType
 
 
 def stored_bounds(column: ValueType, arrow_type: pa.DataType, lower: Stored, upper: Stored) -> Bounds:
-    """Bounds from two values as Arrow stores them in a plain type; unknown if they are none of the column's type."""
+    """Bounds from two values as Arrow stores them in a plain type; unknown if they do not fit the column's type."""
     try:
         return Bounds.of(_comparable(column, arrow_type, lower), _comparable(column, arrow_type, upper))
     except (ValueError, TypeError, AttributeError, OverflowError):
@@ -28,7 +27,7 @@ def stored_bounds(column: ValueType, arrow_type: pa.DataType, lower: Stored, upp
 
 
 def array_bounds(column: ValueType, values: pa.Array) -> Bounds:
-    """Bounds of the values in a plain array without NaN, nulls aside; unknown if they are not of the type."""
+    """Bounds of the non-null values in a plain array without NaN; unknown if they do not fit the type."""
     extremes = pc.min_max(values)
     if not extremes["min"].is_valid:
         return NO_VALUES

@@ -1,12 +1,12 @@
 """
-Partition transforms (spec, "Partition Transforms"): what they make of a type, and what the text of a partition means.
+Partition transforms (spec, "Partition Transforms"): their result types, and partition values as text.
 
-Everywhere in here a transform is the string that a partition spec has, a type is the source column's, and a value is
-as manifests hold it: days, microseconds, nanoseconds, bytes. A decimal alone is a ``Decimal``, since its bytes are
-padded to a width that a wider type changes; `partition_value` makes that of what a manifest holds.
+Here a transform is the string in a partition spec, a type is the source column's, and a value is in the form of
+manifests: days, microseconds, nanoseconds, bytes. Only a decimal is a ``Decimal``, because the width of its bytes
+depends on the type; `partition_value` converts it.
 
-The text of a partition is Iceberg's own (Java's ``PartitionSpec.partitionToPath``), since people know it from the
-paths of their data files.
+The text of a partition is Iceberg's own (Java's ``PartitionSpec.partitionToPath``), which people know from the paths of
+their data files.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _RESULTS = {"bucket": "int", "year": "int", "month": "int", "day": "date", "hour
 
 def result_type(transform: str, source_type: str) -> str:
     """
-    The type of what a transform makes of a column; of ``void``, the column's.
+    The result type of a transform; for ``void``, the column's type.
 
-    UnsupportedTableError if the transform is not known, or not of this type.
+    UnsupportedTableError if the transform is unknown, or does not take this type.
     """
     name, _ = _parsed(transform)
     if name in _SOURCES and _type_name(source_type) not in _SOURCES[name]:
@@ -59,9 +59,7 @@ def result_type(transform: str, source_type: str) -> str:
 
 
 def partition_value(type_: str, physical: Any) -> Any:
-    """
-    A value of a manifest's partition tuple, a decimal as a number; CorruptMetadataError if it should be one and is not.
-    """
+    """A value of a manifest's partition tuple, with decimals as numbers; CorruptMetadataError if one is invalid."""
     if physical is None or _type_name(type_) != "decimal":
         return physical
     if not isinstance(physical, bytes):
@@ -71,13 +69,10 @@ def partition_value(type_: str, physical: Any) -> Any:
 
 def to_partition_value(transform: str, source_type: str, text: str) -> Any:
     """
-    The partition value that a text means, as Iceberg writes it (``2024-01`` for a month).
+    Parse the text of a partition value as Iceberg writes it (``2024-01`` for a month).
 
-    ``null`` is None for every type, so the string of these four letters cannot be named.
-
-    Raises:
-        UsageError: The text is none of a value of this partition field.
-        UnsupportedTableError: The transform is not known, or not of this type.
+    ``null`` is None for every type, so the string "null" has no text. UsageError if the text does not fit the partition
+    field; other errors are those of `result_type`.
     """
     type_ = result_type(transform, source_type)
     if text == _NULL:
@@ -97,7 +92,7 @@ def to_partition_value(transform: str, source_type: str, text: str) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _parsed(transform: str) -> tuple[str, int]:
-    """The name and the width, which is 0 where a transform has none."""
+    """The name and the width, or 0 for a transform without one."""
     if match := _WITH_WIDTH.fullmatch(transform):
         name, width = match[1].lower(), int(match[2])
         if width:

@@ -1,28 +1,26 @@
 """
-Bounds of strings and bytes cut short, as Iceberg's metrics have them: still bounds, if not values of the column.
+Cut bounds of strings and bytes short, as Iceberg's metrics do: still bounds, but maybe not values of the column.
 
-The beginning of a value is not above it. Nothing that begins alike is above the beginning with its last character
-raised by one; one that is the largest already is left out, and the character before it raised. Strings are counted and
-raised by code points, and never to a surrogate, which has no place in UTF-8 (Java: ``UnicodeUtil``, ``BinaryUtil``).
+A prefix of a value is not above it. A prefix whose last character is raised by one is above every value with that
+prefix; if that character is the largest one, it is dropped and the one before it raised. Strings count code points, and
+skip surrogates, which UTF-8 does not have (Java: ``UnicodeUtil``, ``BinaryUtil``).
 """
 
 from __future__ import annotations
 
 import sys
 
-KEPT = 16
-"""Code points of a string, bytes of anything else."""
+KEPT = 16  # code points of a string, bytes of anything else
 
 _BEFORE_SURROGATES, _AFTER_SURROGATES = 0xD7FF, 0xE000
 
 
 def truncate_lower(value: str | bytes) -> str | bytes:
-    """A lower bound of at most `KEPT` characters for what this is one for."""
     return value[:KEPT]
 
 
 def truncate_upper(value: str | bytes) -> str | bytes | None:
-    """An upper bound of at most `KEPT` characters for what this is one for; None if there is none so short."""
+    """Cut an upper bound to at most `KEPT` characters; None if no such bound exists."""
     if len(value) <= KEPT:
         return value
     return _raised(value[:KEPT]) if isinstance(value, str) else _raised_bytes(value[:KEPT])

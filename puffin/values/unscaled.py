@@ -2,8 +2,8 @@
 Unscaled decimals as big-endian two's complement in the fewest bytes that hold the sign (table spec, appendix D).
 
 A big-endian number of L bytes, loaded as little-endian words padded with zeros, is the byte-swapped number shifted
-right by the bytes left out. So values are never laid out as bytes, only sorted into up to 8 bytes, 9 to 15, and 16: the
-hash takes in words with a length beside each, and treats a full block of 16 differently.
+right by the omitted bytes. So this module never lays values out as bytes. It only groups them into up to 8 bytes, 9 to
+15, and 16, because the hash takes words with a length for each, and treats a full block of 16 differently.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def minimal_bytes(words: npt.NDArray[np.int64]) -> Iterator[Words]:
     """
     Serialize unscaled values to their minimal bytes, in up to three groups.
 
-    ``words`` has a row for each value, of which there is one at least: its 64 low bits and, in a second column, its 64
-    high bits in two's complement. Without the second column the low bits carry the sign.
+    ``words`` has one row per value, and at least one row: the 64 low bits and, in an optional second column, the 64
+    high bits in two's complement. Without that column the low bits carry the sign.
     """
     low = words[:, 0]
     if words.shape[1] == 1:
@@ -39,7 +39,7 @@ def minimal_bytes(words: npt.NDArray[np.int64]) -> Iterator[Words]:
 
 
 def minimal_sizes(words: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """How many bytes `minimal_bytes` gives each value; the words have two columns."""
+    """The size of each value in `minimal_bytes`; the words have two columns."""
     if len(words) == 0:
         return np.empty(0, np.int64)
     low, high = np.ascontiguousarray(words[:, 0]), words[:, 1]
@@ -51,7 +51,7 @@ def minimal_sizes(words: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def total_minimal_size(words: npt.NDArray[np.int64]) -> int:
-    """How many bytes `minimal_bytes` gives the values together; the words have two columns."""
+    """The total size of the values in `minimal_bytes`; the words have two columns."""
     if kernels_ready():
         from puffin.kernels.decimals import total_length
 

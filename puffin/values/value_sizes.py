@@ -1,8 +1,7 @@
 """
-How many bytes values take in binary single-value form (table spec, appendix D), without making them.
+The size of values in binary single-value form (table spec, appendix D), without serializing them.
 
-For most types that is the same for every value. Strings and binaries take what they have, decimals the fewest bytes
-that hold them.
+Most types have a fixed width. Strings and binaries take their own bytes, decimals as few as possible.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ _WIDTHS = {
 
 
 def value_width(column: ValueType) -> int | None:
-    """Bytes of every value of a type; None if that depends on the value."""
+    """Bytes of every value of a type; None if the size varies."""
     return column.length if column.name == "fixed" else _WIDTHS.get(column.name)
 
 
 def total_size(values: pa.Array, column: ValueType, rows: npt.NDArray[np.int64] | None = None) -> int:
     """
-    Bytes that the values of a plain array take together, of a type without a width; null takes nothing.
+    The total bytes of the values of a plain array, of a type without a fixed width; nulls take nothing.
 
-    ``rows`` says how often each value counts, if not once; then there are no nulls.
+    ``rows`` gives the rows of each value, if not one each; then there are no nulls.
     """
     if column.name != "decimal":
         sizes = pc.binary_length(values)
@@ -45,7 +44,6 @@ def total_size(values: pa.Array, column: ValueType, rows: npt.NDArray[np.int64] 
 
 
 def _words(decimals: pa.Array) -> npt.NDArray[np.int64]:
-    """The low and the high half of each."""
     if len(decimals) == 0:
         return np.empty((0, 2), np.int64)
     offset = decimals.offset * decimals.type.byte_width

@@ -1,8 +1,8 @@
 """
-The column types whose values can be hashed, read from their appendix C strings.
+The column types whose values can be hashed, parsed from their appendix C strings.
 
 Only a primitive type with a binary single-value form (appendix D) has bytes to hash. The strings come from table
-metadata, so a type of a later format version is refused by name here, before any data is read.
+metadata, so this module rejects types of later format versions by name, before any data is read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ValueType:
     A primitive Iceberg type that has single-value bytes.
 
     Attributes:
-        type_string: As table metadata has it: ``"decimal(9, 2)"``.
+        type_string: As in table metadata: ``"decimal(9, 2)"``.
         name: The type without its parameters: ``"decimal"``.
         length: Bytes per value of ``fixed[L]``, else 0.
         precision: Digits of ``decimal(P, S)``, else 0.
@@ -42,11 +42,7 @@ class ValueType:
 
     @classmethod
     def parse(cls, type_string: str) -> ValueType:
-        """
-        Read an appendix C type string such as ``"long"``, ``"fixed[16]"`` or ``"decimal(9,2)"``.
-
-        UnsupportedTypeError if the type has no single-value bytes, or is not known.
-        """
+        """Parse an appendix C type such as ``"fixed[16]"``; UnsupportedTypeError if it has no single-value bytes."""
         if type_string in _WITHOUT_PARAMETERS:
             return cls(type_string=type_string, name=type_string)
         if fixed := _FIXED.fullmatch(type_string):
@@ -70,6 +66,6 @@ def is_hashable(type_string: str) -> bool:
 
 
 def hashes_alike(one: str, other: str) -> bool:
-    """Whether equal values of two hashable types have equal hashes: of decimals, the precision does not count."""
+    """Whether equal values of two types have equal hashes; the precision of decimals does not matter."""
     first, second = ValueType.parse(one), ValueType.parse(other)
     return (first.name, first.length, first.scale) == (second.name, second.length, second.scale)

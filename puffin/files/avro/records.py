@@ -21,7 +21,6 @@ from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.files.avro.avro_schema import Primitive, Record, Type, Union, parse_type
 from puffin.files.avro.container import MALFORMED, Container
 from puffin.files.avro.texts import SoughtTexts
-from puffin.files.varints import read_varint
 
 Wanted: TypeAlias = Mapping[int, Any]
 """Field ids to read, each with those wanted inside it, or None for all of them."""
@@ -29,6 +28,7 @@ Wanted: TypeAlias = Mapping[int, Any]
 MAX_TYPES = 10_000
 """How many types a schema may unfold to, a named one counted wherever it is referred to; Iceberg's have some fifty."""
 
+_MAX_SHIFT = 63
 _NOTHING: Wanted = {}
 
 
@@ -106,7 +106,18 @@ def _records(data: bytes, wanted: Wanted, sought: SoughtTexts | None) -> Iterato
 
 
 def _long(cursor: _Cursor) -> int:
-    value, cursor.at = read_varint(cursor.data, cursor.at)
+    # Not by `read_varint`: a call for each integer makes manifests' metrics a third slower to read.
+    data, at = cursor.data, cursor.at
+    byte = data[at]
+    value, shift = byte & 0x7F, 7
+    while byte & 0x80:
+        if shift > _MAX_SHIFT:
+            raise ValueError(f"an integer of more than 64 bits at offset {cursor.at}")
+        at += 1
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    cursor.at = at + 1
     return (value >> 1) ^ -(value & 1)
 
 

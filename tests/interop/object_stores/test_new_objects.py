@@ -24,7 +24,7 @@ from puffin.storage.put_once import put_once
 @pytest.fixture(autouse=True)
 def unknown_servers(monkeypatch):
     """Each test meets the server for the first time."""
-    monkeypatch.setattr(new_objects, "_honouring", set())
+    monkeypatch.setattr(new_objects, "_probed", set())
 
 
 @pytest.fixture
