@@ -1,4 +1,6 @@
-"""From what a user calls a table to the table: told apart by what is there, never by how the name looks."""
+"""
+Finds a table by the name a user gives it. What is stored there decides the kind of table, never the look of the name.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +22,17 @@ _MOST_DIRECTORIES = 10_000  # looked into below one root
 
 def load_table(table: str, *, catalog: str | None = None, catalog_properties: Mapping[str, str] | None = None) -> Table:
     """
-    The table of this name.
+    Open the table of this name.
 
     Args:
-        table: A path or URI of a table directory or of an Iceberg metadata file; with ``catalog``, ``namespace.table``.
-        catalog: A catalog of pyiceberg's configuration.
-        catalog_properties: Properties that override that configuration.
+        table: The path or URI of a table directory or an Iceberg metadata file; with ``catalog``, ``namespace.table``.
+        catalog: A catalog in pyiceberg's configuration; ``catalog_properties`` override that configuration.
 
     Raises:
-        TableNotFound: There is no table there.
-        UnsupportedTableError: It is of a catalog that this version cannot commit to.
+        TableNotFound: No table is there.
+        UnsupportedTableError: This version cannot commit to tables of that catalog.
         SetupError: The catalog is not configured.
-        UsageError: The name fits no catalog, or is the URI of a directory with a query.
+        UsageError: The name does not fit the catalog, or is a directory's URI with a query.
         StorageError: The storage does not answer.
     """
     return Tables(catalog, catalog_properties).load(table)
@@ -39,13 +40,12 @@ def load_table(table: str, *, catalog: str | None = None, catalog_properties: Ma
 
 class Tables:
     """
-    The tables of one catalog, which is opened when the first of them is asked for; or of none, by their locations.
+    The tables of one catalog, opened when the first table is loaded; without a catalog, tables by their locations.
 
     Args:
-        catalog: A catalog of pyiceberg's configuration, or None.
-        catalog_properties: Properties that override that configuration.
-        locations: Whether, with a catalog, a name with a slash in it is the location of a table all the same.
-        store_for: Opens the files of tables by their locations; a catalog's are opened as the catalog says.
+        catalog: A catalog in pyiceberg's configuration; ``catalog_properties`` override that configuration.
+        locations: With a catalog, load a name that contains a slash as a table's location.
+        store_for: Opens the files of tables found by location. A catalog's properties open the files of its tables.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Tables:
         self._opening = threading.Lock()
 
     def load(self, name: str) -> Table:
-        """The table of this name; errors as for `load_table`."""
+        """Load the table of this name; raises what `load_table` raises."""
         if self._name is None or (self._locations and "/" in name):
             return _table_at(name, self._store_for)
         if "." not in name:
@@ -74,10 +74,10 @@ class Tables:
 
     def below(self, root: str) -> Iterator[str]:
         """
-        The directories below a root that look like tables, or the root itself; found one by one as they are asked for.
+        Yield the directories below a root that look like tables, or the root itself.
 
-        Links are not followed, nor directories whose names begin with a dot or an underscore, and of a very large tree
-        only a part is looked at, near directories first.
+        The search skips links and directories whose names begin with a dot or an underscore. It takes near directories
+        first, and stops after a part of a very large tree.
         """
         store = self._store_for(root)
         waiting = [root.rstrip("/") or root]
@@ -93,13 +93,13 @@ class Tables:
                 waiting += [join(directory, name) for name in inside if not name.startswith((".", "_"))][:room]
 
     def namespaces(self) -> list[str]:
-        """The dotted names of the catalog's namespaces, sorted; errors as for `load_table`."""
+        """The dotted names of the catalog's namespaces, sorted; raises what `load_table` raises."""
         from puffin.iceberg.sdk import list_namespaces
 
         return list_namespaces(self._opened())
 
     def of_namespace(self, namespace: str) -> list[str]:
-        """The names of a namespace's tables, sorted; errors as for `load_table`."""
+        """The names of a namespace's tables, sorted; raises what `load_table` raises."""
         from puffin.iceberg.sdk import list_tables
 
         return list_tables(self._opened(), namespace)

@@ -1,4 +1,4 @@
-"""The Spark statistics job: a table's snapshot in, committed theta sketches out."""
+"""The Spark job that computes theta sketches for the columns of a snapshot and commits them."""
 
 from stats_jobs.analyze import analyze
 from stats_jobs.many import analyze_many

@@ -1,4 +1,4 @@
-"""What spark-submit runs: ``puffin analyze`` with the same arguments."""
+"""Entry point for spark-submit: ``puffin analyze`` with the same arguments."""
 
 import sys
 

@@ -1,9 +1,8 @@
 """
-The statistics job: a snapshot in, a committed statistics file out.
+The statistics job: from a snapshot to a committed statistics file.
 
-Each step returns what it did and the next one uses that: each column is planned on what is known of it, what has
-changed since is read, it adds up to sketches, the sketches become a file, the file becomes an entry of the table's
-metadata.
+Each step passes its result on: the job plans each column, reads what changed, computes sketches, writes them to a file
+and commits that to the table's metadata.
 """
 
 from __future__ import annotations
@@ -43,16 +42,15 @@ def analyze(
     Bring the statistics of a table's snapshot up to date and commit them.
 
     Args:
-        table: A table at hand, or its name as for `puffin.load_table`, which takes the catalog too.
-        options: By default all of those that `Options` has.
-        spark: A session to use, which is left running, or a starter that several tables share; by default a session
-            on every core of this machine, for this call, if there is enough to read; or the one that the table brings.
-        progress: Called with the number of finished batches and of all of them.
+        table: A table, or its name as for `puffin.load_table`, which also takes the catalog.
+        spark: A session, which is left running, or a starter that several tables share. By default the one that the
+            table brings, or a session on all cores of this machine, started if there is enough to read.
+        progress: Called with the number of finished batches and of all batches.
 
     Raises:
-        NotFoundError: There is no such table, snapshot or column.
-        UnsupportedError: The table has something that cannot be honoured, or the mode is ``"incremental"`` and a
-            column has nothing to build on; nothing was written.
+        NotFoundError: The table, snapshot or column does not exist.
+        UnsupportedError: The table uses an unsupported feature, or the mode is ``"incremental"`` and a column has no
+            base; nothing was written.
         CorruptError: A data file, a delete file or metadata cannot be read.
         ConflictError, CommitUnknownError: As `puffin.tables.commit.commit_statistics`.
         StorageError: The storage, the catalog or Spark failed.
@@ -91,6 +89,6 @@ def _compute(target: Target, decision: Decision, spark: SparkStarter, progress: 
     kinds, partitions = decision.kinds(target), decision.partitions.by_field
     computation = compute(decision.columns, runner, lambda: opened.tasks, kinds, partitions)
     for computed in computation.columns:
-        if computed.basis == FULL:
-            target.check_not_incremental(computed.column, computed.reason)
+        if computed.plan.basis == FULL:
+            target.check_not_incremental(computed.plan.column, computed.plan.reason)
     return computation

@@ -1,14 +1,13 @@
 """
-What the statistics of each column can be built on: decided column by column, from metadata and stored sketches.
+Plan for each column what its statistics are built on, from metadata and stored sketches.
 
-The nearest rows of the snapshot's ancestry that were counted are the base. If nothing lies between them and the
-snapshot but compactions, they are carried; else the rows that came and the rows that went are read, in the files that
-changed. Where there is no base, or none that fits, the column is computed in full, and the reason is kept: a sketch is
-worth having only if it is right.
+The base is the nearest ancestor whose rows were counted. If only compactions lie between it and the snapshot, its
+statistics are carried over; otherwise the job reads the added and removed rows from the changed files. A column
+without a usable base is computed in full, and the plan keeps the reason.
 
-A base is complete if everything that we keep of a column is there: bounds and counts in the entry, row counts in the
-private state. Another engine's sketch stands as it is, or is built on if it has every hash, only while nothing of ours
-ever was: after that, an older base of ours, or every row, restores what the other engine's commit replaced.
+A base is complete if it has all that we keep for a column: bounds and counts in the entry, row counts in the private
+state. A sketch of another engine is carried, or built on if it has every hash, only if we never kept statistics
+ourselves. Otherwise an older base of ours, or a full run, restores what the other engine's commit replaced.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Any, TypeVar
 from puffin.errors import PuffinError
 from puffin.statistics.blob_properties import (
     MAPPING_CHANGED,
-    is_by_an_earlier_version,
+    has_provenance,
     is_ours,
     is_read_otherwise,
     lg_k_of,
@@ -47,14 +46,12 @@ FULL, ADDED, CHANGED, CARRIED = "full", "added-files", "changed-files", "carried
 @dataclasses.dataclass(frozen=True, slots=True)
 class ColumnPlan:
     """
-    How the statistics of a column come about.
+    How to get the statistics of a column.
 
     Attributes:
         basis: ``"full"``, ``"added-files"``, ``"changed-files"`` or ``"carried"``.
-        base: What it is built on, unless in full.
-        base_id: The snapshot whose rows that is.
-        changes: The files to read for it, unless in full.
-        reason: Why it is computed in full.
+        base, base_id, changes: The stored values, their snapshot and the files to read on top; None for a full run.
+        reason: Why every row is read.
     """
 
     column: Column
@@ -66,20 +63,12 @@ class ColumnPlan:
 
     @classmethod
     def in_full(cls, column: Column, reason: str) -> ColumnPlan:
-        """Every row is read."""
         return cls(column, FULL, reason=reason)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wanted:
-    """
-    What a base has to be.
-
-    Attributes:
-        lg_k: Base-2 logarithm of the nominal entries asked for.
-        complete: Whether one that lacks something is passed over where every row can be read instead.
-        kinds: The kinds of statistics that are built on it.
-    """
+    """The size and kinds of a base; ``complete`` to skip incomplete ones if every row can be read instead."""
 
     lg_k: int
     complete: bool = True
@@ -87,18 +76,16 @@ class Wanted:
 
 
 class Unfit(Exception):
-    """Earlier statistics are there and cannot be built on; the message is the reason that is logged or reported."""
+    """Earlier statistics exist but cannot be built on; the message is logged or reported as the reason."""
 
 
 def nearest_fit(
     known: Iterable[KnownBlob], column: Column, what: str, plan_on: Callable[[KnownBlob], _Plan | None]
 ) -> tuple[_Plan | None, list[str]]:
     """
-    The plan on the nearest statistics that can be built on, and why nearer ones cannot.
+    The plan for the nearest usable statistics, and why nearer ones are not usable; ``what`` names them in the log.
 
-    Args:
-        what: What is to be built on, for the log.
-        plan_on: Gives the plan on a known sketch; None to pass it over, `Unfit` or PuffinError with the reason.
+    ``plan_on`` plans one known sketch. It returns None to skip it, and raises `Unfit` or PuffinError with the reason.
     """
     reasons: list[str] = []
     for each in known:
@@ -116,15 +103,15 @@ def nearest_fit(
 
 
 def plan_columns(opened: TableSnapshot, columns: Sequence[Column], wanted: Wanted, bases: Bases) -> list[ColumnPlan]:
-    """The plan of each column, in the order asked; the changes since each ancestor are asked for once."""
+    """Plan each column, in the order given; the changes since each ancestor are looked up once."""
     planner = _Planner(opened, wanted, bases)
     return [planner.plan(column) for column in columns]
 
 
 def misfit(state: TableState, snapshot: Snapshot, column: Column, blob: BlobEntry, lg_k: int) -> str | None:
-    """Why a sketch of a snapshot's rows is not one of the column as it is now; None if it is."""
+    """Why a stored sketch does not fit the column as it is now, or None."""
     if lg_k_of(blob.properties) != lg_k:
-        return f"the earlier sketch has lg-k {lg_k_of(blob.properties)}, asked for is {lg_k}"
+        return f"the earlier sketch has lg-k {lg_k_of(blob.properties)}, expected {lg_k}"
     is_known = is_ours(blob.properties)
     hashed = type_of(blob.properties) if is_known else column_type_at(state, snapshot, column.field_id)
     if hashed is None or not hashes_alike(hashed, column.type):
@@ -133,11 +120,10 @@ def misfit(state: TableState, snapshot: Snapshot, column: Column, blob: BlobEntr
 
 
 def misread(state: TableState, column: Column, blob: BlobEntry) -> str | None:
-    """Why the files that a sketch was made of may have other values of the column today; None if they have not."""
+    """Why the sketch's files may give other values for the column today, or None."""
     if is_read_otherwise(state, column, blob.properties):
         return MAPPING_CHANGED
-    is_noted = is_ours(blob.properties) and not is_by_an_earlier_version(blob.properties)
-    if not is_noted and mapping_digest(state, column) is not None:
+    if not has_provenance(blob.properties) and mapping_digest(state, column) is not None:
         return "the table has a name mapping, and nobody noted whether the earlier sketch depends on it"
     return None
 
@@ -186,8 +172,8 @@ class _Planner:
 
     @staticmethod
     def _can_do(known: KnownBlob, plan: ColumnPlan) -> bool:
-        """Whether another engine's sketch can stand as it is, or be built on to the same as every row would give."""
-        # Engines sample in ways of their own: only a sketch that has every hash is the same whoever made it.
+        """Whether another engine's sketch can be carried, or gives the same result as a full run when built on."""
+        # Engines sample differently: only a sketch that has every hash is the same for all of them.
         has_every_hash = plan.base is not None and not plan.base.values[THETA].estimating
         return not is_ours(known.blob.properties) and (known.age == 0 or has_every_hash)
 

@@ -1,11 +1,11 @@
 """
-From the plans of columns to their statistics: what has to be read is read in one run, and added up.
+Carries out the plans of columns: reads all that they need in one run and combines it.
 
-What is read for a column is combined with its base, kind by kind. If that does not come out (the files a base was made
-of are gone, the row counts contradict them, or too much was deleted for the headroom that is kept) the column is
-computed in full in a second run: nothing that is not certain is written.
+What is read for a column is combined with its base, kind by kind. If that fails (the files of a base are gone, the row
+counts contradict them, or more was deleted than the headroom covers) a second run computes the column in full: nothing
+uncertain is written.
 
-Sketches by partition have plans of their own. A file that both need is read once for both.
+Sketches by partition have plans of their own. A file that both plans need is read once.
 """
 
 from __future__ import annotations
@@ -16,11 +16,8 @@ from typing import Any
 
 from puffin.errors import CorruptError, NotFoundError
 from puffin.sketches.partition_sketches import PartitionSketches
-from puffin.statistics.blob_properties import HASHED_HERE, Provenance
 from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.statistics.kinds.kind import Kind, Parts, Unsubtractable, Values
-from puffin.statistics.private_state.writing import KeptBlob
-from puffin.tables.base import Column
 from puffin.tables.changes import Changes, compare, rows_of
 from puffin.tables.scan_task import FileScanTask
 from stats_jobs.basis import CARRIED, FULL, ColumnPlan
@@ -33,34 +30,24 @@ from stats_jobs.run import Runner
 @dataclasses.dataclass(frozen=True, slots=True)
 class Computed:
     """
-    The statistics of a column.
+    The statistics of a column, with the plan that was carried out in the end.
 
-    Attributes:
-        values: Of each kind that was asked for, unless there is nothing to build it on.
-        basis: What the column was built on in the end.
-        reason: Why it was computed in full, if it was.
-        provenance: How the statistics that it was built on came about.
-        is_mapped: Whether a file without field ids was read, whose columns the table's name mapping told.
-        kept: Where values are stored already.
+    ``is_mapped`` tells that a file without field ids was read, for which the table's name mapping was used.
     """
 
-    column: Column
+    plan: ColumnPlan
     values: Values
-    basis: str
-    reason: str | None
-    provenance: Provenance = HASHED_HERE
-    is_mapped: bool = False
-    kept: Mapping[Kind[Any], KeptBlob] = dataclasses.field(default_factory=dict)
+    is_mapped: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Computation:
     """
-    What was computed, and what that took.
+    The computed columns, and the work they took.
 
     Attributes:
         files_read: Distinct data files.
-        rows_read: Live rows, once for each time they were read.
+        rows_read: Live rows, counted each time they are read.
         session_seconds: Starting Spark.
         waited_seconds: Waiting for other tables that computed on Spark.
     """
@@ -84,12 +71,12 @@ def compute(
     Carry out the plans.
 
     Args:
-        all_files: The whole snapshot's, for columns that are computed in full.
-        kinds: What columns as a whole are to have, in the order of the table of kinds.
-        partition_plans: By field id, of columns that are to have sketches by partition.
+        all_files: The whole snapshot's, for full runs.
+        kinds: The kinds for whole columns, in the order of the table of kinds.
+        partition_plans: By field id, for columns that get sketches by partition.
 
     Raises:
-        PuffinError: As `Runner.read`, of files that the snapshot has.
+        PuffinError: As `Runner.read`, for files of the snapshot.
     """
     total = _Total(runner)
     unread = dict(partition_plans or {})
@@ -109,20 +96,20 @@ def compute(
     except (NotFoundError, CorruptError) as exc:
         if all(plan.basis == FULL for plan in plans):
             raise
-        # Perhaps a file that is no longer the table's: whether it is, the second run tells.
+        # A removed file may be gone or broken; if it is a live one, the second run fails too.
         failed = {p.column.field_id: p if p.basis == FULL else ColumnPlan.in_full(p.column, str(exc)) for p in plans}
-        unread = {field_id: plan.in_full(all_files()) for field_id, plan in unread.items()}
+        unread = {field_id: PartitionPlan(plan.lg_k, all_files()) for field_id, plan in unread.items()}
     if failed:
         partial = total.read(scans.of(failed.values(), unread))
         partitions |= _by_partition(unread, partial)
         done |= {field_id: _computed(plan, partial, kinds) for field_id, plan in failed.items()}
-    columns = (_with_partitions(done[plan.column.field_id], partitions) for plan in plans)
-    return dataclasses.replace(total.took, columns=tuple(columns))
+    for field_id, sketches in partitions.items():
+        values = {**done[field_id].values, PARTITION_SKETCHES: sketches}
+        done[field_id] = dataclasses.replace(done[field_id], values=values)
+    return dataclasses.replace(total.took, columns=tuple(done[plan.column.field_id] for plan in plans))
 
 
 class _Total:
-    """What all runs took together."""
-
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._files: set[str] = set()
@@ -135,15 +122,15 @@ class _Total:
             files_read=len(self._files),
             rows_read=self.took.rows_read + run.partial.rows,
             bytes_read=self.took.bytes_read + run.partial.bytes_read,
-            session_seconds=self.took.session_seconds + run.session_seconds,
-            waited_seconds=self.took.waited_seconds + run.waited_seconds,
+            session_seconds=self.took.session_seconds + run.turn.session_seconds,
+            waited_seconds=self.took.waited_seconds + run.turn.waited_seconds,
         )
         return run.partial
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Scans:
-    """Which files to read for which kinds; columns that need the same files are read together."""
+    """Decides which files to read for which kinds; columns that need the same files share a scan."""
 
     kinds: tuple[Kind[Any], ...]
     by_partition: Kind[PartitionSketches]
@@ -170,43 +157,21 @@ class _Scans:
 
 
 def _by_partition(plans: Mapping[int, PartitionPlan], partial: Partial) -> dict[int, PartitionSketches]:
-    read = {field_id: PARTITION_SKETCHES.of(partial.added.get(field_id, {})) for field_id in plans}
-    return {field_id: plan.sketches(read[field_id]) for field_id, plan in plans.items()}
-
-
-def _with_partitions(computed: Computed, partitions: Mapping[int, PartitionSketches]) -> Computed:
-    found = partitions.get(computed.column.field_id)
-    if found is None:
-        return computed
-    return dataclasses.replace(computed, values={**computed.values, PARTITION_SKETCHES: found})
+    return {
+        field_id: plan.sketches(PARTITION_SKETCHES.of(partial.added.get(field_id, {})))
+        for field_id, plan in plans.items()
+    }
 
 
 def _computed(plan: ColumnPlan, partial: Partial, kinds: Sequence[Kind[Any]]) -> Computed:
     field_id = plan.column.field_id
-    if plan.base is not None and plan.basis == CARRIED:
-        values: Values = {kind: plan.base.values[kind] for kind in kinds if kind in plan.base.values}
-    else:
-        parts = Parts(
-            base=None if plan.base is None else plan.base.values,
-            added=partial.added.get(field_id, {}),
-            removed=partial.removed.get(field_id, {}),
-        )
-        values = _combined(parts, kinds)
-    return Computed(
-        plan.column,
-        values,
-        plan.basis,
-        plan.reason,
-        HASHED_HERE if plan.base is None else plan.base.provenance,
-        field_id in partial.mapped,
-        plan.base.kept if plan.base is not None and plan.basis == CARRIED else {},
-    )
-
-
-def _combined(parts: Parts, kinds: Sequence[Kind[Any]]) -> Values:
-    made: dict[Kind[Any], Any] = {}
+    base = None if plan.base is None else plan.base.values
+    if base is not None and plan.basis == CARRIED:
+        return Computed(plan, {kind: base[kind] for kind in kinds if kind in base}, field_id in partial.mapped)
+    parts = Parts(base, partial.added.get(field_id, {}), partial.removed.get(field_id, {}))
+    values: dict[Kind[Any], Any] = {}
     for kind in kinds:
-        value = kind.combined(parts, made)
+        value = kind.combined(parts, values)
         if value is not None:
-            made[kind] = value
-    return made
+            values[kind] = value
+    return Computed(plan, values, field_id in partial.mapped)

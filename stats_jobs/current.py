@@ -1,8 +1,8 @@
 """
-Whether statistics are current: of the snapshot, of its columns as they are now, and as large as they were asked for.
+Tells whether statistics are current: made from this snapshot, for its columns as they are now, in the wanted size.
 
-A run leaves a table as it is if everything that was asked for is current; who wants stale tables alone skips it. Both
-ask here, from table metadata and the names and sizes of private state, as long as this version made the statistics.
+A run skips its work if everything it was asked for is current; ``only_stale`` skips the table. Both use table metadata
+and the names and sizes of private state only, if this version made the statistics.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import dataclasses
 from typing import TypeGuard
 
 from puffin.statistics.answer import ColumnAnswer
-from puffin.statistics.blob_properties import is_by_an_earlier_version, is_ours
+from puffin.statistics.blob_properties import has_provenance
 from puffin.statistics.draft import damaged_entries
-from puffin.statistics.stored_estimates import answer_columns
-from puffin.tables.base import BlobEntry, StatisticsEntry
+from puffin.statistics.resolve import answer_columns
+from puffin.tables.base import StatisticsEntry
 from puffin.tables.snapshot import PartitionStatistics, TableSnapshot
 from puffin.tables.table import Table
 from stats_jobs.basis import CARRIED, Wanted, misfit, plan_columns
@@ -25,14 +25,11 @@ from stats_jobs.target import Target
 
 def is_stale(table: Table, options: Options) -> bool:
     """
-    Whether something that is asked for is not current, sketches by partition too, if they are.
+    Whether something that the options ask for is not current, sketches by partition included.
 
-    A table without a snapshot is stale, and one without a column to analyze is not. One with an entry that has to be
-    made good is. One that has more partitions than sketches are kept of stays stale by partition: how many it has, its
-    files alone tell.
-
-    Raises:
-        PuffinError: The table cannot be loaded; it has no such snapshot or column.
+    A table is stale without a snapshot or with a damaged entry, and current without a column to analyze. With too many
+    partitions for sketches it stays stale: only its files tell how many partitions it has. Raises PuffinError if the
+    table cannot be loaded, or has no such snapshot or column.
     """
     opened = table.open(options.selector)
     state, is_empty = opened.state, opened.is_empty
@@ -47,13 +44,13 @@ def is_stale(table: Table, options: Options) -> bool:
 
 
 def current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
-    """The answers that stand already, if every column asked for has one of this snapshot, type and size."""
+    """The stored answers, if every column has one of this snapshot, type and size."""
     opened, options = target.opened, target.options
     state, snapshot, entry = opened.state, opened.snapshot, target.entry
     if entry is None:
         return None
     if not all(state.field_ids.issuperset(blob.fields) for blob in entry.blobs):
-        return None  # a blob for a field that is gone makes Spark's planner fail: only a new entry takes it out
+        return None  # a blob for a dropped field makes Spark's planner fail, so a new entry has to replace it
     has_partition_file = entry.snapshot_id in state.partition_statistics
     if options.partitions and keeps_partition_statistics(opened) and not has_partition_file:
         return None
@@ -71,13 +68,12 @@ def current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
 
 def _are_whole(target: Target, entry: StatisticsEntry) -> bool:
     """
-    Whether the sketches of an entry, which fit, can be trusted, and nothing that is kept beside them is missing.
+    Whether sketches that fit can be trusted and nothing beside them is missing.
 
-    Those that this version wrote say so themselves, and only the files of their private state are looked up. Others
-    are planned with as if they were to be built on.
+    Those of this version say so themselves; only their private state is looked up. Others must pass as a base.
     """
     blobs = {column.field_id: entry.sketch_of(column.field_id) for column in target.columns}
-    noted = {field_id: blob for field_id, blob in blobs.items() if blob is not None and _is_noted(blob)}
+    noted = {field_id: blob for field_id, blob in blobs.items() if blob is not None and has_provenance(blob.properties)}
     wanted = Wanted(target.options.lg_k, complete=target.options.mode != INCREMENTAL)
     if noted and wanted.complete and target.blobs.has_lost_state(entry):
         return False
@@ -89,9 +85,4 @@ def _are_whole(target: Target, entry: StatisticsEntry) -> bool:
 
 
 def keeps_partition_statistics(opened: TableSnapshot) -> TypeGuard[PartitionStatistics]:
-    """Whether partition statistics files are kept of the table."""
     return isinstance(opened, PartitionStatistics) and opened.keeps_partition_statistics()
-
-
-def _is_noted(blob: BlobEntry) -> bool:
-    return is_ours(blob.properties) and not is_by_an_earlier_version(blob.properties)

@@ -1,4 +1,4 @@
-"""What a run has to do: nothing, where statistics are current, or a plan for each column."""
+"""Decides what a run does: nothing if statistics are current, otherwise a plan for each column."""
 
 from __future__ import annotations
 
@@ -20,21 +20,14 @@ from stats_jobs.target import Target
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
-    """
-    What a run does.
-
-    Attributes:
-        current: The answers that stand, if there is nothing to compute.
-        columns: The plans of the columns otherwise.
-        partitions: The plans of their sketches by partition.
-    """
+    """What a run does: it keeps the current answers, or carries out the plans."""
 
     current: tuple[ColumnAnswer, ...] | None
     columns: tuple[ColumnPlan, ...]
     partitions: PartitionPlans
 
     def kinds(self, target: Target) -> Sequence[Kind[Any]]:
-        """What is taken of columns as a whole: what is kept, and what rows that went are subtracted with."""
+        """The kinds to compute for whole columns: those that are kept, and those needed to subtract rows."""
         options = target.options
         taken = [kind for kind in options.kinds if kind.is_reported or not options.dry_run]
         if any(plan.basis == CHANGED for plan in self.columns):
@@ -44,12 +37,10 @@ class Decision:
 
 def decide(target: Target) -> Decision:
     """
-    Find out what a run has to do.
+    Decide what a run does.
 
-    Raises:
-        UnsupportedError: The table cannot be committed to, or the mode is ``"incremental"`` and a column has nothing
-            to build on.
-        PuffinError: The snapshot's files cannot be told.
+    Raises UnsupportedError if the table does not support commits, or if the mode is ``"incremental"`` and a column has
+    no base, and PuffinError if the snapshot's files cannot be planned.
     """
     options, opened = target.options, target.opened
     current = None if options.mode == FULL_MODE else current_answers(target)
@@ -62,7 +53,7 @@ def decide(target: Target) -> Decision:
 
 
 def _plan_partitions(target: Target, *, is_current: bool) -> PartitionPlans:
-    """The plans of sketches by partition; none if they are not asked for, or there already for all of the columns."""
+    """No plans if sketches by partition are not wanted, or all columns have them already."""
     opened, options, columns = target.opened, target.options, target.columns
     if not options.partitions:
         return PartitionPlans({})
@@ -91,7 +82,7 @@ def _plan_columns(target: Target, partitions: PartitionPlans) -> tuple[ColumnPla
 
 
 def _beside_partitions(plan: ColumnPlan, target: Target) -> ColumnPlan:
-    """The plan of a column whose sketch tells of sketches by partition, which another engine's does not."""
+    """A full run if the plan would keep another engine's sketch, which cannot announce sketches by partition."""
     snapshot_id = target.opened.snapshot.snapshot_id
     entry = target.opened.state.statistics.get(snapshot_id)
     blob = None if entry is None else entry.sketch_of(plan.column.field_id)

@@ -1,15 +1,15 @@
 """
-What runs where the files are read: a batch of scan tasks in, what its rows amount to out, column by column.
+Runs where the files are read: turns a batch of scan tasks into the values of each column.
 
-Everything is merged inside the batch, so that what travels back does not grow with files or rows. An error that
-another try would not cure travels back as a value: it is the user's one line, not Spark's to retry.
+All rows of a batch are merged here, so that the result does not grow with files or rows. An error that a retry would
+not cure is returned as a value, so that Spark does not retry and the user sees one line.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from puffin.errors import CorruptDataFileError, CorruptError, NotFoundError, UnsupportedError
 from puffin.files.task_reader import TaskReader
@@ -25,26 +25,23 @@ from puffin.tables.scan_task import AVRO, FileScanTask, ScanBatch, decode_batch
 from puffin.values.column_chunk import Values as ColumnValues
 from puffin.values.row_summary import RowSummary
 
-FinalError: TypeAlias = CorruptError | UnsupportedError | NotFoundError
-
 KERNELS_PAY = 64 * 1024 * 1024
-"""Bytes of files in a process from which on compiling, or finding what was compiled, costs less than it saves."""
+"""Compiling or loading kernels pays off for a process that reads at least so many bytes of files."""
 
-_AVRO_WEIGHT = 32  # without kernels Avro takes so many times as long as Parquet
+_AVRO_WEIGHT = 32  # without kernels, Avro takes about this many times as long as Parquet
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Partial:
     """
-    What some of the rows amount to.
+    The values of some of the rows.
 
     Attributes:
-        added: By field id, of rows that are in the table.
-        removed: By field id, of rows that were.
-        rows: How many were read.
-        bytes_read: Compressed bytes of the column chunks that were read.
-        mapped: By field id, of which columns a file had no field ids, so that the table's name mapping told them.
-        failure: Why there is no answer, if there is none.
+        added: By field id, for rows that are in the table.
+        removed: By field id, for rows that were deleted.
+        bytes_read: Compressed bytes of the column chunks.
+        mapped: Field ids of columns that the table's name mapping resolved, since a file had no field ids.
+        failure: Why there are no values.
     """
 
     added: Mapping[int, Values] = dataclasses.field(default_factory=dict)
@@ -52,11 +49,11 @@ class Partial:
     rows: int = 0
     bytes_read: int = 0
     mapped: frozenset[int] = frozenset()
-    failure: FinalError | None = None
+    failure: CorruptError | UnsupportedError | NotFoundError | None = None
 
 
 def read_document(document: str, kinds: Sequence[Kind[Any]], removed: bool) -> Partial:
-    """As `read_batch`, on an executor: for a batch in its JSON form, which says what opens its files."""
+    """`read_batch` on an executor, for a batch as JSON, which also says how to open its files."""
     batch = decode_batch(document)
     return read_batch(batch, kinds, stores(batch.context.io_properties), removed)
 
@@ -65,14 +62,9 @@ def read_batch(
     batch: ScanBatch, kinds: Sequence[Kind[Any]], store_for: Callable[[str], Store], removed: bool = False
 ) -> Partial:
     """
-    What the rows of a batch amount to, for each of its columns.
+    Read a batch and compute these kinds of values for its columns; ``removed`` if its rows were deleted.
 
-    Args:
-        kinds: The kinds of statistics that take the rows.
-        removed: Whether these rows were deleted.
-
-    Raises:
-        StorageError: The storage failed; another try may succeed.
+    Raises StorageError if the storage failed, when a retry may succeed.
     """
     if sum(map(_kernel_work, batch.tasks)) >= KERNELS_PAY:
         load_kernels()
@@ -102,7 +94,7 @@ def read_batch(
 
 
 def merge_partials(left: Partial, right: Partial) -> Partial:
-    """What both amount to together; a failure of either is a failure of both."""
+    """Merge two partial results; if one failed, so does the result."""
     if left.failure or right.failure:
         return left if left.failure else right
     return Partial(
@@ -128,7 +120,7 @@ def _needs(kinds: Sequence[Kind[Any]]) -> frozenset[Need]:
 
 
 class _ColumnReading:
-    """Hands the rows of a column to its kinds of statistics; values are hashed once for all of them."""
+    """Passes the rows of a column to its kinds of statistics; hashes values once for all of them."""
 
     def __init__(self, column: Column, kinds: Sequence[Kind[Any]]) -> None:
         self._column = column

@@ -1,13 +1,12 @@
 """
-Many tables, one session: analyzed side by side, told in the order asked.
+Analyzes many tables with one session, side by side, and reports them in the order given.
 
-Of a small table, most of the time is waiting for storage and catalog, to plan it and to commit it. A few threads, each
-with a table at a time, spend it on one another; how many of them compute at once is the session's to say.
+A small table mostly waits for storage and the catalog, in planning and in committing. A few threads, each with one
+table at a time, use that time for each other; the session limits how many of them compute at once.
 
-A table that cannot be analyzed stops no other: its error is its answer. An error that is not one of ours is a fault of
-the program, and no table's answer: it is raised as it is, once every other table is done. Whoever stops asking stops
-the work, be it by an interrupt or because there is nobody left to tell: tables that wait do not begin, Spark jobs are
-cancelled, and what plans or commits comes to its end first, so that each table clears up after itself.
+A table that cannot be analyzed does not stop the others: its error is its result. Any error but a PuffinError is a bug
+and is raised once all other tables are done. If the caller stops, by an interrupt or by closing the iterator, waiting
+tables do not start and Spark jobs are cancelled; planning and commits run to their end, so that they clean up.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TABLES_AT_ONCE = 4
-_PATIENCE = 0.5  # seconds until what is to end is told so again
+_PATIENCE = 0.5  # seconds between calls of cancel
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -48,18 +47,18 @@ def analyze_many(
     catalog_properties: Mapping[str, str] | None = None,
 ) -> Generator[tuple[str, Report | PuffinError], None, None]:
     """
-    Compute and commit the statistics of several tables, as `analyze` does of one.
+    Compute and commit the statistics of several tables, as `analyze` does for one.
 
     Args:
-        tables: Tables at hand, or their names as for `puffin.load_table`, which takes the catalog too.
-        spark: A session to use, or a starter that others share too; none of them is stopped. By default a session of
-            this call's, started only if a table needs it.
-        only_stale: Leave out every table that is not stale, as `stats_jobs.current.is_stale` has it.
-        watch: Entered with a table's name around its analysis; gives what is called as `analyze` calls ``progress``.
+        tables: Tables, or their names as for `puffin.load_table`, which also takes the catalog.
+        spark: A session, or a starter that others share; neither is stopped. By default a session for this call,
+            started only if a table needs it.
+        only_stale: Skip tables whose statistics are up to date (`stats_jobs.current.is_stale`).
+        watch: Entered with a table's name around its analysis; gives the ``progress`` of `analyze`.
 
     Returns:
-        The name of each table with its report or with what `analyze` raised, in the order asked, as soon as it is
-        there. Closing the iterator ends what still runs, and a starter that was passed starts nothing after that.
+        The name of each table with its report or the error of `analyze`, in the order given, as soon as it is done.
+        Closing the iterator ends what still runs, and a starter that was passed starts nothing after that.
     """
     options = options or Options()
     with contextlib.ExitStack() as cleanup:
@@ -90,15 +89,15 @@ def in_order(
     cancel: Callable[[], None] | None = None,
 ) -> Generator[tuple[_T, _R | PuffinError], None, None]:
     """
-    Each table with what came of it, in the order given.
+    Yield each table with its result, in the order given.
 
     Args:
-        analyze_one: Called in as many threads as there are tables at once.
+        analyze_one: Called in ``at_once`` threads.
         thread_setup: Called first in each thread.
-        cancel: Makes the calls that are under way end soon; called again and again until they have ended.
+        cancel: Makes running calls end soon; called repeatedly until they have ended.
 
     Raises:
-        Exception: What a call raised that is no PuffinError, after everything else.
+        Exception: The first error of a call that is no PuffinError, after everything else.
     """
     pool = ThreadPoolExecutor(at_once, thread_name_prefix="puffin-table", initializer=thread_setup)
     runs: list[tuple[_T, Future[_R]]] = []

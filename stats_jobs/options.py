@@ -1,4 +1,4 @@
-"""How a table is analyzed: everything a caller may choose, checked before anything is done."""
+"""The options of an analysis, checked when they are made."""
 
 from __future__ import annotations
 
@@ -17,30 +17,29 @@ MODES = (AUTO, FULL, INCREMENTAL)
 CODECS = ("none", ZSTD, LZ4)
 
 DRIVER_BYTES = 256 * 1024 * 1024
-"""How much is read without Spark by default: about a second's work for two cores."""
+"""How many bytes are read without Spark by default: about a second's work for two cores."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """
-    How a table is analyzed.
+    How to analyze a table.
 
     Attributes:
         columns: Names or dotted paths; None for every primitive column outside lists and maps.
-        mode: ``"auto"`` reads what changed since earlier statistics, and all rows of columns that have none to build
-            on; ``"incremental"`` fails rather than to read all rows; ``"full"`` reads all rows, and commits always.
+        mode: ``"auto"`` reads what changed since earlier statistics, and all rows of columns without a base;
+            ``"incremental"`` fails rather than read all rows; ``"full"`` reads all rows and always commits.
         lg_k: Base-2 logarithm of a sketch's nominal entries.
-        codec: What sketches are compressed with: ``"none"``, ``"zstd"`` or ``"lz4"``.
-        partitions: Whether statistics are kept by partition too, and a partition statistics file is written.
-        row_counts: Whether row counts are kept in private state, to subtract deleted rows later.
-        home: The URI of a directory for private state; None for what the table's property says, or a hidden folder of
-            the table.
-        commit: Whether the table's metadata is made to refer to the file.
+        codec: The compression of sketches: ``"none"``, ``"zstd"`` or ``"lz4"``.
+        partitions: Whether to keep statistics by partition too, and to write a partition statistics file.
+        row_counts: Whether to keep row counts in private state, to subtract deleted rows later.
+        home: The URI of a directory for private state; None for the table's property, or a hidden folder of the table.
+        commit: Whether the table's metadata gets to refer to the file.
         dry_run: Compute only; write nothing at all.
-        driver_bytes: Work of at most so many bytes is done in this process, and Spark is not started for it.
+        driver_bytes: Read at most so many bytes in this process, without starting Spark.
 
     Raises:
-        UsageError: A value is not one of those that can be chosen.
+        UsageError: A value is not one of the choices.
     """
 
     columns: tuple[str, ...] | None = None
@@ -57,12 +56,12 @@ class Options:
 
     @property
     def writes(self) -> bool:
-        """Whether the table's metadata is changed."""
+        """Whether the run changes the table's metadata."""
         return self.commit and not self.dry_run
 
     @property
     def kinds(self) -> tuple[Kind[Any], ...]:
-        """The kinds of statistics that are kept of columns as a whole."""
+        """The kinds of statistics that are kept for whole columns."""
         kept = (kind for kind in sized_kinds(self.lg_k) if kind.is_default)
         return tuple(kind for kind in kept if self.row_counts or kind != ROW_COUNTS)
 

@@ -1,15 +1,15 @@
 """
-Sketches by partition: what those of each column can be built on, and which files have to be read for them.
+Plan the sketches by partition of each column: what they are built on, and which files to read.
 
-Sketches cannot forget, but a partition is small: one that lost rows is read again, its live files and no others. One
-that only got rows is joined with them, and one that is as it was stays. A compaction changes no rows; but where the
-partition spec has changed it may write them into other partitions, and then all that it touched is read again.
+Sketches cannot forget rows, but a partition is small: if it lost rows, all of its live files are read again. If it only
+gained rows, these are merged in; an unchanged partition stays. After a change of the partition spec, a compaction may
+move rows to other partitions, and the job reads all partitions involved.
 
-Their size follows from the number of partitions. When that grows, larger sketches are cut to what smaller ones would
-have been. When it shrinks a little they stay as they are, so that a table whose partitions come and go is not read anew
-each time it passes a boundary.
+The size of the sketches depends on the number of partitions. When that grows, larger sketches are cut down to the
+smaller size. When it shrinks a little, the sketches keep their size, so that a table is not read again each time its
+number of partitions crosses a boundary.
 
-A run that is not asked for them computes none, and takes those along that still hold.
+A run without sketches by partition computes none, and carries those that are still valid.
 """
 
 from __future__ import annotations
@@ -36,20 +36,19 @@ from stats_jobs.stored import Base
 
 _log = logging.getLogger(__name__)
 
-_TOLERANCE = 1  # of lg_k, by which sketches may be smaller than they should be
+_TOLERANCE = 1  # how far the lg_k of sketches may be below the wanted one
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartitionPlan:
     """
-    How the sketches of a column's partitions come about.
+    How to get the sketches of a column's partitions.
 
     Attributes:
-        lg_k: Base-2 logarithm of the nominal entries of each.
-        tasks: The files to read for them, all of which the snapshot has.
-        base: The sketches to join with what is read; None if all are computed.
-        base_id: The snapshot that these are of.
-        stale: Partitions of which the base no longer holds.
+        tasks: The live files to read.
+        base: The sketches to merge with what is read; None to compute all of them.
+        base_id: The snapshot of the base.
+        stale: Partitions for which the base is no longer valid.
     """
 
     lg_k: int
@@ -58,12 +57,8 @@ class PartitionPlan:
     base_id: int | None = None
     stale: frozenset[PartitionKey] = frozenset()
 
-    def in_full(self, all_files: tuple[FileScanTask, ...]) -> PartitionPlan:
-        """The same sketches, computed from every file of the snapshot."""
-        return PartitionPlan(self.lg_k, all_files)
-
     def sketches(self, read: PartitionSketches | None) -> PartitionSketches:
-        """What the plan comes to, with what its files amount to."""
+        """Merge the base with the sketches that were read."""
         kind = dataclasses.replace(PARTITION_SKETCHES, lg_k=self.lg_k)
         return kind.joined([part for part in (self.base, read) if part is not None], without=self.stale)
 
@@ -71,11 +66,9 @@ class PartitionPlan:
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartitionPlans:
     """
-    The plan of each column, by field id.
+    The plan of each column, by field id; without plans, the reason, if there is one.
 
-    Attributes:
-        kept: Where there are no plans, how many partitions have sketches of this snapshot already; None if none has.
-        reason: Why there are no plans, if none can be made.
+    ``kept`` is how many partitions of this snapshot have sketches already, if so.
     """
 
     by_field: Mapping[int, PartitionPlan]
@@ -85,16 +78,10 @@ class PartitionPlans:
 
 def plan_partitions(opened: TableSnapshot, columns: Sequence[Column], stored: StoredBlobs | None) -> PartitionPlans:
     """
-    The plans of columns that are to have sketches by partition.
+    Plan the sketches by partition of some columns; with ``stored``, build on what earlier runs have stored.
 
-    Args:
-        stored: What earlier runs have stored; None to build on nothing.
-
-    Returns:
-        No plans for a table that was never partitioned, and for one that has too many partitions.
-
-    Raises:
-        PuffinError: The files of the snapshot cannot be told.
+    There are no plans for a table that was never partitioned or has too many partitions. Raises PuffinError if the
+    snapshot's files cannot be planned.
     """
     if not is_partitioned(opened.state):
         return PartitionPlans({}, reason="the table is not partitioned")
@@ -110,13 +97,10 @@ def carry_partitions(
     opened: TableSnapshot, columns: Sequence[Column], stored: StoredBlobs
 ) -> tuple[dict[int, Base], str | None]:
     """
-    The earlier sketches by partition that hold of the snapshot, for columns whose own sketches are written anew.
+    The earlier sketches by partition, by field id, that are still valid for columns whose own sketches are rewritten.
 
-    They hold while nothing but compactions within their partition specs lies in between. Others are left behind with
-    the snapshot that they are of: sketches of some partitions alone could not answer for a filter.
-
-    Returns:
-        By field id, and why those of a column are left behind, if they are.
+    They are valid if only compactions within their partition specs happened since. Others are left behind, with the
+    reason: sketches of some partitions alone cannot answer a filter.
     """
     planner = _Planner(opened, stored)
     carried: dict[int, Base] = {}
@@ -133,7 +117,7 @@ def carry_partitions(
 
 
 def is_partitioned(state: TableState) -> bool:
-    """Whether the table was ever partitioned, by something that is known."""
+    """Whether the table has, or ever had, a partition spec that we understand."""
     types = source_types(state.document)
     return any(tuple_types(spec, types) for spec in partition_specs(state.document).values())
 
@@ -168,7 +152,7 @@ class _Planner:
         return nearest_fit(known, column, "sketches by partition", plan_on)[0] or self._in_full()
 
     def carry(self, column: Column) -> Base | None:
-        """The column's nearest sketches by partition, if they hold as they are; None if its nearest sketch has none."""
+        """The column's nearest sketches by partition, if they are valid as they are; None if there are none."""
         known = next(iter(self._ancestry.blobs_of(column.field_id)), None)
         if known is None or self._stored is None or partitions_of(known.blob.properties) is None:
             return None
@@ -210,7 +194,7 @@ class _Planner:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Reading:
-    """What has to be read on top of sketches of an ancestor, the partitions it is of, and those that do not hold."""
+    """The files to read on top of an ancestor's sketches, their partitions, and the stale ones."""
 
     tasks: tuple[FileScanTask, ...]
     partitions: frozenset[PartitionKey]
@@ -229,4 +213,4 @@ def _lg_k_for(keys: Collection[PartitionKey]) -> int:
 
 
 class _TooManyPartitions(Exception):
-    """There are more partitions than sketches are kept of, whatever they are built on."""
+    """The table has more partitions than we keep sketches for."""

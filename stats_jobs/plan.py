@@ -1,9 +1,9 @@
 """
-From files to batches of about equal work.
+Splits files into batches of about equal work.
 
-Large files are split at row groups; the pieces go, largest first, each to the batch that has least so far. Small work
-is one batch for each core, since every Spark task in Python costs about a tenth of a second by itself. Of larger work
-each core gets a few, so that a slow one can be made up for, and none is so large that losing it hurts.
+Large files are split at row groups; the pieces are assigned, largest first, to the batch with the least work. A small
+job is one batch per core, since every Spark task in Python costs about a tenth of a second. A larger job has a few per
+core, to even out slow ones, and none so large that losing it is expensive.
 """
 
 from __future__ import annotations
@@ -17,23 +17,17 @@ from puffin.statistics.kinds.kind import Kind
 from puffin.tables.base import Column
 from puffin.tables.scan_task import PARQUET, FileScanTask, ScanBatch, ScanContext
 
-BATCHES_PER_CORE = 3  # at most, unless they would be larger than the largest
-SMALL_BATCH = 512 * 1024 * 1024  # bytes; work of fewer for each core is not divided further
-SMALLEST_SPLIT = 8 * 1024 * 1024  # bytes; opening a file once more costs about as much as decoding this
+BATCHES_PER_CORE = 3  # at most, unless batches would exceed LARGEST_BATCH
+SMALL_BATCH = 512 * 1024 * 1024  # bytes; less work per core is one batch
+SMALLEST_SPLIT = 8 * 1024 * 1024  # bytes; opening a file again costs about as much as decoding this
 LARGEST_BATCH = 1024 * 1024 * 1024  # bytes
 _FIRST_ROW_GROUP = 4  # the first row group of a Parquet file begins after its magic
-MOST_BATCHES = 100_000  # what a driver can schedule, should sizes in the metadata be absurd
+MOST_BATCHES = 100_000  # what a driver can schedule, in case sizes in the metadata are absurd
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scan:
-    """
-    Columns to read, and the files to read them from.
-
-    Attributes:
-        kinds: The kinds of statistics that take the rows.
-        removed: Whether these rows are gone, and are read to be subtracted.
-    """
+    """Columns to read for some kinds, and the files to read them from; ``removed`` if these rows were deleted."""
 
     columns: tuple[Column, ...]
     tasks: tuple[FileScanTask, ...]
@@ -41,24 +35,19 @@ class Scan:
     removed: bool = False
 
     def to_batch(self, context: ScanContext) -> ScanBatch:
-        """The scan as it travels; of the partition specs, those of its files will do."""
+        """The scan as it is sent to an executor, with the partition specs of its files only."""
         ids = {task.data_file.spec_id for task in self.tasks}
         specs = {spec_id: fields for spec_id, fields in context.specs.items() if spec_id in ids}
         return ScanBatch(self.columns, self.tasks, dataclasses.replace(context, specs=specs))
 
 
 def plan_batches(scans: Iterable[Scan], *, parallelism: int) -> list[Scan]:
-    """
-    The scans in parts that one executor reads at a time; none if there is nothing to read.
-
-    Args:
-        parallelism: How many parts can be read at once.
-    """
+    """Split scans into parts for one executor each, of which ``parallelism`` run at once."""
     scans = [scan for scan in scans if scan.tasks and scan.columns]
     total = sum(total_bytes(scan.tasks) for scan in scans)
     rounds = min(max(1, total // (parallelism * SMALL_BATCH)), BATCHES_PER_CORE)
     batches = max(parallelism * rounds, min(-(-total // LARGEST_BATCH), MOST_BATCHES))
-    # Pieces are smaller than batches, or the batches would not come out even.
+    # Pieces are smaller than batches, so that batches get about equal work.
     target = max(SMALLEST_SPLIT, total // max(batches, parallelism * BATCHES_PER_CORE))
     planned = []
     for scan in scans:
@@ -71,11 +60,10 @@ def plan_batches(scans: Iterable[Scan], *, parallelism: int) -> list[Scan]:
 
 def split_task(task: FileScanTask, target_bytes: int) -> list[FileScanTask]:
     """
-    The task cut at row group boundaries into pieces of about this size; row groups are never cut.
+    Split a Parquet task at row group boundaries into pieces of about this size.
 
-    The boundaries are the file's split offsets. A file that lists none is cut by bytes: whoever reads a piece takes
-    the row groups that begin in it, so that each is read once wherever the cuts fall. Other formats than Parquet are
-    not cut.
+    The boundaries are the file's split offsets. A file without them is split by bytes: the reader of a piece takes the
+    row groups that begin in it, so each is read once wherever the splits are. Other formats are not split.
     """
     size = task.data_file.file_size_in_bytes
     if size <= target_bytes or task.data_file.file_format != PARQUET:
@@ -93,7 +81,7 @@ def split_task(task: FileScanTask, target_bytes: int) -> list[FileScanTask]:
 
 
 def balance(tasks: Sequence[FileScanTask], batches: int) -> list[list[FileScanTask]]:
-    """The tasks in this many groups of about equal bytes, none of them empty if there are as many tasks."""
+    """Split tasks into groups of about equal bytes; no group is empty unless there are fewer tasks."""
     heap: list[tuple[int, int]] = [(0, index) for index in range(batches)]
     groups: list[list[FileScanTask]] = [[] for _ in range(batches)]
     for task in sorted(tasks, key=lambda task: -_weight(task)):
@@ -104,7 +92,7 @@ def balance(tasks: Sequence[FileScanTask], batches: int) -> list[list[FileScanTa
 
 
 def total_bytes(tasks: Iterable[FileScanTask]) -> int:
-    """About how many bytes of their files these tasks mean, where none of their columns is left out."""
+    """About how many bytes of their files these tasks read if they read every column."""
     return sum(map(_weight, tasks))
 
 

@@ -1,4 +1,4 @@
-"""From computed columns to a committed statistics file, or to a file alone, or to nothing in a dry run."""
+"""Writes and commits the computed columns; only writes the file, or nothing, if the options say so."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from puffin.statistics.assemble import ColumnStatistics
+from puffin.statistics.blob_properties import HASHED_HERE
 from puffin.statistics.draft import FileOptions, StatisticsDraft, damaged_entries
 from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.statistics.private_state.upkeep import remove_lost_state
@@ -14,7 +15,7 @@ from puffin.tables.commit import commit_statistics
 from puffin.tables.document import mapping_digest
 from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.table import Table
-from stats_jobs.basis import FULL
+from stats_jobs.basis import CARRIED, FULL
 from stats_jobs.compute import Computed
 from stats_jobs.current import keeps_partition_statistics
 from stats_jobs.decide import Decision
@@ -30,10 +31,10 @@ class Published:
     What a run has written.
 
     Attributes:
-        entry: What refers to the statistics; None if there is no file.
+        entry: None if there is no file.
         attempts: How often the commit was tried, 0 without one.
-        repaired: How many damaged entries were replaced, that of its own snapshot included.
-        left_behind: Why earlier sketches by partition were not taken along, if they were not.
+        repaired: How many damaged entries were replaced, including that of its own snapshot.
+        left_behind: Why earlier sketches by partition were not carried over, if they were not.
     """
 
     entry: StatisticsEntry | None
@@ -43,12 +44,7 @@ class Published:
 
 
 def publish(table: Table, target: Target, decision: Decision, columns: Sequence[Computed]) -> Published:
-    """
-    Write what was computed; where nothing was, make damaged entries good that other engines choke on.
-
-    Raises:
-        PuffinError: As `commit_statistics`.
-    """
+    """Write what was computed, or else repair damaged entries; raises as `commit_statistics`."""
     opened, options = target.opened, target.options
     if decision.current is not None:
         if not options.writes or not damaged_entries(opened.state):
@@ -58,37 +54,39 @@ def publish(table: Table, target: Target, decision: Decision, columns: Sequence[
         return _write(table, opened.of(settled), [], options)
     if options.dry_run:
         return Published(None)
-    made = _made(target, decision, columns)
+    # What is already stored for this snapshot stays as it is.
+    stored = {plan.column.field_id for plan in decision.columns if plan.base_id == opened.snapshot.snapshot_id}
+    made = {
+        computed.plan.column.field_id: computed
+        for computed in columns
+        if computed.plan.column.field_id not in stored
+        or computed.plan.basis == FULL
+        or PARTITION_SKETCHES in computed.values
+    }
     carried: Mapping[int, Base] = {}
     left_behind = None
     if not options.partitions:
-        carried, left_behind = carry_partitions(opened, [computed.column for computed in made], target.blobs)
-    statistics = [_statistics(target, computed, carried.get(computed.column.field_id)) for computed in made]
+        carried, left_behind = carry_partitions(
+            opened, [computed.plan.column for computed in made.values()], target.blobs
+        )
+    statistics = [_statistics(target, computed, carried.get(field_id)) for field_id, computed in made.items()]
     return dataclasses.replace(_write(table, opened, statistics, options), left_behind=left_behind)
 
 
-def _made(target: Target, decision: Decision, columns: Sequence[Computed]) -> list[Computed]:
-    """Of the columns, those to write: what is of this snapshot already stays as it is stored, asked for or not."""
-    snapshot_id = target.opened.snapshot.snapshot_id
-    stored = {plan.column.field_id for plan in decision.columns if plan.base_id == snapshot_id}
-    return [c for c in columns if c.column.field_id not in stored or c.basis == FULL or PARTITION_SKETCHES in c.values]
-
-
 def _statistics(target: Target, computed: Computed, carried: Base | None) -> ColumnStatistics:
-    """What is written of a column, with earlier sketches by partition that stay beside it."""
-    options = target.options
+    """The statistics to write for a column, with the sketches by partition that are carried over."""
+    options, plan, base = target.options, computed.plan, computed.plan.base
     values = {kind: value for kind, value in computed.values.items() if kind in options.kinds or not kind.is_default}
-    kept = dict(computed.kept)
+    kept = dict(base.kept) if base is not None and plan.basis == CARRIED else {}
     if carried is not None:
         values |= carried.values
         kept |= carried.kept
-    provenance = computed.provenance
+    provenance = HASHED_HERE if base is None else base.provenance
     if computed.is_mapped:
-        mapping = mapping_digest(target.opened.state, computed.column)
-        provenance = dataclasses.replace(provenance, mapping=mapping)
-    # An incremental run builds on statistics that lack something, and leaves it to a later run.
+        provenance = dataclasses.replace(provenance, mapping=mapping_digest(target.opened.state, plan.column))
+    # An incremental run may build on incomplete statistics; a later run completes them.
     lost = options.kinds if options.mode == INCREMENTAL else ()
-    return ColumnStatistics(computed.column, values, provenance, kept, lost)
+    return ColumnStatistics(plan.column, values, provenance, kept, lost)
 
 
 def _write(table: Table, opened: TableSnapshot, statistics: Sequence[ColumnStatistics], options: Options) -> Published:

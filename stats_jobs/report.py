@@ -1,4 +1,4 @@
-"""What a run of the statistics job did, for people and for programs."""
+"""The report of a run of the statistics job, as values and as JSON."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ from stats_jobs.target import Target
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartitionReport:
-    """How many partitions have sketches in the file; None if there are none, and the reason."""
+    """How many partitions have sketches in the file, or why none have."""
 
     count: int | None
     reason: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The report as programs get it."""
         return {"kept": self.count is not None, "count": self.count, "reason": self.reason}
 
 
@@ -38,15 +37,15 @@ class Report:
 
     Attributes:
         snapshot: None if the table has none yet; then nothing was computed.
-        columns: What came of each column; none of a table that has none which can be hashed.
-        entry: What refers to the statistics; None if there is no file.
-        current: Whether they were current, so that nothing was done.
-        bytes_read: Compressed bytes of the column chunks that were read.
-        elapsed_seconds: From planning to the commit, without ``session_seconds`` and the wait for other tables.
+        columns: Empty if the table has none that can be hashed.
+        entry: None if there is no file.
+        current: Whether statistics were current, so that there was nothing to do.
+        bytes_read: Compressed bytes of the column chunks.
+        elapsed_seconds: From planning to the commit, without ``session_seconds`` and waiting for other tables.
         session_seconds: Starting Spark and its Python workers.
         attempts: How often the commit was tried.
-        entries_repaired: How many statistics entries the commit made good, because other engines would choke on them.
-        partitions: What came of sketches by partition, if they were asked for, or if earlier ones were left behind.
+        entries_repaired: How many damaged statistics entries the commit repaired, since other engines fail on them.
+        partitions: Set if sketches by partition were asked for, or earlier ones were left behind.
     """
 
     table: str
@@ -68,13 +67,12 @@ class Report:
 
     @classmethod
     def of_nothing(cls, opened: TableSnapshot, columns: Sequence[Column]) -> Report:
-        """There was nothing to compute: the table has no snapshot yet, or no column that can be hashed."""
+        """The report if the table has no snapshot yet, or no column that can be hashed."""
         missing = tuple(ColumnAnswer.missing(column) for column in columns)
         snapshot, mode = (None, FULL) if opened.is_empty else (opened.snapshot, INCREMENTAL)
         return cls(table=opened.name, format=opened.state.format, snapshot=snapshot, columns=missing, mode=mode)
 
     def to_json(self) -> dict[str, Any]:
-        """The report as programs get it."""
         return {
             "table": self.table,
             "format": self.format,
@@ -104,14 +102,13 @@ class Report:
 def report(
     target: Target, decision: Decision, computation: Computation, published: Published, seconds: float
 ) -> Report:
-    """What a run did, in so many seconds."""
     opened, columns = target.opened, computation.columns
     return Report(
         table=opened.name,
         format=opened.state.format,
         snapshot=opened.snapshot,
         columns=decision.current or tuple(_answer(computed, opened.snapshot) for computed in columns),
-        mode=FULL if any(computed.basis == basis.FULL for computed in columns) else INCREMENTAL,
+        mode=FULL if any(computed.plan.basis == basis.FULL for computed in columns) else INCREMENTAL,
         entry=published.entry,
         current=decision.current is not None and published.attempts == 0,
         committed=published.attempts > 0,
@@ -127,13 +124,14 @@ def report(
 
 
 def _answer(computed: Computed, snapshot: Snapshot) -> ColumnAnswer:
+    plan = computed.plan
     return ColumnAnswer(
-        computed.column,
-        distinct_of(computed.values, computed.column.type),
+        plan.column,
+        distinct_of(computed.values, plan.column.type),
         snapshot.snapshot_id,
         SNAPSHOT,
-        basis=computed.basis,
-        reason=computed.reason,
+        basis=plan.basis,
+        reason=plan.reason,
     )
 
 

@@ -1,13 +1,12 @@
 """
-Where batches are read: on Spark's executors, or by threads of this process while there is little to read.
+Reads batches on Spark's executors, or in threads of this process if there is little to read.
 
-Starting Spark costs five to fifteen seconds and every one of its tasks in Python about a tenth of one; a hundred
-megabytes are read in less. What a batch amounts to is the same wherever it is read.
+Starting Spark takes five to fifteen seconds, and each of its tasks in Python about a tenth of a second; a hundred
+megabytes are read in less. The result is the same either way.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import os
@@ -20,35 +19,23 @@ from puffin.tables.scan_task import encode_batch
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.execute import KERNELS_PAY, Partial, merge_partials, read_batch, read_document
 from stats_jobs.plan import Scan, plan_batches, total_bytes
-from stats_jobs.session import Progress, SparkStarter
+from stats_jobs.session import Progress, SparkStarter, Turn
 
-_ALONE = 0.05  # seconds that one thread reads alone: several get in each other's way where most of the work is Python's
-_FLAT_MERGE = 32  # up to this many partials the driver merges them itself; more are merged on the executors first
+_ALONE = 0.05  # seconds that one thread reads alone: for small work, several would fight over the interpreter lock
+_FLAT_MERGE = 32  # the driver merges up to so many partials itself; executors merge more first
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Run:
-    """
-    What the rows amount to, and what that took besides reading them.
-
-    Attributes:
-        session_seconds: Starting Spark; 0 if it was not started for this.
-        waited_seconds: Waiting for other tables that computed on Spark.
-    """
+    """The values of the rows, and what the table spent before it could read them."""
 
     partial: Partial
-    session_seconds: float = 0.0
-    waited_seconds: float = 0.0
+    turn: Turn = dataclasses.field(default_factory=Turn)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Runner:
-    """
-    Reads scans of one table.
-
-    Attributes:
-        driver_bytes: Work of at most so many bytes is done here.
-    """
+    """Reads scans of one table; at most ``driver_bytes`` of them in this process."""
 
     opened: TableSnapshot
     spark: SparkStarter
@@ -60,7 +47,7 @@ class Runner:
         Read all of the scans.
 
         Raises:
-            CorruptError, UnsupportedError, NotFoundError: A file cannot be read, and another try would not help.
+            CorruptError, UnsupportedError, NotFoundError: A file cannot be read, and a retry would not help.
             StorageError: The storage or Spark failed.
             SetupError: Spark is needed and cannot be started.
         """
@@ -69,8 +56,7 @@ class Runner:
             run = Run(self._read_here(scans))
         else:
             with self.spark.slot() as turn:
-                partial = self._read_on_executors(scans)
-            run = Run(partial, turn.session_seconds, turn.waited_seconds)
+                run = Run(self._read_on_executors(scans), turn)
         if run.partial.failure is not None:
             raise run.partial.failure
         return run
@@ -95,7 +81,7 @@ class Runner:
 
 
 class _Readers:
-    """Threads of this process that read batches, each the next one that is left."""
+    """Threads of this process that read batches from one queue."""
 
     def __init__(self, batches: Sequence[Scan], opened: TableSnapshot, progress: Progress | None) -> None:
         self._left = deque(batches)
@@ -106,7 +92,6 @@ class _Readers:
         self._progress = progress
 
     def read(self, threads: int) -> Partial:
-        """What all batches amount to."""
         with ThreadPoolExecutor(threads, thread_name_prefix="puffin-reader") as pool:
             try:
                 readers = [pool.submit(self._read_some)]
@@ -114,19 +99,18 @@ class _Readers:
                     readers += [pool.submit(self._read_some) for _ in range(threads - 1)]
                 return functools.reduce(merge_partials, [reader.result() for reader in readers])
             finally:
-                self._left.clear()  # whatever ends this, an interrupt too, nothing more is begun
+                self._left.clear()  # after an error or an interrupt, start no more
 
     def _read_some(self) -> Partial:
         merged = Partial()
-        while (batch := self._next()) is not None:
+        while self._left:
+            try:
+                batch = self._left.popleft()
+            except IndexError:  # another thread took the last one
+                break
             read = read_batch(batch.to_batch(self._context), batch.kinds, self._store_for, batch.removed)
             merged = merge_partials(merged, read)
             self._done += 1
             if self._progress is not None:
                 self._progress(self._done, self._count)
         return merged
-
-    def _next(self) -> Scan | None:
-        with contextlib.suppress(IndexError):  # emptied by another thread meanwhile
-            return self._left.popleft()
-        return None

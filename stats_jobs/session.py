@@ -1,12 +1,12 @@
 """
-The Spark session of a job: found, or started quietly, and made to know our packages.
+Finds or starts the Spark session of a job and ships our packages to its workers.
 
-Spark is a scheduler here. What it prints while it starts would bury the one line that a failing job owes its
-user, so the JVM's own output goes to a file, of which the last line is quoted if it does not come up.
+Spark's output while it starts would bury the one error line that a failing job shows its user. It goes to a file, and
+the error quotes a line of that if Spark does not start.
 
-Tables in several threads share it. Whoever needs it first starts it, and the others wait. Each job runs in a group, so
-that it can be counted and ended by itself: Spark ties a group to a thread of the JVM, and PySpark each of those to one
-of Python's.
+Tables in several threads share the session. The first that needs it starts it, and the others wait. Each job runs in a
+job group, so that it can be counted and cancelled alone: Spark ties a group to a JVM thread, and PySpark ties each of
+those to a Python thread.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int], None]
 
 SLOTS = 2
-"""How many tables compute on Spark at once: the first tasks of one fill the cores that the last of another leave."""
+"""How many tables compute on Spark at once: while one finishes, the next uses the idle cores."""
 
 _PACKAGES = ("puffin", "stats_jobs")
 _LOCAL_MASTERS = ("local", "local-cluster")
@@ -52,28 +52,22 @@ _GROUP, _RUNNING = "spark.jobGroup.id", "RUNNING"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Turn:
-    """
-    What a table spent before it could compute, in seconds.
+    """The seconds a table spent on starting Spark (0 if another table did) and on waiting for other tables."""
 
-    Attributes:
-        session_seconds: Starting Spark; 0 for all tables but the one that did.
-        waited_seconds: Waiting for other tables.
-    """
-
-    session_seconds: float
-    waited_seconds: float
+    session_seconds: float = 0.0
+    waited_seconds: float = 0.0
 
 
 class SparkStarter:
     """
-    A session that is started when it is first needed and stopped at the end of the block.
+    Starts a session when it is first needed, and stops it at the end of the block.
 
-    Several tables share it, each in a thread of its own.
+    Several tables can share it, each in its own thread.
 
     Args:
-        session: A session of the caller's to use instead; it is left running.
-        master: A Spark master; by default every core of this machine, or what spark-submit says.
-        conf: Spark configuration, which wins over everything set here.
+        session: A session to use instead; it is left running.
+        master: A Spark master; by default all cores of this machine, or what spark-submit sets.
+        conf: Spark configuration, which overrides everything set here.
         verbose: Let Spark print.
     """
 
@@ -106,19 +100,19 @@ class SparkStarter:
 
     def start(self) -> float:
         """
-        Start Spark and its Python workers, unless they are there already; wait if another thread is at it.
+        Start Spark and its Python workers unless they run already; wait if another thread is starting them.
 
         Returns:
-            The seconds it took; 0 unless it was this call that started them.
+            The seconds it took; 0 if this call did not start them.
 
         Raises:
             MissingDependencyError: pyspark is not installed.
-            SetupError: There is no Java, or Spark does not accept its configuration.
+            SetupError: Java is missing, or Spark rejects its configuration.
             StorageError: The executors cannot run our code, or `cancel` was called.
         """
         with self._starting:
             if self._failure is not None:
-                raise self._failure  # what failed for one table costs the others no second try
+                raise self._failure  # the other tables do not try again
             if self._context is not None:
                 return 0.0
             self._check_not_cancelled()
@@ -133,12 +127,7 @@ class SparkStarter:
 
     @contextlib.contextmanager
     def slot(self) -> Iterator[Turn]:
-        """
-        Compute in the block: Spark is started, and at most `SLOTS` tables are in one at once.
-
-        Raises:
-            As `start`.
-        """
+        """Compute in the block: Spark runs, and at most `SLOTS` tables compute at once. Raises as `start`."""
         asked = time.monotonic()
         with self._slots:
             session_seconds = self.start()
@@ -146,14 +135,13 @@ class SparkStarter:
 
     @property
     def context(self) -> SparkContext:
-        """The context of the session that `start` started."""
         if self._context is None:
             raise UsageError("Spark session: expected it to be started, found it is not")
         return self._context
 
     @property
     def session(self) -> SparkSession:
-        """The caller's session, or one of the context that `start` started, with the catalogs of its configuration."""
+        """The caller's session, or one for the context that `start` started."""
         if self._session is not None:
             return self._session
         from pyspark.sql import SparkSession
@@ -163,25 +151,20 @@ class SparkStarter:
 
     @contextlib.contextmanager
     def job(self, tasks: int, progress: Progress | None) -> Iterator[None]:
-        """
-        Run a Spark job in the block; ``progress(done, tasks)`` is called about twice a second.
-
-        Raises:
-            StorageError: The job failed, or Spark did, or `cancel` was called.
-        """
+        """Run a job in the block, calling ``progress(done, tasks)``; StorageError if it fails or is cancelled."""
         self._check_not_cancelled()
         context = self.context
         try:
             with self._grouped(context) as group, _reporting(context, group, tasks, progress):
                 yield
         except spark_errors() as exc:
-            raise StorageError(f"the Spark job failed: {_said_last(str(exc))}") from exc
+            raise StorageError(f"the Spark job failed: {_last_error(str(exc))}") from exc
 
     def cancel(self) -> None:
         """
-        End the jobs of every thread, and let no other begin: their blocks raise StorageError.
+        Cancel the jobs of all threads and start no others: their blocks raise StorageError.
 
-        A job on its way to Spark at this very moment is missed, so whoever waits for the threads calls again.
+        A job that is being submitted at this moment is missed, so callers that wait for the threads call this again.
         """
         self._cancelled = True
         for group in tuple(self._groups):
@@ -190,18 +173,18 @@ class SparkStarter:
 
     def thread_setup(self, threads: int) -> Callable[[], None]:
         """
-        What each of so many threads calls first, so that the jobs they run are run as this thread's would be.
+        What each of so many threads calls first, so that its jobs run with the settings of this thread.
 
-        A caller's session may have its scheduler pool and its job group set for the calling thread alone.
+        A caller's session may have a scheduler pool and a job group that are set for the calling thread only.
         """
         if self._session is None:
-            return _nothing
+            return lambda: None
         from pyspark import inheritable_thread_target
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the tags of a session's queries, of which a job of ours is none
-            # One for each: what is inherited is one object, and a thread that changes it changes it for all that share.
-            setups: list[Callable[[], None]] = [inheritable_thread_target(_nothing) for _ in range(threads)]
+            warnings.simplefilter("ignore")  # it concerns tags of a session's queries, which our jobs do not use
+            # One for each thread: threads that share one would change each other's properties.
+            setups: list[Callable[[], None]] = [inheritable_thread_target(lambda: None) for _ in range(threads)]
         return lambda: setups.pop()()
 
     def _check_not_cancelled(self) -> None:
@@ -210,7 +193,7 @@ class SparkStarter:
 
     @contextlib.contextmanager
     def _grouped(self, context: SparkContext) -> Iterator[str]:
-        """The job group of this thread: the caller's, who may want to cancel by it, or one for this block."""
+        """The job group of this thread: the caller's, who may cancel by it, or one for this block."""
         group = context.getLocalProperty(_GROUP)
         own = group is None
         if group is None:
@@ -222,7 +205,7 @@ class SparkStarter:
         finally:
             self._groups.remove(group)
             if own:
-                with contextlib.suppress(*spark_errors()):  # what ended the block says more
+                with contextlib.suppress(*spark_errors()):  # the error of the block says more
                     context.setLocalProperty(_GROUP, None)  # type: ignore[arg-type]  # None removes it
 
     def _start(self) -> SparkContext:
@@ -243,7 +226,7 @@ class SparkStarter:
                 gateway = launch_gateway(conf, popen_kwargs=options)  # type: ignore[no-untyped-call]
                 context = SparkContext(conf=conf, gateway=gateway)
         except spark_errors(OSError, ValueError) as exc:
-            raise SetupError(f"Spark did not start: {_reason(exc, log)}") from exc
+            raise SetupError(f"Spark did not start: {_start_failure(exc, log)}") from exc
         self._cleanup.callback(_stop, context)
         return context
 
@@ -281,17 +264,17 @@ class SparkStarter:
 
 @runtime_checkable
 class BringsSpark(Protocol):
-    """A table of a catalog that a Spark session of its own is configured with."""
+    """A table of a Spark catalog, with the session that is configured for it."""
 
     spark: SparkStarter
 
     def start(self) -> float:
-        """Start the session; returns the seconds that the table has spent on that since it was last asked."""
+        """Start the session; return the seconds that the table has spent on that since the last call."""
         ...
 
 
 def spark_errors(*others: type[Exception]) -> tuple[type[Exception], ...]:
-    """What py4j and PySpark raise, and these others: for an except clause."""
+    """What py4j and PySpark raise, and ``others``, for an except clause."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -299,7 +282,7 @@ def spark_errors(*others: type[Exception]) -> tuple[type[Exception], ...]:
 
 
 def thrown(exc: Exception) -> Any | None:
-    """What Java threw, if an error of py4j or PySpark says that; None where Java did not answer."""
+    """The Java exception behind an error of py4j or PySpark; None if Java did not answer."""
     return getattr(exc, "java_exception", None) or getattr(exc, "_origin", None)
 
 
@@ -312,7 +295,7 @@ def _reporting(context: SparkContext, group: str, tasks: int, progress: Progress
     tracker = context.statusTracker()
 
     def watch() -> None:
-        with contextlib.suppress(*spark_errors()):  # the job itself tells what became of Spark
+        with contextlib.suppress(*spark_errors()):  # the job itself raises
             while not done.wait(0.5):
                 jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
                 running = (job for job in jobs if job and job.status == _RUNNING)
@@ -339,7 +322,7 @@ def _import_all(_: int) -> None:
 def _stop(context: SparkContext) -> None:
     gateway = context._gateway
     context.stop()
-    # The next session of this process gets a JVM of its own, whose output can be caught again.
+    # The next session of this process gets a new JVM, whose output can be redirected again.
     if gateway is not None and _SUBMITTED not in os.environ:
         gateway.shutdown()
         type(context)._gateway = None
@@ -352,19 +335,15 @@ def _check_java() -> None:
         raise SetupError("Spark needs Java 17 or newer: install it (Debian: openjdk-17-jre-headless) or set JAVA_HOME")
 
 
-def _nothing() -> None:
-    pass
-
-
-def _reason(exc: Exception, log: Path) -> str:
-    # The JVM's first word that is no chatter says more than the wrapper's "gateway exited".
+def _start_failure(exc: Exception, log: Path) -> str:
+    # The JVM's first meaningful line says more than the wrapper's "gateway exited".
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     telling = [line for line in lines if "WARN" not in line and not line.startswith(_CHATTER)]
     return (telling or [line.strip() for line in str(exc).splitlines() if line.strip()] or [type(exc).__name__])[0]
 
 
-def _said_last(report: str) -> str:
-    # Spark quotes the Python worker's traceback inside a Java one; the worker's own last line says what happened.
+def _last_error(report: str) -> str:
+    # Spark quotes the Python worker's traceback inside a Java one; the last line of the worker's has the error.
     lines = [line.strip() for line in report.splitlines() if line.strip()]
     raised = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception", "NotFound"))]
     python = [line for line in raised if not line.startswith(("java.", "org.apache.", "py4j.", "Caused by", "at "))]

@@ -1,8 +1,8 @@
 """
-Iceberg's Java library, as Spark has it on its classpath: what is asked of it, over py4j, and what its errors mean.
+Calls Iceberg's Java library on Spark's classpath over py4j, and translates its errors.
 
-Metadata travels as its JSON, and what is set travels back as the updates of the REST protocol, so that no value is
-built in Java field by field.
+Metadata and its changes travel as JSON (the updates of the REST protocol), so that no value is built in Java field by
+field.
 """
 
 from __future__ import annotations
@@ -24,18 +24,17 @@ from puffin.errors import (
     UsageError,
 )
 from puffin.iceberg.commit.updates import Updates
-from puffin.iceberg.metadata.document import decode_document, parse_state
+from puffin.iceberg.metadata.document import decode_document
 from puffin.storage.uri import split
-from puffin.tables.base import TableState
 from stats_jobs.session import spark_errors, thrown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Of a catalog's properties, those that open files of a scheme; Iceberg's library and pyiceberg have the same names.
+# The catalog properties that open files of a scheme; Iceberg's library and pyiceberg use the same names.
 _S3, _ADLS = ("s3.", "client."), ("adls.",)
 _PROPERTIES = {"s3": _S3, "s3a": _S3, "s3n": _S3, "gs": ("gcs.",), "abfs": _ADLS, "abfss": _ADLS}
-# What Hadoop's S3 file system is configured with, under those names.
+# Hadoop's settings for S3, under those names.
 _HADOOP_PROPERTIES = {
     "fs.s3a.access.key": "s3.access-key-id",
     "fs.s3a.secret.key": "s3.secret-access-key",
@@ -50,12 +49,12 @@ _ERRORS = f"{_ICEBERG}.exceptions"
 @dataclasses.dataclass(frozen=True, slots=True)
 class JavaMetadata:
     """
-    Metadata as table operations of Iceberg have it.
+    Metadata as Iceberg's table operations loaded it.
 
     Attributes:
-        operations: What commits it, an object of Java as it is itself.
-        location: Of its metadata file; of the table, where the catalog keeps none.
-        is_of_rest: Whether it is a REST catalog's, whose commits of statistics are not compared with anything.
+        operations: The Java object that commits it.
+        location: Of its metadata file; of the table, if the catalog keeps none.
+        is_of_rest: Whether it is from a REST catalog, which commits statistics without comparing them to anything.
     """
 
     java: JavaIceberg
@@ -66,7 +65,7 @@ class JavaMetadata:
 
     @classmethod
     def of(cls, java: JavaIceberg, operations: Any) -> JavaMetadata:
-        """What table operations have now; StorageError if they cannot tell."""
+        """The current metadata of table operations; StorageError if they fail."""
         try:
             metadata = operations.current()
             location = metadata.metadataFileLocation() or metadata.location()
@@ -76,7 +75,7 @@ class JavaMetadata:
             raise StorageError(f"Spark's catalog failed: {said(exc)}") from exc
 
     def document(self) -> dict[str, Any]:
-        """The metadata in JSON, as Iceberg writes it; StorageError if it cannot."""
+        """The metadata as Iceberg's JSON; StorageError if it cannot be written."""
         try:
             text: str = self.java.iceberg.TableMetadataParser.toJson(self.metadata)
         except spark_errors() as exc:
@@ -84,7 +83,7 @@ class JavaMetadata:
         return decode_document(text.encode(errors="surrogatepass"), self.location)
 
     def updated(self, updates: Updates) -> Any:
-        """The metadata with these updates, which can be committed; StorageError if Iceberg does not take them."""
+        """The metadata with these updates, ready to commit; StorageError if Iceberg rejects them."""
         iceberg = self.java.iceberg
         try:
             builder = iceberg.TableMetadata.buildFrom(self.metadata)
@@ -94,13 +93,9 @@ class JavaMetadata:
         except spark_errors() as exc:
             raise StorageError(f"Spark's Iceberg refused the entry: {said(exc)}") from exc
 
-    def state(self) -> TableState:
-        """What statistics need of it; CorruptMetadataError, UnsupportedTableError as `parse_state`."""
-        return parse_state(self.document(), self.location)
-
 
 class JavaIceberg:
-    """Iceberg's Java library, as a session has it on its classpath; SetupError if it has none."""
+    """Iceberg's Java library on the classpath of a session; SetupError if it is missing."""
 
     def __init__(self, session: SparkSession) -> None:
         jvm: Any = session._jvm
@@ -119,11 +114,10 @@ class JavaIceberg:
             ) from exc
 
     def is_a(self, thing: Any, class_name: str) -> bool:
-        """Whether an object of Java is of a class, or of one below it."""
         return bool(self._classes.loadClass(class_name).isInstance(thing))
 
     def load_table(self, name: str) -> Any:
-        """The table, past the catalog's cache; errors as `SparkTable.load` has them."""
+        """Load the table, bypassing the catalog's cache; errors as `SparkTable.open`."""
         util = self.iceberg.spark.Spark3Util
         try:
             named = util.catalogAndIdentifier(self._session, name)
@@ -149,7 +143,7 @@ class JavaIceberg:
         return table
 
     def _check_catalog(self, name: str) -> None:
-        """Spark takes a catalog that does not come up for none, and the name for a namespace of another."""
+        """Report a broken catalog, whose name Spark takes for a namespace of another one."""
         if self._session.conf().getOption(f"spark.sql.catalog.{name}").isDefined():
             try:
                 self._session.sessionState().catalogManager().catalog(name)
@@ -157,19 +151,19 @@ class JavaIceberg:
                 raise SetupError(f"Spark's catalog {name!r} cannot be used: {said(exc)}") from exc
 
     def file_properties(self, table: Any, location: str) -> dict[str, str]:
-        """What a table's files are opened with besides what the environment has: those at ``location``."""
+        """The properties that open a table's files at ``location``, besides the environment's."""
         uri = split(location)
         prefixes = () if uri is None else _PROPERTIES.get(uri.scheme, ())
         if not prefixes:
             return {}
         hadoop = self._session.sparkContext().hadoopConfiguration()
         found = {ours: hadoop.get(theirs) for theirs, ours in _HADOOP_PROPERTIES.items()}
-        with contextlib.suppress(*spark_errors()):  # a FileIO need not tell
+        with contextlib.suppress(*spark_errors()):  # a FileIO may have none
             found |= dict(table.io().properties())
         return {key: value for key, value in found.items() if value and key.startswith(prefixes)}
 
     def refusal(self, exc: Exception) -> tuple[type[PuffinError], str]:
-        """What it means that a commit failed; it is clear where Iceberg itself would delete the commit's files."""
+        """The meaning of a failed commit: certain only where Iceberg itself would delete the commit's files."""
         cause = thrown(exc)
         if cause is None:
             return CommitUnknownError, "Spark did not answer the commit"
@@ -187,14 +181,14 @@ class JavaIceberg:
 
 
 def said(exc: Exception) -> str:
-    """What Java said, in one line."""
+    """Java's message, in one line."""
     cause = thrown(exc)
     text = str(exc) if cause is None else cause.getMessage() or cause.getClass().getName()
     return next((line.strip() for line in text.splitlines() if line.strip()), type(exc).__name__)
 
 
 def _is_a(exc: Exception, simple_name: str) -> bool:
-    """Whether Java threw an exception of a class of this name, or of one below it."""
+    """Whether Java threw an exception of the class with this simple name, or of a subclass."""
     cause = thrown(exc)
     of = None if cause is None else cause.getClass()
     while of is not None and of.getSimpleName() != simple_name:

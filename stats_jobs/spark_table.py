@@ -1,12 +1,12 @@
 """
-Tables of Spark's own catalogs: what no other configuration reaches, the user's Spark does.
+Tables of Spark's own catalogs, whatever those are.
 
-Iceberg's Java library, which Spark has on its classpath, finds the table and swaps its metadata; all else is done as
-for every Iceberg table. Files never pass through Java: our own stores open them, with the credentials that the catalog
-or Hadoop's configuration names, else with those of the environment.
+Iceberg's Java library, on Spark's classpath, finds the table and commits its metadata; the rest works as for every
+Iceberg table. Files never pass through Java: our own stores open them, with the credentials of the catalog, of Hadoop's
+configuration or of the environment.
 
-A commit goes through the table operations that the state was loaded from, and they compare: whoever committed in
-between makes it fail. Only a REST catalog's do not, see `puffin.iceberg.commit.updates`.
+A commit uses the table operations that loaded the state, and these compare: it fails if another writer committed in
+between. Only those of a REST catalog do not, see `puffin.iceberg.commit.updates`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from puffin.errors import (
 )
 from puffin.iceberg.commit.patch import removal_update
 from puffin.iceberg.commit.updates import Updates, applied_to, set_updates
+from puffin.iceberg.metadata.document import parse_state
 from puffin.iceberg.stores import stores
 from puffin.iceberg.table import IcebergSnapshot, IcebergTable
 from puffin.storage import Store
@@ -37,42 +38,36 @@ from stats_jobs.spark_iceberg import JavaIceberg, JavaMetadata, said
 
 class SparkTable(IcebergTable):
     """
-    An Iceberg table of a catalog that Spark is configured with.
+    An Iceberg table of a catalog that Spark is configured with, named as in Spark SQL: ``catalog.namespace.table``.
 
-    Nothing is asked of Spark before the table is first opened, or `start` is called.
-
-    Attributes:
-        name: As Spark SQL names it, ``catalog.namespace.table``; names with other characters in backquotes.
-        spark: What starts the session whose catalog it is.
+    Names with other characters are in backquotes. Spark is not used before the table is first opened or started.
     """
 
     def __init__(self, name: str, spark: SparkStarter) -> None:
         super().__init__(name)
         self.spark = spark
-        self._untold_seconds = 0.0
+        self._unreported_seconds = 0.0
         self._loaded: JavaMetadata | None = None
 
     def start(self) -> float:
         """
-        Start the session if need be; errors as `SparkStarter.start`.
+        Start the session if needed; raises as `SparkStarter.start`.
 
-        Returns:
-            The seconds that this table has spent on that since it was last asked; 0 if others did.
+        Returns the seconds that this table has spent on that since the last call; 0 if others started it.
         """
-        self._start()
-        told, self._untold_seconds = self._untold_seconds, 0.0
-        return told
+        seconds, self._unreported_seconds = self._unreported_seconds + self.spark.start(), 0.0
+        return seconds
 
     def open(self, selector: SnapshotSelector = CURRENT) -> IcebergSnapshot:
         """
-        The table as it is now, whatever the catalog's cache has.
+        The table as it is now, bypassing the catalog's cache.
 
         Raises:
             SetupError: Spark cannot be started, has no Iceberg runtime, or its catalog cannot be used.
-            UsageError: The name is not one that Spark SQL understands.
+            UsageError: Spark SQL does not understand the name.
             TableNotFound: The catalog has no such table.
-            UnsupportedTableError: It is no Iceberg table, or one whose files only Spark can open.
-            CorruptMetadataError, StorageError: It cannot be understood; the catalog does not answer.
+            UnsupportedTableError: It is not an Iceberg table, or only Spark can open its files.
+            CorruptMetadataError, StorageError: The metadata is broken; the catalog does not answer.
         """
         return self._opened(selector, None)
 
@@ -81,14 +76,14 @@ class SparkTable(IcebergTable):
 
     def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState:
         """
-        Have the catalog swap ``base`` for the same with the entry.
+        Commit ``base`` with the entry.
 
         Returns:
-            The state of ``base``; of a REST catalog perhaps a later state, which another writer committed in between.
+            The state of ``base``; from a REST catalog perhaps a later one, if another writer committed in between.
 
         Raises:
-            ConflictError: The catalog has other metadata by now.
-            CommitUnknownError: It is not clear whether it was done.
+            ConflictError: The table has changed.
+            CommitUnknownError: The commit may or may not have succeeded.
             TableNotFound, UnsupportedTableError, StorageError: The catalog refused.
             SnapshotNotFound: The snapshot of a table of a REST catalog expired in between.
         """
@@ -104,7 +99,7 @@ class SparkTable(IcebergTable):
         return applied_to(answer, base, entry, post=lambda updates: self._post(answered, updates))
 
     def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> None:
-        """Have the catalog swap ``base`` for the same without these entries; errors as for `commit`."""
+        """Commit ``base`` without these entries; raises as `commit`."""
         loaded = self._loaded_as(base)
         self._post(loaded, [removal_update(entry) for entry in entries])
 
@@ -114,19 +109,17 @@ class SparkTable(IcebergTable):
             raise ConflictError(f"{self.name}: expected the metadata loaded last, found {location}")
         return loaded
 
-    def _start(self) -> None:
-        self._untold_seconds += self.spark.start()
-
     def _opened(self, selector: SnapshotSelector, known: TableState | None) -> IcebergSnapshot:
-        self._start()
+        self._unreported_seconds += self.spark.start()
         java = JavaIceberg(self.spark.session)
         table = java.load_table(self.name)
         loaded = self._loaded = JavaMetadata.of(java, table.operations())
         properties = java.file_properties(table, loaded.location)
         opened_by = functools.partial(self._store, stores(properties))
-        opened_by(loaded.location)  # so that a scheme nobody knows is told before anything is planned
-        state = known if known is not None and known.metadata_location == loaded.location else loaded.state()
-        return dataclasses.replace(self._bound(state, selector, properties), store_for=opened_by)
+        opened_by(loaded.location)  # fails on an unknown scheme before anything is planned
+        if known is None or known.metadata_location != loaded.location:
+            known = parse_state(loaded.document(), loaded.location)
+        return dataclasses.replace(self._bound(known, selector, properties), store_for=opened_by)
 
     def _store(self, store_for: Callable[[str], Store], uri: str) -> Store:
         try:
@@ -137,7 +130,6 @@ class SparkTable(IcebergTable):
             ) from exc
 
     def _post(self, loaded: JavaMetadata, updates: Updates) -> None:
-        """Commit these updates of the metadata loaded."""
         try:
             updated = loaded.updated(updates)
         except StorageError as exc:

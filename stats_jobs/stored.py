@@ -1,7 +1,7 @@
 """
-What a column can be built on: sketches of whatever engine, and the values of other kinds beside ours.
+Reads the stored values that a column can be built on: sketches of any engine, and our other kinds beside our own.
 
-A file or blob that cannot be read is no failure of the job: the reason is kept, and the column is computed anew.
+A file or blob that cannot be read does not fail the job: the column is computed again, and the reason is kept.
 """
 
 from __future__ import annotations
@@ -31,19 +31,12 @@ from puffin.statistics.trust import Trust
 from puffin.tables.base import Column
 from puffin.tables.snapshot import TableSnapshot
 
-_FULL_SHARE = 0.9  # of its nominal entries, which every engine's sketch has as soon as it estimates
+_FULL_SHARE = 0.9  # of the nominal entries: every engine's sketch has as many hashes once it estimates
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Base:
-    """
-    The stored values of a column's earlier rows.
-
-    Attributes:
-        values: Of each kind that is stored; a sketch is always there.
-        provenance: How they came about.
-        kept: Where they are in private state; not of those that stand in the statistics file itself.
-    """
+    """The stored values of a column's earlier rows, always with a sketch; ``kept`` is where private ones are stored."""
 
     values: Values
     provenance: Provenance = HASHED_HERE
@@ -51,7 +44,7 @@ class Base:
 
 
 class Bases:
-    """Reads and judges what is stored of some columns."""
+    """Reads the stored values of some columns and decides whether they can be built on."""
 
     def __init__(self, opened: TableSnapshot, blobs: StoredBlobs, columns: Sequence[Column]) -> None:
         self._opened = opened
@@ -60,12 +53,7 @@ class Bases:
         self._lost: dict[str, bool] = {}
 
     def read(self, known: KnownBlob, column: Column) -> Base:
-        """
-        The values of a known sketch's rows.
-
-        Raises:
-            PuffinError: A file or a blob cannot be read, or is not what the entry says.
-        """
+        """The values stored with a known sketch; PuffinError if a blob cannot be read or contradicts the entry."""
         entry, blob = known.entry, known.blob
         found = {
             kind: self._value(known, kind, column)
@@ -84,23 +72,18 @@ class Bases:
         return Base(values, provenance, kept)
 
     def objection(self, known: KnownBlob, column: Column, base: Base, lg_k: int) -> str | None:
-        """Why a base that was read cannot be built on; None if it can. Errors as for `Trust.objection`."""
+        """Why a base cannot be built on, or None. Raises as `Trust.objection`."""
         sketch = base.values[THETA]
         if not is_ours(known.blob.properties) and sketch.estimating and sketch.retained < _FULL_SHARE * (1 << lg_k):
             return f"the earlier sketch has {sketch.retained} hashes, fewer than one of lg-k {lg_k}"
         return self._trust.objection(known.entry, known.blob, known.snapshot, column, sketch)
 
     def lacks(self, known: KnownBlob) -> str | None:
-        """
-        What should be stored beside a sketch and is not; None if nothing is.
-
-        Raises:
-            StorageError: The storage failed.
-        """
+        """What is missing beside a sketch, or None; StorageError if the storage failed."""
         if not is_ours(known.blob.properties):
             return "another engine made the earlier sketch, without row counts and bounds"
         if is_unmarked(known.blob.properties):
-            return None  # its state is in its own file, which was read
+            return None  # its statistics file holds the state and was read
         path = known.entry.statistics_path
         if path not in self._lost:
             self._lost[path] = self._blobs.has_lost_state(known.entry)
@@ -108,12 +91,7 @@ class Bases:
         return "the private state beside the earlier sketch is gone" if lost else None
 
     def had_ours(self, column: Column) -> bool:
-        """
-        Whether this project has ever kept statistics of the table, as far as they have left a trace.
-
-        Raises:
-            StorageError: The storage failed.
-        """
+        """Whether we ever kept statistics of the table, from what is left; StorageError if the storage failed."""
         state = self._opened.state
         sketches = (entry.sketch_of(column.field_id) for entry in state.statistics.values())
         if any(blob is not None and is_hashed_here(blob.properties) for blob in sketches):
@@ -126,4 +104,4 @@ class Bases:
         try:
             return self._blobs.read(known.entry, known.blob, kind, column)
         except FileNotFound:
-            return None  # it is lost, as `lacks` says
+            return None  # `lacks` reports it

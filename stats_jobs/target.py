@@ -1,4 +1,4 @@
-"""What a run is about: some columns of a snapshot, the options, and one reader of what is stored of them."""
+"""The subject of a run: columns of a snapshot, the options, and readers of what is stored."""
 
 from __future__ import annotations
 
@@ -15,13 +15,7 @@ from stats_jobs.stored import Bases
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Target:
-    """
-    Columns of a snapshot that are to have statistics.
-
-    Attributes:
-        blobs: Reads what is stored of the columns; each manifest once in a run.
-        bases: What they can be built on, read by ``blobs``.
-    """
+    """Columns of a snapshot that get statistics, and readers of what is stored; they read a manifest once."""
 
     opened: TableSnapshot
     columns: tuple[Column, ...]
@@ -31,22 +25,21 @@ class Target:
 
     @classmethod
     def of(cls, opened: TableSnapshot, columns: Sequence[Column], options: Options) -> Target:
-        """Some columns of a snapshot that is at hand."""
         blobs = StoredBlobs(opened, [column.field_id for column in columns])
         return cls(opened, tuple(columns), options, blobs, Bases(opened, blobs, columns))
 
     @property
     def settled(self) -> Snapshot:
-        """The snapshot that the statistics are of: the target's own but for notes in the table's log."""
+        """The snapshot that the statistics describe: the target's own, unless that only adds notes to a log."""
         return self.opened.state.settled(self.opened.snapshot)
 
     @property
     def entry(self) -> StatisticsEntry | None:
-        """What table metadata has for that snapshot."""
+        """The statistics entry of the settled snapshot."""
         return self.opened.state.statistics.get(self.settled.snapshot_id)
 
     def check_not_incremental(self, column: Column, reason: str | None) -> None:
-        """Refuse, with UnsupportedError, to read every row in an incremental run; ``reason`` is why it has to."""
+        """Raise UnsupportedError if this run is incremental and may not read every row."""
         if self.options.mode == INCREMENTAL:
             raise UnsupportedError(
                 f"{self.opened.name}: column {column.name}: expected earlier statistics to build on: {reason}"

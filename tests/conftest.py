@@ -46,7 +46,7 @@ SMALL_DATA_SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-LONG_FIRST = ("interop", "smoke", "server")
+LONG_FIRST = ("interop", "docs", "server")
 """Folders of tests that start processes; what is left after them is short, so that neither process waits in the end."""
 
 

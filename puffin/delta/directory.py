@@ -1,8 +1,7 @@
 """
-Delta tables, by their directory: a log of versions under ``_delta_log/``, and no catalog.
+Delta tables by their directory: a log of versions under ``_delta_log/``, and no catalog.
 
-The log has no place for statistics, so they have a directory of their own below it, out of the reach of VACUUM and of
-log cleanup.
+The log has no place for statistics. They have a directory of their own below it, which VACUUM and log cleanup ignore.
 """
 
 from __future__ import annotations
@@ -19,12 +18,7 @@ from puffin.tables.snapshot import CURRENT
 
 
 class DeltaDirectory:
-    """
-    A Delta table by its directory, which is its name.
-
-    Args:
-        store_for: Opens the files in that directory and those that its log names.
-    """
+    """A Delta table by its directory, which is its name; ``store_for`` opens its files and those that its log names."""
 
     def __init__(self, directory: str, store_for: Callable[[str], Store] = store_for) -> None:
         self.name = directory
@@ -36,7 +30,7 @@ class DeltaDirectory:
         self._statistics = StatisticsDirectory(location, self._log.store)
 
     def open(self, selector: SnapshotSelector = CURRENT) -> DeltaSnapshot:
-        """The table at the version that is meant; errors as `puffin.tables.table.Table.open`."""
+        """The table at the selected version; raises what `puffin.tables.table.Table.open` raises."""
         segment = self._log.segment(selector.snapshot_id)
         if selector.as_of_ms is not None:
             segment = segment.at(segment.version_at(selector.as_of_ms))

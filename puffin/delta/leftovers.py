@@ -1,14 +1,14 @@
 """
-What nobody looks for any more in the statistics directory of a Delta table, and temporary files there and in the log.
+Files in the statistics directory of a Delta table that no reader needs, and temporary files there and in the log.
 
-All in that directory is ours, so what matters is who may still look for a file:
+Everything in that directory is ours, so the question is which readers may still look for a file:
 
-- an older generation of an entry, or of field ids, goes when the next one is old;
-- the entry of a version that can no longer be made goes when it is old and newer entries say something of each of its
-  columns: until then lookups of later versions fall back on it;
-- a statistics file goes with the last entry that names it; or when none ever did, and it is old and has a sound footer.
+- an older generation of an entry or of field ids may go when the next one is old;
+- the entry of a version that can no longer be made may go when it is old and newer old entries cover all of its
+  columns; until then, lookups of later versions fall back on it;
+- a statistics file may go with the last entry that names it, or if no entry names it and it is old with a sound footer.
 
-An entry that cannot be read may name any file, so with one of those no statistics file is taken for unnamed.
+An unreadable entry may name any file, so while there is one, no statistics file counts as unnamed.
 """
 
 from __future__ import annotations
@@ -20,15 +20,7 @@ from puffin.delta.state import DeltaState
 from puffin.delta.statistics.documents import StatisticsDocument
 from puffin.delta.statistics.entries import StatisticsDirectory
 from puffin.storage import FileInfo, Store, is_temporary_name, join
-from puffin.tables.leftovers import (
-    NO_TIME,
-    AgeLimit,
-    Kept,
-    Leftover,
-    Leftovers,
-    authorship_objection,
-    link_objection,
-)
+from puffin.tables.leftovers import NO_TIME, AgeLimit, Kept, Leftover, Leftovers, authorship_objection, link_objection
 
 
 def find_leftovers(state: DeltaState, limit: AgeLimit, directory: StatisticsDirectory, store: Store) -> Leftovers:
@@ -42,7 +34,7 @@ def find_leftovers(state: DeltaState, limit: AgeLimit, directory: StatisticsDire
 
 
 class _Finder:
-    """Gathers the files by their URIs, the first reason found being the reason."""
+    """Collects files by URI, each with the first reason found."""
 
     def __init__(self, state: DeltaState, limit: AgeLimit, directory: StatisticsDirectory, store: Store) -> None:
         self.files: dict[str, Leftover] = {}
@@ -87,7 +79,7 @@ class _Finder:
                 self._add_unless(self._limit.objection(file), file, "a temporary file of a job that did not end")
 
     def _document(self, version: int) -> StatisticsDocument | None:
-        """The newest entry of a version, if all of its generations can be read and are about this table."""
+        """The newest entry of a version, if all its generations are readable and belong to this table."""
         generations: Mapping[int, StatisticsDocument | None] = self._documents[version]
         if any(each is None or each.table_id != self._state.metadata.id for each in generations.values()):
             return None
@@ -97,17 +89,17 @@ class _Finder:
         return all(self._limit.objection(file) is None for file in self._state.stored.entries[version].values())
 
     def _entry_files(self, version: int) -> list[FileInfo]:
-        """The newest generation last, so that at any time one of them is what the others were superseded by."""
+        """The newest generation last, so that what superseded the others outlives them."""
         files = self._state.stored.entries[version]
         return [files[generation] for generation in sorted(files)]
 
     def _statistics_files(self, version: int) -> list[FileInfo]:
-        """Those that an entry of the version names; no other version's does."""
+        """The files that entries of the version name; no other version names them."""
         names = {document.entry.statistics_path for document in self._documents[version].values() if document}
         return [self._state.stored.statistics[name] for name in sorted(names) if name in self._state.stored.statistics]
 
     def _add_together(self, files: Sequence[FileInfo], reason: str) -> None:
-        """All of them or none: an entry never names a file that is gone."""
+        """Add all of them or none, so that no entry names a deleted file."""
         objections = [objection for file in files if (objection := link_objection(file, self._store))]
         for file in files:
             self._add_unless(objections[0] if objections else None, file, reason)
@@ -121,6 +113,6 @@ class _Finder:
 
 
 def _columns(document: StatisticsDocument) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """What its blobs are about: field ids with the columns that they mean."""
+    """Field ids and column paths that the entry's blobs describe."""
     about = {field_id for blob in document.entry.blobs for field_id in blob.fields}
     return ((field_id, path) for field_id, path in document.columns.items() if field_id in about)

@@ -1,13 +1,13 @@
 """
-The schema of a Delta table in Iceberg's terms: appendix C types, a field id for everything, names as files have them.
+Converts a Delta table's schema to Iceberg's terms: appendix C types, a field id for each field, physical names.
 
-Delta's schema is Spark's JSON (protocol, "Schema Serialization Format"). A type that Iceberg has under another name is
-renamed; one that it has not keeps its own name, and nobody can hash it. Logical names stand in the schema, and physical
-ones in the paths and in the name mapping.
+A Delta schema is Spark's JSON (protocol, "Schema Serialization Format"). Types that Iceberg has under another name are
+renamed; other types keep their names and cannot be hashed. The converted schema has logical names; the paths and the
+name mapping have physical names.
 
-Where a table maps its columns (``delta.columnMapping.mode``) they have ids already. Elsewhere ids are given here, once
-for each path: who keeps them hands them in again. They are given in the order of a new Iceberg table, all fields of a
-struct before what is inside of them, so that the same columns get the same ids.
+A table that maps its columns (``delta.columnMapping.mode``) has ids already. For other tables this module assigns one
+id to each path, and the caller keeps the ids and passes them in again. The order is that of a new Iceberg table, all
+fields of a struct before the fields inside them, so the same columns get the same ids.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class TableSchema:
 
     Attributes:
         schema: In the JSON of appendix C, with logical names and schema id 0.
-        name_mapping: Field ids by physical name, in the form of ``schema.name-mapping.default``; None if columns are
-            found in files by their field ids.
-        field_ids: The id of every field, those inside of lists and maps included.
-        assigned: Those that were given just now; with column mapping there are none.
+        name_mapping: Field ids by physical name, in the form of ``schema.name-mapping.default``; None if files find
+            columns by field id.
+        field_ids: The id of every field, also inside lists and maps.
+        assigned: The ids that are new; empty with column mapping.
     """
 
     schema: Mapping[str, Any]
@@ -71,16 +71,15 @@ class TableSchema:
 
     @property
     def by_name(self) -> bool:
-        """Whether columns are found by name also in a file that has field ids."""
+        """Whether to find columns by name even in a file with field ids."""
         return self.name_mapping is not None
 
     @functools.cached_property
     def paths(self) -> Mapping[int, FieldPath]:
-        """The path of every field by id."""
         return {field_id: path for path, field_id in self.field_ids.items()}
 
     def is_same_column(self, field_id: int, path: FieldPath) -> bool:
-        """Whether a field id means the column of this path, which another version of the table says it did."""
+        """Whether a field id of another version means the column of this path here too."""
         return self.field_ids.get(path) == field_id
 
 
@@ -91,12 +90,12 @@ def table_schema(
     Read a table's schema.
 
     Args:
-        schema_string: Of the ``metaData`` action, as ``configuration`` is.
-        known_ids: The ids that columns were given before, dropped columns included; column mapping ignores them.
+        schema_string: From the ``metaData`` action, as ``configuration`` is.
+        known_ids: The ids assigned before, also of dropped columns; column mapping ignores them.
 
     Raises:
-        CorruptMetadataError: The schema is not of Spark's form, or its ids and names are not one to each field.
-        UnsupportedTableError: The column mapping mode is not known.
+        CorruptMetadataError: The schema is not in Spark's form, or fields share an id or a name.
+        UnsupportedTableError: The column mapping mode is unknown.
     """
     mode = configuration.get(_MODE, _NONE).lower()
     if mode not in (_NONE, _NAME, _ID):
@@ -112,7 +111,7 @@ def table_schema(
 
 
 def iceberg_type(name: str) -> str:
-    """The appendix C type of a primitive Delta type; where there is none, its own name, which nobody can hash."""
+    """The appendix C type of a primitive Delta type; its own name, which cannot be hashed, if there is none."""
     if decimal := _DECIMAL.fullmatch(name):
         return f"decimal({int(decimal[1])}, {int(decimal[2])})"
     if _CHARACTERS.fullmatch(name):
@@ -122,7 +121,7 @@ def iceberg_type(name: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a type stands; with the ids of what is inside its column's lists and maps, and its dotted name there."""
+    """The path of a type, with the ids inside its column's lists and maps and the dotted name that they use."""
 
     path: FieldPath
     nested_ids: Mapping[str, Any]
@@ -190,7 +189,7 @@ class _SchemaReader:
         return self._id(place.path, given)
 
     def _type(self, type_: Any, place: _Place) -> tuple[Any, list[dict[str, Any]]]:
-        """The type, and the name mapping of the fields of a struct."""
+        """The type, and the name mapping of a struct's fields."""
         if isinstance(type_, str):
             return iceberg_type(type_), []
         name = type_.get("type") if isinstance(type_, Mapping) else None
@@ -206,7 +205,7 @@ class _SchemaReader:
         return iceberg_type(name), []
 
     def _inside(self, type_: Mapping[str, Any], place: _Place, **parts: str | None) -> dict[str, Any]:
-        """The parts of a list or a map, each with the key that says whether it may be null, if it ever may."""
+        """The parts of a list or a map, each with the key that says whether it may be null, if it can be."""
         if len(place.path) > MAX_DEPTH:
             self._refuse(place.path, f"at most {MAX_DEPTH} types inside of each other", "more")
         places = {part: place.inside(part) for part in parts}
@@ -220,7 +219,7 @@ class _SchemaReader:
         return described
 
     def _id(self, path: FieldPath, given: Any) -> int:
-        """The id of a field: the one that column mapping gives it, the one it had, or a new one."""
+        """A field's id: from column mapping, or assigned before, or new."""
         field_id = given if self._is_mapped else self._known_ids.get(path)
         if field_id is None:
             field_id = next(self._new_ids)

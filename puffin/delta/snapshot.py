@@ -1,8 +1,8 @@
 """
-A Delta table as it was opened: what its log tells, and where statistics go.
+An open Delta table: what its log says, and where statistics go.
 
-Their entry files are the truth: of several jobs one can put the next of a version. A note in the log says so to
-everybody else, and disturbs nobody: it neither changes the metadata nor touches a file.
+The entry files are the truth: only one job can write the next entry of a version. A note in the log announces it to
+everybody else. The note changes no metadata and no file, so it disturbs no other writer.
 """
 
 from __future__ import annotations
@@ -34,12 +34,7 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class DeltaSnapshot(TableSnapshot):
-    """
-    A Delta table at the version asked for.
-
-    Attributes:
-        reopen: Opens the table as it is now.
-    """
+    """A Delta table at one version; ``reopen`` opens the table as it is now."""
 
     state: DeltaState
     log: DeltaLog
@@ -56,7 +51,7 @@ class DeltaSnapshot(TableSnapshot):
 
     @property
     def scan_context(self) -> ScanContext:
-        """Columns are found by their physical names, or by id where the table's column mapping says so."""
+        """Files find columns by physical name, or by id where the table's column mapping says so."""
         schema = self.state.delta_schema
         # Some writers put partition columns into the files too, but it is the log that has their values.
         partitioned = {field["source-id"] for field in partition_fields(self.state.metadata, schema)}
@@ -79,19 +74,17 @@ class DeltaSnapshot(TableSnapshot):
         return column_summaries(self.state, columns)
 
     def new_statistics_file(self, snapshot_id: int) -> NewStatisticsFile:
-        """A place below the log; the file says itself what its field ids mean."""
+        """A place below the log; the file's properties say what its field ids mean."""
         ids = {column.name: column.field_id for column in self.state.columns}
         return NewStatisticsFile(self.statistics.new_path(snapshot_id), {FIELD_IDS: json.dumps(ids)})
 
     def check_committable(self) -> None:
-        """
-        Refuse a table whose log nobody but its own writers may append to, and a store that cannot put a file once.
-        """
+        """Refuse a table whose log only its own writers may append to, and a store that cannot put a file only once."""
         check_writable(self.state.protocol, self.state.metadata.configuration, self.state.location)
         self.statistics.check_putting()
 
     def commit(self, entry: StatisticsEntry) -> TableState:
-        """Put the next entry file of the version, and a note in the log; returns its own state."""
+        """Write the next entry file of the version, and a note in the log."""
         state = self.state
         schema, stored = state.delta_schema, state.stored
         if schema.assigned:
@@ -108,7 +101,7 @@ class DeltaSnapshot(TableSnapshot):
         return state
 
     def leftovers(self, limit: AgeLimit) -> Leftovers:
-        """Of our directory, what no reader of a version that can be made looks for; and temporary files of the log."""
+        """Files of our directory that no reader can need, and temporary files of the log."""
         from puffin.delta.leftovers import find_leftovers
 
         return find_leftovers(self.state, limit, self.statistics, self.log.store)

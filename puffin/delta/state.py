@@ -1,9 +1,9 @@
 """
-A version of a Delta table as a `TableState`: in Iceberg's terms, so that plans, filters and jobs need one language.
+A version of a Delta table as a `TableState`: in Iceberg's terms, so that plans, filters and jobs know one form.
 
-A version is a snapshot, its parent the version before it, and its number is both snapshot id and sequence number. The
-schema is that of the version. Of older versions only those are there that lie between it and the statistics that are
-known of it: what came before them tells nothing, and every one costs a read of its log entry.
+A version is a snapshot whose parent is the version before it; its number is both snapshot id and sequence number. The
+schema is that of the version. The state has older versions only back to the statistics that it uses: those before tell
+nothing more, and each costs a read of its log entry.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class DeltaState(TableState):
     A Delta table at one version.
 
     Attributes:
-        delta_schema: The schema with the ids that its columns have, and those they were given just now.
-        known_ids: The ids that columns had been given before.
-        stored: The statistics directory as it was.
+        delta_schema: The schema with the ids of its columns, also newly assigned ones.
+        known_ids: The ids that were assigned before.
+        stored: The listing of the statistics directory.
     """
 
     segment: LogSegment
@@ -46,7 +46,7 @@ class DeltaState(TableState):
     stored: Listing
 
     def still_has(self, column: Column) -> bool:
-        """Always: the schema of a version stays what it is, and the ids in it do once they are kept."""
+        """Always: a version's schema never changes, nor do stored field ids."""
         if column not in self.columns:
             raise ConflictError(
                 f"{self.location}: column {column.name}: expected field id {column.field_id}; another job has "
@@ -61,9 +61,7 @@ def read_state(
     """
     The table at the version of a segment.
 
-    Args:
-        selector: What the version was found by. If by its id, it is the current snapshot itself; else, the version
-            without the notes at its end is.
+    If the selector has a version's id, that version is current, otherwise the version before any trailing notes.
     """
     protocol, metadata = segment.protocol_and_metadata()
     check_readable(protocol, location)
@@ -101,7 +99,7 @@ def read_state(
 
 
 def partition_fields(metadata: Metadata, schema: TableSchema) -> list[dict[str, Any]]:
-    """The partition columns as the fields of an Iceberg partition spec, each under its own name and value."""
+    """The partition columns as identity fields of an Iceberg partition spec."""
     ids = {field["name"]: field["id"] for field in schema.schema["fields"]}
     return [
         {"field-id": field_id, "source-id": ids[name], "name": name, "transform": "identity"}
@@ -123,7 +121,7 @@ def _document(location: str, metadata: Metadata, schema: TableSchema) -> Mapping
 
 
 def _nearest(entries: Iterable[StatisticsEntry], columns: Iterable[Column]) -> dict[int, StatisticsEntry]:
-    """The entries that have the nearest statistics of a column, as far back as it takes for all of them."""
+    """The nearest entries, back to the point where each column has statistics."""
     unknown = {column.field_id for column in columns}
     found: dict[int, StatisticsEntry] = {}
     for entry in entries:
@@ -135,7 +133,7 @@ def _nearest(entries: Iterable[StatisticsEntry], columns: Iterable[Column]) -> d
 
 
 def _versions(segment: LogSegment, statistics: Mapping[int, StatisticsEntry]) -> Iterator[Snapshot]:
-    """The versions from the segment's down to the oldest that statistics are about, or that its notes are on."""
+    """The versions from the segment's down to the oldest that statistics describe, or that their notes follow."""
     about = [blob.snapshot_id for entry in statistics.values() for blob in entry.blobs]
     oldest = min([*statistics, *about], default=segment.version)
     commits = segment.commits_left(range(oldest, segment.version + 1))

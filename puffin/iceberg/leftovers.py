@@ -1,12 +1,12 @@
 """
-Statistics files in the metadata directories of an Iceberg table that no metadata names any more, or yet.
+Finds statistics files in the metadata directories of an Iceberg table that no metadata names, or not yet.
 
-A file is named if any metadata that can be found names it: the current version, the earlier ones of its log, and every
-other metadata file in the directories. Those may be of another branch, of another catalog that has the same table, or
-the next version, whose commit is under way. They may also be what a lost commit has left behind; nothing tells the two
-apart, so metadata files stay, and what they name does.
+A file counts as named if any metadata file names it: the current version, earlier ones of its log, or any other in the
+directories. Those others may belong to another branch, to another catalog with the same table, or to a commit under
+way. They may also be left behind by a lost commit; since nothing tells these apart, metadata files stay, and so do the
+files that they name.
 
-Names have a uuid in them, so they are compared without their directories: however a path is spelled, it counts.
+Names contain a uuid, so they are compared without directories, and the spelling of a path does not matter.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _READERS = 8  # of metadata files, at the same time
 
 
 def find_leftovers(state: TableState, limit: AgeLimit, store_for: Callable[[str], Store]) -> Leftovers:
-    """The files of ours that are old and that no metadata names, and those that look like it and stay."""
+    """Our old files that no metadata names, and the candidates that must stay."""
     found = _Listing(state, store_for)
     files: list[Leftover] = []
     kept: list[Kept] = []
@@ -59,11 +59,12 @@ def find_leftovers(state: TableState, limit: AgeLimit, store_for: Callable[[str]
 
 class _Listing:
     """
-    What there is in a table's metadata directories.
+    The contents of a table's metadata directories.
 
     Attributes:
-        metadata: Every metadata file, those of the metadata log too, but the current one; by what tells them apart.
-        candidates: Temporary files, and statistics files that the current metadata does not name; or why one stays.
+        metadata: All metadata files except the current one, by identity; also those of the metadata log.
+        candidates: Temporary files, and statistics files that the current metadata does not name, each with a reason to
+            keep it or None.
     """
 
     def __init__(self, state: TableState, store_for: Callable[[str], Store]) -> None:
@@ -82,7 +83,7 @@ class _Listing:
 
 
 class _References:
-    """What metadata files other than the current one name."""
+    """The names in metadata files other than the current one."""
 
     def __init__(self, locations: Iterable[str], store_for: Callable[[str], Store]) -> None:
         self._named_by: dict[str, str] = {}
@@ -96,7 +97,7 @@ class _References:
                     self._named_by.update(dict.fromkeys(names, location))
 
     def objection(self, name: str) -> str | None:
-        """Why a file of this name may be referred to; None if it is not."""
+        """Why something may refer to a file of this name, or None."""
         if name in self._named_by:
             return f"named by {self._named_by[name]}"
         if self._unreadable is not None:
@@ -124,14 +125,14 @@ def _named(document: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _directories(state: TableState) -> Iterable[str]:
-    """Where the table's files are written, where they would be by default, and where its metadata is."""
+    """Where the table's files are written, where they would go by default, and where its metadata is."""
     current = state.metadata_location.rpartition("/")[0]
     candidates = (metadata_directory(state), default_metadata_directory(state), current)
     return {_place(directory): directory for directory in reversed(candidates)}.values()
 
 
 def _place(uri: str) -> str:
-    """What tells one file or directory from another, however its URI is spelled."""
+    """The identity of a file or directory, however its URI is spelled."""
     try:
         path = local_path(uri)
     except UsageError:  # no location at all, as an entry of a metadata log may have it
@@ -147,7 +148,7 @@ def _statistics_name(name: str) -> re.Match[str] | None:
 
 
 def _ownership_objection(state: TableState, directory: str, snapshot_id: int) -> str | None:
-    """A directory outside of the table's may be shared with others, whose metadata may be anywhere."""
+    """Why a file in a directory outside the table's may belong to another table, or None."""
     if snapshot_id in state.snapshots or f"{_place(directory)}/".startswith(f"{_place(state.location)}/"):
         return None
     return "about no snapshot of this table, in a directory that other tables may use"

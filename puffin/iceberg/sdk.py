@@ -1,10 +1,10 @@
 """
-Everything that is asked of pyiceberg, in one file: catalogs, and file systems with their credentials.
+All uses of pyiceberg, in one file: catalogs, file systems with their credentials, and row filters.
 
-pyiceberg's own scan and commit are not used. Its planner refuses tables with equality deletes, its reader takes a
-manifest that is cut short for one that ends, its models drop what they do not know, and a statistics commit through
-it is neither retried nor possible on format version 3. What is used is what it does well: finding a catalog by name,
-turning catalog properties into a file system, and reading a row filter and projecting it on partitions.
+pyiceberg's scan and commit are not used. Its planner refuses tables with equality deletes, its reader does not notice a
+truncated manifest, its models drop unknown fields, and it neither retries a statistics commit nor supports one on
+format version 3. It does well what is used here: find a catalog by name, turn catalog properties into a file system,
+and parse a row filter and project it onto partitions.
 """
 
 from __future__ import annotations
@@ -15,13 +15,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from puffin.errors import (
-    ColumnNotFound,
-    MissingDependencyError,
-    SetupError,
-    StorageError,
-    UsageError,
-)
+from puffin.errors import ColumnNotFound, MissingDependencyError, SetupError, StorageError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow.fs
@@ -45,10 +39,9 @@ logging.getLogger("pyiceberg").addHandler(logging.NullHandler())
 
 def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
     """
-    The catalog of pyiceberg's configuration (``.pyiceberg.yaml``, environment) under this name.
+    The catalog with this name in pyiceberg's configuration (``.pyiceberg.yaml``, environment).
 
-    Raises:
-        SetupError: There is no such catalog, or its properties do not make one.
+    Raises SetupError if it does not exist or its properties are invalid.
     """
     from pyiceberg.catalog import load_catalog
 
@@ -62,14 +55,14 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
 
 
 def catalog_kind(catalog: Catalog) -> str:
-    """The name of the class of pyiceberg's that the catalog is of, or is derived from; else of its own class."""
+    """The name of the known pyiceberg class of the catalog, perhaps a base class; else of the catalog's own class."""
     # By name: to import a class takes a library that catalogs of another kind do without.
     names = [c.__name__ for c in type(catalog).__mro__]
     return next((name for name in names if name in _CATALOG_CLASSES), names[0])
 
 
 def bound_waits(client: _HiveClient) -> _HiveClient:
-    """The same client of a Hive metastore, which fails where its sockets would wait for an answer for ever."""
+    """The same Hive metastore client, with a timeout on its sockets."""
     make = client._init_thrift_transport
 
     def transport() -> Any:
@@ -85,7 +78,7 @@ def bound_waits(client: _HiveClient) -> _HiveClient:
 
 
 def list_namespaces(catalog: Catalog) -> list[str]:
-    """The dotted names of the catalog's namespaces, those inside of others included, sorted."""
+    """The dotted names of the catalog's namespaces, also nested ones, sorted."""
     found: list[tuple[str, ...]] = []
     try:
         waiting = list(catalog.list_namespaces())
@@ -100,7 +93,7 @@ def list_namespaces(catalog: Catalog) -> list[str]:
 
 
 def list_tables(catalog: Catalog, namespace: str) -> list[str]:
-    """The dotted names of the tables in a namespace, sorted; UsageError if there is no such namespace."""
+    """The dotted names of the tables in a namespace, sorted; UsageError if the namespace does not exist."""
     from pyiceberg.exceptions import NoSuchNamespaceError
 
     try:
@@ -112,12 +105,12 @@ def list_tables(catalog: Catalog, namespace: str) -> list[str]:
 
 
 def has_all_snapshots(catalog: Catalog) -> bool:
-    """Whether tables of a REST catalog come with every snapshot they have, or with those of branches and tags alone."""
+    """Whether a REST catalog sends all snapshots of a table, rather than only those of branches and tags."""
     return str(catalog.properties.get("snapshot-loading-mode", "all")).lower() == "all"
 
 
 def io_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Of a catalog's properties, those that open files; the rest, a database's password say, stays on the driver."""
+    """The catalog properties that open files; the rest, such as a database's password, stays on the driver."""
     return {key: value for key, value in properties.items() if key.startswith(_IO_PREFIXES)}
 
 
@@ -137,9 +130,9 @@ def filesystem_for(properties: Mapping[str, str]) -> Callable[[str], pyarrow.fs.
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartitionTest:
     """
-    What a row filter asks of the partitions of one spec: whether rows may pass, from the values of some fields.
+    What a row filter requires of partitions of one spec, given the values of some fields in this order.
 
-    The values are in the order of the fields, as `partition_tuples.value_from_json` has them.
+    The values are those of `partition_tuples.value_from_json`. A partition fails only if none of its rows pass.
     """
 
     field_ids: tuple[int, ...]
@@ -150,11 +143,10 @@ def partition_tests(
     where: str, schema: Mapping[str, Any], specs: Mapping[int, Iterable[Mapping[str, Any]]]
 ) -> dict[int, PartitionTest]:
     """
-    A row filter projected on each partition spec, so that no partition fails that has a row which passes.
+    Project a row filter onto each partition spec; no partition with a matching row fails.
 
-    Raises:
-        ColumnNotFound: The schema has no such column.
-        UsageError: The filter is none, or compares a column with what is not of its type.
+    Raises ColumnNotFound if the schema lacks a column, UsageError if the filter cannot be parsed or its types do not
+    match.
     """
     from pyiceberg.expressions.parser import parse
     from pyiceberg.expressions.visitors import bind
@@ -195,7 +187,7 @@ def _partition_test(expression: Any, schema: Schema, spec: Iterable[Mapping[str,
 
 
 def _optional(field: Mapping[str, Any]) -> dict[str, Any]:
-    """A field of a schema, and all in it, as one that may be null: as a required one in an optional struct may be."""
+    """A field of a schema, and all fields in it, as nullable: required fields of an optional struct may be null too."""
     type_ = field["type"]
     if isinstance(type_, Mapping) and type_.get("type") == "struct":
         type_ = {**type_, "fields": [_optional(inner) for inner in type_["fields"]]}
@@ -203,7 +195,7 @@ def _optional(field: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def one_line(exc: BaseException) -> str:
-    """An error of another library as one line: its first non-empty line, its type where it says nothing."""
+    """Another library's error as its first non-empty line; its type if it has no text."""
     said = getattr(exc, "message", None) or exc  # a field of Thrift's errors, which print as code
     lines = [line.strip() for line in str(said).splitlines() if line.strip()]
     return lines[0] if lines else type(exc).__name__

@@ -1,4 +1,4 @@
-"""How the files of a table are opened, on the driver and on the executors alike, and dropped."""
+"""Opens a table's files, on the driver and on the executors alike, and deletes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from puffin.storage import Store, store_for
 
 
 def stores(io_properties: Mapping[str, str]) -> Callable[[str], Store]:
-    """From the URI of a file to its store, opened with a catalog's properties where there are any."""
+    """A function from a file's URI to its store, opened with a catalog's properties if there are any."""
     # Without them the environment's own credentials do, and pyiceberg stays unloaded.
     if not io_properties:
         return store_for
@@ -21,6 +21,6 @@ def stores(io_properties: Mapping[str, str]) -> Callable[[str], Store]:
 
 
 def delete_quietly(uri: str, store_for: Callable[[str], Store]) -> None:
-    """Delete what nothing refers to any more; that it cannot be deleted fails nothing that is done already."""
+    """Delete an unused file; a failure does not matter, since the work is done."""
     with contextlib.suppress(PuffinError):
         store_for(uri).delete(uri)

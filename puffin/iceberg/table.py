@@ -1,7 +1,7 @@
 """
-What all Iceberg tables have in common, wherever their metadata lives, and what one is once it was opened.
+What all Iceberg tables share, wherever their metadata lives, open or not.
 
-A lookup asks for almost none of it, so what knows data files is imported when it is asked for.
+Modules that read data files are imported on demand, since a lookup needs almost none of them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 class IcebergTable(ABC):
     """
-    Where the metadata of an Iceberg table lives: how it is found and how the next version takes its place.
+    Where the metadata of an Iceberg table lives: how to find it and how to replace it by the next version.
 
     Attributes:
-        lists_all_snapshots: Whether its metadata has every snapshot that is left of the table.
+        lists_all_snapshots: Whether the metadata lists every snapshot that the table still has.
     """
 
     lists_all_snapshots = True
@@ -45,27 +45,27 @@ class IcebergTable(ABC):
 
     @abstractmethod
     def open(self, selector: SnapshotSelector = CURRENT) -> IcebergSnapshot:
-        """The table as it is now; errors as `puffin.tables.table.Table.open`."""
+        """The table as it is now; raises what `puffin.tables.table.Table.open` raises."""
 
     @abstractmethod
     def refresh(self, opened: IcebergSnapshot, selector: SnapshotSelector) -> IcebergSnapshot:
-        """As `puffin.tables.snapshot.TableSnapshot.refreshed`."""
+        """Implements `puffin.tables.snapshot.TableSnapshot.refreshed`."""
 
     @abstractmethod
     def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState:
-        """As `puffin.tables.snapshot.TableSnapshot.commit`."""
+        """Implements `puffin.tables.snapshot.TableSnapshot.commit`."""
 
     @abstractmethod
     def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> None:
-        """As `puffin.tables.snapshot.MetadataEntries.remove_entries`."""
+        """Implements `puffin.tables.snapshot.MetadataEntries.remove_entries`."""
 
     def check_committable(self, state: TableState) -> None:  # noqa: B027 - most catalogs are asked by committing
-        """As `puffin.tables.snapshot.TableSnapshot.check_committable`."""
+        """Implements `puffin.tables.snapshot.TableSnapshot.check_committable`."""
 
     def _bound(
         self, state: TableState, selector: SnapshotSelector, vended: Mapping[str, str] | None = None
     ) -> IcebergSnapshot:
-        """The opened table, with the stores of the catalog, or those of credentials that came with the state."""
+        """The open table, with the catalog's stores, or with those of credentials that came with the state."""
         return IcebergSnapshot(
             name=self.name,
             state=state,
@@ -79,7 +79,7 @@ class IcebergTable(ABC):
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class IcebergSnapshot(TableSnapshot):
     """
-    An Iceberg table as it was opened.
+    An open Iceberg table.
 
     Attributes:
         io_properties: What executors need to open its files; empty if the environment's credentials do.
@@ -142,7 +142,7 @@ class IcebergSnapshot(TableSnapshot):
         return lambda current: write_partition_statistics(rows, current, snapshot_id)
 
     def dead_entries(self) -> tuple[StoredEntry, ...]:
-        """The entries whose snapshots are gone; none where the metadata leaves out snapshots that are there."""
+        """The entries of expired snapshots; empty where the metadata does not list all snapshots."""
         entries = dict.fromkeys(stored_entries(self.state.document)) if self.table.lists_all_snapshots else ()
         return tuple(entry for entry in entries if entry.snapshot_id not in self.state.snapshots)
 
@@ -150,7 +150,9 @@ class IcebergSnapshot(TableSnapshot):
         self.table.remove_entries(self, entries)
 
     def leftovers(self, limit: AgeLimit) -> Leftovers:
-        """What the metadata directories hold that no metadata file there, or in the table's metadata log, names."""
+        """
+        Statistics files in the metadata directories that no metadata file there or in the table's metadata log names.
+        """
         from puffin.iceberg.leftovers import find_leftovers
 
         self.check_committable()

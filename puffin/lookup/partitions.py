@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from puffin.errors import PuffinError
 from puffin.statistics.answer import ColumnAnswer, PartitionMatch
 from puffin.statistics.blob_properties import Distinct
-from puffin.statistics.resolve import Ancestry, provisional_after
+from puffin.statistics.resolve import Ancestry, nearest_partition_sketches, provisional_after
 from puffin.statistics.stored_blobs import StoredBlobs
-from puffin.statistics.stored_estimates import nearest_partition_sketches
 from puffin.tables.base import Column
 from puffin.tables.snapshot import TableSnapshot
 from puffin.values.partition_tuples import PartitionKey

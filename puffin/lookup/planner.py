@@ -14,8 +14,8 @@ from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.partitions import answer_partitions
 from puffin.lookup.question import Question
 from puffin.statistics.answer import ColumnAnswer, PartitionMatch, TableAnswer
+from puffin.statistics.resolve import answer_columns
 from puffin.statistics.stored_blobs import StoredBlobs
-from puffin.statistics.stored_estimates import answer_columns
 from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.table import Table
 

@@ -41,9 +41,8 @@ from puffin.statistics.blob_properties import (
     type_of,
 )
 from puffin.statistics.kinds import THETA
-from puffin.statistics.resolve import Ancestry, KnownBlob
+from puffin.statistics.resolve import Ancestry, KnownBlob, nearest_partition_sketches
 from puffin.statistics.stored_blobs import StoredBlobs
-from puffin.statistics.stored_estimates import nearest_partition_sketches
 from puffin.statistics.trust import Trust
 from puffin.tables.base import Column
 from puffin.tables.document import column_type_at

@@ -2,7 +2,7 @@
 The routes of the HTTP interface: check the request, call the service, send the bytes.
 
 FastAPI checks requests against `puffin.server.documents` and describes them in the OpenAPI document. Responses are
-bytes that the service made; they are described there, and not checked again.
+bytes from the service, described there but not checked again.
 """
 
 from __future__ import annotations
@@ -27,22 +27,13 @@ from puffin.server.problems import Problem
 from puffin.server.service import Asked, Service
 from puffin.server.settings import Settings
 
-_JSON = "application/json"
-_REPEATED = STATS, "column"  # the one parameter that may be repeated
-_MOST_ERRORS = 3  # of one request, in its problem's detail
+_REPEATED = STATS, "column"  # the only parameter that may be repeated
+_MOST_ERRORS = 3  # in the detail of a problem
 _KINDS = {404: "not-found", 405: "method-not-allowed"}
 
 
 def create_app(settings: Settings, hosts: Hosts | None = None) -> App:
-    """
-    The server as an ASGI application.
-
-    Args:
-        hosts: The names that it answers to; None for any.
-
-    Raises:
-        UsageError: The settings cannot be used.
-    """
+    """The server as an ASGI application that answers to ``hosts``, by default any; UsageError for bad settings."""
     from puffin.version import version
 
     app = FastAPI(
@@ -64,12 +55,14 @@ def create_app(settings: Settings, hosts: Hosts | None = None) -> App:
 
     for error in (RequestValidationError, HTTPException):
         app.add_exception_handler(error, refuse)
-    _describe(app, is_guarded=settings.token is not None)
+    # The OpenAPI document is made on the first request for it: it takes longer than the rest of the start.
+    make, is_guarded = app.openapi, settings.token is not None
+    app.openapi = functools.cache(lambda: openapi.complete(make(), is_guarded=is_guarded))  # type: ignore[method-assign]
     return entrance
 
 
 class _Handlers:
-    """What the routes call; their docstrings are the descriptions in the OpenAPI document."""
+    """The handlers of the routes; their docstrings are the descriptions in the OpenAPI document."""
 
     def __init__(self, service: Service, entrance: Entrance, counted: metrics.Metrics) -> None:
         self._service = service
@@ -102,7 +95,8 @@ class _Handlers:
 
     async def history(self, query: Annotated[documents.HistoryQuery, Query()]) -> Response:
         """Show the statistics of a column, snapshot by snapshot."""
-        return _json(await self._browser.history(query.table, query.column))
+        history = await self._service.read(query.table, lambda: self._service.lookup.history(query.table, query.column))
+        return _json(encode(history.to_json()))
 
     async def dump(self, query: Annotated[documents.TableQuery, Query()]) -> Response:
         """Show the statistics file that answers for a table: the document of `puffin dump --json`."""
@@ -150,12 +144,6 @@ def _add_routes(app: FastAPI, handlers: _Handlers) -> None:
         app.router.routes.append(Route(path, _page_file(path), methods=["GET"]))
 
 
-def _describe(app: FastAPI, *, is_guarded: bool) -> None:
-    """Make the OpenAPI document when it is first requested: it takes longer than the rest of the start."""
-    make = app.openapi
-    app.openapi = functools.cache(lambda: openapi.complete(make(), is_guarded=is_guarded))  # type: ignore[method-assign]
-
-
 def _page_file(path: str) -> Callable[[Request], Awaitable[Response]]:
     content, media_type = page.read_file(path)
 
@@ -174,7 +162,7 @@ def _methods(app: FastAPI) -> dict[str, list[str]]:
 
 
 async def _refuse_repeated(request: Request) -> None:
-    # Of two tables one would be ignored, and a proxy that checks the first would let the other pass.
+    # The server would ignore one of two tables, and a proxy that checks only that one would let the other pass.
     named = (name for name, _ in request.query_params.multi_items() if (request.scope["path"], name) != _REPEATED)
     for name, count in Counter(named).most_common(1):
         if count > 1:
@@ -182,7 +170,7 @@ async def _refuse_repeated(request: Request) -> None:
 
 
 def _json(body: bytes) -> Response:
-    return Response(body, media_type=_JSON)
+    return Response(body, media_type="application/json")
 
 
 def _asked(wanted: documents.TableQuery | documents.Question, columns: Sequence[str] | None) -> Asked:
@@ -192,12 +180,7 @@ def _asked(wanted: documents.TableQuery | documents.Question, columns: Sequence[
 
 
 def _problem_of(error: Exception, allowed: Sequence[str]) -> Problem:
-    """
-    What the framework refuses, as a problem.
-
-    Args:
-        allowed: The methods of the path that was asked for.
-    """
+    """Turn what the framework refuses into a problem; ``allowed`` are the methods of the requested path."""
     if isinstance(error, HTTPException):
         headers = (("Allow", ", ".join(allowed)),) if error.status_code == 405 else ()
         return Problem(error.status_code, _KINDS.get(error.status_code, "bad-request"), str(error.detail), headers)

@@ -1,4 +1,4 @@
-"""What a person browses: the list of tables, the history of a column, the content of a statistics file."""
+"""What a person browses: the list of tables, and the content of a statistics file."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _MOST_NAMES = 10_000
 
 
 class Browser:
-    """Lists tables and shows what is behind their answers; errors as for `Service`."""
+    """Lists tables and shows their statistics files; errors as for `Service`."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     async def tables(self, query: TablesQuery) -> bytes:
-        """A page of the analyzed tables, by name; tables that cannot be read in time are listed apart."""
+        """A page of the analyzed tables by name; tables that cannot be read in time are listed separately."""
         after, part = query.after or "", (query.contains or "").casefold()
         names = [
             name
@@ -40,13 +40,10 @@ class Browser:
             }
         )
 
-    async def history(self, table: str, column: str) -> bytes:
-        """The history document of a column."""
-        history = await self._service.read(table, lambda: self._service.lookup.history(table, column))
-        return encode(history.to_json())
-
     async def dump(self, asked: Asked) -> bytes:
-        """The dump document of the statistics file that answers for a snapshot; of several, the first column's."""
+        """
+        The dump document of the statistics file that answers for a snapshot: the first column's, if there are several.
+        """
         table = asked.question.table
         following = self._service.lookup.following
         return encode(await self._service.read(table, lambda: following([table], lambda: self._dump(asked))))
@@ -59,7 +56,7 @@ class Browser:
         lookup = self._service.lookup
         try:
             return describe(path, opened_by=lambda file: lookup.open_statistics(table, file)).to_json()
-        except CorruptError as exc:  # a reader of bytes does not know what they are called
+        except CorruptError as exc:  # the reader of bytes does not know their file
             raise CorruptError(f"{path}: {exc}") from exc
 
     async def _analyzed(self, name: str) -> AnalyzedTable | Exception | None:

@@ -1,8 +1,8 @@
 """
 The documents of the HTTP interface, as its OpenAPI document describes them.
 
-Requests are checked against theirs: an unknown key is refused, since a misspelt one would get the answer to another
-question. Those of responses only describe what the library makes.
+Requests are checked: an unknown key is refused, since a misspelled one would change the question. Response models only
+describe what the library makes.
 """
 
 from __future__ import annotations
@@ -15,27 +15,21 @@ MOST_COLUMNS = 1000
 MOST_COLUMNS_IN_QUERY = 64
 MOST_QUESTIONS = 100
 
-_TABLE_PATTERN = r"^[^\x00-\x1f\x7f]+$"
-
-Name = Annotated[str, Field(min_length=1, max_length=4096, pattern=_TABLE_PATTERN)]
+Name = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]
 ColumnName = Annotated[str, Field(min_length=1, max_length=512)]
 RefName = Annotated[str, Field(min_length=1, max_length=512)]
 
 
-def _kebab(name: str) -> str:
-    return name.replace("_", "-")
-
-
-class _Query(BaseModel):
-    model_config = ConfigDict(alias_generator=_kebab, extra="forbid")
-
-
-class _Body(BaseModel):
-    model_config = ConfigDict(alias_generator=_kebab, extra="forbid", strict=True)
-
-
 class _Document(BaseModel):
-    model_config = ConfigDict(alias_generator=_kebab)
+    model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "-"))
+
+
+class _Query(_Document):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _Body(_Query):
+    model_config = ConfigDict(strict=True)
 
 
 class TableQuery(_Query):

@@ -1,4 +1,4 @@
-"""Answers as they are sent: made once, and kept with the answer."""
+"""Answers as sent: encoded once, and cached with the answer."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from puffin.lookup.cache import Kept
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 COMMON: Headers = [(b"cache-control", b"private, no-cache"), (b"x-content-type-options", b"nosniff")]
-"""Headers that every response has, if it has no other of that name."""
+"""Default headers of every response."""
 
 _ETAG_BYTES = 16
 
 
 class Encoded:
-    """An answer as it is sent; ``etag`` has its quotes, ``headers`` are those of a response with the body."""
+    """An answer as sent; ``etag`` includes its quotes, ``headers`` belong to a response with the body."""
 
     __slots__ = ("body", "etag", "headers")
 
@@ -29,7 +29,7 @@ class Encoded:
 
     @classmethod
     def of(cls, kept: Kept) -> Encoded:
-        """The encoded form of a table's answer, which is kept with it."""
+        """The encoded form of a table's answer, cached with it."""
         encoded: Encoded | None = kept.encoded
         if encoded is None:
             body = encode(kept.answer.to_json())
@@ -39,19 +39,19 @@ class Encoded:
         return encoded
 
     def response_to(self, headers: Headers) -> tuple[int, Headers, bytes]:
-        """The status, headers and body that answer a request with these headers: 304 if its caller has the answer."""
+        """The status, headers and body for a request with these headers: 304 if its caller has the answer."""
         for name, value in headers:
             if name == b"if-none-match" and self._is_among(value):
                 return 304, [(b"etag", self.etag), *COMMON], b""
         return 200, self.headers, self.body
 
     def _is_among(self, if_none_match: bytes) -> bool:
-        """Whether one of the tags is this one; weakly, as RFC 9110 says for If-None-Match."""
+        """Whether one of the tags is this one, by the weak comparison of RFC 9110 for If-None-Match."""
         if if_none_match.strip() == b"*":
             return True
         return self.etag in (tag.strip().removeprefix(b"W/") for tag in if_none_match.split(b","))
 
 
 def encode(document: Any) -> bytes:
-    """A document as it is sent."""
+    """A document as compact JSON."""
     return json.dumps(document, separators=(",", ":")).encode()

@@ -1,9 +1,9 @@
 """
 What every request passes before it reaches a route, and every response on its way back.
 
-The cheapest check comes first: the host, the token, an answer from memory, the body as it arrives, a place among the
-requests that run. The place is free again before anything is sent, so that a slow peer does not hold it. This is plain
-ASGI: layers of middleware would cost more than a warm answer does.
+The cheapest check comes first: the host, the token, an answer from memory, the body, the limit of running requests. A
+request stops counting before its response is sent, so that a slow peer does not block others. This is plain ASGI:
+middleware layers would cost more than an answer from memory.
 """
 
 from __future__ import annotations
@@ -36,26 +36,23 @@ STATS = "/v1/stats"
 HEALTH = "/healthz"
 READY = "/readyz"
 OPEN = frozenset({HEALTH, READY, *page.FILES})
-"""Paths for which no token is needed: they tell nothing of any table."""
+"""Paths that need no token: they reveal nothing about tables."""
 
 _MOST_WARM = 4096
 _LONGEST_WARM = 4096  # bytes of a query string
 _LINGER = 1.0  # seconds
-_OTHER = "other"  # the route of what has none
+_OTHER = "other"  # the route in metrics of unknown paths
 
 _logger = logging.getLogger(__name__)
 
 
 class Entrance:
     """
-    The server's outermost ASGI application.
-
-    Args:
-        app: What has the routes.
+    The outermost ASGI application of the server.
 
     Attributes:
-        routes: Their paths, which metrics may name.
-        running: How many requests are being worked on.
+        routes: The paths of the inner application, which metrics may name.
+        running: How many requests run now.
     """
 
     def __init__(self, app: App, settings: Settings, hosts: Hosts, service: Service, metrics: Metrics) -> None:
@@ -66,22 +63,21 @@ class Entrance:
         self._token = settings.token
         self._lookup = service.lookup
         self._metrics = metrics
-        # An answer that the lookup gives up must not live on here, with all that its view knows of the table.
+        # Weak, so that an answer that the lookup drops does not stay in memory with the metadata of its view.
         self._warm: dict[bytes, weakref.ref[Kept]] = {}
         self.running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
         path = scope["path"]
         if scope["method"] == "HEAD":
-            scope = {**scope, "method": "GET"}  # uvicorn, which has the scope as it was, leaves the body out
+            scope = {**scope, "method": "GET"}  # uvicorn keeps the original scope, and drops the body
         if not self._hosts.include(scope["headers"]):
-            status = await _refuse(_misdirected(), path, send)
-        elif self._token is None or path in OPEN or _presents(scope["headers"], self._token):
+            status = await _refuse(_MISDIRECTED, path, send)
+        elif self._token is None or path in OPEN or _has_token(scope["headers"], self._token):
             if path == STATS and scope["method"] == "GET":
                 answer = self._warm_answer(scope["query_string"])
                 if answer is not None:
@@ -92,11 +88,11 @@ class Entrance:
                     return
             status = await self._route(scope, receive, send)
         else:
-            status = await _refuse(_unauthorized(), path, send)
+            status = await _refuse(_UNAUTHORIZED, path, send)
         self._metrics.observe(path if path in self.routes else _OTHER, status, time.perf_counter() - began)
 
     def remember(self, query_string: bytes, kept: Kept) -> None:
-        """The next time these bytes ask for statistics, they are asking for this answer, as long as it counts."""
+        """Answer the same query string with this answer, as long as that is valid."""
         if len(query_string) <= _LONGEST_WARM:
             self._warm[query_string] = weakref.ref(kept)
             if len(self._warm) > _MOST_WARM:
@@ -113,7 +109,7 @@ class Entrance:
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> int:
         response = _Response()
         try:
-            body = await self._arrived(scope, receive)
+            body = await self._body_in_time(scope, receive)
             if self.running >= self._limits.running and scope["path"] not in OPEN:
                 raise Problem(429, "too-many", "the server is busy", (("Retry-After", "1"),))
             self.running += 1
@@ -129,7 +125,7 @@ class Entrance:
             return await response.send_by(send)
         return await _refuse(problem, scope["path"], send)
 
-    async def _arrived(self, scope: Scope, receive: Receive) -> bytes:
+    async def _body_in_time(self, scope: Scope, receive: Receive) -> bytes:
         seconds = self._limits.arrival_seconds
         try:
             return await asyncio.wait_for(self._body(scope, receive), seconds)
@@ -148,17 +144,24 @@ class Entrance:
                 body += message.get("body", b"")
                 if len(body) <= limit and not message.get("more_body", False):
                     return bytes(body)
-        # A peer that still sends would find the connection reset, and no answer: take in some of what comes.
+        # Read on for a moment: a peer that is still sending would get a reset connection instead of the answer.
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(_discard(receive), _LINGER)
         raise Problem(413, "too-large", f"expected a body of at most {limit:,} bytes", _CLOSE)
 
 
-_CLOSE = (("Connection", "close"),)  # what is left of the body is not read
+_CLOSE = (("Connection", "close"),)  # the rest of the body is not read
+_MISDIRECTED = Problem(421, "misdirected", "expected the header Host to name this server; --allow-host adds names")
+_UNAUTHORIZED = Problem(
+    401,
+    "unauthorized",
+    "expected the header Authorization: Bearer and the server's token",
+    (("WWW-Authenticate", 'Bearer realm="puffin"'),),
+)
 
 
 class _Response:
-    """Takes a response, and sends it later with the headers that all have."""
+    """Collects a response, and sends it later with the default headers."""
 
     __slots__ = ("_messages",)
 
@@ -169,7 +172,7 @@ class _Response:
         self._messages.append(message)
 
     async def send_by(self, send: Send) -> int:
-        """Send it; returns its status."""
+        """Send the response; return its status."""
         start = self._messages[0]
         present = {name.lower() for name, _ in start["headers"]}
         start["headers"] = [*start["headers"], *(header for header in COMMON if header[0] not in present)]
@@ -205,18 +208,9 @@ async def _refuse(problem: Problem, path: str, send: Send) -> int:
     return problem.status
 
 
-def _presents(headers: Headers, token: bytes) -> bool:
+def _has_token(headers: Headers, token: bytes) -> bool:
     presented = [value for name, value in headers if name == b"authorization"]
     if len(presented) != 1:
         return False
     scheme, _, value = presented[0].partition(b" ")
     return hmac.compare_digest(value.strip(), token) and scheme.lower() == b"bearer"
-
-
-def _misdirected() -> Problem:
-    return Problem(421, "misdirected", "expected the header Host to name this server; --allow-host adds names")
-
-
-def _unauthorized() -> Problem:
-    challenge = (("WWW-Authenticate", 'Bearer realm="puffin"'),)
-    return Problem(401, "unauthorized", "expected the header Authorization: Bearer and the server's token", challenge)

@@ -1,9 +1,9 @@
 """
-Which host names a server answers to.
+The host names that a server answers to.
 
-Any web page can have its own name resolved to 127.0.0.1, and then query a server there as its own (DNS rebinding). No
-browser policy stops it, but the Host header still has the page's name. So a loopback interface answers only its own
-names and those that the operator adds.
+Any web page can resolve its own name to 127.0.0.1 and query a server there as its own (DNS rebinding). Browser policies
+do not stop this, but the Host header still has the page's name. So a loopback interface answers only to its own names
+and to those that the operator adds.
 """
 
 from __future__ import annotations
@@ -19,15 +19,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Za-z:.%_-]+\]")
 
 
 class Hosts:
-    """
-    The names that a server answers to, without ports.
-
-    Args:
-        names: None for any.
-
-    Raises:
-        UsageError: One of them is no name or address.
-    """
+    """The names that a server answers to, without ports; None for any. UsageError if one is no name or address."""
 
     def __init__(self, names: Iterable[str] | None = None) -> None:
         self._names = None if names is None else frozenset(map(_checked, names))
@@ -35,17 +27,18 @@ class Hosts:
     @classmethod
     def at(cls, address: str, allowed: Sequence[str]) -> Hosts:
         """
-        Those of a server that listens at an address.
+        The names of a server that listens at an address.
 
         Args:
-            allowed: What the operator adds; at another interface than loopback, any name is answered if this is empty.
+            allowed: Names that the operator adds; without any, a server on an interface other than loopback answers to
+                every name.
         """
         if ipaddress.ip_address(address).is_loopback or allowed:
             return cls((*_LOOPBACK, f"[{address}]" if ":" in address else address, *allowed))
         return cls()
 
     def include(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Whether the headers of a request name one of them."""
+        """Whether the headers of a request name one of the hosts."""
         if self._names is None:
             return True
         named = [value for name, value in headers if name == b"host"]

@@ -1,8 +1,8 @@
 """
-What a server counts, in the text format of Prometheus.
+The server's metrics in the Prometheus text format.
 
-Everything is counted on the event loop, so that an observation is a few additions and takes no lock. Routes are those
-that the server has, never what a caller asked for: labels from outside would grow without end.
+Everything is counted on the event loop, so an observation takes no lock. Labels name only routes of the server, never
+requested paths: labels from outside would grow without limit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HELP = {
 
 
 class Metrics:
-    """Requests by route and status, and how long they took."""
+    """Requests by route and status, and their duration."""
 
     def __init__(self) -> None:
         self._requests: dict[tuple[str, int], int] = {}
@@ -44,7 +44,7 @@ class Metrics:
         histogram.total += seconds
 
     def render(self, values: Mapping[str, int]) -> str:
-        """All that was counted, here and by others: their values by metric name."""
+        """All metrics as text; ``values`` are counted elsewhere, by metric name."""
         return "".join(f"{line}\n" for line in self._lines(values))
 
     def _lines(self, values: Mapping[str, int]) -> Iterator[str]:

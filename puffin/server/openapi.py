@@ -1,4 +1,4 @@
-"""What FastAPI does not know for the OpenAPI document: problems, tokens, responses that are not JSON."""
+"""The parts of the OpenAPI document that FastAPI cannot know: problems, tokens, responses that are not JSON."""
 
 from __future__ import annotations
 
@@ -36,12 +36,7 @@ def response(status: int) -> dict[str, Any]:
 
 
 def complete(document: dict[str, Any], *, is_guarded: bool) -> dict[str, Any]:
-    """
-    The document that FastAPI made, with what it does not know.
-
-    Args:
-        is_guarded: Whether the server demands a token.
-    """
+    """Complete FastAPI's document; ``is_guarded`` if the server requires a token."""
     document["info"]["description"] = _DESCRIPTION
     if is_guarded:
         document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}

@@ -1,7 +1,7 @@
 """
-The page at ``/``: a few files beside this one, which name nothing of any other host.
+The page at ``/``: a few files beside this module, without references to other hosts.
 
-The policy that goes with them lets a browser run and load only what this server sends, and nothing inline.
+Their policy lets a browser run and load only what this server sends, and nothing inline.
 """
 
 from __future__ import annotations
@@ -24,6 +24,6 @@ HEADERS = {
 
 
 def read_file(path: str) -> tuple[bytes, str]:
-    """The content and media type of the page's file at a path of `FILES`."""
+    """The content and media type of the file at a path of `FILES`."""
     name, media_type = FILES[path]
     return resources.files("puffin.server").joinpath("web", name).read_bytes(), media_type

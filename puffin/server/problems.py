@@ -1,9 +1,8 @@
 """
-What goes wrong, as problem documents (RFC 9457).
+Errors as problem documents (RFC 9457).
 
-A caller's fault is 4xx, and so is whatever a caller can bring about by naming the wrong thing: a file below a root that
-is no table gives 422 and not 5xx. 5xx is for what the operator has to look at: storage or a catalog that fails or does
-not answer in time.
+A caller's mistake is 4xx, including any that a wrong name can cause: a file below a root that is not a table gives 422.
+5xx needs the operator: storage or a catalog fails or does not answer in time.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _TITLES = {
     "timeout": "Storage or catalog did not answer in time",
 }
 
-# The first class that fits.
+# The first match counts.
 _OF_ERRORS: tuple[tuple[type[errors.PuffinError], int, str], ...] = (
     (errors.UsageError, 400, "bad-request"),
     (errors.NotFoundError, 404, "not-found"),
@@ -46,15 +45,7 @@ _OF_ERRORS: tuple[tuple[type[errors.PuffinError], int, str], ...] = (
 
 
 class Problem(Exception):
-    """
-    A request that is refused; raised inside of this room only.
-
-    Attributes:
-        status: Of the response.
-        kind: Names the problem's type; stable.
-        detail: What is wrong with this request.
-        headers: That the response has for it.
-    """
+    """A refused request, raised only within the server; ``kind`` is the stable name of the problem's type."""
 
     def __init__(self, status: int, kind: str, detail: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(status, kind, detail)
@@ -65,7 +56,7 @@ class Problem(Exception):
 
     @classmethod
     def of(cls, error: Exception) -> Problem:
-        """Whatever was raised as a problem."""
+        """Any exception as a problem."""
         if isinstance(error, Problem):
             return error
         if isinstance(error, asyncio.TimeoutError):
@@ -76,7 +67,7 @@ class Problem(Exception):
         return cls(500, "internal", "a defect of the server; its log has the details")
 
     def body(self, instance: str) -> bytes:
-        """The problem document of a request to the path ``instance``, encoded."""
+        """The encoded problem document for a request to the path ``instance``."""
         document = {
             "type": f"urn:puffin-sidecar:problem:{self.kind}",
             "title": _TITLES[self.kind],

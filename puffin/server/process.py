@@ -1,8 +1,8 @@
 """
-The process that serves: the socket, uvicorn on it, and how it stops.
+The server process: the socket, uvicorn on it, and the shutdown.
 
-uvicorn speaks HTTP. How long heads may be, how slowly they may come and how many connections there may be is up to the
-proxy that stands before a server at any interface but loopback.
+uvicorn speaks HTTP. Limits on the size and pace of headers and on connections are up to the proxy, which any interface
+but loopback needs.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _BACKLOG = 2048
 
 def serve(settings: Settings, host: str, port: int, on_start: Callable[[str, int], None]) -> None:
     """
-    Serve until SIGTERM or SIGINT; then finish what runs, and return.
+    Serve until SIGTERM or SIGINT; then finish running requests and return.
 
     Args:
-        port: 0 for one that is free.
+        port: 0 picks a free port.
         on_start: Called with the address and port once connections are accepted.
 
     Raises:
-        UsageError: The settings cannot be used.
-        SetupError: The address cannot be listened at, or the catalog is not configured.
+        UsageError: The settings are invalid.
+        SetupError: The address is not available, or the catalog is not configured.
     """
     check_catalog(settings)
     with _listening(host, port) as listener:
@@ -61,7 +61,7 @@ def run(app: App, limits: Limits, listener: socket.socket, on_start: Callable[[]
 
 
 class _Server(uvicorn.Server):
-    """Returns once a signal has stopped it; uvicorn's own raises the signal again, which ends the process."""
+    """Returns after a signal; uvicorn's own class raises the signal again, which ends the process."""
 
     def __init__(self, config: uvicorn.Config, on_start: Callable[[], None]) -> None:
         super().__init__(config)
@@ -70,11 +70,11 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         gc.collect()
-        gc.freeze()  # modules stay: looking through them again and again stalls the loop for 40 ms
+        gc.freeze()  # modules stay; scanning them at each collection stalls the loop for 40 ms
         self._on_start()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
-        self.force_exit = self.should_exit  # asked twice
+        self.force_exit = self.should_exit  # a second signal
         self.should_exit = True
 
 

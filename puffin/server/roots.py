@@ -1,13 +1,12 @@
 """
 Which tables a caller may name.
 
-A path is served only if it is below an allowed root after symbolic links and ``..`` are resolved; a URI of an object
-store only if its store (``s3a`` is ``s3``), authority and leading segments are those of a root, and none of its
-segments is one that some file system would resolve. Whatever is outside is refused in the same words, whether it exists
-or not.
+The server serves a path only if it is below an allowed root after symbolic links and ``..`` are resolved. It serves an
+object store's URI only if store (``s3a`` is ``s3``), authority and leading segments match a root, and no segment is one
+that some file system resolves. Whatever is outside gets the same refusal, whether it exists or not.
 
-Who may write below a root may write anything into a table's metadata. So the same holds for every file that is opened:
-`Roots.confine` stands between the stores and the file systems. A catalog's tables are the catalog's responsibility.
+Anyone who can write below a root can write any path into a table's metadata. So the same rules hold for every opened
+file: `Roots.confine` stands between stores and file systems. A catalog is responsible for its own tables.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ class Roots:
     The places below which tables are served.
 
     Args:
-        uris: Of directories, or of URI prefixes that end where a segment does.
+        uris: Directories, or URI prefixes that end at the end of a segment.
 
     Raises:
-        UsageError: A root is relative, has no directory, or is a URI that no file system takes literally.
+        UsageError: A root is relative, is no directory, or is a URI that some file system does not take literally.
     """
 
     def __init__(self, uris: Sequence[str]) -> None:
@@ -55,10 +54,10 @@ class Roots:
 
     def confine(self, uri: str) -> str:
         """
-        What is opened in place of a path or URI: a path with its links resolved, or the URI itself.
+        What to open for a path or URI: the path with its links resolved, or the URI itself.
 
         Raises:
-            FileNotFound: That is outside of all roots.
+            FileNotFound: It is outside all roots.
         """
         if 0 < len(uri) <= _LONGEST_NAME and uri.isprintable():
             with contextlib.suppress(UsageError):  # a file of another host
@@ -73,32 +72,29 @@ class Roots:
 
     def check(self, table: str) -> None:
         """
-        Let pass a table that is served; this reads the file system.
+        Check that a table is served; this reads the file system.
 
         Raises:
-            Problem: 403: it is outside of all roots.
-            TableNotFound: It is inside of one, and there is nothing there.
+            Problem: 403: it is outside all roots.
+            TableNotFound: It is below a root and does not exist.
         """
         try:
             place = self.confine(table)
             if local_name(place) is not None:
-                self._check_present(table, place)
+                try:
+                    Path(place).stat()
+                except OSError as exc:  # missing, too long a name, a loop of links: no table in any case
+                    raise TableNotFound(f"{table}: no such file or directory") from exc
                 for below in _METADATA_DIRECTORIES:
                     self.confine(f"{place}/{below}")
         except FileNotFound:
             raise Problem(403, "forbidden", "the table is outside of what this server serves") from None
 
     def check_present(self) -> None:
-        """Raise StorageError if a local root is gone."""
+        """Raise StorageError if a local root is missing."""
         for directory in self._directories:
             if not Path(directory).is_dir():
                 raise StorageError(f"{directory}: expected a directory, since it is an allowed root")
-
-    def _check_present(self, table: str, place: str) -> None:
-        try:
-            Path(place).stat()
-        except OSError as exc:  # too long a name, a circle of links: no table is there, whatever the reason
-            raise TableNotFound(f"{table}: no such file or directory") from exc
 
     def _has_uri(self, uri: str) -> bool:
         parts = split(uri)
@@ -109,13 +105,13 @@ class Roots:
 
 
 def _is_literal(parts: SplitUri) -> bool:
-    """Whether every file system takes the path for the same, whatever it makes of dots and doubled slashes."""
+    """Whether every file system takes the path literally, however it treats dots and double slashes."""
     segments = parts.path.removeprefix("/").removesuffix("/").split("/")
     unclear = {".", ".."} if segments == [""] else {"", ".", ".."}
     return not parts.query and "\\" not in parts.path and unclear.isdisjoint(segments)
 
 
 def _is_below(parts: SplitUri, root: SplitUri) -> bool:
-    # Hadoop has several names for one store, and so have the tables of engines on it: all open the same objects.
+    # Hadoop and its engines have several schemes for one store, which open the same objects.
     same_store = (store_scheme(parts.scheme), parts.authority) == (store_scheme(root.scheme), root.authority)
     return same_store and f"{parts.path.rstrip('/')}/".startswith(f"{root.path.rstrip('/')}/")

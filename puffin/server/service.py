@@ -1,8 +1,8 @@
 """
-Questions in, encoded answers out: where the lookup, the roots and the threads meet.
+Questions in, encoded answers out: where lookup, roots and threads meet.
 
-An answer that the lookup has at hand is sent from the event loop. All other work goes to a thread: even to find out
-whether a path is below a root is to ask a file system that may hang.
+The event loop sends cached answers. All other work goes to a thread: even the check whether a path is below a root may
+hang in the file system.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Result = TypeVar("_Result")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asked:
-    """A question, and the snapshot that its ref has to lead to, if the caller named that too."""
+    """A question, and the snapshot that its ref must lead to, if the caller named both."""
 
     question: Question
     snapshot_id: int | None = None
@@ -37,10 +37,10 @@ class Asked:
 
 class Service:
     """
-    Answers about the tables that a server serves.
+    Answers questions about the tables that a server serves.
 
-    What reads storage raises Problem for a table that is not served, or asked for by too many, and else PuffinError as
-    `puffin.Lookup` does.
+    Methods that read storage raise Problem if the table is not served or too busy, and PuffinError as `puffin.Lookup`
+    does.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -62,7 +62,7 @@ class Service:
         return await self.read(asked.question.table, lambda: self.ask(asked)) if kept is None else kept
 
     async def batch(self, questions: Sequence[Asked], instance: str) -> bytes:
-        """The results of all questions; where one fails, the problem stands in its place."""
+        """The results of all questions, with a problem in place of each that fails."""
         found: dict[int, Kept | Exception] = {}
         cold: dict[str, dict[int, Asked]] = {}
         for place, asked in enumerate(questions):
@@ -82,12 +82,12 @@ class Service:
         return b'{"results":[' + b",".join(results) + b"]}"
 
     async def join(self, left: Question, right: Question) -> JoinEstimate:
-        """What two columns have in common."""
+        """The overlap and join of two columns."""
         await self.read(right.table, lambda: None)
         return await self.read(left.table, lambda: self.lookup.join(left, right))
 
     async def read(self, table: str, call: Callable[[], _Result]) -> _Result:
-        """What a call returns that reads a table; it is called in a thread, once the table is known to be served."""
+        """Check in a thread that the table is served, and call ``call`` there."""
 
         def checked() -> _Result:
             self._check(table)
@@ -96,7 +96,7 @@ class Service:
         return await self._workers.run(table, checked)
 
     def ask(self, asked: Asked) -> Kept:
-        """The answer to a question about a table that is known to be served, encoded; for a thread."""
+        """The encoded answer about a table that was checked; blocks."""
         kept = self.lookup.ask(asked.question)
         found = kept.answer.snapshot_id
         if asked.snapshot_id not in (None, found):
@@ -107,20 +107,20 @@ class Service:
         return kept
 
     async def table_names(self, namespace: str | None, most: int) -> list[str]:
-        """The names of tables, sorted: of one namespace, or of the whole catalog and below all roots."""
+        """The sorted names of tables: of one namespace, or of the whole catalog and below all roots."""
 
         def names() -> list[str]:
             if namespace is None:
                 return sorted(itertools.islice(self.lookup.table_names(roots=self._roots.uris), most))
             try:
                 return sorted(itertools.islice(self.lookup.table_names([namespace]), most))
-            except UsageError as exc:  # for a caller of this server, its catalog is no argument
+            except UsageError as exc:  # a caller of the server does not choose the catalog
                 raise NotFoundError(f"namespace {namespace!r}: no such namespace") from exc
 
         return await self._workers.run("", names)
 
     async def check_ready(self) -> None:
-        """Raise unless the roots are there and the catalog answers."""
+        """Raise unless the roots exist and the catalog answers."""
 
         def check() -> None:
             self._roots.check_present()
@@ -129,7 +129,7 @@ class Service:
         await self._workers.run("", check)
 
     def metrics(self) -> Mapping[str, int]:
-        """What threads and lookup have counted, by metric name."""
+        """Counts of threads and lookup, by metric name."""
         counts = dataclasses.asdict(self.lookup.counts)
         return {
             "puffin_storage_threads": self._workers.busy,
@@ -137,47 +137,45 @@ class Service:
         }
 
     def _check(self, table: str) -> None:
-        if not self._has_catalog or "/" in table:  # as the lookup takes it
+        if not self._has_catalog or "/" in table:  # the lookup decides the same way
             self._roots.check(table)
         elif "." not in table:
             raise TableNotFound(f"{table}: expected namespace.table")
 
     def _at_hand(self, asked: Asked) -> Kept | None:
-        # What the lookup has at hand came there by `read`, which found the table to be served; so it is, for as long as
-        # the lookup's time to live lets anything count.
+        # `read` checked the table before the lookup cached the answer; the check holds for the time to live.
         kept = self.lookup.at_hand(asked.question)
         return kept if kept is not None and asked.snapshot_id in (None, kept.answer.snapshot_id) else None
 
     async def _ask_all(self, table: str, questions: Mapping[int, Asked]) -> Mapping[int, Kept | Exception]:
-        """An answer or an error for each question about one table, from one thread."""
+        """An answer or error for each question about one table, from one thread."""
 
         def ask_all() -> dict[int, Kept | Exception]:
-            return {place: self._answer_or_error(asked) for place, asked in questions.items()}
+            found: dict[int, Kept | Exception] = {}
+            for place, asked in questions.items():
+                try:
+                    found[place] = self.ask(asked)
+                except PuffinError as exc:
+                    found[place] = exc
+            return found
 
         try:
             return await asyncio.wait_for(self.read(table, ask_all), self.table_seconds)
         except (PuffinError, Problem, asyncio.TimeoutError) as exc:
             return dict.fromkeys(questions, exc)
 
-    def _answer_or_error(self, asked: Asked) -> Kept | Exception:
-        try:
-            return self.ask(asked)
-        except PuffinError as exc:
-            return exc
-
 
 def check_catalog(settings: Settings) -> None:
     """
-    Find out before anybody asks that a catalog is not configured; one that does not answer just now may do so later.
+    Fail early if a catalog is not configured; one that does not answer now may do so later.
 
     Raises:
-        SetupError: There is no such catalog, or what it needs is not installed.
-        UsageError: There are properties of no catalog.
+        SetupError: There is no such catalog, or a library for it is missing.
+        UsageError: There are properties without a catalog.
     """
     lookup = Lookup(catalog=settings.catalog, catalog_properties=settings.catalog_properties)
     try:
         next(lookup.table_names(), None)
-    except (SetupError, UsageError):
-        raise
-    except PuffinError:
-        return
+    except PuffinError as exc:
+        if isinstance(exc, SetupError | UsageError):
+            raise

@@ -1,4 +1,4 @@
-"""A server's settings: where tables may be, who may ask, and how much."""
+"""A server's settings: its tables, its callers and its limits."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _LONGEST_TOKEN = 4096
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """
-    How much one request, or all of them together, may use; sizes are in bytes, times in seconds.
+    Limits of one request and of all together; sizes are in bytes, times in seconds.
 
     Attributes:
-        body: Largest body of a request, counted as it arrives, whatever its Content-Length says.
+        body: Largest body of a request, counted as it arrives, whatever its Content-Length.
         running: Requests at once, without idle connections and answers from memory.
         waiting: Of those, requests for one table.
         threads: Threads that read storage.
-        threads_per_table: Of those, for one table: a table whose storage hangs leaves the others theirs.
+        threads_per_table: Of those, threads for one table, so that a table that hangs does not block the others.
         request_seconds: From the last byte of a request to its answer.
         arrival_seconds: From the first byte of a request's body to its last.
         idle_seconds: Between two requests of a connection.
-        shutdown_seconds: For what is running when the server is told to stop.
+        shutdown_seconds: For running requests when the server stops.
     """
 
     body: int = 1024**2
@@ -40,7 +40,7 @@ class Limits:
 
     @property
     def table_seconds(self) -> float:
-        """For one of several tables in a request: a bit less, so that the others' answers can still be sent."""
+        """For one of several tables in a request: less, so that the other answers can still be sent."""
         return 0.8 * self.request_seconds
 
 
@@ -50,12 +50,12 @@ class Settings:
     A server's settings.
 
     Attributes:
-        roots: Paths and URIs below which tables are served by their path; none of them, and no path is served.
-        catalog: The catalog whose tables are served by their name, or None.
-        token: What callers have to present, or None if anybody may ask.
-        ttl_seconds: How long an answer may be given without a look at the table.
-        hosts: Names that the server answers to, beside those of a loopback interface; without any, a server at another
-            interface answers to all.
+        roots: Paths and URIs below which tables are served by path.
+        catalog: The catalog whose tables are served by name, or None.
+        token: What callers must present; None for no check.
+        ttl_seconds: How long an answer is valid without a check for commits.
+        hosts: Names that the server answers to, besides those of a loopback interface; at another interface, none means
+            all.
     """
 
     roots: Sequence[str] = ()
@@ -68,12 +68,7 @@ class Settings:
 
 
 def read_token(path: str) -> bytes:
-    """
-    The token that a file holds: all of it but white space around it.
-
-    Raises:
-        UsageError: There is no such file, or what it holds cannot stand in a header.
-    """
+    """The token in a file, without surrounding white space; UsageError if there is none that fits a header."""
     try:
         with Path(path).open("rb") as file:
             token = file.read(_LONGEST_TOKEN + 2).strip()

@@ -1,9 +1,9 @@
 """
-Threads that read storage, so that the event loop never does.
+Threads that read storage, so that the event loop never blocks.
 
-A thread that hangs in a read cannot be stopped, only left behind: the request gets its 504, and the thread keeps its
-place until the storage answers. Places are counted by table, so that a table that hangs takes none from the others.
-The threads are daemons: one that hangs must not keep the process from ending.
+A thread that hangs in a read cannot be stopped: the request gets its 504, and the thread keeps its slot until the
+storage answers. Slots are counted by table, so that a table that hangs takes none from the others. The threads are
+daemons, so that a thread that hangs does not stop the process from ending.
 """
 
 from __future__ import annotations
@@ -21,12 +21,7 @@ _Result = TypeVar("_Result")
 
 
 class Workers:
-    """
-    Runs calls that block, each in a thread of its own, within the limits.
-
-    Attributes:
-        busy: How many threads run now, those included that nobody waits for any more.
-    """
+    """Runs blocking calls in threads, within the limits; ``busy`` counts all of them, abandoned ones too."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -35,29 +30,23 @@ class Workers:
         self.busy = 0
 
     async def run(self, table: str, call: Callable[[], _Result]) -> _Result:
-        """
-        What the call returns or raises.
-
-        Args:
-            table: What it reads. Only so many calls at once may be about the same.
-
-        Raises:
-            Problem: 429: too many others wait for this table.
-        """
+        """Run a call about a table; Problem 429 if too many others wait for that table."""
         places = self._tables.setdefault(table, _Places(self._limits.threads_per_table))
         if places.wanted >= self._limits.waiting:
             raise _too_many("too many requests wait for this table")
         places.wanted += 1
         async with contextlib.AsyncExitStack() as held:
-            held.callback(self._leave, table, places)
+            held.callback(self._release, table, places)
             await held.enter_async_context(places.free)
             await held.enter_async_context(self._free)
             running = asyncio.ensure_future(self._run(call, held.pop_all()))
-        running.add_done_callback(lambda done: done.cancelled() or done.exception())  # which nobody may wait for
+        running.add_done_callback(
+            lambda done: done.cancelled() or done.exception()
+        )  # retrieve the error even if nobody waits
         return await asyncio.shield(running)
 
     async def _run(self, call: Callable[[], _Result], held: contextlib.AsyncExitStack) -> _Result:
-        """Run the call, and give back what is held for it when its thread ends, whoever still waits."""
+        """Run the call; release its slots when the thread ends, even if nobody waits any more."""
         async with held:
             self.busy += 1
             try:
@@ -65,14 +54,14 @@ class Workers:
             finally:
                 self.busy -= 1
 
-    def _leave(self, table: str, places: _Places) -> None:
+    def _release(self, table: str, places: _Places) -> None:
         places.wanted -= 1
         if places.wanted == 0:
             del self._tables[table]
 
 
 class _Places:
-    """The threads that one table may have, and how many calls want or have one."""
+    """The thread slots of a table, and how many calls want or have one."""
 
     __slots__ = ("free", "wanted")
 
@@ -86,7 +75,7 @@ async def _in_thread(call: Callable[[], _Result]) -> _Result:
     outcome: asyncio.Future[_Result] = loop.create_future()
 
     def settle(how: Callable[[Any], None], value: object) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the server has stopped meanwhile
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the server has stopped
             loop.call_soon_threadsafe(lambda: None if outcome.done() else how(value))
 
     def work() -> None:
@@ -99,7 +88,7 @@ async def _in_thread(call: Callable[[], _Result]) -> _Result:
 
     try:
         threading.Thread(target=work, name="puffin-storage", daemon=True).start()
-    except RuntimeError as exc:  # the operating system has no more
+    except RuntimeError as exc:  # the limit of the operating system
         raise _too_many("the system has no more threads") from exc
     return await outcome
 

@@ -1,4 +1,4 @@
-"""What a lookup answers for one column: an NDV with its bounds, and how far it can be trusted."""
+"""The answer of a lookup: the NDV of each column with its bounds, its source and its freshness."""
 
 from __future__ import annotations
 
@@ -15,12 +15,9 @@ SNAPSHOT, ANCESTOR, MISSING = "snapshot", "ancestor", "missing"
 @dataclasses.dataclass(frozen=True, slots=True)
 class Freshness:
     """
-    What lies between the rows that statistics are of and those of the snapshot asked for; None is unknown.
+    How the rows changed between the statistics and the snapshot asked for; None is unknown.
 
-    Attributes:
-        snapshots_behind: How many snapshots have changed the rows since: compactions change none.
-        records_added: How many rows these have added.
-        records_deleted: How many rows they have deleted.
+    Compactions do not count among ``snapshots_behind``.
     """
 
     snapshots_behind: int | None = None
@@ -37,15 +34,13 @@ class ColumnAnswer:
     The NDV of a column, or that there is none.
 
     Attributes:
-        distinct: None if no statistics of the snapshot or an ancestor of it have the column.
-        stats_snapshot_id: The snapshot whose rows were counted; with None, ``distinct`` is None too.
-        source: ``"snapshot"`` only if those are the rows of the snapshot asked for, else ``"ancestor"``.
-        basis: How the statistics job came by it; None in a lookup.
-        reason: Why the job read every row for it, if it did; in a lookup, why statistics that are there do not count.
-        summary: What else is known of the column's values.
-        freshness: How old the statistics are.
-        statistics_path: The statistics file that they are from.
-        is_provisional: Whether storage failed for nearer statistics, so that asking again may get another answer.
+        distinct: None if neither the snapshot nor an ancestor has statistics of the column.
+        stats_snapshot_id: The snapshot whose rows were counted; None if ``distinct`` is.
+        source: ``"snapshot"``, ``"ancestor"`` or ``"missing"``: whose rows were counted.
+        basis: How the statistics job computed it; None in a lookup.
+        reason: Why the job read every row, or why a lookup ignores statistics that exist.
+        statistics_path: The statistics file that the answer is from.
+        is_provisional: Whether storage failed for nearer statistics, so that a retry may give another answer.
     """
 
     column: Column
@@ -61,22 +56,20 @@ class ColumnAnswer:
 
     @classmethod
     def missing(cls, column: Column, reason: str | None = None) -> ColumnAnswer:
-        """There are no statistics of the column, or none that count."""
         return cls(column, None, None, MISSING, reason=reason)
 
     def with_summary(self, summary: ColumnSummary | None) -> ColumnAnswer:
-        """The same with what else is known of the values: there are no more distinct ones than rows with a value."""
+        """Add a summary, whose rows with a value limit the NDV."""
         limit = None if summary is None else summary.most_distinct
         distinct = None if self.distinct is None else self.distinct.at_most(limit)
         return dataclasses.replace(self, distinct=distinct, summary=summary)
 
     @property
     def ndv(self) -> int | None:
-        """The estimated number of distinct values, or None."""
         return None if self.distinct is None else self.distinct.ndv
 
     def to_json(self) -> dict[str, Any]:
-        """The answer as programs get it, with what a planner asks for or, from the statistics job, what it did."""
+        """The JSON of a lookup; of the statistics job, if ``basis`` is set."""
         distinct = self.distinct
         document = {
             "column": self.column.name,
@@ -109,25 +102,18 @@ class ColumnAnswer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartitionMatch:
-    """How many partitions an answer is about, and of how many; None if no column has sketches by partition."""
+    """How many partitions an answer covers, out of how many; None if no column has sketches by partition."""
 
     matched: int | None
     of: int | None
 
     def to_json(self) -> dict[str, Any]:
-        """The numbers as programs get them, with what they count: whole partitions."""
         return {"matched": self.matched, "of": self.of, "granularity": "partition"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TableAnswer:
-    """
-    The answers for one snapshot of a table.
-
-    Attributes:
-        snapshot_id: None while the table has none.
-        partitions: What the answers are about, if not all of the rows.
-    """
+    """The answers for one snapshot of a table, or for some of its partitions; ``snapshot_id`` is None without one."""
 
     table: str
     format: str
@@ -137,11 +123,10 @@ class TableAnswer:
 
     @property
     def is_provisional(self) -> bool:
-        """Whether storage failed for statistics of a column, so that asking again may get another answer."""
+        """Whether storage failed for statistics of a column, so that a retry may give another answer."""
         return any(column.is_provisional for column in self.columns)
 
     def to_json(self) -> dict[str, Any]:
-        """The answer as programs get it; ``partitions`` only if some were asked for."""
         return {
             "table": self.table,
             "format": self.format,

@@ -1,9 +1,9 @@
 """
-What goes into a statistics file, and in which order: pure, so that the file's layout can be tested without one.
+Decides what goes into a statistics file, and in which order, without I/O.
 
-A file holds theta blobs of one field each, sorted by field id, and these are exactly those of the table's entry. Some
-engine breaks on anything else: pyiceberg on an entry that names another type, Presto on a blob of several fields, and
-Trino copies whatever stands in the footer into table metadata. What is ours besides goes into private state.
+A file holds theta blobs of one field each, sorted by field id, exactly those of the table's entry. Anything else breaks
+some engine: pyiceberg fails on an entry with another type, Presto on a blob of several fields, and Trino copies
+everything in the footer into table metadata. The rest goes into private state.
 """
 
 from __future__ import annotations
@@ -25,13 +25,7 @@ from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RetainedBlob:
-    """
-    A sketch of another run or another engine that stays.
-
-    Attributes:
-        entry: What table metadata says of it.
-        beside: The private blobs that belong to it.
-    """
+    """A sketch of another run or engine that stays, with its entry and the private blobs that belong to it."""
 
     raw: RawBlob
     entry: BlobEntry
@@ -40,14 +34,7 @@ class RetainedBlob:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Contents:
-    """
-    What a statistics file is made of.
-
-    Attributes:
-        blobs: Of the file, in order.
-        entries: The same blobs as the table's entry lists them.
-        private: What belongs into its private state.
-    """
+    """The blobs of a statistics file in order, the same blobs in its entry, and its private state."""
 
     blobs: tuple[Blob | RawBlob, ...]
     entries: tuple[BlobEntry, ...]
@@ -57,12 +44,10 @@ class Contents:
 @dataclasses.dataclass(frozen=True, slots=True)
 class ColumnStatistics:
     """
-    What a run has computed of a column.
+    The computed statistics of a column, always with a sketch; ``kept`` is where an earlier run has stored the same
+    values.
 
-    Attributes:
-        values: Of each kind; a sketch is always there.
-        kept: Where an earlier run has stored the same value.
-        lost: The kinds of which there should be a value; nobody wants those of the others that are not there.
+    Missing values of the ``lost`` kinds are lost; those of other kinds are noted as omitted.
     """
 
     column: Column
@@ -73,13 +58,13 @@ class ColumnStatistics:
 
 
 def sketch_blobs(statistics: Iterable[ColumnStatistics], snapshot: Snapshot, codec: str | None) -> list[Blob]:
-    """One theta blob of this snapshot for each of the columns."""
+    """One theta blob of this snapshot for each column."""
     said = ((each, to_properties(each.values, each.column.type, each.provenance)) for each in statistics)
     return [_blob(each, THETA, snapshot, codec, properties) for each, properties in said]
 
 
 def companion_blobs(statistics: Iterable[ColumnStatistics], snapshot: Snapshot) -> list[PrivateBlob]:
-    """The private blobs of the columns; new ones compressed, since nobody but us reads them."""
+    """The private blobs of the columns; new ones are compressed, since only we read them."""
     private: list[PrivateBlob] = []
     for each in statistics:
         for kind in private_kinds():
@@ -100,19 +85,15 @@ def choose_retained(
     current_fields: Collection[int],
 ) -> list[RetainedBlob]:
     """
-    Of the sketches that were there, those to keep: of one field, of other columns, and that the schema still has.
+    The stored sketches to keep in the file of a snapshot: of one field, not computed anew, and still in the schema.
 
-    A theta blob for a field that is gone makes Spark's planner fail, and two for one field make Trino's fail: of
-    several the one of the newest rows is kept, and of equals the first.
-
-    Args:
-        snapshot_id: The snapshot whose statistics file they go into.
-        computed: The fields that have been computed anew.
-        current_fields: Every field of the current schema, those inside of lists and maps included.
+    A theta blob for a dropped field makes Spark's planner fail, and two for one field make Trino's fail: of several,
+    the one of the newest rows stays, and of equals the first. ``current_fields`` includes those inside lists and maps.
     """
     wanted = {*current_fields} - {*computed}
     sketches: dict[int, RetainedBlob] = {}
-    for candidate in _newest_first(candidates, snapshot_id):
+    # In version 1 all sequence numbers are 0, and only this snapshot's own blobs are known to be newer.
+    for candidate in sorted(candidates, key=lambda c: (c.entry.snapshot_id != snapshot_id, -c.entry.sequence_number)):
         if len(candidate.entry.fields) == 1 and wanted.issuperset(candidate.entry.fields):
             sketches.setdefault(candidate.entry.fields[0], candidate)
     return list(sketches.values())
@@ -120,13 +101,10 @@ def choose_retained(
 
 def with_entries(entry: StatisticsEntry, raws: Iterable[RawBlob], created_by: str | None) -> list[RetainedBlob]:
     """
-    The sketches of a stored file, with what the table's entry says of them; not one of which it says nothing.
+    The sketches of a stored file that the table's entry lists, marked with their maker (`when_carried`).
 
-    In another file of ours their maker stays known (`when_carried`). What stands in the same file beside a sketch, as
-    an earlier version wrote it, comes with it; row counts that it left out were not wanted.
-
-    Args:
-        created_by: Who wrote the file, as its footer says.
+    What an earlier version stored in the same file beside a sketch stays with it; row counts that it left out were not
+    wanted. ``created_by`` is the writer of the file, from its footer.
     """
     raws = list(raws)
     types = {kind.name for kind in private_kinds()}
@@ -134,9 +112,11 @@ def with_entries(entry: StatisticsEntry, raws: Iterable[RawBlob], created_by: st
     for raw in raws:
         if raw.metadata.type in types:
             companions.setdefault((raw.metadata.fields, raw.metadata.snapshot_id), []).append(raw)
+    listed = {blob.fields: blob for blob in reversed(entry.blobs) if blob.type == THETA_V1}
     retained = []
     for raw in raws:
-        stored, said = raw.metadata, _entry_of(entry, raw)
+        stored = raw.metadata
+        said = listed.get(stored.fields) if stored.type == THETA_V1 else None
         if said is not None:
             marked = dataclasses.replace(stored, properties=when_carried(stored.properties, created_by))
             retained.append(
@@ -156,13 +136,14 @@ def assemble(
     home: str | None = None,
 ) -> Contents:
     """
-    The file's contents: computed and retained sketches by field id.
+    The file's contents: computed and retained sketches by field id, and the private state of both.
 
-    Args:
-        private: What belongs beside the computed ones.
-        home: Where the private state is, if not in the default place; the first sketch says so.
+    The first sketch notes the home of private state, if that is not the default.
     """
-    theta: list[tuple[Blob | RawBlob, BlobEntry]] = [(blob, _entry(blob)) for blob in computed]
+    theta: list[tuple[Blob | RawBlob, BlobEntry]] = [
+        (blob, BlobEntry(blob.type, blob.snapshot_id, blob.sequence_number, blob.fields, blob.properties))
+        for blob in computed
+    ]
     theta += [(kept.raw, kept.entry) for kept in retained]
     theta.sort(key=lambda item: item[1].fields)
     if theta and home is not None:
@@ -172,7 +153,7 @@ def assemble(
 
 
 def _beside(said: BlobEntry, found: Sequence[RawBlob]) -> tuple[PrivateBlob, ...]:
-    """What an earlier version wrote beside a sketch of its own; another engine's has nothing."""
+    """What an earlier version wrote beside its own sketch; other engines' sketches have nothing."""
     if not is_ours(said.properties):
         return ()
     if is_unmarked(said.properties) and not any(raw.metadata.type == ROW_COUNTS_V1 for raw in found):
@@ -198,25 +179,9 @@ def _blob(
     )
 
 
-def _entry(blob: Blob) -> BlobEntry:
-    return BlobEntry(blob.type, blob.snapshot_id, blob.sequence_number, blob.fields, blob.properties)
-
-
 def _with_home(blob: Blob | RawBlob, entry: BlobEntry, home: str) -> tuple[Blob | RawBlob, BlobEntry]:
     said = dataclasses.replace(entry, properties={**entry.properties, HOME: home})
     if isinstance(blob, Blob):
         return dataclasses.replace(blob, properties=said.properties), said
     stored = dataclasses.replace(blob.metadata, properties={**blob.metadata.properties, HOME: home})
     return dataclasses.replace(blob, metadata=stored), said
-
-
-def _newest_first(candidates: Iterable[RetainedBlob], snapshot_id: int) -> list[RetainedBlob]:
-    # In version 1 all sequence numbers are 0: there the snapshot itself is all that is known to be newer.
-    return sorted(candidates, key=lambda c: (c.entry.snapshot_id != snapshot_id, -c.entry.sequence_number))
-
-
-def _entry_of(entry: StatisticsEntry, raw: RawBlob) -> BlobEntry | None:
-    stored = raw.metadata
-    if stored.type != THETA_V1:
-        return None
-    return next((b for b in entry.blobs if b.type == stored.type and b.fields == stored.fields), None)

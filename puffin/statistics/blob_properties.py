@@ -1,9 +1,9 @@
 """
-What a theta blob's properties say of its column, so that a lookup need not open the file.
+Reads and writes the properties of a theta blob, so that a lookup need not open the file.
 
-``ndv`` is the one property other engines read: digits only, since Spark fails a query over anything else
-(Puffin spec, "apache-datasketches-theta-v1"). Ours stand beside it under a prefix; properties are repeated in
-every later metadata file, so there are few of them and they are short.
+Other engines read only ``ndv``: digits, since Spark fails a query over anything else (Puffin spec,
+"apache-datasketches-theta-v1"). Ours have a prefix. Later metadata files repeat all properties, so ours are few and
+short.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAPPING_CHANGED = "the table's name mapping of the column has changed since it w
 
 _BY_FIELD_IDS, _UNKNOWN_READING = "1", "0"
 
-# Two standard deviations of a sketch with 4096 nominal entries, the size that every engine uses.
+# Two standard deviations of a sketch with 4096 nominal entries, the size that all engines use.
 _NOMINAL_ERROR = 2 / math.sqrt(1 << DEFAULT_LG_K)
 
 
@@ -44,7 +44,7 @@ class Distinct:
     Attributes:
         ndv: The estimate, rounded down.
         lower, upper: Its 95 % bounds, rounded outwards.
-        exact: Whether it is a count and no estimate.
+        exact: Whether it is a count, not an estimate.
     """
 
     ndv: int
@@ -54,7 +54,6 @@ class Distinct:
 
     @classmethod
     def of(cls, sketch: ThetaSketch) -> Distinct:
-        """What a sketch says."""
         return cls(
             ndv=sketch.ndv,
             lower=math.floor(sketch.lower_bound()),
@@ -64,39 +63,37 @@ class Distinct:
 
     @classmethod
     def foreign(cls, sketch: ThetaSketch) -> Distinct:
-        """What another engine's sketch says: its own bounds, never exact."""
+        """The estimate of another engine's sketch, which is never exact."""
         return dataclasses.replace(cls.of(sketch), exact=False)
 
     @classmethod
     def nominal(cls, ndv: int) -> Distinct:
-        """What an engine that tells no bounds says: those of a sketch with 4096 nominal entries, never exact."""
+        """An estimate without bounds: gets those of a sketch with 4096 nominal entries, and is never exact."""
         return cls(ndv, math.floor(ndv * (1 - _NOMINAL_ERROR)), math.ceil(ndv * (1 + _NOMINAL_ERROR)), exact=False)
 
     def at_most(self, values: int | None) -> Distinct:
-        """The same of a column that has so many values, distinct or not; None if that is not known."""
+        """Limited to the number of values that the column has, if known."""
         if values is None or self.upper <= values:
             return self
-        lower = self.lower if self.exact else min(self.lower, max(values - 1, 0))  # equal bounds would say exact
+        lower = self.lower if self.exact else min(self.lower, max(values - 1, 0))  # equal bounds would mean exact
         return Distinct(min(self.ndv, values), min(lower, values), values, self.exact)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Provenance:
     """
-    How a sketch of ours came about.
+    How a sketch of ours was made.
 
     Attributes:
-        mapping: The digest of what the table's name mapping said of the column, if a file that was read had no field
-            ids; None if every file had them.
-        writer: The ``created-by`` of another engine's sketch that it was built on, however many runs ago; None if
-            every value was hashed here.
+        mapping: The digest of the table's name mapping for the column, if a file that was read had no field ids.
+        writer: The ``created-by`` of another engine's sketch that it was built on, however many runs ago; None if we
+            hashed every value.
     """
 
     mapping: str | None = None
     writer: str | None = None
 
     def to_properties(self) -> dict[str, str]:
-        """The properties that note it."""
         return {
             _READING: _BY_FIELD_IDS if self.mapping is None else f"{_BY_FIELD_IDS}:{self.mapping}",
             **({} if self.writer is None else {_WRITER: self.writer}),
@@ -107,7 +104,7 @@ HASHED_HERE = Provenance()
 
 
 def sketch_properties(distinct: Distinct, type_: str, lg_k: int) -> dict[str, str]:
-    """The properties that say what a sketch of ours tells, and the type that its values were hashed as."""
+    """The properties for a sketch's estimate, and the type as which its values were hashed."""
     return {
         NDV: str(distinct.ndv),
         _BOUNDS: f"{distinct.lower},{distinct.upper}",
@@ -117,12 +114,7 @@ def sketch_properties(distinct: Distinct, type_: str, lg_k: int) -> dict[str, st
 
 
 def when_carried(properties: Mapping[str, str], created_by: str | None) -> dict[str, str]:
-    """
-    The properties of a stored sketch in another file of ours, in which its maker stays known.
-
-    Args:
-        created_by: Who wrote the file that it comes from; None if that does not say.
-    """
+    """The properties of a stored sketch in another file of ours; ``created_by`` names the writer of the old one."""
     carried = {key: value for key, value in properties.items() if key != HOME}
     if is_ours(properties):
         carried.setdefault(_READING, _UNKNOWN_READING)
@@ -132,83 +124,74 @@ def when_carried(properties: Mapping[str, str], created_by: str | None) -> dict[
 
 
 def writer_of(properties: Mapping[str, str], created_by: str | None) -> str | None:
-    """
-    Who hashed the values of another engine's sketch; None if nobody noted it.
-
-    Args:
-        created_by: Who wrote the file that it is in, which need not be who made it.
-    """
+    """Who hashed another engine's sketch, if known; ``created_by`` wrote its file, but need not have made it."""
     if _WRITER in properties:
         return properties[_WRITER] or None
     return None if is_our_name(created_by) else created_by
 
 
 def from_properties(properties: Mapping[str, str]) -> Distinct | None:
-    """What the properties of anyone's theta blob say; None if they have no readable ``ndv``."""
+    """The estimate in the properties of any engine's theta blob; None without a readable ``ndv``."""
     ndv = _digits(properties.get(NDV, ""))
     if ndv is None:
         return None
     lower, upper = (_digits(part) for part in properties.get(_BOUNDS, "").partition(",")[::2])
-    if lower is None or upper is None or not lower <= ndv <= upper or not _is_vouched_for(properties):
+    if lower is None or upper is None or not lower <= ndv <= upper:
+        return Distinct.nominal(ndv)
+    if is_ours(properties) and not has_provenance(properties) and SUMMARY_PROPERTY not in properties:
+        # An earlier version may have built it on another engine's sketch with other hashes.
         return Distinct.nominal(ndv)
     return Distinct(ndv, lower, upper, exact=lower == upper)
 
 
 def is_ours(properties: Mapping[str, str]) -> bool:
-    """Whether this project wrote the blob."""
     return _TYPE in properties
 
 
 def is_hashed_here(properties: Mapping[str, str]) -> bool:
-    """Whether this project hashed every value of the blob, and built on no other engine's."""
+    """Whether we hashed every value of the blob, without building on another engine's."""
     return is_ours(properties) and _WRITER not in properties
 
 
-def is_by_an_earlier_version(properties: Mapping[str, str]) -> bool:
-    """Whether a version of this project wrote the blob that noted neither how files were read nor what it built on."""
-    return is_ours(properties) and properties.get(_READING, _UNKNOWN_READING) == _UNKNOWN_READING
+def has_provenance(properties: Mapping[str, str]) -> bool:
+    """Whether this project wrote the blob and noted its provenance, which earlier versions did not."""
+    return is_ours(properties) and properties.get(_READING, _UNKNOWN_READING) != _UNKNOWN_READING
 
 
 def is_unmarked(properties: Mapping[str, str]) -> bool:
-    """Whether that version wrote the file, too, which then may hold more than sketches."""
+    """Whether an earlier version also wrote the file, which then may hold more than sketches."""
     return is_ours(properties) and _READING not in properties
 
 
 def provenance_of(properties: Mapping[str, str]) -> Provenance:
-    """How a sketch came about, as far as its blob says it; of another engine's, the writer alone."""
+    """How a sketch was made, as far as its blob says; for another engine's, only the writer."""
     mapping = properties.get(_READING, "").partition(":")[2]
     return Provenance(mapping or None, properties.get(_WRITER))
 
 
 def is_read_otherwise(state: TableState, column: Column, properties: Mapping[str, str]) -> bool:
-    """Whether a sketch depends on what the table's name mapping said of its column, and that has changed."""
+    """Whether a sketch depends on the table's name mapping for its column, and that has changed."""
     mapping = provenance_of(properties).mapping
     return mapping is not None and mapping != mapping_digest(state, column)
 
 
 def type_of(properties: Mapping[str, str]) -> str | None:
-    """The type that a blob's values were hashed as; None if another engine wrote it, which does not say."""
+    """The type as which a blob's values were hashed; None for other engines, which do not note it."""
     return properties.get(_TYPE)
 
 
 def lg_k_of(properties: Mapping[str, str]) -> int:
-    """The size of the sketch; other engines all use the default one."""
+    """The size of the sketch; other engines all use the default."""
     return _digits(properties.get(_LG_K, "")) or DEFAULT_LG_K
 
 
 def partitions_of(properties: Mapping[str, str]) -> int | None:
-    """How many partitions of the same rows have sketches in the blob's file; None if that has none of them."""
+    """How many partitions have sketches beside the blob; None without them."""
     return _digits(properties.get(PARTITIONS_PROPERTY, ""))
 
 
 def summary_of(properties: Mapping[str, str]) -> ColumnSummary | None:
-    """What is known of the same rows besides their distinct values; None if nobody noted it."""
     return ColumnSummary.from_text(properties.get(SUMMARY_PROPERTY, ""))
-
-
-def _is_vouched_for(properties: Mapping[str, str]) -> bool:
-    # What an earlier version built on another engine's sketch has no summary, and may be of hashes that do not mix.
-    return not is_by_an_earlier_version(properties) or SUMMARY_PROPERTY in properties
 
 
 def _digits(text: str) -> int | None:

@@ -1,8 +1,8 @@
 """
-Cleaning up after jobs: what they left behind is listed, and removed if that is wanted.
+Lists what jobs left behind, and removes it on request.
 
-Entries go before files. Then the table is read again, with all metadata that can be found, and a file is deleted only
-if it is found once more, unchanged: whatever has been committed since the first look counts.
+Entries are removed before files. Then the table and all metadata that can be found are read again, and a file is
+deleted only if it is found once more, unchanged: commits since the first look count.
 """
 
 from __future__ import annotations
@@ -25,16 +25,13 @@ from puffin.tables.table import Table
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaning:
     """
-    What there is to remove, or was removed.
+    The leftovers that were found, or removed.
 
     Attributes:
-        table: What the user called it.
-        format: ``"iceberg"`` or ``"delta"``.
         limit: How old files had to be.
-        files: In the order in which they go.
-        entries: Of Iceberg metadata; a Delta table's are among the files.
+        files: In the order of removal.
+        entries: Of Iceberg metadata; those of a Delta table are among the files.
         kept: What looks like a leftover and stays.
-        removed: Whether files and entries were removed.
     """
 
     table: str
@@ -55,7 +52,7 @@ class Cleaning:
                 {
                     "path": leftover.file.uri,
                     "size": leftover.file.size,
-                    "age-seconds": self.age_seconds(leftover),
+                    "age-seconds": self._age_seconds(leftover),
                     "reason": leftover.reason,
                 }
                 for leftover in self.files
@@ -67,8 +64,7 @@ class Cleaning:
             "removed": self.removed,
         }
 
-    def age_seconds(self, leftover: Leftover) -> int | None:
-        """How old a file was; None where the store tells no times."""
+    def _age_seconds(self, leftover: Leftover) -> int | None:
         age = self.limit.age(leftover.file)
         return None if age is None else int(age.total_seconds())
 
@@ -83,21 +79,19 @@ def clean(
     sleep: Callable[[float], None] = time.sleep,
 ) -> Cleaning:
     """
-    Find what jobs left behind at a table, and remove it if told to.
+    Find what jobs left behind at a table, and remove it on request.
 
     Args:
-        older_than: The age from which on files may go. Below the time that a job takes to commit, only safe where none
-            is running.
-        remove: Whether to remove it.
-        home: A home of private state to look into, besides those that the table names.
-        now: What ages are reckoned from; by default the present.
-        sleep: Waits between attempts to commit, a number of seconds.
+        older_than: The age of files that may go. Less than a job takes to commit is safe only while none is running.
+        home: A home of private state to search, besides those that the table names.
+        now: The time that ages are relative to; by default the present.
+        sleep: Waits between attempts to commit, in seconds.
 
     Raises:
-        UsageError, UnsupportedTableError: This table cannot be committed to, so nor can it be cleaned up.
-        CorruptMetadataError: The table's metadata cannot be understood.
-        ConflictError, CommitUnknownError: Other writers were faster than the removal of entries, or it is unclear.
-        StorageError: The storage failed, perhaps when some of the files had been deleted.
+        UsageError, UnsupportedTableError: The table does not support commits, and so no cleaning.
+        CorruptMetadataError: The table's metadata cannot be read.
+        ConflictError, CommitUnknownError: Other writers prevented the removal of entries, or it may have failed.
+        StorageError: The storage failed, perhaps after some of the files were deleted.
     """
     limit = AgeLimit(now or datetime.datetime.now(datetime.timezone.utc), older_than)
     opened = table.open()
@@ -125,7 +119,7 @@ def clean(
 def _leftovers(
     opened: TableSnapshot, limit: AgeLimit, home: str | None, among: Collection[FileInfo] | None = None
 ) -> Leftovers:
-    """Of statistics files and of the private state beside them; only such as were found before, if these are given."""
+    """Leftover statistics files and private state; only those in ``among``, if given."""
 
     def wanted(leftovers: Iterable[Leftover]) -> list[Leftover]:
         return [leftover for leftover in leftovers if among is None or leftover.file in among]

@@ -1,12 +1,11 @@
 """
-The statistics file of a run: written against the table as it is, and again if the table has moved on.
+Writes the statistics file of a run for the table as it is, and again if the table has changed.
 
-A file is written under a name nobody else uses. It stays if its commit succeeds or may have; otherwise it is
-deleted, and one that was written for an attempt that lost its race is deleted as soon as the next replaces it,
-unless the table turns out to refer to it all the same.
+A file gets a unique name. It stays if its commit succeeds or may have; otherwise it is deleted. A file whose attempt
+lost a race is deleted when the next one replaces it, unless the table turns out to refer to it.
 
-Entries of other snapshots are made good on the way: those that list blobs which some engine cannot load, and files of
-an earlier version, which engines would copy such blobs from.
+The draft also repairs entries of other snapshots: those that list blobs which some engine cannot load, and those of
+files of an earlier version, from which engines would copy such blobs.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from puffin.tables.base import BlobEntry, StatisticsEntry, TableState
 from puffin.tables.snapshot import PartitionStatisticsWriter, TableSnapshot
 
 PRESTOS = ("presto-sum-data-size-bytes-v1", "presto-kll-sketch-bytes-v1")
-"""Types that Presto lists in entries, which pyiceberg then cannot load."""
+"""Types that Presto lists in entries, and pyiceberg cannot load."""
 
 _log = logging.getLogger(__name__)
 
@@ -41,12 +40,9 @@ _log = logging.getLogger(__name__)
 @dataclasses.dataclass(frozen=True, slots=True)
 class FileOptions:
     """
-    How a statistics file is written.
+    How to write a statistics file: the codec of its sketches, and the home of private state if not the table's.
 
-    Attributes:
-        codec: What its sketches are compressed with, or None.
-        home: Where private state goes; None for what the table says, or the default.
-        repairs: Whether damaged entries are made good with it, which takes a commit.
+    ``repairs`` tells whether to repair damaged entries too, which takes a commit.
     """
 
     codec: str | None = None
@@ -55,13 +51,7 @@ class FileOptions:
 
 
 class StatisticsDraft:
-    """
-    Statistics of one snapshot on their way into a file.
-
-    Attributes:
-        snapshot_id: The snapshot they were computed from.
-        table_uuid: The table they were computed from.
-    """
+    """Computed statistics of one snapshot of one table, to be written to a file."""
 
     def __init__(
         self,
@@ -81,15 +71,15 @@ class StatisticsDraft:
 
     def write(self, opened: TableSnapshot, existing: Sequence[StatisticsEntry]) -> StatisticsEntry:
         """
-        Write the file, unless the one at hand is what would be written again.
+        Write the file, unless the last one written is still right.
 
         Args:
             opened: The table as it is, at this snapshot; a column that it no longer has gets no blob.
-            existing: Entries of this snapshot whose blobs for other columns are kept, the first first. Of columns
-                that they lack, the ancestors' newest are kept.
+            existing: Entries of this snapshot whose blobs for other columns are kept, by priority. Of columns that they
+                lack, the ancestors' newest are kept.
 
         Returns:
-            The entry that refers to the file, and with it the entries that are made good.
+            The entry for the file, with the repaired entries.
 
         Raises:
             StorageError: The file cannot be written; nothing is left behind.
@@ -132,17 +122,17 @@ class StatisticsDraft:
         return entry
 
     def keep(self) -> None:
-        """Let go of the file: the table refers to it, or may; another attempt gets another file."""
+        """Keep the file: the table refers to it, or may; another attempt gets another file."""
         self._written = None
         self._files.keep()
 
     def discard(self) -> None:
-        """Delete what was written and not let go of: its commit has certainly failed."""
+        """Delete what was written and not kept: its commit has certainly failed."""
         self._written = None
         self._files.discard()
 
     def _of_ancestors(self, opened: TableSnapshot, existing: Sequence[StatisticsEntry]) -> list[StatisticsEntry]:
-        """What ancestors know of the columns that are neither computed nor in an entry of this snapshot."""
+        """The ancestors' entries for columns that are neither computed nor in an entry of this snapshot."""
         lacking = opened.state.field_ids - {each.column.field_id for each in self._statistics}
         lacking -= {field_id for entry in existing for blob in entry.blobs for field_id in blob.fields}
         ancestry = Ancestry(opened)
@@ -154,15 +144,15 @@ class StatisticsDraft:
         try:
             return retained_blobs(opened, entry)
         except PuffinError as exc:
-            _log.warning("statistics of other columns are dropped, since their file cannot be read: %s", exc)
+            _log.warning("statistics of other columns are dropped: cannot read their file: %s", exc)
             return []
 
     def _repaired(self, opened: TableSnapshot, entry: StatisticsEntry) -> StatisticsEntry:
-        """The entry of a file with the same sketches and nothing else; where the old one is lost, of that file."""
+        """The entry of a new file with the same sketches and nothing else; of the old file, if that is lost."""
         try:
             candidates = retained_blobs(opened, entry)
         except PuffinError as exc:
-            _log.warning("an entry is repaired in the table's metadata alone: %s", exc)
+            _log.warning("an entry is repaired in the table's metadata only: %s", exc)
             standard = filter(_is_standard, entry.blobs)
             marked = (dataclasses.replace(b, properties=when_carried(b.properties, None)) for b in standard)
             return dataclasses.replace(entry, blobs=tuple(marked))
@@ -172,12 +162,12 @@ class StatisticsDraft:
 
 
 def damaged_entries(state: TableState) -> list[StatisticsEntry]:
-    """The entries, of any snapshot, that a run makes good; told from table metadata alone."""
+    """The entries of any snapshot that a run repairs, from table metadata alone."""
     return [entry for entry in state.statistics.values() if any(map(_is_damage, entry.blobs))]
 
 
 def _is_damage(blob: BlobEntry) -> bool:
-    # What nobody has heard of is left alone: whoever wrote it may read it, too.
+    # Blobs of unknown types stay: their writer may need them.
     return blob.type in {kind.name for kind in private_kinds()} or blob.type in PRESTOS or is_unmarked(blob.properties)
 
 

@@ -1,9 +1,9 @@
 """
-Sketches that Trino extended: what its INSERT makes of the statistics that it finds.
+Detects sketches that Trino extended on INSERT and that may lack rows.
 
-Trino 476 adds the rows of an INSERT to the sketch of the nearest ancestor that has one, and takes the sum for one of
-the new snapshot. Rows that came or went in between without statistics (by DELETE, UPDATE or MERGE, or by another
-engine) are not in it: 1,010 where the truth is 1,510. The table's metadata tells, as long as it has those snapshots.
+Trino 476 adds the rows of an INSERT to the sketch of the nearest ancestor that has one, and stores the sum for the new
+snapshot. It lacks rows that other writes added or removed in between without statistics: 1,010 instead of 1,510. Table
+metadata shows that as long as it has those snapshots.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from puffin.tables.base import BlobEntry, Snapshot, TableState
 
 
 def may_lack_changes(state: TableState, blob: BlobEntry) -> bool:
-    """Whether changes of rows before a blob's snapshot may not be in it; of ours and of ANALYZE none are missing."""
+    """Whether a sketch may lack changes before its snapshot; ours and those of ANALYZE do not."""
     seen: set[int] = set()
     while True:
         snapshot = state.snapshots.get(blob.snapshot_id)
@@ -27,7 +27,7 @@ def may_lack_changes(state: TableState, blob: BlobEntry) -> bool:
 
 
 def _base_of(state: TableState, snapshot: Snapshot, blob: BlobEntry) -> BlobEntry | None:
-    """The sketch that has all rows of a snapshot's parent, whichever of compactions in between it stands at."""
+    """The sketch that has all rows of a snapshot's parent, past compactions."""
     same_rows: list[int] = []
     for ancestor in list(state.ancestors(snapshot.snapshot_id))[1:]:
         same_rows.append(ancestor.snapshot_id)

@@ -1,9 +1,9 @@
 """
-What writers that do not hash as the specification says hash instead: Presto 0.287, and of uuids Iceberg's Spark action.
+The values that other writers hash instead of the specification's: Presto 0.287, and Iceberg's Spark action for uuids.
 
-A sketch of a column's own values has none of these hashes, since no value of its type has such bytes, with two
-exceptions. Decimals of 8 or 16 bytes may: that of the value with its bytes the other way round. A timestamp's are
-those of another one, a thousandth as far from 1970: they count where that is as early as only a wrong clock shows.
+A sketch of the column itself has none of these hashes, since no value of its type has such bytes, with two exceptions.
+A decimal of 8 or 16 bytes may equal another value with its bytes reversed. A timestamp in milliseconds equals one a
+thousandth as far from 1970: it counts only if that is so early that only a wrong clock would show it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,11 @@ _FAR_FROM_1970 = 10**15  # microseconds, some 31 years
 
 def as_hashed_elsewhere(type_: str, values: pa.Array) -> tuple[str, pa.Array] | None:
     """
-    The type and the values whose hashes are in the sketches of others, for values of an appendix C type.
+    The type and values that other writers hash for values of an appendix C type; None if all known writers hash it
+    alike.
 
-    Returns:
-        None if all who are known hash this type alike, or if the array is not of the type's own Arrow type.
-
-    Raises:
-        UnsupportedTypeError: The type has no single-value bytes.
+    Also None if the array is not of the type's own Arrow type. Raises UnsupportedTypeError if the type has no
+    single-value bytes.
     """
     column = ValueType.parse(type_)
     form = _FORMS.get(column.name)

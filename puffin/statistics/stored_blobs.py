@@ -1,15 +1,15 @@
 """
-Blobs of statistics files and of the private state beside them, read together as far as possible.
+Reads the blobs of statistics files and of the private state beside them, in as few reads as possible.
 
-Sketches stand in the statistics file that an entry names. What is ours besides stands in parts that the file's manifest
-lists (`puffin.statistics.private_state`). Files of an earlier version, and copies of them that another engine made,
-hold it themselves. Where one blob is broken, its neighbours are read apart from it.
+Sketches are in the statistics file that an entry names. Our other blobs are in parts that the file's manifest lists
+(`puffin.statistics.private_state`); files of an earlier version, and copies that another engine made of them, hold
+these themselves. A broken blob does not affect its neighbours.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from puffin.errors import CorruptError, FileNotFound, PuffinError, UnsupportedError
@@ -21,23 +21,19 @@ from puffin.statistics.private_state import manifest as manifests
 from puffin.statistics.private_state import places
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey
 from puffin.statistics.private_state.writing import KeptBlob
-from puffin.storage import Store
 from puffin.tables.base import BlobEntry, Column, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 
-SMALL_FILE = 1024 * 1024  # bytes, which an object store sends in less time than it takes to answer once more
+SMALL_FILE = 1024 * 1024  # bytes; an object store sends these faster than it answers a second request
 
 _log = logging.getLogger(__name__)
 
 
 class StoredBlobs:
     """
-    The blobs of some columns in the files of statistics entries, and in the parts beside them.
+    The blobs of the columns with these field ids, in the files of statistics entries and in the parts beside them.
 
-    Of a file, all blobs of a type are read at once; a manifest is read once.
-
-    Args:
-        field_ids: Of the columns that will be asked for.
+    All blobs of one type are read from a file at once; each manifest is read once.
     """
 
     def __init__(self, opened: TableSnapshot, field_ids: Collection[int]) -> None:
@@ -49,11 +45,9 @@ class StoredBlobs:
 
     def read(self, entry: StatisticsEntry, blob: BlobEntry, kind: Kind[T], column: Column) -> T | None:
         """
-        The value of a kind for the field and snapshot of an entry's blob; None if there is none.
+        The value of a kind for the field and snapshot of an entry's blob, if there is one.
 
-        Raises:
-            FileNotFound: Its file is gone.
-            PuffinError: It cannot be read, or is not what the entry says.
+        Raises FileNotFound if its file is gone, and PuffinError if it cannot be read or contradicts the entry.
         """
         payload = None if kind.home is Home.PROPERTIES else self.find(entry, blob, kind.name)
         try:
@@ -73,13 +67,10 @@ class StoredBlobs:
 
     def find(self, entry: StatisticsEntry, blob: BlobEntry, type_: str) -> bytes | PuffinError | None:
         """
-        The payload of a type for the field and snapshot of an entry's blob.
+        The payload of a type for the field and snapshot of an entry's blob, if there is one, or the error that it is
+        broken.
 
-        Returns:
-            Or what is wrong with that blob, or with the part that has it; None if there is none.
-
-        Raises:
-            PuffinError: The statistics file or its footer cannot be read.
+        Raises PuffinError if the statistics file or its footer cannot be read.
         """
         key = BlobKey(type_, blob.fields[0], blob.snapshot_id)
         is_private = type_ != THETA_V1 and not is_unmarked(blob.properties)
@@ -89,7 +80,7 @@ class StoredBlobs:
         return self._read_once(_File.of(entry), type_).payloads.get(key)
 
     def kept(self, entry: StatisticsEntry, blob: BlobEntry, kind: Kind[Any]) -> KeptBlob | None:
-        """Where the part is that has what `read` reads; None if it is in no part, so that it has to be written anew."""
+        """Where the part is from which `read` reads; None if the value is in no part and has to be written anew."""
         key = BlobKey(kind.name, blob.fields[0], blob.snapshot_id)
         known = self._manifest(entry)
         if known is None or key not in known.blobs:
@@ -97,24 +88,19 @@ class StoredBlobs:
         return KeptBlob(key, known.blobs[key], self._directory(entry))
 
     def created_by(self, entry: StatisticsEntry) -> str | None:
-        """Who wrote an entry's statistics file, as its footer says; errors as for `find`."""
+        """The writer of an entry's statistics file, from its footer; raises as `find`."""
         return self._read_once(_File.of(entry), THETA_V1).created_by
 
     def has_lost_state(self, entry: StatisticsEntry) -> bool:
-        """
-        Whether the manifest of an entry's statistics file, or a part that it lists, is gone or is not that file's.
-
-        Raises:
-            StorageError: The storage failed.
-        """
+        """Whether the manifest of an entry's file or one of its parts is missing or wrong; may raise StorageError."""
         known = self._manifest(entry)
         return known is None or not all(self._has_part(self._directory(entry), part) for part in known.parts)
 
     def misses(self, entry: StatisticsEntry, blob: BlobEntry) -> bool:
         """
-        Whether something that every run keeps beside a sketch of ours is missing from the manifest of its file.
+        Whether the manifest lacks a blob that every run keeps beside a sketch of ours.
 
-        What the manifest notes as omitted is not missed, nor what there is none of beside sketches that others began.
+        Blobs noted as omitted do not count, nor those beside sketches that we built on another engine's.
         """
         if not is_hashed_here(blob.properties):
             return False
@@ -159,23 +145,25 @@ class StoredBlobs:
         return found
 
     def _read(self, file: _File, type_: str) -> _Content | PuffinError:
+        # A small file is read whole, since a second request takes longer than the bytes that are not needed.
+        is_small = 0 <= file.size <= SMALL_FILE
         try:
-            created_by, blobs = _read(self._store_for, file, lambda b: b.type == type_ and b.fields in self._fields)
-            return _Content({BlobKey(b.type, b.fields[0], b.snapshot_id): found for b, found in blobs}, created_by)
+            with self._store_for(file.path).open_source(file.path) as source:
+                readable = source.read_at(0, file.size) if is_small else source
+                reader = PuffinReader(readable, file_size=file.size, footer_size=file.footer_size)
+                metadata = reader.file_metadata
+                wanted = [b for b in metadata.blobs if b.type == type_ and b.fields in self._fields]
+                found = {BlobKey(b.type, b.fields[0], b.snapshot_id): read for b, read in _payloads(reader, wanted)}
+                return _Content(found, metadata.properties.get(CREATED_BY))
         except (CorruptError, UnsupportedError) as exc:
-            # A reader of bytes does not know what they are called.
+            # The reader does not know the name of its file.
             return CorruptError(f"{file.path}: {exc}")
         except PuffinError as exc:
             return exc
 
 
 def read_manifest(opened: TableSnapshot, entry: StatisticsEntry) -> Manifest | None:
-    """
-    The manifest of an entry's statistics file; None if there is none, or none of this very file.
-
-    Raises:
-        StorageError: The storage failed.
-    """
+    """The manifest of an entry's statistics file, if it has one; StorageError if the storage failed."""
     directory = places.directory(opened.state, places.home_of(entry))
     uri = places.manifest_uri(directory, entry.statistics_path)
     try:
@@ -186,50 +174,24 @@ def read_manifest(opened: TableSnapshot, entry: StatisticsEntry) -> Manifest | N
     except (CorruptError, UnsupportedError) as exc:
         objection = str(exc)
     if objection is not None:
-        _log.warning("private state is passed over: %s: %s", uri, objection)
+        _log.warning("private state is ignored: %s: %s", uri, objection)
         return None
     return found
 
 
 class _File(NamedTuple):
-    """A Puffin file, and its sizes in bytes."""
-
     path: str
     size: int
     footer_size: int
 
     @classmethod
     def of(cls, entry: StatisticsEntry) -> _File:
-        """The statistics file that an entry refers to."""
         return cls(entry.statistics_path, entry.file_size_in_bytes, entry.file_footer_size_in_bytes)
 
 
 class _Content(NamedTuple):
-    """What was read of a file."""
-
     payloads: Mapping[BlobKey, bytes | PuffinError]
     created_by: str | None
-
-
-def _read(
-    store_for: Callable[[str], Store], file: _File, is_wanted: Callable[[BlobMetadata], bool]
-) -> tuple[str | None, list[tuple[BlobMetadata, bytes | PuffinError]]]:
-    """
-    Who wrote a file, and each wanted blob of it with its payload, or with what is wrong with it.
-
-    A small file is read whole, since a second read takes longer than the bytes that nobody wants. Of another one the
-    footer is read, and then the blobs, those that lie together at once.
-
-    Raises:
-        PuffinError: The file or its footer cannot be read.
-    """
-    with store_for(file.path).open_source(file.path) as source:
-        is_small = 0 <= file.size <= SMALL_FILE
-        readable = source.read_at(0, file.size) if is_small else source
-        reader = PuffinReader(readable, file_size=file.size, footer_size=file.footer_size)
-        metadata = reader.file_metadata
-        wanted = list(filter(is_wanted, metadata.blobs))
-        return metadata.properties.get(CREATED_BY), list(_payloads(reader, wanted))
 
 
 def _payloads(
@@ -241,5 +203,5 @@ def _payloads(
         if len(blobs) == 1:
             yield blobs[0], exc
             return
-        for blob in blobs:  # one broken blob does not speak for its neighbours
+        for blob in blobs:  # find the broken one
             yield from _payloads(reader, [blob])

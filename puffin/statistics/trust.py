@@ -1,10 +1,10 @@
 """
-Which sketches can be combined with ours: those of which we know how their values were hashed.
+Decides which sketches can be combined with ours: those whose values we know to be hashed alike.
 
-Ours say it themselves. Of another engine's the file's ``created-by`` tells, and who carries a sketch to another file
-notes whose it is. But engines copy each other's blobs, and an earlier version of ours built on them without a note: of
-a sketch that does not vouch for itself, values that the table certainly has must be in it. That costs the manifest list
-and two manifests at most, and nothing of sketches that do.
+Our own note it. For other engines' the file's ``created-by`` tells, and a sketch that is carried to another file notes
+its writer. But engines copy each other's blobs, and our earlier versions built on them without a note: a sketch without
+provenance must contain values that the table certainly has. That check reads the manifest list and at most two
+manifests.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 from puffin.errors import PuffinError
 from puffin.sketches import ThetaSketch
 from puffin.statistics.blob_properties import (
-    is_by_an_earlier_version,
+    has_provenance,
     is_ours,
     provenance_of,
     summary_of,
@@ -36,13 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class Trust:
-    """
-    Judges the stored sketches of some columns of a table.
-
-    Args:
-        stored: Reads the files that the sketches are in.
-        columns: Those that it will be asked about.
-    """
+    """Judges the stored sketches of these columns."""
 
     def __init__(self, opened: TableSnapshot, stored: StoredBlobs, columns: Sequence[Column]) -> None:
         self._opened = opened
@@ -54,20 +48,17 @@ class Trust:
         self, entry: StatisticsEntry, blob: BlobEntry, snapshot: Snapshot | None, column: Column, sketch: ThetaSketch
     ) -> str | None:
         """
-        Why a sketch can be neither built on nor combined nor compared; None if it can.
+        Why a sketch cannot be built on, combined or compared, or None; ``snapshot`` is None if the table no longer has
+        it.
 
-        Args:
-            snapshot: Whose rows it is of; None if the table no longer has it.
-
-        Raises:
-            PuffinError: The footer of the entry's file cannot be read.
+        Raises PuffinError if the footer of the entry's file cannot be read.
         """
         properties = blob.properties
         hashed = type_of(properties) or column_type_at(self._opened.state, snapshot, column.field_id)
         if hashed is None:
             return "the statistics do not say of which type it was when they were made"
         if is_ours(properties):
-            if not is_by_an_earlier_version(properties):
+            if has_provenance(properties):
                 writer = provenance_of(properties).writer
                 return None if writer is None else _about_sketch(writer_objection(writer, hashed))
             if summary_of(properties) is None:
@@ -86,7 +77,7 @@ class Trust:
             try:
                 found = self._opened.certain_values(snapshot, self._columns)
             except PuffinError as exc:
-                _log.warning("sketches are not held against the table's values: %s", exc)
+                _log.warning("sketches are not checked against the table's values: %s", exc)
                 found = {}
             self._values[snapshot.snapshot_id] = found
         return self._values[snapshot.snapshot_id]

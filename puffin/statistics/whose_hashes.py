@@ -1,13 +1,13 @@
 """
-Whose hashes a sketch is made of: nothing is built on one, or compared with it, unless they are the specification's.
+Finds out who hashed the values of a sketch: we build on or compare only hashes that follow the specification.
 
-There are two kinds of evidence. Who wrote a statistics file stands in its ``created-by``: of some writers it is known
-how they hash, of all others nothing is. That is a file's word only, once sketches were carried from file to file and
-joined on the way, so the sketch itself is asked too. A value that the table certainly has must be in it, or be above
-what it keeps; and where it is known what another writer makes of the value, that must not be in it. The one finds a
-sketch of other hashes, or of other rows; the other also one to which every value was added a second time, rightly.
+There are two kinds of evidence. The ``created-by`` of a statistics file names its writer, and we know how some writers
+hash. But sketches are carried from file to file and merged on the way, so we also test the sketch itself. A value that
+the table certainly has must be in it, or above what it keeps; and the hash that another writer gives the value must not
+be in it. The first test finds a sketch of other hashes or other rows, the second also one to which correct hashes were
+added later.
 
-Who asks for the name alone, as a lookup does, waits neither for numpy nor for Arrow.
+A lookup needs the name only, and does not import numpy or Arrow for it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from puffin.tables.leftovers import is_our_name
 from puffin.values.value_type import ValueType
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _ICEBERG = re.compile(r"(Iceberg )?Apache Iceberg [0-9]\S* \(commit [^\s()]+\)( Spark [0-9]\S*)?")
 _TRINO = re.compile(r"Trino version [0-9]+")
 _PRESTO = re.compile(r"presto-[0-9]\S*")
-# What Presto 0.287 hashes of long, double and string is what the specification says; of boolean it makes no sketch.
+# Presto 0.287 hashes long, double and string as the specification says, and makes no sketch of booleans.
 _HASHED_BY_PRESTO = {
     **dict.fromkeys(("int", "date"), "as a long"),
     "float": "by its bits as a long",
@@ -40,10 +40,10 @@ _SHOWN = 40  # characters of a value or of a name
 
 def writer_objection(created_by: str | None, type_: str) -> str | None:
     """
-    Why a sketch is not known to have the specification's hashes, in words that follow "the sketch"; None if it is.
+    Why a sketch may have other hashes than the specification's, in words that follow "the sketch"; None if it has not.
 
     Args:
-        created_by: What the properties of the sketch's statistics file say.
+        created_by: The writer of the sketch's statistics file.
         type_: The appendix C type of its column.
 
     Raises:
@@ -64,17 +64,17 @@ def writer_objection(created_by: str | None, type_: str) -> str | None:
 
 def contradiction(sketch: ThetaSketch, type_: str, values: pa.Array) -> str | None:
     """
-    Why a sketch is not one of a column that has these values, in words that follow "the sketch"; None if it may be.
+    Why a sketch cannot be of a column with these values, in words that follow "the sketch", or None.
 
     Args:
         type_: The appendix C type of the values that were hashed.
-        values: Some of the column's; NULL and values of no bytes, which have no hash, say nothing.
+        values: Some of the column's; NULL and empty values, which have no hash, are ignored.
 
     Raises:
         UnsupportedTypeError: The type has no single-value bytes.
         CorruptDataFileError: The array cannot hold values of the type.
     """
-    first = _first(values, lambda some: not _has_all(sketch, type_, some))
+    first = _first(values, lambda some: not all(map(all, _found(sketch, type_, some))))
     if first is not None:
         return f"lacks the hash of {first}, which the table has in this column of {type_}"
     first = _first(values, lambda some: _has_foreign(sketch, type_, some))
@@ -85,15 +85,11 @@ def contradiction(sketch: ThetaSketch, type_: str, values: pa.Array) -> str | No
 
 
 def _first(values: pa.Array, is_among: Callable[[pa.Array], bool]) -> str | None:
-    """The first value that is what was looked for, as people know it; None if none is."""
+    """The first value for which the test holds, as text."""
     if not is_among(values):
         return None
     before = bisect_left(range(len(values)), True, key=lambda i: is_among(values[: i + 1]))
     return _shown(values[before : before + 1])
-
-
-def _has_all(sketch: ThetaSketch, type_: str, values: pa.Array) -> bool:
-    return all(all(found) for found in _found(sketch, type_, values))
 
 
 def _has_foreign(sketch: ThetaSketch, type_: str, values: pa.Array) -> bool:
@@ -104,7 +100,7 @@ def _has_foreign(sketch: ThetaSketch, type_: str, values: pa.Array) -> bool:
 
 
 def _found(sketch: ThetaSketch, type_: str, values: pa.Array) -> list[list[bool]]:
-    """Of each value that the sketch has room for, whether it has it; in slices."""
+    """For each value that the sketch has room for, whether it has it; in slices."""
     import numpy as np
 
     from puffin.sketches import hash_array
@@ -118,26 +114,25 @@ def _found(sketch: ThetaSketch, type_: str, values: pa.Array) -> list[list[bool]
     return found
 
 
-def _shown(value: pa.Array) -> str:
+def _shown(one: pa.Array) -> str:
     import pyarrow as pa
 
     from puffin.values.plain_arrays import plain_array
 
-    plain = plain_array(value)
+    plain = plain_array(one)
     if pa.types.is_dictionary(plain.type):
         plain = plain.dictionary_decode()
-    text = _time_shown(plain) if pa.types.is_temporal(plain.type) else _value_shown(plain[0].as_py())
+    if pa.types.is_temporal(plain.type):
+        text = _time_shown(plain)
+    elif isinstance(value := plain[0].as_py(), bytes):
+        text = value.hex()
+    else:
+        text = repr(value) if isinstance(value, str) else str(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
-def _value_shown(value: Any) -> str:
-    if isinstance(value, bytes):
-        return value.hex()
-    return repr(value) if isinstance(value, str) else str(value)
-
-
 def _time_shown(value: pa.Array) -> str:
-    """A time as ISO 8601 has it, of Arrow since Python's own have no nanoseconds; its count where that has none."""
+    """A time in ISO 8601, by Arrow, since Python's times have no nanoseconds; as a number if it has none."""
     import pyarrow as pa
 
     text = value.cast(pa.string())

@@ -1,6 +1,4 @@
-"""
-Files of statistics and private state as they are written, and deleted again where their commit has certainly failed.
-"""
+"""Writes statistics files and their private state, and deletes them if their commit has certainly failed."""
 
 from __future__ import annotations
 
@@ -26,13 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class WrittenFiles:
-    """
-    Writes the files of one run's statistics, and knows which of them nothing refers to yet.
-
-    Args:
-        opened: The table when the run began.
-        home: Where the caller wants private state; None for what the table says, or the default.
-    """
+    """Writes the files of one run, and knows which of them nothing refers to; ``home`` is None for the default."""
 
     def __init__(self, opened: TableSnapshot, home: str | None = None) -> None:
         self._store_for = opened.store_for
@@ -40,16 +32,14 @@ class WrittenFiles:
         self._pending: list[str] = []
 
     def home(self, state: TableState) -> str | None:
-        """Where private state goes, as `assemble` takes it."""
         return places.chosen_home(state, self._asked)
 
     def write(self, opened: TableSnapshot, snapshot_id: int, contents: Contents) -> StatisticsEntry:
         """
-        Write a statistics file of a snapshot, and its private state; returns the entry that refers to it.
+        Write a statistics file of a snapshot, and its private state; return the entry for it.
 
-        Raises:
-            StorageError: A file cannot be written; those that were are deleted by `discard`.
-            CorruptError: Private state that has to be copied from another home is broken.
+        Raises StorageError if a file cannot be written (`discard` deletes those that were), and CorruptError if private
+        state to copy from another home is broken.
         """
         self._store_for = opened.store_for
         file = opened.new_statistics_file(snapshot_id)
@@ -73,27 +63,22 @@ class WrittenFiles:
         return entry
 
     def add(self, path: str) -> None:
-        """Take a file that was written, or is about to be, for one of this run's."""
+        """Add a file of this run, written or about to be."""
         self._pending.append(path)
 
     def keep(self) -> None:
-        """Let go of the files: something refers to them, or may."""
+        """Keep the files: something refers to them, or may."""
         self._pending.clear()
 
     def discard(self) -> None:
-        """Delete the files that were not let go of."""
+        """Delete the files that were not kept."""
         pending, self._pending = self._pending, []
         for failure in delete_files(pending, self._store_for):
-            _log.warning("a file is left behind, since it cannot be deleted: %s", failure)
+            _log.warning("could not delete a file, which stays behind: %s", failure)
 
 
 def retained_blobs(opened: TableSnapshot, entry: StatisticsEntry) -> list[RetainedBlob]:
-    """
-    What the file of an entry has, with the private blobs that belong to each sketch.
-
-    Raises:
-        PuffinError: The file cannot be read.
-    """
+    """The sketches in the file of an entry, each with its private blobs; PuffinError if the file cannot be read."""
     path = entry.statistics_path
     with opened.store_for(path).open_source(path) as source:
         reader = PuffinReader(source, file_size=entry.file_size_in_bytes, footer_size=entry.file_footer_size_in_bytes)

@@ -1,8 +1,8 @@
 """
-What every table is made of, whatever its format: columns, snapshots, statistics entries.
+What every table has, whatever its format: columns, snapshots and statistics entries.
 
-These values are all that the lookup and the statistics job know of a table. A table format is a room that makes them
-from its own metadata and takes a statistics entry back.
+The lookup and the statistics job know a table by these values alone. Each table format makes them from its own
+metadata.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ _LONGEST_NUMBER = 18  # digits, of which every one fits a long
 @dataclasses.dataclass(frozen=True, slots=True)
 class Column:
     """
-    A primitive column, reachable from the root through structs only.
+    A primitive column that structs alone lead to.
 
     Attributes:
-        field_id: Its field id; with the names along the way, ``path`` identifies it in a data file.
         name: Its dotted name.
         type: Its type, as in appendix C of the Iceberg spec.
-        path: The field ids from the root down to it, its own last.
+        path: The field ids from the root to the column.
         defaults: The ``initial-default`` of each field along the path, in JSON single-value form, or None.
     """
 
@@ -48,16 +47,16 @@ class Snapshot:
     """
     A state of the table's rows: a snapshot of an Iceberg table, a version of a Delta table.
 
+    Counts of rows are None if unknown.
+
     Attributes:
         timestamp_ms: Milliseconds since the epoch, UTC.
-        operation: What made it, as the Iceberg spec calls it; `NOTHING` if it only took notes; None if unknown.
-        manifest_list: Iceberg's.
-        manifests: Likewise, where the metadata itself names them and there is no list (format version 1).
-        schema_id: Of the schema that was current then; None if unknown.
-        added_records: The rows that it added to those of its parent; None if unknown.
-        deleted_records: The rows of its parent that it has no longer; None if unknown.
-        total_records: Its rows; None if unknown.
-        is_trino_insert: Whether a query of Trino appended it.
+        operation: As the Iceberg spec names it; `NOTHING` for a version that only adds notes; None if unknown.
+        manifests: Paths of manifests, where Iceberg's format version 1 has no manifest list.
+        schema_id: The schema that was current then; None if unknown.
+        added_records: Rows that its parent does not have.
+        deleted_records: Rows of its parent that it no longer has.
+        is_trino_insert: Whether a Trino query appended it.
     """
 
     snapshot_id: int
@@ -75,7 +74,7 @@ class Snapshot:
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether it holds the rows of its parent, be it in other files (spec, "Snapshots", on ``replace``)."""
+        """Whether it has exactly its parent's rows, perhaps in other files (spec, "Snapshots", on ``replace``)."""
         added, deleted = self.added_records, self.deleted_records
         # Iceberg's Java compacts a file that is listed twice as two, and then may take one of them off the list.
         is_contradicted = added is not None and deleted is not None and added > deleted
@@ -83,13 +82,13 @@ class Snapshot:
 
     @property
     def is_note(self) -> bool:
-        """Whether it is its parent but for notes in the table's log, which change neither rows nor schema."""
+        """Whether it only adds notes to the table's log, which change neither rows nor schema."""
         return self.operation == NOTHING
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BlobEntry:
-    """What table metadata repeats of a blob: everything but its place in the file."""
+    """A blob as table metadata describes it: everything except its place in the file."""
 
     type: str
     snapshot_id: int
@@ -100,7 +99,7 @@ class BlobEntry:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartitionStatisticsEntry:
-    """The reference from table metadata to a partition statistics file; its size is in bytes."""
+    """Table metadata's reference to a partition statistics file; the size is in bytes."""
 
     snapshot_id: int
     statistics_path: str
@@ -110,15 +109,14 @@ class PartitionStatisticsEntry:
 @dataclasses.dataclass(frozen=True, slots=True)
 class StatisticsEntry:
     """
-    The reference from table metadata to a statistics file.
+    Table metadata's reference to a statistics file.
 
-    Sizes are in bytes; ``file_footer_size_in_bytes`` counts the whole footer, from magic to magic.
+    Sizes are in bytes; ``file_footer_size_in_bytes`` counts the whole footer, from magic to magic. Entries read from
+    metadata have neither ``partitions`` nor ``repairs``.
 
     Attributes:
-        partitions: The partition statistics of the same snapshot that are committed with it, if there are any. Of an
-            entry that stands in metadata it is None.
-        repairs: Entries of other snapshots that are committed with it, in place of damaged ones. Of an entry that
-            stands in metadata there are none.
+        partitions: The partition statistics of the same snapshot to commit with this entry, if any.
+        repairs: Entries of other snapshots to commit with this one, which replace damaged ones.
     """
 
     snapshot_id: int
@@ -130,19 +128,17 @@ class StatisticsEntry:
     repairs: tuple[StatisticsEntry, ...] = ()
 
     def sketch_of(self, field_id: int) -> BlobEntry | None:
-        """The theta blob of exactly this one field, or None."""
+        """The theta blob of this field alone, or None."""
         return next((b for b in self.blobs if b.type == THETA_V1 and b.fields == (field_id,)), None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotSelector:
     """
-    Which snapshot is meant: at most one of the three; none of them means the current one.
+    Which snapshot the user means, by at most one of the three; by none, the current one.
 
-    ``as_of_ms`` is milliseconds since the epoch: the snapshot that was current at that time.
-
-    Raises:
-        UsageError: It is named in several ways, of which one would be ignored.
+    ``as_of_ms`` selects the snapshot that was current at a time in milliseconds since the epoch. Raises UsageError for
+    more than one.
     """
 
     snapshot_id: int | None = None
@@ -161,19 +157,18 @@ class TableState:
 
     Attributes:
         format: ``"iceberg"`` or ``"delta"``.
-        uuid: The table's identity, or None where the format version has none.
-        metadata_location: Where ``document`` was read from.
-        document: The metadata as it stands, unknown fields included; of a Delta table, a description in the same terms
-            (`puffin.tables.document`). Never changed in place.
+        uuid: The table's identity; None where the format version has none.
+        document: The metadata document, unknown fields included, or a Delta table's description in the same terms
+            (`puffin.tables.document`). Nothing changes it in place.
         columns: The primitive leaves of the current schema, in schema order.
-        field_ids: Of every field of the current schema, those inside of lists and maps included.
+        field_ids: The ids of all fields of the current schema, also inside lists and maps.
         snapshots: Every snapshot the table still has, by id.
         refs: Snapshot ids by branch and tag name.
-        history: Milliseconds since the epoch and id of each change of the current snapshot, in order.
+        history: Each change of the current snapshot, in order: milliseconds since the epoch and snapshot id.
         statistics: Entries by snapshot id.
-        partition_statistics: Snapshots that have partition statistics.
-        metadata_file: The file at ``metadata_location`` as it was when it was read, where its name does not tell one
-            table's from that of a table made anew in its place; else None.
+        partition_statistics: The snapshots that have partition statistics.
+        metadata_file: The file at ``metadata_location`` as it was read, if a recreated table may reuse its name; else
+            None.
     """
 
     format: str
@@ -194,10 +189,9 @@ class TableState:
 
     def select_snapshot(self, selector: SnapshotSelector) -> Snapshot | None:
         """
-        The snapshot meant, or None if the current one is asked for and the table has none yet.
+        The selected snapshot; None if the selector means the current one and the table has none yet.
 
-        Raises:
-            SnapshotNotFound: The table has no such snapshot, branch or tag, or had none at that time.
+        Raises SnapshotNotFound if the table has no such snapshot, branch or tag, or had none at that time.
         """
         if selector.snapshot_id is not None:
             return self.snapshot(selector.snapshot_id)
@@ -214,32 +208,31 @@ class TableState:
         return None if self.current_snapshot_id is None else self.snapshot(self.current_snapshot_id)
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
-        """The snapshot of this id; SnapshotNotFound if the table has none such, or no longer."""
+        """The snapshot with this id; SnapshotNotFound if the table does not have it, or no longer."""
         try:
             return self.snapshots[snapshot_id]
         except KeyError:
             raise SnapshotNotFound(f"{self.location}: no snapshot {snapshot_id} (never there, or expired)") from None
 
     def settled(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot that this one is but for notes in the table's log; mostly itself."""
+        """The newest version up to this one that is not a mere note; usually the snapshot itself."""
         return next((older for older in self.ancestors(snapshot.snapshot_id) if not older.is_note), snapshot)
 
     def number_property(self, name: str, default: int) -> int:
-        """The number that a table property holds; the default if it is not set, or to no natural number."""
+        """
+        A natural number from the table's properties; the default if the property is missing or not a natural number.
+        """
         text = self.properties.get(name, "")
         return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER else default
 
     def still_has(self, column: Column) -> bool:
         """
-        Whether a column that an earlier state had is there, under its field id.
-
-        Raises:
-            ConflictError: Another job gave it another id first.
+        Whether the table still has a column of an earlier state; ConflictError if another job gave it another id first.
         """
         return column.field_id in self.field_ids
 
     def ancestors(self, snapshot_id: int) -> Iterator[Snapshot]:
-        """The snapshot and its parents, nearest first, up to the oldest one the table still has."""
+        """The snapshot and its parents, nearest first, down to the oldest one the table still has."""
         seen: set[int] = set()
         at: int | None = snapshot_id
         while at is not None and at in self.snapshots and at not in seen:
@@ -249,11 +242,10 @@ class TableState:
 
     def select_columns(self, names: Sequence[str] | None) -> tuple[Column, ...]:
         """
-        The columns of these names, in the order asked; None means every one that can be hashed.
+        The columns of these names, in this order; None selects every column that can be hashed.
 
-        Raises:
-            ColumnNotFound: The current schema has no such primitive column.
-            UnsupportedTypeError: A column named has no single-value bytes.
+        Raises ColumnNotFound if the schema has no such primitive column, UnsupportedTypeError if one has no
+        single-value bytes.
         """
         if names is None:
             return tuple(c for c in self.columns if is_hashable(c.type))

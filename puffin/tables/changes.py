@@ -1,8 +1,7 @@
 """
-Changes of a table's rows, told by the files to read for them.
+Changes of a table's rows, as the files to read for them.
 
-What two lists of files have in common need not be read; of a file that both have with other deletes, only the rows that
-came or went.
+A file that both sides list need not be read. If its deletes differ, only the rows that came or went are read.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ _Item = TypeVar("_Item")
 @dataclasses.dataclass(frozen=True, slots=True)
 class Changes:
     """
-    The rows of the later snapshot are those of the earlier one, and ``added``, less ``removed``.
+    The later snapshot has the rows of the earlier one, plus ``added``, minus ``removed``.
 
-    A data file of which rows were deleted is in both, each time with the deletes of that time; see `narrowed`.
+    A data file that lost rows is in both, each time with the deletes of that time; see `narrowed`.
     """
 
     added: tuple[FileScanTask, ...]
@@ -31,22 +30,22 @@ class Changes:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Difference(Generic[_Item]):
-    """What the earlier side alone has, what both have, and what the later side alone has."""
+    """The items of the earlier side alone, of both sides, and of the later side alone."""
 
     before: list[_Item]
     both: list[_Item]
     after: list[_Item]
 
     def where(self, condition: Callable[[_Item], bool]) -> Difference[_Item]:
-        """What of it meets a condition."""
+        """The difference of those items that meet a condition."""
         return Difference(*(list(filter(condition, side)) for side in (self.before, self.both, self.after)))
 
 
 def narrowed(changes: Changes) -> Changes:
     """
-    The same changes, with fewer rows to read: of a file of which rows were deleted, these rows alone.
+    The same changes, but a file that only lost rows stands for just these rows.
 
-    Equality deletes name no rows, so a file that has any is left as it is.
+    Equality deletes do not name rows, so files with equality deletes stay as they are.
     """
     added, removed = _by_path(changes.added), _by_path(changes.removed)
     both = {p for p in added.keys() & removed.keys() if _differ_by_positions(added[p], removed[p])}
@@ -57,7 +56,7 @@ def narrowed(changes: Changes) -> Changes:
 
 
 def compare(before: Iterable[_Item], after: Iterable[_Item], key: Callable[[_Item], Hashable]) -> Difference[_Item]:
-    """The difference of two multisets, whose items are the same if their keys are."""
+    """The difference of two multisets; items with equal keys are the same."""
     before = list(before)
     unmatched = Counter(map(key, before))
     both: list[_Item] = []
@@ -73,7 +72,7 @@ def difference_of_tasks(before: Iterable[FileScanTask], after: Iterable[FileScan
 
 
 def rows_of(task: FileScanTask) -> Hashable:
-    """What tasks that mean the same rows of the same partition have in common."""
+    """A key that tasks have in common if they mean the same rows of the same partition."""
     file = task.data_file
     deletes = frozenset((delete.file_path, delete.content_offset) for delete in task.delete_files)
     is_whole = task.deleted_by is None
@@ -81,7 +80,7 @@ def rows_of(task: FileScanTask) -> Hashable:
 
 
 def _by_path(tasks: Iterable[FileScanTask]) -> dict[str, FileScanTask]:
-    """The tasks by the path of their data file; not those of a file that has two."""
+    """The tasks by the path of their data file, without files that have two tasks."""
     found: dict[str, list[FileScanTask]] = {}
     for task in tasks:
         found.setdefault(task.data_file.file_path, []).append(task)
@@ -95,7 +94,7 @@ def _differ_by_positions(task: FileScanTask, other: FileScanTask) -> bool:
 
 
 def _less(task: FileScanTask, others: Mapping[str, FileScanTask]) -> FileScanTask:
-    """Of the task's rows those that are not in the other task of its file."""
+    """The task's rows that the other task of its file deletes."""
     return dataclasses.replace(task, deleted_by=others[task.data_file.file_path].delete_files)
 
 
@@ -105,7 +104,7 @@ def _partition(task: FileScanTask) -> Hashable:
 
 
 def _take(counter: Counter[Hashable], key: Hashable) -> bool:
-    """Take one of a key, if there is one left."""
+    """Take one item with this key, if any is left."""
     found = counter[key] > 0
     counter[key] -= found
     return found

@@ -1,15 +1,15 @@
 """
-Committing a statistics entry against writers who do not wait for us.
+Commits a statistics entry while other writers commit too.
 
-Every attempt starts from the table as it is now: is it the same table, is the snapshot still there, which
-entry does the snapshot have? Only a lost race is tried again. What becomes of our file depends on how sure
-the failure is: after a certain one it is deleted, after an unclear one it is never deleted, because a
-reference to it may have been committed. A success is read back, since a catalog may say "done" and do nothing.
+Every attempt starts from the current table: it checks that this is the same table, that the snapshot still exists, and
+which entry the snapshot has. Only a lost race is tried again. After a definite failure the job deletes its file; after
+an unclear outcome it keeps the file, because a committed reference may name it. A success is read back, since a catalog
+may report one and do nothing.
 
-Entries of snapshots that are gone are taken out in the same way, with no file to think of.
+The same loop removes entries of expired snapshots, without a file.
 
-Where a catalog cannot compare before it sets, one job's entry may replace another's. Whoever did that merges
-what was replaced and commits again, and so does whoever finds its own columns gone.
+Where a catalog has no compare-and-set, one job's entry may replace another's. The job that replaced an entry merges it
+and commits again; so does a job that finds its own columns gone.
 """
 
 from __future__ import annotations
@@ -33,30 +33,33 @@ class Draft(Protocol):
 
     @property
     def snapshot_id(self) -> int:
-        """The snapshot it is about."""
+        """The snapshot that the statistics describe."""
         ...
 
     @property
     def table_uuid(self) -> str | None:
-        """The table it was computed from, or None if that had no uuid."""
+        """The table they were computed from; None if it had no uuid."""
         ...
 
     def write(self, opened: TableSnapshot, existing: Sequence[StatisticsEntry]) -> StatisticsEntry:
-        """Write the file, keeping what ``existing`` says of other columns, the first first; returns its entry."""
+        """
+        Write the file and return its entry; other columns come from ``existing``, of which earlier entries take
+        precedence.
+        """
         ...
 
     def keep(self) -> None:
-        """Let go of the file: something refers to it, or may."""
+        """Keep the file: an entry refers to it, or may."""
         ...
 
     def discard(self) -> None:
-        """Delete the file, if one was written and not let go of."""
+        """Delete the file, if one was written and not kept."""
         ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Committed:
-    """A commit that was read back: the entry, how many attempts it took, and the table that has it."""
+    """A commit that was read back, how many attempts it took, and the table that contains it."""
 
     entry: StatisticsEntry
     attempts: int
@@ -65,7 +68,7 @@ class Committed:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often something is tried again and after how long, in milliseconds, as table properties say."""
+    """How often to try again and how long to wait, in milliseconds, as table properties say."""
 
     num_retries: int
     min_wait_ms: int
@@ -76,7 +79,7 @@ class RetryPolicy:
     def of(
         cls, state: TableState, prefix: str = "commit.retry", *, num_retries: int = 4, min_wait_ms: int = 100
     ) -> RetryPolicy:
-        """The table's policy; Iceberg's defaults where it sets none, or nothing that is a number."""
+        """The table's policy; Iceberg's defaults for properties that are missing or not numbers."""
         return cls(
             num_retries=state.number_property(f"{prefix}.num-retries", num_retries),
             min_wait_ms=state.number_property(f"{prefix}.min-wait-ms", min_wait_ms),
@@ -86,31 +89,28 @@ class RetryPolicy:
 
     @classmethod
     def of_status_checks(cls, state: TableState) -> RetryPolicy:
-        """How an unclear outcome is looked into: the ``commit.status-check.*`` properties."""
+        """How to look into an unclear outcome: the ``commit.status-check.*`` properties."""
         return cls.of(state, "commit.status-check", num_retries=3, min_wait_ms=1000)
 
     def gives_up(self, attempt: int, started: float) -> bool:
-        """Whether no other attempt follows this one (from 1); ``started`` is a reading of the monotonic clock."""
+        """Whether this attempt (from 1) is the last; ``started`` is a reading of the monotonic clock."""
         return attempt > self.num_retries or (time.monotonic() - started) * 1000 > self.total_timeout_ms
 
     def wait_seconds(self, attempt: int) -> float:
-        """How long to wait after this attempt (from 1): doubling, with jitter so that losers do not meet again."""
+        """How long to wait after this attempt (from 1): doubling, with jitter to keep the losers apart."""
         ceiling = min(self.max_wait_ms, self.min_wait_ms << min(attempt - 1, 30))
         return random.uniform(0.5, 1.0) * ceiling / 1000  # noqa: S311 - no secret depends on it
 
 
 def commit_statistics(table: Table, draft: Draft, *, sleep: Callable[[float], None] = time.sleep) -> Committed:
     """
-    Write the draft's file and make the table's metadata refer to it.
-
-    Args:
-        sleep: Waits between attempts, a number of seconds.
+    Write the draft's file and make the table's metadata refer to it; ``sleep`` waits for seconds between attempts.
 
     Raises:
         SnapshotNotFound: The snapshot has expired meanwhile.
         TableNotFound: The table is gone, or another one has its name.
-        ConflictError: Other writers were faster in every attempt that ``commit.retry.*`` allows.
-        CommitUnknownError: The outcome is unclear; the file is left in place.
+        ConflictError: Other writers won every attempt that ``commit.retry.*`` allows.
+        CommitUnknownError: The outcome is unclear; the file stays.
     """
     started = time.monotonic()
     overwritten: StatisticsEntry | None = None
@@ -150,13 +150,13 @@ def commit_statistics(table: Table, draft: Draft, *, sleep: Callable[[float], No
 
 def remove_dead_entries(table: Table, *, sleep: Callable[[float], None] = time.sleep) -> tuple[StoredEntry, ...]:
     """
-    Take the entries of snapshots that are gone out of the table's metadata, and see that they are.
+    Remove the entries of expired snapshots from the table's metadata and return them.
 
-    To do it twice does no harm, so an unclear outcome is tried again like a lost race. Returns those that were there.
+    Removing an entry twice does no harm, so an unclear outcome is tried again like a lost race.
 
     Raises:
-        ConflictError: Other writers were faster in every attempt that ``commit.retry.*`` allows.
-        CommitUnknownError: They may still be there.
+        ConflictError: Other writers won every attempt that ``commit.retry.*`` allows.
+        CommitUnknownError: The entries may still be there.
     """
     started = time.monotonic()
     found: dict[StoredEntry, None] = {}
@@ -197,7 +197,7 @@ def _write_against_current(
 
 
 def _turns_up(table: Table, base: TableState, entry: StatisticsEntry, sleep: Callable[[float], None]) -> bool:
-    """Whether the entry is found after an unclear outcome, itself or merged into another job's."""
+    """Whether the entry appears after an unclear outcome, perhaps merged into another job's."""
     policy = RetryPolicy.of_status_checks(base)
     before = base.statistics.get(entry.snapshot_id)
     for look in range(1, policy.num_retries + 2):
@@ -212,7 +212,7 @@ def _turns_up(table: Table, base: TableState, entry: StatisticsEntry, sleep: Cal
 
 
 def _standing(table: Table, base: TableState, entry: StatisticsEntry) -> TableSnapshot | None:
-    """The table with a commit reported as done; None if another job's entry has replaced it without its columns."""
+    """The table with the committed entry; None if another job's entry has replaced it without its columns."""
     try:
         opened = _open(table, entry.snapshot_id)
     except PuffinError as exc:
@@ -242,7 +242,9 @@ def _open(table: Table, snapshot_id: int) -> TableSnapshot:
 
 @contextlib.contextmanager
 def _discarding(draft: Draft) -> Iterator[None]:
-    """For when no commit is under way: whatever ends the block, an interrupt too, nothing can refer to the file."""
+    """
+    Discard the file if the block fails or is interrupted. No commit is under way, so nothing can refer to the file.
+    """
     try:
         yield
     except BaseException:

@@ -1,8 +1,8 @@
 """
-What a table's metadata document says of schemas and partitions, in the terms of Iceberg's appendix C.
+Reads schemas and partition specs from a table's metadata document, in the terms of Iceberg's appendix C.
 
-An Iceberg table's document is its metadata file. A table of another format is described by one in the same terms, so
-that whoever plans, reads or filters knows one language.
+The document of an Iceberg table is its metadata file. Other formats describe their tables in the same terms, so that
+planners, readers and filters know one form.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _ABOUT_SCHEMAS_AND_PARTITIONS = (
 
 
 def without_history(state: TableState) -> TableState:
-    """The same state for who asks its document about schemas and partitions alone, at a fraction of its memory."""
+    """The same state, with only schemas and partition specs in its document, which takes far less memory."""
     kept = {key: state.document[key] for key in _ABOUT_SCHEMAS_AND_PARTITIONS if key in state.document}
     return dataclasses.replace(state, document=kept)
 
 
 def current_schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema that names and types are taken from; version 1 may have it under ``schema`` alone."""
+    """The current schema; version 1 may have it under ``schema`` alone."""
     wanted = document.get("current-schema-id")
     for schema in all_schemas(document):
         if schema.get("schema-id") == wanted:
@@ -48,10 +48,9 @@ def current_schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def all_schemas(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """
-    Every schema that the table ever had and still has; version 1 may have the current one alone.
+    Every schema the table still has; version 1 may have only the current one.
 
-    Raises:
-        TypeError: One is no JSON object; so is not the document that a `TableState` was made of.
+    Raises TypeError if one is not a JSON object, which no document of a `TableState` contains.
     """
     schemas: list[Mapping[str, Any]] = document.get("schemas") or [document.get("schema")]
     for schema in schemas:
@@ -61,22 +60,21 @@ def all_schemas(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def columns_ever(document: Mapping[str, Any]) -> dict[int, Column]:
-    """By field id the columns of every schema the table ever had; one that it still has is as it is now."""
+    """The columns of all schemas by field id; a column of the current schema as it is now."""
     schemas = (*all_schemas(document), current_schema(document))
     return {column.field_id: column for schema in schemas for column in primitive_columns(schema)}
 
 
 def source_types(document: Mapping[str, Any]) -> dict[int, str]:
-    """The types of `columns_ever`, by field id: those of the source columns of any partition spec."""
+    """The types of `columns_ever` by field id: those of the source columns of all partition specs."""
     return {field_id: column.type for field_id, column in columns_ever(document).items()}
 
 
 def column_type_at(state: TableState, snapshot: Snapshot | None, field_id: int) -> str | None:
     """
-    The type that a column had when a snapshot was made; None if it was not there, or if that is not known.
+    A column's type when a snapshot was made; None if unknown or if the column did not exist.
 
-    Args:
-        snapshot: None for one that the table no longer has.
+    ``snapshot`` is None if the table no longer has the snapshot.
     """
     schemas = all_schemas(state.document)
     if snapshot is not None and snapshot.schema_id is not None:  # version 1 need not have it
@@ -89,8 +87,8 @@ def partition_specs(document: Mapping[str, Any]) -> dict[int, list[dict[str, Any
     """
     The fields of every partition spec by spec id, each with a ``source-id`` and a ``field-id`` in any format version.
 
-    Version 1 may have its one spec under ``partition-spec`` alone and may leave field ids out, which then count from
-    1000; version 3 may have ``source-ids`` instead, of which the first counts.
+    Version 1 may have a single spec under ``partition-spec`` and omit field ids, which then count from 1000. Version 3
+    may have ``source-ids`` instead; the first one counts.
     """
     try:
         specs = document.get("partition-specs")
@@ -102,7 +100,7 @@ def partition_specs(document: Mapping[str, Any]) -> dict[int, list[dict[str, Any
 
 
 def name_mapping(state: TableState) -> list[dict[str, Any]] | None:
-    """The table's field ids by name for files that have none (property ``schema.name-mapping.default``), or None."""
+    """Field ids by name for files without ids (property ``schema.name-mapping.default``), or None."""
     text = state.properties.get(NAME_MAPPING)
     if text is None:
         return None
@@ -116,10 +114,10 @@ def name_mapping(state: TableState) -> list[dict[str, Any]] | None:
 
 def mapping_digest(state: TableState, column: Column) -> str | None:
     """
-    What the table's name mapping says of a column, in twelve hexadecimal digits; None if there is no mapping.
+    Twelve hexadecimal digits of what the table's name mapping says of a column; None if there is no mapping.
 
-    Two digests differ if a file without field ids may have other values of the column under the one than under the
-    other: its names, those of the structs around it, or which other fields lay claim to them.
+    They cover the names of the column and of the structs around it, and which other fields claim these names: all that
+    decides which values a file without field ids has for the column.
     """
     level = name_mapping(state)
     if level is None:

@@ -1,11 +1,11 @@
 """
-What jobs leave behind that were killed or lost a race, and what proves that a file is one of those.
+What killed jobs and lost races leave behind, and how to prove that a file is such a leftover.
 
-A file may go if it is ours, if nothing refers to it and if it is old: a job that runs writes its file a moment before
-the metadata that names it. Whoever wrote a file says so in it, by ``created-by``; a temporary file does by its name.
-What refers to files only a table's format can tell.
+A file may be deleted if it is ours, if nothing refers to it, and if it is old: a running job writes its file a moment
+before the metadata that names it. Statistics files name their writer in ``created-by``, temporary files in their names.
+Only a table's format knows what refers to files.
 
-Ages are by this machine's clock and the store's times; that the two may disagree is a reason for a safety age of days.
+Ages compare this machine's clock with the store's times. The two may disagree, hence a safety age of days.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NO_TIME = datetime.timedelta()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Leftover:
-    """A file that may go, and why."""
+    """A file that may be deleted, and why."""
 
     file: FileInfo
     reason: str
@@ -40,7 +40,7 @@ class Leftover:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kept:
-    """A file that looks like a leftover of ours and stays, and why."""
+    """A file that looks like our leftover but stays, and why."""
 
     path: str
     reason: str
@@ -48,7 +48,7 @@ class Kept:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Leftovers:
-    """The files that may go, in the order in which they have to, and those that stay."""
+    """The files that may be deleted, in the order in which they must be, and those that stay."""
 
     files: tuple[Leftover, ...]
     kept: tuple[Kept, ...]
@@ -57,10 +57,7 @@ class Leftovers:
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredEntry:
     """
-    What an entry in table metadata refers to, whoever wrote it.
-
-    Attributes:
-        of_partitions: Whether it is an entry of partition statistics.
+    What an entry in table metadata refers to: a file of statistics or, if ``of_partitions``, of partition statistics.
     """
 
     snapshot_id: int
@@ -70,17 +67,17 @@ class StoredEntry:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AgeLimit:
-    """The age from which on files may go, at one moment."""
+    """How old files must be at one moment before they may be deleted."""
 
     now: datetime.datetime
     older_than: datetime.timedelta
 
     def age(self, file: FileInfo) -> datetime.timedelta | None:
-        """Since a file has changed; zero for a time to come, None where the store tells no times."""
+        """The time since a file changed: zero for a time in the future, None if the store gives no times."""
         return None if file.mtime is None else max(self.now - file.mtime, NO_TIME)
 
     def objection(self, file: FileInfo) -> str | None:
-        """Why a file is not old, or None if it is."""
+        """Why a file is not old enough, or None if it is."""
         age = self.age(file)
         if age is None:
             return "the store does not tell its age"
@@ -90,12 +87,12 @@ class AgeLimit:
 
 
 def link_objection(file: FileInfo, store: Store) -> str | None:
-    """Why a file is none of a job's, if it is a link: no job makes any."""
+    """Why a link must stay; None for a file that is not a link."""
     return f"{file.uri} is a link, which no job of ours makes" if store.is_link(file.uri) else None
 
 
 def authorship_objection(file: FileInfo, store: Store) -> str | None:
-    """Why a file is no statistics file of ours; None if its footer is sound and says that we wrote it."""
+    """Why a file is not our statistics file; None if its footer is sound and says that we wrote it."""
     try:
         with store.open_source(file.uri) as source:
             reader = PuffinReader(source)
@@ -109,5 +106,5 @@ def authorship_objection(file: FileInfo, store: Store) -> str | None:
 
 
 def is_our_name(created_by: str | None) -> bool:
-    """Whether a ``created-by`` is this project's, of whatever version."""
+    """Whether a ``created-by`` names this project, in any version."""
     return created_by is not None and created_by.partition(" ")[0] == APPLICATION

@@ -1,10 +1,10 @@
 """
-Scan tasks, and how they travel: as the JSON of appendix C, so that a task can be read, logged and replayed.
+Scan tasks, which travel as the JSON of appendix C, so that a task can be read, logged and replayed.
 
-A batch says once what all of its tasks share. Keys of our own stand beside those of the spec: ``start``
-and ``length`` (the byte range of a split, as Iceberg's Java writes them), ``deleted-by``, the three fields that place a
-deletion vector, and in the batch the columns asked for, those that equality deletes compare by (of which a delete
-file has the ids), the name mapping and the file system's properties.
+A batch states once what all of its tasks share. The JSON adds keys of our own to those of the spec: ``start`` and
+``length`` (the byte range of a split, as Iceberg's Java writes them), ``deleted-by``, the three fields that place a
+deletion vector, and in the batch the requested columns, the columns of equality deletes (a delete file holds only their
+ids), the name mapping and the file system's properties.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class ContentFile:
     A data file or a delete file.
 
     Attributes:
-        partition: The partition tuple by partition field id, in JSON single-value form; see `partition_tuples`.
-        content_offset: Where a deletion vector stands in its Puffin file, in bytes; None for other files.
-        equality_columns: What an equality delete file compares rows by, in the order of field ids; as the table has
-            the columns now, or had them when they were dropped.
+        partition: Values by partition field id, in JSON single-value form; see `partition_tuples`.
+        content_offset: The byte offset of a deletion vector in its Puffin file; None for other files.
+        equality_columns: The columns by which an equality delete file compares rows, in the order of field ids. Dropped
+            columns are as they last were.
     """
 
     content: str
@@ -53,10 +53,11 @@ class ContentFile:
 @dataclasses.dataclass(frozen=True, slots=True)
 class FileScanTask:
     """
-    The row groups of a data file that begin in ``[start, start + length)``, less the rows its delete files name.
+    The row groups of a data file that begin in ``[start, start + length)``, without the rows its delete files name.
 
     Attributes:
-        deleted_by: Other position deletes and deletion vectors: only rows that these name are meant. None for all.
+        deleted_by: Other position deletes or deletion vectors: the task has only rows that these name. None for all
+            rows.
     """
 
     data_file: ContentFile
@@ -72,11 +73,11 @@ class ScanContext:
     What all scans of a table share.
 
     Attributes:
-        specs: The fields of each partition spec that a file was written with, by spec id.
+        specs: The fields of each partition spec, by spec id.
         name_mapping: Field ids by name, as in the property ``schema.name-mapping.default``, or None.
         io_properties: What the file system needs to open the files (end points, credentials).
-        by_name: Whether the names count even in a file that has field ids, which then are somebody else's.
-        rebases_dates: Whether the table's readers turn old dates of Spark's legacy mode into those of today's calendar.
+        by_name: Whether to use the names even in a file with field ids, which are then foreign ones.
+        rebases_dates: Whether readers of the table convert dates of Spark's legacy calendar to today's.
     """
 
     specs: Mapping[int, list[dict[str, Any]]]
@@ -88,7 +89,7 @@ class ScanContext:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScanBatch:
-    """What one executor task is asked to do; of the partition specs, those of its files will do."""
+    """The work of one executor task; its context needs only the partition specs of its files."""
 
     columns: tuple[Column, ...]
     tasks: tuple[FileScanTask, ...]
@@ -96,7 +97,6 @@ class ScanBatch:
 
 
 def encode_batch(batch: ScanBatch) -> str:
-    """The batch as one JSON document."""
     delete_files = (file for task in batch.tasks for file in task.delete_files)
     delete_columns = {column.field_id: column for file in delete_files for column in file.equality_columns}
     return json.dumps(
@@ -115,7 +115,6 @@ def encode_batch(batch: ScanBatch) -> str:
 
 
 def decode_batch(document: str) -> ScanBatch:
-    """The batch that `encode_batch` wrote."""
     batch = json.loads(document)
     delete_columns = {column["field-id"]: _column_from_json(column) for column in batch.get("delete-columns", ())}
     return ScanBatch(

@@ -1,8 +1,7 @@
 """
-Iceberg schemas in their JSON form (appendix C), cut down to what statistics need: the primitive leaves.
+Reads primitive columns and field ids from Iceberg schemas in their JSON form (appendix C).
 
-The JSON is walked as it stands, without a class per type, so that a type nobody here has heard of is
-one more leaf with a name, and not an error.
+It walks the JSON without a class for each type, so an unknown type is a leaf with a name rather than an error.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from puffin.tables.base import Column
 
 
 def primitive_columns(schema: Mapping[str, Any]) -> tuple[Column, ...]:
-    """Every primitive field that is reachable from the root through structs, in schema order."""
+    """Every primitive field that structs alone lead to, in schema order."""
     return tuple(_leaves(schema, Column(0, "", "struct", (), ())))
 
 
 def field_ids(schema: Mapping[str, Any]) -> frozenset[int]:
-    """The id of every field of a schema: columns, and what structs, lists and maps have inside."""
+    """The id of every field of a schema, also inside structs, lists and maps."""
     return frozenset(_ids(schema))
 
 

@@ -1,4 +1,4 @@
-"""A table as it was opened: one version of its metadata, bound to a snapshot and to the stores that hold its files."""
+"""An open table: one version of its metadata, bound to a snapshot and to the stores that hold its files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, runtime_checkabl
 
 from puffin.errors import SnapshotNotFound
 from puffin.storage import Store
-from puffin.tables.base import (
-    Column,
-    PartitionStatisticsEntry,
-    Snapshot,
-    SnapshotSelector,
-    StatisticsEntry,
-    TableState,
-)
+from puffin.tables.base import Column, PartitionStatisticsEntry, Snapshot, SnapshotSelector, StatisticsEntry, TableState
 from puffin.tables.changes import Changes
 from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
 from puffin.tables.scan_task import FileScanTask, ScanContext
@@ -33,7 +26,7 @@ _Opened = TypeVar("_Opened", bound="TableSnapshot")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewStatisticsFile:
-    """The place for a statistics file, and the file properties that the table's format asks for."""
+    """Where to write a statistics file, and the file properties that the table's format requires."""
 
     path: str
     properties: Mapping[str, str]
@@ -44,14 +37,12 @@ class TableSnapshot(ABC):
     """
     A table at one version of its metadata, and the rows of one of its snapshots.
 
-    Whatever plans or reads files raises CorruptMetadataError for metadata that cannot be understood,
-    UnsupportedTableError for a file that this version does not read, FileNotFound and StorageError.
+    Methods that plan or read files raise CorruptMetadataError for metadata that cannot be parsed, UnsupportedTableError
+    for a file that this version cannot read, FileNotFound and StorageError.
 
     Attributes:
         name: What the user called the table.
-        selector: Which snapshot was asked for.
-        store_for: Opens every file of the table. A store that is confined, or has a catalog's credentials, comes from
-            here alone.
+        store_for: Opens every file of the table; the only source of confined stores and of a catalog's credentials.
     """
 
     name: str
@@ -61,12 +52,12 @@ class TableSnapshot(ABC):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the current snapshot is asked for and the table has none yet; SnapshotNotFound as `snapshot`."""
+        """Whether the selector means the current snapshot and the table has none yet; raises what `snapshot` raises."""
         return self._selected is None
 
     @property
     def snapshot(self) -> Snapshot:
-        """The snapshot asked for; SnapshotNotFound if the table has no such snapshot, branch or tag, or none yet."""
+        """The selected snapshot; SnapshotNotFound if the table does not have it."""
         if self._selected is None:
             raise SnapshotNotFound(f"{self.state.location}: the table has no snapshot yet")
         return self._selected
@@ -76,19 +67,16 @@ class TableSnapshot(ABC):
         return self.state.select_snapshot(self.selector)
 
     def of(self: _Opened, selector: SnapshotSelector) -> _Opened:
-        """The same version of the metadata, bound to another of its snapshots."""
+        """The same version of the metadata, bound to another snapshot."""
         return self if selector == self.selector else dataclasses.replace(self, selector=selector)
 
     @abstractmethod
     def refreshed(self, selector: SnapshotSelector = CURRENT) -> TableSnapshot:
         """
-        The table as it is now, for less than opening it where nothing was committed since.
+        The table as it is now, cheaper than opening it again if nothing was committed since.
 
-        Returns:
-            One of the same ``state``, with credentials that still hold, if nothing was committed.
-
-        Raises:
-            PuffinError: As for `puffin.tables.table.Table.open`.
+        Without a commit, the result has the same ``state`` and credentials that still hold. Raises what
+        `puffin.tables.table.Table.open` raises.
         """
 
     @property
@@ -103,10 +91,9 @@ class TableSnapshot(ABC):
 
     def changes_since(self, base: Snapshot) -> Changes:
         """
-        The whole data files to read for the rows that came after ``base`` and those that are gone; see `narrowed`.
+        The whole data files with the rows that came or went since ``base``; see `narrowed`.
 
-        Raises:
-            SnapshotNotFound: ``base`` is no ancestor, or the table no longer has the snapshots in between.
+        Raises SnapshotNotFound if ``base`` is not an ancestor or the table no longer has the snapshots in between.
         """
         if base.snapshot_id not in self._changes:
             self._changes[base.snapshot_id] = self._changes_since(base)
@@ -118,43 +105,42 @@ class TableSnapshot(ABC):
 
     @abstractmethod
     def _plan(self) -> tuple[FileScanTask, ...]:
-        """As `tasks`."""
+        """Compute `tasks`."""
 
     @abstractmethod
     def _changes_since(self, base: Snapshot) -> Changes:
-        """As `changes_since`."""
+        """Compute `changes_since`."""
 
     def moved_since(self, base: Snapshot) -> tuple[FileScanTask, ...]:  # noqa: ARG002 - for formats with one spec
-        """Files between which compactions since ``base`` have moved rows from one partition spec to another."""
+        """The files of compactions since ``base`` that moved rows from one partition spec to another."""
         return ()
 
     @abstractmethod
     def column_summaries(self, columns: Sequence[Column]) -> Mapping[int, ColumnSummary]:
         """
-        What the metadata of the snapshot's data files tells of columns, by field id: counts and bounds, no sizes.
+        Counts and bounds, without sizes, by field id, from the metadata of the snapshot's data files.
 
-        What is not known of every row is None; with a delete file that applies, little is.
+        A figure that is not known for all rows is None; delete files make most of them unknown.
         """
 
     def certain_values(self, snapshot: Snapshot, columns: Sequence[Column]) -> Mapping[int, pa.Array]:  # noqa: ARG002
         """
         Some values that columns have in rows of a snapshot, by field id, to check another engine's sketch against.
 
-        Columns without known values are left out; so are all columns of a format that only we write sketches for.
+        Columns without known values are absent. So are all columns of a format for which only we write sketches.
         """
         return {}
 
     @abstractmethod
     def new_statistics_file(self, snapshot_id: int) -> NewStatisticsFile:
-        """A place for a statistics file of a snapshot, under a name that nobody else uses."""
+        """Where to write a snapshot's statistics file, under a unique name."""
 
     @abstractmethod
     def check_committable(self) -> None:
         """
-        Refuse now what no commit to this table can do, so that nothing is computed or written for it.
+        Refuse early what no commit to this table can do, before anything is computed or written.
 
-        Raises:
-            UsageError, UnsupportedError: The reason.
+        Raises UsageError or UnsupportedError.
         """
 
     @abstractmethod
@@ -163,22 +149,21 @@ class TableSnapshot(ABC):
         Make ``entry`` the entry of its snapshot, in the version after this one.
 
         Returns:
-            The state it was applied to. That is this one's where the swap is atomic; where the catalog has no
-            compare-and-set for statistics it may be a later one, whose entry has then been overwritten.
+            The state that the entry was applied to: this one, or a later one where the catalog has no compare-and-set
+                for statistics. The commit has then replaced that state's entry.
 
         Raises:
-            ConflictError: Another writer was faster; nothing was changed.
-            CommitUnknownError: It may or may not have been applied.
-            PuffinError: It was not applied, for a reason that another attempt does not cure.
+            ConflictError: Another writer won; nothing was changed.
+            CommitUnknownError: The entry may or may not have been committed.
+            PuffinError: Nothing was changed, for a reason that another attempt does not cure.
         """
 
     @abstractmethod
     def leftovers(self, limit: AgeLimit) -> Leftovers:
         """
-        The files of ours that nothing refers to and that are old, and those of which that cannot be proved.
+        Our old files that nothing refers to, and the candidates that must stay.
 
-        Raises:
-            UsageError, UnsupportedTableError: What refers to files here cannot be known.
+        Raises UsageError or UnsupportedTableError if references to files cannot be known here.
         """
 
 
@@ -195,25 +180,20 @@ class PartitionStatistics(Protocol):
         ...
 
     def partition_statistics_writer(self) -> PartitionStatisticsWriter:
-        """What writes the partition statistics of the snapshot; errors as `TableSnapshot.tasks`."""
+        """A function that writes the snapshot's partition statistics; raises what `TableSnapshot.tasks` raises."""
         ...
 
 
 @runtime_checkable
 class MetadataEntries(Protocol):
-    """A format whose metadata lists the entries of statistics, those of snapshots that are gone too."""
+    """A format whose metadata lists statistics entries, including those of expired snapshots."""
 
     def dead_entries(self) -> tuple[StoredEntry, ...]:
-        """The entries whose snapshots are gone; CorruptMetadataError if one is none."""
+        """The entries of expired snapshots; CorruptMetadataError if one cannot be parsed."""
         ...
 
     def remove_entries(self, entries: Sequence[StoredEntry]) -> None:
         """
-        Take entries out of the metadata, in the version after this one.
-
-        Raises:
-            ConflictError: Another writer was faster; nothing was changed.
-            CommitUnknownError: They may or may not have been taken out.
-            PuffinError: They were not, for a reason that another attempt does not cure.
+        Remove entries from the metadata, in the version after this one; raises what `TableSnapshot.commit` raises.
         """
         ...

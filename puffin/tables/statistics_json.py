@@ -1,8 +1,7 @@
 """
 A statistics entry as JSON, in the form of Iceberg's table metadata (spec, "Table Statistics").
 
-Whoever keeps entries keeps them in this form: Iceberg's own metadata, a REST catalog's updates, and the entry files of
-formats that have no place for statistics.
+Iceberg's metadata, a REST catalog's updates, and the entry files of Delta tables all use this form.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ _SHOWN = 40  # characters of what is wrong
 
 
 def entry_to_json(entry: StatisticsEntry) -> dict[str, Any]:
-    """A statistics entry as table metadata writes it."""
     return {
         "snapshot-id": entry.snapshot_id,
         "statistics-path": entry.statistics_path,
@@ -38,10 +36,9 @@ def entry_to_json(entry: StatisticsEntry) -> dict[str, Any]:
 
 def entry_from_json(document: Mapping[str, Any]) -> StatisticsEntry:
     """
-    The statistics entry that a JSON object is; unknown fields are ignored.
+    Parse a statistics entry and ignore unknown fields.
 
-    Raises:
-        KeyError, TypeError, AttributeError, ValueError: It is none; whoever read the object can say where it stood.
+    Raises KeyError, TypeError, AttributeError or ValueError; the caller knows which file to name.
     """
     return StatisticsEntry(
         snapshot_id=typed(document, "snapshot-id", int),
@@ -62,7 +59,7 @@ def entry_from_json(document: Mapping[str, Any]) -> StatisticsEntry:
 
 
 def strings(document: Mapping[str, Any], key: str) -> Mapping[str, str]:
-    """A field that is an object of strings, empty if it is absent or null; TypeError if it is anything else."""
+    """A field that holds an object of strings, empty if it is absent or null; TypeError if it is anything else."""
     values: dict[str, Any] = document.get(key) or {}
     for name, value in values.items():
         if not isinstance(value, str):
@@ -71,7 +68,7 @@ def strings(document: Mapping[str, Any], key: str) -> Mapping[str, str]:
 
 
 def typed(document: Mapping[str, Any], key: str, kind: type[Any]) -> Any:
-    """A field that must be there and of this type; TypeError if it is not."""
+    """A required field of this type; TypeError if it is missing or of another type."""
     value = document.get(key)
     if kind is int:
         return integer(key, value)
@@ -81,7 +78,7 @@ def typed(document: Mapping[str, Any], key: str, kind: type[Any]) -> Any:
 
 
 def integer(key: str, value: Any) -> int:
-    """The value of a field that must be a number of the specs, all of which fit a long; TypeError if it is none."""
+    """A field's value, which must be a whole number of 64 bits as in the specs; TypeError if it is not."""
     if type(value) is not int or not -_BEYOND <= value < _BEYOND:
         raise TypeError(f"{key}: expected a whole number of 64 bits, found {repr(value)[:_SHOWN]}")
     return value

@@ -1,4 +1,4 @@
-"""A table of whatever format, wherever it lives: the seam that formats and catalogs fill."""
+"""A table of any format in any catalog: the protocol that formats and catalogs implement."""
 
 from __future__ import annotations
 
@@ -9,23 +9,18 @@ from puffin.tables.snapshot import CURRENT, TableSnapshot
 
 
 class Table(Protocol):
-    """
-    A table that can be read and given statistics.
-
-    Attributes:
-        name: What the user called it.
-    """
+    """A table that can be read and given statistics; ``name`` is what the user called it."""
 
     name: str
 
     def open(self, selector: SnapshotSelector = CURRENT) -> TableSnapshot:
         """
-        The table as it is now, bound to a snapshot.
+        Open the table as it is now, bound to a snapshot.
 
         Raises:
-            NotFoundError: There is no such table; or no such snapshot, which some formats find out later.
-            UnsupportedTableError: It has a feature that this version cannot honour.
-            CorruptMetadataError: Its metadata cannot be understood.
+            NotFoundError: The table does not exist, or the snapshot does not; some formats notice the latter later.
+            UnsupportedTableError: The table has a feature that this version cannot honour.
+            CorruptMetadataError: Its metadata cannot be parsed.
             StorageError: The storage or the catalog does not answer.
         """
         ...

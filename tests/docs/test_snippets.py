@@ -21,6 +21,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -77,7 +78,12 @@ def blocks_not_run() -> list[object]:
     ]
 
 
-PAGES_THAT_RUN = [page for page in PAGES if any(b.language in RUN and not b.reason for b in blocks_of(page))]
+PAGES_THAT_RUN = [
+    pytest.param(page, id=name, marks=pytest.mark.xdist_group(name))  # each takes long, so processes share them
+    for page in PAGES
+    if any(b.language in RUN and not b.reason for b in blocks_of(page))
+    for name in [str(page.relative_to(ROOT))]
+]
 
 
 @pytest.fixture(scope="session")
@@ -89,6 +95,32 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         (bin_ / name).chmod(0o755)
     path = f"{bin_}{os.pathsep}{os.environ['PATH']}"
     return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "JAVA_HOME": str(bin_ / "no Java")}
+
+
+@pytest.fixture(scope="session")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """
+    A directory for pages, and beside it the shop to copy there.
+
+    The tables name their files absolutely, so the shop is written in the directory that it is used in.
+    """
+    home = tmp_path_factory.mktemp("pages")
+    page, shop = home / "page", home / "shop"
+    page.mkdir()
+    subprocess.run([sys.executable, ROOT / "examples" / "shop.py", "shop"], check=True, cwd=page)
+    (page / "shop").rename(shop)
+    return page, shop
+
+
+@pytest.fixture
+def directory(pristine: tuple[Path, Path]) -> Path:
+    """A page's own directory, with the shop as it was written."""
+    page, shop = pristine
+    shutil.rmtree(page)
+    shutil.copytree(shop, page / "shop")
+    for name in ("examples", "Makefile"):
+        (page / name).symlink_to(ROOT / name)
+    return page
 
 
 def free_port() -> str:
@@ -153,14 +185,12 @@ def test_blocks_are_of_languages_that_are_checked() -> None:
     assert {block.language for page in PAGES for block in blocks_of(page)} <= LANGUAGES
 
 
-@pytest.mark.parametrize("page", PAGES_THAT_RUN, ids=lambda page: str(page.relative_to(ROOT)))
-def test_snippets_of_a_page_run_unchanged(page: Path, environment: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", PAGES_THAT_RUN)
+def test_snippets_of_a_page_run_unchanged(page: Path, environment: dict[str, str], directory: Path) -> None:
     to_run = [block for block in blocks_of(page) if block.reason is None]
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    (tmp_path / "Makefile").symlink_to(ROOT / "Makefile")
-    script = Script(tmp_path)
-    if not any("examples/shop.py" in block.text for block in to_run):
-        subprocess.run([sys.executable, ROOT / "examples" / "shop.py", "shop"], check=True, cwd=tmp_path)
+    if any("examples/shop.py" in block.text for block in to_run):
+        shutil.rmtree(directory / "shop")
+    script = Script(directory)
     for block in to_run:
         script.add(block)
     script.run(environment)

@@ -185,8 +185,9 @@ def widened_types(table: DeltaTable) -> None:
         "b": "short", "sh": "int", "i": "bigint", "i2": "double", "i3": "decimal(12,1)", "f": "double",
         "de": "decimal(20,5)", "da": "timestamp_ntz", "st.n": "int", "list.element": "bigint", "p": "bigint",
     }  # fmt: skip
-    table.sql(*(f"ALTER TABLE {{t}} ALTER COLUMN {column} TYPE {type_}" for column, type_ in wider.items()))
+    changes = ", ".join(f"{column} TYPE {type_}" for column, type_ in wider.items())
     table.sql(
+        f"ALTER TABLE {{t}} ALTER COLUMN {changes}",
         """INSERT INTO {t} SELECT id, smallint(id * 1000), int(id * 10000), id * 10000000000, id / 2D, id + 0.5,
            id / 10D, id / 16, timestamp_ntz'1969-12-25 00:00:00' + make_dt_interval(int(id)),
            named_struct('n', int(id * 70000)), array(id), id % 3 FROM range(5, 15)""",
@@ -253,7 +254,7 @@ CHECKPOINTS: dict[str, tuple[str, dict[str, str], str]] = {
 
 
 def without_checkpoints(table: DeltaTable) -> Path:
-    """A table directory shared by all kinds of checkpoints, with a vector and more files than one part holds."""
+    """A table to copy for each checkpoint and the clone, with a vector and more files than one part holds."""
     made = DeltaTable(table.spark, table.path.with_name("without checkpoints"))
     if not made.path.exists():
         made.create(ROWS.format(0, 60, 2), DELETION_VECTORS, "PARTITIONED BY (s)")
@@ -293,8 +294,7 @@ def compacted_log(table: DeltaTable) -> None:
 def shallow_clone(table: DeltaTable) -> None:
     """Data files and deletion vectors by absolute path, and the clone's own deletion vector on a file of the source."""
     source = DeltaTable(table.spark, table.path.with_name("source of a clone"))
-    source.create(ROWS.format(0, 60, 2), DELETION_VECTORS)
-    source.sql("DELETE FROM {t} WHERE id < 5")
+    shutil.copytree(without_checkpoints(table), source.path)
     table.sql(f"CREATE TABLE {{t}} SHALLOW CLONE delta.`{source.path}`", "DELETE FROM {t} WHERE id = 42")
 
 
@@ -302,19 +302,15 @@ def shallow_clone(table: DeltaTable) -> None:
 def change_data_feed(table: DeltaTable) -> None:
     """Change files beside the data, and their own columns in rewritten files."""
     table.create(ROWS.format(0, 20, 1), f"'delta.enableChangeDataFeed' = 'true', {NO_DELETION_VECTORS}")
-    table.sql("UPDATE {t} SET s = 'updated' WHERE id = 3", "DELETE FROM {t} WHERE id = 4")
+    table.sql("UPDATE {t} SET s = 'updated' WHERE id = 3")
     assert (table.path / "_change_data").exists()
 
 
 @maker
 def row_tracking_backfilled(table: DeltaTable) -> None:
     """Known files are added again without a removal."""
-    table.create(ROWS.format(0, 20, 2), DELETION_VECTORS)
-    table.sql(
-        "DELETE FROM {t} WHERE id = 3",
-        "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')",
-        "UPDATE {t} SET s = 'updated' WHERE id = 15",
-    )
+    table.create(ROWS.format(0, 20, 1), DELETION_VECTORS)
+    table.sql("DELETE FROM {t} WHERE id = 3", "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')")
 
 
 @maker

@@ -16,6 +16,9 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from puffin.cli.analyze import command
+from puffin.inspection import verify
+from puffin.load import load_table
+from puffin.lookup import Question, lookup
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BIN = Path(sys.executable).parent
@@ -90,7 +93,7 @@ def test_spark_submit_analyzes_a_table_on_a_standalone_cluster(catalog, environm
     arguments = ["sales.orders", "--catalog", "prod", "--json", "--driver-bytes", "0"]
     settings = {"memory": "512m", "extraJavaOptions": " ".join(quick_java)}
     arguments += [word for key, value in settings.items() for word in ("--conf", f"spark.executor.{key}={value}")]
-    with standalone_cluster(environment, tmp_path, " ".join(quick_java)) as (master, on_cluster):
+    with standalone_cluster(environment, tmp_path, quick_java) as (master, on_cluster):
         run = subprocess.run(
             ["sh", EXAMPLES / "spark-submit/analyze.sh", *arguments],
             check=False,
@@ -102,35 +105,43 @@ def test_spark_submit_analyzes_a_table_on_a_standalone_cluster(catalog, environm
     assert run.returncode == 0, run.stderr
     answer = json.loads(run.stdout)
     assert (answer["committed"], answer["files-read"], answer["rows-read"]) == (True, 1, 5_000)
-    assert {column["column"]: column["ndv"] for column in answer["columns"]}["k"] == 7
+    counts = {column["column"]: column["ndv"] for column in answer["columns"]}
+    assert counts["k"] == 7
     (statistics,) = catalog.load_table("sales.orders").metadata.statistics
     assert statistics.statistics_path == answer["statistics-file"]["path"]
+    assert verify(statistics.statistics_path).valid
+    table = load_table("sales.orders", catalog="prod", catalog_properties={**catalog.properties, "type": "sql"})
+    assert {c.column.name: c.ndv for c in lookup(table, Question(table.name)).columns} == counts
     assert "Asked to launch executor" in worker_log
 
 
 @contextmanager
 def standalone_cluster(
-    environment: dict[str, str], directory: Path, of_java: str
+    environment: dict[str, str], directory: Path, java_options: list[str]
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Start a master and a worker of two cores and 1 GB at this machine's own address, and return the master's URL."""
+    """
+    Start a master and a worker of one core and 1 GB at this machine's own address, and return the master's URL.
+
+    The two start without Spark's scripts, which start another Java to build the command.
+    """
     import pyspark
 
-    of_spark = {
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+    spark_home = Path(pyspark.__file__).parent
+    environment = environment | {
+        "SPARK_HOME": str(spark_home),
+        "SPARK_SCALA_VERSION": "2.13",  # the worker's executors need it; Spark's scripts set it
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": of_java,
-        "SPARK_LAUNCHER_OPTS": of_java,
-        "SPARK_SUBMIT_OPTS": of_java,
+        "SPARK_LAUNCHER_OPTS": " ".join(java_options),
+        "SPARK_SUBMIT_OPTS": " ".join(java_options),
         "SPARK_LOCAL_DIRS": str(directory / "scratch"),
     }
-    environment = environment | of_spark
+    java = [f"{environment['JAVA_HOME']}/bin/java", *java_options, "-Xmx256m", "-cp", f"{spark_home}/jars/*"]
 
     @contextmanager
     def daemon(name: str, *arguments: str) -> Iterator[Path]:
         log = directory / f"{name}.log"
+        program = [*java, f"org.apache.spark.deploy.{name.lower()}.{name}"]
         place = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-        program = [Path(of_spark["SPARK_HOME"]) / "bin/spark-class", f"org.apache.spark.deploy.{name.lower()}.{name}"]
         with log.open("w") as output:
             process = subprocess.Popen([*program, *place, *arguments], env=environment, stdout=output, stderr=output)
             try:
@@ -142,7 +153,7 @@ def standalone_cluster(
     with daemon("Master") as log:
         master = said(log, r"Starting Spark master at (spark://\S+)")
         work = str(directory / "work")
-        with daemon("Worker", "--cores", "2", "--memory", "1g", "--work-dir", work, master) as worker_log:
+        with daemon("Worker", "--cores", "1", "--memory", "1g", "--work-dir", work, master) as worker_log:
             said(worker_log, "(Successfully registered with master)")
             yield master, environment
 

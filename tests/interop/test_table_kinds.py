@@ -1,9 +1,10 @@
 """
 Rare kinds of tables are analyzed, committed, looked up, and read by Iceberg's Java library and Spark.
 
-Each is a row of `KINDS`: how Spark makes it, and what Spark does to it after the first analysis. After either one the
-sketches are those of the values that Spark returns, byte for byte, and Java finds them in the table's own metadata. In
-which catalog a table is does not depend on its kind: one that has seen much goes through every catalog.
+Each is a row of `KINDS`: how Spark makes it, and what Spark does to it after the first analysis. The second
+analysis builds on the first, and after it the sketches are those of the values that Spark returns, byte for byte, and
+Java finds them in the table's own metadata. The catalog does not depend on the kind of table: one with a long history
+goes through every catalog.
 """
 
 from __future__ import annotations
@@ -99,9 +100,8 @@ KINDS = {
             "ALTER TABLE {t} ADD PARTITION FIELD bucket(4, id)",
             ROWS.format(30, 60),
             "ALTER TABLE {t} REPLACE PARTITION FIELD p WITH truncate(2, p)",
-            ROWS.format(60, 90),
             "ALTER TABLE {t} DROP PARTITION FIELD bucket(4, id)",
-            ROWS.format(90, 99),
+            ROWS.format(60, 99),
         ],
         basis={"added-files"},
         where="p = 'p1'",
@@ -219,9 +219,7 @@ def test_rare_table_kind_is_analyzed_and_looked_up(
     name = create(made, version)
     table = open_table(name)
     witnessed = Witnessed(spark, name, table, stored_payloads, java_statistics)
-    first = analyze_table(table, partitions=True)
-    assert first.committed
-    witnessed.check(first, made.where)
+    assert analyze_table(table, partitions=True).committed
     for statement in made.then:
         spark.sql(statement.replace("{t}", name))
     second = analyze_table(table, partitions=True)

@@ -1,7 +1,8 @@
 """
 The main job by its commands, on tables made without Spark: what every supported pyspark must pass.
 
-Each command is a process of its own, as a scheduler would run it.
+``make test-matrix`` runs it on the oldest and the newest; ``make test`` proves the same in ``tests/interop``. Each
+command is a process of its own, as a scheduler would run it.
 """
 
 import json

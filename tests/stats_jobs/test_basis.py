@@ -171,7 +171,7 @@ def test_untrusted_sketch_is_not_built_on(plan):
 @pytest.mark.parametrize(
     ("properties", "said"),
     [
-        (ours(lg_k=10), "lg-k 10, asked for is 12"),
+        (ours(lg_k=10), "lg-k 10, expected 12"),
         (ours("int"), "of type int, the column of type long"),
         (ours("int96"), "int96"),
     ],

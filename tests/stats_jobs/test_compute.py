@@ -24,6 +24,7 @@ from stats_jobs.compute import compute
 from stats_jobs.execute import Partial, merge_partials
 from stats_jobs.partitions import PartitionPlan
 from stats_jobs.run import Run
+from stats_jobs.session import Turn
 from stats_jobs.stored import Base
 
 LG_K = 5
@@ -90,7 +91,7 @@ class Files:
             found = dict.fromkeys([column.field_id for column in scan.columns], taken)
             read = Partial(*(({}, found) if scan.removed else (found, {})), len(values))
             partial = merge_partials(partial, read)
-        return Run(partial, 0.5)
+        return Run(partial, Turn(0.5))
 
 
 def plan(column, basis, base=None, added=(), removed=()):
@@ -113,7 +114,9 @@ def summary_of(column):
 
 
 def partitions_of(done):
-    return {c.column.field_id: c.values[PARTITION_SKETCHES] for c in done.columns if PARTITION_SKETCHES in c.values}
+    return {
+        c.plan.column.field_id: c.values[PARTITION_SKETCHES] for c in done.columns if PARTITION_SKETCHES in c.values
+    }
 
 
 def run(plans, files, kinds=COUNTS, all_files=("all",), partitions=None):
@@ -125,7 +128,7 @@ def test_added_rows_are_added_and_removed_rows_subtracted():
     done = run([plan(A, CHANGED, counted([1, 2, 2, 3]), ["new"], ["old"])], files)
     (column,) = done.columns
     assert (column.values[THETA], column.values[ROW_COUNTS]) == (sketch([2, 3, 7, 8]), counts([2, 3, 7, 8]))
-    assert (column.basis, column.reason) == (CHANGED, None)
+    assert (column.plan.basis, column.plan.reason) == (CHANGED, None)
     assert (done.files_read, done.rows_read, done.bytes_read, done.session_seconds) == (2, 4, 7, 0.5)
 
 
@@ -157,7 +160,7 @@ def test_base_without_a_summary_gives_none():
 def test_column_computed_again_in_full_has_a_full_summary():
     files = Files(new=[7], old=[9], all=[5, 6])
     done = run([plan(A, CHANGED, counted([1], ColumnSummary(1, 0, None, 1, 1, 8)), ["new"], ["old"])], files)
-    assert done.columns[0].basis == FULL
+    assert done.columns[0].plan.basis == FULL
     assert summary_of(done.columns[0]) == ColumnSummary(2, 0, None, 5, 6, 16)
 
 
@@ -190,9 +193,9 @@ def test_row_counts_that_contradict_the_files_are_not_used():
     """Someone else wrote them under our name, or files were overwritten."""
     files = Files(old=[9], all=[1, 2])
     done = run([plan(A, CHANGED, counted([1, 2]), [], ["old"]), plan(B, CARRIED, counted([5]))], files)
-    assert [c.basis for c in done.columns] == [FULL, CARRIED]
+    assert [c.plan.basis for c in done.columns] == [FULL, CARRIED]
     assert done.columns[0].values[THETA] == sketch([1, 2])
-    assert "contradict" in done.columns[0].reason
+    assert "contradict" in done.columns[0].plan.reason
     assert files.runs[1] == [(["a"], ["all"], False)]
     assert done.files_read == 2
 
@@ -200,21 +203,21 @@ def test_row_counts_that_contradict_the_files_are_not_used():
 def test_exhausted_headroom_is_noticed():
     files = Files(old=list(range(2400)), all=list(range(2400, 3000)))
     done = run([plan(A, CHANGED, counted(range(3000)), [], ["old"])], files)
-    assert (done.columns[0].basis, "headroom" in done.columns[0].reason) == (FULL, True)
+    assert (done.columns[0].plan.basis, "headroom" in done.columns[0].plan.reason) == (FULL, True)
     assert done.columns[0].values[THETA] == sketch(range(2400, 3000))
 
 
 def test_sketch_equals_a_full_run_while_headroom_lasts():
     files = Files(old=list(range(1000)))
     done = run([plan(A, CHANGED, counted(range(3000)), [], ["old"])], files)
-    assert (done.columns[0].basis, done.columns[0].values[THETA]) == (CHANGED, sketch(range(1000, 3000)))
+    assert (done.columns[0].plan.basis, done.columns[0].values[THETA]) == (CHANGED, sketch(range(1000, 3000)))
 
 
 @pytest.mark.parametrize("error", [FileNotFound("old: gone"), CorruptDataFileError("old: broken")])
 def test_removed_file_may_be_unreadable(error):
     files = Files(old=error, new=[1], all=[1, 2])
     done = run([plan(A, CHANGED, counted([1, 2]), ["new"], ["old"]), plan(B, FULL)], files)
-    assert [(c.basis, c.reason) for c in done.columns] == [(FULL, str(error)), (FULL, "asked for")]
+    assert [(c.plan.basis, c.plan.reason) for c in done.columns] == [(FULL, str(error)), (FULL, "asked for")]
     assert [c.values[THETA] for c in done.columns] == [sketch([1, 2])] * 2
 
 
@@ -277,7 +280,7 @@ def test_carried_partitions_are_not_read():
 def test_recomputed_column_keeps_its_partitions():
     files = Files(old=[9], live=[4], all=[1, 2])
     done = run([plan(A, CHANGED, counted([1, 2]), [], ["old"])], files, partitions={1: parts("live")})
-    assert (done.columns[0].basis, partitions_of(done)) == (FULL, {1: by_partition(4)})
+    assert (done.columns[0].plan.basis, partitions_of(done)) == (FULL, {1: by_partition(4)})
     assert files.kinds[1] == [(["all"], True, False)]
 
 

@@ -243,8 +243,8 @@ def test_compacted_rows_are_read_in_their_new_partitions(planned, monkeypatch, a
 def test_plan_keeps_the_base_without_stale_and_reread_partitions():
     plan = PartitionPlan(9, (), sketches(1, 2, 3), 20, frozenset({key(1), key(2)}))
     assert plan.sketches(sketches(1, 4)) == sketches(1, 3, 4)
-    assert plan.in_full(tuple(LIVE)).sketches(sketches(1)) == sketches(1)
-    assert plan.in_full(()).sketches(None) == sketches()
+    assert PartitionPlan(9, tuple(LIVE)).sketches(sketches(1)) == sketches(1)
+    assert PartitionPlan(9, ()).sketches(None) == sketches()
 
 
 # --- those that no run was asked for ------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """
 The actions of a Delta log, and one log entry as a value (protocol, "Actions").
 
-A log entry is lines of JSON, an action on each; so is a checkpoint in JSON. Only what planning needs is looked at, so
-actions and fields of newer protocols pass by, and only what is looked at can be found corrupt. A checkpoint in Parquet
-has the same fields, and its few actions other than files come through the same functions.
+A log entry, like a checkpoint in JSON, has one JSON action on each line. Only what planning needs is parsed, so actions
+and fields of newer protocols are ignored, and errors elsewhere go unnoticed. A checkpoint in Parquet has the same
+fields, and its few actions other than files use the same functions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _COUNT_FIRST = re.compile(NUM_RECORDS, re.ASCII)
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeletionVectorDescriptor:
     """
-    Where the deletion vector of a file is (protocol, "Deletion Vector Descriptor Schema").
+    Where a file's deletion vector is (protocol, "Deletion Vector Descriptor Schema").
 
     Attributes:
         storage_type: ``"u"`` beside the table's files, ``"p"`` at an absolute path, ``"i"`` in the descriptor itself.
@@ -47,7 +47,7 @@ class DeletionVectorDescriptor:
 
     @property
     def unique_id(self) -> str:
-        """What tells this deletion vector from any other (protocol, "Derived Fields")."""
+        """Identifies the deletion vector (protocol, "Derived Fields")."""
         file_id = self.storage_type + self.path_or_inline_dv
         return file_id if self.offset is None else f"{file_id}@{self.offset}"
 
@@ -59,14 +59,14 @@ FileKey = tuple[str, str | None]
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoggedFile:
     """
-    A data file as an action is about it; what is said of removed files may leave out how to read them.
+    A data file in an action; actions about removed files may omit what it takes to read them.
 
     Attributes:
-        path: As the log has it: percent-encoded, and relative to the table or absolute.
-        partition_values: The text of each value by physical column name; None if the log does not say.
+        path: As in the log: percent-encoded, and relative to the table or absolute.
+        partition_values: Values as text, by physical column name; None if the log does not say.
         size: In bytes; None if the log does not say.
-        data_change: False if its rows are in the table before and after, in these files or others.
-        num_records: The rows in the file, those deleted by its deletion vector included; None if unknown.
+        data_change: False if the table has its rows before and after, in this file or others.
+        num_records: The file's rows, also those that its deletion vector deletes; None if unknown.
     """
 
     path: str
@@ -78,13 +78,12 @@ class LoggedFile:
 
     @property
     def key(self) -> FileKey:
-        """The path and the id of the deletion vector."""
         return _key(self.path, self.deletion_vector)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AddFile(LoggedFile):
-    """A data file that becomes part of the table."""
+    """A data file that joins the table."""
 
     partition_values: Mapping[str, str | None]
     size: int
@@ -92,12 +91,12 @@ class AddFile(LoggedFile):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RemoveFile(LoggedFile):
-    """A data file that ceases to be part of the table."""
+    """A data file that leaves the table."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Metadata:
-    """What the table is from some version on; ``id`` is its identity, ``schema_string`` its schema in JSON."""
+    """What the table is from this version on; ``id`` is its identity, ``schema_string`` its schema in JSON."""
 
     id: str
     schema_string: str
@@ -107,7 +106,7 @@ class Metadata:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Protocol:
-    """What reading and writing the table takes; the features are None for versions that do not list them."""
+    """What readers and writers must support; the features are None for versions that do not list them."""
 
     min_reader_version: int
     min_writer_version: int
@@ -117,14 +116,14 @@ class Protocol:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CommitInfo:
-    """Where a log entry came from; of it only the time that the table itself keeps, in milliseconds UTC."""
+    """Where a log entry came from, reduced to its in-commit timestamp, in milliseconds UTC."""
 
     in_commit_timestamp_ms: int | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sidecar:
-    """A file that holds a part of a checkpoint; ``path`` is percent-encoded."""
+    """A file with a part of a checkpoint; ``path`` is percent-encoded."""
 
     path: str
 
@@ -134,7 +133,7 @@ Action = AddFile | RemoveFile | Metadata | Protocol | CommitInfo | Sidecar
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Commit:
-    """What one version changed; ``metadata`` and ``protocol`` are None where it left them as they were."""
+    """What one version changed; ``metadata`` and ``protocol`` are None if it left them unchanged."""
 
     version: int
     adds: tuple[AddFile, ...]
@@ -145,17 +144,17 @@ class Commit:
 
     @property
     def is_note(self) -> bool:
-        """Whether it changes neither rows nor schema: it has commitInfo, txn, domainMetadata and the like at most."""
+        """Whether it changes neither rows nor schema: at most commitInfo, txn, domainMetadata and the like."""
         return not (self.adds or self.removes or self.metadata or self.protocol)
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether the table has the same rows after it, be it in other files."""
+        """Whether the table has the same rows after it, perhaps in other files."""
         return not (any(file.data_change for file in self.adds) or any(file.data_change for file in self.removes))
 
 
 def parse_commit(data: bytes, version: int, where: str) -> Commit:
-    """The log entry of a version, read from the file ``where``; one that is empty changes nothing."""
+    """The log entry of a version, read from the file ``where``; an empty one changes nothing."""
     actions = list(read_actions(data, where))
     return Commit(
         version=version,
@@ -170,7 +169,7 @@ def parse_commit(data: bytes, version: int, where: str) -> Commit:
 
 
 def read_actions(data: bytes, where: str) -> Iterator[Action]:
-    """The known actions in lines of JSON, in their order; the arguments and errors are those of `parse_commit`."""
+    """The known actions in lines of JSON, in order; raises what `parse_commit` raises."""
     for number, line in enumerate(io.BytesIO(data), 1):
         if not line.strip():
             continue
@@ -187,7 +186,7 @@ def read_actions(data: bytes, where: str) -> Iterator[Action]:
 
 
 def read_file_statistics(data: bytes, where: str) -> Iterator[tuple[FileKey, str]]:
-    """The statistics of each added file that has any, which are JSON in a string; errors as `parse_commit`."""
+    """The statistics of added files, as JSON strings; raises what `parse_commit` raises."""
     for number, line in enumerate(filter(bytes.strip, io.BytesIO(data)), 1):
         try:
             fields = _json_object(line).get("add")
@@ -198,7 +197,7 @@ def read_file_statistics(data: bytes, where: str) -> Iterator[tuple[FileKey, str
 
 
 def metadata_action(fields: Mapping[str, Any]) -> Metadata:
-    """A ``metaData`` action; TypeError if it is not what the protocol requires."""
+    """Parse a ``metaData`` action; TypeError if it breaks the protocol."""
     file_format = _optional(fields, "metaData", "format", dict) or {}
     provider = _optional(file_format, "metaData.format", "provider", str) or _PARQUET
     if provider != _PARQUET:
@@ -213,7 +212,7 @@ def metadata_action(fields: Mapping[str, Any]) -> Metadata:
 
 
 def protocol_action(fields: Mapping[str, Any]) -> Protocol:
-    """A ``protocol`` action; TypeError if it is not what the protocol requires."""
+    """Parse a ``protocol`` action; TypeError if it breaks the protocol."""
     return Protocol(
         min_reader_version=_long(fields, "protocol", "minReaderVersion"),
         min_writer_version=_long(fields, "protocol", "minWriterVersion"),
@@ -223,12 +222,12 @@ def protocol_action(fields: Mapping[str, Any]) -> Protocol:
 
 
 def sidecar_action(fields: Mapping[str, Any]) -> Sidecar:
-    """A ``sidecar`` action; TypeError if it is not what the protocol requires."""
+    """Parse a ``sidecar`` action; TypeError if it breaks the protocol."""
     return Sidecar(_typed(fields, "sidecar", "path", str))
 
 
 def num_records(stats: Any) -> int | None:
-    """The row count in a file's statistics, which are JSON in a string; None if they do not tell it."""
+    """The row count in a file's statistics, a JSON string; None if they do not state it."""
     if not isinstance(stats, str):
         return None
     if match := _COUNT_FIRST.match(stats):

@@ -1,8 +1,8 @@
 """
-How many rows a commit to a Delta table added and deleted, from its log entry alone.
+Counts the rows that a commit to a Delta table added and deleted, from its log entry alone.
 
-A file that is removed and added again with another deletion vector lost the rows that the new one deletes, and no
-others. A removal need not say how many rows the file had: then only its being added again in the same commit can.
+A file that is removed and added again with another deletion vector lost exactly the rows that the new vector also
+deletes. A removal need not state the file's row count; then only such a pair is countable.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from puffin.values.row_summary import known_sum
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChangedRecords:
-    """Rows that came and went; None is unknown."""
+    """Rows that came and went; None if unknown."""
 
     added: int | None = None
     deleted: int | None = None
 
     @classmethod
     def of(cls, commit: Commit) -> ChangedRecords:
-        """What the files with ``dataChange`` say."""
+        """Count the rows of the files with ``dataChange``."""
         adds = {file.path: file for file in commit.adds if file.data_change}
         removes = {file.path: file for file in commit.removes if file.data_change}
         added = [_live_records(file) for path, file in adds.items() if path not in removes]

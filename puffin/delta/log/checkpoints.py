@@ -1,9 +1,9 @@
 """
-What a checkpoint holds: protocol, metadata and live files (protocol, "Checkpoints").
+Reads checkpoints: protocol, metadata and live files (protocol, "Checkpoints").
 
-Classic and multi-part checkpoints, and those of the V2 spec with their sidecars, differ in how many files there are;
-what stands in one is the same everywhere, a row for each action. There are as many rows as the table has files, so they
-are read column by column, of each only the fields that planning needs, and a batch at a time.
+Classic, multi-part and V2 checkpoints with sidecars differ in the number of files; each file has one row for each
+action. A checkpoint has as many rows as the table has files, so it is read in batches, by column, and only the fields
+that planning needs.
 """
 
 from __future__ import annotations
@@ -59,13 +59,7 @@ _NO_VALUES: Mapping[str, str | None] = {}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CheckpointContent:
-    """
-    A version as its checkpoint has it.
-
-    Attributes:
-        protocol: None before any commit, likewise ``metadata``.
-        files: The live files; empty if they were not asked for.
-    """
+    """A version as its checkpoint describes it; ``protocol`` and ``metadata`` are None before any commit."""
 
     protocol: Protocol | None
     metadata: Metadata | None
@@ -74,13 +68,9 @@ class CheckpointContent:
 
 def read_checkpoint(checkpoint: Checkpoint, directory: str, store: Store, *, with_files: bool) -> CheckpointContent:
     """
-    The content of a checkpoint.
+    Read a checkpoint; ``with_files`` also reads the live files, which takes the longest and opens the sidecars.
 
-    Args:
-        with_files: Whether to read the live files too, which takes the longest and opens the sidecars.
-
-    Raises:
-        CorruptMetadataError: One of its files cannot be understood, or it lacks its protocol or metadata.
+    Raises CorruptMetadataError if a file cannot be parsed, or if protocol or metadata are missing.
     """
     if not checkpoint.parts:
         return CheckpointContent(None, None, ())
@@ -104,11 +94,7 @@ def read_checkpoint(checkpoint: Checkpoint, directory: str, store: Store, *, wit
 
 
 def read_checkpoint_statistics(checkpoint: Checkpoint, directory: str, store: Store) -> dict[FileKey, str]:
-    """
-    The statistics of each live file that has any, which are JSON in a string.
-
-    Args:
-    """
+    """The statistics of live files, as JSON strings."""
     found: dict[FileKey, str] = {}
     sidecars: list[tuple[Sidecar, str]] = []
     for part in checkpoint.parts:
@@ -287,7 +273,7 @@ def _field(rows: pa.StructArray, name: str) -> pa.Array | None:
 
 @contextlib.contextmanager
 def _told_of(uri: str) -> Iterator[None]:
-    """Tell what pyarrow raises in the block, and what is wrong with an action, as an error about the file."""
+    """Turn errors of pyarrow and of invalid actions into errors about the file."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as exc:

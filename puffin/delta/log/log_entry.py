@@ -1,10 +1,10 @@
 """
-A note in a Delta table's own log that a version has statistics, for people and engines that look there.
+Appends a note to a Delta table's own log that a version has statistics, for people and engines that look there.
 
-It is a log entry of ``commitInfo`` and ``txn``, with ``domainMetadata`` where the table has that feature: no file is
-added or removed, no metadata or protocol changed, so no engine's commit that is under way finds a conflict with it
-(protocol, "Action Reconciliation"). It is a hint. ``commitInfo`` goes with log cleanup, and of ``txn`` a checkpoint
-keeps the version alone; the truth is in the directory of statistics.
+The note is a log entry of ``commitInfo`` and ``txn``, with ``domainMetadata`` if the table has that feature. It adds
+and removes no file and changes neither metadata nor protocol, so it conflicts with no commit of another engine
+(protocol, "Action Reconciliation"). It is only a hint: log cleanup removes ``commitInfo``, and of ``txn`` a checkpoint
+keeps only the version. The truth is in the directory of statistics.
 
 ::
 
@@ -13,8 +13,8 @@ keeps the version alone; the truth is in the directory of statistics.
     {"txn": {"appId": "puffin-sidecar", "version": 12, "lastUpdated": …}}
     {"domainMetadata": {"domain": "io.github.puffin-sidecar", "configuration": "{\"version\":12,…}", "removed": false}}
 
-All three are about the version that was analyzed last, which need not be the newest. Fields of our own are in
-``commitInfo``, which has room for them: an action of our own would fail writers that know none such.
+All three name the version analyzed last, which need not be the newest. Our own fields are in ``commitInfo``, which has
+room for them: an unknown action would make other writers fail.
 """
 
 from __future__ import annotations
@@ -47,18 +47,12 @@ def append_note(
     log: DeltaLog, table_id: str, entry: StatisticsEntry, *, sleep: Callable[[float], None] = time.sleep
 ) -> int:
     """
-    Append a log entry that says which statistics file a version has.
-
-    Args:
-        table_id: The id that the table's ``metaData`` has to have still.
-
-    Returns:
-        The version that the log entry made.
+    Append a log entry that names a version's statistics file; returns the version that the log entry made.
 
     Raises:
-        TableNotFound: The table is gone, or another has its place.
-        UnsupportedTableError: The table's protocol, as it is now, does not let us.
-        ConflictError: Other writers were faster in every attempt.
+        TableNotFound: The table is gone, or its ``metaData`` has another id than ``table_id``.
+        UnsupportedTableError: The table's current protocol does not allow it.
+        ConflictError: Other writers won every attempt.
     """
     location = log.location
     note = {"version": entry.snapshot_id, "statisticsFile": entry.statistics_path.removeprefix(join(location, ""))}
@@ -85,7 +79,7 @@ def append_note(
 def _actions(
     segment: LogSegment, note: dict[str, Any], txn_id: str, location: str, table_id: str
 ) -> list[dict[str, Any]]:
-    """What follows on the segment; whatever others committed since the last attempt is in it."""
+    """The actions that follow on the segment, which includes all commits since the last attempt."""
     protocol, metadata = segment.protocol_and_metadata()
     if metadata.id != table_id:
         raise TableNotFound(f"{location}: expected table {table_id}, found {metadata.id}: another has its place")

@@ -1,9 +1,8 @@
 """
-The files of a Delta log by their names, and which of them make up a version (protocol, "File Types").
+The files of a Delta log by name, and which of them make a version (protocol, "File Types").
 
-The listing alone says which checkpoints are complete, so ``_last_checkpoint`` is not read: right, stale, broken or
-missing, it makes no difference. What is not needed to read a table is passed over: checksums, log compactions, staged
-commits, and whatever else lies about.
+The listing alone shows which checkpoints are complete, so ``_last_checkpoint`` is never read: it may be right, stale,
+broken or missing. Files that reading does not need are ignored: checksums, log compactions, staged commits and others.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _CHECKPOINT_PART = re.compile(r"([0-9]{20})\.checkpoint\.([0-9]{10})\.([0-9]{10}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A version written down as a whole: in one file, or in all the parts of a multi-part checkpoint."""
+    """A complete version in one file, or in all the parts of a multi-part checkpoint."""
 
     version: int
     parts: tuple[FileInfo, ...]
@@ -36,7 +35,7 @@ BEFORE_ANY_COMMIT = Checkpoint(-1, ())
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LogFiles:
-    """What one listing of a log found: the log entries by version, and complete checkpoints, the newest first."""
+    """One listing of a log: the log entries by version, and complete checkpoints, newest first."""
 
     directory: str
     commits: Mapping[int, FileInfo]
@@ -44,18 +43,18 @@ class LogFiles:
 
     @property
     def newest(self) -> int:
-        """The newest version that there is anything of."""
+        """The newest version that has a log entry or a checkpoint."""
         return max((*self.commits, *(checkpoint.version for checkpoint in self.checkpoints)))
 
     def starts(self, version: int) -> tuple[Checkpoint, ...]:
         """
-        Each checkpoint that makes the version together with the commits after it, the newest first.
+        Each checkpoint that makes the version together with later commits, newest first.
 
-        All versions since the last of them can be made.
+        All versions from the last of them on can be made.
 
         Raises:
-            SnapshotNotFound: There is no such version yet, or no longer.
-            CorruptMetadataError: A log entry is missing without which no newer version can be made either.
+            SnapshotNotFound: The version does not exist yet, or no longer.
+            CorruptMetadataError: A log entry is missing that newer versions need too.
         """
         if not 0 <= version <= self.newest:
             raise SnapshotNotFound(f"{self.directory}: no version {version}; the newest is {self.newest}")
@@ -73,7 +72,7 @@ class LogFiles:
         )
 
     def first_since(self, version: int) -> int:
-        """The oldest version that can be made and is not older than this one; the newest if there is none."""
+        """The oldest version from this one on that can be made; the newest if there is none."""
         if 0 <= version <= self.newest and self._starts(version):
             return version
         # After a gap a version can be made only from a checkpoint that comes after it.
@@ -85,19 +84,14 @@ class LogFiles:
         return tuple(checkpoint for checkpoint in found if first - 1 <= checkpoint.version <= version)
 
     def _first_in_a_row(self, version: int) -> int:
-        """The first of the commits without a gap that end with the version's; the next version if it has none."""
+        """The first of the consecutive commits that end with this version; the next version if it has no commit."""
         while version in self.commits:
             version -= 1
         return version + 1
 
 
 def list_log(location: str, store: Store) -> LogFiles:
-    """
-    The log of the table at a location.
-
-    Raises:
-        TableNotFound: There is no log, or nothing in it.
-    """
+    """List the log of the table at a location; TableNotFound if there is none or it is empty."""
     directory = join(location, LOG)
     files = store.list(directory)
     commits = {int(match[1]): file for file in files if (match := _COMMIT.fullmatch(file.name))}

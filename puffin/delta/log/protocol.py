@@ -1,10 +1,10 @@
 """
-What a Delta table's protocol asks of its readers and writers, and whether we can do it.
+What a Delta table's protocol requires of readers and writers, and whether we can meet it.
 
-A table says by version numbers, and from reader version 3 and writer version 7 on by names of features, what one has to
-know of it. To read is to find the live rows and the values of columns. To write is to append an entry that adds and
-removes no file and leaves the metadata alone; nearly every writer feature is about files, rows or metadata, and so met
-by whoever does nothing of the kind. A feature that is not known is refused, since it may mean anything.
+A table states its requirements by version numbers, and from reader version 3 and writer version 7 on by feature names.
+To read means to find the live rows and the values of columns. To write means to append an entry that changes no files
+and no metadata; nearly all writer features concern files, rows or metadata, so such an entry meets them. An unknown
+feature is refused, since it may mean anything.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
 
 
 def check_readable(protocol: Protocol, where: str) -> None:
-    """Refuse, with UnsupportedTableError, a table whose reader version or one of its reader features is not known."""
+    """Raise UnsupportedTableError for an unknown reader version or reader feature."""
     if protocol.min_reader_version > MAX_READER_VERSION:
         raise UnsupportedTableError(
             f"{where}: expected a Delta reader version up to {MAX_READER_VERSION}, found {protocol.min_reader_version}"
@@ -77,9 +77,9 @@ def check_readable(protocol: Protocol, where: str) -> None:
 
 def check_writable(protocol: Protocol, configuration: Mapping[str, str], where: str) -> None:
     """
-    Refuse, with UnsupportedTableError, a table to whose log nobody may append a note by putting the next file there.
+    Raise UnsupportedTableError for a table to whose log we must not append by writing the next file.
 
-    Somebody else decides on commits, or the writer version or a writer feature is not known.
+    Either something else decides on its commits, or its writer version or a writer feature is unknown.
     """
     reason = _why_not_writable(protocol, configuration)
     if reason is not None:
@@ -92,7 +92,7 @@ def has_feature(protocol: Protocol, name: str) -> bool:
 
 
 def in_commit_timestamps_enabled(protocol: Protocol, configuration: Mapping[str, str]) -> bool:
-    """Whether every commit has to state its time, and be later than the one before."""
+    """Whether every commit must state its time, later than that of the commit before."""
     is_set = configuration.get(_IN_COMMIT_TIMESTAMPS, "").lower() == "true"
     return is_set and has_feature(protocol, "inCommitTimestamp")
 

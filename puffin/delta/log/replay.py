@@ -1,10 +1,9 @@
 """
-The Delta log replayed: from its files to a version's protocol, metadata, live files and time.
+Replays the Delta log: from its files to a version's protocol, metadata, live files and time.
 
-A version is what the newest checkpoint up to it says, changed by the commits after that (protocol, "Action
-Reconciliation"). A checkpoint repeats what the log has said before, so one that cannot be read is only then in the way
-when the commits and checkpoints before it have been cleaned up. Log entries are never rewritten: once parsed they are
-kept, as long as there are not too many of them.
+A version is the newest checkpoint up to it, changed by the commits after that (protocol, "Action Reconciliation"). An
+unreadable checkpoint matters only if the commits and checkpoints before it have been cleaned up, since it repeats what
+the log said before. Log entries never change, so a limited number of parsed entries is kept.
 """
 
 from __future__ import annotations
@@ -33,15 +32,13 @@ _LONGEST_VERSION = 18  # digits, of which every one fits a long
 
 
 class DeltaLog:
-    """The log of the table at a location."""
-
     def __init__(self, location: str, store: Store) -> None:
         self.location = location
         self.store = store
         self._entries = _LogEntries(store)
 
     def segment(self, version: int | None = None) -> LogSegment:
-        """The part of the log that makes a version, by default the newest; errors as `LogFiles.starts`."""
+        """The part of the log that makes a version, by default the newest; raises what `LogFiles.starts` raises."""
         try:
             return self._listed(version)
         except CorruptMetadataError:
@@ -55,15 +52,15 @@ class DeltaLog:
 
 class LogSegment:
     """
-    The checkpoints and commits that make a version; as the log was when it was listed.
+    The checkpoints and commits that make a version, as the log was when it was listed.
 
-    Whatever reads the log raises CorruptMetadataError for a file that cannot be understood, FileNotFound for one that
-    is gone, UnsupportedTableError for a table whose files are not Parquet, and StorageError if the storage fails.
+    Methods that read the log raise CorruptMetadataError for a file that cannot be parsed, FileNotFound for a missing
+    file, UnsupportedTableError for a table whose files are not Parquet, and StorageError.
 
     Attributes:
         newest_version: The newest version in the log.
-        oldest_version: The oldest one since which every version can be made, up to this one.
-        checkpoint_version: That of the newest checkpoint the version can be made from; None if there is none.
+        oldest_version: Every version from this one up to the segment's can be made.
+        checkpoint_version: The newest checkpoint that the version can be made from; None if there is none.
     """
 
     def __init__(self, files: LogFiles, version: int, store: Store, entries: _LogEntries) -> None:
@@ -77,15 +74,15 @@ class LogSegment:
         self.checkpoint_version = self._starts[0].version if self._starts[0].parts else None
 
     def at(self, version: int) -> LogSegment:
-        """The segment of another version in the same listing; errors as `DeltaLog.segment`."""
+        """The segment of another version in the same listing; raises what `DeltaLog.segment` raises."""
         return LogSegment(self._files, version, self._store, self._entries)
 
     def first_since(self, version: int) -> int:
-        """The oldest version that can still be made and is not older than this one."""
+        """The oldest version from this one on that can still be made."""
         return self._files.first_since(version)
 
     def is_newest(self) -> bool:
-        """Whether nothing was committed since the log was listed, and the table is not one made anew in its place."""
+        """Whether nothing was committed since the log was listed, and no recreated table has replaced this one."""
         newest = self._files.commits.get(self.newest_version)
         if newest is None:
             return False  # a checkpoint is all that is left of it
@@ -97,11 +94,11 @@ class LogSegment:
         return is_there and not self._store.exists(following)
 
     def protocol_and_metadata(self) -> tuple[Protocol, Metadata]:
-        """What the table is at this version, read once; of a checkpoint no more is read than it takes."""
+        """The table's description at this version, read once; reads no more of a checkpoint than necessary."""
         return self._described
 
     def files(self) -> list[AddFile]:
-        """The live files of the version: the newest action counts on each path with its deletion vector."""
+        """The version's live files: the newest action counts for each path with its deletion vector."""
         start, content = self._start(with_files=True)
         live: dict[FileKey, AddFile] = {file.key: file for file in content.files}
         for commit in self.commits(after=start.version):
@@ -111,7 +108,7 @@ class LogSegment:
         return list(live.values())
 
     def file_statistics(self) -> dict[FileKey, str]:
-        """The statistics of files as the log has them, of live ones and of others: JSON in a string."""
+        """The statistics of files, live or not, as JSON strings from the log."""
         start, _ = self._start(with_files=False)
         found = read_checkpoint_statistics(start, self._files.directory, self._store)
         for version in range(start.version + 1, self.version + 1):
@@ -120,15 +117,15 @@ class LogSegment:
         return found
 
     def commit(self, version: int) -> Commit:
-        """The log entry of a version; SnapshotNotFound if it has been cleaned up, or never was."""
+        """The log entry of a version; SnapshotNotFound if it does not exist, or no longer."""
         return self._commits_of([version])[0]
 
     def commits(self, after: int) -> list[Commit]:
-        """The log entries after a version up to this one, the oldest first; errors as `commit`."""
+        """The log entries after a version up to this one, oldest first; raises what `commit` raises."""
         return self._commits_of(range(after + 1, self.version + 1))
 
     def commits_left(self, versions: Iterable[int]) -> dict[int, Commit]:
-        """Of some versions, the log entries that have not been cleaned up."""
+        """The log entries of these versions that have not been cleaned up."""
         left = [version for version in versions if version in self._files.commits]
         return dict(zip(left, self._commits_of(left), strict=True))
 
@@ -136,12 +133,11 @@ class LogSegment:
         """
         When a version was committed, in milliseconds since the epoch, UTC.
 
-        That is the in-commit timestamp where the table has them at this version. Otherwise it is when the log entry's
-        file was last changed, but always later than the version before; from a store that does not say, it is a number
-        that only keeps the order.
+        That is the in-commit timestamp if the table has them at this version. Otherwise it is the modification time of
+        the log entry's file, but always later than the version before; if the store gives no times, the number only
+        keeps the order.
 
-        Raises:
-            SnapshotNotFound: Its log entry has been cleaned up, or never was.
+        Raises SnapshotNotFound if the log entry does not exist, or no longer.
         """
         file = self._file(version)
         if version < self._in_commit_timestamps_since:
@@ -153,11 +149,9 @@ class LogSegment:
 
     def version_at(self, timestamp_ms: int) -> int:
         """
-        The newest version that is not newer than a time, of those up to this one that can be made and have a time.
+        The newest version not newer than a time, among those up to this one that can be made and have a time.
 
-        Raises:
-            SnapshotNotFound: All of them are newer.
-            UnsupportedError: The store does not say when log entries were written.
+        Raises SnapshotNotFound if all are newer, UnsupportedError if the store gives no times for log entries.
         """
         oldest = self.oldest_version + (self.oldest_version not in self._files.commits)
         after = self.version + 1
@@ -191,7 +185,7 @@ class LogSegment:
         return protocol, metadata
 
     def _start(self, *, with_files: bool) -> tuple[Checkpoint, CheckpointContent]:
-        """The newest checkpoint that can be read; if none can, the error is that of the newest."""
+        """The newest readable checkpoint; without one, raises the error of the newest checkpoint."""
         errors: list[CorruptMetadataError | FileNotFound] = []
         for start in self._starts:
             try:
@@ -213,7 +207,7 @@ class LogSegment:
 
     @functools.cached_property
     def _in_commit_timestamps_since(self) -> int:
-        """The first version with an in-commit timestamp; one past this version if it has none."""
+        """The first version with an in-commit timestamp; the version after this one if there is none."""
         protocol, metadata = self.protocol_and_metadata()
         if not in_commit_timestamps_enabled(protocol, metadata.configuration):
             return self.version + 1
@@ -235,7 +229,7 @@ class LogSegment:
 
 
 class _LogEntries:
-    """Log entries read and parsed, several at a time, the last ones kept."""
+    """Reads and parses several log entries at a time, and keeps the latest ones."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -1,1 +1,1 @@
-"""The data files of a version, with deletion vectors, partition values and file statistics."""
+"""Plans the data files of a version, with deletion vectors, partition values and file statistics."""

@@ -1,7 +1,7 @@
 """
-Where a Delta deletion vector is, told as Iceberg tells it.
+Describes a Delta deletion vector as Iceberg describes one.
 
-On disk a vector is a record in a file of them, which comes, byte for byte, to the payload of Iceberg's
+Delta stores vectors as records of a file. A record has the same bytes as the payload of Iceberg's
 ``deletion-vector-v1`` blob (`puffin.format.deletion_vector`)::
 
     u8       version of the file, 1
@@ -9,7 +9,7 @@ On disk a vector is a record in a file of them, which comes, byte for byte, to t
     data     magic D1 D3 39 64, the vector  │ a record, at the descriptor's offset
     u32 BE   CRC-32 of the data             ┘
 
-A vector in the log is the data alone; it gets the rest, so that whoever reads the one can read the other.
+A vector in the log is the data alone; it gets size and checksum here, so one reader serves both.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _UUID_CHARACTERS = 16 // _GROUP_BYTES * _GROUP
 
 def deletion_vector_file(descriptor: DeletionVectorDescriptor, table_location: str) -> ContentFile:
     """
-    The deletion vector of a data file as a delete file (protocol, "Deletion Vector Descriptor Schema").
+    A data file's deletion vector as a delete file (protocol, "Deletion Vector Descriptor Schema").
 
-    Its content is the record of the vector; its path is absolute, or a ``data:`` URI.
+    Its content is the vector's record; its path is absolute, or a ``data:`` URI.
     """
     offset, size = descriptor.offset or 0, descriptor.size_in_bytes
     if offset < 0 or not 0 <= size <= _MAX_SIZE or descriptor.cardinality < 0:
@@ -93,7 +93,7 @@ def _record(padded: bytes, size: int) -> bytes:
 
 
 def _from_z85(text: str) -> bytes:
-    """Decode ZeroMQ's base 85 (RFC 32): groups of five digits, the highest first, for four bytes each."""
+    """Decode ZeroMQ's base 85 (RFC 32): each group of five digits, highest first, stands for four bytes."""
     if (wrong := _NOT_Z85.search(text)) or len(text) % _GROUP:
         raise ValueError(f"{wrong[0]!r} in it" if wrong else f"{len(text)} characters")
     decoded = bytearray()

@@ -1,9 +1,9 @@
 """
-What the statistics of a Delta table's live files tell of columns (protocol, "Per-file Statistics").
+Summarizes columns from the statistics of a Delta table's live files (protocol, "Per-file Statistics").
 
-They are JSON that nobody has to write and nobody has to be able to read: what is not there or not understood is
-unknown. Values of partition columns stand beside them in the log. Strings are cut short and times to milliseconds, so
-an upper bound in whole milliseconds may be up to one of them too low, and is moved up.
+These statistics are optional JSON; missing or invalid parts are unknown. Values of partition columns come from the log.
+Writers cut strings short and times to milliseconds, so an upper bound in whole milliseconds may be up to one
+millisecond too low, and is raised.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _AS_TEXT = ("string", "date", *_TIMESTAMPS)
 
 
 def column_summaries(state: DeltaState, columns: Sequence[Column]) -> dict[int, ColumnSummary]:
-    """The summary of each column by field id; sizes are not known."""
+    """The summary of each column by field id, without sizes."""
     texts = state.segment.file_statistics()
     files = [(file, _parsed(texts.get(file.key))) for file in state.segment.files()]
     paths = state.delta_schema.paths
@@ -84,7 +84,7 @@ def _live_records(file: AddFile) -> int | None:
 
 
 def _single_value(type_: str, value: Any) -> Any:
-    """A bound in JSON single-value form; None if there is none, or its meaning is not clear."""
+    """A bound in JSON single-value form; None if it is missing or ambiguous."""
     if value is None or isinstance(value, str) is not (type_ in _AS_TEXT):
         return None
     if type_.startswith("decimal"):

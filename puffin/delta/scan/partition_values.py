@@ -1,10 +1,10 @@
 """
-Partition values as a Delta log has them, in text, and as scan tasks have them, in the JSON form of appendix D.
+Converts partition values from the text of a Delta log to the JSON form of appendix D.
 
-What is taken is what the protocol names ("Partition Value Serialization") and what writers put: numbers and NaN as
-Java and as Rust spell them, a timestamp with a zone or without. Without one the protocol means the zone of whoever
-wrote it, which the log does not tell; it is taken for UTC. Nothing is rounded to fit: text that means no value of the
-column's type, or one that is finer, is refused.
+It accepts what the protocol names ("Partition Value Serialization") and what writers produce: numbers and NaN as Java
+and Rust spell them, and timestamps with or without a zone. Without one the protocol means the writer's zone, which the
+log does not name; it is taken as UTC. Nothing is rounded: text that is not a value of the column's type, or is too
+precise for it, is refused.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _MOST_SHOWN = 80  # characters of what is wrong, in an error
 
 def partition_json(type_: str, text: str | None, where: str) -> Any:
     """
-    The JSON form of a partition value of a column of an appendix C type; CorruptMetadataError if it is none.
+    The JSON form of a partition value of an appendix C type; CorruptMetadataError for invalid text.
 
-    None and the empty text are null. Of a type that has no single values the text is returned as it is.
+    None and the empty text are null. A type without single values keeps the text.
     """
     if not text:
         return None
@@ -81,7 +81,7 @@ def _json_form(type_: str, name: str, text: str) -> Any:
 
 
 def _bytes(text: str) -> bytes:
-    """What the text stands for: bytes that are escaped one by one, as delta-rs does, or those of the text, as Spark."""
+    """The bytes of the text: escaped one by one, as delta-rs writes them, or the text's own, as Spark does."""
     if _ESCAPED_BYTES.fullmatch(text):
         return bytes.fromhex(text.replace("\\u00", ""))
     return text.encode()

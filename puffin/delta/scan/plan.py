@@ -1,10 +1,9 @@
 """
-From the files of a Delta table's log to scan tasks, and what changed between two versions.
+Plans scan tasks from a Delta table's log, and the changes between two versions.
 
-A commit says itself which files it added and removed, and with which deletion vectors, so that changes cost no more
-than the log entries between two versions. Files whose ``dataChange`` is false hold rows that the table had already, in
-other files: nothing of them need be read, however much was rewritten. The contributions are added up, as
-`puffin.iceberg.scan.changes` does: a file that comes and goes in between is read by nobody.
+A commit lists the files that it added and removed, with their deletion vectors, so changes cost no more than the log
+entries between two versions. Files whose ``dataChange`` is false need not be read, since the table already had their
+rows in other files. As in `puffin.iceberg.scan.changes`, a file that comes and goes in between is not read.
 """
 
 from __future__ import annotations
@@ -28,16 +27,15 @@ _SPEC_ID = 0
 
 
 def plan_version(state: DeltaState) -> tuple[FileScanTask, ...]:
-    """One task for each whole data file of the version that the state is of."""
+    """One task for each whole data file of the state's version."""
     return tuple(map(_Tasks(state).of, state.segment.files()))
 
 
 def changes_between(state: DeltaState, base: Snapshot, target: Snapshot) -> Changes:
     """
-    The whole data files to read for the rows that came after ``base`` and those that are gone in ``target``.
+    The whole data files with the rows that came or went between ``base`` and ``target``.
 
-    Raises:
-        SnapshotNotFound: ``base`` comes later, or the log entries between them have been cleaned up.
+    Raises SnapshotNotFound if ``base`` is later, or if log entries between them have been cleaned up.
     """
     if base.snapshot_id > target.snapshot_id:
         raise SnapshotNotFound(
@@ -58,7 +56,7 @@ def changes_between(state: DeltaState, base: Snapshot, target: Snapshot) -> Chan
 
 
 def _as_added(files: Iterable[AddFile | RemoveFile], base: Snapshot, state: DeltaState) -> Iterable[AddFile]:
-    """Removed files as they were added; a removal need not say of what partition and size they are."""
+    """Removed files as they were added; a removal may omit partition and size."""
     known: Mapping[Any, AddFile] | None = None
     for file in files:
         if isinstance(file, AddFile):
@@ -84,14 +82,12 @@ def _as_added(files: Iterable[AddFile | RemoveFile], base: Snapshot, state: Delt
 
 
 def _ever_added(base: Snapshot, state: DeltaState) -> Mapping[Any, AddFile]:
-    """The files of an earlier version and all that were added since, by key."""
+    """The files of a version and all added since, by key."""
     added = [add for commit in state.segment.commits(base.snapshot_id) for add in commit.adds]
     return {file.key: file for file in (*state.segment.at(base.snapshot_id).files(), *added)}
 
 
 class _Tasks:
-    """Scan tasks of a table's files."""
-
     def __init__(self, state: DeltaState) -> None:
         self._location = state.location
         types = {column.field_id: column.type for column in state.columns}
@@ -120,6 +116,8 @@ class _Tasks:
 
 
 def file_uri(path: str, location: str) -> str:
-    """Where a file is whose path a log has: percent-encoded, and relative to the table unless it is a URI."""
+    """
+    The location of a file from its path in the log: percent-encoded, and relative to the table unless it is a URI.
+    """
     decoded = unquote(path)
     return decoded if split(path) is not None or path.startswith("/") else join(location, decoded)

@@ -1,5 +1,5 @@
 """
-The JSON documents of the statistics directory of a Delta table: which statistics a version has, and field ids.
+The JSON documents of a Delta table's statistics directory: entries of versions, and field ids.
 
 ::
 
@@ -9,8 +9,8 @@ The JSON documents of the statistics directory of a Delta table: which statistic
 
     {"format-version": 1, "columns": [{"id": 1, "path": ["address", "city"]}, …]}
 
-A path is made of physical names. A statistics file is named without its directory, so that a table can be moved. A
-field that this version does not know is ignored; what a reader must not ignore comes with a next format version.
+Paths have physical names. The name of a statistics file has no directory, so a table can be moved. Readers ignore
+unknown fields; a field that they must not ignore needs a new format version.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FORMAT_VERSION = 1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StatisticsDocument:
-    """An entry file: the id of the table, the entry, and the physical path of each field id that it is about."""
+    """An entry file: the table's id, the entry, and the physical path of each field id that its blobs use."""
 
     table_id: str
     entry: StatisticsEntry
@@ -38,7 +38,6 @@ class StatisticsDocument:
 
 
 def encode_entry(document: StatisticsDocument, generation: int) -> bytes:
-    """The bytes of an entry file."""
     return _encode(
         {
             "table-id": document.table_id,
@@ -51,7 +50,7 @@ def encode_entry(document: StatisticsDocument, generation: int) -> bytes:
 
 
 def decode_entry(data: bytes, where: str, version: int, generation: int) -> StatisticsDocument:
-    """The entry file of a version; UnsupportedTableError if its format is newer than 1. Errors name ``where``."""
+    """Parse the entry file of a version; UnsupportedTableError if its format is newer. Errors name ``where``."""
     document = _decode(data, where)
     try:
         entry = entry_from_json(typed(document, "statistics", dict))
@@ -66,12 +65,11 @@ def decode_entry(data: bytes, where: str, version: int, generation: int) -> Stat
 
 
 def encode_field_ids(ids: Mapping[tuple[str, ...], int]) -> bytes:
-    """The bytes of a file of field ids."""
     return _encode({"columns": _columns_to_json({field_id: path for path, field_id in ids.items()})})
 
 
 def decode_field_ids(data: bytes, where: str) -> dict[tuple[str, ...], int]:
-    """The field ids in a file of them, by physical path; errors as `decode_entry`."""
+    """Parse a file of field ids; raises what `decode_entry` raises."""
     document = _decode(data, where)
     try:
         return {path: field_id for field_id, path in _columns_from_json(document).items()}

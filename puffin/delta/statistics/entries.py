@@ -1,14 +1,12 @@
 """
-The statistics of a Delta table: a directory of our own below its log, since the format has no place for them.
+The statistics of a Delta table, in a directory of our own below its log, since the format has no place for them.
 
-An entry file says which statistics file a version has, and about which columns. No file here ever changes: the next
-generation of an entry is put only if nobody else has put it, so that of several jobs one wins and the others add to
-what it wrote. VACUUM passes by directories that begin with an underscore, and log cleanup by names like these
-(`puffin.delta.statistics.files`).
+An entry file says which statistics file a version has, and for which columns. Files here never change: each generation
+of an entry can be written only once, so one of several jobs wins and the others add to what it wrote. VACUUM ignores
+directories that begin with an underscore, and log cleanup ignores these names (`puffin.delta.statistics.files`).
 
-What cannot be read, be it broken or written by a later version of this project, is passed over with a warning: an
-older generation, or an older version, has statistics too. Superseded files stay as long as a reader may be at work who
-found them by an older listing.
+Readers skip files that are broken or come from a later version of this project, with a warning: an older generation or
+an older version has statistics too. Superseded files stay while a reader may know them from an older listing.
 """
 
 from __future__ import annotations
@@ -37,13 +35,7 @@ from puffin.delta.statistics.files import (
     new_statistics_name,
     superseded_before,
 )
-from puffin.errors import (
-    CorruptMetadataError,
-    FileNotFound,
-    PuffinError,
-    UnsupportedTableError,
-    UsageError,
-)
+from puffin.errors import CorruptMetadataError, FileNotFound, PuffinError, UnsupportedTableError, UsageError
 from puffin.storage import FileInfo, Store, join
 from puffin.storage.put_once import put_once
 from puffin.tables.base import StatisticsEntry
@@ -56,14 +48,14 @@ _T = TypeVar("_T")
 
 
 class StatisticsDirectory:
-    """Where the statistics of a Delta table are; entries come back with paths below the table's location."""
+    """Where the statistics of a Delta table are; the entries it returns have paths below the table's location."""
 
     def __init__(self, table_location: str, store: Store) -> None:
         self._location = join(table_location, DIRECTORY)
         self._store = store
 
     def listing(self) -> Listing:
-        """The files there are now; none, if the table has no such directory."""
+        """The files that are there now; empty if the directory does not exist."""
         return Listing.of(self.files())
 
     def entries(
@@ -74,11 +66,10 @@ class StatisticsDirectory:
         is_same_column: Callable[[int, tuple[str, ...]], bool],
     ) -> Iterator[StatisticsEntry]:
         """
-        The entries of a version and of those before it, the nearest first, each read when it is asked for.
+        Yield the entries of a version and of earlier ones, nearest first; reads each on demand.
 
-        Args:
-            table_id: The id of the table's ``metaData``; entries of a table that was here before are skipped.
-            is_same_column: Whether a field id means the column of this physical path; blobs of others are left out.
+        Entries of a previous table at this place, with another ``table_id``, are skipped. So are blobs whose field ids
+        do not mean the same column, according to ``is_same_column``.
         """
         for candidate, generations in listing.entries.items():
             if candidate > version:
@@ -93,17 +84,17 @@ class StatisticsDirectory:
         self, entry: StatisticsEntry, table_id: str, columns: Mapping[int, tuple[str, ...]], generation: int
     ) -> None:
         """
-        Make ``entry`` that of its version.
+        Make ``entry`` its version's entry.
 
         Args:
-            columns: Physical paths by field id; of every one that its blobs are about, at least.
+            columns: The physical path of each field id that the blobs use, at least.
             generation: The one after the newest, whose other columns the entry has kept.
 
         Raises:
-            ConflictError: Another job put this generation.
-            UnsupportedTableError: A later version of this project wrote the newest one, which would lose something.
-            CommitUnknownError: It may or may not have been put.
-            StorageError: It has not been put.
+            ConflictError: Another job wrote this generation.
+            UnsupportedTableError: A later version of this project wrote the newest one, so data would be lost.
+            CommitUnknownError: The entry may or may not have been written.
+            StorageError: It has not been written.
         """
         name = entry.statistics_path.rpartition("/")[2]
         about = {field_id for blob in entry.blobs for field_id in blob.fields}
@@ -128,7 +119,7 @@ class StatisticsDirectory:
         self._store.check_put_if_absent(self._path("probe"))
 
     def field_ids(self, listing: Listing) -> Mapping[tuple[str, ...], int]:
-        """The ids that were given to columns, by physical path; StorageError if the store failed."""
+        """The assigned ids of columns by physical path; StorageError if the store fails."""
         for generation in listing.field_ids:
             ids = _or_warn(functools.partial(self._read_field_ids, generation))
             if ids is not None:
@@ -136,24 +127,24 @@ class StatisticsDirectory:
         return {}
 
     def put_field_ids(self, ids: Mapping[tuple[str, ...], int], generation: int) -> None:
-        """Make ``ids``, by physical path, the ids of columns, in the generation after the newest; errors as `put`."""
+        """Write the ids of columns by physical path, as the generation after the newest; raises what `put` raises."""
         if generation > 0:
             with contextlib.suppress(CorruptMetadataError, FileNotFound):
                 self._read_field_ids(generation - 1)
         put_once(self._store, self._path(field_ids_name(generation)), encode_field_ids(ids))
 
     def new_path(self, version: int) -> str:
-        """A place for a statistics file of a version, under a name that nobody else uses."""
+        """A unique path for a statistics file of a version."""
         return self._path(new_statistics_name(version))
 
     def superseded(
         self, listing: Listing, now: datetime.datetime, safety_age: datetime.timedelta = SAFETY_AGE
     ) -> tuple[FileInfo, ...]:
         """
-        The entry files that no reader looks for any more, then the statistics files that they alone name.
+        The entry files that readers no longer need, then the statistics files that only these entries name.
 
-        An entry is superseded by the next generation, so it is that one whose age has to be above ``safety_age``. A
-        statistics file that no entry names may be about to get one, and is not among them.
+        An entry is superseded by the next generation, which must be older than ``safety_age``. A statistics file
+        without any entry may be about to get one, so it is not included.
         """
         entries: list[FileInfo] = []
         statistics: list[FileInfo] = []
@@ -177,7 +168,7 @@ class StatisticsDirectory:
     def superseded_field_ids(
         self, listing: Listing, now: datetime.datetime, safety_age: datetime.timedelta = SAFETY_AGE
     ) -> tuple[FileInfo, ...]:
-        """The files of field ids that no reader looks for any more, by the age of the next generation; likewise."""
+        """The files of field ids that readers no longer need, by the same rule."""
         files = listing.field_ids
         if not files or _or_warn(functools.partial(self._read_field_ids, max(files))) is None:
             return ()
@@ -185,14 +176,14 @@ class StatisticsDirectory:
         return tuple(files[generation] for generation in superseded)
 
     def documents(self, listing: Listing) -> dict[int, dict[int, StatisticsDocument | None]]:
-        """Every entry file there is, by version and generation; None for one that cannot be read."""
+        """All entry files by version and generation; None for an unreadable one."""
         return {
             version: {generation: self._read_or_warn(version, generation) for generation in generations}
             for version, generations in listing.entries.items()
         }
 
     def files(self) -> Sequence[FileInfo]:
-        """Whatever is in the directory, whether it belongs there or not."""
+        """All files in the directory, also foreign ones."""
         return self._store.list(self._location)
 
     def remove_superseded(
@@ -201,7 +192,9 @@ class StatisticsDirectory:
         now: datetime.datetime | None = None,
         safety_age: datetime.timedelta = SAFETY_AGE,
     ) -> None:
-        """Delete what is `superseded`, as far as the store lets us: a failure fails nothing that is done already."""
+        """
+        Delete `superseded` files as far as the store allows; a failure only logs a warning, since the commit is done.
+        """
         try:
             for file in self.superseded(listing, now or datetime.datetime.now(datetime.timezone.utc), safety_age):
                 self._store.delete(file.uri)

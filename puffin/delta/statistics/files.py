@@ -1,15 +1,15 @@
 """
-The files of the statistics directory of a Delta table: their names, and what a listing of them tells.
+The file names of a Delta table's statistics directory, and what a listing of it says.
 
 ::
 
     12-5f0c….stats        a Puffin file with statistics of version 12
     12-0.json             the entry that names it, until ...
-    12-1.json             ... the next generation came: of a version the newest one counts
-    field-ids-0.json      the ids of columns that the table itself gives none; the newest generation counts
+    12-1.json             ... the next generation replaces it: a version's newest entry counts
+    field-ids-0.json      assigned ids of columns; the newest generation counts
 
-Log cleanup deletes, in directories below the log too, what ends like a log entry: in twenty digits and ``.json``. So no
-number is padded, and none is as long.
+Log cleanup also deletes files in directories below the log, if their names end in twenty digits and ``.json``. So these
+numbers are not padded and never that long.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Listing:
 
     @classmethod
     def of(cls, files: Iterable[FileInfo]) -> Listing:
-        """What the files of the directory are; others are passed over."""
+        """Sort the directory's files into a listing; ignores others."""
         entries: dict[int, dict[int, FileInfo]] = {}
         field_ids: dict[int, FileInfo] = {}
         statistics: dict[str, FileInfo] = {}
@@ -57,21 +57,20 @@ class Listing:
         )
 
     def next_generation(self, version: int) -> int:
-        """The generation to put an entry of this version as."""
+        """The generation of this version's next entry."""
         return _next(self.entries.get(version, {}))
 
     def next_field_ids_generation(self) -> int:
-        """The generation to put field ids as."""
         return _next(self.field_ids)
 
     def superseded_before(self, moment: datetime.datetime) -> dict[int, list[int]]:
-        """The generations, by version, whose next one had come by then; none where the store tells no times."""
+        """The generations, by version, whose successor came before a moment; none where the store gives no times."""
         superseded = {version: superseded_before(files, moment) for version, files in self.entries.items()}
         return {version: generations for version, generations in superseded.items() if generations}
 
 
 def superseded_before(by_generation: Mapping[int, FileInfo], moment: datetime.datetime) -> list[int]:
-    """The generations, of files by generation with the newest first, whose next one had come by then."""
+    """The generations (newest first) whose successor came before a moment."""
     superseded = []
     for following, generation in itertools.pairwise(by_generation):
         came = by_generation[following].mtime
@@ -81,22 +80,20 @@ def superseded_before(by_generation: Mapping[int, FileInfo], moment: datetime.da
 
 
 def entry_name(version: int, generation: int) -> str:
-    """The name of an entry file."""
     return f"{version}-{generation}.json"
 
 
 def field_ids_name(generation: int) -> str:
-    """The name of a file of field ids."""
     return f"field-ids-{generation}.json"
 
 
 def new_statistics_name(version: int) -> str:
-    """A name for a statistics file that nobody else uses."""
+    """A unique name for a statistics file."""
     return f"{version}-{uuid.uuid4()}.stats"
 
 
 def is_statistics_name(name: str, version: int) -> bool:
-    """Whether this is the name of a statistics file of a version, and not a path that leads elsewhere."""
+    """Whether this names a statistics file of the version, rather than a path that leads elsewhere."""
     match = _STATISTICS.fullmatch(name)
     return match is not None and int(match[1]) == version
 

@@ -1,9 +1,9 @@
 """
-File-system tables: a directory whose ``metadata/`` holds numbered versions, and no catalog.
+File-system tables: a directory with numbered versions in ``metadata/``, and no catalog.
 
-``version-hint.text`` names the current version, but it is written after the version itself, so it may be
-missing or stale: from the version it names the next ones are tried. A commit is a new version file that must
-not exist yet; the store's put-if-absent is what makes it atomic (spec, "File System Tables").
+``version-hint.text`` names the current version. Writers write it after the version itself, so it may be missing or
+stale, and the reader tries the following versions too. A commit writes a new version file that must not exist yet; the
+store's put-if-absent makes it atomic (spec, "File System Tables").
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class IcebergDirectory(IcebergTable):
         return opened.of(selector) if self._current() == opened.state.metadata_file else self.open(selector)
 
     def check_committable(self, state: TableState) -> None:
-        """Refuse a table that belongs to a catalog, the copy of a table, and a store that cannot swap its versions."""
+        """Refuse a catalog's table, the copy of a table, and a store that cannot swap versions."""
         _own_version(state)
         # A copy still names the original's files: its statistics would be written over there.
         if not is_same_place(self.name, state.location):
@@ -70,12 +70,12 @@ class IcebergDirectory(IcebergTable):
         self._files.check_put_if_absent(join(self._metadata, HINT))
 
     def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState:
-        """Write the version after ``base``; returns its state, since no other can come between."""
+        """Write the version after ``base``. No other version can come between."""
         self._follow(base.state, functools.partial(with_statistics, entry=entry))
         return base.state
 
     def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> None:
-        """Write the version after ``base`` without these entries; errors as for `commit`."""
+        """Write the version after ``base`` without these entries; raises what `commit` raises."""
         self._follow(base.state, functools.partial(without_entries, entries=entries))
 
     def _follow(self, base: TableState, change: Callable[..., NextVersion]) -> None:

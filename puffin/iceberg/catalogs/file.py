@@ -1,4 +1,4 @@
-"""An Iceberg table as one metadata file has it, which is never committed to."""
+"""An Iceberg table as one metadata file describes it. Such a table takes no commits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from puffin.tables.snapshot import CURRENT
 
 
 class IcebergMetadataFile(IcebergTable):
-    """An Iceberg table as one metadata file has it; its name is that of the file."""
+    """An Iceberg table as one metadata file describes it; its name is that of the file."""
 
     def open(self, selector: SnapshotSelector = CURRENT) -> IcebergSnapshot:
         return self._bound(read_state(self.name, self._store_for(self.name)), selector)
@@ -23,15 +23,13 @@ class IcebergMetadataFile(IcebergTable):
         return opened.of(selector)  # a metadata file never changes
 
     def check_committable(self, state: TableState) -> NoReturn:  # noqa: ARG002 - refused whatever it is
-        """Refuse, with UsageError: a metadata file is one version, and a table has to be named to get a next one."""
+        """Raise UsageError: a metadata file is one version, and only a named table can get a next one."""
         raise UsageError(
             f"{self.name}: a metadata file cannot be committed to: name the table, or analyze it with --no-commit"
         )
 
     def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> NoReturn:  # noqa: ARG002 - as above
-        """Refuse, as `check_committable`."""
         self.check_committable(base.state)
 
     def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> NoReturn:  # noqa: ARG002
-        """Refuse, as `check_committable`."""
         self.check_committable(base.state)

@@ -1,9 +1,9 @@
 """
-Tables of the AWS Glue Data Catalog: a parameter of the Glue table names the metadata file.
+Tables of the AWS Glue Data Catalog, where a parameter of the Glue table names the metadata file.
 
-An update of a Glue table carries the id of the version that it is made from, and Glue refuses it if there is a newer
-one. The client repeats a request whose answer was lost, so that what is refused may have been done the time before:
-after a repetition the table itself tells who won. What is no clear refusal is left to the caller to look into.
+An update of a Glue table carries the id of the version that it changes, and Glue refuses it if there is a newer one.
+The client repeats a request whose answer was lost, so a refused update may already have succeeded the first time. After
+a repetition the table itself therefore decides who won. Outcomes without a clear refusal are unknown.
 """
 
 from __future__ import annotations
@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from puffin.errors import (
-    CommitUnknownError,
-    ConflictError,
-    StorageError,
-    TableNotFound,
-    UnsupportedTableError,
-)
+from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound, UnsupportedTableError
 from puffin.iceberg.catalogs.metastore import IcebergMetastoreTable
 from puffin.iceberg.sdk import one_line
 from puffin.tables.base import TableState
@@ -34,8 +28,6 @@ _TIMEOUT = "OperationTimeoutException"
 
 
 class IcebergGlueTable(IcebergMetastoreTable):
-    """An Iceberg table of a Glue catalog."""
-
     def __init__(self, catalog: GlueCatalog, identifier: str) -> None:
         super().__init__(catalog, identifier)
         self._catalog = catalog
@@ -74,13 +66,13 @@ class IcebergGlueTable(IcebergMetastoreTable):
         return table
 
     def _settable(self, table: dict[str, Any]) -> dict[str, Any]:
-        """What an update can say of a table, as it is."""
+        """The fields of a table that an update can set."""
         update = self._catalog.glue.meta.service_model.operation_model("UpdateTable")
         settable = update.input_shape.members["TableInput"].members
         return {key: value for key, value in table.items() if key in settable}
 
     def _sort_out(self, exc: ClientError, location: str) -> None:
-        """Raise what a failed update means; return if it was done all the same."""
+        """Raise the error that a failed update means; return if the update succeeded after all."""
         answer = exc.response.get("ResponseMetadata", {})
         code, was_repeated = _code(exc), answer.get("RetryAttempts", 0) > 0
         message = f"{self.name}: the catalog refused the commit: {one_line(exc)}"

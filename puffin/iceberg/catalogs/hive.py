@@ -1,14 +1,13 @@
 """
-Tables of a Hive metastore: a parameter of the Hive table names the metadata file.
+Tables of a Hive metastore, where a parameter of the Hive table names the metadata file.
 
-A commit holds the table's exclusive lock, as Iceberg's and pyiceberg's own do, while it looks whether the parameter is
-still the base's and changes it; a table says with ``engine.hive.lock-enabled`` that its writers take none. With the
-change goes the value that it expects, which metastores since 2.3.10 and 4.0 compare themselves: there it is safe
-without the lock too. The hold is two calls long, so the lock needs no heartbeats.
+A commit holds the table's exclusive lock, as Iceberg's and pyiceberg's own do, while it compares and changes the
+parameter. A table whose writers take no lock says so with ``engine.hive.lock-enabled``. The change also carries the
+expected value, which metastores since 2.3.10 and 4.0 compare themselves, so there it is safe without the lock. The
+commit holds the lock for two calls only, so it needs no heartbeats.
 
-Each operation has a connection of its own: the one that pyiceberg's catalog has for all cannot be shared by threads.
-None waits for ever. A table is asked for by ``get_table_req``, for 4.0 no longer has the ``get_table`` that pyiceberg
-calls.
+Each operation opens its own connection with bounded waits, because threads cannot share the one of pyiceberg's catalog.
+It asks for a table by ``get_table_req``, since 4.0 no longer has the ``get_table`` that pyiceberg calls.
 """
 
 from __future__ import annotations
@@ -51,8 +50,6 @@ _MODIFIED = "The table has been modified"  # the metastore's own words, which Ic
 
 
 class IcebergHiveTable(IcebergMetastoreTable):
-    """An Iceberg table of a Hive metastore."""
-
     def __init__(self, catalog: HiveCatalog, identifier: str) -> None:
         super().__init__(catalog, identifier)
         self._catalog = catalog
@@ -81,7 +78,7 @@ class IcebergHiveTable(IcebergMetastoreTable):
 
     @contextmanager
     def _metastore(self) -> Iterator[Any]:
-        """A connection; whatever fails over it, unless it is sorted out already, has changed nothing."""
+        """A connection. Errors that are not sorted out already mean that nothing was changed."""
         client = bound_waits(self._catalog._create_hive_client(self._catalog.properties))
         try:
             yield client.__enter__()
@@ -99,7 +96,7 @@ class IcebergHiveTable(IcebergMetastoreTable):
 
     @contextmanager
     def _locked(self, metastore: Any, base: TableState) -> Iterator[None]:
-        """The table's exclusive lock, if its writers take one; ConflictError if somebody holds on to it."""
+        """The table's exclusive lock, if its writers take one; ConflictError if another writer keeps it."""
         if base.properties.get(_LOCK_ENABLED, "true").lower() == "false":
             yield
             return

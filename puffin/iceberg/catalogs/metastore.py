@@ -1,10 +1,10 @@
 """
-Tables of catalogs that keep of a table where its current metadata file is: databases, metastores, Glue.
+Tables of catalogs that store the location of a table's current metadata file: databases, metastores, Glue.
 
-A commit writes the next metadata file and has the catalog name it in place of the one before, on condition that this
-is still the one it names. pyiceberg's own commit is not used: it rebuilds the metadata from its models, which loses
-what they do not know, and it does not write format version 3. What is different from catalog to catalog is two
-questions: which file is the current one, and how it is replaced by another.
+A commit writes the next metadata file and has the catalog name it instead of the previous one, provided that the
+catalog still names that one. pyiceberg's own commit is unsuitable: it rebuilds the metadata from its models, which drop
+unknown fields, and it does not write format version 3. Catalogs differ in two points: how to find the current file, and
+how to replace it.
 """
 
 from __future__ import annotations
@@ -49,14 +49,12 @@ class IcebergMetastoreTable(IcebergTable, ABC):
         return opened.of(selector) if self._location() == opened.state.metadata_location else self.open(selector)
 
     def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState:
-        """
-        Write the version after ``base`` and have the catalog name it; returns its state: no other can come between.
-        """
+        """Write the version after ``base`` and have the catalog name it. No other version can come between."""
         self._follow(base.state, functools.partial(with_statistics, entry=entry))
         return base.state
 
     def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> None:
-        """Write the version after ``base`` without these entries and have it named; errors as for `commit`."""
+        """Write the version after ``base`` without these entries; raises what `commit` raises."""
         self._follow(base.state, functools.partial(without_entries, entries=entries))
 
     def _current_state(self) -> TableState:
@@ -81,14 +79,14 @@ class IcebergMetastoreTable(IcebergTable, ABC):
 
     @abstractmethod
     def _location(self) -> str:
-        """Where the current metadata file is; errors as for `open`."""
+        """The location of the current metadata file; raises what `open` raises."""
 
     @abstractmethod
     def _replace(self, base: TableState, location: str) -> None:
-        """Make ``location`` the current metadata file if that is still the one of ``base``; errors as for `commit`."""
+        """Make ``location`` the current metadata file if that of ``base`` still is; raises what `commit` raises."""
 
     def _location_in(self, parameters: Mapping[str, str] | None) -> str:
-        """Where the parameters of a table say that its metadata file is."""
+        """The metadata file that a table's parameters name."""
         location = (parameters or {}).get(LOCATION)
         if location is None:
             raise UnsupportedTableError(
@@ -104,14 +102,13 @@ class IcebergMetastoreTable(IcebergTable, ABC):
 
     def _check_who_won(self, location: str, refusal: Exception) -> None:
         """
-        Find out whether a refused replacement met another writer's, or its own: sent again on the way, unseen by us.
+        Find out whether a refused replacement lost to another writer, or met its own change after an unseen retry.
 
-        Returns:
-            Only if the table has, or has had, ``location`` for its metadata file.
+        Returns only if ``location`` is or was the table's metadata file.
 
         Raises:
-            ConflictError: It never had; nor will it, since what the refusal was about has passed.
-            CommitUnknownError: It cannot be read.
+            ConflictError: It never was, and cannot become it any more.
+            CommitUnknownError: The table cannot be read.
         """
         try:
             state = self._current_state()

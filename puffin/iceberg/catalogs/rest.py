@@ -1,7 +1,7 @@
 """
-Tables of REST catalogs: the server patches the metadata, we send it updates.
+Tables of REST catalogs: we send updates, and the server patches the metadata.
 
-What the updates are, and what a commit may have overwritten, is in `puffin.iceberg.commit.updates`.
+`puffin.iceberg.commit.updates` makes the updates and finds out what a commit may have overwritten.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class IcebergRestTable(IcebergTable):
         return self._bound(known, selector, loaded.io_properties)
 
     def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState:
-        """Have the server set the entry; returns the state it was applied to, with the errors of `applied_to`."""
+        """Have the server set the entry; returns and raises what `applied_to` does."""
         asserted = _same_table(base.state)
         if (schema_id := base.state.document.get("current-schema-id")) is not None:
             asserted.append({"type": "assert-current-schema-id", "current-schema-id": schema_id})
@@ -59,7 +59,7 @@ class IcebergRestTable(IcebergTable):
         )
 
     def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> None:
-        """Have the server remove the entries; a snapshot that is gone never comes back, so any base will do."""
+        """Have the server remove the entries; any base will do, since an expired snapshot never comes back."""
         removals = [removal_update(entry) for entry in entries]
         commit_updates(self._catalog, self.name, removals, _same_table(base.state))
 

@@ -1,8 +1,8 @@
 """
-What is said to the server of a REST catalog about one table: over pyiceberg's session, but as JSON.
+Talks to a REST catalog's server about one table, in JSON over pyiceberg's session.
 
-pyiceberg knows how to reach a server and to prove who asks. Its models of what is said are left out: they cannot
-read a table that has a type or a blob they have not heard of, and they drop fields.
+pyiceberg finds the server and authenticates. Its models are not used: they cannot read tables with unknown types or
+blobs, and they drop fields.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TOKEN_REFUSED = (HTTPStatus.UNAUTHORIZED, 419)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoadedTable:
-    """A table's metadata and where the server keeps it, and what opens its files, vended credentials included."""
+    """A table's metadata, its location, and the properties that open its files, vended credentials included."""
 
     document: dict[str, Any]
     metadata_location: str
@@ -43,7 +43,7 @@ class LoadedTable:
 
 
 def load_table(catalog: RestCatalog, identifier: str) -> LoadedTable:
-    """The table as the server has it now; errors as `puffin.tables.table.Table.open`."""
+    """The table as the server has it now; raises what `puffin.tables.table.Table.open` raises."""
     try:
         response = _request(catalog, "GET", identifier)
     except Exception as exc:  # every way to authorize has errors of its own
@@ -75,8 +75,8 @@ def commit_updates(
     Have the server update a table; returns the metadata document of its answer.
 
     Raises:
-        UnsupportedTableError: It takes no commits.
-        StorageError: It refused for another reason; nothing was changed.
+        UnsupportedTableError: The server takes no commits.
+        StorageError: The server refused for another reason; nothing was changed.
     """
     if _COMMIT_ENDPOINT not in map(str, catalog._supported_endpoints):
         raise UnsupportedTableError(f"{identifier}: the catalog takes no commits")
@@ -107,14 +107,14 @@ def _request(catalog: RestCatalog, method: str, identifier: str, **body: Any) ->
 
 
 def _nearest(credentials: Sequence[Mapping[str, Any]], location: str) -> Mapping[str, str]:
-    """Of the credentials that the server vended those for the longest prefix of the location."""
+    """The vended credentials with the longest prefix of the location."""
     fitting = [credential for credential in credentials if location.startswith(credential["prefix"])]
     config: Mapping[str, str] = max(fitting, key=lambda c: len(c["prefix"]))["config"] if fitting else {}
     return config
 
 
 def _refusal(status: int) -> tuple[type[PuffinError], str]:
-    """What the HTTP status of a failed commit means; only 4xx is a clear answer, as Iceberg's own client has it."""
+    """What the HTTP status of a failed commit means; as in Iceberg's own client, only 4xx is a clear answer."""
     if status == HTTPStatus.NOT_FOUND:
         return TableNotFound, "the catalog has no such table any more"
     if status == HTTPStatus.CONFLICT:
@@ -127,7 +127,7 @@ def _refusal(status: int) -> tuple[type[PuffinError], str]:
 
 
 def _problem(response: Any) -> str:
-    """An error of the server as one line: its own words, or the status if it has none."""
+    """A server's error in one line: its own words, or the status if there are none."""
     try:
         error = response.json()["error"]
         said = f"{error['type']}: {error['message']}".splitlines()[0]

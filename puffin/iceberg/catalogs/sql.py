@@ -1,7 +1,7 @@
 """
-Tables of pyiceberg's SQL catalogs (SQLite, PostgreSQL and others): the row of ``iceberg_tables`` is the table.
+Tables of pyiceberg's SQL catalogs (SQLite, PostgreSQL and others), each a row of ``iceberg_tables``.
 
-One statement moves the row from the one location to the other, on condition that it still has the old one.
+One statement changes the row's location, provided that it still has the old one.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ _TABLES = table(
 
 
 class IcebergSqlTable(IcebergMetastoreTable):
-    """An Iceberg table of a SQL catalog."""
-
     def __init__(self, catalog: SqlCatalog, identifier: str) -> None:
         super().__init__(catalog, identifier)
         self._catalog = catalog
@@ -85,7 +83,7 @@ def _commit(connection: Connection) -> None:
 
 
 def _lost_a_race(exc: SQLAlchemyError) -> bool:
-    """Whether the database ended the transaction because of another one; then nothing was written, even at COMMIT."""
+    """Whether the database ended the transaction because of another one; then it wrote nothing, even at COMMIT."""
     cause = getattr(exc, "orig", None)
     state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
     return state in _LOST_RACES or (isinstance(cause, sqlite3.OperationalError) and "is locked" in str(cause))

@@ -1,1 +1,1 @@
-"""The next metadata document, and partition statistics."""
+"""Builds the next metadata document, and partition statistics."""

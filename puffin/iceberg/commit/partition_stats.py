@@ -1,12 +1,11 @@
 """
-The partition statistics file of a snapshot (spec, "Partition Statistics File"): computed and written.
+Computes and writes the partition statistics file of a snapshot (spec, "Partition Statistics File").
 
-A row says what the manifests say of one partition under one spec, so no data file is opened, and as manifests go by one
-after the other memory grows with the partitions, not with the files. What they cannot tell in every table,
-``total_record_count``, stays null in all of them: Iceberg 1.12 brings a file up to date by adding what changed, and
-would carry a number of ours on as it is.
+A row holds what the manifests say of one partition under one spec, so no data file is opened, and memory grows with the
+partitions rather than with the files. ``total_record_count`` stays null in every table, because manifests cannot always
+give it: Iceberg 1.12 updates a file by adding changes, and would carry a wrong number of ours forward.
 
-A partition that lost its last file in this very snapshot has a row of zeros, as Iceberg's own writer gives it.
+As in Iceberg's own writer, a partition that lost its last file in this very snapshot has a row of zeros.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ _DV_COUNT, _DV_COUNT_SINCE = 13, 3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartitionField:
-    """A field of the unified partition type; ``type`` is what the transform makes of its source column."""
+    """A field of the unified partition type; ``type`` is the transform's result type."""
 
     field_id: int
     name: str
@@ -81,12 +80,12 @@ def unified_partition_type(document: Mapping[str, Any]) -> tuple[PartitionField,
     """
     Every field that any partition spec of the table ever had, by field id, under its newest name.
 
-    One whose source column is in no schema any more is left out, since its type is not known. A table that was never
-    partitioned has none.
+    A field whose source column no schema has is left out, since its type is unknown. A table that was never partitioned
+    has no fields.
 
     Raises:
-        UnsupportedTableError: A transform is not known, or one field id means two things, as version 1 allows.
-        CorruptMetadataError: A spec is not of the form of appendix C.
+        UnsupportedTableError: A transform is unknown, or one field id means two things, as version 1 allows.
+        CorruptMetadataError: A spec is not in the form of appendix C.
     """
     types = source_types(document)
     unified: dict[int, Mapping[str, Any]] = {}
@@ -105,7 +104,7 @@ def unified_partition_type(document: Mapping[str, Any]) -> tuple[PartitionField,
 
 
 def partition_statistics(opened: TableSnapshot) -> pa.Table:
-    """The rows of the file, sorted by partition; none for a snapshot without files."""
+    """The rows of the file, sorted by partition; empty for a snapshot without files."""
     state, snapshot = opened.state, opened.snapshot
     fields = _partitioned(state)
     partitions = _Partitions(fields, state.snapshots)
@@ -121,7 +120,7 @@ def partition_statistics(opened: TableSnapshot) -> pa.Table:
 def write_partition_statistics(
     statistics: pa.Table, opened: TableSnapshot, snapshot_id: int
 ) -> PartitionStatisticsEntry:
-    """Write what `partition_statistics` made where the table keeps its metadata, under a name nobody else uses."""
+    """Write the result of `partition_statistics` to the table's metadata directory, under a unique name."""
     path = partition_statistics_path(opened.state, snapshot_id)
     data = io.BytesIO()
     with pq.ParquetWriter(data, statistics.schema, compression="zstd", store_schema=False) as writer:
@@ -133,7 +132,7 @@ def write_partition_statistics(
 
 
 def partition_authorship_objection(file: FileInfo, store: Store) -> str | None:
-    """Why a file is no partition statistics file of ours; None if its footer says that we wrote it."""
+    """Why a file is not our partition statistics file; None if its footer says that we wrote it."""
     try:
         with store.open_input(file.uri) as source:
             created_by = (pq.read_metadata(source).metadata or {}).get(CREATED_BY.encode(), b"")
@@ -146,7 +145,7 @@ def partition_authorship_objection(file: FileInfo, store: Store) -> str | None:
 
 @dataclasses.dataclass(slots=True)
 class _Row:
-    """A row of the file, under the names of its columns, while files are added up."""
+    """A row of the file, by column names, while files are added up."""
 
     partition: Sequence[Any]
     spec_id: int
@@ -179,15 +178,13 @@ class _Row:
             self.equality_delete_file_count += 1
 
     def touch(self, snapshot: Snapshot) -> None:
-        """Take note of the snapshot that added or deleted a file."""
+        """Record the snapshot that added or deleted a file."""
         if self.last_updated_at is None or self.last_updated_at < snapshot.timestamp_ms:
             self.last_updated_at = snapshot.timestamp_ms
             self.last_updated_snapshot_id = snapshot.snapshot_id
 
 
 class _Partitions:
-    """The rows so far, by partition and spec."""
-
     def __init__(self, fields: Sequence[PartitionField], snapshots: Mapping[int, Snapshot]) -> None:
         self._fields = fields
         self._snapshots = snapshots
@@ -218,7 +215,7 @@ class _Partitions:
 
 
 def _merged(newer: Mapping[str, Any], older: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What two fields of one id are together; version 1 keeps one that is dropped, under the transform ``void``."""
+    """Two fields of one id as one; version 1 keeps a dropped field, with the transform ``void``."""
     if newer["transform"] == _VOID:
         return {**older, "name": newer["name"]}
     meanings = [f"{field['transform']} of column {field['source-id']}" for field in (newer, older)]
@@ -238,7 +235,7 @@ def _partitioned(state: TableState) -> tuple[PartitionField, ...]:
 
 
 def _sort_key(value: Any) -> tuple[Any, ...]:
-    """Nulls first; of floating point -0.0 before 0.0, and all NaN as one value after every other."""
+    """Nulls first; -0.0 before 0.0; every NaN is one value, after all others."""
     if value is None:
         return (0,)
     if not isinstance(value, float):

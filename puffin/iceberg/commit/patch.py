@@ -1,8 +1,8 @@
 """
-The next version of a metadata document: the one before it, with an entry of (partition) statistics replaced or gone.
+Builds the next version of a metadata document, with entries of (partition) statistics replaced or removed.
 
-The document is patched, not rebuilt from a model, so that a field nobody here has heard of survives. What
-every commit changes is changed too: ``last-updated-ms`` and ``metadata-log`` (spec, "Table Metadata").
+It patches the document, so unknown fields survive, and makes the changes of every commit: ``last-updated-ms`` and
+``metadata-log`` (spec, "Table Metadata").
 """
 
 from __future__ import annotations
@@ -29,10 +29,7 @@ _STATISTICS, _PARTITION_STATISTICS = "statistics", "partition-statistics"
 @dataclasses.dataclass(frozen=True, slots=True)
 class NextVersion:
     """
-    A metadata document to commit.
-
-    Attributes:
-        superseded: Metadata files that no longer stand in the log and that the table's properties say to delete.
+    A metadata document to commit, and the metadata files that leave the log and that table properties say to delete.
     """
 
     document: dict[str, Any]
@@ -41,10 +38,9 @@ class NextVersion:
 
 def with_statistics(base: TableState, entry: StatisticsEntry, now_ms: int) -> NextVersion:
     """
-    The version after ``base`` in which ``entry`` is the one entry of its snapshot, and its partitions' likewise.
+    The version after ``base`` with ``entry`` as its snapshot's only entry, and likewise its partition statistics.
 
-    Raises:
-        CorruptMetadataError: What every commit changes is not of the form of the spec.
+    Raises CorruptMetadataError if what every commit changes is not in the form of the spec.
     """
     document = dict(base.document)
     for each in (entry, *entry.repairs):
@@ -55,7 +51,7 @@ def with_statistics(base: TableState, entry: StatisticsEntry, now_ms: int) -> Ne
 
 
 def without_entries(base: TableState, entries: Iterable[StoredEntry], now_ms: int) -> NextVersion:
-    """The version after ``base`` in which these entries are gone."""
+    """The version after ``base`` without these entries."""
     gone = {(_key(entry), entry.snapshot_id) for entry in entries}
     document = dict(base.document)
     for key in {key for key, _ in gone}:
@@ -64,16 +60,15 @@ def without_entries(base: TableState, entries: Iterable[StoredEntry], now_ms: in
 
 
 def removal_update(entry: StoredEntry) -> dict[str, Any]:
-    """The same of one entry for the server of a REST catalog to do: an update of its protocol."""
+    """The REST protocol's update that removes an entry."""
     return {"action": f"remove-{_key(entry)}", "snapshot-id": entry.snapshot_id}
 
 
 def stored_entries(document: Mapping[str, Any]) -> Iterator[StoredEntry]:
     """
-    Every entry of a metadata document, of statistics and of partition statistics, dead or not.
+    Every entry of statistics and partition statistics in a metadata document, dead or not.
 
-    Raises:
-        CorruptMetadataError: An entry is not of the form of the spec.
+    Raises CorruptMetadataError if an entry is not in the form of the spec.
     """
     try:
         for key in (_STATISTICS, _PARTITION_STATISTICS):
@@ -88,7 +83,7 @@ def stored_entries(document: Mapping[str, Any]) -> Iterator[StoredEntry]:
 
 
 def with_partition_statistics(document: Mapping[str, Any], entry: PartitionStatisticsEntry) -> dict[str, Any]:
-    """The document in which ``entry`` is the one partition statistics entry of its snapshot; nothing else differs."""
+    """The document with ``entry`` as its snapshot's only partition statistics entry."""
     return {
         **document,
         _PARTITION_STATISTICS: _replaced(document.get(_PARTITION_STATISTICS), partition_entry_to_json(entry)),
@@ -96,38 +91,37 @@ def with_partition_statistics(document: Mapping[str, Any], entry: PartitionStati
 
 
 def partition_statistics_update(entry: PartitionStatisticsEntry) -> dict[str, Any]:
-    """The same for the server of a REST catalog to do: an update of its protocol."""
+    """The REST protocol's update that sets partition statistics."""
     return {"action": f"set-{_PARTITION_STATISTICS}", _PARTITION_STATISTICS: partition_entry_to_json(entry)}
 
 
 def metadata_directory(state: TableState) -> str:
-    """Where the table's metadata and statistics files go; ``write.metadata.path`` if it has that property."""
+    """Where metadata and statistics files go: ``write.metadata.path``, or the default."""
     return state.properties.get(_METADATA_PATH, default_metadata_directory(state)).rstrip("/")
 
 
 def default_metadata_directory(state: TableState) -> str:
-    """Where they go without that property."""
     return f"{state.location}/metadata"
 
 
 def statistics_path(state: TableState, snapshot_id: int) -> str:
-    """A new statistics file's place and name, as Iceberg's own writers choose them."""
+    """A new path for a statistics file, in the form of Iceberg's own writers."""
     return f"{metadata_directory(state)}/{snapshot_id}-{uuid.uuid4()}.stats"
 
 
 def partition_statistics_path(state: TableState, snapshot_id: int) -> str:
-    """A new partition statistics file's place and name, as Iceberg's own writer chooses them."""
+    """A new path for a partition statistics file, in the form of Iceberg's own writer."""
     return f"{metadata_directory(state)}/partition-stats-{snapshot_id}-{uuid.uuid4()}.parquet"
 
 
 def next_metadata_location(state: TableState, *, compress: bool) -> str:
-    """Where a catalog's table keeps its next version: numbered one up, made unique by a uuid."""
+    """Where a catalog's table stores its next version: the next number, and a uuid."""
     extension = "gz.metadata.json" if compress else "metadata.json"
     return f"{metadata_directory(state)}/{version_of(state.metadata_location) + 1:05d}-{uuid.uuid4()}.{extension}"
 
 
 def version_of(metadata_location: str) -> int:
-    """The number a metadata file's name begins with (``v3.metadata.json``, ``00003-….metadata.json``), else 0."""
+    """The number that begins a metadata file's name (``v3.metadata.json``, ``00003-….metadata.json``), else 0."""
     match = _VERSION.search(metadata_location)
     return int(match[1]) if match else 0
 

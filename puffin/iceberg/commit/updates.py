@@ -1,9 +1,9 @@
 """
-A statistics entry as updates of the REST catalog protocol, and what an answered update was applied to.
+Turns a statistics entry into updates of the REST catalog protocol, and finds what the server applied them to.
 
-The protocol has no compare-and-set for statistics: it can assert the table's uuid and schema, but not which
-entry is replaced. So what a commit overwrote is looked up afterwards, in the version the server's metadata log
-names as the one before, and handed back for the caller to merge and commit again.
+The protocol has no compare-and-set for statistics: it can assert the table's uuid and schema, but not which entry is
+replaced. So the state before the commit is looked up afterwards, in the server's metadata log. If the commit overwrote
+an entry, the caller merges that entry and commits again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 def set_updates(entry: StatisticsEntry) -> Updates:
-    """What makes ``entry`` the one entry of its snapshot, and its partitions' likewise."""
+    """The updates that make ``entry`` its snapshot's only entry, and likewise its partition statistics."""
     updates = [
         {"action": "set-statistics", "snapshot-id": each.snapshot_id, "statistics": entry_to_json(each)}
         for each in (entry, *entry.repairs)
@@ -39,11 +39,11 @@ def applied_to(
     answer: Mapping[str, Any], base: TableSnapshot, entry: StatisticsEntry, post: Callable[[Updates], object]
 ) -> TableState:
     """
-    The state that a server applied an entry to: that of ``base``, or one that another writer committed in between.
+    The state that the server applied an entry to: that of ``base``, or one that another writer committed in between.
 
     Raises:
         SnapshotNotFound: The snapshot expired in between; the entry has been removed again.
-        CommitUnknownError: Likewise, and it cannot be removed.
+        CommitUnknownError: The snapshot expired in between, and the entry cannot be removed.
     """
     if entry.snapshot_id not in {snapshot["snapshot-id"] for snapshot in answer.get("snapshots") or ()}:
         expired = f"{base.name}: snapshot {entry.snapshot_id} expired while its statistics were committed"

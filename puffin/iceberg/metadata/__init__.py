@@ -1,1 +1,1 @@
-"""Iceberg's metadata file, parsed."""
+"""Parses Iceberg metadata files."""

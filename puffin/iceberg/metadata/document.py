@@ -1,9 +1,8 @@
 """
-Iceberg table metadata (appendix C) as a `TableState`, versions 1 to 3.
+Parses Iceberg table metadata (appendix C), versions 1 to 3, as a `TableState`.
 
-The document is kept whole beside what was understood of it: a commit patches the document, so a field
-that this version has never heard of survives. Only what statistics need is looked at, and only that can
-be found corrupt.
+The state keeps the whole document, which commits patch, so unknown fields survive. Only what statistics need is parsed,
+so errors elsewhere go unnoticed.
 """
 
 from __future__ import annotations
@@ -40,9 +39,8 @@ def decode_document(data: bytes, location: str) -> dict[str, Any]:
     """
     The JSON object in a metadata file, plain or gzip.
 
-    Raises:
-        CorruptMetadataError: It is not a JSON object, has a number that no double holds or more bytes or values than
-            are held, or the gzip stream is broken.
+    Raises CorruptMetadataError if it is not a JSON object, has a number too large for a double, exceeds the limits on
+    bytes or values, or if the gzip stream is broken.
     """
     try:
         text = _inflated(data) if is_gzip(data) else data
@@ -56,19 +54,18 @@ def decode_document(data: bytes, location: str) -> dict[str, Any]:
 
 
 def encode_document(document: Mapping[str, Any], *, compress: bool) -> bytes:
-    """The bytes of a metadata file."""
     # ASCII, since a JSON string may hold what UTF-8 cannot: half of a surrogate pair, in someone's comment.
     data = json.dumps(document, separators=(",", ":")).encode()
     return gzip.compress(data, mtime=0) if compress else data
 
 
 def is_gzip(data: bytes) -> bool:
-    """Whether a metadata file is compressed; its bytes say so more reliably than its name."""
+    """Whether a metadata file is compressed, by its bytes, which are more reliable than its name."""
     return data.startswith(_GZIP_MAGIC)
 
 
 def parse_state(document: Mapping[str, Any], metadata_location: str) -> TableState:
-    """What statistics need of a metadata document."""
+    """What statistics need from a metadata document."""
     version = document.get("format-version")
     known = f"{metadata_location}: expected format-version 1 to {NEWEST_FORMAT_VERSION}, found {version!r}"
     if type(version) is not int or version < 1:
@@ -104,7 +101,7 @@ def parse_state(document: Mapping[str, Any], metadata_location: str) -> TableSta
 
 
 def partition_entry_to_json(entry: PartitionStatisticsEntry) -> dict[str, Any]:
-    """A partition statistics entry as table metadata writes it (spec, "Partition Statistics")."""
+    """A partition statistics entry in the form of table metadata (spec, "Partition Statistics")."""
     return {
         "snapshot-id": entry.snapshot_id,
         "statistics-path": entry.statistics_path,

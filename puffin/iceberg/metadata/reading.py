@@ -1,4 +1,4 @@
-"""Metadata files read from their store, though writers may replace and delete them meanwhile."""
+"""Reads metadata files, which writers may replace and delete meanwhile."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _Place = TypeVar("_Place")
 
 
 def read_state(location: str, store: Store) -> TableState:
-    """The table as a metadata file has it."""
+    """The table as a metadata file describes it."""
     return parse_state(decode_document(store.read(location), location), location)
 
 
 def read_current_state(locate: Callable[[], _Place], read: Callable[[_Place], TableState]) -> TableState:
-    """Read the metadata file that is located as the current one, though writers may delete it meanwhile."""
+    """Read the current metadata file; locate it again if a writer has deleted it meanwhile."""
     location = locate()
     while True:
         try:

@@ -1,9 +1,9 @@
 """
-How many rows a snapshot has, and how many it added and deleted, from its summary (spec, "Snapshots", optional fields).
+Reads row counts from a snapshot's summary: total, added and deleted (spec, "Snapshots", optional fields).
 
-A summary counts the rows of data files; those that delete files delete are counted beside them, and a data file that is
-removed counts with the rows that had been deleted from it. An equality delete may delete any number of rows, so then
-nothing is known. Writers leave out a count that is zero, and the oldest leave out all of them.
+A summary counts the rows of data files. It counts the rows that delete files delete separately, and a removed data file
+counts with its deleted rows. An equality delete may delete any number of rows, so with one the counts are unknown.
+Writers omit counts that are zero, and the oldest writers omit all.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _LONGEST_NUMBER = 18  # digits, of which every one fits a long
 
 
 def added_records(summary: Mapping[str, Any]) -> int | None:
-    """The rows of the data files that were added; None if unknown."""
+    """The rows of added data files; None if unknown."""
     return _count(summary, "added-records") if _has_counts(summary) else None
 
 
 def deleted_records(summary: Mapping[str, Any]) -> int | None:
-    """The live rows of the snapshot's parent that are gone; None if unknown."""
+    """The live rows of the parent snapshot that are gone; None if unknown."""
     if not _has_counts(summary) or _count(summary, "added-equality-deletes") != 0:
         return None
     return _sum(

@@ -1,10 +1,9 @@
 """
-Whether files can have a value of a column in common, from what their manifests say of it.
+Decides whether files may share a value of a column, from what their manifests say of it.
 
-An answer of no must be certain, an answer of yes need not be. So what is unknown is taken for anything, and a bound
-may be moved outwards to make bounds comparable in numpy arrays: numbers of more than 64 bits end where those of 64 bits
-do, bytes are cut short. Neither turns an order round. Types whose bounds pass over values that are there (NaN), or on
-whose order writers disagree (uuid), have no bounds here.
+A no must be certain; a yes need not be. Unknown bounds mean any value, and bounds may move outwards to fit numpy
+arrays: numbers beyond 64 bits are clipped, bytes are cut short. Neither reverses an order. A type has no bounds here if
+they leave out existing values (NaN), or if writers disagree on its order (uuid).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _Bound: TypeAlias = int | bytes
 
 
 class ColumnRanges:
-    """What a column of this type, or one that was promoted to it, can hold in each of several files."""
+    """The possible values of a column of this type, or one promoted to it, in each of several files."""
 
     def __init__(self, type_: str, metrics: Iterable[ColumnMetrics | None]) -> None:
         self._type = type_
@@ -37,7 +36,7 @@ class ColumnRanges:
         self._upper = np.array([each.upper for each in ranges], self._order.dtype)
 
     def may_share(self, start: int, metrics: ColumnMetrics | None) -> _Flags:
-        """For each of the files from ``start`` on, whether it and one more file may have a value or null in common."""
+        """For each file from ``start`` on, whether it and another file may share a value or null."""
         other = self._range(metrics)
         shared = np.zeros(len(self._nullable) - start, np.bool_)
         if other.is_filled:
@@ -62,7 +61,7 @@ class ColumnRanges:
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """There may be a null; there may be anything else, and that is not below the one bound nor above the other."""
+    """Whether there may be nulls and other values, and the bounds of the latter."""
 
     is_nullable: bool
     is_filled: bool
@@ -72,7 +71,7 @@ class _Range:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """How bounds of a type compare: what each becomes, None if bounds are not used, and what nothing lies beyond."""
+    """How to compare bounds of a type: a conversion, None if bounds are not used, and the widest bounds."""
 
     outward: Callable[[Any], _Bound] | None
     dtype: npt.DTypeLike

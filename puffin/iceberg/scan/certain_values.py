@@ -1,14 +1,14 @@
 """
-Values that rows of a snapshot certainly have, from its manifest list and two of its manifests: nothing else is opened.
+Finds values that rows of a snapshot certainly have, from its manifest list and two of its manifests alone.
 
-They are what a sketch of unknown origin is checked against, so one that is not there does harm, and one that is left
-out does none. Values of identity partitions are those of every row. A bound is a value if the file's rows are as they
-were written and its writer took no liberty with it, which some do:
+They check a sketch of unknown origin, so a wrong value does harm and a missing one does none. All rows of a file have
+the values of its identity partitions. A bound is a value only if no row was deleted and the writer did not change it,
+as some do:
 
-- strings and bytes are cut short, and an upper bound that was cut may have lost any number of characters;
-- zero has one sign, and NaN no place;
-- of timestamps, ORC keeps milliseconds, and so do the bounds that Delta's statistics are converted to; of files that
-  were not written for Iceberg, milliseconds may stand where microseconds should. Of these a name mapping is the sign.
+- strings and bytes are cut short, and a cut upper bound may have lost any number of characters;
+- zero has one sign, and NaN has no bound;
+- ORC and bounds converted from Delta's statistics keep only milliseconds of timestamps; files not written for Iceberg
+  may have milliseconds in place of microseconds. A name mapping indicates such files.
 """
 
 from __future__ import annotations
@@ -44,10 +44,9 @@ _FROM_DELTA = "delta-version"
 
 def certain_values(opened: TableSnapshot, snapshot: Snapshot, columns: Sequence[Column]) -> dict[int, pa.Array]:
     """
-    Some values of each column by field id, each once; a column of which none is known is left out.
+    Some distinct values of each column by field id, without columns that have none.
 
-    Returns:
-        None of any column if the snapshot has delete files: what a manifest tells may be of a row that is gone.
+    With delete files the result is empty, since a manifest's values may be of deleted rows.
     """
     columns = [column for column in columns if is_hashable(column.type)]
     live = [manifest for manifest in manifests_of(opened, snapshot) if manifest.live_files != 0]
@@ -72,12 +71,12 @@ def certain_values(opened: TableSnapshot, snapshot: Snapshot, columns: Sequence[
 @dataclass(frozen=True, slots=True)
 class _Witness:
     """
-    What can be believed of the files of a table.
+    Which values of a table's files are certain.
 
     Attributes:
-        identities: By spec id, the partition fields that hold a column as it is, by the column's field id.
-        short_are_whole: Whether strings and bytes of fewer than `KEPT` bytes were not cut.
-        times_are_whole: Whether timestamps were not rounded, but for their file's format.
+        identities: Identity partition fields by spec id and the field id of their column.
+        short_are_whole: Whether strings and bytes of fewer than `KEPT` bytes are uncut.
+        times_are_whole: Whether timestamps are exact, as far as their file's format allows.
     """
 
     identities: Mapping[int, Mapping[int, int]]
@@ -98,7 +97,7 @@ class _Witness:
         )
 
     def values(self, file: LiveFile, column: Column) -> Iterator[Any]:
-        """Values of a column in a file, as manifests hold those of partitions; they may be none of its type."""
+        """Values of a column in a file, in the form of manifests' partitions; some may not be of its type."""
         if file.record_count <= 0:
             return
         field_id = self.identities.get(file.spec_id, {}).get(column.field_id)

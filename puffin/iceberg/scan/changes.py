@@ -1,10 +1,10 @@
 """
-What changed between a snapshot and a later one: the files to read for the rows that came and for those that went.
+Finds what changed between a snapshot and a later one: the files with the rows that came or went.
 
-A ``replace`` snapshot holds the rows of its parent in other files (spec, "Snapshots"), so that nothing of it need be
-read, however much it rewrote. Each run of other snapshots contributes the difference of its two ends, and what happened
-to a file in between need not be known. The contributions are added up: what one run adds and another one removes nobody
-reads, and rows that were compacted between two runs come in their old file and go in the new one.
+A ``replace`` snapshot has the rows of its parent in other files (spec, "Snapshots"), so none of its files need be read.
+Each run of other snapshots contributes the difference of its two ends, whatever happened to a file in between. The sum
+of these differences drops files that one run adds and another removes. Rows that were compacted between two runs come
+in their old file and go in the new one.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from puffin.tables.snapshot import TableSnapshot
 
 def changes_between(opened: TableSnapshot, base: Snapshot) -> Changes:
     """
-    The whole data files to read for the rows that came after ``base`` and those that are gone.
+    The whole data files with the rows that came or went since ``base``.
 
     Raises:
-        SnapshotNotFound: ``base`` is no ancestor, or the table no longer has those between them.
-        FileNotFound: A file has been written over, so that its rows of then are nowhere; or metadata is not there.
+        SnapshotNotFound: ``base`` is not an ancestor, or the table no longer has the snapshots in between.
+        FileNotFound: A file was overwritten, so its old rows are lost, or a metadata file is missing.
     """
     added: list[FileScanTask] = []
     removed: list[FileScanTask] = []
@@ -41,7 +41,7 @@ def changes_between(opened: TableSnapshot, base: Snapshot) -> Changes:
 
 
 def moved_between_specs(opened: TableSnapshot, base: Snapshot) -> tuple[FileScanTask, ...]:
-    """The files, before and after, of compactions since an ancestor that have moved rows between partition specs."""
+    """The files, before and after, of compactions since an ancestor that moved rows between partition specs."""
     if len(partition_specs(opened.state.document)) < 2:
         return ()
     moved: list[FileScanTask] = []
@@ -55,7 +55,7 @@ def moved_between_specs(opened: TableSnapshot, base: Snapshot) -> tuple[FileScan
 
 
 def _runs(opened: TableSnapshot, base: Snapshot) -> Iterator[tuple[Snapshot, Snapshot]]:
-    """For each run of snapshots that may change rows, oldest first: the snapshot before it, and its last."""
+    """The snapshot before each run of snapshots that may change rows, and the run's last, oldest run first."""
     start = base
     for keeps_rows, run in itertools.groupby(_path(opened, base), lambda s: s.keeps_rows):
         *_, end = run
@@ -65,7 +65,7 @@ def _runs(opened: TableSnapshot, base: Snapshot) -> Iterator[tuple[Snapshot, Sna
 
 
 def _path(opened: TableSnapshot, base: Snapshot) -> list[Snapshot]:
-    """The snapshots from the one after ``base`` to the one opened, oldest first."""
+    """The snapshots after ``base`` up to the opened one, oldest first."""
     state, target = opened.state, opened.snapshot
     ancestors = state.ancestors(target.snapshot_id)
     younger = list(itertools.takewhile(lambda snapshot: snapshot.snapshot_id != base.snapshot_id, ancestors))

@@ -1,8 +1,8 @@
 """
-What a snapshot's manifests tell of columns: row, null and NaN counts and bounds, without opening a data file.
+Summarizes columns from a snapshot's manifests: row, null and NaN counts and bounds, without opening data files.
 
-Manifests count the rows that files were written with. A deletion vector says how many of them are gone; position and
-equality delete files do not, so that with one of these no count is known. Bounds hold whatever was deleted.
+Manifests count the rows that were written to files. A deletion vector says how many of them are gone; position and
+equality delete files do not, so with one of these no count is known. Bounds hold despite deletes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from puffin.values.value_type import ValueType
 
 
 def column_summaries(opened: TableSnapshot, columns: Sequence[Column]) -> dict[int, ColumnSummary]:
-    """The summary of each column by field id; sizes are not known."""
+    """The summary of each column by field id, without sizes."""
     field_ids = [column.field_id for column in columns]
     data: list[LiveFile] = []
     deletes: list[LiveFile] = []

@@ -1,9 +1,9 @@
 """
-Which delete files apply to which data file (spec, "Scan Planning").
+Finds the delete files that apply to a data file (spec, "Scan Planning").
 
-Delete files are found by what limits them: one data file, a partition, or nothing for equality deletes that belong to
-no partition; then by sequence number, in order. An equality delete file whose values a data file cannot have does not
-apply to it either, so that a commit makes work only where its deletes can fall.
+The index finds delete files by their scope (one data file, a partition, or the whole table for unpartitioned equality
+deletes) and then by sequence number. It skips equality delete files whose values a data file cannot have, so a commit
+causes work only where its deletes can apply.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ALL: _Partition = (-1, "")  # the scope of equality deletes that belong to no p
 
 
 class DeleteIndex:
-    """The delete files of a snapshot; all are added before any is asked for."""
+    """The delete files of a snapshot. Add them all before the first query."""
 
     def __init__(self, specs: Mapping[int, Sequence[Mapping[str, Any]]], columns: Mapping[int, Column]) -> None:
         self._columns = columns
@@ -46,7 +46,6 @@ class DeleteIndex:
         self._by_equality: dict[_Partition, dict[tuple[int, ...], _EqualityDeletes]] = defaultdict(dict)
 
     def add(self, file: LiveFile) -> None:
-        """Take in a delete file."""
         if file.content == EQUALITY_DELETES:
             columns = delete_columns(file, self._columns)
             ids = tuple(column.field_id for column in columns)
@@ -64,8 +63,7 @@ class DeleteIndex:
         """
         The delete files that may name rows of this data file.
 
-        Raises:
-            CorruptMetadataError: One is about this file, and of another partition.
+        Raises CorruptMetadataError if one names this file but is in another partition.
         """
         partition = self._partition(data_file)
         return [*self._equality_deletes(data_file, partition), *self._position_deletes(data_file, partition)]
@@ -107,7 +105,7 @@ class DeleteIndex:
 
 
 def delete_columns(file: LiveFile, columns: Mapping[int, Column]) -> tuple[Column, ...]:
-    """The columns that an equality delete file compares by, dropped ones too, in the order of their field ids."""
+    """The columns by which an equality delete file compares rows, also dropped ones, in the order of field ids."""
     ids = sorted(set(file.equality_ids))
     if not ids or not columns.keys() >= set(ids):
         raise CorruptMetadataError(f"{file.file_path}: expected equality ids of primitive columns, found {ids}")
@@ -124,7 +122,7 @@ def _since(deletes: _BySequence | None, data_file: LiveFile) -> list[LiveFile]:
 
 
 class _BySequence:
-    """Files in the order of their sequence numbers, and in the order they came in where those are equal."""
+    """Files in the order of sequence numbers, ties in the order of insertion."""
 
     def __init__(self) -> None:
         self.files: list[LiveFile] = []
@@ -134,7 +132,7 @@ class _BySequence:
         self.files.append(file)
 
     def since(self, sequence_number: int) -> list[LiveFile]:
-        """The files of this number and of greater ones."""
+        """The files with this sequence number or a greater one."""
         return self.files[self.first_since(sequence_number) :]
 
     def first_since(self, sequence_number: int) -> int:
@@ -145,7 +143,7 @@ class _BySequence:
 
 
 class _EqualityDeletes(_BySequence):
-    """Equality delete files of one scope that compare by the same columns."""
+    """Equality delete files of one scope that compare rows by the same columns."""
 
     def __init__(self, columns: tuple[Column, ...]) -> None:
         super().__init__()

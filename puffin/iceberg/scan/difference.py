@@ -1,11 +1,10 @@
 """
-How the live rows of two snapshots differ: in data files, each with the deletes that apply to it.
+Compares the live rows of two snapshots by data files, each with the deletes that apply to it.
 
-The cost follows the difference. Manifests that both snapshots list are not opened as long as both have the same
-deletes: then only a data file that one of them lacks can tell them apart. Deletes that one of them lacks say which data
-files they are about, and these alone are looked for in the manifests of both: in all that may list one of them, since
-writers can be told to add a file again, and deletes are about it wherever it is listed. An equality delete says nothing
-of the kind; then both snapshots are planned in full.
+The cost follows the difference. Manifests that both snapshots list stay closed as long as both have the same deletes,
+since then only a data file of one side makes a difference. Deletes of one side name the data files they apply to, and
+the comparison looks for these in all manifests that may list them, since a file may be listed several times and deletes
+apply to all its listings. An equality delete names no data files, so with one both snapshots are planned in full.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from puffin.tables.snapshot import TableSnapshot
 
 def difference_of_snapshots(opened: TableSnapshot, before: Snapshot, after: Snapshot) -> Difference[FileScanTask]:
     """
-    The data files, each with the deletes that apply to it, that only one of two snapshots has.
+    The data files, each with its deletes, that only one of two snapshots has.
 
-    What both have is there only where it had to be looked at.
+    The result has files of both sides only where the comparison had to look at them.
     """
     state, store_for = opened.state, opened.store_for
     earlier, later = (manifests_of(opened, snapshot) for snapshot in (before, after))
@@ -72,7 +71,7 @@ def _concerned(
     manifests_of_both: Iterable[ManifestFile],
     store_for: Callable[[str], Store],
 ) -> list[LiveFile]:
-    """The data files of both snapshots that these position deletes are about, each as often as it is listed."""
+    """The data files of both snapshots that these position deletes apply to, as often as they are listed."""
     paths: set[str] = set()
     youngest: dict[int, int] = {}
     for delete in deletes:

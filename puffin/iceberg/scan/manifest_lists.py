@@ -1,9 +1,9 @@
 """
-What a snapshot's manifest list says of its manifests, none of which is opened (spec, "Manifest Lists").
+Reads a snapshot's manifest list without opening the manifests (spec, "Manifest Lists").
 
-Apart from the manifests, since who compares two snapshots learns from their lists alone what both of them have. A
-snapshot of format version 1 may have no list and name its manifests in the table's metadata: then each says itself
-which partition spec it is of, and the rest is what all of version 1 has: no deletes and no sequence numbers.
+Comparing two snapshots starts from their lists, which show the manifests that both have. A snapshot of format version 1
+may name its manifests in the table's metadata, without a list. Then each manifest's header has its partition spec, and
+the rest follows from version 1: no deletes and no sequence numbers.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ _NUMBER = re.compile(rb"[0-9]{1,9}")
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFile:
     """
-    A manifest as a manifest list has it.
+    A manifest as a manifest list describes it.
 
     Attributes:
-        of_deletes: Whether it lists delete files; data files otherwise.
-        sequence_number: When it came to the table: no file in it is younger. 0 in format version 1.
-        min_sequence_number: No live file in it is older. 0 in format version 1.
-        added_snapshot_id: The snapshot that it came with; None if unknown, as for the next two.
-        entries: How many entries it has.
-        live_files: How many of them are of files that are not deleted.
+        of_deletes: Whether it lists delete files rather than data files.
+        sequence_number: That of its commit, which no file in it exceeds. 0 in format version 1.
+        min_sequence_number: The lowest of its live files. 0 in format version 1.
+        added_snapshot_id: The snapshot that added it; None if unknown, as for the next two.
+        entries: The number of its entries.
+        live_files: The number of entries that are not deleted.
     """
 
     manifest_path: str
@@ -65,7 +65,7 @@ class ManifestFile:
 
 
 def manifests_of(opened: TableSnapshot, snapshot: Snapshot) -> list[ManifestFile]:
-    """The manifests of a snapshot, in its order; those that no list describes are opened."""
+    """The manifests of a snapshot, in order; opens those that no list describes."""
     state, store_for = opened.state, opened.store_for
     if (key_id := state.properties.get(_ENCRYPTION_KEY_ID)) is not None:
         raise UnsupportedTableError(
@@ -82,7 +82,7 @@ def manifests_of(opened: TableSnapshot, snapshot: Snapshot) -> list[ManifestFile
 
 
 def manifest_files(manifest_list: str, store_for: Callable[[str], Store]) -> list[ManifestFile]:
-    """The manifests of a manifest list, in its order."""
+    """The manifests of a manifest list, in order."""
     records = read_records(store_for(manifest_list).read(manifest_list), _WANTED, manifest_list)
     return [_manifest_file(record, manifest_list) for record in records]
 

@@ -1,8 +1,8 @@
 """
-The live files of a snapshot, from its manifests (spec, "Manifests").
+Reads the live files of a snapshot from its manifests (spec, "Manifests").
 
-Read here and not with pyiceberg 0.12, which takes a manifest that is cut short for one that ends, cuts partition
-values of type ``double`` down to floats and cannot read those in nanoseconds.
+pyiceberg 0.12 is unsuitable: it does not notice a truncated manifest, narrows partition values of type ``double`` to
+floats, and cannot read partition values in nanoseconds.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _T = TypeVar("_T")
 @dataclasses.dataclass(frozen=True, slots=True)
 class ColumnMetrics:
     """
-    What a manifest says of one column of a file; None is unknown.
+    What a manifest says of one column of a file; None if unknown.
 
     Attributes:
-        value_count: Of all values, nulls included.
-        lower_bound: In the binary form of appendix D, under the type that the column had then; so is the upper one.
-        nan_value_count: Only if it was asked for.
+        value_count: All values, nulls included.
+        lower_bound: In the binary form of appendix D, of the column's type at that time; so is the upper bound.
+        nan_value_count: Read only on request.
     """
 
     value_count: int | None
@@ -72,11 +72,11 @@ class LiveFile:
     A data file or delete file that a snapshot's manifests list as live.
 
     Attributes:
-        sequence_number: The data sequence number, inherited where the manifest leaves it out.
-        partition: The partition tuple by partition field id, in the physical form of Avro: a decimal is its bytes.
-        referenced_data_file: The one data file that a delete file is about, if that is known.
-        equality_ids: The columns that an equality delete file compares by.
-        metrics: By field id, of those columns; of a data file, of the columns for which they were asked for.
+        sequence_number: The data sequence number, inherited where the manifest omits it.
+        partition: Values by partition field id, in Avro's physical form: a decimal is its bytes.
+        referenced_data_file: The only data file that a delete file applies to, if known.
+        equality_ids: The columns by which an equality delete file compares rows.
+        metrics: By field id: of an equality delete file, those columns; of a data file, the requested columns.
     """
 
     content: str
@@ -97,9 +97,7 @@ class LiveFile:
 
 
 def live_files(manifests: Iterable[ManifestFile], store_for: Callable[[str], Store]) -> Iterator[LiveFile]:
-    """
-    The live files of a snapshot, from its manifests: the delete files and then the data files, each in manifest order.
-    """
+    """The live files of a snapshot: first the delete files, then the data files, each in manifest order."""
     delete_columns: set[int] = set()
     for manifest in sorted(manifests, key=lambda manifest: not manifest.of_deletes):
         for file in live_files_of(manifest, store_for, delete_columns):
@@ -115,11 +113,11 @@ def live_files_of(
     nan_counts: bool = False,
 ) -> Iterator[LiveFile]:
     """
-    The live files of one manifest, in its order.
+    The live files of one manifest, in order.
 
     Args:
-        metrics_of: Of which columns data files are to have metrics, by field id.
-        nan_counts: Whether these are to have the number of NaN values too.
+        metrics_of: The columns for which data files get metrics, by field id.
+        nan_counts: Whether metrics include the number of NaN values.
     """
     # Metrics cost more than all else of a manifest: they are read only if somebody asks for some.
     with_metrics = _DATA_ENTRY_WITH_NAN_COUNTS if nan_counts else _DATA_ENTRY_WITH_METRICS
@@ -134,7 +132,7 @@ def live_files_of(
 
 
 class NamedFiles:
-    """The files of these paths, looked for in one manifest after another; most of which have none of them."""
+    """Looks for the files with these paths in manifests, most of which list none of them."""
 
     def __init__(self, paths: Set[str]) -> None:
         self.paths = paths
@@ -142,9 +140,9 @@ class NamedFiles:
 
     def among(self, manifest: ManifestFile, store_for: Callable[[str], Store]) -> Iterator[LiveFile]:
         """
-        Those that a manifest lists as live, each as often as it does.
+        Yield the live files of a manifest with these paths, as often as it lists them.
 
-        Only entries near one of them are decoded.
+        It decodes only entries near one of the paths.
         """
         fields = _DELETE_ENTRY if manifest.of_deletes else _DATA_ENTRY
         entries = read_entries(manifest, fields, store_for, lambda entry: self._found(entry, manifest), self._sought)
@@ -164,15 +162,15 @@ def read_entries(
     sought: SoughtTexts | None = None,
 ) -> Iterator[_T]:
     """
-    What is understood of each entry of a manifest, the deleted ones too, in its order.
+    Apply ``understand`` to each entry of a manifest, deleted ones too, in order.
 
     Args:
-        fields: What an entry is to have, by field id, as for `puffin.files.avro.records.read_records`.
-        understand: May fail over an entry as code does that takes its fields for granted.
-        sought: If given, an entry that certainly has none of these texts may be empty.
+        fields: The fields to read, by field id, as for `puffin.files.avro.records.read_records`.
+        understand: May fail on an invalid entry with KeyError, TypeError and the like.
+        sought: If given, entries that cannot contain any of these texts may be empty.
 
     Raises:
-        CorruptMetadataError: The manifest or an entry cannot be understood, or there are more or fewer than it says.
+        CorruptMetadataError: The manifest or an entry is invalid, or the number of entries is not the declared one.
     """
     path = manifest.manifest_path
     if manifest.encrypted:

@@ -1,8 +1,8 @@
 """
-From a snapshot to the files to read: every data file with the delete files that apply to it (spec, "Scan Planning").
+Plans the files to read for a snapshot: every data file with the delete files that apply to it (spec, "Scan Planning").
 
-What cannot be honoured is refused by name here, on the driver, before anything is read: a sketch over rows
-that a delete file has removed would be wrong in silence.
+The driver refuses unsupported files here, by name, before anything is read: a sketch that ignored deletes would be
+silently wrong.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def plan_snapshot(opened: TableSnapshot, snapshot: Snapshot) -> tuple[FileScanTa
 
 
 def scan_tasks(state: TableState, data: Iterable[LiveFile], deletes: Iterable[LiveFile]) -> tuple[FileScanTask, ...]:
-    """One task for each of these whole data files, with those of the delete files that apply to it."""
+    """One task for each of these whole data files, with the delete files that apply to it."""
     specs, columns = partition_specs(state.document), columns_ever(state.document)
     index = DeleteIndex(specs, columns)
     for file in deletes:
@@ -64,7 +64,7 @@ def scan_tasks(state: TableState, data: Iterable[LiveFile], deletes: Iterable[Li
 
 
 def refuse_unreadable(file: LiveFile) -> None:
-    """Refuse an encrypted file, one of an unknown format, and a deletion vector that is not said to be about a file."""
+    """Refuse encrypted files, unknown formats, and deletion vectors without their data file, offset and size."""
     if file.encrypted:
         raise UnsupportedTableError(f"{file.file_path}: expected an unencrypted file, found key metadata")
     if file.content == POSITION_DELETES and file.file_format == PUFFIN:
@@ -76,7 +76,7 @@ def refuse_unreadable(file: LiveFile) -> None:
 
 
 class _ContentFiles:
-    """Content files as they travel."""
+    """Converts live files to content files."""
 
     def __init__(self, specs: Mapping[int, Sequence[Mapping[str, Any]]], columns: Mapping[int, Column]) -> None:
         self._columns = columns
@@ -100,7 +100,7 @@ class _ContentFiles:
         )
 
     def of_deletes(self, file: LiveFile) -> ContentFile:
-        """Made once for all of the data files it applies to."""
+        """Converted once for all of the data files that it applies to."""
         place = file.file_path, file.content_offset
         if place not in self._deletes:
             columns = delete_columns(file, self._columns) if file.content == EQUALITY_DELETES else ()

@@ -1,4 +1,4 @@
-"""The kinds of statistics, each in a module of its own, and the one table that lists them."""
+"""The kinds of statistics, and the table that lists them."""
 
 from __future__ import annotations
 
@@ -24,21 +24,20 @@ __all__ = [
 ]
 
 KINDS: tuple[Kind[Any], ...] = (ROW_COUNTS, THETA, PARTITION_SKETCHES, SUMMARY)
-"""In the order in which values are combined, blobs are written and properties are listed."""
+"""The order in which values are combined, blobs written and properties listed."""
 
 
 def private_kinds() -> tuple[Kind[Any], ...]:
-    """Those whose blobs go into private state, beside the sketch of the same field and snapshot."""
+    """The kinds whose blobs are in private state, beside the sketch of the same field and snapshot."""
     return tuple(kind for kind in KINDS if kind.home is Home.PRIVATE)
 
 
 def to_properties(values: Values, type_: str, provenance: Provenance = HASHED_HERE) -> dict[str, str]:
-    """The properties of a sketch of ours, for a column of this type that has these values."""
+    """The properties of our sketch for a column with these values."""
     in_order = sorted(values, key=KINDS.index)
     said = {key: text for kind in in_order for key, text in kind.properties(values, type_).items()}
     return {**said, **provenance.to_properties()}
 
 
 def sized_kinds(lg_k: int) -> tuple[Kind[Any], ...]:
-    """All kinds, in the size that a run wants."""
     return tuple(dataclasses.replace(kind, lg_k=lg_k) for kind in KINDS)

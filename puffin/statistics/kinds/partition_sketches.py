@@ -1,7 +1,7 @@
 """
 Sketches by partition: a small theta sketch for each partition of the table.
 
-They forget whole partitions alone: whoever plans a run reads every file of a partition that lost rows again.
+They can forget whole partitions only: if a partition lost rows, the job reads all of its files again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from puffin.values.partition_tuples import PartitionKey, partition_key
 
 
 class PartitionSketchesKind(Kind[PartitionSketches]):
-    """Sketches of a column by partition; a property of the column's sketch says that they are there."""
+    """Sketches of a column by partition, announced by a property of the column's sketch."""
 
     name = PARTITION_SKETCHES_V1
     title = "partition sketches"
@@ -39,7 +39,7 @@ class PartitionSketchesKind(Kind[PartitionSketches]):
     def joined(
         self, parts: Collection[PartitionSketches], *, without: Collection[PartitionKey] = ()
     ) -> PartitionSketches:
-        """Sketches of this size or larger ones together; of the first, some partitions are left out."""
+        """Merge sketches of this size or larger; leave out some partitions of the first."""
         builder = PartitionSketchesBuilder(self.lg_k)
         for part in parts:
             builder.merge(part, without=without)
@@ -51,8 +51,6 @@ class PartitionSketchesKind(Kind[PartitionSketches]):
 
 
 class _Builder:
-    """Puts the values of a file where its partition is."""
-
     def __init__(self, lg_k: int) -> None:
         self._partitions = PartitionSketchesBuilder(lg_k)
         self._of_file = SmallestHashes(self._partitions.k)

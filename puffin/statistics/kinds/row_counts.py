@@ -1,4 +1,4 @@
-"""Row counts: how many rows have each of the smallest hashes, so that deleted rows can be subtracted later."""
+"""Row counts: how many rows have each of the smallest hashes, to subtract deleted rows later."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from puffin.values.row_summary import RowSummary
 
 
 class SummaryKind(Kind[RowSummary]):
-    """The summary of a column; rows that went are taken off its counts, and its bounds stay."""
+    """The summary of a column; removed rows reduce its counts, and its bounds stay."""
 
     name = "summary"
     title = "a summary"

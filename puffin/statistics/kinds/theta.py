@@ -1,7 +1,7 @@
 """
-Theta sketches: the number of distinct values, in the one blob that every engine reads.
+Theta sketches: the number of distinct values, in the one blob type that all engines read.
 
-A sketch cannot forget. Where rows are counted it follows from the row counts, and nothing is taken for it.
+A sketch cannot forget rows. It is derived from row counts where those are computed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from puffin.statistics.kinds.summary import SUMMARY
 
 
 class ThetaKind(Kind[ThetaSketch]):
-    """The theta sketch of a column."""
-
     name = THETA_V1
     title = "a sketch"
     home = Home.FILE
@@ -69,7 +67,7 @@ THETA = ThetaKind()
 
 
 def distinct_of(values: Values, type_: str) -> Distinct:
-    """How many distinct values a column of this type has: no more than it has rows with a value, if these are known."""
+    """The distinct values of a column: at most its rows with a value, if known."""
     summary = SUMMARY.of(values)
     most = None if summary is None else summary.to_column(type_).most_distinct
     return Distinct.of(values[THETA]).at_most(most)

@@ -1,1 +1,1 @@
-"""What we keep beside statistics files: where it is, which files it is made of, and how those are read and cleaned."""
+"""The private state that we keep beside statistics files: its places, its files and their upkeep."""

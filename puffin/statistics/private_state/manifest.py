@@ -1,5 +1,5 @@
 """
-The manifest of a statistics file: which private blobs belong to it, and in which parts they are.
+The manifest of a statistics file: its private blobs, and the parts that hold them.
 
 ::
 
@@ -9,11 +9,10 @@ The manifest of a statistics file: which private blobs belong to it, and in whic
                            "fields": [1, 2]}]}],
      "omitted": [{"type": "puffin-sidecar-row-counts-v1", "snapshot-id": 12, "fields": [3]}]}
 
-A part is a Puffin file with blobs of ours, one for each type, field and snapshot. It may hold more than a manifest
-lists: what was replaced since. ``snapshot-id`` is that of the sketches in the statistics file, ``stored-snapshot-id``
-what the part has: an older one, where rows are the same and the blob was not written again. What nobody wanted is
-``omitted``; what is neither here nor there has been lost. A manifest names its statistics file and that file's size, so
-that a manifest that was copied or renamed is not taken for another file's.
+A part is a Puffin file with one of our blobs for each type, field and snapshot; it may also hold blobs that were
+replaced since. ``snapshot-id`` is that of the sketches in the statistics file, ``stored-snapshot-id`` that in the part:
+an older one if the rows are the same. ``omitted`` lists blobs that nobody wanted; a blob in neither list is lost. The
+manifest names its statistics file and that file's size, so that a copied or renamed manifest is not used for another.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
@@ -33,7 +32,7 @@ _PART_ID = re.compile(r"[0-9a-f-]{36}")
 
 
 class BlobKey(NamedTuple):
-    """What tells a private blob from the others of its table, by the sketch that it is beside or as it is stored."""
+    """Identifies a private blob in its table, by the snapshot of its sketch or by the one it is stored under."""
 
     type: str
     field_id: int
@@ -42,13 +41,7 @@ class BlobKey(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Part:
-    """
-    A file of private blobs, which never changes.
-
-    Attributes:
-        id: A uuid.
-        file_size: In bytes, likewise ``footer_size``, which counts the whole footer.
-    """
+    """An immutable file of private blobs; ``id`` is a uuid, sizes are in bytes and include the whole footer."""
 
     id: str
     file_size: int
@@ -57,7 +50,7 @@ class Part:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredKey:
-    """The part that has a private blob, and the snapshot id that it is stored under there."""
+    """The part that has a private blob, and the snapshot id it is stored under."""
 
     part: Part
     snapshot_id: int
@@ -66,14 +59,10 @@ class StoredKey:
 @dataclasses.dataclass(frozen=True, slots=True)
 class Manifest:
     """
-    The private state of one statistics file.
+    The private state of one statistics file; ``omitted`` blobs are those that nobody wanted.
 
-    Attributes:
-        table_uuid: None where the table's format version has none.
-        statistics_file: The name of the statistics file, without its directory.
-        file_size: That file's size in bytes.
-        blobs: Where each private blob of the file is.
-        omitted: Those that nobody wanted.
+    ``statistics_file`` is its name without a directory, ``file_size`` is in bytes. Tables of version 1 may have no
+    uuid.
     """
 
     table_uuid: str | None
@@ -84,11 +73,10 @@ class Manifest:
 
     @property
     def parts(self) -> frozenset[Part]:
-        """The parts that it refers to."""
         return frozenset(stored.part for stored in self.blobs.values())
 
     def objection(self, state: TableState, entry: StatisticsEntry) -> str | None:
-        """Why this is not the manifest of an entry's statistics file; None if it is."""
+        """Why this is not the manifest of an entry's statistics file, or None."""
         if self.table_uuid not in (None, state.uuid):  # a table of version 1 gets its uuid with an upgrade
             return f"expected the manifest of table {state.uuid}, found that of {self.table_uuid}"
         expected = entry.statistics_path.rpartition("/")[2], entry.file_size_in_bytes
@@ -97,32 +85,30 @@ class Manifest:
 
 
 def encode(manifest: Manifest) -> bytes:
-    """The bytes of a manifest."""
     groups: dict[Part, dict[tuple[str, int, int], list[int]]] = {}
     for key, stored in manifest.blobs.items():
         of_part = groups.setdefault(stored.part, {})
         of_part.setdefault((key.type, key.snapshot_id, stored.snapshot_id), []).append(key.field_id)
+    omitted: dict[tuple[str, int], list[int]] = {}
+    for key in sorted(manifest.omitted):
+        omitted.setdefault((key.type, key.snapshot_id), []).append(key.field_id)
     document = {
         "format-version": FORMAT_VERSION,
         "table-uuid": manifest.table_uuid,
         "statistics-file": manifest.statistics_file,
         "file-size-in-bytes": manifest.file_size,
         "parts": [_part_to_json(part, of_part) for part, of_part in groups.items()],
-        "omitted": _omitted_to_json(manifest.omitted),
+        "omitted": [{"type": type_, "snapshot-id": of, "fields": fields} for (type_, of), fields in omitted.items()],
     }
     return json.dumps(document, separators=(",", ":")).encode()
 
 
 def decode(data: bytes, where: str) -> Manifest:
     """
-    The manifest in these bytes.
+    Parse a manifest; ``where`` names its file in messages.
 
-    Args:
-        where: The file, for messages.
-
-    Raises:
-        UnsupportedTableError: Its format version is newer than 1.
-        CorruptMetadataError: It is no manifest.
+    Raises UnsupportedTableError if its format version is newer than 1, and CorruptMetadataError if it is not a
+    manifest.
     """
     try:
         document = json.loads(data)
@@ -159,20 +145,12 @@ def _blobs(document: Mapping[str, Any]) -> Iterator[tuple[BlobKey, StoredKey]]:
     part_id = typed(document, "id", str)
     if not _PART_ID.fullmatch(part_id):
         raise ValueError(f"id: expected a uuid, found {part_id!r}")
-    sizes = typed(document, "file-size-in-bytes", int), typed(document, "file-footer-size-in-bytes", int)
-    stored = Part(part_id, *sizes)
+    part = Part(part_id, typed(document, "file-size-in-bytes", int), typed(document, "file-footer-size-in-bytes", int))
     for group in typed(document, "blobs", list):
-        stored_key = StoredKey(stored, typed(group, "stored-snapshot-id", int))
+        stored_key = StoredKey(part, typed(group, "stored-snapshot-id", int))
         yield from ((key, stored_key) for key in _keys(group))
 
 
 def _keys(group: Mapping[str, Any]) -> Iterator[BlobKey]:
     type_, of = typed(group, "type", str), typed(group, "snapshot-id", int)
     return (BlobKey(type_, integer("fields", field_id), of) for field_id in typed(group, "fields", list))
-
-
-def _omitted_to_json(keys: Iterable[BlobKey]) -> list[dict[str, Any]]:
-    groups: dict[tuple[str, int], list[int]] = {}
-    for key in sorted(keys):
-        groups.setdefault((key.type, key.snapshot_id), []).append(key.field_id)
-    return [{"type": type_, "snapshot-id": of, "fields": fields} for (type_, of), fields in groups.items()]

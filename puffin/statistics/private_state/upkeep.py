@@ -1,8 +1,8 @@
 """
-What nobody needs any more of a table's private state: manifests of statistics files that are gone, and lost parts.
+Finds and removes private state that nobody needs: manifests without a statistics file, and parts without a manifest.
 
 A manifest stays as long as its statistics file, whoever refers to that. A job writes a part, then the manifest, and
-then commits; so a young file may be about to be referred to, and stays.
+then commits; so a young file stays, since a commit may be about to refer to it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 def has_private_state(opened: TableSnapshot) -> bool:
-    """Whether a home that is known of has a manifest; StorageError if the storage failed."""
+    """Whether a known home has a manifest; StorageError if the storage failed."""
     return any(
         file.name.endswith(_STATISTICS)
         for directory in directories(opened.state, None)
@@ -36,21 +36,17 @@ def has_private_state(opened: TableSnapshot) -> bool:
 
 
 def directories(state: TableState, home: str | None) -> list[str]:
-    """The folders of private state that are known of: the default, the owner's and the caller's, those of entries."""
+    """The known folders of private state: the default, the owner's, the caller's, and those of entries."""
     homes = [None, places.chosen_home(state, home), *map(places.home_of, state.statistics.values())]
     return list(dict.fromkeys(places.directory(state, each) for each in homes))
 
 
 def lost_state(opened: TableSnapshot, limit: AgeLimit, home: str | None, going: Collection[str] = ()) -> Leftovers:
     """
-    The files of private state that may go, manifests before the parts that they alone refer to, and those that stay.
+    The files of private state that may go, manifests before the parts that only they refer to, and those that stay.
 
-    Args:
-        home: A home to look into, besides those that are known of.
-        going: The names of statistics files that are about to be deleted.
-
-    Raises:
-        StorageError: The storage failed.
+    Searches ``home`` besides the known ones; ``going`` names statistics files that are about to be deleted. Raises
+    StorageError.
     """
     statistics = _StatisticsFiles(opened, going)
     files: list[Leftover] = []
@@ -64,9 +60,9 @@ def lost_state(opened: TableSnapshot, limit: AgeLimit, home: str | None, going: 
 
 def remove_lost_state(opened: TableSnapshot, home: str | None) -> None:
     """
-    Delete what has been lost for as long as any job takes, as far as the store lets us: a failure fails nothing.
+    Delete private state that has been lost for longer than any job takes; log failures, and raise none.
 
-    Parts are looked at only where a manifest goes.
+    Parts are looked at only if a manifest goes.
     """
     limit = AgeLimit(datetime.datetime.now(datetime.timezone.utc), SAFETY_AGE)
     try:
@@ -82,7 +78,7 @@ def remove_lost_state(opened: TableSnapshot, home: str | None) -> None:
 
 
 class _StatisticsFiles:
-    """Which statistics files there are, whoever refers to them; one elsewhere than such files go now counts as gone."""
+    """Knows which statistics files exist; files outside the current directory for them count as gone."""
 
     def __init__(self, opened: TableSnapshot, going: Collection[str] = ()) -> None:
         self._named = {_name(entry.statistics_path) for entry in opened.state.statistics.values()}
@@ -91,20 +87,14 @@ class _StatisticsFiles:
         self._there = functools.cache(lambda: {file.name for file in opened.store_for(directory).list(directory)})
 
     def is_gone(self, name: str) -> bool:
-        """Whether a manifest of this name belongs to a file that is not there, or about to go; False if it is none."""
+        """Whether this is the name of a manifest whose file does not exist or is about to go."""
         if not name.endswith(_STATISTICS) or name in self._named:
             return False
         return name in self._going or name not in self._there()
 
 
 class _Folder:
-    """
-    The private state in one folder.
-
-    Attributes:
-        files: Those that may go, in the order in which they have to.
-        kept: Those that look like it and stay, with the reason.
-    """
+    """The private state in one folder: the files that may go, in order, and those that stay, with the reason."""
 
     def __init__(self, directory: str, store: Store, limit: AgeLimit, statistics: _StatisticsFiles) -> None:
         self.files: list[Leftover] = []

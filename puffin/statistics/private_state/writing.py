@@ -1,9 +1,9 @@
 """
-Writing the private state of a statistics file: a part for what is new, and the manifest.
+Writes the private state of a statistics file: a part for new blobs, and the manifest.
 
-What an earlier run wrote and still holds is referred to, not written again; only what lies in another home is copied.
-The part is written before the manifest that refers to it, and both before the commit, so that a job that is killed
-leaves files that nothing refers to, and never a manifest without its parts.
+Blobs that an earlier run wrote and that are still valid are referred to; only those in another home are copied. The
+part is written before the manifest that refers to it, and both before the commit: a killed job leaves files that
+nothing refers to, but never a manifest without its parts.
 """
 
 from __future__ import annotations
@@ -23,26 +23,20 @@ from puffin.tables.base import StatisticsEntry, TableState
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KeptBlob:
-    """
-    A private blob as an earlier run stored it.
-
-    Attributes:
-        key: With the snapshot id of the sketch that it is beside.
-        directory: The folder of private state that its part is in.
-    """
+    """A private blob that an earlier run stored in this folder; its key has the snapshot id of its sketch."""
 
     key: BlobKey
     stored: StoredKey
     directory: str
 
     def beside(self, snapshot_id: int) -> KeptBlob:
-        """The same beside the sketch of a snapshot that has the same rows."""
+        """The same blob for the sketch of a snapshot with the same rows."""
         return dataclasses.replace(self, key=self.key._replace(snapshot_id=snapshot_id))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OmittedBlob:
-    """A private blob that nobody wants, so that it is not missed; `key` is that of the sketch it would be beside."""
+    """Notes that nobody wants a private blob, so that it is not missing; `key` is that of its sketch."""
 
     key: BlobKey
 
@@ -52,14 +46,7 @@ PrivateBlob: TypeAlias = Blob | RawBlob | KeptBlob | OmittedBlob
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PrivateStateWriter:
-    """
-    Writes private state of one table.
-
-    Attributes:
-        home: Where the table's owner wants it; None for the default.
-        properties: Of the parts, which are Puffin files.
-        on_file: Called with the URI of each file before it is written.
-    """
+    """Writes private state of one table to its home, or the default; calls ``on_file`` before each file."""
 
     state: TableState
     home: str | None
@@ -69,11 +56,9 @@ class PrivateStateWriter:
 
     def write(self, entry: StatisticsEntry, blobs: Iterable[PrivateBlob]) -> None:
         """
-        Write what belongs to the statistics file of an entry, which is written already.
+        Write the private state of an entry's statistics file, which already exists.
 
-        Raises:
-            CorruptError: A part that has to be copied from another home is not what its manifest says.
-            StorageError: A file cannot be written or copied.
+        Raises CorruptError if a part to copy from another home contradicts its manifest, and StorageError.
         """
         directory = places.directory(self.state, self.home)
         found: dict[BlobKey, StoredKey] = {}
@@ -127,7 +112,7 @@ class PrivateStateWriter:
 
 
 def delete_files(uris: Iterable[str], store_for: Callable[[str], Store]) -> list[PuffinError]:
-    """Delete files of ours, and the folder of a part with it; what failed is returned, and stays."""
+    """Delete files of ours, and the folder of a part with it; return the failures."""
     failures: list[PuffinError] = []
     for uri in uris:
         try:
