@@ -1,1 +1,1 @@
-"""The live values of data files: where a column stands in one, which of its rows are deleted, and reading the rest."""
+"""Read the live values of data files: locate columns, skip deleted rows, read the rest."""

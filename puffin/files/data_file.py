@@ -1,8 +1,8 @@
 """
-A data file or delete file of any format, as the rest of the house sees it.
+A data file or delete file of any format.
 
-Parquet has its own way to the values of its columns; what other formats are read by is batches of rows, and these are
-what delete files of all formats are read by.
+Parquet reads the values of columns in its own way; other formats read batches of rows. Delete files of all formats are
+read in batches of rows.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Path = tuple[str, ...]
 
 class DataFile(ABC):
     """
-    An open file; what its methods raise beside errors of ours is for `errors_about`.
+    An open file; callers turn errors into ours with `errors_about`.
 
     Attributes:
-        schema: What it has, with its field ids (`file_columns.field_id_of`).
-        footer: A Parquet file's.
+        schema: With the file's field ids (`file_columns.field_id_of`).
+        footer: Of a Parquet file.
     """
 
     schema: pa.Schema
@@ -35,18 +35,18 @@ class DataFile(ABC):
 
     @abstractmethod
     def batches(self, paths: Iterable[Path]) -> Iterator[pa.RecordBatch]:
-        """All rows in their order, in batches of bounded bytes that have at least what these paths lead to."""
+        """All rows in order, in batches of bounded bytes that have at least the columns of these paths."""
 
     @abstractmethod
     def rows(self, reading: Reading) -> Iterator[Rows]:
-        """The values of some columns in the rows that are meant."""
+        """The values of some columns in the selected rows."""
 
 
 class RowFile(DataFile):
     """
-    A file without row groups, or whose format gives no other way to values than its rows.
+    A file without row groups, or one whose format only gives rows.
 
-    All of its ``size`` bytes count as read, since nothing tells which were; its manifest says how many rows it has.
+    All of its ``size`` bytes count as read, because nothing tells which were.
     """
 
     def __init__(self, size: int, record_count: int) -> None:
@@ -54,7 +54,7 @@ class RowFile(DataFile):
         self._record_count = record_count
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
-        """As `DataFile.rows`; the file is one row group, which begins at 0, and there is a value for each row."""
+        """As `DataFile.rows`; the file is one row group at offset 0, with a value for each row."""
         if reading.start > 0:
             return
         columns, selection = reading.columns, reading.selection
@@ -66,7 +66,7 @@ class RowFile(DataFile):
             if selection.has_chosen(at, stop_at):
                 rows = selection.take(batch, columns, at, bytes_read)
                 yield rows
-                # Only now: whoever hashes the values is the first to say what is wrong with them.
+                # Only now: the consumer, who hashes the values, should be the first to report errors in them.
                 for field_id, summary in of_columns.items():
                     summary.see_rows(rows.columns[field_id].array)
                 live += rows.count
@@ -75,7 +75,7 @@ class RowFile(DataFile):
         yield Rows(0, {}, bytes_read, {field_id: summary.total(live) for field_id, summary in of_columns.items()})
 
     def batches(self, paths: Iterable[Path]) -> Iterator[pa.RecordBatch]:
-        """As `DataFile.batches`; ValueError if there are not as many rows as the manifest says."""
+        """As `DataFile.batches`; ValueError if the number of rows differs from the manifest's."""
         found = 0
         for batch in self._batches({path for path in paths if path}):
             found += batch.num_rows
@@ -85,4 +85,4 @@ class RowFile(DataFile):
 
     @abstractmethod
     def _batches(self, paths: set[Path]) -> Iterator[pa.RecordBatch]:
-        """As `batches`, which counts the rows."""
+        """Read the batches for `batches`, which counts their rows."""

@@ -1,4 +1,4 @@
-"""What goes wrong when a data file or a delete file is read, told as an error of ours about the file."""
+"""Turn what goes wrong in reading a data file or delete file into our errors about the file."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _SAID_OF_CODECS = ("LZO compression", "Support for codec")  # by pyarrow, in err
 @contextlib.contextmanager
 def errors_about(path: str, kind: str) -> Iterator[None]:
     """
-    Tell what readers of files raise in the block, and what is wrong with deleted positions, as an error about the file.
+    Turn errors of readers and of deleted positions in the block into errors about the file.
 
     Args:
         kind: What the file should be, for the message: ``"Parquet file"``.
 
     Raises:
-        CorruptDataFileError: The file cannot be understood.
-        UnsupportedTableError: Whoever read it said NotImplementedError, or pyarrow that it lacks a codec. Its own
-            NotImplementedError means nothing: it says so of columns that are of another type than the table's.
+        CorruptDataFileError: The file is invalid.
+        UnsupportedTableError: A reader raised NotImplementedError, or pyarrow lacks a codec. pyarrow's own
+            NotImplementedError does not count: it raises that for columns of another type than the table's.
         StorageError: The storage failed.
     """
     try:

@@ -1,10 +1,10 @@
 """
-Where a table's columns stand in one file: by field id, not by name (spec, "Column Projection").
+Locate a table's columns in a file: by field id, not by name (spec, "Column Projection").
 
-A column that the file is partitioned by, as it is, has the value of its partition, whatever stands in the file: so
-Spark reads files that were added to a table. Another one that the file lacks is its initial default, else null.
-A file without field ids gets them from the table's name mapping. A table of another format may go by names alone; then
-their case matters only where names differ in nothing else, as it does to Spark.
+An identity partition column has its partition value, whatever the file holds, as Spark reads files that were added to a
+table. Any other column that the file lacks is its initial default, else null. Files without field ids get them from the
+table's name mapping. Tables of another format may use names only; there case matters only between names that differ in
+nothing else, as in Spark.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _NameMapping = Sequence[Mapping[str, Any]]
 @dataclasses.dataclass(frozen=True, slots=True)
 class FileColumn:
     """
-    A column as one file has it.
+    A column in one file.
 
     Attributes:
-        names: The names in the file from the root to the column, or to its nearest struct that is there.
-        constant: What stands for the column's value where ``names`` does not reach it, else None.
+        names: The path from the root to the column, or to its nearest struct that exists.
+        constant: The column's value if ``names`` does not reach it, else None.
     """
 
     column: Column
@@ -43,7 +43,7 @@ class FileColumn:
     constant: pa.Scalar | None
 
     def read(self, batch: pa.RecordBatch) -> pa.Array:
-        """The column's values in these rows; a row inside a null struct is null."""
+        """The column's values in these rows; null inside a null struct."""
         if not self.names:
             return _repeat(self.constant, batch.num_rows)
         array = batch.column(batch.schema.get_field_index(self.names[0]))
@@ -68,14 +68,14 @@ def locate_columns(
 
     Args:
         constants: The file's identity partition values in JSON form, by field id of their column.
-        name_mapping: Used where the file has no field ids.
-        by_name: Whether it is used wherever there is one.
+        name_mapping: Used if the file has no field ids.
+        by_name: Use the mapping even if the file has field ids.
         where: The file's path, for errors.
 
     Raises:
         UnsupportedTableError: The file has no field ids and there is no name mapping.
-        CorruptDataFileError: A column's place in the file is not clear, or something else is there.
-        CorruptMetadataError: What should stand for a missing column is not of its type.
+        CorruptDataFileError: A column is ambiguous in the file, or of the wrong kind.
+        CorruptMetadataError: The default or partition value of a missing column has another type.
     """
     fields = list(file_schema)
     mapping = None
@@ -94,19 +94,18 @@ def locate_columns(
 
 
 def lacks_field_ids(file_schema: pa.Schema) -> bool:
-    """Whether a file gives none of its fields an id, so that the table's name mapping has to."""
+    """Whether no field of a file has an id, so that the table's name mapping applies."""
     return not any(_has_id(field) for field in file_schema)
 
 
 def field_id_of(field: pa.Field) -> int | None:
-    """The field id that a file gives this field, or None."""
+    """The field id in a file's schema, or None."""
     metadata = field.metadata or {}
     text = metadata.get(_FIELD_ID, metadata.get(_ORC_FIELD_ID))
     return None if text is None else int(text)
 
 
 def with_field_id(field: pa.Field, field_id: int) -> pa.Field:
-    """The field with this id, and no other metadata."""
     return field.with_metadata({_FIELD_ID: str(field_id)})
 
 
@@ -122,7 +121,7 @@ def partition_constants(
 
 
 class _Fields:
-    """The fields that a file has at its root, or in a struct, by field id."""
+    """The fields of a file's root, or of a struct, by field id."""
 
     def __init__(self, fields: Sequence[pa.Field], mapping: _NameMapping | None, *, any_case: bool) -> None:
         self._any_case = any_case
@@ -137,14 +136,13 @@ class _Fields:
         self._several = {field_id for field_id, name in ids if fields_of[name] > 1}
 
     def of(self, field_id: int) -> pa.Field | None:
-        """The field of this id, None if there is none; CorruptDataFileError if there are several of its name."""
+        """The field of this id, or None; CorruptDataFileError if several fields share its name."""
         found = self._by_id.get(field_id)
         if found is not None and field_id in self._several:
             raise CorruptDataFileError(f"expected one field named {found.name!r}, found several")
         return found
 
     def inside(self, field_id: int) -> _Fields:
-        """The fields of the struct that has this id."""
         if field_id not in self._inside:
             struct = self._by_id[field_id]
             if not pa.types.is_struct(struct.type):
@@ -170,8 +168,8 @@ def _locate(root: _Fields, column: Column, constants: Mapping[int, Any]) -> File
 
 
 def _absent(column: Column, depth: int, names: tuple[str, ...]) -> FileColumn:
-    """The column where the file has its path down to ``names`` only, ``depth`` of it."""
-    # A struct the file lacks is null, and so is all inside it, unless it has an (empty) default of its own.
+    """The column if the file has only ``names``, the first ``depth`` fields of its path."""
+    # A missing struct is null with all its fields, unless it has an (empty) default of its own.
     is_null = any(default is None for default in column.defaults[depth:])
     constant = to_scalar(column.type, None if is_null else column.defaults[-1])
     return FileColumn(column, () if is_null else names, constant)
@@ -184,7 +182,7 @@ def _has_id(field: pa.Field) -> bool:
 
 
 def _ids_by_name(names: Sequence[str], mapping: _NameMapping, *, any_case: bool) -> list[tuple[int | None, str]]:
-    """The field id that each name of a file means, if any, and the name that it was found by."""
+    """For each name of a file, its field id, if any, and the name that matched."""
     ids = {name: entry.get("field-id") for entry in reversed(mapping) for name in entry.get("names", ())}
     found = [(ids.get(name), name) for name in names]
     if any_case:
@@ -198,7 +196,7 @@ def _ids_by_name(names: Sequence[str], mapping: _NameMapping, *, any_case: bool)
 
 
 def _sound(array: pa.Array) -> pa.Array:
-    """The array in a layout that can be filtered, which views cannot, and with no index beyond its dictionary."""
+    """Copy views, which cannot be filtered, and reject indices beyond the dictionary."""
     if pa.types.is_dictionary(array.type):
         bounds = pc.min_max(array.indices).as_py()
         if bounds["max"] is not None and not 0 <= bounds["min"] <= bounds["max"] < len(array.dictionary):
@@ -207,7 +205,7 @@ def _sound(array: pa.Array) -> pa.Array:
 
 
 def _repeat(scalar: pa.Scalar | None, rows: int) -> pa.Array:
-    # One dictionary entry and an index per row: the value is hashed once, whatever the number of rows.
+    # One dictionary entry and an index per row, so that the value is hashed only once.
     if scalar is None or not scalar.is_valid:
         return pa.nulls(rows)
     return pa.DictionaryArray.from_arrays(np.zeros(rows, np.int8), pa.repeat(scalar, 1))

@@ -1,4 +1,4 @@
-"""Which reader a data file or delete file is opened with, by the format that its manifest says it has."""
+"""Open a data file or delete file with the reader of its format."""
 
 from __future__ import annotations
 
@@ -28,15 +28,9 @@ def open_data_file(
     path: str, file_format: str, content: str, record_count: int, store_for: Callable[[str], Store]
 ) -> Iterator[DataFile]:
     """
-    Open a data file or a delete file; what goes wrong with it in the block becomes an error of ours about the file.
+    Open a data file or delete file; errors in the block become errors about the file (`errors_about`).
 
-    Args:
-        content: What kind of file it is, as manifests say, for errors.
-        record_count: How many rows it has by its manifest.
-
-    Raises:
-        CorruptDataFileError, UnsupportedTableError, StorageError: As `errors_about`.
-        FileNotFound: It is not there.
+    FileNotFound if the file does not exist. ``content`` is the kind of file, for errors.
     """
     kind = f"{_NAMES[file_format]} file" if content == DATA else "delete file"
     with errors_about(path, kind), store_for(path).open_input(path) as source:

@@ -1,8 +1,8 @@
 """
-Old dates in Parquet files that Spark wrote in its legacy mode, or before version 3: days of the Julian calendar.
+Reject Julian dates, which Spark wrote to Parquet in its legacy mode, or before version 3.
 
-Spark says so in the footer, and its own Parquet source turns them into the dates that they were written as; for times
-it needs the time zone of then. So Delta's tables are read; Iceberg's reader takes the days as they stand.
+Spark marks such files in the footer, and its own Parquet source converts the dates; for times it needs the writer's
+time zone. Spark reads Delta tables that way. Iceberg's reader takes the days as they are.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _FIRST_CORRECTED, _FIRST_CORRECTED_INT96 = b"3.0.0", b"3.1.0"  # compared as tex
 
 _GREGORIAN_DAY = -141427  # 1582-10-15, since the epoch
 _DAY = 86_400_000_000  # microseconds
-_ALL_ZONES = -2_208_988_800_000_000  # 1900-01-01: from then on both calendars have all time zones' offsets alike
+_ALL_ZONES = -2_208_988_800_000_000  # 1900-01-01: since then the time zones of both calendars have equal offsets
 _MICROS = {"s": 1_000_000, "ms": 1000, "us": 1, "ns": 0.001}
 
 
 def refuse_julian(
     rows: Iterable[Rows], columns: Iterable[FileColumn], metadata: pq.FileMetaData, where: str
 ) -> Iterator[Rows]:
-    """The same rows of a file with this footer; UnsupportedTableError if a value may be of the Julian calendar."""
+    """Pass on the rows of a file with this footer; UnsupportedTableError if a value may be a Julian date."""
     columns = [column for column in columns if column.names]
     switches = {column.column.field_id: _switch(metadata, column) for column in columns}
     names = {column.column.field_id: column.column.name for column in columns}
@@ -40,15 +40,14 @@ def refuse_julian(
             switch = switches.get(field_id)
             if switch is not None and (oldest := _oldest(values.array)) is not None and oldest < switch:
                 raise UnsupportedTableError(
-                    f"{where}: column {names[field_id]}: values of before {_said(switch)} are of the Julian calendar "
-                    "in a file of Spark's legacy mode, which this version does not read: leave the column out, or "
-                    "rewrite the file"
+                    f"{where}: column {names[field_id]}: values before {_said(switch)} are Julian dates in a file of "
+                    "Spark's legacy mode, which this version does not read: leave the column out, or rewrite the file"
                 )
         yield found
 
 
 def _switch(metadata: pq.FileMetaData, column: FileColumn) -> int | None:
-    """In days or microseconds since the epoch, from when on the column's values are certain; None if all are."""
+    """When the column's certain values start, in days or microseconds since the epoch; None if all are certain."""
     keys: Mapping[bytes, bytes] = metadata.metadata or {}
     type_ = column.column.type
     if type_ not in ("date", "timestamptz") or (version := keys.get(_VERSION)) is None:

@@ -1,4 +1,4 @@
-"""What comes out of a data file, and which of its rows are meant, whatever the format."""
+"""The rows of a data file, and which of them to read, for every format."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from puffin.format.deletion_vector import DeletionVector
 from puffin.values.column_chunk import Values
 from puffin.values.row_summary import RowSummary
 
-BATCH_BYTES = 32 * 1024 * 1024
-"""What a batch of rows should take in memory."""
-
+BATCH_BYTES = 32 * 1024 * 1024  # of a batch of rows in memory
 MAX_BATCH_ROWS = 128 * 1024
 
 
@@ -27,10 +25,9 @@ class Rows:
     Some live rows of a file.
 
     Attributes:
-        count: How many.
-        columns: Values by field id. A column may be left out, if its values have come before.
-        bytes_read: Compressed bytes of the column chunks, or pages of them, that were opened for these.
-        summaries: By field id, of rows that end with these: all since the last summaries.
+        columns: Values by field id. A column is missing if its values came before.
+        bytes_read: Compressed bytes of the column chunks or pages opened for these rows.
+        summaries: By field id, of all rows since the last summaries.
     """
 
     count: int
@@ -40,26 +37,26 @@ class Rows:
 
 
 class RowFilter(Protocol):
-    """Tells by their values which rows of a file to leave out."""
+    """Drops rows of a file by their values."""
 
     @property
     def columns(self) -> Sequence[FileColumn]:
-        """What it has to see, whether asked for or not."""
+        """The columns that it needs."""
         ...
 
     def live(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-        """For each of these rows, whether it is kept."""
+        """Whether each of these rows is kept."""
         ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Selection:
     """
-    Which rows of a file are meant.
+    Which rows of a file to read.
 
     Attributes:
         deleted: Positions of rows to leave out.
-        filters: What leaves out others; a row is kept that all of them keep.
+        filters: Keep a row only if all of them keep it.
         chosen: Positions of the only rows to read; by default all.
     """
 
@@ -69,19 +66,18 @@ class Selection:
 
     @property
     def is_all(self) -> bool:
-        """Whether every row is meant."""
         return self.deleted is None and self.chosen is None and not self.filters
 
     def has_chosen(self, start: int, stop: int) -> bool:
-        """Whether one of the rows at these positions may be meant."""
+        """Whether it may select one of the rows at these positions."""
         return self.chosen is None or not self.chosen.live_mask(start, stop).all()
 
     def columns_seen(self, columns: Sequence[FileColumn]) -> list[FileColumn]:
-        """What has to be read for some columns: these and what filters look at."""
+        """The columns to read for these columns and the filters."""
         return [*columns, *(column for filter_ in self.filters for column in filter_.columns)]
 
     def take(self, batch: pa.RecordBatch, columns: Sequence[FileColumn], at: int, bytes_read: int) -> Rows:
-        """Those rows of a batch that are meant; ``at`` is the position of its first row."""
+        """The selected rows of a batch; ``at`` is the position of its first row."""
         arrays = {column.column.field_id: column.read(batch) for column in columns}
         if self.is_all:
             return Rows(batch.num_rows, {key: Values(array) for key, array in arrays.items()}, bytes_read)
@@ -98,13 +94,12 @@ class Selection:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """
-    What is to be read of a data file.
+    What to read of a data file.
 
     Attributes:
-        selection: Which of the rows are meant.
-        start: In bytes; of the row groups, those that begin from here on are read, and before ``stop``.
-        each_row: Whether it matters how many rows have a value, and not only whether one has.
-        summaries: Whether what is known of the columns besides their values is told too.
+        start: In bytes; only row groups that begin from here to before ``stop`` are read.
+        each_row: Whether the number of rows of a value matters, not only whether a row has it.
+        summaries: Whether to summarize the columns too.
     """
 
     columns: Sequence[FileColumn]

@@ -1,8 +1,8 @@
 """
-Reading a scan task: the live values of each column.
+Read a scan task: the live values of each column.
 
-This is what runs where the data is. It knows one task at a time and nothing of Spark: files come in through
-a store, Arrow arrays go out, rows that a delete file names are left out.
+This runs where the data is. It knows one task at a time and nothing of Spark: a store opens files, Arrow arrays come
+out, and rows that a delete file names are left out.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from puffin.tables.scan_task import EQUALITY_DELETES, POSITION_DELETES, ContentF
 
 class TaskReader:
     """
-    Reads the tasks of one batch; what several of them share is opened once.
+    Reads the tasks of one batch; opens shared delete files once.
 
     Args:
-        each_row: Whether it matters how many rows have a value, and not only whether one has.
-        summaries: Whether what is known of columns besides their values is told too.
+        each_row: Whether the number of rows of a value matters, not only whether a row has it.
+        summaries: Whether to summarize the columns too.
 
     Attributes:
-        has_used_mapping: Whether a file had no field ids, so that the table's name mapping said what its columns are.
+        has_used_mapping: Whether a file had no field ids, so that the table's name mapping applied.
     """
 
     def __init__(
@@ -56,10 +56,9 @@ class TaskReader:
         The live rows of a task.
 
         Raises:
-            CorruptDataFileError, CorruptMetadataError, UnsupportedTableError: As `open_data_file` and `locate_columns`;
-            old
-                dates of another calendar are not supported either.
-            FileNotFound, StorageError: One of the files is not there, or the storage failed.
+            CorruptDataFileError, CorruptMetadataError, UnsupportedTableError: As `open_data_file`, `locate_columns` and
+                `refuse_julian`.
+            FileNotFound, StorageError: A file does not exist, or the storage failed.
         """
         path = task.data_file.file_path
         deleted, chosen = self._positions_in(task.delete_files, path), None
@@ -140,7 +139,7 @@ class TaskReader:
 
 
 def _equality_deletes(tasks: Iterable[FileScanTask]) -> dict[tuple[int, ...], dict[str, ContentFile]]:
-    """The equality delete files of these tasks by the ids of what they compare by, then by path."""
+    """The equality delete files of these tasks by the ids of their columns, then by path."""
     found: dict[tuple[int, ...], dict[str, ContentFile]] = {}
     for task in tasks:
         for file in task.delete_files:
@@ -151,6 +150,6 @@ def _equality_deletes(tasks: Iterable[FileScanTask]) -> dict[tuple[int, ...], di
 
 
 def _stop(task: FileScanTask) -> float:
-    # The last piece takes all that is left, should the file be longer than its manifest says.
+    # The last piece takes the rest, in case the file is longer than its manifest says.
     stop = task.start + task.length
     return math.inf if stop >= task.data_file.file_size_in_bytes else stop

@@ -1,4 +1,4 @@
-"""Integers of seven bits a byte, the lowest first, as Avro, ORC, Snappy and Thrift write lengths and numbers."""
+"""Integers of seven bits a byte, lowest first, as Avro, ORC, Snappy and Thrift write lengths and numbers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ _MAX_SHIFT = 63
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The unsigned integer at an offset, and the offset behind it; ValueError past 64 bits, IndexError past the end."""
+    """The unsigned integer at an offset, and the offset after it; ValueError past 64 bits, IndexError past the end."""
     byte = data[at]
     value, shift = byte & 0x7F, 7
     while byte & 0x80:
-        if shift > _MAX_SHIFT:  # each further byte would cost as much as all before it
+        if shift > _MAX_SHIFT:  # otherwise each further byte costs as much as all before it
             raise ValueError(f"an integer of more than 64 bits before offset {at}")
         at += 1
         byte = data[at]
@@ -22,12 +22,11 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def zigzag(value: int) -> int:
-    """The signed integer that an unsigned one stands for."""
     return (value >> 1) ^ -(value & 1)
 
 
 def varint(value: int) -> bytes:
-    """The bytes of an unsigned integer."""
+    """Encode an unsigned integer."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

@@ -51,7 +51,6 @@ def upper_bound(theta: int, retained: int, std_devs: int) -> float:
 
 
 def _share(theta: int) -> float:
-    """The share of all hashes that are below theta."""
     return theta / float(MAX_THETA)
 
 

@@ -29,7 +29,6 @@ def first_not_above_the_one_before(hashes: memoryview) -> int | None:
 
 
 def ascending(hashes: memoryview) -> memoryview:
-    """The hashes, sorted."""
     return _read_only(np.sort(np.frombuffer(hashes, np.uint64)))
 
 

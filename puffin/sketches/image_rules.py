@@ -28,15 +28,12 @@ class ImageRules:
             raise CorruptSketchError(f"{self.image}, {field} at offset {offset}: expected {expected}, found {found}")
 
     def expect_size(self, view: memoryview, size: int) -> None:
-        """Check the exact size of the image."""
         self.expect(len(view) == size, min(len(view), size), "size", f"{size} bytes", f"{len(view)} bytes")
 
     def expect_at_least(self, view: memoryview, size: int) -> None:
-        """Check the minimum size of the image."""
         self.expect(len(view) >= size, len(view), "size", f"at least {size} bytes", f"{len(view)} bytes")
 
     def expect_at_most(self, found: int, limit: int, offset: int, field: str) -> None:
-        """Check a count against its limit."""
         self.expect(found <= limit, offset, field, f"at most {limit}", found)
 
     def expect_each(

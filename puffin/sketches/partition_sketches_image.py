@@ -89,7 +89,6 @@ class PartitionSketchesImage:
             array.setflags(write=False)
 
     def to_bytes(self) -> bytes:
-        """Lay out partition sketches that follow the rules."""
         texts = [key.encode() for _, key in self.keys]
         sizes = [len(self.keys), sum(map(len, texts)), len(self.hashes), len(self.places)]
         starts = _starts(self.counts)

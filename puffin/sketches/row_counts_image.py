@@ -46,7 +46,6 @@ _WORD_SIZE = 8
 
 
 def write_image(theta: int, hashes: Hashes, rows: Rows) -> bytes:
-    """Lay out row counts that follow the rules."""
     preamble = _PREAMBLE.pack(_VERSION, 0, SEED_HASH, len(hashes), theta)
     return preamble + to_planes(hashes.astype("<u8", copy=False)) + to_planes(rows.astype("<i8", copy=False))
 

@@ -32,14 +32,12 @@ def union(parts: Iterable[State], k: int) -> State:
 
 
 def intersection(left: State, right: State) -> State:
-    """The values in both sketches."""
     if _is_empty(left) or _is_empty(right):
         return MAX_THETA, _read_only(_EMPTY)
     return _below(min(left[0], right[0]), np.intersect1d(left[1], right[1], assume_unique=True))
 
 
 def difference(left: State, right: State) -> State:
-    """The values in the left sketch and not in the right."""
     if _is_empty(left):
         return left
     return _below(min(left[0], right[0]), np.setdiff1d(left[1], right[1], assume_unique=True))

@@ -34,7 +34,7 @@ def passes(array: pa.Array, type_: str, keys: dict[str, str], *, int96: bool = F
     try:
         assert list(refuse_julian([rows], [column], pq.ParquetFile(out).metadata, "x")) == [rows]
     except UnsupportedTableError as exc:
-        return "x: column c: values of before 1" not in str(exc)
+        return "x: column c: values before 1" not in str(exc)
     return True
 
 

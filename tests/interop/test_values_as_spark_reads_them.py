@@ -57,7 +57,7 @@ def test_julian_dates_are_refused_in_delta_and_read_as_stored_in_iceberg(
     old, recent, source = (str(tmp_path / name) for name in ("old", "recent", "source"))
     days(spark, DAYS).write.format("delta").save(old)
     for column in ("d", "ts"):
-        message = f"column {column}: values of before 1582-10-15 are of the Julian calendar"
+        message = f"column {column}: values before 1582-10-15 are Julian dates"
         with pytest.raises(UnsupportedTableError, match=message):
             analyze_table(load_table(old), columns=(column,))
     days(spark, RECENT).write.format("delta").save(recent)

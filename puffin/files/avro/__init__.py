@@ -1,6 +1,6 @@
 """
-Avro files as bytes: their blocks, and what stands in them as records or as columns. Knows no table.
+Avro files as bytes: their blocks, read as records or as columns. Independent of tables.
 
-Manifests are read as records, since they are lists and maps by column; data files as columns, since they are many
-times larger and only values are wanted of them.
+Manifests are read as records, because they hold lists and maps by column. Data files are read as columns, because they
+are much larger and only their values matter.
 """

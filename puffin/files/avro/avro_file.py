@@ -1,8 +1,8 @@
 """
-Avro data files and delete files.
+Avro data files and delete files, read by our own reader.
 
-Read by our own reader: a general Avro library (fastavro 1.13) makes a Python object of every value, which takes fifteen
-times as long, and takes a file cut off between two blocks for a whole one.
+A general Avro library (fastavro 1.13) makes a Python object of every value, which takes fifteen times as long, and
+accepts a file cut off between two blocks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _UNREADABLE = pa.list_(pa.null())  # neither a struct nor a column
 
 
 class AvroDataFile(RowFile):
-    """An open Avro file; NotImplementedError if it is compressed in a way that is not known."""
+    """An open Avro file; NotImplementedError if its codec is unknown."""
 
     def __init__(self, source: pa.NativeFile, record_count: int) -> None:
         super().__init__(source.size(), record_count)

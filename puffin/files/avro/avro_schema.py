@@ -1,8 +1,8 @@
 """
-What an Avro schema says, with every name resolved, and the Arrow type of what it describes.
+Parse Avro schemas: resolve all names and map types to Arrow types.
 
-A logical type that is not known is passed over, as the Avro specification wants it. Lists, maps, enumerations and
-unions of several types have no Arrow type here: nothing is taken out of them, and `read_columns` refuses to.
+Unknown logical types are ignored, as the Avro specification demands. Lists, maps, enumerations and unions of several
+types have no Arrow type here, and `read_columns` rejects them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _DECIMAL_DIGITS = 38
 @dataclasses.dataclass(frozen=True, slots=True)
 class Primitive:
     """
-    A value without anything inside.
+    A value without nested values.
 
     Attributes:
-        name: Of the Avro type; that of an enumeration is ``"int"``, which is how it stands in a file.
-        size: Of a ``fixed``, in bytes.
-        arrow_type: None if it cannot be read.
+        name: The Avro type; ``"int"`` for an enumeration, which is how a file stores it.
+        size: Bytes of a ``fixed``.
+        arrow_type: None if the value cannot be read.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Items:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a record; the id is Iceberg's, None if it has none."""
+    """A field of a record with Iceberg's field id, if any."""
 
     name: str
     field_id: int | None
@@ -66,7 +66,7 @@ class Union:
 
     @property
     def value(self) -> Type | None:
-        """What is there if it is not null; None if that may be several things, or nothing."""
+        """The only type that is not null; None if there are several, or none."""
         values = [branch for branch in self.branches if branch != NULL]
         return values[0] if len(values) == 1 else None
 
@@ -97,7 +97,6 @@ _LOGICAL_TYPES = {
 
 
 def parse_schema(schema: Any) -> Record:
-    """The record type that a file's schema describes."""
     found = parse_type(schema)
     if not isinstance(found, Record):
         raise ValueError(f"expected a schema of records, found {schema!r:.40}")

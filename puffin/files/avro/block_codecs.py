@@ -1,7 +1,7 @@
 """
-How the blocks of Avro files are compressed.
+The codecs of Avro blocks.
 
-A block says how long it is compressed and never how long it becomes, so every codec stops at a limit.
+A block gives its compressed size but not its decompressed size, so every codec stops at a limit.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import pyarrow as pa
 from puffin.files.varints import read_varint
 
 MAX_BLOCK_BYTES = 256 * 1024 * 1024
-"""The longest content of a block; writers begin a new block after some kilobytes."""
+"""The largest decompressed block; writers begin a new block after some kilobytes."""
 
 _CRC_SIZE = 4
 _STEP = 1024 * 1024
 
 
 def codec_named(name: str) -> Callable[[bytes], bytes]:
-    """The function that decompresses a block; NotImplementedError if the codec is not known."""
+    """The function that decompresses a block; NotImplementedError if the codec is unknown."""
     try:
         return _CODECS[name]
     except KeyError:
@@ -42,7 +42,7 @@ def _inflate(block: bytes) -> bytes:
 def _unzstd(block: bytes) -> bytes:
     content = bytearray()
     with pa.CompressedInputStream(pa.BufferReader(block), "zstd") as stream:
-        # What is asked for is set aside, whether it comes or not.
+        # Read in steps, because the stream allocates the requested size in advance.
         while len(content) <= MAX_BLOCK_BYTES and (more := stream.read(_STEP)):
             content += more
     return _within_limit(bytes(content))
@@ -53,7 +53,7 @@ def _unbzip2(block: bytes) -> bytes:
 
 
 def _unsnappy(block: bytes) -> bytes:
-    # Behind Snappy's data Avro puts the content's CRC-32.
+    # Avro puts the CRC-32 of the content after Snappy's data.
     compressed, checksum = block[:-_CRC_SIZE], block[-_CRC_SIZE:]
     size, _ = read_varint(compressed, 0)
     if size > MAX_BLOCK_BYTES:

@@ -1,4 +1,4 @@
-"""From a schema to the program that finds the values wanted of its records (`puffin.kernels.avro_values`)."""
+"""Compile a schema to the program that finds the wanted values of its records (`puffin.kernels.avro_values`)."""
 
 from __future__ import annotations
 
@@ -9,24 +9,10 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from puffin.files.avro.avro_schema import NULL, Items, Primitive, Record, Type, Union
-from puffin.kernels.avro_values import (
-    END,
-    FIXED,
-    ITEMS,
-    JUMP,
-    LONG,
-    MARK,
-    NEXT,
-    NO_SLOT,
-    NUMBER,
-    SIZED,
-    STRING,
-    UNION,
-    WIDTH,
-)
+from puffin.kernels import avro_values as ops
 
 Wanted: TypeAlias = Mapping[str, Any]
-"""Names of fields, each with those wanted inside it; none where the field itself is."""
+"""Names of fields, each with its wanted fields, or empty if the whole field is wanted."""
 
 _NUMBERS = {"boolean": 1, "float": 4, "double": 8}  # bytes
 
@@ -41,7 +27,7 @@ class Leaf:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Struct:
-    """A column of records, those of its columns that are wanted; the slot has which of them are not null."""
+    """A column of records with its wanted columns; the slot tells which records are not null."""
 
     slot: int
     children: Mapping[str, Leaf | Struct]
@@ -49,13 +35,7 @@ class Struct:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Program:
-    """
-    How to find the columns wanted.
-
-    Attributes:
-        slots: How many there are.
-        depth: How many arrays and maps are inside each other at most.
-    """
+    """How to find the wanted columns; ``depth`` is how deep arrays and maps nest."""
 
     code: tuple[int, ...]
     columns: Mapping[str, Leaf | Struct]
@@ -64,15 +44,10 @@ class Program:
 
 
 def compile_schema(schema: Record, wanted: Wanted) -> Program:
-    """
-    The program for a file's records.
-
-    Raises:
-        NotImplementedError: Something wanted is of a type whose values cannot be read.
-    """
+    """The program for a file's records; NotImplementedError if the values of a wanted type cannot be read."""
     compiler = _Compiler()
     columns = compiler.fields(schema, wanted)
-    compiler.emit(END)
+    compiler.emit(ops.END)
     return Program(tuple(compiler.code), columns, compiler.slots, compiler.depth)
 
 
@@ -83,10 +58,9 @@ class _Compiler:
         self.depth = 0
         self._inside = 0
 
-    def emit(self, operation: int, slot: int = NO_SLOT, operand: int = 0) -> int:
-        """Put down an instruction; returns its place."""
+    def emit(self, operation: int, slot: int = ops.NO_SLOT, operand: int = 0) -> int:
         self.code += operation, slot, operand
-        return len(self.code) - WIDTH
+        return len(self.code) - ops.WIDTH
 
     def fields(self, record: Record, wanted: Wanted) -> dict[str, Leaf | Struct]:
         names = [field.name for field in record.fields]
@@ -100,7 +74,7 @@ class _Compiler:
         return columns
 
     def _value(self, type_: Type, wanted: Wanted | None) -> Leaf | Struct | None:
-        """Pass over a value; if it is wanted, keep it."""
+        """Step over a value, or keep it if it is wanted."""
         if isinstance(type_, Union):
             return self._union(type_, wanted)
         if isinstance(type_, Record):
@@ -108,7 +82,7 @@ class _Compiler:
                 self.fields(type_, {})
                 return None
             slot = self._new_slot()
-            self.emit(MARK, slot)
+            self.emit(ops.MARK, slot)
             return Struct(slot, self.fields(type_, wanted))
         if isinstance(type_, Items):
             if wanted is not None:
@@ -118,30 +92,30 @@ class _Compiler:
         return self._primitive(type_, wanted)
 
     def _primitive(self, type_: Primitive, wanted: Wanted | None) -> Leaf | None:
-        slot = NO_SLOT
+        slot = ops.NO_SLOT
         if wanted is not None:
             if type_.arrow_type is None or wanted:
                 raise NotImplementedError(f"expected a column that can be read, found one of Avro type {type_.name}")
             slot = self._new_slot()
         if type_.name in _NUMBERS:
-            self.emit(NUMBER, slot, _NUMBERS[type_.name])
+            self.emit(ops.NUMBER, slot, _NUMBERS[type_.name])
         elif type_.name == "fixed":
-            self.emit(FIXED, slot, type_.size)
+            self.emit(ops.FIXED, slot, type_.size)
         elif type_ != NULL:
-            self.emit(LONG if type_.name in ("int", "long") else STRING, slot)
+            self.emit(ops.LONG if type_.name in ("int", "long") else ops.STRING, slot)
         return None if wanted is None else Leaf(slot, type_.arrow_type)
 
     def _union(self, union: Union, wanted: Wanted | None) -> Leaf | Struct | None:
         if wanted is not None and union.value is None:
             raise NotImplementedError("expected a column of one type, found a union of several")
-        self.emit(UNION, operand=len(union.branches))
-        starts = [self.emit(JUMP) for _ in union.branches]
+        self.emit(ops.UNION, operand=len(union.branches))
+        starts = [self.emit(ops.JUMP) for _ in union.branches]
         ends, column = [], None
         for start, branch in zip(starts, union.branches, strict=True):
             self._land(start)
             found = self._value(branch, None if branch == NULL else wanted)
             column = column or found
-            ends.append(self.emit(JUMP))
+            ends.append(self.emit(ops.JUMP))
         for end in ends:
             self._land(end)
         return column
@@ -149,17 +123,17 @@ class _Compiler:
     def _items(self, items: Items) -> None:
         self._inside += 1
         self.depth = max(self.depth, self._inside)
-        begin = self.emit(ITEMS)
-        self.emit(SIZED, operand=begin)
+        begin = self.emit(ops.ITEMS)
+        self.emit(ops.SIZED, operand=begin)
         if items.has_keys:
-            self.emit(STRING)
+            self.emit(ops.STRING)
         self._value(items.item, None)
-        self.emit(NEXT, operand=begin)
+        self.emit(ops.NEXT, operand=begin)
         self._land(begin)
         self._inside -= 1
 
     def _land(self, jump: int) -> None:
-        """Have an instruction go on behind what is there now."""
+        """Let an instruction jump to the current end."""
         self.code[jump + 2] = len(self.code)
 
     def _new_slot(self) -> int:

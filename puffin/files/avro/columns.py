@@ -1,14 +1,14 @@
 """
-The records of an Avro file as Arrow columns, batch by batch.
+Read the records of an Avro file as Arrow columns, batch by batch.
 
-Several blocks are gone through at a time, since writers end a block after some kilobytes, and in a large one a part at
-a time. Where the values stand one loop finds (`puffin.kernels.avro_values`), compiled where there is much to read; then
-whole columns are put together.
+Writers end a block after some kilobytes, so several blocks are processed together, and large blocks in parts. One loop
+finds the values (`puffin.kernels.avro_values`), compiled if there is much to read. Then whole columns are built.
 """
 
 from __future__ import annotations
 
 import array
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -20,7 +20,7 @@ from puffin.files.avro.column_program import Leaf, Program, Struct
 from puffin.files.avro.container import Block
 from puffin.kernels import avro_values, kernels_ready
 
-GROUP_BYTES = 4 * 1024 * 1024  # of blocks that are gone through together
+GROUP_BYTES = 4 * 1024 * 1024  # of blocks that are processed together
 MAX_BATCH_ROWS = 64 * 1024
 MAX_PLACES = 4 * 1024 * 1024  # of values, in a batch; each takes 16 bytes
 
@@ -36,7 +36,7 @@ _Longs = npt.NDArray[np.int64]
 
 
 def read_columns(blocks: Iterable[Block], program: Program, most: int) -> Iterator[pa.RecordBatch]:
-    """All records in their order, the columns that the program finds; ValueError if there are more than ``most``."""
+    """Read all records, with the program's columns; ValueError if there are more than ``most``."""
     for group in _groups(blocks, most):
         yield from _batches(group, program)
 
@@ -47,10 +47,10 @@ def _groups(blocks: Iterable[Block], most: int) -> Iterator[list[Block]]:
     for block in blocks:
         if block.records == 0:
             if block.content:
-                raise ValueError(f"a block of {len(block.content)} bytes that should hold no record")
+                raise ValueError(f"expected an empty block without records, found {len(block.content)} bytes")
             continue
         total += block.records
-        if total > most:  # before anything is made for them: records may be as short as no byte
+        if total > most:  # before allocating anything: records may have no bytes
             raise ValueError(f"expected {most} records, found {total} or more")
         group.append(block)
         size += len(block.content)
@@ -76,22 +76,16 @@ def _batches(group: Sequence[Block], program: Program) -> Iterator[pa.RecordBatc
             yield pa.RecordBatch.from_struct_array(pa.nulls(rows, pa.struct([])))
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Values:
-    """Where the values of some records stand in ``data``, the blocks one behind the other."""
+    """What `find_values` found in ``data``, the concatenated blocks: words and lengths by slot."""
 
-    def __init__(self, data: bytes, words: _Longs, lengths: _Longs) -> None:
-        self.data = data
-        self._words = words
-        self._lengths = lengths
-
-    def of(self, slot: int) -> tuple[_Longs, _Longs]:
-        """What `find_values` says of a slot."""
-        return self._words[slot], self._lengths[slot]
+    data: bytes
+    words: _Longs
+    lengths: _Longs
 
 
 class _Finder:
-    """Goes through some blocks."""
-
     def __init__(self, group: Sequence[Block], program: Program) -> None:
         self._data = group[0].content if len(group) == 1 else b"".join(block.content for block in group)
         self._slots = program.slots
@@ -107,7 +101,7 @@ class _Finder:
             self._find = find_values
             self._inputs = code, np.frombuffer(self._data, np.uint8), ends, records, state, items
         else:
-            # Python counts in its own integers several times as fast as in numpy's.
+            # Python computes several times as fast with its own integers as with numpy's.
             self._find = avro_values.find_values
             self._state = state.tolist()
             self._inputs = program.code, self._data, ends.tolist(), records.tolist(), self._state, items.tolist()
@@ -130,7 +124,7 @@ class _Finder:
 
 
 def _column(node: Leaf | Struct, values: _Values) -> pa.Array:
-    words, lengths = values.of(node.slot)
+    words, lengths = values.words[node.slot], values.lengths[node.slot]
     valid = lengths >= 0
     if isinstance(node, Struct):
         children = [_column(child, values) for child in node.children.values()]
@@ -164,7 +158,7 @@ def _narrow(words: _Longs, valid: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32
 
 
 def _decimals(data: bytes, begins: _Longs, lengths: _Longs) -> npt.NDArray[np.uint8]:
-    """Big-endian two's complements of any length as little-endian ones of 16 bytes."""
+    """Convert big-endian two's complements to little-endian ones of 16 bytes."""
     longest = int(lengths.max(initial=0))
     if longest > _DECIMAL_BYTES or (lengths == 0).any():
         raise ValueError(f"expected a decimal of 1 to {_DECIMAL_BYTES} bytes, found one of {longest or 0}")
@@ -180,7 +174,7 @@ def _decimals(data: bytes, begins: _Longs, lengths: _Longs) -> npt.NDArray[np.ui
 
 
 def _strings(data: bytes, begins: _Longs, lengths: _Longs) -> tuple[npt.NDArray[np.uint8], _Longs]:
-    """Strings one behind the other, and where each of them begins and the last one ends."""
+    """Concatenate strings; returns the bytes and the n + 1 bounds."""
     bounds = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=bounds[1:])
     if not kernels_ready():

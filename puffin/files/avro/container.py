@@ -6,8 +6,8 @@ Avro object container files: a schema, and blocks of records that are compressed
     "Obj" 01 │ map: avro.schema, avro.codec │ sync marker             ┐ header
     long records │ long bytes │ the records, compressed │ sync marker  ┘ one block, again and again to the end
 
-Nothing is trusted: a length never reaches past the bytes there are, and a file may end only where a block does. That
-it did not end a block too early nothing in it tells; whoever knows how many records there are has to compare.
+Nothing is trusted: a length never reaches past the end, and a file must end with a block. The file does not tell
+whether a block is missing at its end, so callers that know the number of records compare it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MALFORMED = (
     *(ValueError, LookupError, TypeError, AttributeError, RecursionError),  # the schema, the lengths
     *(struct.error, zlib.error, OSError),  # the values, the codecs
 )
-"""What reading a file that is none may raise, here and where its blocks are understood."""
+"""What reading an invalid file may raise, here and in the readers of its blocks."""
 
 _MAGIC = b"Obj\x01"
 _SYNC_SIZE = 16
@@ -55,11 +55,11 @@ _Decompress: TypeAlias = Callable[[bytes], bytes]
 
 class Container:
     """
-    An Avro file whose header has been read; NotImplementedError if it is compressed in a way that is not known.
+    An Avro file after its header; NotImplementedError if its codec is unknown.
 
     Attributes:
-        metadata: What its header says, by name.
-        schema: The schema that it was written with, as its JSON says.
+        metadata: The values of the header by name.
+        schema: The schema of the writer, parsed from JSON.
     """
 
     def __init__(self, source: Source, size: int) -> None:
@@ -72,7 +72,7 @@ class Container:
         self.schema: Any = json.loads(self.metadata["avro.schema"])
 
     def blocks(self) -> Iterator[Block]:
-        """The blocks from here to the end of the file; raises one of `MALFORMED` where there is something else."""
+        """The blocks up to the end of the file; raises one of `MALFORMED` if something else follows."""
         input_ = self._input
         while input_.left:
             records = input_.long()
@@ -85,7 +85,7 @@ class Container:
 
 
 def _header(input_: _Input) -> Iterator[tuple[str, bytes]]:
-    # A map comes in runs of entries, the last one empty; a negative count has its size in bytes behind it.
+    # A map comes in runs of entries, the last one empty; after a negative count follows the size in bytes.
     while count := input_.long():
         if count < 0:
             input_.long()
@@ -94,7 +94,7 @@ def _header(input_: _Input) -> Iterator[tuple[str, bytes]]:
 
 
 class _Input:
-    """The bytes of the file in their order, read ahead; no step goes past the last."""
+    """Reads the bytes of the file in order, with read-ahead, and never past the end."""
 
     def __init__(self, source: Source, size: int) -> None:
         self._source = source
@@ -122,7 +122,6 @@ class _Input:
         return zigzag(value)
 
     def _fetch(self, size: int) -> None:
-        """Read on, so that so many bytes are there."""
         start = self.at - self._begin
         if start + size > len(self._ahead):
             kept = self._ahead[start:]

@@ -1,9 +1,8 @@
 """
-The records of an Avro file by field id, as far as Iceberg's manifests need them.
+Read the records of an Avro file by field id, as far as Iceberg's manifests need it.
 
-The file's schema is compiled once into functions that read or skip. Only what is wanted becomes a value, and it is
-the stored one: a logical type is no business of the file's, since the table knows its columns better. Nothing is
-trusted: a length never reaches past the bytes there are.
+The schema is compiled once into functions that read or skip. Only wanted fields become values, in their stored form:
+the table knows the logical types better. Nothing is trusted: a length never reaches past the end.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ from puffin.files.avro.texts import SoughtTexts
 Wanted: TypeAlias = Mapping[int, Any]
 """Field ids to read, each with those wanted inside it, or None for all of them."""
 
-MAX_TYPES = 10_000
-"""How many types a schema may unfold to, a named one counted wherever it is referred to; Iceberg's have some fifty."""
-
+MAX_TYPES = 10_000  # in a schema, with named types counted wherever they occur; Iceberg's have some fifty
 _MAX_SHIFT = 63
 _NOTHING: Wanted = {}
 
@@ -36,22 +33,22 @@ def read_records(
     data: bytes, wanted: Wanted, where: str, sought: SoughtTexts | None = None
 ) -> Iterator[dict[int, Any]]:
     """
-    The records of an Avro file, each as its wanted fields by field id; a field the file lacks is left out.
+    Read the records of an Avro file, each as its wanted fields by field id; missing fields are omitted.
 
     Args:
         where: The file's path, for errors.
-        sought: If given, the records of a block that has none of these texts are not decoded, and come empty.
+        sought: If given, the records of a block without any of these texts are not decoded, and come empty.
 
     Raises:
-        CorruptMetadataError: The bytes are not an Avro file with field ids, or not all of one.
-        UnsupportedTableError: It is compressed in a way that this version does not know.
+        CorruptMetadataError: The bytes are not a complete Avro file with field ids.
+        UnsupportedTableError: This version does not know the codec.
     """
     with _named_in_errors(where):
         yield from _records(data, wanted, sought)
 
 
 def read_file_metadata(data: bytes, where: str) -> Mapping[str, bytes]:
-    """What the header of an Avro file says, by name; errors are those of `read_records`."""
+    """The header of an Avro file, by name; errors are those of `read_records`."""
     with _named_in_errors(where):
         return Container(io.BytesIO(data), len(data)).metadata
 
@@ -67,7 +64,7 @@ def _named_in_errors(where: str) -> Iterator[None]:
 
 
 class _Cursor:
-    """A place in ``data`` that moves only over bytes which are there."""
+    """A place in ``data`` that never moves past the end."""
 
     __slots__ = ("at", "data")
 
@@ -138,7 +135,7 @@ _PRIMITIVES: dict[str, _Read] = {
 
 
 def _bounded(count: int, cursor: _Cursor) -> int:
-    # Whatever is counted takes a byte at least, or else a few bytes could stand for any number of items.
+    # Each item takes at least one byte; otherwise a few bytes could claim any number of items.
     if not 0 <= count <= len(cursor.data) - cursor.at:
         raise ValueError(f"a count of {count} at offset {cursor.at}, with {len(cursor.data) - cursor.at} bytes left")
     return count
@@ -150,7 +147,7 @@ def _check_progress(count: int, before: int, cursor: _Cursor) -> None:
 
 
 def _skip_longs(cursor: _Cursor, per_item: int) -> None:
-    # Most of a manifest is counts by column, which nobody asks for; a regular expression passes them fastest.
+    # Most of a manifest is counts by column that nobody wants; a regular expression skips them fastest.
     for count in _item_counts(cursor):
         match = _longs(count * per_item).match(cursor.data, cursor.at)
         if match is None:
@@ -164,7 +161,7 @@ def _longs(count: int) -> re.Pattern[bytes]:
 
 
 def _item_counts(cursor: _Cursor) -> Iterator[int]:
-    # Arrays and maps come in runs of items, the last one empty; a negative count has its size in bytes behind it.
+    # Arrays and maps come in runs of items, the last one empty; after a negative count follows the size in bytes.
     while count := _long(cursor):
         if count < 0:
             _long(cursor)
@@ -177,7 +174,7 @@ def _item_counts(cursor: _Cursor) -> Iterator[int]:
 
 
 class _Compiler:
-    """Makes functions that read values of types; counts how many types these unfold to."""
+    """Compiles types to functions that read values, and counts the types."""
 
     def __init__(self) -> None:
         self._unfolded = 0
@@ -203,7 +200,7 @@ class _Compiler:
         return lambda cursor: [item(cursor) for count in _item_counts(cursor) for _ in range(count)]
 
     def _record(self, record: Record, wanted: Wanted | None) -> _Read:
-        # What is not wanted is read too, since nothing else tells where it ends, and dropped.
+        # Unwanted fields are read too, because nothing else tells where they end, and dropped.
         readers: list[tuple[int | None, _Read]] = []
         for field in record.fields:
             if wanted is None:
@@ -225,7 +222,7 @@ class _Compiler:
 
 
 def _integers(type_: Type) -> int:
-    """How many integers a record consists of; 0 if of anything else."""
+    """The number of integers in a record; 0 if it has any other field."""
     fields = type_.fields if isinstance(type_, Record) else ()
     are_integers = all(isinstance(f.type, Primitive) and f.type.name in ("int", "long") for f in fields)
     return len(fields) if are_integers else 0

@@ -1,20 +1,20 @@
 """
-Some texts looked for in the records of Avro files, without understanding these.
+Search the records of Avro files for texts without decoding them.
 
-A string stands in a record as its UTF-8 bytes. A block of records that has them nowhere holds none of the texts, and
-telling that takes a twentieth of what decoding it does, or less. Paths of one table begin alike, so that any number of
-them is looked for at once: where the common beginning stands, one of them may.
+A record holds a string as its UTF-8 bytes, so a block without these bytes has no such string. This test takes at most a
+twentieth of the time to decode the block. Paths of one table share a prefix, so one search for the prefix finds any
+number of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-_SHORTEST_PREFIX = 8  # bytes; a shorter one stands almost anywhere
+_SHORTEST_PREFIX = 8  # bytes; a shorter one occurs almost anywhere
 
 
 class SoughtTexts:
-    """Texts to be looked for in the decompressed blocks of Avro files."""
+    """Texts to search for in the decompressed blocks of Avro files."""
 
     def __init__(self, texts: Collection[str]) -> None:
         self._texts = frozenset(text.encode() for text in texts)
@@ -35,6 +35,6 @@ class SoughtTexts:
 
 
 def _common_prefix(first: bytes, last: bytes) -> bytes:
-    # What the first and the last of them in order have in common, all between have too.
+    # Sorted texts all share the common prefix of the first and the last.
     differing = (at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
     return first[: next(differing, min(len(first), len(last)))]

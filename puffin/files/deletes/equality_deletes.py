@@ -1,9 +1,9 @@
 """
-Which rows equality delete files delete: those whose key a delete file has (spec, "Equality Delete Files").
+Find the rows that equality delete files delete: those with a key in a delete file (spec, "Equality Delete Files").
 
-The keys of all delete files that compare by the same columns are held once, beside which of the files have each. A
-row is looked up by the hash of its key among sorted hashes: unlike a set that Arrow makes anew for every batch of rows,
-that costs nothing but the rows. An equal hash proves nothing, so the few rows found are compared by their keys.
+All delete files that compare the same columns share one set of keys, with a note of which files have each key. A lookup
+searches sorted hashes for the hash of a row's key; unlike a set that Arrow rebuilds for every batch, that costs nothing
+but the rows. Equal hashes prove nothing, so the few rows found are compared by their keys.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SLOTS_PER_KEY = 8
 
 
 class DeletedKeys:
-    """The keys that delete files have, given for each file by its path."""
+    """The keys of delete files, by path."""
 
     def __init__(self, files: Mapping[str, Sequence[pa.LargeBinaryArray]]) -> None:
         empty = pa.array([], pa.large_binary())
@@ -42,7 +42,7 @@ class DeletedKeys:
         order = np.argsort(hashes)
         self._hashes = hashes[order]
         self._keys = all_keys.dictionary.take(pa.array(order))
-        # Most rows have no deleted key: one look at a slot tells, where a search would take twenty steps.
+        # Most rows have no deleted key: one slot tells that, where a search would take twenty steps.
         self._shift = np.uint64(_HASH_BITS - (_SLOTS_PER_KEY * len(hashes)).bit_length())
         self._slots = np.zeros(1 << (_HASH_BITS - int(self._shift)), np.bool_)
         self._slots[self._hashes >> self._shift] = True
@@ -53,14 +53,14 @@ class DeletedKeys:
         self._of_file = dict(zip(files, of_files, strict=True))
 
     def of_files(self, paths: Iterable[str]) -> _Flags:
-        """Which of the keys some of the files have."""
+        """Flag the keys that some of the files have."""
         named = np.zeros(len(self._hashes), np.bool_)
         for path in paths:
             named[self._of_file[path]] = True
         return named
 
     def contain(self, keys: pa.LargeBinaryArray, named: _Flags) -> _Flags:
-        """For each of these keys, whether it is one of those that `of_files` gave."""
+        """Whether each of these keys is one that `of_files` flagged."""
         contained = np.zeros(len(keys), np.bool_)
         hashes = _hashes(keys)
         rows = np.flatnonzero(self._slots[hashes >> self._shift])
@@ -77,13 +77,13 @@ class DeletedKeys:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KeyReader:
-    """Where a file, named in errors, has the columns that rows are compared by."""
+    """Reads the key columns of a file; errors name its path."""
 
     path: str
     columns: tuple[FileColumn, ...]
 
     def read(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
-        """The keys of these rows; CorruptDataFileError if a column is of another type than the table's."""
+        """The keys of these rows; CorruptDataFileError if a column has another type than the table's."""
         try:
             return row_keys([c.column for c in self.columns], [c.read(batch) for c in self.columns])
         except CorruptDataFileError as exc:
@@ -92,7 +92,7 @@ class KeyReader:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EqualityFilter:
-    """Leaves out the rows of one data file whose key is named."""
+    """Drops the rows of one data file whose key is flagged."""
 
     reader: KeyReader
     keys: DeletedKeys
@@ -100,11 +100,11 @@ class EqualityFilter:
 
     @property
     def columns(self) -> Sequence[FileColumn]:
-        """What has to be read of the data file."""
+        """The columns to read from the data file."""
         return self.reader.columns
 
     def live(self, batch: pa.RecordBatch) -> _Flags:
-        """Which of these rows are kept."""
+        """Whether each of these rows is kept."""
         return ~self.keys.contain(self.reader.read(batch), self.named)
 
 
@@ -112,11 +112,11 @@ def read_deleted_keys(
     file: DataFile, columns: Sequence[Column], name_mapping: Sequence[Mapping[str, Any]] | None, path: str
 ) -> Iterator[pa.LargeBinaryArray]:
     """
-    The keys in an equality delete file; what the file raises is for `errors_about`.
+    The keys in an equality delete file; callers wrap errors of the file with `errors_about`.
 
     Raises:
-        CorruptDataFileError: It lacks one of the columns, or has one of another type.
-        UnsupportedTableError: Its columns cannot be found by field id.
+        CorruptDataFileError: The file lacks a column, or has one of another type.
+        UnsupportedTableError: The file has no field ids to find its columns by.
     """
     located = locate_columns(file.schema, columns, constants={}, name_mapping=name_mapping, where=path)
     for found in located:

@@ -1,8 +1,7 @@
 """
-What position delete files hold: rows to delete, each by its data file and its position in that (spec, "Position Delete
-Files").
+Read position delete files: the data file and position of each deleted row (spec, "Position Delete Files").
 
-Both functions raise what the file does; who opened it tells of that.
+Callers turn errors of the file into ours.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _FILE_PATH, _POS = (DELETE_FILE_PATH, "file_path"), (DELETE_FILE_POS, "pos")
 
 
 def read_positions(file: DataFile, data_files: Iterable[str]) -> dict[str, DeletionVector]:
-    """The deleted positions of each of these data files that the delete file has any of."""
+    """The deleted positions by data file, for those of these data files that have any."""
     wanted = pa.array(data_files, pa.string())
     found: dict[str, list[np.ndarray[tuple[int], np.dtype[np.int64]]]] = {}
     for paths, positions in _columns(file, _FILE_PATH, _POS):
@@ -34,18 +33,18 @@ def read_positions(file: DataFile, data_files: Iterable[str]) -> dict[str, Delet
 
 
 def read_data_files(file: DataFile) -> frozenset[str]:
-    """The data files that the delete file has positions of, which are not read themselves."""
+    """The data files that the delete file names; they are not opened."""
     return frozenset(path for (paths,) in _columns(file, _FILE_PATH) for path in pc.unique(paths).to_pylist() if path)
 
 
 def _columns(file: DataFile, *columns: tuple[int, str]) -> Iterator[list[pa.Array]]:
-    """Batch by batch the values of these columns, of which ``file_path`` is the first."""
+    """The values of these columns, batch by batch; ``file_path`` comes first."""
     names = [_name_of(file.schema, field_id, name) for field_id, name in columns]
     for batch in file.batches([(name,) for name in names]):
         paths, *others = (batch.column(name) for name in names)
-        yield [paths.cast(pa.binary()).cast(pa.string()), *others]  # no number passes for a path
+        yield [paths.cast(pa.binary()).cast(pa.string()), *others]  # rejects numbers
 
 
 def _name_of(schema: pa.Schema, field_id: int, name: str) -> str:
-    # By name where the writer left the reserved ids out.
+    # By name if the writer omitted the reserved ids.
     return next((field.name for field in schema if field_id_of(field) == field_id), name)

@@ -1,15 +1,15 @@
 """
-Rows as keys: bytes that are equal just where Iceberg takes rows for equal in some columns.
+Turn rows into keys: bytes that are equal exactly where Iceberg takes rows for equal in some columns.
 
 ::
 
-    01 or 00             is there a value, or a null                 ┐
-    one or two words     the value; the length of one that has no    │ for each column
-                         fixed width; zeros for null                 ┘
-    bytes                the values without a fixed width, one behind the other
+    01 or 00             a value, or null                            ┐
+    one or two words     the value, or its length without a fixed    │ for each column
+                         width; zeros for null                       ┘
+    bytes                the values without a fixed width, one after the other
 
-Values are brought to the column's type first, so that a file from before a promotion has the keys of one from after it.
-Equal is what Iceberg's Java comparators call equal: null is null, NaN is NaN whatever its bits, -0.0 is not 0.0.
+Values are first converted to the column's type, so files from before and after a promotion have equal keys. Equality is
+that of Iceberg's Java comparators: null is null, NaN is NaN whatever its bits, -0.0 is not 0.0.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ _NO_BYTES = pa.scalar(b"", pa.large_binary())
 
 
 def row_keys(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> pa.LargeBinaryArray:
-    """
-    The keys of some rows by one column or more; CorruptDataFileError if an array is of another type than its column.
-    """
+    """The keys of some rows by one or more columns; CorruptDataFileError if an array does not fit its column."""
     rows = len(arrays[0])
     if rows == 0:
         return pa.array([], pa.large_binary())
@@ -55,19 +53,19 @@ def row_keys(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> pa.LargeB
 
 
 def _words(values: pa.Array) -> npt.NDArray[np.int64]:
-    """Of each value the one word, or two, that it is stored as; of a null anything."""
+    """The one or two words that store each value; arbitrary words for nulls."""
     width, rows = values.type.byte_width, len(values)
     words = np.frombuffer(values.buffers()[1], np.int64, rows * width // 8, values.offset * width)
     return words.reshape(rows, width // 8)
 
 
 def _of_column_type(array: pa.Array, column: Column) -> pa.Array:
-    """The values as large binary, decimals of 16 bytes or longs, whatever a file may have for the column's type."""
+    """Convert values to large binary, decimals of 16 bytes or longs, from any type that fits the column."""
     plain, type_ = _plain(array), ValueType.parse(column.type)
     if pa.types.is_null(plain.type):
         plain = pa.nulls(len(plain), arrow_type(column.type))
     try:
-        choose_encoder(type_, plain.type)  # the one who knows what that is
+        choose_encoder(type_, plain.type)  # raises if the type does not fit
     except CorruptDataFileError as exc:
         raise CorruptDataFileError(f"column {column.name}: {exc}") from exc
     return _CASTS[type_.name](plain, type_)
@@ -78,17 +76,9 @@ def _plain(array: pa.Array) -> pa.Array:
     return _plain(stored.dictionary_decode()) if isinstance(stored, pa.DictionaryArray) else stored
 
 
-def _integer(array: pa.Array, _: ValueType) -> pa.Array:
-    return array.cast(pa.int64())
-
-
 def _float(array: pa.Array, _: ValueType) -> pa.Array:
     doubles = array.cast(pa.float64())
     return pc.if_else(pc.is_nan(doubles), _NAN, doubles).view(pa.int64())
-
-
-def _date(array: pa.Array, _: ValueType) -> pa.Array:
-    return array.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
 
 
 def _time(array: pa.Array, type_: ValueType) -> pa.Array:
@@ -102,19 +92,11 @@ def _time(array: pa.Array, type_: ValueType) -> pa.Array:
     return array.cast(target).cast(pa.int64())
 
 
-def _decimal(array: pa.Array, type_: ValueType) -> pa.Array:
-    return array.cast(pa.decimal128(38, type_.scale))
-
-
-def _bytes(array: pa.Array, _: ValueType) -> pa.Array:
-    return array.cast(pa.large_binary())
-
-
 _CASTS: dict[str, Callable[[pa.Array, ValueType], pa.Array]] = {
-    **dict.fromkeys(("boolean", "int", "long"), _integer),
+    **dict.fromkeys(("boolean", "int", "long"), lambda array, _: array.cast(pa.int64())),
     **dict.fromkeys(("float", "double"), _float),
-    "date": _date,
+    "date": lambda array, _: array.cast(pa.date32()).cast(pa.int32()).cast(pa.int64()),
     **dict.fromkeys(("time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), _time),
-    "decimal": _decimal,
-    **dict.fromkeys(("string", "binary", "fixed", "uuid"), _bytes),
+    "decimal": lambda array, type_: array.cast(pa.decimal128(38, type_.scale)),
+    **dict.fromkeys(("string", "binary", "fixed", "uuid"), lambda array, _: array.cast(pa.large_binary())),
 }

@@ -1,5 +1,5 @@
 """
-The bytes of ORC files that pyarrow does not give as they are: encryption, and timestamps that nanoseconds do not reach.
+The parts of ORC files that pyarrow does not read: encryption, and timestamps beyond the range of nanoseconds.
 
-Knows no table.
+Independent of tables.
 """

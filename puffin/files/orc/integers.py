@@ -23,7 +23,7 @@ _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 
 
 def read_integers(data: bytes, count: int, *, signed: bool) -> _Longs:
-    """The first so many integers of a stream; ValueError or IndexError if there are not as many."""
+    """The first ``count`` integers of a stream; ValueError or IndexError if there are fewer."""
     runs: list[_Longs] = []
     found = at = 0
     while found < count:
@@ -34,7 +34,7 @@ def read_integers(data: bytes, count: int, *, signed: bool) -> _Longs:
 
 
 def read_bits(data: bytes, count: int) -> npt.NDArray[np.bool_]:
-    """The first so many bits of a stream; ValueError if there are not as many."""
+    """The first ``count`` bits of a stream; ValueError if there are fewer."""
     packed = b"".join(_byte_runs(data))
     if len(packed) * 8 < count:
         raise ValueError(f"expected {count} bits, found {len(packed) * 8}")
@@ -108,7 +108,7 @@ def _width_and_count(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _unpack(data: bytes, at: int, width: int, count: int) -> tuple[npt.NDArray[np.uint64], int]:
-    """Numbers of so many bits, the highest first, and the place behind their last byte."""
+    """Unpack big-endian numbers of ``width`` bits; also returns the place after their last byte."""
     size = (width * count + 7) // 8
     bits = np.unpackbits(np.frombuffer(_take(data, at, size), np.uint8), count=width * count)
     shifts = np.arange(width - 1, -1, -1, dtype=np.uint64)
@@ -124,7 +124,7 @@ def _take(data: bytes, at: int, size: int) -> bytes:
 
 
 def _long(value: int) -> int:
-    """The signed integer of the same 64 bits: writers store negative numbers where there should be none."""
+    """The signed integer of the same 64 bits: writers store negative numbers in unsigned fields."""
     if not -(1 << 63) <= value < 1 << 64:
         raise ValueError(f"an integer of more than 64 bits: {value}")
     return value - (1 << 64) if value >> 63 == 1 else value

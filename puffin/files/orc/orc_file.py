@@ -1,10 +1,10 @@
 """
 ORC data files and delete files, read by pyarrow.
 
-``ORCFile`` gives a whole stripe at a time; read as a data set, the same reader gives batches. Times have no type of
-their own in ORC: Iceberg stores longs and says so in an attribute. pyarrow gives timestamps in nanoseconds, which reach
-from 1677 to 2262: a column that has others, or may have, is read here (`puffin.files.orc.timestamps`), unless it is
-inside a struct. Then it is refused; before version 25 pyarrow would give other moments.
+``ORCFile`` only reads whole stripes; read as a data set, the same reader gives batches. ORC has no type for times:
+Iceberg stores longs and marks them with an attribute. pyarrow reads timestamps as nanoseconds, which range from 1677 to
+2262. `puffin.files.orc.timestamps` reads columns that may go beyond. Inside a struct we reject them; before version 25
+pyarrow would return wrong moments.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from puffin.files.orc.timestamps import is_beyond_nanoseconds, read_timestamps
 from puffin.files.rows import BATCH_BYTES, MAX_BATCH_ROWS
 
 CHECKS_TIMESTAMPS = int(pa.__version__.partition(".")[0]) >= 25
-"""Whether pyarrow says so if it cannot give a timestamp."""
+"""Whether pyarrow raises if a timestamp is out of range."""
 
 _LONG_TYPE, _TIME = b"iceberg.long-type", b"TIME"
 _TIMESTAMP_UNIT, _NANOS = b"iceberg.timestamp-unit", b"NANOS"
 _TIME_TYPE = pa.time64("us")
-_GROWTH = 8  # bytes in memory for each in the file, at the most that is usual
+_GROWTH = 8  # bytes in memory for each byte in the file, at most as a rule
 _BEYOND_NANOSECONDS = "out of range for nanosecond"
 
 
@@ -32,7 +32,7 @@ class OrcDataFile(RowFile):
     """An open ORC file; NotImplementedError if it is encrypted."""
 
     def __init__(self, source: pa.NativeFile, record_count: int) -> None:
-        from pyarrow import orc  # which is an optional part of it
+        from pyarrow import orc  # an optional part of pyarrow
 
         super().__init__(source.size(), record_count)
         if is_encrypted(source):
@@ -64,7 +64,7 @@ class OrcDataFile(RowFile):
             raise
 
     def _timestamps(self, names: Sequence[str]) -> dict[str, _Timestamps]:
-        """Those of these columns that pyarrow cannot be asked for."""
+        """The columns that pyarrow cannot read."""
         fields = [self.schema.field(name) for name in names]
         at_root = [field.name for field in fields if pa.types.is_timestamp(field.type) and not _has_nanos(field)]
         footer = self._footer() if at_root else None
@@ -84,15 +84,15 @@ class OrcDataFile(RowFile):
         try:
             return read_footer(self._source)
         except NotImplementedError:
-            return None  # all of it is pyarrow's then
+            return None  # leave all columns to pyarrow
 
     def _read(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        from pyarrow import dataset  # which takes a quarter of a second, and is wanted here alone
+        from pyarrow import dataset  # only used here, and the import takes a quarter of a second
 
         if not names:
             for start in range(0, self._row_count, self._batch_rows):
                 yield _batch([], [], min(self._batch_rows, self._row_count - start))
-        elif not all(map(str.isidentifier, names)):  # one with a dot is taken for a path, and its values for nulls
+        elif not all(map(str.isidentifier, names)):  # a data set takes a name with a dot for a path, and returns nulls
             for stripe in range(self._file.nstripes):
                 yield self._file.read_stripe(stripe).select(names)
         else:
@@ -107,7 +107,7 @@ class OrcDataFile(RowFile):
 
 
 class _Timestamps:
-    """A column that comes stripe by stripe, taken as many rows at a time as the others have."""
+    """Cuts a column that comes by stripe into the batches of the other columns."""
 
     def __init__(self, stripes: Iterator[pa.Array]) -> None:
         self._stripes = stripes
@@ -131,7 +131,7 @@ def _batch(arrays: list[pa.Array], names: list[str], rows: int) -> pa.RecordBatc
 
 
 def _stored_type(field: pa.Field) -> pa.DataType:
-    """What the field's values are: a time is a long."""
+    """The type of the field's values: a time if a long is marked as one."""
     if pa.types.is_struct(field.type):
         return pa.struct([inner.with_type(_stored_type(inner)) for inner in field.type])
     is_time = (field.metadata or {}).get(_LONG_TYPE) == _TIME and pa.types.is_int64(field.type)
@@ -139,11 +139,11 @@ def _stored_type(field: pa.Field) -> pa.DataType:
 
 
 def _has_nanos(field: pa.Field) -> bool:
-    """Whether nothing in the column can be beyond nanoseconds, and something may be between microseconds."""
+    """Whether the unit is nanoseconds, so that no value is out of range."""
     return (field.metadata or {}).get(_TIMESTAMP_UNIT) == _NANOS
 
 
 def _any_inside(fields: Sequence[pa.Field]) -> bool:
-    """Whether there is a timestamp inside one of the structs."""
+    """Whether one of the structs has a timestamp."""
     inside = [inner for field in fields if pa.types.is_struct(field.type) for inner in field.type]
     return any(pa.types.is_timestamp(inner.type) for inner in inside) or (bool(inside) and _any_inside(inside))

@@ -1,12 +1,12 @@
 """
-What the end of an ORC file says of it, as far as pyarrow does not tell.
+Read what pyarrow does not tell from the end of an ORC file.
 
 ::
 
     "ORC" │ stripes │ metadata │ footer │ postscript │ its length, a byte
     a stripe:          indexes │ data │ stripe footer
     a message:         varint: field << 3 │ kind │ a varint, 8 bytes, or a length and bytes, or 4 bytes    ┐ a field
-    what is compressed: 3 bytes: length << 1 │ is as it is │ bytes                                         ┐ a chunk
+    compressed data:   3 bytes: length << 1 │ is original │ bytes                                          ┐ a chunk
 """
 
 from __future__ import annotations
@@ -23,23 +23,21 @@ from puffin.files.varints import read_varint, zigzag
 Message: TypeAlias = Mapping[int, list[int | bytes]]
 """The values of each field, in their order."""
 
-TIMESTAMP, TIMESTAMP_INSTANT = 9, 18
-"""Kinds of columns."""
-
+TIMESTAMP, TIMESTAMP_INSTANT = 9, 18  # kinds of columns
 MALFORMED = (LookupError, TypeError, OverflowError, zlib.error)
-"""What may be raised where a file is none, beside ValueError and OSError."""
+"""What an invalid file may raise besides ValueError and OSError."""
 
 _MAGIC = b"ORC"
 _LONGEST_POSTSCRIPT = 255
 _VARINT, _LONG, _BYTES, _INT = 0, 1, 2, 5
 _CHUNK_HEADER = 3
-_LARGEST_BLOCK = 1 << 23  # what a chunk's header can say
+_LARGEST_BLOCK = 1 << 23  # the limit of a chunk's header
 _MAX_CONTENT = 512 * 1024 * 1024  # bytes of a stream or a footer, decompressed; stripes have some 64 MiB in all
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stripe:
-    """Where a stripe stands, in bytes from the beginning of the file, and how many rows it has."""
+    """The lengths of a stripe and its offset in the file, in bytes, and its number of rows."""
 
     offset: int
     index_length: int
@@ -54,9 +52,9 @@ class Footer:
     A file's footer.
 
     Attributes:
-        compression: The codec, by its number.
-        columns: The columns at the root, by name: number and kind.
-        millis: By number of a column, the smallest and the largest of its timestamps, rounded down.
+        compression: The number of the codec.
+        columns: Number and kind of the columns at the root, by name.
+        millis: The smallest and the largest timestamp of a column, rounded down, by number.
     """
 
     compression: int
@@ -68,9 +66,9 @@ class Footer:
 
 def is_encrypted(source: pa.NativeFile) -> bool:
     """
-    Whether an ORC file has encrypted columns, of which pyarrow gives nulls; False if it is none.
+    Whether an ORC file has encrypted columns, which pyarrow reads as nulls; False if it is not ORC.
 
-    Only an encrypted file has ``stripeStatisticsLength``: the statistics of its stripes stand apart from their footer.
+    Only encrypted files have ``stripeStatisticsLength``.
     """
     try:
         return 7 in _postscript(source)[0]
@@ -79,7 +77,7 @@ def is_encrypted(source: pa.NativeFile) -> bool:
 
 
 def read_footer(source: pa.NativeFile) -> Footer:
-    """The footer of an ORC file; NotImplementedError if it is compressed in a way that is not known here."""
+    """The footer of an ORC file; NotImplementedError if its codec is unknown here."""
     postscript, end = _postscript(source)
     length, compression, block_size = (integer(postscript, field) for field in (1, 2, 3))
     if length > end:
@@ -102,7 +100,7 @@ def read_footer(source: pa.NativeFile) -> Footer:
 
 
 def read_message(data: bytes) -> Message:
-    """The fields of a protobuf message; IndexError or ValueError if it is none."""
+    """The fields of a protobuf message; IndexError or ValueError if it is invalid."""
     fields: dict[int, list[int | bytes]] = {}
     at = 0
     while at < len(data):
@@ -124,7 +122,7 @@ def read_message(data: bytes) -> Message:
 
 
 def integer(message: Message, field: int) -> int:
-    """The field's value, 0 if it is not there."""
+    """The field's value, 0 if it is missing."""
     value = message.get(field, [0])[-1]
     if not isinstance(value, int):
         raise ValueError(f"field {field}: expected an integer")
@@ -132,7 +130,7 @@ def integer(message: Message, field: int) -> int:
 
 
 def decompress(data: bytes, compression: int, block_size: int) -> bytes:
-    """What the chunks hold; errors are those of `read_footer`."""
+    """Decompress chunks; errors are those of `read_footer`."""
     if compression == 0:
         return data
     if compression not in _CODECS:
@@ -153,7 +151,7 @@ def decompress(data: bytes, compression: int, block_size: int) -> bytes:
 
 
 def _postscript(source: pa.NativeFile) -> tuple[Message, int]:
-    """The postscript, and where it begins."""
+    """The postscript and its offset."""
     size = source.size()
     longest = min(size, _LONGEST_POSTSCRIPT + 1)
     tail = source.read_at(longest, size - longest)

@@ -1,8 +1,8 @@
 """
-Timestamps of a column at the root of an ORC file, in microseconds, which reach where the nanoseconds of pyarrow do not.
+Read timestamps at the root of an ORC file in microseconds, which range further than pyarrow's nanoseconds.
 
-A timestamp is two integers: seconds since 2015, and nanoseconds without the zeros they end in. Only files that were
-written in UTC are read so, as Iceberg writes all of its own; instants are in UTC wherever they were written.
+A timestamp is two integers: seconds since 2015, and nanoseconds without trailing zeros. Only files written in UTC are
+supported, which includes all of Iceberg's own; instants are always in UTC.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _EPOCH = 1_420_070_400  # 2015-01-01, in seconds
 _UTC = frozenset((b"", b"UTC", b"GMT", b"Etc/UTC", b"Z"))
 _SECOND = 10**9  # in nanoseconds
 _MOST_SECONDS = (1 << 63) // 10**6 - 1
-_MOST_MILLIS = (1 << 63) // 10**6 - 2 * 86_400_000  # what nanoseconds reach in any time zone
+_MOST_MILLIS = (1 << 63) // 10**6 - 2 * 86_400_000  # the range of nanoseconds in any time zone
 
 
 def is_beyond_nanoseconds(footer: Footer, name: str) -> bool:
-    """Whether a column of timestamps may have some that nanoseconds do not reach; False for any other column."""
+    """Whether a timestamp column may exceed the range of nanoseconds; False for any other column."""
     number, kind = footer.columns.get(name, (0, 0))
     if kind not in (TIMESTAMP, TIMESTAMP_INSTANT):
         return False
@@ -35,9 +35,7 @@ def is_beyond_nanoseconds(footer: Footer, name: str) -> bool:
 
 
 def read_timestamps(source: pa.NativeFile, footer: Footer, name: str) -> Iterator[pa.TimestampArray]:
-    """
-    The timestamps of each stripe; NotImplementedError if they are in another time zone, or stored in an unknown way.
-    """
+    """The timestamps by stripe; NotImplementedError for other time zones, or if stored in an unknown way."""
     number, kind = footer.columns[name]
     for stripe in footer.stripes:
         yield _read_stripe(source, footer, stripe, number, is_instant=kind == TIMESTAMP_INSTANT)
@@ -64,7 +62,7 @@ def _read_stripe(
     zone = layout.get(3, [b""])[-1]
     if not is_instant and zone not in _UTC:
         raise NotImplementedError(f"timestamps beyond nanoseconds in time zone {zone!r}")
-    # Nothing is made for rows of which the streams know nothing: their number is only claimed.
+    # Allocate nothing for claimed rows before the streams confirm their number.
     present = read_bits(streams[_PRESENT], stripe.rows) if _PRESENT in streams else None
     count = stripe.rows if present is None else int(present.sum())
     seconds = read_integers(streams.get(_SECONDS, b""), count, signed=True) + _EPOCH
@@ -74,7 +72,7 @@ def _read_stripe(
     # Before 1970 Java cuts a fraction off the seconds and stores it as if it had not; Arrow stores a negative one.
     seconds -= (seconds < 0) & (nanos > 999_999)
     if not _are_within(seconds, _MOST_SECONDS) or not _are_within(nanos, _SECOND - 1):
-        raise ValueError("a timestamp that 64 bits do not hold in microseconds, or a fraction of a second that is none")
+        raise ValueError("a timestamp beyond 64 bits of microseconds, or an invalid fraction of a second")
     valid = np.ones(count, np.bool_) if present is None else present
     micros = np.zeros(stripe.rows, np.int64)
     micros[valid] = seconds * 1_000_000 + nanos // 1000

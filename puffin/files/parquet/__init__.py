@@ -1,7 +1,7 @@
 """
-The bytes of Parquet files that need not be decoded: footers, dictionary pages, indices, and pages too large to hold.
+The parts of Parquet files below rows: footers, dictionary pages, indices, and pages too large to hold.
 
-pyarrow decodes rows. What is here finds the values of a column chunk without them, and knows no table. Broken bytes
-raise ValueError, IndexError or what pyarrow raises, and a file that cannot be read OSError: whoever opened the file
-makes errors of ours of them (`puffin.files.data_file_errors`).
+pyarrow decodes rows; this package finds the values of a column chunk without them. It is independent of tables. Broken
+bytes raise ValueError, IndexError or pyarrow's errors, and unreadable files OSError; `puffin.files.data_file_errors`
+turns these into ours.
 """

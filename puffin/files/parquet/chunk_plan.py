@@ -1,10 +1,10 @@
 """
-How the values of each column chunk are best found: without a look at its rows, or row by row.
+Plan how to find the values of each column chunk: without its rows, or row by row.
 
-A chunk that is dictionary-encoded throughout has each value once, on its first page. Where it matters only which values
-there are, that page alone is enough under writers known to store no other; in any other case the indices are counted.
-Both need every row to be live. A chunk of strings so long that its pages are huge is read in pieces. Anything else is
-read row by row, as dictionaries where that spares the decoding of strings.
+The first page of a fully dictionary-encoded chunk has each value once. If only the set of values matters and the writer
+stores no others, that page is enough; otherwise we also count the indices. Both need every row to be live. Chunks of
+long strings, whose pages are huge, are read in pieces. Anything else is read row by row, as dictionaries if that saves
+decoding strings.
 """
 
 from __future__ import annotations
@@ -37,23 +37,16 @@ from puffin.kernels import kernels_ready
 from puffin.values.column_chunk import Values
 
 MAX_BYTES_AS_DICTIONARY = 256 * 1024
-"""The largest dictionary page that is read as a dictionary: every batch of rows carries all of it."""
+"""The largest page to read as a dictionary: every batch of rows carries all of it."""
 
 
 class Route(Enum):
     """A way to the values of a column chunk."""
 
-    DICTIONARY_PAGE = auto()
-    """Its dictionary page alone."""
-
-    INDICES = auto()
-    """Its dictionary page, and how often each entry is referred to."""
-
-    LONG_STRINGS = auto()
-    """Its strings in pieces, without their rows."""
-
-    ROWS = auto()
-    """Row by row."""
+    DICTIONARY_PAGE = auto()  # its dictionary page alone
+    INDICES = auto()  # its dictionary page, and the number of indices to each entry
+    LONG_STRINGS = auto()  # its strings in pieces, without their rows
+    ROWS = auto()  # row by row
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +55,10 @@ class ChunkPlan:
     The way to the values of one column chunk.
 
     Attributes:
-        chunk: None if nothing is known of it; then it is read row by row.
-        arrow_type: What pyarrow reads the column as, extensions as what they are stored as; None if it is no leaf.
-        pays_as_dictionary: Whether pyarrow's ``read_dictionary`` pays if it is read row by row.
-        is_collected: Whether the writer certainly made the dictionary of the rows' values, each of them once.
+        chunk: None if unknown; then it is read row by row.
+        arrow_type: What pyarrow reads the column as, without extensions; None unless it is a leaf.
+        pays_as_dictionary: Whether pyarrow's ``read_dictionary`` pays off row by row.
+        is_collected: Whether the writer certainly collected the dictionary from the rows, each value once.
     """
 
     route: Route
@@ -76,9 +69,9 @@ class ChunkPlan:
 
     def read(self, source: pa.NativeFile) -> Iterator[Values] | None:
         """
-        The values of the chunk, without a place for each row; CorruptDataFileError if a page of long strings is broken.
+        The values of the chunk, not row by row; CorruptDataFileError if a page of long strings is broken.
 
-        None if they have to be read row by row, by the plan or because a page turns out odd.
+        None if it has to be read row by row, by the plan or because a page is unusual.
         """
         if self.chunk is None or self.route is Route.ROWS:
             return None
@@ -92,9 +85,9 @@ class ChunkPlan:
 
     def reads_as_dictionary(self, source: pa.NativeFile) -> bool:
         """
-        Whether to use pyarrow's ``read_dictionary`` if the chunk is read row by row.
+        Whether to use pyarrow's ``read_dictionary`` row by row.
 
-        pyarrow keeps one of entries that are the same and leaves the indices as they are, so that these mean others.
+        pyarrow merges equal entries but leaves the indices unchanged, so a repeated entry breaks them.
         """
         if self.chunk is None or not self.pays_as_dictionary or self.is_collected:
             return self.pays_as_dictionary
@@ -104,7 +97,7 @@ class ChunkPlan:
 
     @property
     def bytes_read(self) -> int:
-        """Compressed bytes of the chunk that `read` opens."""
+        """The compressed bytes of the chunk that `read` opens."""
         if self.chunk is None or self.route is Route.ROWS:
             return 0
         is_page = self.route is Route.DICTIONARY_PAGE
@@ -117,7 +110,7 @@ class ChunkPlan:
 
 
 class ChunkPlanner:
-    """Plans the chunks of one file; if the footer cannot be understood, everything is read row by row."""
+    """Plans the chunks of one file; reads everything row by row if the footer is invalid."""
 
     def __init__(self, metadata: pq.FileMetaData, schema: pa.Schema) -> None:
         self._schema = schema
@@ -129,11 +122,11 @@ class ChunkPlanner:
 
     def plan(self, row_group: int, paths: Iterable[Path], *, all_live: bool, each_row: bool) -> dict[Path, ChunkPlan]:
         """
-        Plan leaves of a row group; a path that leads to no leaf, or to two, is read row by row.
+        Plan leaves of a row group; a path to no leaf, or to two, is read row by row.
 
         Args:
-            all_live: Whether every row of the group counts: none is deleted, none is filtered out.
-            each_row: Whether it matters how many rows have a value, and not only whether one has.
+            all_live: Whether every row of the group counts: none is deleted or filtered out.
+            each_row: Whether the number of rows of a value matters, not only whether a row has it.
         """
         plans = {}
         for path in paths:
@@ -165,7 +158,7 @@ def _route(chunk: ColumnChunk, is_dictionary_encoded: bool, is_page_enough: bool
 
 
 def _is_dictionary_encoded(chunk: ColumnChunk) -> bool:
-    """Whether there is one dictionary page and every data page, of which there are some, holds indices into it."""
+    """Whether there is one dictionary page, and all data pages, at least one, hold indices into it."""
     dictionary_pages = [stats for stats in chunk.encoding_stats if stats.page_type == DICTIONARY_PAGE]
     data_pages = [stats for stats in chunk.encoding_stats if stats.page_type != DICTIONARY_PAGE]
     return (
@@ -178,7 +171,7 @@ def _is_dictionary_encoded(chunk: ColumnChunk) -> bool:
 
 
 def _pays_as_dictionary(chunk: ColumnChunk, arrow_type: pa.DataType) -> bool:
-    # pyarrow reads any other type as it is, and says nothing.
+    # pyarrow silently ignores the option for any other type.
     tests = (arrow_types.is_string, arrow_types.is_binary, arrow_types.is_large_string, arrow_types.is_large_binary)
     is_text = chunk.physical_type == BYTE_ARRAY and any(test(arrow_type) for test in tests)
     return is_text and 0 < chunk.dictionary_page_size <= MAX_BYTES_AS_DICTIONARY

@@ -1,8 +1,8 @@
 """
-The values of a dictionary-encoded column chunk, and how many of its rows carry each, without a value per row.
+The values of a dictionary-encoded column chunk and the rows of each, without a value per row.
 
-The values are the dictionary page's, and the indices in the data pages are counted as they are unpacked. What no row
-carries has a count of zero and is left out; so the writer need not be trusted to store nothing else.
+The dictionary page gives the values, and the indices in the data pages are counted while they are unpacked. Values
+without rows are dropped, so we need not trust the writer to store no others.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from puffin.kernels import kernels_ready
 Counts: TypeAlias = npt.NDArray[np.int64]
 
 DICTIONARY_ENCODINGS = frozenset((PLAIN_DICTIONARY, RLE_DICTIONARY))
-"""Of data pages that hold indices."""
-
-# Views have no filter.
+# Arrow cannot filter views.
 _FILTERED_AS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
 
@@ -33,11 +31,11 @@ def dictionary_counts(
     source: pa.NativeFile, chunk: ColumnChunk, arrow_type: pa.DataType
 ) -> tuple[pa.Array, Counts] | None:
     """
-    Count the rows of each value; ``arrow_type`` is what pyarrow reads the column as, which is no extension type.
+    Count the rows of each value; ``arrow_type`` is what pyarrow reads the column as, without extensions.
 
-    Returns the values that rows carry, each as often as in the dictionary and null not at all, and how many rows carry
-    each. None if the chunk has to be read in full: a page of it is not dictionary-encoded, or not understood, or there
-    are no compiled kernels, without which that is faster.
+    Returns the values that rows have, repeated as in the dictionary and without null, and the rows of each. None if the
+    chunk has to be read in full: a page is unusual, or not dictionary-encoded, or there are no compiled kernels,
+    without which a full read is faster.
     """
     if not (kernels_ready() and has_readable_dictionary(chunk) and has_readable_pages(chunk)):
         return None
@@ -57,13 +55,12 @@ def dictionary_counts(
 
 
 def count_indices(indices: PageValues, rows: HybridCounts) -> None:
-    """Count the indices of a data page: the width of each in bits, one byte, and runs of them."""
+    """Count the indices in a data page: one byte with their width in bits, then runs."""
     if indices.count > 0:
         data = indices.stream.read(indices.size)
         rows.add(memoryview(data)[1:], indices.count, data[0])
 
 
 def used_values(values: pa.Array, counts: Counts) -> tuple[pa.Array, Counts]:
-    """The values with a count above zero, and their counts."""
     is_used = counts > 0
     return (values, counts) if is_used.all() else (values.filter(pa.array(is_used)), counts[is_used])

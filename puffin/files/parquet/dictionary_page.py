@@ -1,8 +1,8 @@
 """
-The values of a dictionary page as an Arrow array, without a look at the data pages.
+Read the values of a dictionary page as an Arrow array, without the data pages.
 
-Most pages are decompressed and decoded here; of the others pyarrow makes the values, out of a file made of the page.
-Whatever is odd about a page gives no array: reading the column in full is always open, and will say what is wrong.
+Most pages are decoded here; for the others pyarrow decodes a file made of the page. An unusual page gives no array: the
+caller can always read the column in full, which reports what is wrong.
 """
 
 from __future__ import annotations
@@ -27,26 +27,24 @@ from puffin.files.parquet.parquet_footer import (
 from puffin.files.parquet.plain_values import plain_decoder
 from puffin.files.parquet.thrift import MALFORMED
 
-MAX_PAGE_BYTES = 64 * 1024 * 1024
-"""The largest page that is read, compressed or not; writers stop their dictionaries at one or two MiB."""
-
+MAX_PAGE_BYTES = 64 * 1024 * 1024  # compressed or not; writers stop their dictionaries at one or two MiB
 _MALFORMED = (pa.ArrowException, OSError, *MALFORMED)
 
-# What a value takes at least.
+# The fewest bytes of a value.
 _SMALLEST_VALUE = {INT32: 4, INT64: 8, FLOAT: 4, DOUBLE: 8, BYTE_ARRAY: 4, FIXED_LEN_BYTE_ARRAY: 1}
 
 
 def has_readable_dictionary(chunk: ColumnChunk) -> bool:
-    """Whether `read_dictionary_page` knows the chunk's type, and its page is there and not too large."""
+    """Whether `read_dictionary_page` supports the chunk's type and the size of its page."""
     return chunk.physical_type in _SMALLEST_VALUE and 0 < chunk.dictionary_page_size <= MAX_PAGE_BYTES
 
 
 def read_dictionary_page(source: pa.NativeFile, chunk: ColumnChunk, arrow_type: pa.DataType) -> pa.Array | None:
     """
-    Read the dictionary of a chunk with `has_readable_dictionary` in one ranged read, in the order of the dictionary.
+    Read the dictionary of a chunk with `has_readable_dictionary`, in one ranged read and in its order.
 
-    None if the page is not understood, so that the column has to be read in full. ``arrow_type`` is what pyarrow reads
-    the column as, which is no extension type.
+    None if the page is unusual, so that the column has to be read in full. ``arrow_type`` is what pyarrow reads the
+    column as, without extensions.
     """
     begin, end = chunk.dictionary_page_offset or 0, chunk.data_page_offset
     data = source.read_at(end - begin, begin)

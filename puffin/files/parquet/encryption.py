@@ -1,5 +1,5 @@
 """
-Encrypted Parquet files told apart by their last bytes, before pyarrow opens them.
+Recognize encrypted Parquet files by their last bytes, before pyarrow opens them.
 
 ::
 
@@ -7,8 +7,8 @@ Encrypted Parquet files told apart by their last bytes, before pyarrow opens the
     columns │ footer │ nonce, tag (28 bytes) │ its length │ "PAR1"     columns are encrypted, the footer is signed
     columns │ key metadata, encrypted footer │ its length │ "PARE"
 
-Of the second kind pyarrow reads the footer, and then ends the process when it is asked for an encrypted column chunk
-(seen with 26.0). The footer is read here, once for both.
+pyarrow reads the footer of the second kind, and then ends the process when it reads an encrypted column chunk (seen
+with 26.0). The footer is read here, once for both.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _ENCRYPTION_ALGORITHM = 8  # a field of FileMetaData
 
 def read_plain_footer(source: pa.NativeFile) -> pq.FileMetaData | None:
     """
-    The footer of a Parquet file; None if there is none, which pyarrow can tell better.
+    The footer of a Parquet file; None if there is none, so that pyarrow reports what is wrong.
 
-    NotImplementedError if the file is encrypted, all of it or some of its columns.
+    NotImplementedError if the file, or some of its columns, are encrypted.
     """
     size = source.size()
     tail = source.read_at(min(size, _TAIL), max(0, size - _TAIL))

@@ -1,9 +1,9 @@
 """
-What a Parquet footer says of the values of a column chunk, without a look at them.
+Read the statistics of a column chunk from the Parquet footer, without its values.
 
-Which minimum and maximum can be believed depends on the writer, its release and the order of the type; pyarrow knows,
-and gives no other. It gives them as Parquet stores them, and here they become what Arrow stores. They may be wider than
-the values: long strings are cut short.
+Whether to trust minimum and maximum depends on the writer, its release and the order of the type. pyarrow knows, and
+returns no others. It returns them as Parquet stores them, and this module converts them to Arrow's form. They may be
+wider than the values, because long strings are cut short.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ def chunk_statistics(
     metadata: pq.ColumnChunkMetaData, chunk: ColumnChunk | None, arrow_type: pa.DataType
 ) -> ChunkStatistics:
     """
-    What the footer says of a chunk that is not inside of a list.
+    The statistics in the footer of a chunk that is not inside a list.
 
-    ``chunk`` is what is said beyond what pyarrow tells, if that is understood; ``arrow_type`` what pyarrow reads it as,
-    extensions as what they are stored as.
+    ``chunk`` adds what pyarrow does not tell, if known; pyarrow reads the chunk as ``arrow_type``, without extensions.
     """
     if arrow_types.is_dictionary(arrow_type):
         arrow_type = arrow_type.value_type
@@ -46,7 +45,7 @@ def chunk_statistics(
 
 
 def _string_bytes(chunk: ColumnChunk) -> int | None:
-    # Where strings refer to those before them, Arrow C++ leaves out of the sum those that are the same.
+    # In DELTA_BYTE_ARRAY, Arrow C++ omits repeated strings from the sum.
     is_believed = chunk.physical_type == BYTE_ARRAY and DELTA_BYTE_ARRAY not in chunk.encodings
     return chunk.unencoded_byte_array_data_bytes if is_believed else None
 
@@ -62,7 +61,7 @@ def _bounds(statistics: pq.Statistics, arrow_type: pa.DataType) -> tuple[Stored,
         low, high = (raw % (1 << arrow_type.bit_width) for raw in (low, high))  # the same bits, signed
     elif not any(is_stored(arrow_type) for is_stored in _STORED_AS.get(physical, ())):
         return None
-    return (low, high) if low <= high else None  # nor is NaN
+    return (low, high) if low <= high else None  # NaN fails the test too
 
 
 # The Arrow types that pyarrow reads values of a physical type as.

@@ -1,8 +1,8 @@
 """
-How often each number occurs in RLE / bit-packing hybrid data, which is what levels and dictionary indices are.
+Count the numbers in RLE / bit-packing hybrid data, which encodes levels and dictionary indices.
 
-Nothing is unpacked into an array of all the values: the compiled kernel adds to counters as it goes. Without it numpy
-does the same run by run, which is far slower where runs are short.
+The compiled kernel adds to counters as it goes, and never unpacks all values into an array. Without it numpy does the
+same run by run, which is far slower if runs are short.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_HEADER_BYTES = 5
 
 
 class HybridCounts:
-    """Counters for the numbers from 0 up to a limit, which is the first that must not occur."""
+    """Counters for the numbers from 0 up to, but not including, a limit."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -29,7 +29,7 @@ class HybridCounts:
         self._counts = np.zeros(limit * self._lanes, np.int64)
 
     def add(self, data: bytes | memoryview, num_values: int, bit_width: int) -> None:
-        """Count the values that encoded data begins with; what is behind them is not looked at."""
+        """Count the values at the start of encoded data; ignores what follows them."""
         if bit_width > MAX_BIT_WIDTH:
             raise ValueError(f"expected at most {MAX_BIT_WIDTH} bits a value, found {bit_width}")
         if kernels_ready():
@@ -38,7 +38,6 @@ class HybridCounts:
             self._add_run_by_run(data, num_values, bit_width)
 
     def totals(self) -> npt.NDArray[np.int64]:
-        """How often each number has occurred."""
         totals: npt.NDArray[np.int64] = self._counts.reshape(self._limit, self._lanes).sum(axis=1)
         return totals
 
@@ -82,7 +81,7 @@ class HybridCounts:
 
 
 def words_at_every_byte(data: bytes | memoryview) -> npt.NDArray[np.uint64]:
-    """The little-endian word that begins at each byte and at the end, zeros being behind it: what kernels read."""
+    """The little-endian word at each byte and at the end, padded with zeros, for kernels."""
     padded = np.frombuffer(b"".join((data, bytes(8))), np.uint8)
     return np.ndarray((len(data) + 1,), np.uint64, padded, strides=(1,))
 

@@ -1,9 +1,9 @@
 """
-The strings of a column chunk whose pages are large because its strings are long.
+Read the strings of a column chunk whose pages are large because its strings are long.
 
-Writers look at the size of a page, and of a dictionary, only now and then: 500 strings of 1 MB make a page of 500 MB.
-pyarrow holds such a page compressed and uncompressed, which takes 1.1 GB; here its strings are handed out as it is
-decompressed, which takes 80 MB. The dictionary, the first page, comes last: then the indices into it have been counted.
+Writers only check the size of a page or dictionary now and then: 500 strings of 1 MB make a page of 500 MB. pyarrow
+holds such a page compressed and uncompressed, which takes 1.1 GB. This module yields its strings while decompressing,
+which takes 80 MB. The dictionary page comes last, after the indices are counted.
 """
 
 from __future__ import annotations
@@ -22,21 +22,16 @@ from puffin.files.parquet.pages import ChunkPages, PageValues, has_readable_page
 from puffin.files.parquet.parquet_footer import BIT_PACKED, BYTE_ARRAY, PLAIN, RLE, ColumnChunk
 from puffin.files.parquet.thrift import MALFORMED
 
-PIECE_BYTES = 16 * 1024 * 1024
-"""What the strings of a piece take in their page, unless there is only one."""
-
-MIN_CHUNK_BYTES = 64 * 1024 * 1024
-"""Of a smaller chunk, uncompressed, pyarrow may as well hold every page."""
-
-MIN_AVERAGE_BYTES = 4096
-"""Shorter strings are read faster by pyarrow, and the rows between two looks at a page's size do not make it large."""
+PIECE_BYTES = 16 * 1024 * 1024  # the most bytes of a piece with several strings
+MIN_CHUNK_BYTES = 64 * 1024 * 1024  # pyarrow may hold every page of a smaller chunk
+MIN_AVERAGE_BYTES = 4096  # pyarrow reads shorter strings faster, and their pages do not grow large
 
 _ENCODINGS = DICTIONARY_ENCODINGS | {PLAIN, RLE, BIT_PACKED}
 _LENGTH_BYTES = 4
 
 
 def has_long_strings(chunk: ColumnChunk) -> bool:
-    """Whether, by what the footer tells, the chunk is of long strings and `read_long_strings` knows how to read it."""
+    """Whether, by the footer, the chunk has long strings that `read_long_strings` supports."""
     return (
         chunk.physical_type == BYTE_ARRAY
         and has_readable_pages(chunk)
@@ -49,9 +44,8 @@ def read_long_strings(source: pa.NativeFile, chunk: ColumnChunk) -> Iterator[tup
     """
     Read the strings of a chunk with `has_long_strings` in pieces of bounded bytes.
 
-    Returns strings, as large_binary, and how many rows carry each, one at least; the rows of a string are those of all
-    its occurrences together. Null is not among them. A page that is broken, or not what the footer says, is a
-    CorruptDataFileError.
+    Returns strings, as large_binary and without nulls, and the rows of each, at least one; the rows of a string are the
+    sum over all its occurrences. CorruptDataFileError if a page is broken or contradicts the footer.
     """
     try:
         yield from _read(ChunkPages(source, chunk))
@@ -77,7 +71,7 @@ def _read(pages: ChunkPages) -> Iterator[tuple[pa.Array, Counts]]:
 
 
 def _pieces(values: PageValues, counts: Counts | None) -> Iterator[tuple[pa.Array, Counts]]:
-    """The strings of a page, and how many rows carry each; without counts, each string stands for a row."""
+    """The strings of a page and the rows of each; without counts, each string is one row."""
     strings: list[bytes] = []
     left, held = values.size, 0
     for i in range(_checked(values.count, values.size)):

@@ -1,15 +1,14 @@
 """
-The values of a dictionary page as pyarrow decodes them, from a file of nothing else.
+Let pyarrow decode a dictionary page, in a file made of the page.
 
-A dictionary page holds plain-encoded values without levels, which is what the values of a plain data page are. So the
-page's bytes are put, still compressed, under the header of a data page, into a file of one column that has no nulls:
+A dictionary page holds plain-encoded values without levels, just like a plain data page. So this module puts the page's
+bytes, still compressed, under the header of a data page, into a file of one column without nulls:
 
 ::
 
     "PAR1" │ PageHeader, levels │ the dictionary page's bytes │ FileMetaData │ its size │ "PAR1"
 
-and pyarrow reads that file. Codecs and types are thus none of our business, and the values are the very ones that
-pyarrow's reader would have found through the indices, since it is the reader.
+pyarrow thus handles all codecs and types, and the values are those that it would find through the indices.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def read_as_file(chunk: ColumnChunk, num_values: int, uncompressed_size: int, pa
 
 
 def _data_page(chunk: ColumnChunk, num_values: int, uncompressed_size: int, payload: bytes) -> bytes:
-    # Levels of a version 2 page stand before what is compressed; one run says that no value is null.
+    # A version 2 page has its levels before the compressed part; one run says that no value is null.
     levels = varint(num_values << 1) + b"\1" if chunk.repetition_type == OPTIONAL else b""
     header = thrift.struct(
         {

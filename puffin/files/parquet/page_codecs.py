@@ -1,9 +1,9 @@
 """
-Pages decompressed, whole or as streams, by the codecs that pyarrow has.
+Decompress pages, whole or as streams, with pyarrow's codecs.
 
-A page's header says what it takes uncompressed, and exactly that has to come out. Of pyarrow's one-shot functions only
-ZSTD's sees to it; the others hand out what a page does not fill as it was found in memory, and say nothing. So GZIP and
-BROTLI are streamed into place, and the two codecs that cannot be are asked in a way that shows.
+A page must decompress to exactly the size in its header. Of pyarrow's one-shot functions only ZSTD's checks that; the
+others silently return uninitialized memory after a short page. So GZIP and BROTLI are streamed into place, and SNAPPY
+and LZ4_RAW, which cannot be, are checked in another way.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ import pyarrow as pa
 
 from puffin.files.parquet.snappy import SnappyStream, decompress_snappy
 
-UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW = 0, 1, 2, 4, 6, 7
-"""``CompressionCodec``."""
-
+UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW = 0, 1, 2, 4, 6, 7  # CompressionCodec
 CODECS = frozenset((UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW))
-"""What is decompressed here. LZ4 (5) is not: what writers have put under that name differs."""
+"""The codecs supported here. LZ4 (5) is not: writers disagree on it."""
 
 _FRAMED = {GZIP: "gzip", BROTLI: "brotli", ZSTD: "zstd"}
 _LZ4_RAW = "lz4_raw"
@@ -33,7 +31,7 @@ class Stream(Protocol):
 
 
 def decompress(codec: int, payload: bytes, size: int) -> bytes:
-    """Decompress a page by one of `CODECS`; ValueError if it is broken, or does not become so many bytes."""
+    """Decompress a page with one of `CODECS`; ValueError if it is broken or has another size."""
     try:
         content = _decompress(codec, payload, size)
     except (pa.ArrowException, OSError) as exc:
@@ -45,10 +43,10 @@ def decompress(codec: int, payload: bytes, size: int) -> bytes:
 
 def open_stream(codec: int, source: pa.NativeFile, offset: int, compressed_size: int, size: int) -> Stream:
     """
-    Decompress a page while it is read, as far as its codec has a way to that; LZ4_RAW has none.
+    Decompress a page while it is read, if its codec can do that; LZ4_RAW cannot.
 
-    The page begins at ``offset``, takes ``compressed_size`` bytes and becomes ``size``, one at least, which the stream
-    does not check. What is wrong with it raises here or when the stream is read.
+    The page begins at ``offset``, takes ``compressed_size`` bytes and becomes ``size`` bytes, at least one, which the
+    stream does not check. Errors are raised here or when the stream is read.
     """
     stream: Stream
     if codec == SNAPPY:
@@ -63,7 +61,7 @@ def open_stream(codec: int, source: pa.NativeFile, offset: int, compressed_size:
 
 
 def read_exactly(stream: Stream, size: int, left: int) -> bytes:
-    """Read some bytes of a stream that has so many left by its page's header; ValueError if they are not there."""
+    """Read so many bytes of a stream that should have ``left`` bytes; ValueError if it does not."""
     if size > left:
         raise ValueError(f"expected {size} more bytes in a page that has {left}")
     found = stream.read(size)
@@ -73,7 +71,7 @@ def read_exactly(stream: Stream, size: int, left: int) -> bytes:
 
 
 def read_to_end(stream: Stream, left: int) -> None:
-    """Read what a stream has left, for what is wrong with it: checksums stand at the end. ValueError if it has more."""
+    """Read the rest of a stream, so that its checksum is checked; ValueError if it is longer than ``left``."""
     while left > 0:
         size = min(left, _BUFFER)
         read_exactly(stream, size, left)
@@ -85,7 +83,7 @@ def read_to_end(stream: Stream, left: int) -> None:
 def _decompress(codec: int, payload: bytes, size: int) -> bytes:
     if codec == UNCOMPRESSED:
         return payload
-    if size == 0:  # nothing but nulls: whatever the payload is, it may be nothing too
+    if size == 0:  # only nulls; the payload may be empty or not
         return b""
     if codec == SNAPPY:
         return decompress_snappy(payload, size)
@@ -99,6 +97,6 @@ def _decompress(codec: int, payload: bytes, size: int) -> bytes:
 def _decompress_lz4(payload: bytes, size: int) -> bytes:
     try:
         pa.decompress(payload, size - 1, _LZ4_RAW, asbytes=True)
-    except (pa.ArrowException, OSError):  # it takes more, as it should
+    except (pa.ArrowException, OSError):  # as expected, it does not fit
         return bytes(pa.decompress(payload, size, _LZ4_RAW, asbytes=True))
     raise ValueError(f"expected LZ4 data of {size} bytes, found fewer")

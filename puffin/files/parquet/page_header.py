@@ -1,5 +1,5 @@
 """
-What the header of a Parquet page says, as far as finding the page's values needs it.
+Parse the header of a Parquet page, as far as finding its values needs it.
 
 ::
 
@@ -8,8 +8,8 @@ What the header of a Parquet page says, as far as finding the page's values need
     version 2 payload:  definition levels │ compressed(values)
     dictionary payload: compressed(values)
 
-Names are those of ``parquet.thrift``; fields stand by their id, as in the file. Every size is held against the room
-that there is before anything is made of it.
+Names are those of ``parquet.thrift``; fields have their ids, as in the file. Every size is checked against the
+available room before use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from puffin.files.parquet.page_codecs import UNCOMPRESSED
 from puffin.files.parquet.parquet_footer import DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, RLE
 
 _MAX_PAGE_BYTES = (1 << 31) - 1
-_MAX_OVERHEAD = 1 << 10  # what a codec adds to a small page that it makes no smaller
+_MAX_OVERHEAD = 1 << 10  # what a codec may add to a small, incompressible page
 
 _DATA_PAGE_HEADER: thrift.Shape = {1: None, 2: None, 3: None}  # num_values, encoding, definition_level_encoding
 _DICTIONARY_PAGE_HEADER: thrift.Shape = {1: None, 2: None}  # num_values, encoding
@@ -34,7 +34,7 @@ _DATA_PAGE_HEADER_V2: thrift.Shape = {
     6: None,  # repetition_levels_byte_length
     7: None,  # is_compressed
 }
-_FIELDS_OF_VERSION_1 = {DATA_PAGE: 5, DICTIONARY_PAGE: 7}
+_HEADER_FIELDS = {DATA_PAGE: 5, DICTIONARY_PAGE: 7, DATA_PAGE_V2: 8}
 _PAGE_HEADER: thrift.Shape = {
     1: None,  # type
     2: None,  # uncompressed_page_size
@@ -48,16 +48,14 @@ _PAGE_HEADER: thrift.Shape = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """
-    A page without repetition levels.
+    A page without repetition levels. Its body is the part that may be compressed.
 
     Attributes:
         type: ``DATA_PAGE``, ``DATA_PAGE_V2`` or ``DICTIONARY_PAGE``.
-        num_values: Entries of a dictionary; rows of a data page, nulls counted.
+        num_values: Entries of a dictionary; rows of a data page, with nulls.
         num_nulls: None if only the levels tell.
-        levels_encoding: Of the definition levels.
-        levels_size: Bytes of levels in front of what may be compressed, the body.
+        levels_size: Bytes of levels in front of the body.
         offset: Where the payload begins in the file.
-        codec: Of the body.
         compressed_size: Bytes of the body in the file.
         size: Bytes of the body, uncompressed.
     """
@@ -75,22 +73,18 @@ class Page:
 
     @property
     def body_offset(self) -> int:
-        """Where the body begins in the file."""
         return self.offset + self.levels_size
 
     @property
     def end(self) -> int:
-        """The offset behind the page."""
         return self.body_offset + self.compressed_size
 
 
 def parse_page_header(data: bytes, offset: int, end: int, codec: int) -> Page:
-    """
-    The page whose header ``data``, at an offset of the file, begins with; its chunk has a codec and ends at ``end``.
-    """
+    """Parse the page header at the start of ``data``; its chunk has this codec and ends at ``end``."""
     header, size = thrift.read_struct(data, 0, _PAGE_HEADER)
     try:
-        page = (_page_v2 if header[1] == DATA_PAGE_V2 else _page)(header, offset + size, codec)
+        page = _page(header, offset + size, codec)
         numbers = page.num_values, page.encoding, page.levels_size, page.compressed_size, page.size
         sizes_are_sound = min(numbers) >= 0
         is_in_bounds = page.end <= end and page.size <= _MAX_PAGE_BYTES
@@ -103,34 +97,20 @@ def parse_page_header(data: bytes, offset: int, end: int, codec: int) -> Page:
 
 
 def _page(header: dict[int, Any], offset: int, codec: int) -> Page:
-    fields = header[_FIELDS_OF_VERSION_1[header[1]]]
+    fields = header[_HEADER_FIELDS[header[1]]]
+    is_v2 = header[1] == DATA_PAGE_V2
+    if is_v2 and fields[6] != 0:
+        raise ValueError(f"expected no repetition levels before offset {offset}, found {fields[6]} bytes")
+    levels_size = fields[5] if is_v2 else 0
     return Page(
         type=header[1],
-        encoding=fields[2],
+        encoding=fields[4] if is_v2 else fields[2],
         num_values=fields[1],
-        num_nulls=None,
-        levels_encoding=fields.get(3, RLE),
-        levels_size=0,
+        num_nulls=fields[2] if is_v2 else None,
+        levels_encoding=RLE if is_v2 else fields.get(3, RLE),
+        levels_size=levels_size,
         offset=offset,
-        codec=codec,
-        compressed_size=header[3],
-        size=header[2],
-    )
-
-
-def _page_v2(header: dict[int, Any], offset: int, codec: int) -> Page:
-    fields = header[8]
-    if fields[6] != 0:
-        raise ValueError(f"expected no repetition levels before offset {offset}, found {fields[6]} bytes")
-    return Page(
-        type=DATA_PAGE_V2,
-        encoding=fields[4],
-        num_values=fields[1],
-        num_nulls=fields[2],
-        levels_encoding=RLE,
-        levels_size=fields[5],
-        offset=offset,
-        codec=UNCOMPRESSED if fields.get(7, True) is False else codec,
-        compressed_size=header[3] - fields[5],
-        size=header[2] - fields[5],
+        codec=UNCOMPRESSED if is_v2 and fields.get(7, True) is False else codec,
+        compressed_size=header[3] - levels_size,
+        size=header[2] - levels_size,
     )

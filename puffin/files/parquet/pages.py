@@ -1,11 +1,11 @@
 """
 The pages of a column chunk without repetition, one at a time, down to the encoded bytes of their values.
 
-The definition level of a row counts how many of the fields on the way to the leaf are there; at the highest level there
-is a value, anywhere below it a null. A leaf that is required, as is all around it, has no levels.
+The definition level of a row counts the fields on the path to the leaf that exist; the highest level is a value, any
+lower one a null. A leaf has no levels if it and all structs around it are required.
 
-One page is held at a time, and a large one not even whole. Whatever is odd gives a ValueError, and to read the column
-in full is the answer: pyarrow knows more kinds of pages, or will say what is wrong.
+Only one page is held at a time, and a large page only in part. Anything unusual is a ValueError, and the caller then
+reads the column in full: pyarrow supports more kinds of pages, or reports what is wrong.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from puffin.files.parquet.page_header import Page, parse_page_header
 from puffin.files.parquet.parquet_footer import DATA_PAGE, DICTIONARY_PAGE, RLE, ColumnChunk
 from puffin.files.parquet.thrift import MALFORMED
 
-MAX_HELD_BYTES = 32 * 1024 * 1024
-"""The largest page that is decompressed whole."""
-
+MAX_HELD_BYTES = 32 * 1024 * 1024  # the largest page to decompress whole
 _READ_AHEAD = 1024 * 1024
 _HEADER_BYTES, _MAX_HEADER_BYTES = 1 << 12, 1 << 24  # the statistics in a header may be long
 _LEVELS_SIZE_BYTES = 4
@@ -31,13 +29,7 @@ _LEVELS_SIZE_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class PageValues:
-    """
-    The encoded values of a page.
-
-    Attributes:
-        count: How many there are, nulls not counted.
-        size: Bytes of the stream, by the page's header.
-    """
+    """The encoded values of a page: their number, without nulls, and a stream of ``size`` bytes."""
 
     count: int
     size: int
@@ -45,7 +37,7 @@ class PageValues:
 
 
 def has_readable_pages(chunk: ColumnChunk) -> bool:
-    """Whether `ChunkPages` can read the chunk, as far as the footer tells."""
+    """Whether `ChunkPages` supports the chunk, by the footer."""
     return chunk.max_repetition_level == 0 and chunk.codec in CODECS and chunk.data_page_offset > 0
 
 
@@ -61,14 +53,13 @@ class ChunkPages:
         self._held, self._held_from = b"", 0
 
     def dictionary_page(self) -> Page:
-        """The dictionary page."""
         page = self._page(self._begin)
         if page.type != DICTIONARY_PAGE:
             raise ValueError(f"expected a dictionary page at offset {self._begin}")
         return page
 
     def data_pages(self) -> Iterator[Page]:
-        """The data pages, front to back, until every row of the chunk has come."""
+        """The data pages in order, up to the chunk's last row."""
         at, left = self._chunk.data_page_offset, self._chunk.num_values
         while left > 0:
             page = self._page(at)
@@ -78,9 +69,7 @@ class ChunkPages:
             at, left = page.end, left - page.num_values
 
     def open(self, page: Page) -> PageValues:
-        """
-        Decompress a page, as far as its values; those of more than `MAX_HELD_BYTES` are decompressed as they are read.
-        """
+        """Decompress a page up to its values; values beyond `MAX_HELD_BYTES` are decompressed as they are read."""
         levels = self._read(page.offset, page.levels_size)
         stream, size = self._body(page), page.size
         if page.type == DICTIONARY_PAGE or self._max_level == 0:
@@ -121,7 +110,6 @@ class ChunkPages:
                 size <<= 4
 
     def _read(self, offset: int, size: int) -> bytes:
-        """Bytes of the chunk, fewer at its end, most of them from what was read ahead."""
         begin = offset - self._held_from
         if not 0 <= begin <= begin + size <= len(self._held):
             held = self._held[begin:] if begin >= 0 else b""

@@ -25,12 +25,10 @@ class ParquetDataFile(DataFile):
         self.footer = self._parquet.metadata
 
     def batches(self, paths: Iterable[Path]) -> Iterator[pa.RecordBatch]:
-        """As `DataFile.batches`."""
         columns = [".".join(path) for path in paths if path]
         yield from self._parquet.iter_batches(columns=columns, use_threads=False)
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
-        """As `DataFile.rows`."""
         reader = RowGroupReader(self._source, self._parquet, reading)
         first_row = 0
         for index in range(self.footer.num_row_groups):

@@ -1,11 +1,11 @@
 """
-What a Parquet footer says of its column chunks beyond what pyarrow tells: ``encoding_stats`` and the schema elements.
+Parse the parts of a Parquet footer that pyarrow hides: ``encoding_stats`` and the schema elements.
 
-``encodings`` lists PLAIN and RLE_DICTIONARY both for a chunk that is dictionary-encoded throughout (PLAIN being the
-dictionary page's) and for one that fell back half way; only ``encoding_stats`` tells them apart. pyarrow keeps them
-and gives the footer back as bytes, so the file is not read a second time, and its own check of the footer comes first.
+``encodings`` lists PLAIN and RLE_DICTIONARY both for a fully dictionary-encoded chunk (PLAIN is the dictionary page's)
+and for one that fell back half way; only ``encoding_stats`` distinguishes them. pyarrow keeps them and returns the
+footer as bytes, so the file is not read twice, and pyarrow has checked the footer before.
 
-Names are those of ``parquet.thrift``; fields stand by their id, as in the file.
+Names are those of ``parquet.thrift``; fields have their ids, as in the file.
 """
 
 from __future__ import annotations
@@ -22,20 +22,13 @@ import pyarrow.parquet as pq
 from puffin.errors import CorruptDataFileError
 from puffin.files.parquet.thrift import MALFORMED, Shape, read_struct
 
+# Physical types, encodings, page types, repetition types.
 INT32, INT64, FLOAT, DOUBLE, BYTE_ARRAY, FIXED_LEN_BYTE_ARRAY = 1, 2, 4, 5, 6, 7
-"""Physical types."""
-
 PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED, DELTA_BYTE_ARRAY, RLE_DICTIONARY = 0, 2, 3, 4, 7, 8
-"""Encodings."""
-
 DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
-"""Page types."""
-
 REQUIRED, OPTIONAL, REPEATED = 0, 1, 2
-"""Repetition types."""
 
-MAX_LEVELS = 1000
-"""How deep groups of a schema may nest: each of them keeps the path that leads to it."""
+MAX_LEVELS = 1000  # how deep groups of a schema may nest: each of them keeps its path
 
 _MAGIC = b"PAR1"
 _SIZE_AND_MAGIC = 4 + len(_MAGIC)
@@ -61,7 +54,7 @@ _FILE_META_DATA: Shape = {2: None, 4: {1: _COLUMN_CHUNK}}  # schema, row_groups:
 
 @dataclass(frozen=True, slots=True)
 class PageEncoding:
-    """How many pages of a type a chunk has in an encoding (``PageEncodingStats``)."""
+    """The number of pages of a type and encoding in a chunk (``PageEncodingStats``)."""
 
     page_type: int
     encoding: int
@@ -75,14 +68,13 @@ class ColumnChunk:
 
     Attributes:
         path: The names from the root to the leaf.
-        physical_type: ``type``.
-        repetition_type: The leaf's own; what is above it does not show.
-        max_definition_level: How many of the path's fields need not be there, the leaf counted.
-        max_repetition_level: How many of them are repeated.
-        schema_element: The leaf's ``SchemaElement``, as it stands in the footer.
-        encoding_stats: Empty if the writer left them out.
+        repetition_type: The leaf's own, not that of its structs.
+        max_definition_level: The number of optional or repeated fields on the path.
+        max_repetition_level: The number of repeated fields on the path.
+        schema_element: The bytes of the leaf's ``SchemaElement``.
+        encoding_stats: Empty if the writer omitted them.
         dictionary_page_offset: None if the writer names no dictionary page.
-        size_statistics: As they stand in the footer, or None.
+        size_statistics: The bytes in the footer, or None.
     """
 
     path: tuple[str, ...]
@@ -103,7 +95,7 @@ class ColumnChunk:
 
     @property
     def unencoded_byte_array_data_bytes(self) -> int | None:
-        """What all strings of the chunk take together, their lengths not counted; None if the footer does not tell."""
+        """The total size of the chunk's strings, without their lengths; None if unknown."""
         if self.size_statistics is None:
             return None
         try:
@@ -114,7 +106,7 @@ class ColumnChunk:
 
     @property
     def dictionary_page_size(self) -> int:
-        """Header and bytes of the dictionary page, in the file; 0 if there is none in front of the data pages."""
+        """Bytes of the dictionary page and its header; 0 if there is none before the data pages."""
         begin = self.dictionary_page_offset
         if begin is None or not 0 < begin < self.data_page_offset < begin + self.total_compressed_size:
             return 0
@@ -124,9 +116,9 @@ class ColumnChunk:
 @dataclass(frozen=True, slots=True)
 class RowGroup:
     """
-    The chunks of a row group, in the order of the schema's leaves; None for one that is encrypted or in another file.
+    The chunks of a row group in the order of leaves; None for one that is encrypted or in another file.
 
-    A chunk that cannot be understood is a CorruptDataFileError when it is asked for.
+    Accessing an invalid chunk raises CorruptDataFileError.
     """
 
     _columns: Sequence[dict[int, Any]]
@@ -143,24 +135,24 @@ class RowGroup:
             return _chunk(self._columns[place], self._schema.leaves[place])
 
     def find(self, path: tuple[str, ...]) -> ColumnChunk | None:
-        """The chunk of the leaf with these names, from the root; None also if there is no such leaf."""
+        """The chunk of the leaf with this path; also None if there is no such leaf."""
         place = self._schema.places.get(path)
         return None if place is None else self[place]
 
 
 def read_footer(metadata: pq.FileMetaData) -> tuple[RowGroup, ...]:
-    """The column chunks of a file, by row group; CorruptDataFileError if the footer cannot be understood."""
+    """The column chunks of a file by row group; CorruptDataFileError if the footer is invalid."""
     with pa.BufferOutputStream() as sink:
         try:
-            metadata.write_metadata_file(sink)  # a file of nothing but the footer
+            metadata.write_metadata_file(sink)  # a file with only the footer
         except (pa.ArrowException, OSError) as exc:
-            raise CorruptDataFileError(f"a Parquet footer cannot be written again: {exc}") from exc
+            raise CorruptDataFileError(f"cannot rewrite a Parquet footer: {exc}") from exc
         file = sink.getvalue().to_pybytes()
     return parse_footer(file[len(_MAGIC) : -_SIZE_AND_MAGIC])
 
 
 def parse_footer(data: bytes) -> tuple[RowGroup, ...]:
-    """The column chunks in a ``FileMetaData``, by row group; CorruptDataFileError if the bytes are none."""
+    """The column chunks in a ``FileMetaData`` by row group; CorruptDataFileError if the bytes are invalid."""
     with _understood():
         fields, _ = read_struct(data, 0, _FILE_META_DATA)
         schema = _schema(tuple(fields[2]))
@@ -196,7 +188,7 @@ class _Schema:
 
 @functools.lru_cache(maxsize=16)
 def _schema(elements: tuple[bytes, ...]) -> _Schema:
-    """The leaves of a schema; most files of a table have the same."""
+    """The leaves of a schema, cached because most files of a table share it."""
     leaves = tuple(_leaves(elements))
     return _Schema(leaves, {leaf.path: place for place, leaf in enumerate(leaves)})
 
@@ -208,7 +200,7 @@ def _leaves(elements: Iterable[bytes]) -> Iterator[_Leaf]:
         fields, _ = read_struct(element, 0, _SCHEMA_ELEMENT)
         path: tuple[str, ...] = ()
         repetition = definition = 0
-        if groups:  # the root's name and repetition count for nothing
+        if groups:  # the root's name and repetition do not count
             children, path, definition, repetition = groups.pop()
             if children > 1:
                 groups.append((children - 1, path, definition, repetition))
@@ -227,7 +219,7 @@ def _chunk(column: dict[int, Any], leaf: _Leaf) -> ColumnChunk | None:
     if 1 in column or 8 in column or 3 not in column:
         return None
     meta_data = column[3]
-    # A field may be of any type in the file; those that are not of the type here are found out before they are used.
+    # A field may have any type in the file, so check the types before use.
     for field_id in _INTEGERS:
         if type(meta_data.get(field_id, 0)) is not int:
             raise TypeError(f"field {field_id} of a column chunk: expected an integer, found {meta_data[field_id]!r}")

@@ -1,9 +1,8 @@
 """
-The live values of a Parquet file's columns, each column chunk read the cheapest way that counts every value.
+Read the live values of a Parquet file's columns, each column chunk in the cheapest way that counts every value.
 
-Chunks whose values can be had without their rows come first (`puffin.files.parquet.chunk_plan` says which). The rest
-is read row by row, in batches of bounded bytes, and a column chunk is streamed rather than held, so that memory does
-not grow with the file.
+Chunks whose values do not need their rows come first (see `puffin.files.parquet.chunk_plan`). The rest is read row by
+row, in batches of bounded bytes. Column chunks are streamed, so memory does not grow with the file.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class RowGroupReader:
         self._opened: dict[tuple[str, ...], pq.ParquetFile] = {(): parquet}
 
     def read(self, index: int, group: pq.RowGroupMetaData, first_row: int) -> Iterator[Rows]:
-        """What is to be read of a row group; errors are pyarrow's."""
+        """The rows to read of a row group; errors are pyarrow's."""
         paths = [column.names for column in self._columns if column.names and column.constant is None]
         plans = self._planner.plan(index, paths, all_live=self._all_live, each_row=self._reading.each_row)
         summaries: dict[int, ChunkSummary] = {}
@@ -62,7 +61,7 @@ class RowGroupReader:
             for values in found:
                 yield Rows(0, {field_id: values}, bytes_read)
                 bytes_read = 0
-                # Only now: whoever hashes the values is the first to say what is wrong with them.
+                # Only now: the consumer, who hashes the values, should be the first to report errors in them.
                 if field_id in summaries:
                     summaries[field_id].see_values(values)
         if self._all_live and not rest:
@@ -108,12 +107,12 @@ class RowGroupReader:
             bytes_read = 0
 
     def _leaves(self, paths: list[str]) -> list[int]:
-        """The places of the file's leaf columns that reading these dotted paths opens."""
+        """The places of the file's leaf columns at or below these dotted paths."""
         below = tuple(f"{path}." for path in paths)
         return [i for i, path in enumerate(self._leaf_paths) if path in paths or path.startswith(below)]
 
     def _reading_as_dictionary(self, paths: tuple[str, ...]) -> pq.ParquetFile:
-        # Which columns are read as dictionaries is said when a file is opened; its footer is not read again.
+        # Opening a file decides which columns are read as dictionaries; this does not read its footer again.
         if paths not in self._opened:
             self._opened[paths] = open_parquet(self._source, self._metadata, paths)
         return self._opened[paths]
@@ -122,11 +121,7 @@ class RowGroupReader:
 def open_parquet(
     source: pa.NativeFile, metadata: pq.FileMetaData | None, as_dictionary: Sequence[str] = ()
 ) -> pq.ParquetFile:
-    """
-    The file as all of this room reads Parquet, with its footer where it has been read before.
-
-    ``as_dictionary`` are the columns, as dotted paths, that are read as dictionaries.
-    """
+    """Open a file for reading; ``as_dictionary`` has the dotted paths of columns to read as dictionaries."""
     return pq.ParquetFile(
         source,
         metadata=metadata,
@@ -147,14 +142,13 @@ def _row_batches(
     if paths:
         yield from parquet.iter_batches(rows, row_groups=[index], columns=paths, use_threads=False)
     else:
-        # Every column is a constant here: only the number of rows comes from the file.
+        # Every column is a constant; the file only gives the number of rows.
         for start in range(0, group.num_rows, rows):
             length = min(rows, group.num_rows - start)
             yield pa.RecordBatch.from_struct_array(pa.nulls(length, pa.struct([])))
 
 
 def first_byte(group: pq.RowGroupMetaData) -> int:
-    """Where in the file a row group begins."""
     if group.num_columns == 0:
         return 0
     chunk = group.column(0)

@@ -1,14 +1,14 @@
 """
-Plain-encoded values as Arrow arrays, for types that Arrow holds in the same bytes or nearly so.
+Decode plain-encoded values to Arrow arrays, for types that Arrow stores in (nearly) the same bytes.
 
 ::
 
     number, fixed bytes:   as Arrow has it                  ┐
-    decimal in a number:   the low half of Arrow's number   │ one value behind the other
+    decimal in a number:   the low half of Arrow's number   │ one value after the other
     byte array:            length, 4 bytes │ the bytes      ┘
 
-pyarrow decodes all of them too, but only out of a file, and opening one costs a tenth of a millisecond or more, even in
-memory: as much as some hundred byte arrays one by one in Python. More of them are left to it.
+pyarrow decodes all of them too, but only from a file, and opening one takes at least a tenth of a millisecond, even in
+memory. In that time Python decodes some hundred byte arrays one by one; more of them are left to pyarrow.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from pyarrow import types as arrow_types
 from puffin.files.parquet.parquet_footer import BYTE_ARRAY, DOUBLE, FIXED_LEN_BYTE_ARRAY, FLOAT, INT32, INT64
 
 Decoder: TypeAlias = Callable[[bytes, int, pa.DataType], pa.Array]
-"""From bytes, how many values they are, and the Arrow type to the values; ValueError if the bytes are not these."""
+"""Decodes bytes, by the number of values and the Arrow type; ValueError if the size is wrong."""
 
 MAX_BYTE_ARRAYS = 256
-"""The most byte arrays that are decoded here."""
 
 _SAME_IN_MEMORY: dict[int, tuple[Callable[[pa.DataType], bool], ...]] = {
     INT32: (arrow_types.is_int32, arrow_types.is_date32, arrow_types.is_time32),
@@ -41,7 +40,7 @@ _LENGTH_SIZE = 4
 
 
 def plain_decoder(physical_type: int, arrow_type: pa.DataType, count: int) -> Decoder | None:
-    """How so many values of a physical type become Arrow's; None if pyarrow knows better."""
+    """The decoder for so many values of a physical type; None if pyarrow is better."""
     if any(test(arrow_type) for test in _SAME_IN_MEMORY.get(physical_type, ())):
         return _same_in_memory
     if physical_type in _NUMBERS and arrow_types.is_decimal128(arrow_type):
@@ -69,7 +68,7 @@ def _byte_arrays(content: bytes, count: int, arrow_type: pa.DataType) -> pa.Arra
         begin = at + _LENGTH_SIZE
         at = begin + int.from_bytes(content[at:begin], "little")
         values.append(content[begin:at])
-    _check_size(content, at)  # a value that is cut short has moved on beyond the end
+    _check_size(content, at)  # a truncated value has moved past the end
     return pa.array(values, pa.binary()).view(arrow_type)
 
 

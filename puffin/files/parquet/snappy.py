@@ -1,10 +1,9 @@
 """
-A page of raw Snappy, whole or as a stream.
+Decompress a page of raw Snappy, whole or as a stream.
 
-Raw Snappy has no frames to stream by. But compressors cut what they are given into blocks of 64 KiB, and no copy
-reaches out of its block: so the elements of some neighbouring blocks are Snappy data of their own, once their size is
-put in front. Where a compressor did otherwise, and where no kernel is loaded to walk through the elements, the page is
-decompressed whole.
+Raw Snappy has no frames to stream by. But compressors cut their input into blocks of 64 KiB, and no copy reaches out of
+its block. So the elements of neighbouring blocks are valid Snappy data once their size is put in front. Pages from
+other compressors are decompressed whole, as are all pages without the kernel that finds the blocks.
 """
 
 from __future__ import annotations
@@ -23,13 +22,12 @@ _STORED_AT_ONCE = 1024 * 1024  # many times what a block takes
 
 
 def decompress_snappy(payload: bytes, size: int) -> bytes:
-    """Decompress a page."""
     _check_size(payload, size)
     return bytes(pa.decompress(payload, size, _CODEC, asbytes=True))
 
 
 class SnappyStream:
-    """The decompressed bytes of a page that takes ``compressed_size`` bytes from ``offset`` on and becomes ``size``."""
+    """The decompressed bytes of a page: ``compressed_size`` bytes at ``offset``, which become ``size`` bytes."""
 
     def __init__(self, source: pa.NativeFile, offset: int, compressed_size: int, size: int) -> None:
         self._source = source
@@ -39,7 +37,6 @@ class SnappyStream:
         self._ready = pa.BufferReader(b"")
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes; fewer than asked for only at the end."""
         parts = [self._ready.read(size)]
         missing = size - len(parts[0])
         while missing > 0 and self._produced < self._size:
@@ -51,7 +48,7 @@ class SnappyStream:
         return b"".join(parts)
 
     def _next_blocks(self) -> bytes | None:
-        """The content of the next blocks; None if the page is not made of blocks, or broken: the whole of it tells."""
+        """The content of the next blocks; None if the page has no blocks or is broken."""
         if not kernels_ready():
             return None
         from puffin.kernels.parquet import find_snappy_blocks
@@ -88,4 +85,4 @@ class SnappyStream:
 
 def _check_size(payload: bytes, size: int) -> None:
     if not payload.startswith(varint(size)):
-        raise ValueError(f"expected Snappy data of {size} bytes, found another size in front of it")
+        raise ValueError(f"expected Snappy data of {size} bytes, found another size in its header")

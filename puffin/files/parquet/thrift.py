@@ -7,9 +7,9 @@ Thrift's compact protocol, as far as Parquet's headers need it: structs by field
     list:    size << 4 │ type          size 15: the size follows, varint     │ and a zero byte
     integer: varint of the zigzag      binary: varint length, bytes          ┘
 
-What is wanted is said by a shape, and everything else is stepped over without becoming a value: most of a footer is
-statistics. Maps are unknown here, since Parquet has none. Nothing is trusted: lengths and counts are held against the
-bytes there are, and nesting is bounded.
+A shape names the wanted fields. The reader steps over everything else without decoding it, since most of a footer is
+statistics. It does not support maps, which Parquet does not use. Nothing is trusted: lengths and counts are checked
+against the available bytes, and nesting is bounded.
 """
 
 from __future__ import annotations
@@ -20,16 +20,13 @@ from typing import Any, TypeAlias
 from puffin.files.varints import read_varint, varint, zigzag
 
 Shape: TypeAlias = "Mapping[int, Shape | None]"
-"""The wanted fields of a struct, and what is wanted inside them; under None a struct stays the bytes it is."""
+"""The wanted fields of a struct and of structs inside it; under None a struct stays bytes."""
 
 Written: TypeAlias = tuple[int, bytes]
-"""A value ready to be a field: its type and its bytes."""
+"""An encoded value: its type and its bytes."""
 
-MALFORMED = (ValueError, IndexError)
-"""What reading raises where the bytes are not of the protocol."""
-
-MAX_DEPTH = 32
-"""How deep structs and lists may nest; Parquet's own go to eight."""
+MALFORMED = (ValueError, IndexError)  # what readers raise for invalid bytes
+MAX_DEPTH = 32  # of structs and lists; Parquet's own go to eight
 
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 _BOOLEANS = frozenset((_TRUE, _FALSE))
@@ -44,7 +41,7 @@ _LONG_COUNT = 15
 
 def read_struct(data: bytes, at: int, shape: Shape, depth: int = MAX_DEPTH) -> tuple[dict[int, Any], int]:
     """
-    Read the wanted fields of the struct at an offset, those that are there; also returns the offset behind it.
+    Read the wanted fields of the struct at an offset, as far as present; also returns the offset after it.
 
     Integers are int, booleans bool, binaries bytes, lists list.
     """
@@ -88,7 +85,7 @@ def _read(data: bytes, at: int, kind: int, shape: Shape | None, depth: int) -> t
             value, at = _read(data, at, kind, shape, depth - 1)
             values.append(value)
         return values, at
-    raise ValueError(f"a value of type {kind} before offset {at}, where none is expected")
+    raise ValueError(f"unexpected value of type {kind} before offset {at}")
 
 
 def _skip(data: bytes, at: int, kind: int, depth: int) -> int:
@@ -110,14 +107,14 @@ def _skip(data: bytes, at: int, kind: int, depth: int) -> int:
     if kind in _SEQUENCES:
         count, kind, at = _list_header(data, at)
         for _ in range(count):
-            # A boolean is in its field's header, but in a list it takes a byte.
+            # A field's header holds its boolean, but in a list a boolean takes a byte.
             at = _skip(data, at, _BYTE if kind in _BOOLEANS else kind, depth - 1)
         return at
     raise ValueError(f"unknown type {kind} before offset {at}")
 
 
 def _skip_fields(data: bytes, at: int, depth: int) -> int:
-    # Most of a footer is stepped over in this loop, so that integers and short binaries are so without a call.
+    # This loop steps over most of a footer, so it handles integers and short binaries without a call.
     while header := data[at]:
         at += 1
         kind = header & 0x0F
@@ -137,13 +134,8 @@ def _skip_fields(data: bytes, at: int, depth: int) -> int:
 def _list_header(data: bytes, at: int) -> tuple[int, int, int]:
     header = data[at]
     count, at = (header >> 4, at + 1) if header >> 4 != _LONG_COUNT else read_varint(data, at + 1)
-    return _counted(data, at, count), header & 0x0F, at
-
-
-def _counted(data: bytes, at: int, count: int) -> int:
-    # Whatever is counted takes a byte at least.
-    _end(data, at, count)
-    return count
+    _end(data, at, count)  # each item takes at least one byte
+    return count, header & 0x0F, at
 
 
 def _end(data: bytes, at: int, size: int) -> int:
@@ -161,28 +153,25 @@ def _zigzag(data: bytes, at: int) -> tuple[int, int]:
 
 
 def i32(value: int) -> Written:
-    """An integer of at most 32 bits."""
     return _I32, varint(value << 1 if value >= 0 else ~value << 1 | 1)
 
 
 def i64(value: int) -> Written:
-    """An integer of at most 64 bits."""
     return _I64, i32(value)[1]
 
 
 def binary(value: bytes) -> Written:
-    """Bytes, or text in UTF-8."""
     return _BINARY, varint(len(value)) + value
 
 
 def items(values: Sequence[Written]) -> Written:
-    """A list of values of one type, one at least."""
+    """A list of at least one value, all of one type."""
     kind = values[0][0]
     return _LIST, bytes([_LONG_COUNT << 4 | kind]) + varint(len(values)) + b"".join(value for _, value in values)
 
 
 def struct(fields: Mapping[int, Written]) -> Written:
-    """A struct of fields by ascending id, which are at most 15 apart."""
+    """A struct of fields by ascending id, with gaps of at most 15."""
     parts = []
     previous = 0
     for field_id, (kind, value) in fields.items():
@@ -192,5 +181,4 @@ def struct(fields: Mapping[int, Written]) -> Written:
 
 
 def struct_bytes(data: bytes) -> Written:
-    """A struct that is written already."""
     return _STRUCT, data

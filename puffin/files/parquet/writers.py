@@ -1,18 +1,18 @@
 """
 Which writers put a value into a dictionary only if a row has it.
 
-Under them a dictionary page tells all values of a chunk; under any other the indices into it have to be looked at.
-What is known was measured on files that each of them wrote:
+For those a dictionary page tells all values of a chunk; for all others we have to read the indices. These rules come
+from files of each writer:
 
-* parquet-mr drops what a page that fell back left in the dictionary. But it also copies row groups of other writers
-  under its own name (``appendFile``, ``ParquetRewriter``), so a chunk must list the encodings that parquet-mr lists,
-  in which each of the others differs, and the file must not name an original writer.
-* Arrow C++ writes the dictionary of a string or binary DictionaryArray whole, and collects that of anything else from
-  the rows. The file's ``ARROW:schema`` tells which it was; without it there is no trace.
-* parquet-rs, also as delta-rs and DataFusion, collects that of a DictionaryArray from the rows too; since nothing
-  promises it, the rule is the same.
-* DuckDB gives every member of an ENUM an entry, which is empty if no row has it, and collects the dictionary of any
-  other type from the rows; an ENUM is always a BYTE_ARRAY.
+* parquet-mr drops dictionary entries of a page that fell back. But it also copies row groups of other writers
+  under its own name (``appendFile``, ``ParquetRewriter``). So a chunk must list the encodings that parquet-mr
+  lists, which differ from those of all others, and the file must not name an original writer.
+* Arrow C++ writes the dictionary of a string or binary DictionaryArray whole, and collects any other from the
+  rows. The file's ``ARROW:schema`` tells which it was; without it there is no trace.
+* parquet-rs, also as delta-rs and DataFusion, collects that of a DictionaryArray from the rows too; but it does not
+  promise to, so the rule is the same.
+* DuckDB gives every member of an ENUM an entry, empty if no row has it, and collects the dictionary of any other
+  type from the rows; an ENUM is always a BYTE_ARRAY.
 """
 
 from __future__ import annotations
@@ -41,13 +41,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """
-    What a file tells of its writer.
-
-    Attributes:
-        keys: Of the footer's key-value metadata.
-        arrow_schema: The schema of the Arrow data that was written, if the file has it.
-    """
+    """What a file tells about its writer; ``keys`` are those of the footer's key-value metadata."""
 
     created_by: str
     keys: Collection[bytes]
@@ -55,12 +49,11 @@ class Writer:
 
     @classmethod
     def of(cls, metadata: pq.FileMetaData) -> Writer:
-        """What the footer of a file tells."""
         key_values: Mapping[bytes, bytes] = metadata.metadata or {}
         return cls(str(metadata.created_by), key_values.keys(), _arrow_schema(key_values))
 
     def stores_only_used_values(self, chunk: ColumnChunk) -> bool:
-        """Whether each entry in the dictionary of a chunk is certain to be in one of its rows, and no two the same."""
+        """Whether each dictionary entry of a chunk certainly occurs in a row, and no two are equal."""
         rule = next((rule for name, rule in _RULES.items() if self.created_by.startswith(f"{name} version ")), None)
         return rule is not None and rule(self, chunk)
 
@@ -76,7 +69,7 @@ class Writer:
 
 
 def leaf_type(schema: pa.Schema, path: Path) -> pa.DataType | None:
-    """What stands at the end of a path of structs, an extension as its storage; None if that is nothing, or two."""
+    """The type at the end of a path of structs, without extensions; None if there is none, or two."""
     found: pa.Schema | pa.DataType = schema
     for name in path:
         is_parent = isinstance(found, pa.Schema) or arrow_types.is_struct(found)

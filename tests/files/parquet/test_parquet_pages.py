@@ -260,7 +260,7 @@ def test_snappy_is_streamed_without_decompressing_the_page(monkeypatch):
 def test_snappy_of_another_size_is_refused_before_decompressing():
     payload = compressed(SNAPPY, TEXT)
     for size in (len(TEXT) - 1, len(TEXT) + 1):
-        with pytest.raises(ValueError, match="another size in front"):
+        with pytest.raises(ValueError, match="another size in its header"):
             open_stream(SNAPPY, pa.BufferReader(payload), 0, len(payload), size).read(1)
 
 
