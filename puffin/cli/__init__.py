@@ -1,4 +1,4 @@
-"""The ``puffin`` command; `puffin.cli.program` is what it does."""
+"""The ``puffin`` command; `puffin.cli.program` implements it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,8 @@ from collections.abc import Sequence
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """
-    Run the command line and exit with its code.
-
-    Args:
-        args: The arguments after ``puffin``; by default those of this process.
-    """
-    # Collecting garbage among imports would take a twentieth of the time that a dump takes to start.
+    """Run the command line with these arguments, by default the process's own, and exit with its code."""
+    # Garbage collection during imports would take 5 % of the start time of a dump.
     gc.disable()
     try:
         from puffin.cli.program import run

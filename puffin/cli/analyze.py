@@ -1,8 +1,8 @@
 """
 ``puffin analyze``: the statistics job, for one table or for many in one Spark session.
 
-A call that names one table prints that table's report, and fails as its analysis does. A call that names several, or a
-pattern, prints a list, however many tables match, and fails if any of them did.
+A call that names one table prints its report, or fails with its error. A call that names several tables or a pattern
+prints a list, even if one table matches, and fails if any of them failed.
 """
 
 from __future__ import annotations
@@ -31,14 +31,13 @@ from puffin.cli.options import (
     of_snapshot,
     print_failure,
 )
-from puffin.cli.render import columns_table, console, human_bytes, print_json, print_lines
+from puffin.cli.render import columns_table, console, human_bytes, print_json, print_lines, print_result
 from puffin.cli.summary import RunSummary
 from puffin.errors import PuffinError
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from puffin.tables.base import SnapshotSelector
     from puffin.tables.table import Table
     from stats_jobs import Report
     from stats_jobs.report import PartitionReport
@@ -111,6 +110,7 @@ _log = logging.getLogger(__name__)
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     *,
     tables: tuple[str, ...],
     catalog: str | None,
@@ -120,21 +120,14 @@ def command(
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     only_stale: bool,
-    columns: tuple[str, ...] | None,
-    selector: SnapshotSelector,
-    mode: str,
-    partitions: bool,
-    lg_k: int,
-    codec: str,
     no_row_counts: bool,
-    home: str | None,
     driver_bytes: int | None,
     master: str | None,
     conf: dict[str, str],
-    dry_run: bool,
     no_commit: bool,
     summary: str | None,
     json_output: bool,
+    **options_as_given: Any,
 ) -> None:
     """
     Compute theta sketches and NDV of a table's columns, write a statistics file, commit it.
@@ -151,20 +144,13 @@ def command(
     found = _names(tables, namespace, catalog, catalog_properties)
     names = [name for name in found if _is_wanted(_last_of(name, dotted=catalog is not None), include, exclude)]
     options = Options(
-        columns=columns,
-        selector=selector,
-        mode=mode,
-        lg_k=lg_k,
-        codec=codec,
-        partitions=partitions,
+        **options_as_given,
         row_counts=not no_row_counts,
-        home=home,
         commit=not no_commit,
-        dry_run=dry_run,
         driver_bytes=DRIVER_BYTES if driver_bytes is None else driver_bytes,
     )
     settings = ctx.find_root().obj
-    as_text = settings.get("log-format") != JSON  # else stderr is for programs: no bars, and nothing that Spark says
+    as_text = settings.get("log-format") != JSON  # otherwise stderr is for programs: no bars, no Spark output
     table_in: dict[str, Any] = {"catalog": catalog, "catalog_properties": catalog_properties}
     run = RunSummary(summary)
     with SparkStarter(master=master, conf=conf, verbose=as_text and bool(settings.get("verbose"))) as spark:
@@ -176,10 +162,14 @@ def command(
         if len(tables) + len(spark_tables) == 1 and namespace is None and not (include or exclude or only_stale):
             (name,) = (*tables, *spark_tables)
             settings["table"] = name
-            with _told(run, name) as tell, _screen(bars=as_text) as screen, screen.watch(name) as progress:
-                report = analyze(wanted[0], options, spark, progress, **table_in)
-                tell(report)
-            print_json(report.to_json()) if json_output else print_lines(_text(name, report))
+            try:
+                with _screen(bars=as_text) as screen, screen.watch(name) as progress:
+                    report = analyze(wanted[0], options, spark, progress, **table_in)
+            except BaseException as exc:
+                _record(run, name, exc)
+                raise
+            _record(run, name, report)
+            print_result(report, _text(name, report), as_json=json_output)
             run.check()
             return
         started = time.monotonic()
@@ -189,7 +179,7 @@ def command(
             with contextlib.closing(outcomes):
                 for name, answer in outcomes:
                     answers[name] = answer
-                    _tell(run, name, answer)
+                    _record(run, name, answer)
                     if not json_output:
                         screen.say(_text(name, answer))
                     if settings.get("debug") and isinstance(answer, PuffinError):
@@ -211,7 +201,7 @@ def _names(
     if tables and namespace is not None:
         raise click.UsageError("expected either TABLE... or --namespace")
     if namespace is None:
-        return dict.fromkeys(tables)  # a table named twice is meant once
+        return dict.fromkeys(tables)  # without duplicates
     if catalog is None:
         raise click.UsageError("--namespace needs --catalog")
     from puffin.load import Tables
@@ -228,24 +218,14 @@ def _is_wanted(name: str, include: tuple[str, ...], exclude: tuple[str, ...]) ->
     return included and not any(fnmatchcase(name, pattern) for pattern in exclude)
 
 
-@contextlib.contextmanager
-def _told(run: RunSummary, name: str) -> Iterator[Callable[[Report], None]]:
-    """Around the analysis of the only table: yields what records its report; an error is recorded here."""
-    try:
-        yield lambda report: _tell(run, name, report)
-    except BaseException as exc:
-        _tell(run, name, exc)
-        raise
-
-
-def _tell(run: RunSummary, name: str, answer: Report | BaseException) -> None:
+def _record(run: RunSummary, name: str, answer: Report | BaseException) -> None:
     """Record the outcome of a table in the summary and the log."""
     run.add(name, answer)
     with about(name):
         if isinstance(answer, BaseException):
             _log.error("%s: %s", name, answer, extra={"error": type(answer).__name__})
         else:
-            _log.info("%s: %s, %d rows read", name, _ending(answer), answer.rows_read)
+            _log.info("%s: %s, %d rows read", name, _outcome(answer), answer.rows_read)
 
 
 def _show_traceback(name: str, exc: PuffinError, *, as_text: bool) -> None:
@@ -260,13 +240,13 @@ def _document(name: str, answer: Report | PuffinError) -> dict[str, Any]:
 
 
 def _summary(answers: Mapping[str, Report | PuffinError], *, asked: int, seconds: float) -> str:
-    endings = Counter(map(_ending, answers.values()))
+    endings = Counter(map(_outcome, answers.values()))
     endings["skipped as up to date"] = asked - len(answers)
     counts = ", ".join(f"{count} {ending}" for ending, count in endings.items() if count)
     return f"{asked} {'table' if asked == 1 else 'tables'} in {seconds:.1f} s: {counts or 'nothing to do'}"
 
 
-def _ending(answer: Report | PuffinError) -> str:
+def _outcome(answer: Report | PuffinError) -> str:
     if isinstance(answer, PuffinError):
         return "failed"
     if answer.snapshot is None:
@@ -321,14 +301,14 @@ def _partitions_text(partitions: PartitionReport) -> str:
 
 
 class _Screen:
-    """Progress for a person; without ``bars`` there is none to see."""
+    """Progress for a person; shows nothing without ``bars``."""
 
     def __init__(self, bars: Progress | None) -> None:
         self._bars = bars
 
     @contextlib.contextmanager
     def watch(self, table: str) -> Iterator[Callable[[int, int], None] | None]:
-        """Log about the table and show a bar for it during the block; yields what moves the bar."""
+        """Show a bar for the table during the block, and mark logs as about it; yields what moves the bar."""
         bars = self._bars
         with about(table):
             if bars is None:
@@ -341,7 +321,7 @@ class _Screen:
                 bars.remove_task(task)
 
     def say(self, lines: Sequence[str]) -> None:
-        """Print lines on stdout; on a terminal above the bars, which would tear them apart otherwise."""
+        """Print lines on stdout; on a terminal, above the bars, so that they do not tear."""
         if self._bars is not None and sys.stdout.isatty():
             self._bars.console.print("\n".join(lines), emoji=False)
         else:

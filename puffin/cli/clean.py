@@ -1,4 +1,4 @@
-"""``puffin clean``: list and remove what jobs left behind."""
+"""``puffin clean``: list and remove files and entries that are no longer needed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from puffin.cli.options import as_json, diagnostics, duration, of_catalog, of_home
-from puffin.cli.render import human_bytes, print_json, print_lines
+from puffin.cli.render import human_bytes, print_result
 
 if TYPE_CHECKING:
     from puffin.statistics.clean import Cleaning
@@ -51,10 +51,7 @@ def command(
 
     loaded = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
     cleaning = clean(loaded, older_than=older_than, remove=yes, home=home)
-    if json_output:
-        print_json(cleaning.to_json())
-    else:
-        print_lines(_lines(cleaning))
+    print_result(cleaning, _lines(cleaning), as_json=json_output)
 
 
 def _lines(cleaning: Cleaning) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""``puffin dump``: what is in a Puffin file, or the payload of one of its blobs."""
+"""``puffin dump``: show what is in a Puffin file, or write the payload of one of its blobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from puffin.cli.options import as_json, diagnostics, stored_files
-from puffin.cli.render import exact_bytes, print_bytes, print_json, print_lines
+from puffin.cli.render import exact_bytes, print_bytes, print_result
 from puffin.errors import CorruptError, CorruptPuffinError, UnsupportedCodecError
 
 if TYPE_CHECKING:
@@ -35,20 +35,17 @@ def command(*, file: str, blob: int | None, raw: bool, json_output: bool) -> Non
         raise click.UsageError("--raw needs --blob N")
     if raw and json_output:
         raise click.UsageError("--raw and --json exclude each other")
-    with _errors_name(file):
+    with _naming_file(file):
         if raw and blob is not None:
             print_bytes(read_payload(file, blob))
             return
         description = describe(file, only=blob)
-    if json_output:
-        print_json(description.to_json())
-    else:
-        print_lines(_lines(description, is_part=blob is not None))
+    print_result(description, _lines(description, is_part=blob is not None), as_json=json_output)
 
 
 @contextmanager
-def _errors_name(file: str) -> Iterator[None]:
-    """Put the name of the file before errors that tell a place in it only."""
+def _naming_file(file: str) -> Iterator[None]:
+    """Add the name of the file to errors that only name a place in it."""
     try:
         yield
     except CorruptError as exc:

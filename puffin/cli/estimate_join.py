@@ -1,4 +1,4 @@
-"""``puffin estimate-join``: the overlap of two columns, and the rows of their join."""
+"""``puffin estimate-join``: the overlap of two columns and the rows of their join."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from puffin.cli.options import as_json, diagnostics, of_catalog
-from puffin.cli.render import aligned, print_json, print_lines
+from puffin.cli.render import aligned, print_result
 
 if TYPE_CHECKING:
     from puffin.lookup import JoinEstimate
@@ -42,10 +42,7 @@ def command(
 
     lookup = Lookup(catalog=catalog, catalog_properties=catalog_properties, locations=catalog is not None)
     estimate = lookup.estimate_join(left_table, left_column, right_table, right_column)
-    if json_output:
-        print_json(estimate.to_json())
-    else:
-        print_lines(_lines(estimate))
+    print_result(estimate, _lines(estimate), as_json=json_output)
 
 
 def _lines(estimate: JoinEstimate) -> Iterator[str]:

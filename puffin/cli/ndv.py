@@ -1,15 +1,15 @@
-"""``puffin ndv``: the planner's lookup, for a person."""
+"""``puffin ndv``: the planner's lookup on the command line."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from puffin.cli.options import as_json, diagnostics, of_catalog, of_snapshot
-from puffin.cli.render import columns_table, print_json, print_lines
+from puffin.cli.render import columns_table, print_result
 
 if TYPE_CHECKING:
     from puffin.lookup import TableAnswer
@@ -56,11 +56,8 @@ def command(
     catalog: str | None,
     catalog_properties: dict[str, str],
     selector: SnapshotSelector,
-    max_staleness: int | None,
-    partitions: tuple[str, ...],
-    where: str | None,
-    manifests: bool,
     json_output: bool,
+    **conditions: Any,
 ) -> None:
     """
     Look up the number of distinct values of columns, from table metadata alone.
@@ -72,20 +69,9 @@ def command(
     from puffin.load import load_table
     from puffin.lookup import Question, lookup
 
-    question = Question(
-        table,
-        columns or None,
-        **dataclasses.asdict(selector),
-        max_staleness=max_staleness,
-        partitions=partitions,
-        where=where,
-        manifests=manifests,
-    )
+    question = Question(table, columns or None, **dataclasses.asdict(selector), **conditions)
     answer = lookup(load_table(table, catalog=catalog, catalog_properties=catalog_properties), question)
-    if json_output:
-        print_json(answer.to_json())
-    else:
-        print_lines(_lines(answer))
+    print_result(answer, _lines(answer), as_json=json_output)
 
 
 def _lines(answer: TableAnswer) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their values are read."""
+"""Options that several commands share, and their parsers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"([0-9]{1,10})([smhd])")
-_MOST_DAYS = 36_500  # dates do not reach much further back
+_MOST_DAYS = 36_500  # datetime cannot go back much further
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Files = TypeVar("_Files", str, tuple[str, ...])
@@ -26,27 +26,8 @@ def diagnostics(command: _Command) -> _Command:
     return _decorated(
         command,
         click.option("--verbose", is_flag=True, expose_value=False, callback=_set_verbose, help="Log to stderr."),
-        click.option("--debug", is_flag=True, expose_value=False, callback=_set_debug, help="Show tracebacks."),
+        click.option("--debug", is_flag=True, expose_value=False, callback=_keep, help="Show tracebacks."),
     )
-
-
-def log_format(command: _Command) -> _Command:
-    """``--log-format``, read before the other options of diagnostics."""
-    return click.option(
-        "--log-format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        is_eager=True,
-        expose_value=False,
-        callback=_set_log_format,
-        help="Format of stderr: text for people, or a JSON object per line, failures included.",
-    )(command)
-
-
-def as_json(command: _Command) -> _Command:
-    """``--json``, as ``json_output``."""
-    return click.option("--json", "json_output", is_flag=True, help="One JSON document on stdout.")(command)
 
 
 def of_catalog(command: _Command) -> _Command:
@@ -56,28 +37,6 @@ def of_catalog(command: _Command) -> _Command:
         click.option("--catalog", metavar="NAME", help="TABLE is namespace.table of this pyiceberg catalog."),
         catalog_property,
     )
-
-
-def catalog_property(command: _Command) -> _Command:
-    """``--catalog-property``, as ``catalog_properties``."""
-    return click.option(
-        "--catalog-property",
-        "catalog_properties",
-        multiple=True,
-        metavar="K=V",
-        callback=key_values,
-        help="A property of the catalog; may be repeated.",
-    )(command)
-
-
-def of_home(command: _Command) -> _Command:
-    """``--home``."""
-    return click.option(
-        "--home",
-        metavar="URI",
-        help="Directory for private state; by default the table property puffin-sidecar.home, or a hidden folder of "
-        "the table.",
-    )(command)
 
 
 def of_snapshot(command: _Command) -> _Command:
@@ -98,11 +57,11 @@ def of_snapshot(command: _Command) -> _Command:
             help="The snapshot that was current then: ISO 8601 with a zone, e.g. 2024-01-02T03:04:05Z.",
         ),
     )
-    return decorated  # type: ignore[no-any-return]  # wraps() hides that it is the command still
+    return decorated  # type: ignore[no-any-return]  # wraps() loses the type of the command
 
 
 def stored_files(_: click.Context, __: click.Parameter, files: _Files) -> _Files:
-    """File names as given; libraries that open remote ones are silenced."""
+    """Return the file names as given; silence libraries if a file is remote."""
     from puffin.storage.uri import split
 
     if any(split(file) for file in ([files] if isinstance(files, str) else files)):
@@ -111,20 +70,14 @@ def stored_files(_: click.Context, __: click.Parameter, files: _Files) -> _Files
 
 
 def silence_logs() -> None:
-    """Keep warnings that libraries log off stderr."""
+    """Keep log messages of libraries off stderr."""
     import logging
 
     logging.getLogger().addHandler(logging.NullHandler())
 
 
 def print_failure(message: str, settings: Mapping[str, Any], exc: BaseException | None = None) -> None:
-    """
-    Print the failure of a command on stderr, in one line of the chosen format.
-
-    Args:
-        settings: The diagnostics options, and the ``table`` if the command is about one.
-        exc: The cause; ``--debug`` shows its traceback.
-    """
+    """Print a failure on stderr, as one line in the chosen format, after a traceback for ``--debug``."""
     message, debug = " ".join(message.split()), bool(settings.get("debug"))
     if settings.get("log-format") == "json":
         from puffin.cli.logs import failure
@@ -139,13 +92,13 @@ def print_failure(message: str, settings: Mapping[str, Any], exc: BaseException 
 
 
 def column_names(_: click.Context, __: click.Parameter, values: Iterable[str]) -> tuple[str, ...] | None:
-    """Names given one by one or separated by commas; None if there are none."""
+    """Parse names given one by one or separated by commas; None if there are none."""
     names = tuple(name for value in values for name in value.split(",") if name)
     return names or None
 
 
 def key_values(_: click.Context, parameter: click.Parameter, values: Iterable[str]) -> dict[str, str]:
-    """``K=V`` pairs as a mapping; the last one of a key counts."""
+    """Parse ``K=V`` pairs; the last one of a key counts."""
     pairs = [value.partition("=") for value in values]
     for key, equals, _value in pairs:
         if not key or not equals:
@@ -154,7 +107,7 @@ def key_values(_: click.Context, parameter: click.Parameter, values: Iterable[st
 
 
 def duration(_: click.Context, parameter: click.Parameter, text: str) -> datetime.timedelta:
-    """A length of time: a whole number of seconds, minutes, hours or days."""
+    """Parse a whole number of seconds, minutes, hours or days."""
     match = _DURATION.fullmatch(text)
     seconds = None if match is None else int(match[1]) * _SECONDS[match[2]]
     if seconds is None or seconds > _MOST_DAYS * _SECONDS["d"]:
@@ -190,11 +143,6 @@ def _timestamp_ms(_: click.Context, parameter: click.Parameter, text: str | None
     return round(at.timestamp() * 1000)
 
 
-def _set_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    if value:
-        ctx.find_root().obj["debug"] = True
-
-
 def _set_verbose(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
         from puffin.cli.logs import log_to_stderr
@@ -204,5 +152,33 @@ def _set_verbose(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         log_to_stderr(settings.get("log-format", "text"))
 
 
-def _set_log_format(ctx: click.Context, _: click.Parameter, value: str) -> None:
-    ctx.find_root().obj["log-format"] = value
+def _keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+    """Keep the value of a diagnostics option for `print_failure`."""
+    ctx.find_root().obj[parameter.opts[0].removeprefix("--")] = value
+
+
+as_json = click.option("--json", "json_output", is_flag=True, help="One JSON document on stdout.")
+catalog_property = click.option(
+    "--catalog-property",
+    "catalog_properties",
+    multiple=True,
+    metavar="K=V",
+    callback=key_values,
+    help="A property of the catalog; may be repeated.",
+)
+of_home = click.option(
+    "--home",
+    metavar="URI",
+    help="Directory for private state; by default the table property puffin-sidecar.home, or a hidden folder of the "
+    "table.",
+)
+log_format = click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    is_eager=True,  # before --verbose, which needs it
+    expose_value=False,
+    callback=_keep,
+    help="Format of stderr: text for people, or a JSON object per line, failures included.",
+)

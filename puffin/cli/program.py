@@ -1,9 +1,8 @@
 """
 The ``puffin`` command: parse, call, render.
 
-A command's module is imported when the command is called, and it imports in its turn only what it uses, so that
-``puffin dump`` starts fast. Every error ends here, as one line and an exit code: 1 if the command failed, 2 if the call
-was wrong.
+The module of a command is imported when the command is called, and imports only what it uses, so that ``puffin dump``
+starts fast. Every error becomes one line and an exit code: 1 if the command failed, 2 for wrong usage.
 """
 
 from __future__ import annotations
@@ -20,16 +19,8 @@ import click
 from puffin.cli.options import print_failure, silence_logs
 from puffin.errors import PuffinError, UsageError
 
-_COMMANDS = {
-    "analyze": "puffin.cli.analyze",
-    "clean": "puffin.cli.clean",
-    "dump": "puffin.cli.dump",
-    "estimate-join": "puffin.cli.estimate_join",
-    "ndv": "puffin.cli.ndv",
-    "serve": "puffin.cli.serve",
-    "verify": "puffin.cli.verify",
-}
-_SHORT = {"dump", "verify"}  # end before collecting garbage pays, and local files need no library that logs
+_COMMANDS = ("analyze", "clean", "dump", "estimate-join", "ndv", "serve", "verify")
+_SHORT = {"dump", "verify"}  # too short for garbage collection to pay; local files need no library that logs
 
 
 def run(args: Sequence[str] | None) -> None:
@@ -48,10 +39,8 @@ def run(args: Sequence[str] | None) -> None:
     except BrokenPipeError:
         sys.stderr.close()
         code = 1
-    except UsageError as exc:
-        code = _fail(str(exc), settings, exc, code=2)
     except PuffinError as exc:
-        code = _fail(str(exc), settings, exc)
+        code = _fail(str(exc), settings, exc, code=2 if isinstance(exc, UsageError) else 1)
     except Exception as exc:  # noqa: BLE001 - a user never sees a bare traceback
         code = _fail(f"internal error, please report it with the output of --debug: {exc!r}", settings, exc)
     sys.exit(code)
@@ -59,12 +48,12 @@ def run(args: Sequence[str] | None) -> None:
 
 class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return sorted(_COMMANDS)
+        return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = importlib.import_module(_COMMANDS[cmd_name]).command
+        command: click.Command = importlib.import_module(f"puffin.cli.{cmd_name.replace('-', '_')}").command
         return command
 
 

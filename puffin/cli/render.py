@@ -1,4 +1,4 @@
-"""How results leave the process: one JSON document, or text for a person."""
+"""Print results: one JSON document, or text for a person."""
 
 from __future__ import annotations
 
@@ -17,26 +17,30 @@ if TYPE_CHECKING:
     from puffin.lookup import ColumnAnswer
 
 
+def print_result(result: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print a result's JSON document, or else lines for a person."""
+    if as_json:
+        print_json(result.to_json())
+    else:
+        print_lines(lines)
+
+
 def print_json(document: Any) -> None:
-    """The document on stdout, indented, in UTF-8 whatever the locale, and nothing else."""
+    """Print the document on stdout, indented, in UTF-8 for any locale."""
     text = json.dumps(document, indent=2, ensure_ascii=False)
-    # Half of a surrogate pair, as in a path that is not UTF-8, comes out as JSON's own escape.
+    # A lone surrogate, as in a path that is not UTF-8, becomes a JSON escape.
     print_bytes(text.encode(errors="backslashreplace") + b"\n")
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """
-    Lines for a person on stdout.
-
-    They may quote any file, so that characters which would steer the terminal or cannot be shown are escaped.
-    """
+    """Print lines for a person; escape characters that would steer the terminal or cannot be shown."""
     text = "".join(f"{_printable(line)}\n" for line in lines)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     print_bytes(text.encode(encoding, errors="backslashreplace"))
 
 
 def print_bytes(content: bytes) -> None:
-    """Bytes on stdout, as they are; StorageError if it does not take them."""
+    """Write bytes to stdout; StorageError if that fails."""
     if sys.stdout is None:
         raise StorageError("standard output: it is closed")
     try:
@@ -48,14 +52,14 @@ def print_bytes(content: bytes) -> None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where text for a person goes; nothing in it is taken for markup unless it is asked for."""
+    """A terminal for a person, where text is not markup unless a call asks for it."""
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
 
 
 def columns_table(columns: Iterable[ColumnAnswer], snapshot_id: int | None) -> list[str]:
-    """NDV and bounds, a line for each column; says so where the rows counted are not this snapshot's."""
+    """Lines with NDV and bounds of each column; a remark says if the rows of another snapshot were counted."""
     columns = list(columns)
     summarized = any(answer.summary is not None for answer in columns)
     head = ("rows", "nulls", "min", "max") if summarized else ()
@@ -89,7 +93,7 @@ def _remark(answer: ColumnAnswer, snapshot_id: int | None) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> list[str]:
-    """Rows as lines of text in columns, those with the indexes ``right`` flush right; lines are never wrapped."""
+    """Rows as lines with aligned columns, never wrapped; the columns with indexes ``right`` are flush right."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -109,7 +113,7 @@ def human_bytes(size: int) -> str:
 
 
 def exact_bytes(size: int) -> str:
-    """A size for a person who may want to compute with it: ``"1,536 bytes (1.5 KiB)"``."""
+    """A size for a person who may compute with it: ``"1,536 bytes (1.5 KiB)"``."""
     return f"{size:,} bytes" if size < 1024 else f"{size:,} bytes ({human_bytes(size)})"
 
 

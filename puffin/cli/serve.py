@@ -120,7 +120,7 @@ def command(
 def _announce(settings: Mapping[str, Any], host: str, port: int) -> None:
     message = f"serving at http://{f'[{host}]' if ':' in host else host}:{port}"
     if settings.get("log-format") == "json":
-        from puffin.cli.logs import announcement
+        from puffin.cli.logs import json_line
 
-        message = announcement(message)
+        message = json_line(message)
     click.echo(message, err=True)

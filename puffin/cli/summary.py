@@ -1,8 +1,7 @@
 """
-What a run did, for whoever watches all runs: a JSON line for each table, appended to a file as soon as it is known.
+The summary of a run for monitoring: a JSON line for each table, appended to a file as soon as the table is done.
 
-Runs at the same time may share the file: a line is appended whole, or not at all, and under a lock, so that one that
-did not fit on the disk can be taken back.
+Concurrent runs may share the file. A lock and a rollback keep lines whole, even if the disk is full.
 """
 
 from __future__ import annotations
@@ -20,28 +19,13 @@ if TYPE_CHECKING:
     from stats_jobs import Report
 
 _OF_REPORT = (
-    "format",
-    "snapshot-id",
-    "mode",
-    "committed",
-    "files-read",
-    "rows-read",
-    "bytes-read",
-    "elapsed-seconds",
-    "attempts",
+    *("format", "snapshot-id", "mode", "committed"),
+    *("files-read", "rows-read", "bytes-read", "elapsed-seconds", "attempts"),
 )
 
 
 class RunSummary:
-    """
-    Lines of a run.
-
-    Args:
-        path: A local file, made if it is not there; None for a run that nobody wants a summary of.
-
-    Raises:
-        StorageError: The file cannot be appended to.
-    """
+    """The lines of a run in a local file, made if missing; no file for None. StorageError if it cannot be opened."""
 
     def __init__(self, path: str | None) -> None:
         self._path = path
@@ -50,7 +34,7 @@ class RunSummary:
             _append(path, b"")
 
     def add(self, table: str, outcome: Report | BaseException) -> None:
-        """Append what came of a table; a failure is kept for `check`, since the other tables go on."""
+        """Append the outcome of a table; keep a failure for `check`, so that the other tables go on."""
         if self._path is None or self._failure is not None:
             return
         try:
@@ -66,10 +50,10 @@ class RunSummary:
 
 def summary_line(table: str, outcome: Report | BaseException) -> dict[str, Any]:
     """
-    What came of a table, as a JSON object whose keys are always the same.
+    The outcome of a table as a JSON object that always has the same keys.
 
-    What is not known is null: of a table that failed, everything but ``committed``, which is null only if even that is
-    not known. ``exit`` is the code that the command ends with if it is about this table alone.
+    Unknown values are null. A table that failed has only ``committed``, null if that is unknown too. ``exit`` is the
+    exit code of a command for this table alone.
     """
     line: dict[str, Any] = {
         "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds"),

@@ -1,4 +1,4 @@
-"""The planner's lookup: what planners need to know of columns, from metadata and sketches alone."""
+"""The planner's lookup: NDV, bounds and age of columns, from table metadata and sketches alone."""
 
 from puffin.lookup.cached_lookup import Lookup
 from puffin.lookup.history import ColumnHistory, HistoryPoint

@@ -1,14 +1,13 @@
 """
-Tables and answers kept for a planner's hot path, no longer than they can be trusted.
+A cache of opened tables and of the answers made from them.
 
-What is known of a table for one way to name its snapshot is a view: the table opened there, and how long that counts.
-All answers stand in one dictionary, by their questions, each with the view that it was made from: a question that was
-asked before costs one look into it, without a lock. Once a view has expired, the table is asked whether anything was
-committed. If not, the view counts on, and its answers with it; if so, another view takes its place, and its answers go.
-One thread at a time makes what is not there, for each table; threads that ask about other tables do not wait for it.
-Errors are not kept.
+A view is a table opened at one snapshot selector, with an expiry time. One dictionary holds all answers by question,
+each with its view, so that a repeated question costs one lookup and no lock. When a view expires, the cache asks the
+table for new commits. Without one, the view and its answers stay valid; otherwise a new view replaces them. One thread
+at a time loads a table; threads that ask about other tables do not wait. Errors are not cached.
 
-Memory is bounded by the number of tables, of views of a table and of answers of a view; the least recently used go.
+The cache limits its tables, the views of a table and the answers of a view. It evicts the least recently used tables
+and views, and the oldest answers.
 """
 
 from __future__ import annotations
@@ -34,53 +33,32 @@ _MOST_ANSWERS = 256
 
 @dataclasses.dataclass(slots=True)
 class Counts:
-    """
-    What a cache has done so far; a few may be missed where threads count at the same moment.
-
-    Attributes:
-        hits: Answers that were kept.
-        misses: Answers that had to be made.
-        revalidations: How often a table was asked whether anything was committed.
-        metadata_reads: How often the metadata of a table was loaded, for the first time or after a commit.
-        evictions: Tables that made room for others.
-    """
+    """What a cache has done so far; concurrent threads may miss a few counts."""
 
     hits: int = 0
     misses: int = 0
-    revalidations: int = 0
-    metadata_reads: int = 0
-    evictions: int = 0
+    revalidations: int = 0  # checks of a table for new commits
+    metadata_reads: int = 0  # first loads, and those after a commit
+    evictions: int = 0  # tables removed to make room
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class View:
     """
-    A table for one way to name its snapshot; times are those of the cache's clock.
-
-    Attributes:
-        number: Tells it from every other view, those that are gone included.
-        questions: Those whose answers are kept, the oldest first.
-        gate: Whoever makes an answer goes through it.
+    A table opened at one snapshot selector. ``number`` is unique; ``questions`` lists the cached ones, oldest first.
     """
 
-    __slots__ = ("fresh_until", "gate", "is_kept", "number", "opened", "questions", "used")
-
-    def __init__(self, opened: TableSnapshot, gate: Gate, began: float, ttl: float) -> None:
-        self.opened = opened
-        self.gate = gate
-        self.used = began
-        self.fresh_until = began + ttl
-        self.number = next(_NUMBERS)
-        self.questions: dict[Hashable, None] = {}
-        self.is_kept = True
+    opened: TableSnapshot
+    gate: Gate
+    used: float
+    fresh_until: float
+    number: int = dataclasses.field(default_factory=_NUMBERS.__next__)
+    questions: dict[Hashable, None] = dataclasses.field(default_factory=dict)
+    is_kept: bool = True
 
 
 class Kept:
-    """
-    An answer, which counts as long as the view that it was made from.
-
-    Attributes:
-        encoded: The answer as a server sends it, once it has.
-    """
+    """A cached answer, valid as long as its view; ``encoded`` is what a server sends for it, once it has."""
 
     __slots__ = ("__weakref__", "answer", "encoded", "view")
 
@@ -90,7 +68,7 @@ class Kept:
         self.encoded: Any = None
 
     def counts_at(self, now: float) -> bool:
-        """Whether it may be given now; its view is then the one used last."""
+        """Whether the answer is still valid; if so, mark its view as used."""
         if now >= self.view.fresh_until:
             return False
         self.view.used = now
@@ -102,16 +80,14 @@ _Views: TypeAlias = dict[SnapshotSelector, View]
 
 class TableCache:
     """
-    Views of tables, and answers made from them.
+    Views of tables, and the answers made from them.
 
     Args:
-        load: Finds the table of a name.
-        ttl_seconds: How long a view counts before its table is asked again.
-        max_tables: How many tables are kept.
-        clock: Tells the time in seconds, and never goes back.
+        ttl_seconds: How long a view is valid without a check for commits.
+        clock: A monotonic time in seconds.
 
     Attributes:
-        answers: By their questions; only `keep` adds to them.
+        answers: The answers by question; only `keep` adds to them.
     """
 
     def __init__(
@@ -121,7 +97,7 @@ class TableCache:
         self._ttl = ttl_seconds
         self._max_tables = max_tables
         self._clock = clock
-        self._lock = threading.Lock()  # held to change what is kept, never while anything is read
+        self._lock = threading.Lock()  # guards changes; never held during I/O
         self._gates: weakref.WeakValueDictionary[str, Gate] = weakref.WeakValueDictionary()
         self._tables: dict[str, _KeptTable] = {}
         self.answers: dict[Hashable, Kept] = {}
@@ -131,7 +107,7 @@ class TableCache:
         return len(self._tables)
 
     def keep(self, view: View, question: Hashable, answer: Any) -> Kept:
-        """Keep an answer as long as its view; the oldest goes where that has too many."""
+        """Cache an answer for as long as its view; a full view drops its oldest answer."""
         kept = Kept(view, answer)
         with self._lock:
             if view.is_kept:
@@ -143,12 +119,7 @@ class TableCache:
         return kept
 
     def view(self, table: str, selector: SnapshotSelector, arrived: float) -> View:
-        """
-        The view as it was when the caller arrived, or later.
-
-        Raises:
-            PuffinError: The table cannot be found or loaded.
-        """
+        """The view as of the caller's arrival or later; PuffinError if the table cannot be loaded."""
         found = self._fresh(table, selector, arrived)
         if found is not None:
             return found
@@ -160,11 +131,11 @@ class TableCache:
             selector,
             arrived,
             lambda: self._fresh(table, selector, arrived),
-            lambda: self._renewed(table, selector, gate),
+            lambda: self._renew(table, selector, gate),
         )
 
     def expire(self, table: str) -> None:
-        """From now on no view of the table counts before the table was asked again."""
+        """Make every view of the table check for commits before its next use."""
         kept = self._tables.get(table)
         if kept is not None:
             now = self._clock()
@@ -179,29 +150,29 @@ class TableCache:
         view.used = now
         return view
 
-    def _renewed(self, name: str, selector: SnapshotSelector, gate: Gate) -> View:
+    def _renew(self, name: str, selector: SnapshotSelector, gate: Gate) -> View:
         kept = self._tables.get(name)
         if kept is not None and (views := kept.views):
             try:
-                return self._revalidated(name, kept, views, selector)
-            except (TableNotFound, FileNotFound):  # dropped, and perhaps made anew as one of another kind
+                return self._revalidate(name, kept, views, selector)
+            except (TableNotFound, FileNotFound):  # dropped, and perhaps recreated in another format
                 with self._lock:
                     self._drop(name)
         began = self._clock()
         table = self._load(name)
         self.counts.metadata_reads += 1
-        return self._keep(name, _KeptTable(gate), selector, _small(table.open(selector)), began)
+        return self._keep(name, _KeptTable(gate), selector, _without_history(table.open(selector)), began)
 
-    def _revalidated(self, name: str, kept: _KeptTable, views: _Views, selector: SnapshotSelector) -> View:
+    def _revalidate(self, name: str, kept: _KeptTable, views: _Views, selector: SnapshotSelector) -> View:
         view = views.get(selector)
-        # Of another snapshot the newest view knows most of what there is to know.
+        # For another snapshot, the freshest view already has most of the metadata.
         known = view or max(views.values(), key=lambda each: each.fresh_until)
         began = self._clock()
         self.counts.revalidations += 1
         opened = known.opened.refreshed(selector)
         if opened.state is not known.opened.state:
             self.counts.metadata_reads += 1
-            opened = _small(opened)
+            opened = _without_history(opened)
         elif view is not None:
             view.opened = opened  # its credentials may be fresher
             view.fresh_until = began + self._ttl
@@ -212,13 +183,13 @@ class TableCache:
     def _keep(
         self, name: str, kept: _KeptTable, selector: SnapshotSelector, opened: TableSnapshot, began: float
     ) -> View:
-        view = View(opened, Gate(self._clock), began, self._ttl)
+        view = View(opened, Gate(self._clock), began, began + self._ttl)
         with self._lock:
             views = {**kept.views, selector: view}
             gone = [] if selector not in kept.views else [kept.views[selector]]
             if len(views) > _MOST_VIEWS:
                 gone.append(views.pop(min(views.keys() - {selector}, key=lambda each: views[each].used)))
-            kept.views = views  # readers hold no lock: they find the views before or those after
+            kept.views = views  # readers hold no lock, so replace the dictionary
             self._forget(gone)
             if name not in self._tables and len(self._tables) >= self._max_tables:
                 self._drop(min(self._tables, key=lambda each: self._tables[each].used))
@@ -230,7 +201,7 @@ class TableCache:
         kept = self._tables.pop(name, None)
         if kept is not None:
             self._forget([*kept.views.values()])
-            kept.views = {}  # whoever just asks it for news adds a view of its own
+            kept.views = {}  # a concurrent check for commits adds its own view
 
     def _forget(self, views: list[View]) -> None:
         for view in views:
@@ -239,17 +210,15 @@ class TableCache:
                 del self.answers[question]
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class _KeptTable:
-    __slots__ = ("gate", "views")
-
-    def __init__(self, gate: Gate) -> None:
-        self.gate = gate  # as long as the table is kept, all who ask about it come to the same gate
-        self.views: _Views = {}
+    gate: Gate  # shared by all callers while the table is cached
+    views: _Views = dataclasses.field(default_factory=dict)
 
     @property
     def used(self) -> float:
         return max(view.used for view in self.views.values())
 
 
-def _small(opened: TableSnapshot) -> TableSnapshot:
+def _without_history(opened: TableSnapshot) -> TableSnapshot:
     return dataclasses.replace(opened, state=without_history(opened.state))

@@ -1,5 +1,5 @@
 """
-The planner's lookup for a process that asks again and again: `puffin.lookup.planner` over a `TableCache`.
+The planner's lookup for a long-running process: `puffin.lookup.planner` over a `TableCache`.
 
 `Lookup.ndv` and the first lines of `Lookup.ask` are the hot path: they take no lock and build no question.
 """
@@ -19,14 +19,7 @@ from puffin.lookup.history import ColumnHistory, column_history
 from puffin.lookup.listing import AnalyzedTable, analyzed_table, table_names
 from puffin.lookup.planner import answer_from
 from puffin.lookup.question import Question, question_of
-from puffin.lookup.sets import (
-    ColumnSketch,
-    JoinEstimate,
-    UnionEstimate,
-    column_sketch,
-    join_estimate,
-    union_estimate,
-)
+from puffin.lookup.sets import JoinEstimate, UnionEstimate, column_sketch, join_estimate, union_estimate
 from puffin.statistics.answer import TableAnswer
 from puffin.storage import FileSource, Store, store_for
 
@@ -39,22 +32,22 @@ _T = TypeVar("_T")
 
 class Lookup:
     """
-    Looks up columns of tables, by location or in a catalog, and keeps the answers.
+    Looks up columns of tables, by location or in a catalog, and caches the answers.
 
-    Any number of threads may ask. An answer is at most ``ttl_seconds`` older than the call, plus the time that reading
-    takes if it is not kept. Equal questions get the same frozen object.
+    Safe for any number of threads. An answer is at most ``ttl_seconds`` older than the call, plus the time to read
+    what is not cached. Equal questions get the same frozen object.
 
     Args:
-        catalog: A catalog of pyiceberg's configuration; None for tables by their locations.
+        catalog: A catalog in pyiceberg's configuration; None for tables by location.
         catalog_properties: Properties that override that configuration.
         locations: Whether, with a catalog, a name with a slash is still the location of a table.
-        ttl_seconds: How long metadata counts before the table is checked for commits; 0 checks always.
-        max_tables: How many tables are kept; the least recently used go.
-        store_for: Opens every file of tables by location; one that refuses files confines an untrusted table.
-        clock: Tells the time in seconds, and never goes back.
+        ttl_seconds: How long metadata is valid without a check for commits; 0 always checks.
+        max_tables: How many tables to cache; the least recently used are evicted.
+        store_for: Opens every file of tables by location; a store that refuses files confines untrusted tables.
+        clock: A monotonic time in seconds.
 
     Raises:
-        UsageError: A number is out of range, or there are properties of no catalog.
+        UsageError: A number is out of range, or there are properties without a catalog.
     """
 
     def __init__(
@@ -81,11 +74,11 @@ class Lookup:
 
     @property
     def counts(self) -> Counts:
-        """What was kept and what was not, so far; a live object."""
+        """Hits and misses so far; a live object."""
         return self._counts
 
     def __len__(self) -> int:
-        """How many tables are kept."""
+        """How many tables are cached."""
         return len(self._cache)
 
     def ndv(
@@ -109,22 +102,22 @@ class Lookup:
         return answer
 
     def ask(self, question: Question) -> Kept:
-        """The answer of `ndv` to a question, as it is kept; errors likewise."""
+        """The cached answer to a question; errors as for `ndv`."""
         now = self._clock()
         kept = self._cache.answers.get(question)
         if kept is not None and kept.counts_at(now):
             self._counts.hits += 1
             return kept
         view = self._cache.view(question.table, question.selector, now)
-        return self._made(view, question, now, lambda: answer_from(view.opened, question))
+        return self._make(view, question, now, lambda: answer_from(view.opened, question))
 
     def at_hand(self, question: Question) -> Kept | None:
-        """What `ask` would return without reading anything; None if it would have to read."""
+        """What `ask` would return without any I/O; None if it would have to read."""
         kept = self._cache.answers.get(question)
         return kept if kept is not None and self.still_counts(kept) else None
 
     def still_counts(self, kept: Kept) -> bool:
-        """Whether an answer that was kept may be given once more."""
+        """Whether a cached answer is still valid; if so, count a hit."""
         if not kept.counts_at(self._clock()):
             return False
         self._counts.hits += 1
@@ -132,7 +125,7 @@ class Lookup:
 
     def history(self, table: str, column: str) -> ColumnHistory:
         """
-        What statistics have said of a column over the snapshots of a table.
+        The statistics of a column over the snapshots of a table.
 
         Raises:
             NotFoundError: There is no such table or column.
@@ -142,27 +135,22 @@ class Lookup:
         return column_history(self._view(Question(table)).opened, Question(table, (column,)))
 
     def open_statistics(self, table: str, path: str) -> FileSource:
-        """
-        Open a statistics file of a table, with the credentials that the table's catalog gives.
-
-        Raises:
-            PuffinError: There is no such table or file, or it cannot be read.
-        """
+        """Open a statistics file of a table with its catalog's credentials; PuffinError if that fails."""
         return self._view(Question(table)).opened.store_for(path).open_source(path)
 
     def estimate_join(self, left_table: str, left_column: str, right_table: str, right_column: str) -> JoinEstimate:
         """
-        What two columns of current snapshots have in common, and how many rows their equi-join has.
+        Estimate the overlap of two columns of current snapshots, and the rows of their equi-join.
 
         Raises:
-            NotFoundError: There is no such table or column, or no statistics of one.
-            UnsupportedTypeError: The values of the columns are not hashed alike.
+            NotFoundError: There is no such table or column, or one has no statistics.
+            UnsupportedTypeError: The columns are hashed differently.
             CorruptError, StorageError: Metadata or a statistics file cannot be read.
         """
         return self.join(Question(left_table, (left_column,)), Question(right_table, (right_column,)))
 
     def join(self, left: Question, right: Question) -> JoinEstimate:
-        """What the columns of two questions have in common; errors as for `estimate_join`."""
+        """As `estimate_join`, for the columns of two questions."""
 
         def estimate() -> JoinEstimate:
             now = self._clock()
@@ -172,8 +160,9 @@ class Lookup:
             if kept is not None:
                 self._counts.hits += 1
             else:
-                kept = self._made(
-                    left_view, key, now, lambda: join_estimate(_sketch(left_view, left), _sketch(right_view, right))
+                sides = ((left_view, left), (right_view, right))
+                kept = self._make(
+                    left_view, key, now, lambda: join_estimate(*(column_sketch(v.opened, q) for v, q in sides))
                 )
             found: JoinEstimate = kept.answer
             return found
@@ -182,31 +171,24 @@ class Lookup:
 
     def union_ndv(self, columns: Iterable[Question | tuple[str, str]]) -> UnionEstimate:
         """
-        How many distinct values there are in all of some columns together.
+        The number of distinct values in several columns together; errors as for `estimate_join`.
 
         Args:
-            columns: Questions about one column each; or a table and a column of its current snapshot.
-
-        Raises:
-            PuffinError: As for `estimate_join`.
+            columns: Questions about one column each, or pairs of a table and a column of its current snapshot.
         """
         wanted = [each if isinstance(each, Question) else Question(each[0], (each[1],)) for each in columns]
 
         def estimate() -> UnionEstimate:
-            return union_estimate(wanted, [_sketch(self._view(each), each) for each in wanted])
+            return union_estimate(wanted, [column_sketch(self._view(each).opened, each) for each in wanted])
 
         return self.following([each.table for each in wanted], estimate)
 
     def following(self, tables: Iterable[str], ask: Callable[[], _T]) -> _T:
         """
-        What ``ask`` returns, which asks this lookup about the tables and reads files that their metadata names.
+        Call ``ask``, which reads files named by the metadata of these tables.
 
-        A commit may have replaced such a file, and a cleaning taken it away, within the time to live. So where one is
-        gone, the tables are asked for news at once, and ``ask`` is called again.
-
-        Raises:
-            FileNotFound: It is gone all the same.
-            PuffinError: As ``ask`` raises it.
+        Within the time to live, a commit may replace such a file and a cleaning remove it. If one is missing, check the
+        tables for commits and call ``ask`` once more.
         """
         try:
             return ask()
@@ -219,39 +201,31 @@ class Lookup:
         self, namespaces: Iterable[str] | None = None, *, roots: Iterable[str] = (), limit: int = MOST_TABLES
     ) -> Iterator[AnalyzedTable]:
         """
-        The tables that have statistics, each found when it is asked for; those that cannot be read are left out, a
-        namespace that was asked for is not.
+        The tables that have statistics, opened lazily; tables that cannot be read are skipped with a warning.
 
         Args:
-            namespaces: Of the catalog; None for all of them, if there is a catalog.
-            roots: Directories whose tables are listed too, by their locations.
-            limit: How many tables are looked at, at most.
+            namespaces: Namespaces of the catalog; None for all of them.
+            roots: Directories whose tables are listed too, by location.
+            limit: The most tables to open.
 
         Raises:
-            UsageError: There are namespaces and no catalog, or directories and a catalog without locations; or the
-                catalog has no such namespace.
+            UsageError: Namespaces without a catalog, directories with a catalog that takes no locations, or an unknown
+                namespace.
             SetupError, StorageError: The catalog cannot be used.
         """
         return self._analyzed(itertools.islice(self.table_names(namespaces, roots=roots), limit))
 
     def table_names(self, namespaces: Iterable[str] | None = None, *, roots: Iterable[str] = ()) -> Iterator[str]:
-        """The names of tables, analyzed or not, found as they are asked for; arguments and errors as for `tables`."""
+        """The names of tables, with or without statistics, found lazily; as for `tables`."""
         roots = tuple(roots)
         if roots and not self._takes_locations:
             raise UsageError("expected namespaces of the catalog, found directories")
-        if namespaces is None and not self._has_catalog:
-            namespaces = ()
         if namespaces and not self._has_catalog:
             raise UsageError("namespaces need a catalog")
-        return table_names(self._tables, namespaces, roots)
+        return table_names(self._tables, namespaces if self._has_catalog else (), roots)
 
     def analyzed(self, table: str) -> AnalyzedTable | None:
-        """
-        What is known of a table's statistics as a whole; None if it has none.
-
-        Raises:
-            PuffinError: The table cannot be found or loaded.
-        """
+        """A summary of a table's statistics; None if it has none. PuffinError if the table cannot be loaded."""
         return analyzed_table(table, self._view(Question(table)).opened)
 
     def _analyzed(self, names: Iterable[str]) -> Iterator[AnalyzedTable]:
@@ -259,7 +233,7 @@ class Lookup:
             try:
                 found = self.analyzed(name)
             except PuffinError as exc:
-                _log.warning("a table is left out: %s", exc)
+                _log.warning("skipped a table: %s", exc)
                 continue
             if found is not None:
                 yield found
@@ -267,7 +241,7 @@ class Lookup:
     def _view(self, question: Question) -> View:
         return self._cache.view(question.table, question.selector, self._clock())
 
-    def _made(self, view: View, key: Hashable, arrived: float, make: Callable[[], object]) -> Kept:
+    def _make(self, view: View, key: Hashable, arrived: float, make: Callable[[], object]) -> Kept:
         def made() -> Kept:
             self._counts.misses += 1
             answer = make()
@@ -280,7 +254,3 @@ class Lookup:
             return kept if kept is not None and kept.view is view else None
 
         return view.gate.make(key, arrived, found, made)
-
-
-def _sketch(view: View, question: Question) -> ColumnSketch:
-    return column_sketch(view.opened, question)

@@ -1,8 +1,7 @@
 """
-One caller at a time; those who waited share its answer or its error.
+Let one caller work at a time; those who waited share its result or its error.
 
-An error is shared with those who waited when its attempt began, and with nobody after them: the next caller tries
-again.
+Only callers who waited when an attempt began share its error. Later callers try again.
 """
 
 from __future__ import annotations
@@ -25,12 +24,7 @@ class _Failure:
 
 
 class Gate:
-    """
-    Lets one caller through at a time.
-
-    Args:
-        clock: Tells the time in seconds, and never goes back.
-    """
+    """Lets one caller through at a time; ``clock`` tells a monotonic time in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -39,14 +33,14 @@ class Gate:
 
     def make(self, what: Hashable, arrived: float, find: Callable[[], _T | None], make: Callable[[], _T]) -> _T:
         """
-        Find what another caller has made by now, or make it.
+        Find what another caller has made meanwhile, or make it.
 
         Args:
             what: Identifies what is made.
-            arrived: When the caller came, by the clock.
+            arrived: When the caller came, by the gate's clock.
 
         Raises:
-            PuffinError: Making it failed, for this caller or for one that was let through while this one waited.
+            PuffinError: This attempt failed, or the one that this caller waited for.
         """
         with self._lock:
             found = find()
@@ -63,7 +57,7 @@ class Gate:
             return made
 
     def _share_failure(self, what: Hashable, arrived: float) -> None:
-        # Apart from `make`: an error keeps the frames that it passed, and none of these may refer to an older error.
+        # Not inlined in `make`: an error keeps its frames alive, and these must not refer to an older error.
         failure = self._failure
         if failure is not None and failure.what == what and arrived < failure.began:
             raise failure.error

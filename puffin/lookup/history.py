@@ -1,7 +1,7 @@
 """
-What statistics have said of a column over the snapshots of a table, from metadata alone.
+The history of a column's statistics over the snapshots of a table, from metadata alone.
 
-Only snapshots whose own rows were counted are part of it: what is carried from one to the next says nothing new.
+It has only snapshots whose own rows were counted: carried statistics add nothing new.
 """
 
 from __future__ import annotations
@@ -22,36 +22,31 @@ MOST_POINTS = 500
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HistoryPoint:
-    """A column as of the rows of one snapshot; ``summary`` is None where no more is known."""
+    """A column's statistics for the rows of one snapshot; ``summary`` is None if unknown."""
 
     snapshot: Snapshot
     distinct: Distinct
     summary: ColumnSummary | None
 
     def to_json(self) -> dict[str, Any]:
-        """The point as programs get it."""
         return {
             "snapshot-id": self.snapshot.snapshot_id,
             "timestamp": _iso(self.snapshot.timestamp_ms),
             "operation": self.snapshot.operation,
-            "ndv": self.distinct.ndv,
-            "lower": self.distinct.lower,
-            "upper": self.distinct.upper,
-            "exact": self.distinct.exact,
+            **dataclasses.asdict(self.distinct),
             "row-count": None if self.summary is None else self.summary.row_count,
         }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ColumnHistory:
-    """The points of a column, the oldest first; the oldest are left out where there are more than `MOST_POINTS`."""
+    """The newest `MOST_POINTS` points of a column, oldest first."""
 
     table: str
     column: Column
     points: tuple[HistoryPoint, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The history as programs get it."""
         return {
             "table": self.table,
             "column": self.column.name,
@@ -60,12 +55,7 @@ class ColumnHistory:
 
 
 def column_history(opened: TableSnapshot, question: Question) -> ColumnHistory:
-    """
-    The history of a question's column up to the snapshot.
-
-    Raises:
-        ColumnNotFound, UnsupportedTypeError: There is no such column, or none that can have statistics.
-    """
+    """The history of the question's column up to the snapshot; errors as for `Lookup.history`."""
     (wanted,) = opened.state.select_columns(question.columns)
     points: dict[int, HistoryPoint] = {}
     for known in [] if opened.is_empty else Ancestry(opened).blobs_of(wanted.field_id):

@@ -1,8 +1,4 @@
-"""
-List the analyzed tables of a catalog or below directories, lazily.
-
-A table that cannot be loaded is skipped with a warning, so that it does not hide the others.
-"""
+"""List the analyzed tables of a catalog or below directories, lazily."""
 
 from __future__ import annotations
 
@@ -26,8 +22,8 @@ class AnalyzedTable:
     A table that has statistics.
 
     Attributes:
-        snapshot_id: The current one.
-        statistics_snapshot_id: The one whose rows the newest statistics are of.
+        snapshot_id: The current snapshot.
+        statistics_snapshot_id: The snapshot whose rows the newest statistics describe.
         snapshots_behind: How many snapshots have changed the rows since; None if unknown.
     """
 
@@ -38,38 +34,28 @@ class AnalyzedTable:
     snapshots_behind: int | None
 
     def to_json(self) -> dict[str, Any]:
-        """The table as programs get it."""
-        return {
-            "table": self.table,
-            "format": self.format,
-            "snapshot-id": self.snapshot_id,
-            "statistics-snapshot-id": self.statistics_snapshot_id,
-            "snapshots-behind": self.snapshots_behind,
-        }
+        return {name.replace("_", "-"): value for name, value in dataclasses.asdict(self).items()}
 
 
 def table_names(tables: Tables, namespaces: Iterable[str] | None, roots: Iterable[str]) -> Iterator[str]:
     """
-    The names of the tables in some namespaces, None for all of them, and of those below some directories.
+    The names of the tables in some namespaces (None for all) and below some directories.
 
-    A directory that cannot be listed is skipped with a warning, and so is a namespace that was not asked for.
-
-    Raises:
-        UsageError: There is no such namespace.
-        SetupError, StorageError: The catalog cannot be used.
+    Skip, with a warning, directories that cannot be listed, and namespaces that the caller did not name. Errors as for
+    `puffin.Lookup.tables`.
     """
     for root in roots:
-        yield from _as_far_as_possible(root, tables.below)
+        yield from _skipping_errors(root, tables.below)
     if namespaces is None:
         for namespace in tables.namespaces():
-            yield from _as_far_as_possible(namespace, tables.of_namespace)
+            yield from _skipping_errors(namespace, tables.of_namespace)
     else:
         for namespace in namespaces:
             yield from tables.of_namespace(namespace)
 
 
 def analyzed_table(name: str, opened: TableSnapshot) -> AnalyzedTable | None:
-    """What is known of a table's newest statistics; None if the snapshot and its ancestors have none."""
+    """A summary of the newest statistics; None if the snapshot and its ancestors have none."""
     if opened.is_empty:
         return None
     ancestry = Ancestry(opened)
@@ -87,8 +73,8 @@ def analyzed_table(name: str, opened: TableSnapshot) -> AnalyzedTable | None:
     )
 
 
-def _as_far_as_possible(where: str, names_in: Callable[[str], Iterable[str]]) -> Iterator[str]:
+def _skipping_errors(where: str, names_in: Callable[[str], Iterable[str]]) -> Iterator[str]:
     try:
         yield from names_in(where)
     except PuffinError as exc:
-        _log.warning("tables are left out: %s: %s", where, exc)
+        _log.warning("skipped tables: %s: %s", where, exc)

@@ -1,8 +1,8 @@
 """
 Select partitions by name, by a row filter, or by both.
 
-A name is compared with partition tuples. A filter is projected on each partition spec, so that a partition is left out
-only if none of its rows can match: what is left covers at least the rows that match the filter.
+A name is compared with partition tuples. A filter is projected onto each partition spec and drops only partitions
+without a matching row, so the selection covers at least the rows that match.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from puffin.iceberg.sdk import PartitionTest
 
 _Spec: TypeAlias = Sequence[Mapping[str, Any]]
-_Wanted: TypeAlias = Mapping[int, Mapping[str, str]]  # by spec id, the JSON that fields have to have, by field id
+_Wanted: TypeAlias = Mapping[int, Mapping[str, str]]  # JSON values by field id, by spec id
 
 
 class PartitionFilter:
@@ -30,14 +30,14 @@ class PartitionFilter:
     Tells which partitions are selected.
 
     Args:
-        partitions: Names such as ``"day=2024-01-02"`` or ``"a=1/b=2"``: a partition is meant that agrees with one of
-            them in all fields that it has. Fields are those of any partition spec of the table; values are written as
-            in the paths of data files, ``%2F`` for a slash. None names all partitions.
-        where: A row filter, in pyiceberg's grammar; a partition is meant that may have a row which passes.
+        partitions: Names such as ``"day=2024-01-02"`` or ``"a=1/b=2"``, with values written as in the paths of data
+            files (``%2F`` for a slash), and fields of any partition spec of the table. A name selects the partitions
+            that have its value in each of its fields; no names select all partitions.
+        where: A row filter in pyiceberg's grammar; it selects the partitions that may hold a matching row.
 
     Raises:
-        NotFoundError: No partition spec has the fields of a name, or the current schema a column of the filter.
-        UsageError: A name or the filter cannot be understood.
+        NotFoundError: No partition spec has the fields of a name, or the current schema lacks a column of the filter.
+        UsageError: A name or the filter cannot be parsed.
         MissingDependencyError: There is a filter, and pyiceberg is not installed.
     """
 
@@ -59,12 +59,7 @@ class PartitionFilter:
         self._known: dict[PartitionKey, bool] = {}
 
     def __call__(self, key: PartitionKey) -> bool:
-        """
-        Whether a partition is selected; answers are cached.
-
-        Raises:
-            CorruptMetadataError: The partition tuple has a value of another type than its field.
-        """
+        """Whether a partition is selected; CorruptMetadataError if a value does not fit its field."""
         if key not in self._known:
             spec_id, text = key
             partition = json.loads(text)
@@ -81,7 +76,7 @@ class PartitionFilter:
     def _may_pass(self, spec_id: int, partition: Mapping[str, Any]) -> bool:
         test = self._tests.get(spec_id)
         if test is None or any(str(field_id) not in partition for field_id in test.field_ids):
-            return True  # no filter, or nothing to tell by
+            return True  # no filter, or no values to test
         values = tuple(partition[str(field_id)] for field_id in test.field_ids)
         if (spec_id, values) not in self._passes:
             types = self._types[spec_id]
@@ -100,11 +95,11 @@ def _named(name: str, specs: Mapping[int, _Spec], types: Mapping[int, str]) -> _
         if asked.keys() <= fields.keys():
             try:
                 found[spec_id] = {
-                    str(fields[field]["field-id"]): _json_of(fields[field], types, text)
+                    str(fields[field]["field-id"]): _json_value(fields[field], types, text)
                     for field, text in asked.items()
                 }
             except UsageError as exc:
-                wrong = exc  # in another spec a field of this name may be of another type
+                wrong = exc  # a field of this name may have another type in another spec
     if found:
         return found
     if wrong is not None:
@@ -129,7 +124,7 @@ def _assignments(name: str) -> list[tuple[str, str]]:
     return assignments
 
 
-def _json_of(field: Mapping[str, Any], types: Mapping[int, str], text: str) -> str:
+def _json_value(field: Mapping[str, Any], types: Mapping[int, str], text: str) -> str:
     transform, source_type = field["transform"], types[field["source-id"]]
     value = to_partition_value(transform, source_type, text)
     return json.dumps(value_to_json(result_type(transform, source_type), value))

@@ -1,9 +1,8 @@
 """
 The NDV of some partitions: the union of their sketches.
 
-The columns of a table have the sketches of its partitions beside theirs, in private state. A property of the sketch
-that table metadata lists says that they are there, so that no file is opened in vain. A file or blob that cannot be
-read leaves the question to an older one.
+The sketches by partition are in private state. A property of the column's sketch in the table metadata says whether
+they exist, so no file is opened in vain. If a file or blob cannot be read, older statistics answer.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from puffin.values.partition_tuples import PartitionKey
 
 
 def answer_partitions(
-    opened: TableSnapshot, columns: Sequence[Column], is_meant: Callable[[PartitionKey], bool]
+    opened: TableSnapshot, columns: Sequence[Column], is_selected: Callable[[PartitionKey], bool]
 ) -> tuple[tuple[ColumnAnswer, ...], PartitionMatch]:
     """
-    The answer for each column, in the order asked, and how many partitions it is about.
+    The answer for each column, in the order asked, and how many partitions match.
 
-    These are counted where the sketches of the nearest rows are, if columns have them of different snapshots.
+    If columns have sketches of different snapshots, the nearest one provides the count.
     """
     ancestry = Ancestry(opened)
     stored = StoredBlobs(opened, [column.field_id for column in columns])
@@ -39,7 +38,7 @@ def answer_partitions(
             answers.append(provisional_after(errors, ColumnAnswer.missing(column, str(errors[0]) if errors else None)))
             continue
         known, sketches = found
-        answers.append(provisional_after(errors, known.answer(column, Distinct.of(sketches.union(is_meant)))))
+        answers.append(provisional_after(errors, known.answer(column, Distinct.of(sketches.union(is_selected)))))
         if nearest is None or known.age < nearest:
-            nearest, match = known.age, PartitionMatch(sum(map(is_meant, sketches.keys)), len(sketches.keys))
+            nearest, match = known.age, PartitionMatch(sum(map(is_selected, sketches.keys)), len(sketches.keys))
     return tuple(answers), match

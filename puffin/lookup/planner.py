@@ -1,8 +1,8 @@
 """
 The planner's lookup: table metadata in, answers out.
 
-Nothing else is read while the metadata has an ``ndv`` for every column; where it has only sketches, the statistics
-file is read, once if it is small.
+If the metadata has an ``ndv`` for every column, nothing else is read. Otherwise the statistics file is read for its
+sketches, in one request if it is small.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ def ndv(
 
     Args:
         table: A path or URI of a table directory or an Iceberg metadata file; with ``catalog``, ``namespace.table``.
-        columns: This and the others are the attributes of `puffin.lookup.Question`. ``partitions`` and ``where`` take
-            statistics by partition, from their file.
-        catalog: A catalog of pyiceberg's configuration.
+        columns: This and the next arguments are attributes of `puffin.lookup.Question`. ``partitions`` and ``where``
+            need statistics by partition, which are read from their file.
+        catalog: A catalog in pyiceberg's configuration.
         catalog_properties: Properties that override that configuration.
 
     Returns:
-        An answer for each column; one without statistics is there, and says that they are missing.
+        An answer for each column; a column without statistics has one that says so.
 
     Raises:
         NotFoundError: There is no such table, snapshot, column or partition field.
-        UsageError: As for `puffin.lookup.Question`; or a partition or the filter cannot be understood.
-        CorruptMetadataError: The table's metadata cannot be understood.
+        UsageError: As for `puffin.lookup.Question`; or a partition or the filter cannot be parsed.
+        CorruptMetadataError: The table's metadata is corrupt.
         StorageError: The storage or the catalog does not answer.
         MissingDependencyError: There is a filter or a catalog, and pyiceberg is not installed.
     """
@@ -59,23 +59,23 @@ def ndv(
 
 
 def lookup(table: Table, question: Question) -> TableAnswer:
-    """As `ndv`, for a table that is at hand."""
+    """As `ndv`, for a loaded table."""
     return answer_from(table.open(question.selector), question)
 
 
 def answer_from(opened: TableSnapshot, question: Question) -> TableAnswer:
-    """As `ndv`, for a table that was opened with the question's selector."""
+    """As `ndv`, for a table opened with the question's selector."""
     state = opened.state
     chosen = state.select_columns(question.columns)
-    is_meant = PartitionFilter(state, question.partitions, question.where) if question.is_of_partitions else None
-    match = None if is_meant is None else PartitionMatch(None, None)
+    is_selected = PartitionFilter(state, question.partitions, question.where) if question.is_of_partitions else None
+    match = None if is_selected is None else PartitionMatch(None, None)
     if opened.is_empty:
         missing = tuple(ColumnAnswer.missing(column) for column in chosen)
         return TableAnswer(opened.name, state.format, None, missing, match)
-    if is_meant is None:
+    if is_selected is None:
         answers = answer_columns(opened, chosen, StoredBlobs(opened, [column.field_id for column in chosen]))
     else:
-        answers, match = answer_partitions(opened, chosen, is_meant)
+        answers, match = answer_partitions(opened, chosen, is_selected)
     if (allowed := question.max_staleness) is not None:
         answers = tuple(_fresh_or_missing(answer, allowed) for answer in answers)
     if question.manifests:

@@ -1,7 +1,7 @@
 """
-What is asked of a table: one value from the command line and HTTP down to the key that an answer is kept under.
+A question about a table: one value from the command line and HTTP to the cache key.
 
-`question_of` gives equal arguments the same object, so that a planner's hot path does not build one for each call.
+`question_of` returns the same object for equal arguments, so that a planner's hot path does not build one per call.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ class Question:
     A question about columns of a table.
 
     Attributes:
-        table: What the user calls the table.
+        table: The table's location or name, as the user gives it.
         columns: Names or dotted paths in the current schema; None for every primitive column outside lists and maps.
-        snapshot_id: The snapshot asked for; or the branch or tag ``ref``, or the snapshot that was current
-            ``as_of_ms`` milliseconds after the epoch. None of them: the current one.
-        max_staleness: How many snapshots may have changed the rows since statistics were computed for them to
-            count; None for any number.
-        partitions: Only the rows of these partitions, as `puffin.lookup.partition_filter.PartitionFilter` names them.
-        where: Only the rows of partitions that may have rows which pass this filter.
-        manifests: Whether to read the snapshot's manifests, or a Delta table's file statistics, for the row counts and
-            bounds of columns whose statistics have none.
-        selector: The snapshot asked for, as a table takes it.
+        snapshot_id: The snapshot; the current one by default.
+        ref: The branch or tag of the snapshot, as an alternative.
+        as_of_ms: A time in milliseconds since the epoch, for the snapshot that was current then, as an alternative.
+        max_staleness: Ignore statistics if more snapshots have changed the rows since; None for no limit.
+        partitions: Only the rows of these partitions, named as for `puffin.lookup.partition_filter.PartitionFilter`.
+        where: Only the rows of partitions that may hold rows that match this filter.
+        manifests: Read the snapshot's manifests, or a Delta table's file statistics, for row counts and bounds that the
+            statistics lack.
+        selector: The snapshot, as tables take it.
 
     Raises:
-        UsageError: The snapshot is named in several ways; the columns are one text, which would be taken for a column
-            of each letter; manifests, which describe whole snapshots, come together with partitions or a filter.
+        UsageError: There are several ways to name the snapshot; the columns are a string, which would mean a column for
+            each letter; or there are manifests, which describe whole snapshots, with partitions or a filter.
     """
 
     table: str
@@ -66,9 +66,9 @@ class Question:
 
     @property
     def is_of_partitions(self) -> bool:
-        """Whether only some partitions are meant."""
+        """Whether the question is about some partitions only."""
         return bool(self.partitions) or self.where is not None
 
 
 question_of = functools.lru_cache(maxsize=4096)(Question)
-"""The question with these fields; each has to be hashable, so that equal ones are one object."""
+"""The question with these fields, which all have to be hashable; equal arguments give the same object."""

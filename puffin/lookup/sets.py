@@ -1,15 +1,15 @@
 """
 Questions about columns of several tables, answered from their sketches.
 
-A sketch is a sample of its column's values, taken by their hashes: what two columns have in common is told by the
-hashes below the smaller theta. So values have to be hashed alike: an int and a long of the same number are not, and
-hashes cannot be converted, so that such columns are refused. How many rows an equi-join has is
+A sketch is a sample of its column's values by hash, so the hashes below the smaller theta tell the overlap of two
+columns. This needs equal hashes of equal values. An int and a long are hashed differently, and hashes cannot be
+converted, so such columns are refused. The rows of an equi-join are
 
     overlap x (left rows / left ndv) x (right rows / right ndv)
 
-since a value that both sides have is in so many rows of each on average; rows whose value is null do not count where
-they are known. Where one column's sketch has no hash below the other's theta there is nothing to tell the overlap by;
-then the smaller side is taken to be contained in the larger, as planners do that know no overlap.
+since each shared value occurs in that many rows of each side on average. Rows with a null do not count, if the number
+is known. If one sketch has no hash below the other's theta, the overlap is unknown. The estimate then assumes that the
+larger side contains the smaller, as planners do.
 """
 
 from __future__ import annotations
@@ -21,25 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from puffin.errors import (
-    CorruptError,
-    NotFoundError,
-    PuffinError,
-    UnsupportedError,
-    UnsupportedTypeError,
-    UsageError,
-)
+from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedError, UnsupportedTypeError, UsageError
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.question import Question
 from puffin.sketches import DEFAULT_LG_K, ThetaSketch, merge
-from puffin.statistics.blob_properties import (
-    MAPPING_CHANGED,
-    Distinct,
-    is_read_otherwise,
-    lg_k_of,
-    summary_of,
-    type_of,
-)
+from puffin.statistics.blob_properties import MAPPING_CHANGED, Distinct, is_read_otherwise, lg_k_of, summary_of, type_of
 from puffin.statistics.kinds import THETA
 from puffin.statistics.resolve import Ancestry, KnownBlob, nearest_partition_sketches
 from puffin.statistics.stored_blobs import StoredBlobs
@@ -53,14 +39,13 @@ from puffin.values.value_type import hashes_alike
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnSketch:
     """
-    The sketch that speaks for a column.
+    The sketch that answers for a column.
 
     Attributes:
-        table: What the user called it.
         hashed_type: The type that its values were hashed as.
-        lg_k: Base-2 logarithm of the most hashes that it can have.
-        row_count: The rows that it was made of, those with a null included; None if unknown.
-        value_count: Those whose value is not null; if nulls were not counted, all of them.
+        lg_k: Base-2 logarithm of the most hashes it can have.
+        row_count: The rows it describes, with nulls; None if unknown.
+        value_count: The rows whose value is not null; if nulls were not counted, all rows.
     """
 
     table: str
@@ -85,22 +70,20 @@ class JoinSide:
     row_count: int | None
 
     def to_json(self) -> dict[str, Any]:
-        """The side as programs get it."""
         return {"table": self.table, "column": self.column, "ndv": self.ndv, "row-count": self.row_count}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class JoinEstimate:
     """
-    What two columns have in common, and what an equi-join of them comes to.
+    The overlap of two columns, and the rows of their equi-join.
 
     Attributes:
-        overlap: The distinct values that both have.
-        containment_left: The share of the left side's distinct values that the right side has too; None if there is
-            nothing to tell it by.
-        containment_right: Likewise.
-        jaccard: The distinct values of both over those of any; None likewise.
-        join_rows: The rows of the equi-join; None where the rows of a side are not known.
+        overlap: The distinct values that both columns have.
+        containment_left: The share of the left side's distinct values that the right side has; None if unknown.
+        containment_right: The share of the right side's distinct values that the left side has; None if unknown.
+        jaccard: The distinct values of both over those of either; None if unknown.
+        join_rows: None if the rows of a side are unknown.
     """
 
     left: JoinSide
@@ -112,7 +95,6 @@ class JoinEstimate:
     join_rows: int | None
 
     def to_json(self) -> dict[str, Any]:
-        """The estimate as programs get it."""
         return {
             "left": self.left.to_json(),
             "right": self.right.to_json(),
@@ -128,60 +110,51 @@ class JoinEstimate:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UnionEstimate:
-    """The distinct values that any of some columns has."""
+    """The distinct values in several columns together."""
 
     columns: tuple[Question, ...]
     distinct: Distinct
 
     def to_json(self) -> dict[str, Any]:
-        """The estimate as programs get it."""
         named = [(each.table, column) for each in self.columns for column in each.columns or ()]
         return {
             "columns": [{"table": table, "column": column} for table, column in named],
-            "ndv": self.distinct.ndv,
-            "lower": self.distinct.lower,
-            "upper": self.distinct.upper,
-            "exact": self.distinct.exact,
+            **dataclasses.asdict(self.distinct),
         }
 
 
 def column_sketch(opened: TableSnapshot, question: Question) -> ColumnSketch:
     """
-    The sketch of the nearest rows of a question's column, in a table that was opened with the question's selector.
+    The sketch of the nearest rows for a question's column, in a table opened with the question's selector.
 
     Raises:
-        NotFoundError: There is no such column or partition, or no statistics of it.
-        UsageError: The question is not about one column; a partition or the filter cannot be understood.
-        UnsupportedTypeError: The column has no single-value bytes, or it is not known as what they were hashed.
-        CorruptError, StorageError: There are statistics, and none that can be read.
+        NotFoundError: There is no such column or partition, or it has no statistics.
+        UsageError: The question is not about one column; a partition or the filter cannot be parsed.
+        UnsupportedTypeError: The column cannot be hashed, or the type of its hashes is unknown.
+        CorruptError, StorageError: There are statistics, but none that can be read.
     """
     if question.columns is None or len(question.columns) != 1:
         raise UsageError(f"{question.table}: expected one column, found {question.columns}")
     (column,) = opened.state.select_columns(question.columns)
     if opened.is_empty:
-        raise _about(opened, column, NotFoundError("no statistics of it: the table has no snapshot yet"))
+        raise _error_about(opened, column, NotFoundError("no statistics: the table has no snapshot yet"))
     ancestry = Ancestry(opened)
     if question.is_of_partitions:
-        is_meant = PartitionFilter(opened.state, question.partitions, question.where)
+        is_selected = PartitionFilter(opened.state, question.partitions, question.where)
         stored = StoredBlobs(opened, [column.field_id])
         errors: list[PuffinError] = []
         found = nearest_partition_sketches(ancestry, column, stored, errors)
         if found is None:
-            raise _about(opened, column, errors[0] if errors else NotFoundError("no statistics of it by partition"))
+            raise _error_about(opened, column, errors[0] if errors else NotFoundError("no statistics by partition"))
         known, sketches = found
-        return _described(opened, known, column, sketches.union(is_meant), of_all_rows=False)
+        return _described(opened, known, column, sketches.union(is_selected), of_all_rows=False)
     known, sketch = _nearest(opened, ancestry, column)
     return _described(opened, known, column, sketch, of_all_rows=True)
 
 
 def join_estimate(left: ColumnSketch, right: ColumnSketch) -> JoinEstimate:
-    """
-    What two columns have in common; bounds are of 95 %.
-
-    Raises:
-        UnsupportedTypeError: Their values are not hashed alike.
-    """
-    check_alike(left, right)
+    """Estimate overlap and join of two columns, with 95 % bounds; UnsupportedTypeError if hashed differently."""
+    _check_alike(left, right)
     one, other = left.sketch, right.sketch
     both = one.intersect(other)
     sampled_left, sampled_right = (int(np.searchsorted(s.hashes, np.uint64(both.theta))) for s in (one, other))
@@ -203,21 +176,15 @@ def join_estimate(left: ColumnSketch, right: ColumnSketch) -> JoinEstimate:
 
 
 def union_estimate(columns: Sequence[Question], sketches: Sequence[ColumnSketch]) -> UnionEstimate:
-    """
-    The distinct values that any of some columns has, each with its sketch.
-
-    Raises:
-        UnsupportedTypeError: Their values are not hashed alike.
-    """
+    """The distinct values of columns together; UnsupportedTypeError if they are hashed differently."""
     for sketch in sketches[1:]:
-        check_alike(sketches[0], sketch)
+        _check_alike(sketches[0], sketch)
     lg_k = max((sketch.lg_k for sketch in sketches), default=DEFAULT_LG_K)
-    distinct = Distinct.of(merge((sketch.sketch for sketch in sketches), lg_k))
-    return UnionEstimate(tuple(columns), distinct)
+    return UnionEstimate(tuple(columns), Distinct.of(merge((sketch.sketch for sketch in sketches), lg_k)))
 
 
-def check_alike(one: ColumnSketch, other: ColumnSketch) -> None:
-    """Refuse, with UnsupportedTypeError, two columns whose equal values do not have equal hashes."""
+def _check_alike(one: ColumnSketch, other: ColumnSketch) -> None:
+    """Raise UnsupportedTypeError if equal values of two columns have different hashes."""
     if not hashes_alike(one.hashed_type, other.hashed_type):
         raise UnsupportedTypeError(
             f"{one} was hashed as {one.hashed_type} and {other} as {other.hashed_type}: these hashes cannot be "
@@ -240,10 +207,10 @@ def _nearest(opened: TableSnapshot, ancestry: Ancestry, column: Column) -> tuple
             return known, sketch
         except (CorruptError, UnsupportedError, NotFoundError) as exc:
             errors.append(exc)
-    raise _about(opened, column, errors[0] if errors else NotFoundError("no statistics of it: run puffin analyze"))
+    raise _error_about(opened, column, errors[0] if errors else NotFoundError("no statistics: run puffin analyze"))
 
 
-def _about(opened: TableSnapshot, column: Column, error: PuffinError) -> PuffinError:
+def _error_about(opened: TableSnapshot, column: Column, error: PuffinError) -> PuffinError:
     message = f"{opened.name}: column {column.name}: {error}"
     if isinstance(error, UnsupportedTypeError):
         return UnsupportedTypeError(message)
@@ -263,7 +230,7 @@ def _described(
     values = None if summary is None else summary.value_count
     hashed_type = type_of(properties) or column_type_at(opened.state, known.snapshot, column.field_id)
     if hashed_type is None:
-        raise _about(opened, column, UnsupportedTypeError("the statistics do not say of which type it was"))
+        raise _error_about(opened, column, UnsupportedTypeError("the statistics do not record its type"))
     return ColumnSketch(
         table=opened.name,
         column=column,

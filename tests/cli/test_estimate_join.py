@@ -35,7 +35,7 @@ def test_text_is_a_few_lines(puffin, table):
     ("args", "code", "says"),
     [
         (("{table}", "absent", "{table}", "i"), 1, "no primitive column 'absent'"),
-        (("{table}", "i", "{table}", "st.x"), 1, "st.x: no statistics of it: run puffin analyze"),
+        (("{table}", "i", "{table}", "st.x"), 1, "st.x: no statistics: run puffin analyze"),
         (("{table}", "i", "{table}/absent", "i"), 1, "no such file or directory"),
         (("{table}", "i", "{table}", "l"), 1, "was hashed as int and"),
         (("{table}", "i", "db.t", "i", "--catalog", "absent"), 1, "catalog 'absent' cannot be used"),

@@ -247,7 +247,7 @@ def test_missing_column_statistics_or_snapshot_is_reported(lookup, analyzed, dir
     table = analyzed("t", range(3))
     with pytest.raises(ColumnNotFound, match="'absent'"):
         lookup.estimate_join(table, "a", table, "absent")
-    with pytest.raises(NotFoundError, match="column a: no statistics of it: run puffin analyze"):
+    with pytest.raises(NotFoundError, match="column a: no statistics: run puffin analyze"):
         lookup.estimate_join(table, "a", str(directory("bare")), "a")
     with pytest.raises(NotFoundError, match="no snapshot yet"):
         lookup.estimate_join(table, "a", str(directory("empty", snapshots=())), "a")
