@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 _METADATA, _DELTA_LOG = "metadata", "_delta_log"
-_MOST_DIRECTORIES = 10_000  # looked into below one root
+_MOST_DIRECTORIES = 10_000  # searched below one root
 
 
 def load_table(table: str, *, catalog: str | None = None, catalog_properties: Mapping[str, str] | None = None) -> Table:
@@ -129,7 +129,7 @@ def _table_at(location: str, store_for: Callable[[str], Store]) -> Table:
     if has_query(location):
         raise UsageError(
             f"{location}: expected a table's location without '?', since its metadata names files without it: "
-            "say in the environment how the store is reached (AWS_ENDPOINT_URL), or use a catalog"
+            "configure the store in the environment (AWS_ENDPOINT_URL), or use a catalog"
         )
     if store.exists(join(location, _DELTA_LOG)):
         from puffin.delta.directory import DeltaDirectory
@@ -155,7 +155,7 @@ def _holds_metadata(store: Store, directory: str) -> bool:
 def _catalog_table(identifier: str, name: str, catalog: Any) -> Table:
     from puffin.iceberg.sdk import catalog_kind
 
-    # Each of them needs a library that the others do not.
+    # Each kind needs its own library.
     match kind := catalog_kind(catalog):
         case "RestCatalog":
             from puffin.iceberg.catalogs.rest import IcebergRestTable

@@ -22,7 +22,7 @@ class DeltaDirectory:
 
     def __init__(self, directory: str, store_for: Callable[[str], Store] = store_for) -> None:
         self.name = directory
-        # The log names files relative to the table, and executors need not have our working directory.
+        # The log has relative paths, and executors may have another working directory.
         path = local_path(directory)
         location = directory.rstrip("/") if path is None else str(path.absolute())
         self._store_for = store_for

@@ -34,8 +34,6 @@ def find_leftovers(state: DeltaState, limit: AgeLimit, directory: StatisticsDire
 
 
 class _Finder:
-    """Collects files by URI, each with the first reason found."""
-
     def __init__(self, state: DeltaState, limit: AgeLimit, directory: StatisticsDirectory, store: Store) -> None:
         self.files: dict[str, Leftover] = {}
         self.kept: list[Kept] = []
@@ -51,7 +49,7 @@ class _Finder:
             self._add_together(find(stored, now, older_than), "superseded")
             for file in find(stored, now, NO_TIME):
                 if file.uri not in self.files:
-                    self.kept.append(Kept(file.uri, "superseded too short a time ago: a reader may look for it"))
+                    self.kept.append(Kept(file.uri, "superseded too recently: a reader may still look for it"))
 
     def gone_versions(self) -> None:
         newest = {version: document for version in self._documents if (document := self._document(version))}
@@ -60,7 +58,7 @@ class _Finder:
             later = [newest[other] for other in newest if version < other <= still and self._is_old(other)]
             known = {column for other in later for column in _columns(other)}
             if still > version and self._is_old(version) and known.issuperset(_columns(document)):
-                reason = f"of version {version}, which can no longer be made and is answered for by later ones"
+                reason = f"of version {version}, which can no longer be made and whose columns later versions cover"
                 self._add_together([*self._entry_files(version), *self._statistics_files(version)], reason)
 
     def unnamed(self) -> None:
@@ -113,6 +111,5 @@ class _Finder:
 
 
 def _columns(document: StatisticsDocument) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Field ids and column paths that the entry's blobs describe."""
     about = {field_id for blob in document.entry.blobs for field_id in blob.fields}
     return ((field_id, path) for field_id, path in document.columns.items() if field_id in about)

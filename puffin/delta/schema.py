@@ -24,10 +24,10 @@ from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.values.value_type import is_hashable
 
 FieldPath: TypeAlias = tuple[str, ...]
-"""Physical names from the root; inside of lists and maps ``element``, ``key`` and ``value``."""
+"""Physical names from the root; ``element``, ``key`` and ``value`` inside lists and maps."""
 
 MAX_DEPTH = 100
-"""The most types that may stand inside of each other."""
+"""The deepest nesting of types."""
 
 _MODE = "delta.columnMapping.mode"
 _NONE, _NAME, _ID = "none", "name", "id"
@@ -38,7 +38,7 @@ _NESTED_IDS = ("delta.columnMapping.nested.ids", "parquet.field.nested.ids")
 _MAX_ID = 2**31 - 1
 _MOST_SHOWN = 80  # characters of what is wrong, in an error
 _FIRST_UNMAPPED_ID = 2**30
-"""Of lists and maps that a table with column mapping gives no ids: beyond any that it will ever give."""
+"""For parts of lists and maps without ids in a mapped table: larger than any id it will ever assign."""
 
 _TYPES = {
     **dict.fromkeys(("byte", "short", "integer"), "int"),
@@ -131,7 +131,7 @@ class _Place:
         return _Place((*self.path, name), self.nested_ids, f"{self.dotted}.{name}")
 
 
-_Fields: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]]]  # of the schema and of the name mapping
+_Fields: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]]]  # for the schema and for the name mapping
 
 
 class _SchemaReader:
@@ -156,11 +156,11 @@ class _SchemaReader:
 
     def _struct(self, struct: Mapping[str, Any], path: FieldPath) -> _Fields:
         if len(path) > MAX_DEPTH:
-            self._refuse(path, f"at most {MAX_DEPTH} types inside of each other", "more")
+            self._refuse(path, f"at most {MAX_DEPTH} nested types", "more")
         fields = struct.get("fields")
         if not isinstance(fields, list):
             self._refuse(path, "a list of fields", fields)
-        # The ids of all come before those inside of any.
+        # All fields get their ids before the fields inside them.
         places = [self._place(field, path) for field in fields]
         ids = [self._field_id(field, place) for field, place in zip(fields, places, strict=True)]
         schema, mapping = [], []
@@ -189,7 +189,6 @@ class _SchemaReader:
         return self._id(place.path, given)
 
     def _type(self, type_: Any, place: _Place) -> tuple[Any, list[dict[str, Any]]]:
-        """The type, and the name mapping of a struct's fields."""
         if isinstance(type_, str):
             return iceberg_type(type_), []
         name = type_.get("type") if isinstance(type_, Mapping) else None
@@ -207,7 +206,7 @@ class _SchemaReader:
     def _inside(self, type_: Mapping[str, Any], place: _Place, **parts: str | None) -> dict[str, Any]:
         """The parts of a list or a map, each with the key that says whether it may be null, if it can be."""
         if len(place.path) > MAX_DEPTH:
-            self._refuse(place.path, f"at most {MAX_DEPTH} types inside of each other", "more")
+            self._refuse(place.path, f"at most {MAX_DEPTH} nested types", "more")
         places = {part: place.inside(part) for part in parts}
         ids = {part: self._id(at.path, at.nested_ids.get(at.dotted)) for part, at in places.items()}
         described: dict[str, Any] = {}
@@ -219,7 +218,6 @@ class _SchemaReader:
         return described
 
     def _id(self, path: FieldPath, given: Any) -> int:
-        """A field's id: from column mapping, or assigned before, or new."""
         field_id = given if self._is_mapped else self._known_ids.get(path)
         if field_id is None:
             field_id = next(self._new_ids)

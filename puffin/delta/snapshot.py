@@ -27,7 +27,7 @@ from puffin.tables.snapshot import CURRENT, NewStatisticsFile, TableSnapshot
 from puffin.values.column_summary import ColumnSummary
 
 FIELD_IDS = "puffin-sidecar.field-ids"
-"""The property of a statistics file that says which column each field id means: a JSON object of ids by name."""
+"""A property of statistics files that says which column each field id means: a JSON object of ids by name."""
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class DeltaSnapshot(TableSnapshot):
     def scan_context(self) -> ScanContext:
         """Files find columns by physical name, or by id where the table's column mapping says so."""
         schema = self.state.delta_schema
-        # Some writers put partition columns into the files too, but it is the log that has their values.
+        # Some writers put partition columns into the files too, but the log has the values that count.
         partitioned = {field["source-id"] for field in partition_fields(self.state.metadata, schema)}
         names = schema.name_mapping and [each for each in schema.name_mapping if each["field-id"] not in partitioned]
         return ScanContext(partition_specs(self.state.document), names, {}, by_name=schema.by_name, rebases_dates=True)

@@ -140,7 +140,7 @@ def _versions(segment: LogSegment, statistics: Mapping[int, StatisticsEntry]) ->
     for version in range(segment.version, -1, -1):
         if version < oldest:
             commits |= segment.commits_left([version])
-        commit = commits.get(version)  # if it has been cleaned up, what it did is not known
+        commit = commits.get(version)  # None if it has been cleaned up
         changed = ChangedRecords() if commit is None else ChangedRecords.of(commit)
         is_last = version <= oldest and not (commit is not None and commit.is_note)
         yield Snapshot(

@@ -83,8 +83,6 @@ class _Listing:
 
 
 class _References:
-    """The names in metadata files other than the current one."""
-
     def __init__(self, locations: Iterable[str], store_for: Callable[[str], Store]) -> None:
         self._named_by: dict[str, str] = {}
         self._unreadable: str | None = None
@@ -108,8 +106,12 @@ class _References:
         try:
             return location, _named(decode_document(self._store_for(location).read(location), location))
         except FileNotFound:
-            return location, frozenset()  # metadata that is gone names nothing
-        except (CorruptMetadataError, UnsupportedError, UsageError):  # the others: no location that can be opened
+            return location, frozenset()  # deleted metadata names nothing
+        except (
+            CorruptMetadataError,
+            UnsupportedError,
+            UsageError,
+        ):  # the latter two: not a location that can be opened
             return location, None
 
 
@@ -135,7 +137,7 @@ def _place(uri: str) -> str:
     """The identity of a file or directory, however its URI is spelled."""
     try:
         path = local_path(uri)
-    except UsageError:  # no location at all, as an entry of a metadata log may have it
+    except UsageError:  # an entry of a metadata log may have an invalid location
         return uri
     if path is not None:
         return str(path)
@@ -151,7 +153,7 @@ def _ownership_objection(state: TableState, directory: str, snapshot_id: int) ->
     """Why a file in a directory outside the table's may belong to another table, or None."""
     if snapshot_id in state.snapshots or f"{_place(directory)}/".startswith(f"{_place(state.location)}/"):
         return None
-    return "about no snapshot of this table, in a directory that other tables may use"
+    return "not about a snapshot of this table, in a directory that other tables may use"
 
 
 def _authorship_objection(file: FileInfo, store: Store) -> str | None:

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
 
 try:
-    import pyiceberg  # noqa: F401 - only to learn whether it is there
+    import pyiceberg  # noqa: F401 - only to check that it is installed
 except ImportError as exc:
     raise MissingDependencyError("pyiceberg", "iceberg") from exc
 
 _CATALOG_CLASSES = ("RestCatalog", "SqlCatalog", "GlueCatalog", "HiveCatalog")
 METASTORE_ANSWER_SECONDS = 600.0
-"""How long a Hive metastore may take to say something, as long as Hive's own clients wait by default."""
+"""How long to wait for a Hive metastore's answer; the default of Hive's own clients."""
 
 _IO_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "client.", "hf.", "py-io-impl")
 
@@ -50,13 +50,13 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
         if catalog_kind(catalog) == "HiveCatalog":
             bound_waits(cast("Any", catalog)._client)
         return catalog
-    except Exception as exc:  # every catalog library has errors of its own
+    except Exception as exc:  # every catalog library has its own errors
         raise SetupError(f"catalog {name!r} cannot be used: {one_line(exc)}") from exc
 
 
 def catalog_kind(catalog: Catalog) -> str:
     """The name of the known pyiceberg class of the catalog, perhaps a base class; else of the catalog's own class."""
-    # By name: to import a class takes a library that catalogs of another kind do without.
+    # By name, since importing a class may need a library that other catalogs do without.
     names = [c.__name__ for c in type(catalog).__mro__]
     return next((name for name in names if name in _CATALOG_CLASSES), names[0])
 
@@ -67,7 +67,7 @@ def bound_waits(client: _HiveClient) -> _HiveClient:
 
     def transport() -> Any:
         made = make()
-        for part in vars(made).values():  # what a transport calls its socket depends on its class
+        for part in vars(made).values():  # each transport class has another name for its socket
             if hasattr(part, "setTimeout"):
                 part.setTimeout(METASTORE_ANSWER_SECONDS * 1000)
         return made
@@ -155,13 +155,13 @@ def partition_tests(
 
     fields = []
     for field in schema["fields"]:
-        with contextlib.suppress(Exception):  # of a type that pyiceberg does not know, and has no literals of
+        with contextlib.suppress(Exception):  # a type that pyiceberg does not know, so filters cannot use it
             fields.append(NestedField.model_validate(_optional(field)))
     try:
         expression, bound_to = parse(where), Schema(*fields)
         bind(bound_to, expression, case_sensitive=True)
         return {spec_id: _partition_test(expression, bound_to, spec) for spec_id, spec in specs.items()}
-    except Exception as exc:  # of pyparsing, or whatever it is that a literal is no value of its column
+    except Exception as exc:  # of pyparsing, or any error about a literal's type
         error = ColumnNotFound if str(exc).startswith("Could not find field") else UsageError
         raise error(f"filter {where!r}: {one_line(exc)}") from exc
 
@@ -196,6 +196,6 @@ def _optional(field: Mapping[str, Any]) -> dict[str, Any]:
 
 def one_line(exc: BaseException) -> str:
     """Another library's error as its first non-empty line; its type if it has no text."""
-    said = getattr(exc, "message", None) or exc  # a field of Thrift's errors, which print as code
+    said = getattr(exc, "message", None) or exc  # Thrift's errors have this field, and print as code
     lines = [line.strip() for line in str(said).splitlines() if line.strip()]
     return lines[0] if lines else type(exc).__name__

@@ -12,7 +12,7 @@ from puffin.storage import Store, store_for
 
 def stores(io_properties: Mapping[str, str]) -> Callable[[str], Store]:
     """A function from a file's URI to its store, opened with a catalog's properties if there are any."""
-    # Without them the environment's own credentials do, and pyiceberg stays unloaded.
+    # Without them the environment's credentials suffice, and pyiceberg stays unloaded.
     if not io_properties:
         return store_for
     from puffin.iceberg.sdk import filesystem_for

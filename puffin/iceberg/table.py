@@ -7,11 +7,13 @@ Modules that read data files are imported on demand, since a lookup needs almost
 from __future__ import annotations
 
 import dataclasses
+import functools
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from puffin.iceberg.commit.patch import statistics_path, stored_entries
+from puffin.iceberg.commit.patch import NextVersion, statistics_path, stored_entries, with_statistics, without_entries
 from puffin.iceberg.stores import stores
 from puffin.storage import Store, store_for
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
@@ -48,18 +50,15 @@ class IcebergTable(ABC):
         """The table as it is now; raises what `puffin.tables.table.Table.open` raises."""
 
     @abstractmethod
-    def refresh(self, opened: IcebergSnapshot, selector: SnapshotSelector) -> IcebergSnapshot:
-        """Implements `puffin.tables.snapshot.TableSnapshot.refreshed`."""
+    def refresh(self, opened: IcebergSnapshot, selector: SnapshotSelector) -> IcebergSnapshot: ...
 
     @abstractmethod
-    def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState:
-        """Implements `puffin.tables.snapshot.TableSnapshot.commit`."""
+    def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState: ...
 
     @abstractmethod
-    def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> None:
-        """Implements `puffin.tables.snapshot.MetadataEntries.remove_entries`."""
+    def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> None: ...
 
-    def check_committable(self, state: TableState) -> None:  # noqa: B027 - most catalogs are asked by committing
+    def check_committable(self, state: TableState) -> None:  # noqa: B027 - most catalogs answer only to a commit
         """Implements `puffin.tables.snapshot.TableSnapshot.check_committable`."""
 
     def _bound(
@@ -74,6 +73,23 @@ class IcebergTable(ABC):
             io_properties=self._io_properties if vended is None else vended,
             table=self,
         )
+
+
+class IcebergTableInFiles(IcebergTable, ABC):
+    """An Iceberg table whose next version we write ourselves, as a metadata file."""
+
+    def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState:
+        """Write the version after ``base``. No other version can come between."""
+        self._follow(base.state, functools.partial(with_statistics, entry=entry, now_ms=_now_ms()))
+        return base.state
+
+    def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> None:
+        """Write the version after ``base`` without these entries; raises what `commit` raises."""
+        self._follow(base.state, functools.partial(without_entries, entries=entries, now_ms=_now_ms()))
+
+    @abstractmethod
+    def _follow(self, base: TableState, change: Callable[[TableState], NextVersion]) -> None:
+        """Write the version that ``change`` makes of ``base`` and make it current."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -157,3 +173,7 @@ class IcebergSnapshot(TableSnapshot):
 
         self.check_committable()
         return find_leftovers(self.state, limit, self.store_for)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

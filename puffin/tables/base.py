@@ -20,7 +20,7 @@ from puffin.values.value_type import is_hashable
 
 REPLACE, NOTHING = "replace", "nothing"
 
-_LONGEST_NUMBER = 18  # digits, of which every one fits a long
+_LONGEST_NUMBER = 18  # digits that always fit a long
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Column:
     Attributes:
         name: Its dotted name.
         type: Its type, as in appendix C of the Iceberg spec.
-        path: The field ids from the root to the column.
+        path: The field ids from the root to the column, its own last; they identify it in a data file.
         defaults: The ``initial-default`` of each field along the path, in JSON single-value form, or None.
     """
 
@@ -76,7 +76,7 @@ class Snapshot:
     def keeps_rows(self) -> bool:
         """Whether it has exactly its parent's rows, perhaps in other files (spec, "Snapshots", on ``replace``)."""
         added, deleted = self.added_records, self.deleted_records
-        # Iceberg's Java compacts a file that is listed twice as two, and then may take one of them off the list.
+        # Iceberg's Java compacts a file that is listed twice as two files, and may then remove only one listing.
         is_contradicted = added is not None and deleted is not None and added > deleted
         return self.operation == NOTHING or (self.operation == REPLACE and not is_contradicted)
 
@@ -212,7 +212,9 @@ class TableState:
         try:
             return self.snapshots[snapshot_id]
         except KeyError:
-            raise SnapshotNotFound(f"{self.location}: no snapshot {snapshot_id} (never there, or expired)") from None
+            raise SnapshotNotFound(
+                f"{self.location}: no snapshot {snapshot_id} (it never existed, or has expired)"
+            ) from None
 
     def settled(self, snapshot: Snapshot) -> Snapshot:
         """The newest version up to this one that is not a mere note; usually the snapshot itself."""
@@ -222,8 +224,8 @@ class TableState:
         """
         A natural number from the table's properties; the default if the property is missing or not a natural number.
         """
-        text = self.properties.get(name, "")
-        return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER else default
+        number = natural_number(self.properties.get(name))
+        return default if number is None else number
 
     def still_has(self, column: Column) -> bool:
         """
@@ -263,8 +265,14 @@ class TableState:
 
     @functools.cached_property
     def _columns_by_name(self) -> dict[str, Column]:
-        # A name is matched whole before it is taken as a dotted path, so the shorter path wins.
+        # A whole name takes precedence over a dotted path, so the shorter path wins.
         return {c.name: c for c in sorted(self.columns, key=lambda c: -len(c.path))}
+
+
+def natural_number(text: Any) -> int | None:
+    """The number that a text means; None if it is anything but decimal digits, or has more than surely fit a long."""
+    is_number = isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER
+    return int(text) if is_number else None
 
 
 def _iso(ms: int) -> str:

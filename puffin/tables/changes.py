@@ -66,11 +66,6 @@ def compare(before: Iterable[_Item], after: Iterable[_Item], key: Callable[[_Ite
     return Difference([item for item in before if _take(unmatched, key(item))], both, only_after)
 
 
-def difference_of_tasks(before: Iterable[FileScanTask], after: Iterable[FileScanTask]) -> Difference[FileScanTask]:
-    """The difference of two sets of whole files to read; tasks for the same rows are the same."""
-    return compare(before, after, rows_of)
-
-
 def rows_of(task: FileScanTask) -> Hashable:
     """A key that tasks have in common if they mean the same rows of the same partition."""
     file = task.data_file
@@ -80,7 +75,6 @@ def rows_of(task: FileScanTask) -> Hashable:
 
 
 def _by_path(tasks: Iterable[FileScanTask]) -> dict[str, FileScanTask]:
-    """The tasks by the path of their data file, without files that have two tasks."""
     found: dict[str, list[FileScanTask]] = {}
     for task in tasks:
         found.setdefault(task.data_file.file_path, []).append(task)
@@ -99,12 +93,11 @@ def _less(task: FileScanTask, others: Mapping[str, FileScanTask]) -> FileScanTas
 
 
 def _partition(task: FileScanTask) -> Hashable:
-    # The same file may be listed in several, whose values stand for columns that it lacks.
+    # A file may be listed in several partitions, whose values fill columns that it lacks.
     return task.data_file.spec_id, repr(sorted(task.data_file.partition.items()))
 
 
 def _take(counter: Counter[Hashable], key: Hashable) -> bool:
-    """Take one item with this key, if any is left."""
     found = counter[key] > 0
     counter[key] -= found
     return found

@@ -99,7 +99,7 @@ class RetryPolicy:
     def wait_seconds(self, attempt: int) -> float:
         """How long to wait after this attempt (from 1): doubling, with jitter to keep the losers apart."""
         ceiling = min(self.max_wait_ms, self.min_wait_ms << min(attempt - 1, 30))
-        return random.uniform(0.5, 1.0) * ceiling / 1000  # noqa: S311 - no secret depends on it
+        return random.uniform(0.5, 1.0) * ceiling / 1000  # noqa: S311 - not a secret
 
 
 def commit_statistics(table: Table, draft: Draft, *, sleep: Callable[[float], None] = time.sleep) -> Committed:
@@ -168,7 +168,7 @@ def remove_dead_entries(table: Table, *, sleep: Callable[[float], None] = time.s
             if policy.gives_up(attempt, started):
                 raise failure or CommitUnknownError(
                     f"{opened.state.location}: the removal of {len(dead)} entries was reported as done, but "
-                    f"{opened.state.metadata_location} has them still"
+                    f"{opened.state.metadata_location} still has them"
                 )
             sleep(policy.wait_seconds(attempt))
         attempt += 1
@@ -188,7 +188,7 @@ def _write_against_current(
     state = opened.state
     if draft.table_uuid not in (None, state.uuid):
         raise TableNotFound(
-            f"{state.location}: expected table {draft.table_uuid}, found {state.uuid}: another has its place"
+            f"{state.location}: expected table {draft.table_uuid}, found {state.uuid}: another table has replaced it"
         )
     state.snapshot(draft.snapshot_id)
     opened.check_committable()
@@ -201,7 +201,7 @@ def _turns_up(table: Table, base: TableState, entry: StatisticsEntry, sleep: Cal
     policy = RetryPolicy.of_status_checks(base)
     before = base.statistics.get(entry.snapshot_id)
     for look in range(1, policy.num_retries + 2):
-        # A catalog that did not answer the commit may not answer this either, or not have finished yet.
+        # The catalog may still not answer, or may not have finished yet.
         with contextlib.suppress(PuffinError):
             found = _open(table, entry.snapshot_id).state.statistics.get(entry.snapshot_id)
             if found not in (None, before) and all(blob in found.blobs for blob in entry.blobs):
@@ -232,7 +232,7 @@ def _standing(table: Table, base: TableState, entry: StatisticsEntry) -> TableSn
             f"{state.location}: the commit was reported as done, but {state.metadata_location} does not have it; "
             f"the statistics file is kept: {entry.statistics_path}"
         )
-    # A job that came later has our columns too: carried along, or computed anew.
+    # A later job's entry has our columns too, either kept or computed again.
     return opened if {blob.fields for blob in entry.blobs} <= {blob.fields for blob in found.blobs} else None
 
 

@@ -77,7 +77,7 @@ def column_type_at(state: TableState, snapshot: Snapshot | None, field_id: int) 
     ``snapshot`` is None if the table no longer has the snapshot.
     """
     schemas = all_schemas(state.document)
-    if snapshot is not None and snapshot.schema_id is not None:  # version 1 need not have it
+    if snapshot is not None and snapshot.schema_id is not None:  # optional in version 1
         schemas = [schema for schema in schemas if schema.get("schema-id") == snapshot.schema_id]
     types = {column.type for schema in schemas for column in primitive_columns(schema) if column.field_id == field_id}
     return types.pop() if len(types) == 1 else None

@@ -19,10 +19,10 @@ from puffin.storage import FileInfo, Store
 
 SAFETY_AGE = datetime.timedelta(days=7)
 """
-How old a file has to be unless told otherwise.
+The default age from which on files may be deleted.
 
-No job takes as long from writing a file to referring to it, and no reader holds on to an old listing or version for as
-long; it is what VACUUM waits, and more than the three days of Iceberg's ``remove_orphan_files``.
+No job takes that long between writing a file and referring to it, and no reader keeps an old listing or version that
+long. VACUUM waits as long, and Iceberg's ``remove_orphan_files`` three days.
 """
 
 APPLICATION = "puffin-sidecar"
@@ -80,7 +80,7 @@ class AgeLimit:
         """Why a file is not old enough, or None if it is."""
         age = self.age(file)
         if age is None:
-            return "the store does not tell its age"
+            return "the store gives no time of its last change"
         if age < self.older_than:
             return f"changed {age.total_seconds():.0f} s ago: a job may be about to refer to it"
         return None
@@ -88,7 +88,7 @@ class AgeLimit:
 
 def link_objection(file: FileInfo, store: Store) -> str | None:
     """Why a link must stay; None for a file that is not a link."""
-    return f"{file.uri} is a link, which no job of ours makes" if store.is_link(file.uri) else None
+    return f"{file.uri} is a link, and our jobs make no links" if store.is_link(file.uri) else None
 
 
 def authorship_objection(file: FileInfo, store: Store) -> str | None:
@@ -99,7 +99,7 @@ def authorship_objection(file: FileInfo, store: Store) -> str | None:
             reader.check_head()
             created_by = reader.file_metadata.properties.get(CREATED_BY)
     except FileNotFound:
-        return "gone meanwhile"
+        return "deleted meanwhile"
     except (CorruptError, UnsupportedError) as exc:
         return f"not a Puffin file that can be read: {exc}"
     return None if is_our_name(created_by) else f"created by {created_by!r}, not by {APPLICATION}"

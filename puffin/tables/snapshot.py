@@ -104,12 +104,10 @@ class TableSnapshot(ABC):
         return {}
 
     @abstractmethod
-    def _plan(self) -> tuple[FileScanTask, ...]:
-        """Compute `tasks`."""
+    def _plan(self) -> tuple[FileScanTask, ...]: ...
 
     @abstractmethod
-    def _changes_since(self, base: Snapshot) -> Changes:
-        """Compute `changes_since`."""
+    def _changes_since(self, base: Snapshot) -> Changes: ...
 
     def moved_since(self, base: Snapshot) -> tuple[FileScanTask, ...]:  # noqa: ARG002 - for formats with one spec
         """The files of compactions since ``base`` that moved rows from one partition spec to another."""

@@ -223,7 +223,7 @@ def test_file_of_unknown_age_is_kept(made, orphan, monkeypatch):
     lost = orphan()
     list_ = LocalStore.list
     monkeypatch.setattr(LocalStore, "list", lambda *args: [file._replace(mtime=None) for file in list_(*args)])
-    assert kept(made.clean()) == {lost.name: "the store does not tell its age"}
+    assert kept(made.clean()) == {lost.name: "the store gives no time of its last change"}
 
 
 def test_file_time_in_the_future_is_no_age(made, orphan):
@@ -539,7 +539,7 @@ def test_entry_removal_that_never_succeeds_fails(made, commit, monkeypatch, erro
             raise error
 
     monkeypatch.setattr(table, "remove_entries", refuse)
-    with pytest.raises(type(error or CommitUnknownError("")), match=str(error) if error else "has them still"):
+    with pytest.raises(type(error or CommitUnknownError("")), match=str(error) if error else "still has them"):
         clean(table, older_than=NOW, remove=True, sleep=lambda _: None)
     assert len(attempts) == 5
     assert entries(made) == [10]

@@ -18,10 +18,10 @@ from typing import Any
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 
 NUM_RECORDS = r'^\s*\{\s*"numRecords"\s*:\s*(?P<count>[0-9]{1,18})\s*[,}]'
-"""Finds the row count in statistics that begin with it, as those of every known writer do."""
+"""Finds the row count at the beginning of statistics, where every known writer puts it."""
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""The longest action that is read; the longest that tables have are schemas, of a few megabytes."""
+"""The longest readable action; the longest real ones are schemas of a few megabytes."""
 
 _PARQUET = "parquet"
 _END_OF_LONG = 1 << 63
@@ -53,7 +53,12 @@ class DeletionVectorDescriptor:
 
 
 FileKey = tuple[str, str | None]
-"""What tells one logical file from another: the path as the log has it, and the id of its deletion vector."""
+"""Identifies a logical file: the path as in the log, and the id of its deletion vector."""
+
+
+def file_key(path: str, vector: DeletionVectorDescriptor | None) -> FileKey:
+    """The key of a file with this deletion vector."""
+    return path, None if vector is None else vector.unique_id
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,7 +83,17 @@ class LoggedFile:
 
     @property
     def key(self) -> FileKey:
-        return _key(self.path, self.deletion_vector)
+        return file_key(self.path, self.deletion_vector)
+
+    @property
+    def deleted_records(self) -> int:
+        """The rows that its deletion vector deletes."""
+        return 0 if self.deletion_vector is None else self.deletion_vector.cardinality
+
+    @property
+    def live_records(self) -> int | None:
+        """The rows that its deletion vector leaves; None if unknown."""
+        return None if self.num_records is None else max(self.num_records - self.deleted_records, 0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -234,7 +249,7 @@ def num_records(stats: Any) -> int | None:
         return int(match["count"])
     try:
         count = _json_object(stats.encode("utf-8", "surrogatepass")).get("numRecords")
-    except (TypeError, ValueError):  # nobody has to be able to read statistics
+    except (TypeError, ValueError):  # invalid statistics are allowed
         return None
     return count if type(count) is int and 0 <= count < _END_OF_LONG else None
 
@@ -266,7 +281,7 @@ def _commit_info(fields: Mapping[str, Any]) -> CommitInfo:
     return CommitInfo(at if type(at) is int and 0 <= at < _END_OF_LONG else None)
 
 
-_COMMIT_INFO = "commitInfo"  # the one action that may be any JSON
+_COMMIT_INFO = "commitInfo"  # the only action that may be any JSON
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], Action]] = {
     "add": _add,
     "remove": _remove,
@@ -282,12 +297,8 @@ def _features(fields: Mapping[str, Any], key: str) -> frozenset[str] | None:
     return None if features is None else frozenset(features)
 
 
-def _key(path: str, vector: DeletionVectorDescriptor | None) -> FileKey:
-    return path, None if vector is None else vector.unique_id
-
-
 def _data_change(fields: Mapping[str, Any], action: str) -> bool:
-    # Where it is left out, rows may have changed.
+    # Without it, rows may have changed.
     return _optional(fields, action, "dataChange", bool) is not False
 
 
@@ -306,8 +317,7 @@ def _deletion_vector(fields: Mapping[str, Any], action: str) -> DeletionVectorDe
 
 
 def _json_object(line: bytes) -> dict[str, Any]:
-    """The JSON object in a line; ValueError or TypeError if there is none."""
-    if len(line) > MAX_LINE_BYTES:  # as JSON it may take 24 times as much
+    if len(line) > MAX_LINE_BYTES:  # parsed, it may take 24 times as much memory
         raise ValueError(f"expected at most {MAX_LINE_BYTES} bytes, found {len(line)}")
     try:
         value = json.loads(line.decode())
@@ -345,7 +355,7 @@ def _optional_long(fields: Mapping[str, Any], action: str, key: str) -> int | No
 def _long(fields: Mapping[str, Any], action: str, key: str) -> int:
     value: int = _typed(fields, action, key, int)
     if isinstance(value, bool) or not 0 <= value < _END_OF_LONG:
-        raise TypeError(f"{action}.{key}: expected a number from 0 to 2^63 - 1, found another")
+        raise TypeError(f"{action}.{key}: expected a number from 0 to 2^63 - 1")
     return value
 
 

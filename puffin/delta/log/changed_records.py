@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from puffin.delta.log.actions import Commit, LoggedFile
+from puffin.delta.log.actions import Commit
 from puffin.values.row_summary import known_sum
 
 
@@ -25,17 +25,9 @@ class ChangedRecords:
         """Count the rows of the files with ``dataChange``."""
         adds = {file.path: file for file in commit.adds if file.data_change}
         removes = {file.path: file for file in commit.removes if file.data_change}
-        added = [_live_records(file) for path, file in adds.items() if path not in removes]
-        deleted = [_live_records(file) for path, file in removes.items() if path not in adds]
+        added = [file.live_records for path, file in adds.items() if path not in removes]
+        deleted = [file.live_records for path, file in removes.items() if path not in adds]
         for path in adds.keys() & removes.keys():
-            fewer = _deleted_by_vector(adds[path]) - _deleted_by_vector(removes[path])
+            fewer = adds[path].deleted_records - removes[path].deleted_records
             (deleted if fewer > 0 else added).append(abs(fewer))
         return cls(known_sum(added), known_sum(deleted))
-
-
-def _live_records(file: LoggedFile) -> int | None:
-    return None if file.num_records is None else max(file.num_records - _deleted_by_vector(file), 0)
-
-
-def _deleted_by_vector(file: LoggedFile) -> int:
-    return 0 if file.deletion_vector is None else file.deletion_vector.cardinality

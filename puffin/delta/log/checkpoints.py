@@ -28,6 +28,7 @@ from puffin.delta.log.actions import (
     Metadata,
     Protocol,
     Sidecar,
+    file_key,
     metadata_action,
     num_records,
     protocol_action,
@@ -41,10 +42,9 @@ from puffin.storage import Store, join
 
 _SIDECARS = "_sidecars"
 _BATCH_ROWS = 64 * 1024
-_FREE_ROWS = 1024 * 1024  # which no file is too small for
+_FREE_ROWS = 1024 * 1024  # allowed in a file of any size
 
-# As paths of Parquet columns, of which those that a file lacks are passed over. The row count of a file's statistics
-# may stand in either of two places.
+# Paths of Parquet columns; a file may lack some. Two of them may have the row count of a file's statistics.
 _FILE_FIELDS = ("path", "partitionValues", "size", "dataChange", "deletionVector", "stats", "stats_parsed.numRecords")
 _FILE_COLUMNS = tuple(f"add.{field}" for field in _FILE_FIELDS)
 _STATISTICS_COLUMNS = ("add.path", "add.deletionVector", "add.stats")
@@ -114,7 +114,7 @@ def read_checkpoint_statistics(checkpoint: Checkpoint, directory: str, store: St
 def _read_sidecar(
     sidecar: Sidecar, directory: str, store: Store, where: str, columns: Sequence[str], read: _ReadBatch[_Item]
 ) -> list[_Item]:
-    # It is always in the log's own directory, even if the path is one from before the table was moved.
+    # It is always in the log's own directory; the path may date from before the table was moved.
     name = unquote(sidecar.path).rpartition("/")[2]
     try:
         return _read_parquet(join(directory, _SIDECARS, name), store, columns, read)
@@ -124,7 +124,7 @@ def _read_sidecar(
 
 def _read_parquet(uri: str, store: Store, columns: Sequence[str], read: _ReadBatch[_Item]) -> list[_Item]:
     found: list[_Item] = []
-    with store.open_input(uri) as source, _told_of(uri):
+    with store.open_input(uri) as source, _errors_about(uri):
         parquet = pq.ParquetFile(source, pre_buffer=True)
         _check_rows(parquet.metadata.num_rows, source.size())
         _check_structs(parquet.schema_arrow, columns)
@@ -152,17 +152,17 @@ def _file_statistics(batch: pa.RecordBatch) -> Iterator[tuple[FileKey, str]]:
             strict=True,
         ):
             if stats is not None:
-                yield (path, None if vector is None else vector.unique_id), stats
+                yield file_key(path, vector), stats
 
 
 def _check_rows(rows: int, size: int) -> None:
-    # Runs of the same row take no bytes in Parquet; but no two actions are the same, most have random names in them.
+    # Runs of equal rows take no bytes in Parquet, but actions differ, most of them by random names.
     if rows > max(size, _FREE_ROWS):
         raise ValueError(f"expected no more rows than bytes, found {rows} in {size}")
 
 
 def _check_structs(schema: pa.Schema, columns: Iterable[str]) -> None:
-    # A column of another type would match none of the paths, and its actions would be missing without a word.
+    # A column of another type would match none of the paths, and its actions would be silently missing.
     structs = {column.partition(".")[0] for column in columns}
     for field in schema:
         if field.name in structs and not pa.types.is_struct(field.type):
@@ -170,19 +170,11 @@ def _check_structs(schema: pa.Schema, columns: Iterable[str]) -> None:
 
 
 def _metadata(rows: pa.StructArray) -> Iterable[Metadata]:
-    # Parquet's maps come as pairs.
+    # Parquet's maps arrive as pairs.
     return (
         metadata_action({**fields, "configuration": dict(fields.get("configuration") or ())})
         for fields in rows.to_pylist()
     )
-
-
-def _protocol(rows: pa.StructArray) -> Iterable[Protocol]:
-    return map(protocol_action, rows.to_pylist())
-
-
-def _sidecars(rows: pa.StructArray) -> Iterable[Sidecar]:
-    return map(sidecar_action, rows.to_pylist())
 
 
 def _add_files(rows: pa.StructArray) -> Iterable[AddFile]:
@@ -198,9 +190,9 @@ def _add_files(rows: pa.StructArray) -> Iterable[AddFile]:
 
 
 _READERS: Mapping[str, Callable[[pa.StructArray], Iterable[Action]]] = {
-    "protocol": _protocol,
+    "protocol": lambda rows: map(protocol_action, rows.to_pylist()),
     "metaData": _metadata,
-    "sidecar": _sidecars,
+    "sidecar": lambda rows: map(sidecar_action, rows.to_pylist()),
     "add": _add_files,
 }
 
@@ -265,20 +257,19 @@ def _optional(rows: pa.StructArray, name: str, kind: pa.DataType) -> list[Any]:
 
 
 def _field(rows: pa.StructArray, name: str) -> pa.Array | None:
-    """A field of every row; None if the file lacks it."""
     if not pa.types.is_struct(rows.type):
         raise TypeError(f"expected a struct with {name}, found {rows.type}")
     return pc.struct_field(rows, name) if rows.type.get_field_index(name) >= 0 else None
 
 
 @contextlib.contextmanager
-def _told_of(uri: str) -> Iterator[None]:
+def _errors_about(uri: str) -> Iterator[None]:
     """Turn errors of pyarrow and of invalid actions into errors about the file."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as exc:
         reason = " ".join(str(exc).split())
-        # pyarrow says OSError of broken pages too, but then without the number of a system call's error.
+        # pyarrow also raises OSError for broken pages, but then without an errno.
         if isinstance(exc, OSError) and exc.errno is not None:
             raise StorageError(f"{uri}: {reason}") from exc
         raise CorruptMetadataError(f"{uri}: expected a readable checkpoint: {reason}") from exc

@@ -39,7 +39,7 @@ APP_ID = "puffin-sidecar"
 DOMAIN = "io.github.puffin-sidecar"
 OPERATION = "PUFFIN SIDECAR STATISTICS"
 
-# Writers of rows come first: whoever loses against them waits, and lets them have the log at last.
+# Writers of rows take precedence: the note waits for them, and is finally dropped.
 _RETRIES = RetryPolicy(num_retries=20, min_wait_ms=20, max_wait_ms=2000, total_timeout_ms=60_000)
 
 
@@ -82,7 +82,9 @@ def _actions(
     """The actions that follow on the segment, which includes all commits since the last attempt."""
     protocol, metadata = segment.protocol_and_metadata()
     if metadata.id != table_id:
-        raise TableNotFound(f"{location}: expected table {table_id}, found {metadata.id}: another has its place")
+        raise TableNotFound(
+            f"{location}: expected table {table_id}, found {metadata.id}: another table has replaced it"
+        )
     check_writable(protocol, metadata.configuration, location)
     now_ms = time.time_ns() // 1_000_000
     commit_info: dict[str, Any] = {}
@@ -101,7 +103,7 @@ def _actions(
         "txnId": txn_id,
         "puffinSidecar": note,
     }
-    # commitInfo comes first, as tables with in-commit timestamps want it.
+    # Tables with in-commit timestamps require commitInfo to be first.
     actions = [
         {"commitInfo": commit_info},
         {"txn": {"appId": APP_ID, "version": note["version"], "lastUpdated": now_ms}},

@@ -30,7 +30,7 @@ class Checkpoint:
 
 
 BEFORE_ANY_COMMIT = Checkpoint(-1, ())
-"""The checkpoint that a replay of all commits begins with: no files, no metadata."""
+"""The empty checkpoint from which all commits are replayed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class LogFiles:
         """The oldest version from this one on that can be made; the newest if there is none."""
         if 0 <= version <= self.newest and self._starts(version):
             return version
-        # After a gap a version can be made only from a checkpoint that comes after it.
+        # After a gap, a version needs a checkpoint from after the gap.
         return min((c.version for c in self.checkpoints if c.version > version), default=self.newest)
 
     def _starts(self, version: int) -> tuple[Checkpoint, ...]:

@@ -21,44 +21,20 @@ MAX_READER_VERSION = 3
 MAX_WRITER_VERSION = 7
 
 CATALOG_MANAGED = frozenset({"catalogManaged", "catalogManaged-preview", "catalogOwned-preview"})
-"""The catalog alone accepts commits. Those that it has published are in the log, and can be read there."""
+"""Only the catalog accepts commits. Published commits are in the log and can be read there."""
 
 READER_FEATURES = CATALOG_MANAGED | {
-    "columnMapping",
-    "deletionVectors",
-    "timestampNtz",
-    "typeWidening",
-    "typeWidening-preview",
-    "v2Checkpoint",
-    "vacuumProtocolCheck",
+    *("columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "typeWidening-preview"),
+    *("v2Checkpoint", "vacuumProtocolCheck"),
     # Columns of this type have no values to hash.
-    "variantType",
-    "variantType-preview",
-    "variantShredding",
-    "variantShredding-preview",
+    *("variantType", "variantType-preview", "variantShredding", "variantShredding-preview"),
 }
 
 WRITER_FEATURES = (READER_FEATURES - CATALOG_MANAGED) | {
-    "allowColumnDefaults",
-    "appendOnly",
-    "changeDataFeed",
-    "checkConstraints",
-    "checkpointProtection",
-    "clustering",
-    "collations",
-    "collations-preview",
-    "domainMetadata",
-    "generatedColumns",
-    "icebergCompatV1",
-    "icebergCompatV2",
-    "icebergCompatV3",
-    "icebergWriterCompatV1",
-    "icebergWriterCompatV3",
-    "identityColumns",
-    "inCommitTimestamp",
-    "invariants",
-    "materializePartitionColumns",
-    "rowTracking",
+    *("allowColumnDefaults", "appendOnly", "changeDataFeed", "checkConstraints", "checkpointProtection"),
+    *("clustering", "collations", "collations-preview", "domainMetadata", "generatedColumns"),
+    *("icebergCompatV1", "icebergCompatV2", "icebergCompatV3", "icebergWriterCompatV1", "icebergWriterCompatV3"),
+    *("identityColumns", "inCommitTimestamp", "invariants", "materializePartitionColumns", "rowTracking"),
 }
 
 _COMMIT_COORDINATOR = "delta.coordinatedCommits.commitCoordinator-preview"

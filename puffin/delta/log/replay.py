@@ -21,14 +21,14 @@ from puffin.delta.log.log_files import Checkpoint, LogFiles, list_log
 from puffin.delta.log.protocol import in_commit_timestamps_enabled
 from puffin.errors import CorruptMetadataError, FileNotFound, SnapshotNotFound, UnsupportedError
 from puffin.storage import FileInfo, Store, join
+from puffin.tables.base import natural_number
 
 _IN_COMMIT_TIMESTAMPS_SINCE = "delta.inCommitTimestampEnablementVersion"
 
 _EPOCH = datetime.datetime.fromtimestamp(0, datetime.timezone.utc)
 
 _READERS = 8  # of log entries, at the same time
-_KEPT_ACTIONS = 200_000  # on files, in the log entries that are kept; each log entry counts for one more
-_LONGEST_VERSION = 18  # digits, of which every one fits a long
+_KEPT_ACTIONS = 200_000  # on files, plus one for each kept log entry
 
 
 class DeltaLog:
@@ -42,7 +42,7 @@ class DeltaLog:
         try:
             return self._listed(version)
         except CorruptMetadataError:
-            # A listing is not of one moment: it may see what came while it was under way, and miss what came before.
+            # A listing is not atomic: it may see a file written meanwhile and miss an earlier one.
             return self._listed(version)
 
     def _listed(self, version: int | None) -> LogSegment:
@@ -85,7 +85,7 @@ class LogSegment:
         """Whether nothing was committed since the log was listed, and no recreated table has replaced this one."""
         newest = self._files.commits.get(self.newest_version)
         if newest is None:
-            return False  # a checkpoint is all that is left of it
+            return False  # only a checkpoint of it is left
         try:
             is_there = self._store.info(newest.uri) == newest
         except FileNotFound:
@@ -95,7 +95,7 @@ class LogSegment:
 
     def protocol_and_metadata(self) -> tuple[Protocol, Metadata]:
         """The table's description at this version, read once; reads no more of a checkpoint than necessary."""
-        return self._described
+        return self._protocol_and_metadata
 
     def files(self) -> list[AddFile]:
         """The version's live files: the newest action counts for each path with its deletion vector."""
@@ -156,7 +156,7 @@ class LogSegment:
         oldest = self.oldest_version + (self.oldest_version not in self._files.commits)
         after = self.version + 1
         since = min(max(self._in_commit_timestamps_since, oldest), after)
-        # Copying a log makes its files younger than what was committed later, so the two ranges are never mixed.
+        # A copied log has files younger than later commits, so the two ranges are never mixed.
         if since < after and self.timestamp_ms(since) <= timestamp_ms:
             versions = range(since, after)
         else:
@@ -172,7 +172,7 @@ class LogSegment:
         return versions[found - 1]
 
     @functools.cached_property
-    def _described(self) -> tuple[Protocol, Metadata]:
+    def _protocol_and_metadata(self) -> tuple[Protocol, Metadata]:
         start, content = self._start(with_files=False)
         protocol, metadata = content.protocol, content.metadata
         for commit in self.commits(after=start.version):
@@ -202,7 +202,7 @@ class LogSegment:
             return self._files.commits[version]
         except KeyError:
             raise SnapshotNotFound(
-                f"{self._files.directory}: no log entry of version {version} (never there, or cleaned up)"
+                f"{self._files.directory}: no log entry of version {version} (it never existed, or was cleaned up)"
             ) from None
 
     @functools.cached_property
@@ -211,12 +211,12 @@ class LogSegment:
         protocol, metadata = self.protocol_and_metadata()
         if not in_commit_timestamps_enabled(protocol, metadata.configuration):
             return self.version + 1
-        since = metadata.configuration.get(_IN_COMMIT_TIMESTAMPS_SINCE, "0")
-        if not (since.isascii() and since.isdecimal() and len(since) <= _LONGEST_VERSION):
+        text = metadata.configuration.get(_IN_COMMIT_TIMESTAMPS_SINCE, "0")
+        if (since := natural_number(text)) is None:
             raise CorruptMetadataError(
-                f"{self._files.directory}: {_IN_COMMIT_TIMESTAMPS_SINCE}: expected a version, found {since[:40]!r}"
+                f"{self._files.directory}: {_IN_COMMIT_TIMESTAMPS_SINCE}: expected a version, found {text[:40]!r}"
             )
-        return int(since)
+        return since
 
     @functools.cached_property
     def _file_times(self) -> Mapping[int, int]:
@@ -234,7 +234,7 @@ class _LogEntries:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        # By all that the listing says of a file: a table that was made anew has other entries of the same name.
+        # The key is the whole file info, since a recreated table has other entries of the same name.
         self._kept: dict[FileInfo, Commit] = {}
         self._kept_actions = 0
 

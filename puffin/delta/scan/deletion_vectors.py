@@ -36,7 +36,7 @@ _FORMAT = "DELETION_VECTOR"
 _SIZE = struct.Struct(">I")
 _CRC = struct.Struct(">I")
 _AROUND_DATA = _SIZE.size + _CRC.size
-_MAX_SIZE = 2**31 - 1  # of what a deletion vector can have
+_MAX_SIZE = 2**31 - 1  # of a deletion vector
 _MOST_SHOWN = 80  # characters of an id, in an error
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -63,7 +63,7 @@ def deletion_vector_file(descriptor: DeletionVectorDescriptor, table_location: s
         spec_id=0,
         partition={},
         record_count=descriptor.cardinality,
-        file_size_in_bytes=offset + size + _AROUND_DATA,  # that much of it at least
+        file_size_in_bytes=offset + size + _AROUND_DATA,  # at least
         content_offset=offset,
         content_size_in_bytes=size + _AROUND_DATA,
     )

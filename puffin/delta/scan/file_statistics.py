@@ -50,7 +50,7 @@ def column_summaries(state: DeltaState, columns: Sequence[Column]) -> dict[int, 
 
 
 def _of_partition(file: AddFile, column: Column, path: FieldPath) -> RowSummary:
-    rows = _live_records(file)
+    rows = file.live_records
     value = partition_json(column.type, file.partition_values.get(path[0]), file.path)
     if value is None:
         return _row_summary(column, rows, rows, NO_VALUES)
@@ -58,7 +58,7 @@ def _of_partition(file: AddFile, column: Column, path: FieldPath) -> RowSummary:
 
 
 def _of_statistics(file: AddFile, stats: Mapping[str, Any], column: Column, path: FieldPath) -> RowSummary:
-    rows = _live_records(file)
+    rows = file.live_records
     nulls = _at(stats.get("nullCount"), path)
     if type(nulls) is not int or nulls < 0:
         nulls = None
@@ -72,23 +72,15 @@ def _of_statistics(file: AddFile, stats: Mapping[str, Any], column: Column, path
 
 
 def _row_summary(column: Column, rows: int | None, nulls: int | None, bounds: Bounds) -> RowSummary:
-    nans = None if has_nan(ValueType.parse(column.type)) else 0  # the log does not count them
+    nans = None if has_nan(ValueType.parse(column.type)) else 0  # the log does not count NaN values
     return RowSummary(rows=rows, nulls=nulls, nans=nans, total_bytes=None, bounds=bounds)
 
 
-def _live_records(file: AddFile) -> int | None:
-    if file.num_records is None:
-        return None
-    deleted = 0 if file.deletion_vector is None else file.deletion_vector.cardinality
-    return max(file.num_records - deleted, 0)
-
-
 def _single_value(type_: str, value: Any) -> Any:
-    """A bound in JSON single-value form; None if it is missing or ambiguous."""
     if value is None or isinstance(value, str) is not (type_ in _AS_TEXT):
         return None
     if type_.startswith("decimal"):
-        return str(value)  # whose digits were read without loss
+        return str(value)  # parsed without loss of digits
     return float(value) if isinstance(value, decimal.Decimal) else value
 
 

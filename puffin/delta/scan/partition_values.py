@@ -53,7 +53,7 @@ def _parsed(type_: str, text: str) -> Any:
         return text
     name = ValueType.parse(type_).name
     if name == "string":
-        text.encode()  # half of a surrogate pair is no text
+        text.encode()  # half of a surrogate pair is not text
         return text
     if name == "binary":
         return _bytes(text).hex()
@@ -75,7 +75,7 @@ def _json_form(type_: str, name: str, text: str) -> Any:
     if name == "date":
         year, month, day = map(int, _matched(_DATE, text).groups())
         return f"{year:04d}-{month:02d}-{day:02d}"
-    # Arrow reads a zone where it expects one, and only there.
+    # Arrow parses a zone only if the target type has one.
     stored = pa.timestamp("us", "UTC" if _ZONE.search(text) else None)
     return to_json(type_, pa.scalar(text).cast(stored).value)
 

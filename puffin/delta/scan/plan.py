@@ -82,7 +82,6 @@ def _as_added(files: Iterable[AddFile | RemoveFile], base: Snapshot, state: Delt
 
 
 def _ever_added(base: Snapshot, state: DeltaState) -> Mapping[Any, AddFile]:
-    """The files of a version and all added since, by key."""
     added = [add for commit in state.segment.commits(base.snapshot_id) for add in commit.adds]
     return {file.key: file for file in (*state.segment.at(base.snapshot_id).files(), *added)}
 

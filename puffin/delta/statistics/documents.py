@@ -78,7 +78,7 @@ def decode_field_ids(data: bytes, where: str) -> dict[tuple[str, ...], int]:
 
 
 def _encode(document: Mapping[str, Any]) -> bytes:
-    # ASCII, since a JSON string may hold what UTF-8 cannot: half of a surrogate pair, in a column's name.
+    # ASCII, since a column's name may contain half of a surrogate pair, which UTF-8 cannot encode.
     return json.dumps({"format-version": FORMAT_VERSION, **document}, separators=(",", ":")).encode()
 
 

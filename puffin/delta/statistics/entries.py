@@ -115,7 +115,7 @@ class StatisticsDirectory:
 
     def check_putting(self) -> None:
         """Refuse, with UnsupportedError or MissingDependencyError, a store that cannot `put`."""
-        # Inside of the directory: where pyarrow has deleted an object, it leaves an empty one in the directory's name.
+        # Inside the directory, since pyarrow leaves an empty object in the directory's name when it deletes one.
         self._store.check_put_if_absent(self._path("probe"))
 
     def field_ids(self, listing: Listing) -> Mapping[tuple[str, ...], int]:
@@ -148,12 +148,13 @@ class StatisticsDirectory:
         """
         entries: list[FileInfo] = []
         statistics: list[FileInfo] = []
-        for version, gone in listing.superseded_before(now - safety_age).items():
-            files = listing.entries[version]
+        for version, files in listing.entries.items():
+            if not (gone := superseded_before(files, now - safety_age)):
+                continue
             documents = {generation: self._read_or_warn(version, generation) for generation in files}
             newest = documents[max(files)]
             if newest is None:
-                continue  # readers fall back on the older ones
+                continue  # readers fall back on older generations
             named_by = {
                 generation: document.entry.statistics_path
                 for generation, document in documents.items()
@@ -230,5 +231,5 @@ def _or_warn(read: Callable[[], _T]) -> _T | None:
     try:
         return read()
     except (CorruptMetadataError, UnsupportedTableError, FileNotFound) as exc:
-        _log.warning("statistics are passed over: %s", exc)
+        _log.warning("skipping unreadable statistics: %s", exc)
         return None

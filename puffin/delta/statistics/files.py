@@ -63,14 +63,9 @@ class Listing:
     def next_field_ids_generation(self) -> int:
         return _next(self.field_ids)
 
-    def superseded_before(self, moment: datetime.datetime) -> dict[int, list[int]]:
-        """The generations, by version, whose successor came before a moment; none where the store gives no times."""
-        superseded = {version: superseded_before(files, moment) for version, files in self.entries.items()}
-        return {version: generations for version, generations in superseded.items() if generations}
-
 
 def superseded_before(by_generation: Mapping[int, FileInfo], moment: datetime.datetime) -> list[int]:
-    """The generations (newest first) whose successor came before a moment."""
+    """The generations (newest first) whose successor came before a moment; none where the store gives no times."""
     superseded = []
     for following, generation in itertools.pairwise(by_generation):
         came = by_generation[following].mtime

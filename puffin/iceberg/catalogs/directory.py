@@ -9,10 +9,8 @@ store's put-if-absent makes it atomic (spec, "File System Tables").
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from puffin.errors import (
     ConflictError,
@@ -22,30 +20,29 @@ from puffin.errors import (
     TableNotFound,
     UnsupportedTableError,
 )
-from puffin.iceberg.commit.patch import NextVersion, with_statistics, without_entries
+from puffin.iceberg.commit.patch import NextVersion
 from puffin.iceberg.metadata.document import encode_document
 from puffin.iceberg.metadata.reading import read_current_state, read_state
 from puffin.iceberg.stores import delete_quietly
-from puffin.iceberg.table import IcebergSnapshot, IcebergTable
+from puffin.iceberg.table import IcebergSnapshot, IcebergTableInFiles
 from puffin.storage import FileInfo, Store, is_same_place, join, store_for
 from puffin.storage.put_once import put_once
-from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
-from puffin.tables.leftovers import StoredEntry
+from puffin.tables.base import SnapshotSelector, TableState
 from puffin.tables.snapshot import CURRENT
 
 HINT = "version-hint.text"
 _LONGEST_HINT = 4096  # bytes
 _HINT_CHECKSUM = f".{HINT}.crc"
-# A version is written plain or gzip; older Iceberg put the compression last.
+# Versions are plain or gzip; older Iceberg put the compression last.
 _EXTENSIONS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
 _ANY_EXTENSION = "|".join(map(re.escape, _EXTENSIONS))
 _OWN_VERSION = re.compile(rf"v([0-9]{{1,9}})({_ANY_EXTENSION})")
 _CATALOG_VERSION = re.compile(rf"([0-9]{{1,9}})-[^/]*?(?:{_ANY_EXTENSION})")
-# The hint is a number; some writers put a file's name there, with or without its extension.
+# The hint is a number; some writers put a file's name there, with or without an extension.
 _HINTED_VERSION = re.compile(rf"v?([0-9]{{1,9}})(?:{_ANY_EXTENSION})?")
 
 
-class IcebergDirectory(IcebergTable):
+class IcebergDirectory(IcebergTableInFiles):
     """An Iceberg table by its directory, which is its name."""
 
     def __init__(self, directory: str, store_for: Callable[[str], Store] = store_for) -> None:
@@ -62,31 +59,24 @@ class IcebergDirectory(IcebergTable):
     def check_committable(self, state: TableState) -> None:
         """Refuse a catalog's table, the copy of a table, and a store that cannot swap versions."""
         _own_version(state)
-        # A copy still names the original's files: its statistics would be written over there.
+        # A copy still names the original's location, so its statistics would go there.
         if not is_same_place(self.name, state.location):
             raise UnsupportedTableError(
                 f"{self.name}: expected a table at this place, found metadata of {state.location}"
             )
         self._files.check_put_if_absent(join(self._metadata, HINT))
 
-    def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState:
-        """Write the version after ``base``. No other version can come between."""
-        self._follow(base.state, functools.partial(with_statistics, entry=entry))
-        return base.state
-
-    def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> None:
-        """Write the version after ``base`` without these entries; raises what `commit` raises."""
-        self._follow(base.state, functools.partial(without_entries, entries=entries))
-
-    def _follow(self, base: TableState, change: Callable[..., NextVersion]) -> None:
+    def _follow(self, base: TableState, change: Callable[[TableState], NextVersion]) -> None:
         own = _own_version(base)
         version, extension = int(own[1]) + 1, own[2]
         if self._existing(version) is not None:
             raise ConflictError(f"{self.name}: version {version} exists already")
         logged = dataclasses.replace(base, metadata_location=f"{base.location}/metadata/{own[0]}")
-        following = change(logged, now_ms=time.time_ns() // 1_000_000)
+        following = change(logged)
         data = encode_document(following.document, compress=extension != _EXTENSIONS[0])
-        put_once(self._files, join(self._metadata, f"v{version}{extension}"), data)  # the entry's path is ours alone
+        put_once(
+            self._files, join(self._metadata, f"v{version}{extension}"), data
+        )  # no other writer has this entry's path
         self._write_hint(version)
         for location in following.superseded:
             delete_quietly(location, self._store_for)
@@ -135,7 +125,7 @@ class IcebergDirectory(IcebergTable):
         return max(found)[-1]
 
     def _write_hint(self, version: int) -> None:
-        # The commit is done: a stale hint costs later readers a look, a wrong checksum beside it fails Hadoop's.
+        # The commit is done. A stale hint costs readers one more look, but a wrong checksum makes Hadoop readers fail.
         delete_quietly(join(self._metadata, _HINT_CHECKSUM), self._store_for)
         try:
             self._files.replace(join(self._metadata, HINT), str(version).encode())
@@ -147,7 +137,7 @@ def _own_version(state: TableState) -> re.Match[str]:
     own = _OWN_VERSION.fullmatch(state.metadata_location.rpartition("/")[2])
     if own is None:
         raise UnsupportedTableError(
-            f"{state.metadata_location} was written by a catalog, and a commit behind its back would be lost: "
+            f"{state.metadata_location} was written by a catalog, and a commit that bypasses it would be lost: "
             "name the table with --catalog, or analyze it with --no-commit"
         )
     return own

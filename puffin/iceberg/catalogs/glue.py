@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SKIP_ARCHIVE = "glue.skip-archive"
 _NOT_FOUND = "EntityNotFoundException"
 _LOST_RACES = ("ConcurrentModificationException", "VersionMismatchException")
-# Of the client errors the one that says nothing of what became of the request.
+# The only client error that leaves the outcome open.
 _TIMEOUT = "OperationTimeoutException"
 
 
@@ -50,23 +50,20 @@ class IcebergGlueTable(IcebergMetastoreTable):
             self._catalog.glue.update_table(**request)
         except ClientError as exc:
             self._sort_out(exc, location)
-        except Exception as exc:  # the connection's, or of an answer that is none
+        except Exception as exc:  # of the connection, or of an invalid answer
             raise CommitUnknownError(f"{self.name}: no clear answer to the commit: {one_line(exc)}") from exc
 
     def _glue_table(self) -> dict[str, Any]:
         try:
             answer = self._catalog.glue.get_table(DatabaseName=self._namespace, Name=self._table)
-        except ClientError as exc:
-            if _code(exc) == _NOT_FOUND:
+        except (ClientError, BotoCoreError) as exc:
+            if isinstance(exc, ClientError) and _code(exc) == _NOT_FOUND:
                 raise TableNotFound(f"{self.name}: no such table in catalog {self._catalog.name!r}") from exc
-            raise StorageError(f"{self.name}: catalog {self._catalog.name!r} failed: {one_line(exc)}") from exc
-        except BotoCoreError as exc:
             raise StorageError(f"{self.name}: catalog {self._catalog.name!r} failed: {one_line(exc)}") from exc
         table: dict[str, Any] = answer["Table"]
         return table
 
     def _settable(self, table: dict[str, Any]) -> dict[str, Any]:
-        """The fields of a table that an update can set."""
         update = self._catalog.glue.meta.service_model.operation_model("UpdateTable")
         settable = update.input_shape.members["TableInput"].members
         return {key: value for key, value in table.items() if key in settable}

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from pyiceberg.catalog.hive import HiveCatalog
 
 _LOCK_ENABLED = "engine.hive.lock-enabled"
-_LOCK_SECONDS = 60.0  # how long to wait for it; then the caller waits, and tries again
+_LOCK_SECONDS = 60.0  # of waiting for the lock; then the caller waits and tries again
 _FIRST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.05, 2.0
-_MODIFIED = "The table has been modified"  # the metastore's own words, which Iceberg goes by too
+_MODIFIED = "The table has been modified"  # the metastore's own words; Iceberg matches them too
 
 
 class IcebergHiveTable(IcebergMetastoreTable):
@@ -67,13 +67,13 @@ class IcebergHiveTable(IcebergMetastoreTable):
             try:
                 metastore.alter_table_with_environment_context(self._namespace, self._table, table, context)
             except NoSuchObjectException as exc:
-                raise TableNotFound(f"{self.name}: the catalog has no such table any more") from exc
+                raise TableNotFound(f"{self.name}: the catalog no longer has this table") from exc
             except InvalidOperationException as exc:
                 raise StorageError(f"{self.name}: the metastore refused the commit: {one_line(exc)}") from exc
-            except Exception as exc:  # the metastore's, the connection's, or of an answer that is none
+            except Exception as exc:  # of the metastore, the connection, or an invalid answer
                 if not (isinstance(exc, MetaException) and _MODIFIED in one_line(exc)):
                     raise CommitUnknownError(f"{self.name}: no clear answer to the commit: {one_line(exc)}") from exc
-                # The metastore repeats what its database failed at, and may have met its own change.
+                # The metastore retries after failures of its database, and may have met its own change.
                 self._check_who_won(location, exc)
 
     @contextmanager
@@ -85,7 +85,7 @@ class IcebergHiveTable(IcebergMetastoreTable):
         except (TException, OSError) as exc:
             raise StorageError(f"{self.name}: catalog {self._catalog.name!r} failed: {one_line(exc)}") from exc
         finally:
-            with suppress(TException, OSError):  # what was done over it is done
+            with suppress(TException, OSError):  # the work is already done
                 client.__exit__(None, None, None)
 
     def _hive_table(self, metastore: Any) -> Any:
@@ -109,7 +109,7 @@ class IcebergHiveTable(IcebergMetastoreTable):
             self._wait_for(metastore, lock)
             yield
         finally:
-            with suppress(TException, OSError):  # it ends by itself, and the commit is what it is
+            with suppress(TException, OSError):  # the lock expires anyway, and the commit is decided
                 metastore.unlock(UnlockRequest(lockid=lock.lockid))
 
     def _wait_for(self, metastore: Any, lock: Any) -> None:

@@ -9,21 +9,18 @@ how to replace it.
 
 from __future__ import annotations
 
-import functools
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from puffin.errors import CommitUnknownError, ConflictError, PuffinError, UnsupportedTableError
-from puffin.iceberg.commit.patch import NextVersion, next_metadata_location, with_statistics, without_entries
+from puffin.iceberg.commit.patch import NextVersion, next_metadata_location
 from puffin.iceberg.metadata.document import encode_document
 from puffin.iceberg.metadata.reading import read_current_state, read_state
 from puffin.iceberg.sdk import io_properties
 from puffin.iceberg.stores import delete_quietly, stores
-from puffin.iceberg.table import IcebergSnapshot, IcebergTable
-from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
-from puffin.tables.leftovers import StoredEntry
+from puffin.iceberg.table import IcebergSnapshot, IcebergTableInFiles
+from puffin.tables.base import SnapshotSelector, TableState
 from puffin.tables.snapshot import CURRENT
 
 if TYPE_CHECKING:
@@ -34,7 +31,7 @@ _CODEC = "write.metadata.compression-codec"
 _GZIP_NAMES = (".gz.metadata.json", ".metadata.json.gz")
 
 
-class IcebergMetastoreTable(IcebergTable, ABC):
+class IcebergMetastoreTable(IcebergTableInFiles, ABC):
     """An Iceberg table that a catalog knows by the location of its metadata file; named ``namespace.table``."""
 
     def __init__(self, catalog: Catalog, identifier: str) -> None:
@@ -48,23 +45,14 @@ class IcebergMetastoreTable(IcebergTable, ABC):
     def refresh(self, opened: IcebergSnapshot, selector: SnapshotSelector) -> IcebergSnapshot:
         return opened.of(selector) if self._location() == opened.state.metadata_location else self.open(selector)
 
-    def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState:
-        """Write the version after ``base`` and have the catalog name it. No other version can come between."""
-        self._follow(base.state, functools.partial(with_statistics, entry=entry))
-        return base.state
-
-    def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> None:
-        """Write the version after ``base`` without these entries; raises what `commit` raises."""
-        self._follow(base.state, functools.partial(without_entries, entries=entries))
-
     def _current_state(self) -> TableState:
         return read_current_state(self._location, lambda location: read_state(location, self._store_for(location)))
 
-    def _follow(self, base: TableState, change: Callable[..., NextVersion]) -> None:
+    def _follow(self, base: TableState, change: Callable[[TableState], NextVersion]) -> None:
         codec = base.properties.get(_CODEC)
         compress = base.metadata_location.endswith(_GZIP_NAMES) if codec is None else codec.lower() == "gzip"
         location = next_metadata_location(base, compress=compress)
-        following = change(base, now_ms=time.time_ns() // 1_000_000)
+        following = change(base)
         with self._store_for(location).create(location) as sink:
             sink.write(encode_document(following.document, compress=compress))
         try:
@@ -86,7 +74,6 @@ class IcebergMetastoreTable(IcebergTable, ABC):
         """Make ``location`` the current metadata file if that of ``base`` still is; raises what `commit` raises."""
 
     def _location_in(self, parameters: Mapping[str, str] | None) -> str:
-        """The metadata file that a table's parameters name."""
         location = (parameters or {}).get(LOCATION)
         if location is None:
             raise UnsupportedTableError(

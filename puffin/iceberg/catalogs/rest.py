@@ -29,7 +29,7 @@ class IcebergRestTable(IcebergTable):
     def __init__(self, catalog: RestCatalog, identifier: str) -> None:
         super().__init__(identifier)
         self._catalog = catalog
-        # Otherwise the server leaves out snapshots, and their entries look dead.
+        # If the server omits snapshots, their entries look dead.
         self.lists_all_snapshots = has_all_snapshots(catalog)
 
     def open(self, selector: SnapshotSelector = CURRENT) -> IcebergSnapshot:
@@ -39,7 +39,7 @@ class IcebergRestTable(IcebergTable):
         return self._opened(selector, opened.state)
 
     def _opened(self, selector: SnapshotSelector, known: TableState | None) -> IcebergSnapshot:
-        # Only the server can tell whether its metadata is another one. The credentials are as fresh as its answer.
+        # Only the server knows whether its metadata has changed, and its answer brings fresh credentials.
         loaded = load_table(self._catalog, self.name)
         if known is None or known.metadata_location != loaded.metadata_location:
             known = parse_state(loaded.document, loaded.metadata_location)

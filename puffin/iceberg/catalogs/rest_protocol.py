@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _PATH = "namespaces/{namespace}/tables/{table}"
 _COMMIT_ENDPOINT = f"POST /v1/{{prefix}}/{_PATH}"
-# 419 is the protocol's own: the token has expired. A new one may do where a token is refused, once.
+# 419 is the protocol's own status for an expired token. A refused token is renewed once.
 _TOKEN_REFUSED = (HTTPStatus.UNAUTHORIZED, 419)
 
 
@@ -46,7 +46,7 @@ def load_table(catalog: RestCatalog, identifier: str) -> LoadedTable:
     """The table as the server has it now; raises what `puffin.tables.table.Table.open` raises."""
     try:
         response = _request(catalog, "GET", identifier)
-    except Exception as exc:  # every way to authorize has errors of its own
+    except Exception as exc:  # every way to authorize has its own errors
         raise StorageError(f"{identifier}: catalog {catalog.name!r} failed: {one_line(exc)}") from exc
     if response.status_code == HTTPStatus.NOT_FOUND:
         raise TableNotFound(f"{identifier}: no such table in catalog {catalog.name!r}")
@@ -116,7 +116,7 @@ def _nearest(credentials: Sequence[Mapping[str, Any]], location: str) -> Mapping
 def _refusal(status: int) -> tuple[type[PuffinError], str]:
     """What the HTTP status of a failed commit means; as in Iceberg's own client, only 4xx is a clear answer."""
     if status == HTTPStatus.NOT_FOUND:
-        return TableNotFound, "the catalog has no such table any more"
+        return TableNotFound, "the catalog no longer has this table"
     if status == HTTPStatus.CONFLICT:
         return ConflictError, "the catalog refused the commit"
     if status == HTTPStatus.NOT_IMPLEMENTED:
@@ -127,7 +127,6 @@ def _refusal(status: int) -> tuple[type[PuffinError], str]:
 
 
 def _problem(response: Any) -> str:
-    """A server's error in one line: its own words, or the status if there are none."""
     try:
         error = response.json()["error"]
         said = f"{error['type']}: {error['message']}".splitlines()[0]

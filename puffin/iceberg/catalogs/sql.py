@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog
     from sqlalchemy import Connection
 
-# SQLSTATEs of a transaction that the database gave up for another's sake: serialization failure, deadlock, lock held.
+# SQLSTATEs of transactions that lost against another: serialization failure, deadlock, lock held.
 _LOST_RACES = ("40001", "40P01", "55P03")
 _TABLES = table(
     "iceberg_tables",
@@ -77,7 +77,7 @@ def _commit(connection: Connection) -> None:
     try:
         connection.commit()
     except SQLAlchemyError:
-        # SQLAlchemy takes the transaction for ended and would not roll it back: the next commit would carry it along.
+        # SQLAlchemy considers the transaction ended and would not roll it back, so the next commit would include it.
         connection.invalidate()
         raise
 

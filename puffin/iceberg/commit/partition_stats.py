@@ -48,7 +48,7 @@ _ENTRY = {
 _DELETED = 2
 _DATA, _POSITION_DELETES = 0, 1
 
-# Columns of the file: field id, name, type, and the format version from which on it is required.
+# Columns of the file: field id, name, type, and the first format version that requires it.
 _COLUMNS: tuple[tuple[int, str, pa.DataType, float], ...] = (
     (2, "spec_id", pa.int32(), 1),
     (3, "data_record_count", pa.int64(), 1),
@@ -137,10 +137,10 @@ def partition_authorship_objection(file: FileInfo, store: Store) -> str | None:
         with store.open_input(file.uri) as source:
             created_by = (pq.read_metadata(source).metadata or {}).get(CREATED_BY.encode(), b"")
     except FileNotFound:
-        return "gone meanwhile"
+        return "deleted meanwhile"
     except (pa.ArrowException, OSError, ValueError) as exc:
         return f"not a Parquet file that can be read: {' '.join(str(exc).split())}"
-    return None if is_our_name(created_by.decode(errors="replace")) else "nothing in it says who wrote it"
+    return None if is_our_name(created_by.decode(errors="replace")) else "it does not say who wrote it"
 
 
 @dataclasses.dataclass(slots=True)
@@ -208,7 +208,7 @@ class _Partitions:
         if entry[_STATUS] != _DELETED:
             row.count(file)
         snapshot_id: Any = entry.get(_SNAPSHOT_ID)
-        if snapshot_id is None:  # inherited by the files that came with the manifest
+        if snapshot_id is None:  # inherited by files added with the manifest
             snapshot_id = manifest.added_snapshot_id
         if snapshot_id in self._snapshots:
             row.touch(self._snapshots[snapshot_id])
@@ -230,7 +230,7 @@ def _merged(newer: Mapping[str, Any], older: Mapping[str, Any], document: Mappin
 def _partitioned(state: TableState) -> tuple[PartitionField, ...]:
     fields = unified_partition_type(state.document)
     if not fields:
-        raise UsageError(f"{state.location}: expected a partitioned table, found one that never was")
+        raise UsageError(f"{state.location}: expected a partitioned table, found one that was never partitioned")
     return fields
 
 
@@ -263,7 +263,7 @@ def _field(field_id: int, name: str, type_: pa.DataType, *, required: bool = Fal
 
 
 def _stored_type(type_: str) -> pa.DataType:
-    # Without its logical type in the file a uuid would be read as bytes.
+    # Without its logical type a uuid would be read as bytes.
     return pa.uuid() if type_ == "uuid" else arrow_type(type_)
 
 

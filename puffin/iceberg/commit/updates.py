@@ -47,7 +47,7 @@ def applied_to(
     """
     if entry.snapshot_id not in {snapshot["snapshot-id"] for snapshot in answer.get("snapshots") or ()}:
         expired = f"{base.name}: snapshot {entry.snapshot_id} expired while its statistics were committed"
-        # Expiry removes the entries of the snapshots it removes, and has been here: this one would stay until a clean.
+        # Expiry has already removed the snapshot's entries, so this one would stay until a clean.
         try:
             post(_removals(entry))
         except PuffinError as exc:
@@ -60,8 +60,8 @@ def applied_to(
     try:
         return read_state(before, base.store_for(before))
     except PuffinError as exc:
-        # A job whose columns are gone sees that when it reads back, if it has not done so already.
-        _log.warning("cannot see whether statistics of another job were replaced: %s", exc)
+        # A job whose columns are gone notices that when it reads its commit back.
+        _log.warning("cannot check whether statistics of another job were replaced: %s", exc)
         return base.state
 
 

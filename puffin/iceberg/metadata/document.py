@@ -24,11 +24,11 @@ from puffin.tables.statistics_json import entry_from_json, strings, typed
 
 NEWEST_FORMAT_VERSION = 3
 MAX_DOCUMENT_BYTES = 512 * 1024 * 1024
-"""The longest document that is read: some 400,000 snapshots."""
+"""The longest readable document: some 400,000 snapshots."""
 MAX_DOCUMENT_VALUES = 32 * 1024 * 1024
-"""The most values in a document. Tables have one for 16 bytes and more; `{},` takes 72 bytes of memory for three."""
+"""The most values in a document. Tables have at most one in 16 bytes; three bytes, `{},`, take 72 bytes of memory."""
 MAX_GZIP_RATIO = 200
-"""How much longer than its file a document from gzip may be, past 16 MiB. Tables have 3 to 20; gzip can do 1000."""
+"""The highest compression ratio of documents past 16 MiB. Tables reach 3 to 20; gzip can reach 1000."""
 
 _FREE_OF_RATIO = 16 * 1024 * 1024
 _STEP = 1024 * 1024
@@ -54,7 +54,7 @@ def decode_document(data: bytes, location: str) -> dict[str, Any]:
 
 
 def encode_document(document: Mapping[str, Any], *, compress: bool) -> bytes:
-    # ASCII, since a JSON string may hold what UTF-8 cannot: half of a surrogate pair, in someone's comment.
+    # ASCII, since a JSON string may contain half of a surrogate pair, which UTF-8 cannot encode.
     data = json.dumps(document, separators=(",", ":")).encode()
     return gzip.compress(data, mtime=0) if compress else data
 
@@ -110,7 +110,7 @@ def partition_entry_to_json(entry: PartitionStatisticsEntry) -> dict[str, Any]:
 
 
 def _finite(text: str) -> float:
-    # Written back, infinity would be no JSON: whoever reads the next version would fail over it.
+    # Infinity is not JSON: readers of the next version would fail on it.
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"expected numbers that a double holds, found {text[:40]}")
@@ -124,7 +124,7 @@ def _no_number(text: str) -> NoReturn:
 def _check_size(text: bytes) -> None:
     if len(text) > MAX_DOCUMENT_BYTES:
         raise ValueError(f"more than {MAX_DOCUMENT_BYTES} bytes")
-    # Every value follows a comma, or is the first of a list or an object; what stands in strings is counted with them.
+    # Every value follows a comma or begins a list or an object; the count includes such characters in strings.
     if len(text) > MAX_DOCUMENT_VALUES and sum(map(text.count, (b",", b"[", b"{"))) > MAX_DOCUMENT_VALUES:
         raise ValueError(f"more than {MAX_DOCUMENT_VALUES} values")
 
@@ -133,7 +133,7 @@ def _inflated(data: bytes) -> bytes:
     content = bytearray()
     limit = min(MAX_DOCUMENT_BYTES, max(_FREE_OF_RATIO, MAX_GZIP_RATIO * len(data)))
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-        while more := file.read(_STEP):  # what is asked for is set aside, whether it comes or not
+        while more := file.read(_STEP):  # in steps, since read() allocates the size it is given
             content += more
             if len(content) > limit:
                 raise ValueError(f"more than {limit} bytes in {len(data)} of gzip")

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_LONGEST_NUMBER = 18  # digits, of which every one fits a long
+from puffin.tables.base import natural_number
+from puffin.values.row_summary import known_sum
 
 
 def added_records(summary: Mapping[str, Any]) -> int | None:
@@ -42,9 +43,7 @@ def _has_counts(summary: Mapping[str, Any]) -> bool:
 
 
 def _count(summary: Mapping[str, Any], key: str) -> int | None:
-    text = summary.get(key, "0")
-    is_number = isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER
-    return int(text) if is_number else None
+    return natural_number(summary.get(key, "0"))
 
 
 def _negative(count: int | None) -> int | None:
@@ -52,5 +51,5 @@ def _negative(count: int | None) -> int | None:
 
 
 def _sum(*counts: int | None) -> int | None:
-    known = [count for count in counts if count is not None]
-    return max(sum(known), 0) if len(known) == len(counts) else None
+    total = known_sum(counts)
+    return None if total is None else max(total, 0)

@@ -83,7 +83,7 @@ class _Order:
         return unknown if found is None or self.outward is None else self.outward(found)
 
 
-_PREFIX = 64  # bytes; writers cut at 16 characters, unless told otherwise
+_PREFIX = 64  # bytes; writers cut at 16 characters by default
 _LONG = -(2**63), 2**63 - 1
 
 
@@ -97,7 +97,7 @@ def _prefix(value: str | bytes) -> bytes:
 
 _NONE = _Order(None, np.int64, *_LONG)
 _NUMBERS = _Order(_clipped, np.int64, *_LONG)
-# As Python's objects: numpy's own strings end at zero bytes and are signed in some releases.
+# As Python objects, since numpy's strings end at zero bytes and are signed in some releases.
 _BYTES = _Order(_prefix, object, b"", b"\xff" * _PREFIX)
 _ORDERS = {
     **dict.fromkeys(("int", "long", "date", "time", "decimal"), _NUMBERS),

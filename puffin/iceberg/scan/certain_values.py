@@ -117,7 +117,7 @@ class _Witness:
             return [manifest_bound(column.type_string, lower)] if is_whole else []
         if column.name.startswith("timestamp") and not (self.times_are_whole and file_format == PARQUET):
             return []
-        if column.name in ("decimal", "uuid", "fixed"):  # of which one that was cut is too short for the type
+        if column.name in ("decimal", "uuid", "fixed"):  # a truncated bound is too short for the type
             return [bound for bound in (lower, upper) if bound]
         return [manifest_bound(column.type_string, bound) for bound in (lower, upper)]
 

@@ -74,7 +74,7 @@ class DeleteIndex:
                 yield from deletes.applying_to(data_file)
 
     def _position_deletes(self, data_file: LiveFile, partition: _Partition) -> list[LiveFile]:
-        # A deletion vector holds every deleted position of its file: older position delete files are superseded.
+        # A deletion vector has every deleted position of its file and supersedes older position delete files.
         vector = self._vectors.get(data_file.file_path)
         if vector is not None and vector.sequence_number >= data_file.sequence_number:
             of_file = [vector]
@@ -94,12 +94,12 @@ class DeleteIndex:
         return self._partition(file) if self._is_partitioned[file.spec_id] else _ALL
 
     def _partition(self, file: LiveFile) -> _Partition:
-        # As text: one NaN equals another there, as in Iceberg.
+        # As text, so that NaN equals NaN, as in Iceberg.
         values = {field_id: self._partition_value(field_id, value) for field_id, value in file.partition.items()}
         return file.spec_id, repr(sorted(values.items()))
 
     def _partition_value(self, field_id: int, value: Any) -> Any:
-        # A decimal takes more bytes in manifests that were written since its precision has grown.
+        # Manifests written after a decimal's precision grew use more bytes for it.
         is_decimal = field_id in self._decimals and isinstance(value, bytes)
         return int.from_bytes(value, "big", signed=True) if is_decimal else value
 

@@ -18,7 +18,7 @@ from puffin.iceberg.scan.manifests import LiveFile, NamedFiles, live_files_of
 from puffin.iceberg.scan.plan import plan_snapshot, refuse_unreadable, scan_tasks
 from puffin.storage import Store
 from puffin.tables.base import Snapshot
-from puffin.tables.changes import Difference, compare, difference_of_tasks
+from puffin.tables.changes import Difference, compare, rows_of
 from puffin.tables.scan_task import EQUALITY_DELETES, FileScanTask
 from puffin.tables.snapshot import TableSnapshot
 
@@ -45,20 +45,20 @@ def difference_of_snapshots(opened: TableSnapshot, before: Snapshot, after: Snap
     oldest = min((file.sequence_number for file in data.before + data_of_both + data.after), default=None)
     if oldest is None:
         return Difference([], [], [])
-    # No file is younger than its manifest, and no delete applies to a data file that is younger than it.
+    # No file is younger than its manifest, and no delete applies to a younger data file.
     applicable = (manifest for manifest in delete_manifests.both if manifest.sequence_number >= oldest)
     deletes_of_both = deletes.both + _files(applicable, store_for)
     if _any_by_equality(deletes_of_both):
         return _difference_of_plans(opened, before, after)
-    return difference_of_tasks(
+    return compare(
         scan_tasks(state, data.before + data_of_both, deletes.before + deletes_of_both),
         scan_tasks(state, data.after + data_of_both, deletes.after + deletes_of_both),
+        rows_of,
     )
 
 
 def _difference_of_plans(opened: TableSnapshot, before: Snapshot, after: Snapshot) -> Difference[FileScanTask]:
-    earlier, later = (plan_snapshot(opened, snapshot) for snapshot in (before, after))
-    return difference_of_tasks(earlier, later)
+    return compare(plan_snapshot(opened, before), plan_snapshot(opened, after), rows_of)
 
 
 def _any_by_equality(deletes: Iterable[LiveFile]) -> bool:
@@ -85,7 +85,7 @@ def _concerned(
             elsewhere.append(manifest)
         elif youngest[manifest.partition_spec_id] >= manifest.min_sequence_number:
             found += _readable(named.among(manifest, store_for))
-    # Deletes apply within their spec. A file that only another one has contradicts them, which is for a plan to say.
+    # Deletes apply within their spec. Planning reports the error if only another spec has the file.
     missing = {path for path in (delete.referenced_data_file for delete in deletes) if path}
     missing -= {file.file_path for file in data.before + found + data.after}
     for manifest in elsewhere:
@@ -99,7 +99,7 @@ def _concerned(
 def _data_files_of(delete: LiveFile, store_for: Callable[[str], Store]) -> Iterable[str]:
     if delete.referenced_data_file is not None:
         return (delete.referenced_data_file,)
-    # It applies to every older file of its partition, and has positions of few.
+    # It applies to every older file of its partition, but has positions in few of them.
     with open_data_file(delete.file_path, delete.file_format, delete.content, delete.record_count, store_for) as file:
         return read_data_files(file)
 
@@ -123,6 +123,6 @@ def _readable(files: Iterable[LiveFile]) -> list[LiveFile]:
 
 
 def _identity(file: LiveFile) -> Hashable:
-    # A path may come back, or be there twice, with another sequence number or partition: then other deletes apply.
+    # A path may return or appear twice with another sequence number or partition; then other deletes apply.
     place = file.spec_id, repr(file.partition), file.sequence_number
     return file.file_path, file.content_offset, place, file.file_size_in_bytes, file.record_count

@@ -119,7 +119,7 @@ def live_files_of(
         metrics_of: The columns for which data files get metrics, by field id.
         nan_counts: Whether metrics include the number of NaN values.
     """
-    # Metrics cost more than all else of a manifest: they are read only if somebody asks for some.
+    # Metrics cost more than the rest of a manifest, so they are read only on request.
     with_metrics = _DATA_ENTRY_WITH_NAN_COUNTS if nan_counts else _DATA_ENTRY_WITH_METRICS
     of_data = with_metrics if metrics_of else _DATA_ENTRY
     entries = read_entries(
@@ -190,7 +190,7 @@ def read_entries(
 def _live_file(entry: Mapping[int, Any], manifest: ManifestFile, metrics_of: Collection[int]) -> LiveFile:
     file = entry[_DATA_FILE]
     sequence_number = _optional(entry, _SEQUENCE_NUMBER, int)
-    if sequence_number is None:  # inherited by added files; version 1 has none at all
+    if sequence_number is None:  # added files inherit it; version 1 has none
         sequence_number = manifest.sequence_number if entry[_STATUS] == _ADDED else 0
     equality_ids = _integers(file, _EQUALITY_IDS)
     return LiveFile(
@@ -218,7 +218,7 @@ def _metrics(file: Mapping[int, Any], field_ids: Collection[int]) -> dict[int, C
 
 
 def _only_path(file: Mapping[int, Any]) -> str | None:
-    # A position delete file whose lowest and highest path agree is about that one data file.
+    # If the lowest and highest path are equal, the position delete file applies to that data file only.
     lower, upper = (_by_column(file, bounds).get(DELETE_FILE_PATH) for bounds in (_LOWER_BOUNDS, _UPPER_BOUNDS))
     return str(lower, "utf-8") if lower is not None and lower == upper else None
 

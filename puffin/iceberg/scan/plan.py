@@ -76,8 +76,6 @@ def refuse_unreadable(file: LiveFile) -> None:
 
 
 class _ContentFiles:
-    """Converts live files to content files."""
-
     def __init__(self, specs: Mapping[int, Sequence[Mapping[str, Any]]], columns: Mapping[int, Column]) -> None:
         self._columns = columns
         source_types = {field_id: column.type for field_id, column in columns.items()}

@@ -278,7 +278,7 @@ def test_replaced_table_gets_no_statistics(table, draft_of):
     shutil.rmtree(table.log)
     table.log.mkdir()
     table.commit(table.metadata(id="another"), table.protocol())
-    with pytest.raises(TableNotFound, match=r"expected table .*, found another: another has its place"):
+    with pytest.raises(TableNotFound, match=r"expected table .*, found another: another table has replaced it"):
         commit_statistics(loaded, draft)
     assert not (table.log / "_puffin_sidecar").exists()
 

@@ -267,7 +267,7 @@ def nested(type_, depth):
         (json.dumps(struct(field("a", {"type": "array"}))), "a.element: expected a type"),
         (json.dumps(struct(field("a", {"type": "map", "keyType": "long"}))), "a.value: expected a type"),
         (json.dumps(struct(field("a", "long"), field("a", "long"))), "a: expected one field of this name, found se"),
-        (json.dumps(struct(field("a", nested("long", MAX_DEPTH + 1)))), "expected at most 100 types inside"),
+        (json.dumps(struct(field("a", nested("long", MAX_DEPTH + 1)))), "expected at most 100 nested types"),
     ],
 )  # fmt: skip
 def test_invalid_schema_is_refused_in_one_line(schema, message):

@@ -305,7 +305,7 @@ def test_server_that_ignores_removals_is_detected(server, open_table, commit):
     commit()
     server.change(snapshots=[], **{"current-snapshot-id": None})
     server.ignored = {"remove-statistics"}
-    with pytest.raises(CommitUnknownError, match="has them still"):
+    with pytest.raises(CommitUnknownError, match="still has them"):
         clean(open_table(), older_than=datetime.timedelta(), remove=True, sleep=lambda _: None)
 
 
