@@ -158,7 +158,7 @@ def test_metadata_files_that_are_too_long_are_not_read(table_document, delta_tab
 
 def test_reading_a_device_ends(monkeypatch):
     monkeypatch.setattr(local, "MAX_WHOLE_BYTES", 4 * MEGABYTE)
-    with holding_at_most(16 * MEGABYTE), pytest.raises(StorageError, match="within 4194304 bytes"):
+    with holding_at_most(16 * MEGABYTE), pytest.raises(StorageError, match="at most 4194304 bytes"):
         LocalStore().read("/dev/zero")
 
 

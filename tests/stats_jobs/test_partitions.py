@@ -212,7 +212,7 @@ def test_table_with_too_many_partitions_keeps_no_sketches_and_says_so(planned, c
     monkeypatch.setattr("puffin.sketches.partition_sketches.MAX_PARTITIONS", 2)
     for stored in ({}, {20: sketches(1, 2, 3)}):
         reason, _ = planned(stored)
-        assert reason == "sketches by partition are kept of at most 2 partitions, found 3"
+        assert reason == "partition sketches: expected at most 2 partitions, found 3"
         assert reason in caplog.text
 
 
