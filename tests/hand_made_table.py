@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -373,8 +372,15 @@ def _with_id(field: pa.Field, ids: Any, key: str) -> pa.Field:
 COUNT_ROWS: dict[str, Callable[[Path], int]] = {
     ".parquet": lambda path: pq.read_metadata(path).num_rows,
     ".orc": lambda path: orc.ORCFile(path).nrows,
-    ".avro": lambda path: sum(block.num_records for block in fastavro.block_reader(path.open("rb"))),
+    ".avro": lambda path: sum(block.num_records for block in _fastavro().block_reader(path.open("rb"))),
 }
+
+
+def _fastavro() -> Any:
+    # This module is loaded for every test, and make test-matrix installs no tools of other tests.
+    import fastavro
+
+    return fastavro
 
 
 def write_avro(path: Path, table: pa.Table, ids: Mapping[str, Any], **options: Any) -> None:
@@ -382,7 +388,7 @@ def write_avro(path: Path, table: pa.Table, ids: Mapping[str, Any], **options: A
     columns = [stored_values(column.combine_chunks()) for column in table.columns]
     records = [dict(zip(table.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
     with path.open("wb") as file:
-        fastavro.writer(file, schema, records, **options)
+        _fastavro().writer(file, schema, records, **options)
 
 
 def avro_record(name: str, fields: Iterable[pa.Field], ids: Mapping[str, Any]) -> dict[str, Any]:
