@@ -50,7 +50,6 @@ class Bases:
         self._opened = opened
         self._blobs = blobs
         self._trust = Trust(opened, blobs, columns)
-        self._lost: dict[str, bool] = {}
 
     def read(self, known: KnownBlob, column: Column) -> Base:
         """The values stored with a known sketch; PuffinError if a blob cannot be read or contradicts the entry."""
@@ -84,10 +83,7 @@ class Bases:
             return "another engine made the earlier sketch, without row counts and bounds"
         if is_unmarked(known.blob.properties):
             return None  # its statistics file holds the state and was read
-        path = known.entry.statistics_path
-        if path not in self._lost:
-            self._lost[path] = self._blobs.has_lost_state(known.entry)
-        lost = self._lost[path] or self._blobs.misses(known.entry, known.blob)
+        lost = self._blobs.has_lost_state(known.entry) or self._blobs.misses(known.entry, known.blob)
         return "the private state beside the earlier sketch is gone" if lost else None
 
     def had_ours(self, column: Column) -> bool:

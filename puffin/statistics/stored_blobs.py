@@ -33,7 +33,8 @@ class StoredBlobs:
     """
     The blobs of the columns with these field ids, in the files of statistics entries and in the parts beside them.
 
-    All blobs of one type are read from a file at once; each manifest is read once.
+    All blobs of one type are read from a file at once; each manifest is read once, and its parts are
+    looked up once.
     """
 
     def __init__(self, opened: TableSnapshot, field_ids: Collection[int]) -> None:
@@ -42,6 +43,7 @@ class StoredBlobs:
         self._fields = {(field_id,) for field_id in field_ids}
         self._files: dict[tuple[str, str], _Content | PuffinError] = {}
         self._manifests: dict[str, Manifest | None] = {}
+        self._lost: dict[str, bool] = {}
 
     def read(self, entry: StatisticsEntry, blob: BlobEntry, kind: Kind[T], column: Column) -> T | None:
         """
@@ -93,8 +95,12 @@ class StoredBlobs:
 
     def has_lost_state(self, entry: StatisticsEntry) -> bool:
         """Whether the manifest of an entry's file or one of its parts is missing or wrong; may raise StorageError."""
-        known = self._manifest(entry)
-        return known is None or not all(self._has_part(self._directory(entry), part) for part in known.parts)
+        path = entry.statistics_path
+        if path not in self._lost:
+            known = self._manifest(entry)
+            directory = self._directory(entry)
+            self._lost[path] = known is None or not all(self._has_part(directory, part) for part in known.parts)
+        return self._lost[path]
 
     def misses(self, entry: StatisticsEntry, blob: BlobEntry) -> bool:
         """
