@@ -26,8 +26,9 @@ from pyarrow import orc
 from puffin.errors import CorruptPuffinError
 from puffin.format import LZ4, ROW_COUNTS_V1, ZSTD, Blob, PuffinReader, PuffinWriter, compression
 from puffin.format.deletion_vector import DeletionVector
-from puffin.sketches import RowCountsBuilder, ThetaSketch
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
+from puffin.sketches.row_counts import RowCountsBuilder
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 
 ROOT = Path(__file__).parent.parent

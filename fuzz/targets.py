@@ -62,9 +62,10 @@ from puffin.iceberg.scan.manifest_lists import ManifestFile, manifest_files
 from puffin.iceberg.scan.manifests import live_files_of
 from puffin.inspection import describe, verify
 from puffin.kernels import load_kernels
-from puffin.sketches import RowCounts, ThetaSketch
 from puffin.sketches.partition_sketches import PartitionSketches
+from puffin.sketches.row_counts import RowCounts
 from puffin.sketches.theta_image import SketchImage
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.private_state import manifest as private_state
 from puffin.tables.document import partition_specs
 from puffin.tables.scan_task import AVRO, DATA

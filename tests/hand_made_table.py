@@ -21,7 +21,8 @@ from puffin.files.task_reader import TaskReader
 from puffin.format import DELETION_VECTOR_V1, Blob, PuffinWriter
 from puffin.format.deletion_vector import DeletionVector
 from puffin.iceberg.metadata.document import parse_state
-from puffin.sketches import DEFAULT_LG_K, RowCountsBuilder, ThetaSketch, ThetaSketchBuilder, row_counts_limit
+from puffin.sketches.row_counts import RowCountsBuilder, row_counts_limit
+from puffin.sketches.theta_sketch import DEFAULT_LG_K, ThetaSketch, ThetaSketchBuilder
 from puffin.storage import store_for
 from puffin.tables.base import TableState
 from puffin.tables.document import name_mapping, partition_specs

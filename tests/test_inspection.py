@@ -9,7 +9,8 @@ from puffin.errors import CorruptPuffinError, CorruptSketchError, FileNotFound, 
 from puffin.format import ROW_COUNTS_V1, Blob, BlobMetadata, PuffinWriter, RawBlob
 from puffin.format.deletion_vector import DeletionVector
 from puffin.inspection import DeletionVectorSummary, SketchSummary, Verdict, describe, read_payload, verify
-from puffin.sketches import RowCountsBuilder, ThetaSketch, row_counts_limit
+from puffin.sketches.row_counts import RowCountsBuilder, row_counts_limit
+from puffin.sketches.theta_sketch import ThetaSketch
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ import numpy as np
 from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedError, UnsupportedTypeError, UsageError
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.question import Question
-from puffin.sketches import DEFAULT_LG_K, ThetaSketch, merge
+from puffin.sketches.theta_sketch import DEFAULT_LG_K, ThetaSketch, merge
 from puffin.statistics.blob_properties import MAPPING_CHANGED, Distinct, is_read_otherwise, lg_k_of, summary_of, type_of
 from puffin.statistics.kinds import THETA
 from puffin.statistics.resolve import Ancestry, KnownBlob, nearest_partition_sketches

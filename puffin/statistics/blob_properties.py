@@ -12,7 +12,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 
-from puffin.sketches import DEFAULT_LG_K, ThetaSketch
+from puffin.sketches.theta_sketch import DEFAULT_LG_K, ThetaSketch
 from puffin.statistics.private_state.places import HOME
 from puffin.tables.base import Column, TableState
 from puffin.tables.document import mapping_digest

@@ -12,8 +12,8 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
 from puffin.errors import PuffinError, StorageError, UnsupportedError
-from puffin.sketches import DEFAULT_LG_K
 from puffin.sketches.partition_sketches import PartitionSketches
+from puffin.sketches.theta_sketch import DEFAULT_LG_K
 from puffin.statistics.answer import ANCESTOR, SNAPSHOT, UNKNOWN_FRESHNESS, ColumnAnswer, Freshness
 from puffin.statistics.blob_properties import (
     MAPPING_CHANGED,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from puffin.errors import CorruptDataFileError, FileNotFound, UnsupportedTableError
 from puffin.files import task_reader
 from puffin.files.parquet import parquet_rows
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.tables.scan_task import ScanBatch, ScanContext, decode_batch, encode_batch
 
 ROW = 9  # the field id of the column that numbers the rows

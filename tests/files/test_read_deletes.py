@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from puffin.errors import CorruptDataFileError, CorruptMetadataError, FileNotFound
 from puffin.files.parquet import parquet_rows
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 
 IDS = {"id": 1}
 

@@ -13,7 +13,7 @@ import pytest
 from puffin.errors import CorruptDataFileError, CorruptError, FileNotFound
 from puffin.files.parquet import parquet_rows
 from puffin.files.task_reader import TaskReader
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.storage import store_for
 from puffin.tables.scan_task import ScanBatch, ScanContext
 

@@ -16,15 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptDataFileError, CorruptSketchError, UnsupportedTypeError, UsageError
-from puffin.sketches import (
-    MAX_THETA,
-    RowCounts,
-    RowCountsBuilder,
-    ThetaSketch,
-    ThetaSketchBuilder,
-    hash_array,
-    row_counts_limit,
-)
+from puffin.sketches.hashing import hash_array
+from puffin.sketches.row_counts import RowCounts, RowCountsBuilder, row_counts_limit
+from puffin.sketches.theta_image import MAX_THETA
+from puffin.sketches.theta_sketch import ThetaSketch, ThetaSketchBuilder
 
 LG_K = 5
 K = 1 << LG_K

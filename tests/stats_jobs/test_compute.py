@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from puffin.errors import CorruptDataFileError, FileNotFound, StorageError
-from puffin.sketches import ThetaSketch
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.kinds import PARTITION_SKETCHES, ROW_COUNTS, SUMMARY, THETA
 from puffin.statistics.kinds.row_counts import RowCountsKind
 from puffin.statistics.kinds.theta import ThetaKind

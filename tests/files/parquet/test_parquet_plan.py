@@ -16,7 +16,8 @@ from puffin import kernels
 from puffin.files.parquet import chunk_plan as parquet_plan
 from puffin.files.parquet import writers as parquet_writers
 from puffin.files.parquet.chunk_plan import ChunkPlanner, Route
-from puffin.sketches import RowCountsBuilder, ThetaSketch, ThetaSketchBuilder, row_counts_limit
+from puffin.sketches.row_counts import RowCountsBuilder, row_counts_limit
+from puffin.sketches.theta_sketch import ThetaSketch, ThetaSketchBuilder
 from puffin.values.column_chunk import Values
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parquet-writers"

@@ -12,7 +12,7 @@ import pytest
 
 from puffin.delta.schema import table_schema
 from puffin.errors import CorruptDataFileError
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 
 REPEATS = 30  # so that a dictionary is smaller than the rows
 TENTH = struct.unpack("<f", struct.pack("<f", 0.1))[0]
@@ -193,7 +193,7 @@ def test_decimal_in_bytes_of_any_length_hashes_the_same(tmp_path, read_files, us
 
 def test_widened_values_keep_their_row_counts():
     """Even values that take bytes of several lengths."""
-    from puffin.sketches import RowCountsBuilder
+    from puffin.sketches.row_counts import RowCountsBuilder
 
     values = pa.array(INTS, pa.int32())
     rows = np.arange(1, len(INTS) + 1)
