@@ -62,8 +62,8 @@ SDK_HOMES = {
     "fsspec": {"puffin.storage.arrow"},
     "obstore": {"puffin.storage.new_objects"},
     "botocore": {"puffin.storage.new_objects", "puffin.iceberg.catalogs.glue"},  # credentials; errors of a client
-    "zstandard": {"puffin.format.frames"},
-    "lz4": {"puffin.format.frames"},
+    "zstandard": {"puffin.format.compression"},
+    "lz4": {"puffin.format.compression"},
     "fastapi": {"puffin.server.app"},
     "starlette": {"puffin.server.app"},
     "uvicorn": {"puffin.server.process"},
