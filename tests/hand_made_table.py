@@ -31,6 +31,7 @@ from puffin.values.column_summary import ColumnSummary
 from puffin.values.row_summary import RowSummary
 from stats_jobs.plan import split_task
 from tests.bound import bound
+from tests.counting import count_rows
 
 ADDED = 1
 PATH_FIELD, POS_FIELD = 2147483546, 2147483545
@@ -325,10 +326,8 @@ def sketches_of(batch: ScanBatch, is_sound: bool = True) -> Answer:
             for field_id, values in live.columns.items():
                 if not each_row:
                     builders[field_id].update(values.array, types[field_id])
-                elif values.rows is None:
-                    counts[field_id].update(values.array, types[field_id])
                 else:
-                    counts[field_id].update(values.array, types[field_id], values.rows)
+                    count_rows(counts[field_id], values.array, types[field_id], values.rows)
     assert rows[True] == rows[False]
     sketches = {column.name: builders[column.field_id].compact() for column in batch.columns}
     for column in batch.columns:

@@ -7,8 +7,7 @@ by `load_kernels`. Kernels see arrays only; their callers know what these mean.
 
 * ``murmur``: the hash of a theta sketch
 * ``decimals``: the bytes of decimals
-* ``selection``: the hashes below theta
-* ``counting``: the number of rows per hash
+* ``hashes``: the hashes below theta, and the number of rows of each
 * ``parquet``: count levels and dictionary indices, find Snappy's blocks
 * ``avro``: find the values of records; ``avro_values`` has the same loop for use without numba
 """
@@ -18,7 +17,7 @@ from __future__ import annotations
 import functools
 import importlib
 
-_MODULES = ("murmur", "decimals", "selection", "counting", "parquet", "avro")
+_MODULES = ("murmur", "decimals", "hashes", "parquet", "avro")
 _is_ready = False
 
 
