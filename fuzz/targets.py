@@ -52,7 +52,7 @@ from puffin.files.parquet.hybrid import MAX_BIT_WIDTH, HybridCounts
 from puffin.files.parquet.long_strings import read_long_strings
 from puffin.files.parquet.page_header import parse_page_header
 from puffin.files.parquet.pages import has_readable_pages
-from puffin.files.parquet.parquet_footer import BYTE_ARRAY, DOUBLE, INT32, INT64, ColumnChunk
+from puffin.files.parquet.parquet_footer import BYTE_ARRAY, DOUBLE, INT32, INT64, ColumnChunk, Leaf
 from puffin.files.parquet.thrift import MALFORMED
 from puffin.format import Blob, Limits, PuffinReader, PuffinWriter, compression, footer_json
 from puffin.format.deletion_vector import MAGIC as VECTOR_MAGIC
@@ -420,12 +420,14 @@ def _chunk(data: bytes) -> tuple[ColumnChunk, pa.BufferReader]:
     pages = data[2:]
     dictionary = min(size, len(pages))
     return ColumnChunk(
-        path=("a",),
+        leaf=Leaf(
+            path=("a",),
+            schema_element=bytes((0x15, list(_ARROW_TYPES)[choice & 3] << 1, 0x25, 0x02, 0x18, 1, 97, 0)),
+            repetition_type=1,
+            max_definition_level=choice >> 2 & 1,
+            max_repetition_level=0,
+        ),
         physical_type=list(_ARROW_TYPES)[choice & 3],
-        repetition_type=1,
-        max_definition_level=choice >> 2 & 1,
-        max_repetition_level=0,
-        schema_element=bytes((0x15, list(_ARROW_TYPES)[choice & 3] << 1, 0x25, 0x02, 0x18, 1, 97, 0)),
         codec=_CODECS[(choice >> 3) % len(_CODECS)],
         encodings=frozenset((0, 3, 8)),
         num_values=40,

@@ -43,7 +43,6 @@ class Source(Protocol):
 
     def read(self, size: int, /) -> bytes:
         """The next bytes; fewer than ``size`` only at the end."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

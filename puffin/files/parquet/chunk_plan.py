@@ -162,7 +162,7 @@ def _is_dictionary_encoded(chunk: ColumnChunk) -> bool:
     dictionary_pages = [stats for stats in chunk.encoding_stats if stats.page_type == DICTIONARY_PAGE]
     data_pages = [stats for stats in chunk.encoding_stats if stats.page_type != DICTIONARY_PAGE]
     return (
-        chunk.repetition_type in (REQUIRED, OPTIONAL)
+        chunk.leaf.repetition_type in (REQUIRED, OPTIONAL)
         and [stats.count for stats in dictionary_pages] == [1]
         and len(data_pages) > 0
         and all(stats.page_type in (DATA_PAGE, DATA_PAGE_V2) for stats in data_pages)
