@@ -25,7 +25,7 @@ ROOMS = {
     "inspection": {"errors", "format", "sketches", "storage"},
     "statistics": {"errors", "format", "sketches", "storage", "tables", "values", "version"},
     "iceberg": {"errors", "files", "format", "storage", "tables", "values"},
-    "delta": {"errors", "storage", "tables", "values"},
+    "delta": {"errors", "storage", "tables", "values", "version"},
     "load": {"delta", "errors", "iceberg", "storage", "tables"},
     "lookup": {"errors", "format", "iceberg", "load", "sketches", "statistics", "storage", "tables", "values"},
     "server": {"errors", "inspection", "lookup", "storage", "version"},

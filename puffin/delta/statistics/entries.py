@@ -59,11 +59,7 @@ class StatisticsDirectory:
         return Listing.of(self.files())
 
     def entries(
-        self,
-        listing: Listing,
-        version: int,
-        table_id: str,
-        is_same_column: Callable[[int, tuple[str, ...]], bool],
+        self, listing: Listing, version: int, table_id: str, is_same_column: Callable[[int, tuple[str, ...]], bool]
     ) -> Iterator[StatisticsEntry]:
         """
         Yield the entries of a version and of earlier ones, nearest first; reads each on demand.
@@ -187,17 +183,10 @@ class StatisticsDirectory:
         """All files in the directory, also foreign ones."""
         return self._store.list(self._location)
 
-    def remove_superseded(
-        self,
-        listing: Listing,
-        now: datetime.datetime | None = None,
-        safety_age: datetime.timedelta = SAFETY_AGE,
-    ) -> None:
-        """
-        Delete `superseded` files as far as the store allows; a failure only logs a warning, since the commit is done.
-        """
+    def remove_superseded(self, listing: Listing, now: datetime.datetime | None = None) -> None:
+        """Delete `superseded` files; a failure only logs a warning, since the commit is done."""
         try:
-            for file in self.superseded(listing, now or datetime.datetime.now(datetime.timezone.utc), safety_age):
+            for file in self.superseded(listing, now or datetime.datetime.now(datetime.timezone.utc)):
                 self._store.delete(file.uri)
         except PuffinError as exc:
             _log.warning("superseded statistics are left behind: %s", exc)
