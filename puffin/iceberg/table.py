@@ -166,9 +166,7 @@ class IcebergSnapshot(TableSnapshot):
         self.table.remove_entries(self, entries)
 
     def leftovers(self, limit: AgeLimit) -> Leftovers:
-        """
-        Statistics files in the metadata directories that no metadata file there or in the table's metadata log names.
-        """
+        """Statistics files in the metadata directories that no metadata file there or in the metadata log names."""
         from puffin.iceberg.leftovers import find_leftovers
 
         self.check_committable()

@@ -21,8 +21,7 @@ from puffin.errors import (
     UnsupportedTableError,
 )
 from puffin.iceberg.commit.patch import NextVersion
-from puffin.iceberg.metadata.document import encode_document
-from puffin.iceberg.metadata.reading import read_current_state, read_state
+from puffin.iceberg.metadata.document import encode_document, read_current_state, read_state
 from puffin.iceberg.stores import delete_quietly
 from puffin.iceberg.table import IcebergSnapshot, IcebergTableInFiles
 from puffin.storage import FileInfo, Store, is_same_place, join, store_for

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from puffin.errors import CommitUnknownError, ConflictError, PuffinError, UnsupportedTableError
 from puffin.iceberg.commit.patch import NextVersion, next_metadata_location
-from puffin.iceberg.metadata.document import encode_document
-from puffin.iceberg.metadata.reading import read_current_state, read_state
+from puffin.iceberg.metadata.document import encode_document, read_current_state, read_state
 from puffin.iceberg.sdk import io_properties
 from puffin.iceberg.stores import delete_quietly, stores
 from puffin.iceberg.table import IcebergSnapshot, IcebergTableInFiles
