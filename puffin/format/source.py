@@ -23,11 +23,9 @@ class RangeSource(Protocol):
 
     def size(self) -> int:
         """The size in bytes."""
-        ...
 
     def read_at(self, offset: int, length: int) -> bytes:
         """The ``length`` bytes from ``offset``; fewer only at the end of the file."""
-        ...
 
 
 @runtime_checkable
