@@ -41,10 +41,8 @@ class RowCounts:
     How many rows of a column have each of its smallest hashes. Immutable; equal row counts have equal bytes.
 
     Attributes:
-        theta: Every hash is below it; 2^63 - 1 while the counts cover every value of the column.
-        hashes: Ascending, distinct, each above 0 and below theta; read-only.
+        theta, hashes, is_checked: As in `ThetaSketch`.
         rows: The rows of each hash, at least 1; read-only.
-        is_checked: As in `ThetaSketch`.
     """
 
     theta: int

@@ -54,13 +54,7 @@ class Block:
 
 
 class Container:
-    """
-    An Avro file after its header; NotImplementedError if its codec is unknown.
-
-    Attributes:
-        metadata: The values of the header by name.
-        schema: The schema of the writer, parsed from JSON.
-    """
+    """An Avro file after its header, with the writer's schema in JSON; NotImplementedError for an unknown codec."""
 
     def __init__(self, source: Source, size: int) -> None:
         self._input = input_ = _Input(source, size)

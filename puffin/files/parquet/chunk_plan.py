@@ -124,9 +124,7 @@ class ChunkPlanner:
         """
         Plan leaves of a row group; a path to no leaf, or to two, is read row by row.
 
-        Args:
-            all_live: Whether every row of the group counts: none is deleted or filtered out.
-            each_row: Whether the number of rows of a value matters, not only whether a row has it.
+        ``all_live`` says that no row of the group is deleted or filtered out; ``each_row`` is as in `Reading`.
         """
         plans = {}
         for path in paths:

@@ -83,14 +83,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnChunk:
-    """
-    A column chunk (``ColumnMetaData``).
-
-    Attributes:
-        encoding_stats: Empty if the writer omitted them.
-        dictionary_page_offset: None if the writer names no dictionary page.
-        size_statistics: The bytes in the footer, or None.
-    """
+    """A column chunk (``ColumnMetaData``); what its writer omitted is None or empty."""
 
     leaf: Leaf
     physical_type: int
