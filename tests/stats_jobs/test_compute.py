@@ -26,6 +26,7 @@ from stats_jobs.partitions import PartitionPlan
 from stats_jobs.run import Run
 from stats_jobs.session import Turn
 from stats_jobs.stored import Base
+from tests.counting import count_rows
 
 LG_K = 5
 COUNTS = (RowCountsKind(LG_K), ThetaKind(LG_K), SUMMARY)
@@ -35,7 +36,7 @@ A, B = (Column(i, name, "long", (i,), (None,)) for i, name in ((1, "a"), (2, "b"
 
 def counts(values):
     builder = RowCountsKind(LG_K).start()
-    builder.update(pa.array(values, pa.int64()), "long")
+    count_rows(builder, pa.array(values, pa.int64()), "long")
     return builder.compact()
 
 
