@@ -19,12 +19,10 @@ _log = logging.getLogger(__name__)
 @dataclasses.dataclass(frozen=True, slots=True)
 class AnalyzedTable:
     """
-    A table that has statistics.
+    A table that has statistics, at its current snapshot.
 
-    Attributes:
-        snapshot_id: The current snapshot.
-        statistics_snapshot_id: The snapshot whose rows the newest statistics describe.
-        snapshots_behind: How many snapshots have changed the rows since; None if unknown.
+    The newest statistics describe the rows of ``statistics_snapshot_id``. Since then, ``snapshots_behind`` snapshots
+    have changed the rows; None if unknown.
     """
 
     table: str
@@ -60,10 +58,10 @@ def analyzed_table(name: str, opened: TableSnapshot) -> AnalyzedTable | None:
         return None
     ancestry = Ancestry(opened)
     field_ids = {field_id for entry in ancestry.entries for blob in entry.blobs for field_id in blob.fields}
-    known = list(itertools.chain.from_iterable(ancestry.blobs_of(field_id) for field_id in field_ids))
-    if not known:
+    known = itertools.chain.from_iterable(map(ancestry.blobs_of, field_ids))
+    newest = min(known, key=lambda each: each.age, default=None)
+    if newest is None:
         return None
-    newest = min(known, key=lambda each: each.age)
     return AnalyzedTable(
         name,
         opened.state.format,

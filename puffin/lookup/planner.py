@@ -2,20 +2,24 @@
 The planner's lookup: table metadata in, answers out.
 
 If the metadata has an ``ndv`` for every column, nothing else is read. Otherwise the statistics file is read for its
-sketches, in one request if it is small.
+sketches, in one request if it is small. The NDV of some partitions is the union of their sketches, which are in private
+state. A property of the column's sketch in the table metadata says whether they exist, so no file is opened in vain. If
+a file or blob cannot be read, older statistics answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from puffin.errors import PuffinError
 from puffin.load import load_table
 from puffin.lookup.partition_filter import PartitionFilter
-from puffin.lookup.partitions import answer_partitions
 from puffin.lookup.question import Question
 from puffin.statistics.answer import ColumnAnswer, PartitionMatch, TableAnswer
-from puffin.statistics.resolve import answer_columns
+from puffin.statistics.blob_properties import Distinct
+from puffin.statistics.resolve import Ancestry, answer_columns, nearest_partition_sketches, provisional_after
 from puffin.statistics.stored_blobs import StoredBlobs
+from puffin.tables.base import Column
 from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.table import Table
 
@@ -50,6 +54,7 @@ def ndv(
     Raises:
         NotFoundError: There is no such table, snapshot, column or partition field.
         UsageError: As for `puffin.lookup.Question`; or a partition or the filter cannot be parsed.
+        UnsupportedTypeError: A column's type has no statistics.
         CorruptMetadataError: The table's metadata is corrupt.
         StorageError: The storage or the catalog does not answer.
         MissingDependencyError: There is a filter or a catalog, and pyiceberg is not installed.
@@ -72,15 +77,36 @@ def answer_from(opened: TableSnapshot, question: Question) -> TableAnswer:
     if opened.is_empty:
         missing = tuple(ColumnAnswer.missing(column) for column in chosen)
         return TableAnswer(opened.name, state.format, None, missing, match)
+    stored = StoredBlobs(opened, [column.field_id for column in chosen])
     if is_selected is None:
-        answers = answer_columns(opened, chosen, StoredBlobs(opened, [column.field_id for column in chosen]))
+        answers = answer_columns(opened, chosen, stored)
     else:
-        answers, match = answer_partitions(opened, chosen, is_selected)
+        answers, match = _answer_partitions(opened, chosen, stored, is_selected)
     if (allowed := question.max_staleness) is not None:
         answers = tuple(_fresh_or_missing(answer, allowed) for answer in answers)
     if question.manifests:
         answers = _with_summaries(opened, answers)
     return TableAnswer(opened.name, state.format, opened.snapshot.snapshot_id, answers, match)
+
+
+def _answer_partitions(
+    opened: TableSnapshot, columns: Sequence[Column], stored: StoredBlobs, is_selected: PartitionFilter
+) -> tuple[tuple[ColumnAnswer, ...], PartitionMatch]:
+    """The answer for each column, and how many of the partitions with the nearest sketches match."""
+    ancestry = Ancestry(opened)
+    answers = []
+    match, nearest = PartitionMatch(None, None), None
+    for column in columns:
+        errors: list[PuffinError] = []
+        found = nearest_partition_sketches(ancestry, column, stored, errors)
+        if found is None:
+            answers.append(provisional_after(errors, ColumnAnswer.missing(column, str(errors[0]) if errors else None)))
+            continue
+        known, sketches = found
+        answers.append(provisional_after(errors, known.answer(column, Distinct.of(sketches.union(is_selected)))))
+        if nearest is None or known.age < nearest:
+            nearest, match = known.age, PartitionMatch(sum(map(is_selected, sketches.keys)), len(sketches.keys))
+    return tuple(answers), match
 
 
 def _fresh_or_missing(answer: ColumnAnswer, allowed: int) -> ColumnAnswer:

@@ -117,10 +117,8 @@ class StoredBlobs:
 
     def _has_part(self, directory: str, part: Part) -> bool:
         uri = places.part_uri(directory, part.id)
-        try:
-            return self._store_for(uri).size(uri) == part.file_size
-        except FileNotFound:
-            return False
+        found = self._store_for(uri).find(uri)
+        return found is not None and found.size == part.file_size
 
     def _manifest(self, entry: StatisticsEntry) -> Manifest | None:
         path = entry.statistics_path

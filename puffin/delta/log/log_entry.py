@@ -30,7 +30,6 @@ from puffin.delta.log.protocol import check_writable, has_feature, in_commit_tim
 from puffin.delta.log.replay import DeltaLog, LogSegment
 from puffin.errors import ConflictError, TableNotFound
 from puffin.storage import join
-from puffin.storage.put_once import put_once
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.commit import RetryPolicy
 from puffin.version import version
@@ -66,7 +65,7 @@ def append_note(
         actions = _actions(segment, note, txn_id, location, table_id)
         data = "".join(f"{_json(action)}\n" for action in actions).encode()
         try:
-            put_once(log.store, join(location, LOG, f"{following:020d}.json"), data)
+            log.store.put_once(join(location, LOG, f"{following:020d}.json"), data)
         except ConflictError as exc:
             if _RETRIES.gives_up(attempt, started):
                 raise ConflictError(

@@ -86,10 +86,7 @@ class LogSegment:
         newest = self._files.commits.get(self.newest_version)
         if newest is None:
             return False  # only a checkpoint of it is left
-        try:
-            is_there = self._store.info(newest.uri) == newest
-        except FileNotFound:
-            return False
+        is_there = self._store.find(newest.uri) == newest
         following = join(self._files.directory, f"{self.newest_version + 1:020d}.json")
         return is_there and not self._store.exists(following)
 

@@ -37,7 +37,6 @@ from puffin.delta.statistics.files import (
 )
 from puffin.errors import CorruptMetadataError, FileNotFound, PuffinError, UnsupportedTableError, UsageError
 from puffin.storage import FileInfo, Store, join
-from puffin.storage.put_once import put_once
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.leftovers import SAFETY_AGE
 
@@ -107,7 +106,7 @@ class StatisticsDirectory:
             {field_id: columns[field_id] for field_id in about},
         )
         uri = self._path(entry_name(entry.snapshot_id, generation))
-        put_once(self._store, uri, encode_entry(document, generation))
+        self._store.put_once(uri, encode_entry(document, generation))
 
     def check_putting(self) -> None:
         """Refuse, with UnsupportedError or MissingDependencyError, a store that cannot `put`."""
@@ -127,7 +126,7 @@ class StatisticsDirectory:
         if generation > 0:
             with contextlib.suppress(CorruptMetadataError, FileNotFound):
                 self._read_field_ids(generation - 1)
-        put_once(self._store, self._path(field_ids_name(generation)), encode_field_ids(ids))
+        self._store.put_once(self._path(field_ids_name(generation)), encode_field_ids(ids))
 
     def new_path(self, version: int) -> str:
         """A unique path for a statistics file of a version."""

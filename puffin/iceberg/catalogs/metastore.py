@@ -36,6 +36,7 @@ class IcebergMetastoreTable(IcebergTableInFiles, ABC):
     def __init__(self, catalog: Catalog, identifier: str) -> None:
         properties = io_properties(catalog.properties)
         super().__init__(identifier, stores(properties), properties)
+        self._catalog = catalog
         self._namespace, _, self._table = identifier.rpartition(".")
 
     def open(self, selector: SnapshotSelector = CURRENT) -> IcebergSnapshot:
@@ -90,11 +91,8 @@ class IcebergMetastoreTable(IcebergTableInFiles, ABC):
         """
         Find out whether a refused replacement lost to another writer, or met its own change after an unseen retry.
 
-        Returns only if ``location`` is or was the table's metadata file.
-
-        Raises:
-            ConflictError: It never was, and cannot become it any more.
-            CommitUnknownError: The table cannot be read.
+        Returns if ``location`` is or was the table's metadata file. Raises ConflictError if it never was, and cannot
+        become it any more; CommitUnknownError if the table cannot be read.
         """
         try:
             state = self._current_state()
