@@ -29,10 +29,10 @@ from puffin.statistics.blob_properties import (
 from puffin.statistics.kinds import ROW_COUNTS, THETA
 from puffin.statistics.kinds.kind import Kind
 from puffin.statistics.resolve import Ancestry, KnownBlob
-from puffin.tables.base import BlobEntry, Column, Snapshot, TableState
+from puffin.tables.base import BlobEntry, Column, Snapshot
 from puffin.tables.changes import Changes, narrowed
-from puffin.tables.document import column_type_at, mapping_digest
 from puffin.tables.snapshot import TableSnapshot
+from puffin.tables.state import TableState
 from puffin.values.value_type import hashes_alike
 from stats_jobs.stored import Base, Bases
 
@@ -113,7 +113,7 @@ def misfit(state: TableState, snapshot: Snapshot, column: Column, blob: BlobEntr
     if lg_k_of(blob.properties) != lg_k:
         return f"the earlier sketch has lg-k {lg_k_of(blob.properties)}, expected {lg_k}"
     is_known = is_ours(blob.properties)
-    hashed = type_of(blob.properties) if is_known else column_type_at(state, snapshot, column.field_id)
+    hashed = type_of(blob.properties) if is_known else state.column_type_at(snapshot, column.field_id)
     if hashed is None or not hashes_alike(hashed, column.type):
         return f"the earlier sketch is of type {hashed}, the column of type {column.type}"
     return misread(state, column, blob)
@@ -123,7 +123,7 @@ def misread(state: TableState, column: Column, blob: BlobEntry) -> str | None:
     """Why the sketch's files may give other values for the column today, or None."""
     if is_read_otherwise(state, column, blob.properties):
         return MAPPING_CHANGED
-    if not has_provenance(blob.properties) and mapping_digest(state, column) is not None:
+    if not has_provenance(blob.properties) and state.mapping_digest(column) is not None:
         return "the table has a name mapping, and nobody noted whether the earlier sketch depends on it"
     return None
 

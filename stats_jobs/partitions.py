@@ -25,10 +25,10 @@ from puffin.statistics.blob_properties import partitions_of, type_of
 from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.statistics.resolve import Ancestry, KnownBlob
 from puffin.statistics.stored_blobs import StoredBlobs
-from puffin.tables.base import Column, Snapshot, TableState
-from puffin.tables.document import partition_specs, source_types
+from puffin.tables.base import Column, Snapshot
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot
+from puffin.tables.state import TableState
 from puffin.values.partition_tuples import PartitionKey, partition_key, tuple_types
 from puffin.values.value_type import hashes_alike
 from stats_jobs.basis import Unfit, misread, nearest_fit
@@ -118,8 +118,7 @@ def carry_partitions(
 
 def is_partitioned(state: TableState) -> bool:
     """Whether the table has, or ever had, a partition spec that we understand."""
-    types = source_types(state.document)
-    return any(tuple_types(spec, types) for spec in partition_specs(state.document).values())
+    return any(tuple_types(spec, state.source_types) for spec in state.partition_specs.values())
 
 
 def partitions_kept(opened: TableSnapshot, columns: Sequence[Column]) -> int | None:

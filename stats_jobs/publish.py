@@ -12,7 +12,6 @@ from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.statistics.private_state.upkeep import remove_lost_state
 from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import commit_statistics
-from puffin.tables.document import mapping_digest
 from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.table import Table
 from stats_jobs.basis import CARRIED, FULL
@@ -83,7 +82,7 @@ def _statistics(target: Target, computed: Computed, carried: Base | None) -> Col
         kept |= carried.kept
     provenance = HASHED_HERE if base is None else base.provenance
     if computed.is_mapped:
-        provenance = dataclasses.replace(provenance, mapping=mapping_digest(target.opened.state, plan.column))
+        provenance = dataclasses.replace(provenance, mapping=target.opened.state.mapping_digest(plan.column))
     # An incremental run may build on incomplete statistics; a later run completes them.
     lost = options.kinds if options.mode == INCREMENTAL else ()
     return ColumnStatistics(plan.column, values, provenance, kept, lost)

@@ -29,9 +29,10 @@ from puffin.iceberg.metadata.document import parse_state
 from puffin.iceberg.stores import stores
 from puffin.iceberg.table import IcebergSnapshot, IcebergTable
 from puffin.storage import Store
-from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.leftovers import StoredEntry
 from puffin.tables.snapshot import CURRENT
+from puffin.tables.state import TableState
 from stats_jobs.session import SparkStarter, spark_errors
 from stats_jobs.spark_iceberg import JavaIceberg, JavaMetadata, said
 

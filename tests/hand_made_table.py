@@ -23,9 +23,8 @@ from puffin.format.deletion_vector import DeletionVector
 from puffin.iceberg.metadata.document import parse_state
 from puffin.sketches import DEFAULT_LG_K, RowCountsBuilder, ThetaSketch, ThetaSketchBuilder, row_counts_limit
 from puffin.storage import store_for
-from puffin.tables.base import TableState
-from puffin.tables.document import name_mapping, partition_specs
 from puffin.tables.scan_task import FileScanTask, ScanBatch, ScanContext, decode_batch, encode_batch
+from puffin.tables.state import TableState
 from puffin.values.column_summary import ColumnSummary
 from puffin.values.row_summary import RowSummary
 from stats_jobs.plan import split_task
@@ -217,7 +216,7 @@ class HandMadeTable:
         batch = ScanBatch(
             columns=chosen,
             tasks=tuple(piece for task in self.plan(snapshot_id) for piece in split_task(task, target_bytes)),
-            context=ScanContext(partition_specs(state.document), name_mapping(state), {}),
+            context=ScanContext(state.partition_specs, state.name_mapping, {}),
         )
         return sketches_of(decode_batch(encode_batch(batch)), is_sound)
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 from puffin.iceberg.commit.patch import NextVersion, statistics_path, stored_entries, with_statistics, without_entries
 from puffin.iceberg.stores import stores
 from puffin.storage import Store, store_for
-from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry
 from puffin.tables.changes import Changes
-from puffin.tables.document import name_mapping, partition_specs
 from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
 from puffin.tables.scan_task import FileScanTask, ScanContext
 from puffin.tables.snapshot import CURRENT, NewStatisticsFile, PartitionStatisticsWriter, TableSnapshot
+from puffin.tables.state import TableState
 from puffin.values.column_summary import ColumnSummary
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class IcebergSnapshot(TableSnapshot):
 
     @property
     def scan_context(self) -> ScanContext:
-        return ScanContext(partition_specs(self.state.document), name_mapping(self.state), self.io_properties)
+        return ScanContext(self.state.partition_specs, self.state.name_mapping, self.io_properties)
 
     def _plan(self) -> tuple[FileScanTask, ...]:
         from puffin.iceberg.scan.plan import plan_snapshot
@@ -149,7 +149,7 @@ class IcebergSnapshot(TableSnapshot):
     def keeps_partition_statistics(self) -> bool:
         from puffin.iceberg.commit.partition_stats import unified_partition_type
 
-        return bool(unified_partition_type(self.state.document))
+        return bool(unified_partition_type(self.state))
 
     def partition_statistics_writer(self) -> PartitionStatisticsWriter:
         from puffin.iceberg.commit.partition_stats import partition_statistics, write_partition_statistics

@@ -22,7 +22,6 @@ from typing import Any, TypeAlias
 from puffin.errors import FileNotFound, TableNotFound
 from puffin.lookup.gate import Gate
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.document import without_history
 from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.table import Table
 
@@ -221,4 +220,4 @@ class _KeptTable:
 
 
 def _without_history(opened: TableSnapshot) -> TableSnapshot:
-    return dataclasses.replace(opened, state=without_history(opened.state))
+    return dataclasses.replace(opened, state=opened.state.without_history())

@@ -31,7 +31,6 @@ from puffin.statistics.resolve import Ancestry, KnownBlob, nearest_partition_ske
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.statistics.trust import Trust
 from puffin.tables.base import Column
-from puffin.tables.document import column_type_at
 from puffin.tables.snapshot import TableSnapshot
 from puffin.values.value_type import hashes_alike
 
@@ -228,7 +227,7 @@ def _described(
     if summary is not None and summary.row_count is not None:
         rows = summary.row_count
     values = None if summary is None else summary.value_count
-    hashed_type = type_of(properties) or column_type_at(opened.state, known.snapshot, column.field_id)
+    hashed_type = type_of(properties) or opened.state.column_type_at(known.snapshot, column.field_id)
     if hashed_type is None:
         raise _error_about(opened, column, UnsupportedTypeError("the statistics do not record its type"))
     return ColumnSketch(

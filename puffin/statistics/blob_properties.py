@@ -14,9 +14,9 @@ from collections.abc import Mapping
 
 from puffin.sketches import DEFAULT_LG_K, ThetaSketch
 from puffin.statistics.private_state.places import HOME
-from puffin.tables.base import Column, TableState
-from puffin.tables.document import mapping_digest
+from puffin.tables.base import Column
 from puffin.tables.leftovers import is_our_name
+from puffin.tables.state import TableState
 from puffin.values.column_summary import ColumnSummary
 
 NDV = "ndv"
@@ -172,7 +172,7 @@ def provenance_of(properties: Mapping[str, str]) -> Provenance:
 def is_read_otherwise(state: TableState, column: Column, properties: Mapping[str, str]) -> bool:
     """Whether a sketch depends on the table's name mapping for its column, and that has changed."""
     mapping = provenance_of(properties).mapping
-    return mapping is not None and mapping != mapping_digest(state, column)
+    return mapping is not None and mapping != state.mapping_digest(column)
 
 
 def type_of(properties: Mapping[str, str]) -> str | None:

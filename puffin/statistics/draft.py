@@ -28,8 +28,9 @@ from puffin.statistics.blob_properties import is_unmarked, when_carried
 from puffin.statistics.kinds import private_kinds
 from puffin.statistics.resolve import Ancestry
 from puffin.statistics.written_files import WrittenFiles, retained_blobs
-from puffin.tables.base import BlobEntry, StatisticsEntry, TableState
+from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.snapshot import PartitionStatisticsWriter, TableSnapshot
+from puffin.tables.state import TableState
 
 PRESTOS = ("presto-sum-data-size-bytes-v1", "presto-kll-sketch-bytes-v1")
 """Types that Presto lists in entries, and pyiceberg cannot load."""

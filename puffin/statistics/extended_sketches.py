@@ -9,7 +9,8 @@ metadata shows that as long as it has those snapshots.
 from __future__ import annotations
 
 from puffin.statistics.blob_properties import is_ours
-from puffin.tables.base import BlobEntry, Snapshot, TableState
+from puffin.tables.base import BlobEntry, Snapshot
+from puffin.tables.state import TableState
 
 
 def may_lack_changes(state: TableState, blob: BlobEntry) -> bool:

@@ -28,8 +28,9 @@ from puffin.statistics.blob_properties import (
 from puffin.statistics.extended_sketches import may_lack_changes
 from puffin.statistics.kinds import PARTITION_SKETCHES, THETA
 from puffin.statistics.stored_blobs import StoredBlobs
-from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry, TableState
+from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
+from puffin.tables.state import TableState
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -28,7 +28,6 @@ from puffin.statistics.extended_sketches import may_lack_changes
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.statistics.whose_hashes import contradiction, writer_objection
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
-from puffin.tables.document import column_type_at
 from puffin.tables.snapshot import TableSnapshot
 from puffin.values.value_type import hashes_alike
 
@@ -54,7 +53,7 @@ class Trust:
         Raises PuffinError if the footer of the entry's file cannot be read.
         """
         properties = blob.properties
-        hashed = type_of(properties) or column_type_at(self._opened.state, snapshot, column.field_id)
+        hashed = type_of(properties) or self._opened.state.column_type_at(snapshot, column.field_id)
         if hashed is None:
             return "the statistics do not say of which type it was when they were made"
         if is_ours(properties):

@@ -15,9 +15,10 @@ from puffin.statistics.private_state.writing import (
     delete_files,
 )
 from puffin.statistics.stored_blobs import read_manifest
-from puffin.tables.base import StatisticsEntry, TableState
+from puffin.tables.base import StatisticsEntry
 from puffin.tables.leftovers import APPLICATION
 from puffin.tables.snapshot import TableSnapshot
+from puffin.tables.state import TableState
 from puffin.version import version
 
 _log = logging.getLogger(__name__)

@@ -22,9 +22,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from puffin.errors import CommitUnknownError, ConflictError, PuffinError, SnapshotNotFound, TableNotFound
-from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.leftovers import StoredEntry
 from puffin.tables.snapshot import MetadataEntries, TableSnapshot
+from puffin.tables.state import TableState
 from puffin.tables.table import Table
 
 

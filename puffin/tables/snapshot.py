@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, runtime_checkabl
 
 from puffin.errors import SnapshotNotFound
 from puffin.storage import Store
-from puffin.tables.base import Column, PartitionStatisticsEntry, Snapshot, SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.base import Column, PartitionStatisticsEntry, Snapshot, SnapshotSelector, StatisticsEntry
 from puffin.tables.changes import Changes
 from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
 from puffin.tables.scan_task import FileScanTask, ScanContext
+from puffin.tables.state import TableState
 from puffin.values.column_summary import ColumnSummary
 
 if TYPE_CHECKING:

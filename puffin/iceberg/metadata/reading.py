@@ -8,7 +8,7 @@ from typing import TypeVar
 from puffin.errors import FileNotFound
 from puffin.iceberg.metadata.document import decode_document, parse_state
 from puffin.storage import Store
-from puffin.tables.base import TableState
+from puffin.tables.state import TableState
 
 _Place = TypeVar("_Place")
 

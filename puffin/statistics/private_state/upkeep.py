@@ -17,9 +17,9 @@ from puffin.statistics.private_state import places
 from puffin.statistics.private_state.manifest import Manifest, decode
 from puffin.statistics.private_state.writing import delete_files
 from puffin.storage import FileInfo, Store, is_temporary_name, join
-from puffin.tables.base import TableState
 from puffin.tables.leftovers import SAFETY_AGE, AgeLimit, Kept, Leftover, Leftovers, link_objection
 from puffin.tables.snapshot import TableSnapshot
+from puffin.tables.state import TableState
 
 _STATISTICS = ".stats"
 

@@ -18,7 +18,8 @@ from puffin.format import Blob, PuffinReader, PuffinWriter, RawBlob
 from puffin.statistics.private_state import places
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.storage import Store
-from puffin.tables.base import StatisticsEntry, TableState
+from puffin.tables.base import StatisticsEntry
+from puffin.tables.state import TableState
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

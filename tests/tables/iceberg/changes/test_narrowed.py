@@ -9,7 +9,6 @@ from puffin.files import task_reader
 from puffin.files.task_reader import TaskReader
 from puffin.storage import store_for
 from puffin.tables.changes import Changes, narrowed
-from puffin.tables.document import name_mapping, partition_specs
 from puffin.tables.scan_task import ScanBatch, ScanContext, decode_batch, encode_batch
 
 
@@ -36,7 +35,7 @@ def read(table, tasks):
     batch = ScanBatch(
         columns=state.columns,
         tasks=tasks,
-        context=ScanContext(partition_specs(state.document), name_mapping(state), {}),
+        context=ScanContext(state.partition_specs, state.name_mapping, {}),
     )
     batch = decode_batch(encode_batch(batch))
     assert batch.tasks == tasks
