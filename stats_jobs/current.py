@@ -8,16 +8,13 @@ and the names and sizes of private state only, if this version made the statisti
 from __future__ import annotations
 
 import dataclasses
-from typing import TypeGuard
 
 from puffin.statistics.answer import ColumnAnswer
-from puffin.statistics.blob_properties import has_provenance
 from puffin.statistics.draft import damaged_entries
 from puffin.statistics.resolve import answer_columns
 from puffin.tables.base import StatisticsEntry
-from puffin.tables.snapshot import PartitionStatistics, TableSnapshot
 from puffin.tables.table import Table
-from stats_jobs.basis import CARRIED, Wanted, misfit, plan_columns
+from stats_jobs.basis import CARRIED, misfit, plan_columns
 from stats_jobs.options import INCREMENTAL, Options
 from stats_jobs.partitions import is_partitioned, partitions_kept
 from stats_jobs.target import Target
@@ -36,30 +33,28 @@ def is_stale(table: Table, options: Options) -> bool:
     columns = state.select_columns(options.columns)
     if damaged_entries(state):
         return True
-    if not columns:
-        return False
-    if is_empty or current_answers(Target.of(opened, columns, options)) is None:
+    if not columns or is_empty:
+        return bool(columns)
+    target = Target.of(opened, columns, options)
+    if current_answers(target) is None:
         return True
-    return options.partitions and is_partitioned(state) and partitions_kept(opened, columns) is None
+    return options.partitions and is_partitioned(state) and partitions_kept(target) is None
 
 
 def current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
     """The stored answers, if every column has one of this snapshot, type and size."""
-    opened, options = target.opened, target.options
-    state, snapshot, entry = opened.state, opened.snapshot, target.entry
+    opened, options, entry = target.opened, target.options, target.entry
     if entry is None:
         return None
-    if not all(state.field_ids.issuperset(blob.fields) for blob in entry.blobs):
+    if not all(opened.state.field_ids.issuperset(blob.fields) for blob in entry.blobs):
         return None  # a blob for a dropped field makes Spark's planner fail, so a new entry has to replace it
-    has_partition_file = entry.snapshot_id in state.partition_statistics
-    if options.partitions and keeps_partition_statistics(opened) and not has_partition_file:
+    has_partition_file = entry.snapshot_id in opened.state.partition_statistics
+    if options.partitions and not has_partition_file and opened.keeps_partition_statistics:
         return None
-    answers = answer_columns(opened, target.columns, target.blobs)
+    answers = answer_columns(target.known, target.columns, target.blobs)
     for answer in answers:
-        blob = entry.sketch_of(answer.column.field_id)
-        if answer.stats_snapshot_id != entry.snapshot_id or blob is None:
-            return None
-        if misfit(state, snapshot, answer.column, blob, options.lg_k) is not None:
+        known = target.current.get(answer.column.field_id)
+        if answer.stats_snapshot_id != entry.snapshot_id or known is None or misfit(known, options.lg_k) is not None:
             return None
     if not _are_whole(target, entry):
         return None
@@ -72,17 +67,11 @@ def _are_whole(target: Target, entry: StatisticsEntry) -> bool:
 
     Those of this version say so themselves; only their private state is looked up. Others must pass as a base.
     """
-    blobs = {column.field_id: entry.sketch_of(column.field_id) for column in target.columns}
-    noted = {field_id: blob for field_id, blob in blobs.items() if blob is not None and has_provenance(blob.properties)}
-    wanted = Wanted(target.options.lg_k, complete=target.options.mode != INCREMENTAL)
-    if noted and wanted.complete and target.blobs.has_lost_state(entry):
+    blobs = target.blobs
+    noted = {field_id: known for field_id, known in target.current.items() if known.said.has_provenance}
+    if target.options.mode != INCREMENTAL and noted and blobs.has_lost_state(entry):
         return False
-    if wanted.complete and any(target.blobs.misses(entry, blob) for blob in noted.values()):
+    if target.options.mode != INCREMENTAL and any(map(blobs.misses, noted.values())):
         return False
-    doubtful = [column for column in target.columns if column.field_id not in noted]
-    plans = plan_columns(target.opened, doubtful, wanted, target.bases)
+    plans = plan_columns(target, [column for column in target.columns if column.field_id not in noted])
     return all(plan.basis == CARRIED and plan.base_id == entry.snapshot_id for plan in plans)
-
-
-def keeps_partition_statistics(opened: TableSnapshot) -> TypeGuard[PartitionStatistics]:
-    return isinstance(opened, PartitionStatistics) and opened.keeps_partition_statistics()

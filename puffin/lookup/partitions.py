@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from puffin.errors import PuffinError
-from puffin.statistics.answer import ColumnAnswer, PartitionMatch
-from puffin.statistics.blob_properties import Distinct
-from puffin.statistics.resolve import Ancestry, nearest_partition_sketches, provisional_after
+from puffin.statistics.ancestry import known_sketches
+from puffin.statistics.answer import ColumnAnswer, Distinct, PartitionMatch
+from puffin.statistics.resolve import nearest_partition_sketches, provisional_after
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.base import Column
 from puffin.tables.snapshot import TableSnapshot
@@ -27,18 +27,18 @@ def answer_partitions(
 
     If columns have sketches of different snapshots, the nearest one provides the count.
     """
-    ancestry = Ancestry(opened)
-    stored = StoredBlobs(opened, [column.field_id for column in columns])
+    field_ids = [column.field_id for column in columns]
+    nearest_first, stored = known_sketches(opened, field_ids), StoredBlobs(opened, field_ids)
     answers = []
     match, nearest = PartitionMatch(None, None), None
     for column in columns:
         errors: list[PuffinError] = []
-        found = nearest_partition_sketches(ancestry, column, stored, errors)
+        found = nearest_partition_sketches(nearest_first[column.field_id], stored, errors)
         if found is None:
             answers.append(provisional_after(errors, ColumnAnswer.missing(column, str(errors[0]) if errors else None)))
             continue
         known, sketches = found
-        answers.append(provisional_after(errors, known.answer(column, Distinct.of(sketches.union(is_selected)))))
+        answers.append(provisional_after(errors, known.answer(Distinct.of(sketches.union(is_selected)))))
         if nearest is None or known.age < nearest:
             nearest, match = known.age, PartitionMatch(sum(map(is_selected, sketches.keys)), len(sketches.keys))
     return tuple(answers), match

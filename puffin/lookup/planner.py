@@ -13,6 +13,7 @@ from puffin.load import load_table
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.partitions import answer_partitions
 from puffin.lookup.question import Question
+from puffin.statistics.ancestry import known_sketches
 from puffin.statistics.answer import ColumnAnswer, PartitionMatch, TableAnswer
 from puffin.statistics.resolve import answer_columns
 from puffin.statistics.stored_blobs import StoredBlobs
@@ -73,7 +74,8 @@ def answer_from(opened: TableSnapshot, question: Question) -> TableAnswer:
         missing = tuple(ColumnAnswer.missing(column) for column in chosen)
         return TableAnswer(opened.name, state.format, None, missing, match)
     if is_selected is None:
-        answers = answer_columns(opened, chosen, StoredBlobs(opened, [column.field_id for column in chosen]))
+        field_ids = [column.field_id for column in chosen]
+        answers = answer_columns(known_sketches(opened, field_ids), chosen, StoredBlobs(opened, field_ids))
     else:
         answers, match = answer_partitions(opened, chosen, is_selected)
     if (allowed := question.max_staleness) is not None:

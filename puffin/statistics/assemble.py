@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from puffin.format import ROW_COUNTS_V1, THETA_V1, ZSTD, Blob, RawBlob
-from puffin.statistics.blob_properties import HASHED_HERE, Provenance, is_ours, is_unmarked, when_carried
+from puffin.statistics.blob_properties import HASHED_HERE, Provenance, SketchProperties
 from puffin.statistics.kinds import THETA, private_kinds, to_properties
 from puffin.statistics.kinds.kind import Kind, Values
 from puffin.statistics.private_state.manifest import BlobKey
@@ -101,7 +101,7 @@ def choose_retained(
 
 def with_entries(entry: StatisticsEntry, raws: Iterable[RawBlob], created_by: str | None) -> list[RetainedBlob]:
     """
-    The sketches of a stored file that the table's entry lists, marked with their maker (`when_carried`).
+    The sketches of a stored file that the table's entry lists, marked with their maker (`SketchProperties.carried`).
 
     What an earlier version stored in the same file beside a sketch stays with it; row counts that it left out were not
     wanted. ``created_by`` is the writer of the file, from its footer.
@@ -118,11 +118,11 @@ def with_entries(entry: StatisticsEntry, raws: Iterable[RawBlob], created_by: st
         stored = raw.metadata
         said = listed.get(stored.fields) if stored.type == THETA_V1 else None
         if said is not None:
-            marked = dataclasses.replace(stored, properties=when_carried(stored.properties, created_by))
+            marked = dataclasses.replace(stored, properties=SketchProperties(stored.properties).carried(created_by))
             retained.append(
                 RetainedBlob(
                     dataclasses.replace(raw, metadata=marked),
-                    dataclasses.replace(said, properties=when_carried(said.properties, created_by)),
+                    dataclasses.replace(said, properties=SketchProperties(said.properties).carried(created_by)),
                     _beside(said, companions.get((said.fields, said.snapshot_id), ())),
                 )
             )
@@ -154,9 +154,10 @@ def assemble(
 
 def _beside(said: BlobEntry, found: Sequence[RawBlob]) -> tuple[PrivateBlob, ...]:
     """What an earlier version wrote beside its own sketch; other engines' sketches have nothing."""
-    if not is_ours(said.properties):
+    properties = SketchProperties(said.properties)
+    if not properties.is_ours:
         return ()
-    if is_unmarked(said.properties) and not any(raw.metadata.type == ROW_COUNTS_V1 for raw in found):
+    if properties.is_unmarked and not any(raw.metadata.type == ROW_COUNTS_V1 for raw in found):
         return (*found, OmittedBlob(BlobKey(ROW_COUNTS_V1, said.fields[0], said.snapshot_id)))
     return tuple(found)
 

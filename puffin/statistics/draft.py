@@ -15,7 +15,7 @@ import logging
 from collections.abc import Sequence
 
 from puffin.errors import PuffinError
-from puffin.format import THETA_V1
+from puffin.statistics.ancestry import known_sketches
 from puffin.statistics.assemble import (
     ColumnStatistics,
     RetainedBlob,
@@ -24,9 +24,8 @@ from puffin.statistics.assemble import (
     companion_blobs,
     sketch_blobs,
 )
-from puffin.statistics.blob_properties import is_unmarked, when_carried
+from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.kinds import private_kinds
-from puffin.statistics.resolve import Ancestry
 from puffin.statistics.written_files import WrittenFiles, retained_blobs
 from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.snapshot import PartitionStatisticsWriter, TableSnapshot
@@ -136,10 +135,10 @@ class StatisticsDraft:
         """The ancestors' entries for columns that are neither computed nor in an entry of this snapshot."""
         lacking = opened.state.field_ids - {each.column.field_id for each in self._statistics}
         lacking -= {field_id for entry in existing for blob in entry.blobs for field_id in blob.fields}
-        ancestry = Ancestry(opened)
-        older = [entry for entry in ancestry.entries if entry.snapshot_id != self.snapshot_id]
-        nearest = [known[0].entry for field_id in lacking if (known := ancestry.blobs_of(field_id))]
-        return [entry for entry in older if entry in nearest]
+        known = known_sketches(opened, lacking)
+        nearest = {of_field[0].entry.snapshot_id for of_field in known.values() if of_field} - {self.snapshot_id}
+        ancestors = opened.state.ancestors(self.snapshot_id)
+        return [opened.state.statistics[a.snapshot_id] for a in ancestors if a.snapshot_id in nearest]
 
     def _stored_blobs(self, opened: TableSnapshot, entry: StatisticsEntry) -> Sequence[RetainedBlob]:
         try:
@@ -154,8 +153,8 @@ class StatisticsDraft:
             candidates = retained_blobs(opened, entry)
         except PuffinError as exc:
             _log.warning("an entry is repaired in the table's metadata only: %s", exc)
-            standard = filter(_is_standard, entry.blobs)
-            marked = (dataclasses.replace(b, properties=when_carried(b.properties, None)) for b in standard)
+            sketches = (blob for blob in entry.blobs if blob.is_sketch)
+            marked = (dataclasses.replace(b, properties=SketchProperties(b.properties).carried(None)) for b in sketches)
             return dataclasses.replace(entry, blobs=tuple(marked))
         state = opened.state
         kept = choose_retained(candidates, snapshot_id=entry.snapshot_id, computed=(), current_fields=state.field_ids)
@@ -169,8 +168,5 @@ def damaged_entries(state: TableState) -> list[StatisticsEntry]:
 
 def _is_damage(blob: BlobEntry) -> bool:
     # Blobs of unknown types stay: their writer may need them.
-    return blob.type in {kind.name for kind in private_kinds()} or blob.type in PRESTOS or is_unmarked(blob.properties)
-
-
-def _is_standard(blob: BlobEntry) -> bool:
-    return blob.type == THETA_V1 and len(blob.fields) == 1
+    private = {kind.name for kind in private_kinds()}
+    return blob.type in private or blob.type in PRESTOS or SketchProperties(blob.properties).is_unmarked

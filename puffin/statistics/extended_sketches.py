@@ -8,7 +8,7 @@ metadata shows that as long as it has those snapshots.
 
 from __future__ import annotations
 
-from puffin.statistics.blob_properties import is_ours
+from puffin.statistics.blob_properties import SketchProperties
 from puffin.tables.base import BlobEntry, Snapshot
 from puffin.tables.state import TableState
 
@@ -18,7 +18,7 @@ def may_lack_changes(state: TableState, blob: BlobEntry) -> bool:
     seen: set[int] = set()
     while True:
         snapshot = state.snapshots.get(blob.snapshot_id)
-        if is_ours(blob.properties) or snapshot is None or not snapshot.is_trino_insert:
+        if SketchProperties(blob.properties).is_ours or snapshot is None or not snapshot.is_trino_insert:
             return False
         base = _base_of(state, snapshot, blob)
         if base is None or blob.snapshot_id in seen:
@@ -33,7 +33,7 @@ def _base_of(state: TableState, snapshot: Snapshot, blob: BlobEntry) -> BlobEntr
     for ancestor in list(state.ancestors(snapshot.snapshot_id))[1:]:
         same_rows.append(ancestor.snapshot_id)
         entry = state.statistics.get(ancestor.snapshot_id)
-        base = None if entry is None else entry.sketch_of(blob.fields[0])
+        base = None if entry is None else entry.sketches.get(blob.fields[0])
         if base is not None and base.snapshot_id in same_rows:
             return base
         if not ancestor.keeps_rows:

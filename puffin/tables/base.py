@@ -8,6 +8,7 @@ metadata.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -92,6 +93,11 @@ class BlobEntry:
     fields: tuple[int, ...]
     properties: Mapping[str, str]
 
+    @property
+    def is_sketch(self) -> bool:
+        """Whether it is a theta sketch of one column, which every engine can use."""
+        return self.type == THETA_V1 and len(self.fields) == 1
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartitionStatisticsEntry:
@@ -102,7 +108,7 @@ class PartitionStatisticsEntry:
     file_size_in_bytes: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class StatisticsEntry:
     """
     Table metadata's reference to a statistics file.
@@ -123,9 +129,10 @@ class StatisticsEntry:
     partitions: PartitionStatisticsEntry | None = None
     repairs: tuple[StatisticsEntry, ...] = ()
 
-    def sketch_of(self, field_id: int) -> BlobEntry | None:
-        """The theta blob of this field alone, or None."""
-        return next((b for b in self.blobs if b.type == THETA_V1 and b.fields == (field_id,)), None)
+    @functools.cached_property
+    def sketches(self) -> Mapping[int, BlobEntry]:
+        """The sketches of one column each, by field id; of several for one column, the first."""
+        return {blob.fields[0]: blob for blob in reversed(self.blobs) if blob.is_sketch}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

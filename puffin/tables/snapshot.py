@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from puffin.errors import SnapshotNotFound
+from puffin.errors import PuffinError, SnapshotNotFound
 from puffin.storage import Store
 from puffin.tables.base import Column, PartitionStatisticsEntry, Snapshot, SnapshotSelector, StatisticsEntry
 from puffin.tables.changes import Changes
@@ -92,16 +92,22 @@ class TableSnapshot(ABC):
 
     def changes_since(self, base: Snapshot) -> Changes:
         """
-        The whole data files with the rows that came or went since ``base``; see `narrowed`.
+        The whole data files with the rows that came or went since ``base``; see `Changes.narrowed`.
 
         Raises SnapshotNotFound if ``base`` is not an ancestor or the table no longer has the snapshots in between.
         """
         if base.snapshot_id not in self._changes:
-            self._changes[base.snapshot_id] = self._changes_since(base)
-        return self._changes[base.snapshot_id]
+            try:
+                self._changes[base.snapshot_id] = self._changes_since(base)
+            except PuffinError as exc:
+                self._changes[base.snapshot_id] = exc
+        found = self._changes[base.snapshot_id]
+        if isinstance(found, PuffinError):
+            raise found
+        return found
 
     @functools.cached_property
-    def _changes(self) -> dict[int, Changes]:
+    def _changes(self) -> dict[int, Changes | PuffinError]:
         return {}
 
     @abstractmethod
@@ -157,6 +163,19 @@ class TableSnapshot(ABC):
             PuffinError: Nothing was changed, for a reason that another attempt does not cure.
         """
 
+    @property
+    def keeps_partition_statistics(self) -> bool:
+        """Whether the table's format has partition statistics files, and the table was ever partitioned."""
+        return False
+
+    def partition_statistics_writer(self) -> PartitionStatisticsWriter | None:
+        """
+        A function that writes the snapshot's partition statistics; None for a table that keeps none.
+
+        Raises what `tasks` raises.
+        """
+        return None
+
     @abstractmethod
     def leftovers(self, limit: AgeLimit) -> Leftovers:
         """
@@ -168,19 +187,6 @@ class TableSnapshot(ABC):
 
 PartitionStatisticsWriter: TypeAlias = Callable[[TableSnapshot], PartitionStatisticsEntry]
 """Writes the partition statistics file of a snapshot, against the table as it is now; StorageError if it cannot."""
-
-
-@runtime_checkable
-class PartitionStatistics(Protocol):
-    """A format that has partition statistics files."""
-
-    def keeps_partition_statistics(self) -> bool:
-        """Whether the table was ever partitioned."""
-        ...
-
-    def partition_statistics_writer(self) -> PartitionStatisticsWriter:
-        """A function that writes the snapshot's partition statistics; raises what `TableSnapshot.tasks` raises."""
-        ...
 
 
 @runtime_checkable

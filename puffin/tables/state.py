@@ -180,6 +180,11 @@ class TableState:
         kept = {key: self.document[key] for key in _ABOUT_SCHEMAS_AND_PARTITIONS if key in self.document}
         return dataclasses.replace(self, document=kept)
 
+    @functools.cached_property
+    def columns_by_id(self) -> Mapping[int, Column]:
+        """The columns of the current schema by field id."""
+        return {column.field_id: column for column in self.columns}
+
     def _column(self, name: str) -> Column:
         try:
             return self._columns_by_name[name]
