@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 
 from puffin.statistics.answer import ColumnAnswer
-from puffin.statistics.draft import damaged_entries
 from puffin.statistics.resolve import answer_columns
+from puffin.statistics.retained import damaged_entries
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.table import Table
 from stats_jobs.basis import CARRIED, misfit, plan_columns

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from puffin.statistics.assemble import ColumnStatistics
 from puffin.statistics.blob_properties import HASHED_HERE
-from puffin.statistics.draft import FileOptions, StatisticsDraft, damaged_entries
+from puffin.statistics.draft import FileOptions, StatisticsDraft
 from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.statistics.private_state.upkeep import remove_lost_state
+from puffin.statistics.retained import damaged_entries
 from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import commit_statistics
 from puffin.tables.table import Table
@@ -18,7 +19,6 @@ from stats_jobs.compute import Computed
 from stats_jobs.decide import Decision
 from stats_jobs.options import INCREMENTAL
 from stats_jobs.partitions import carry_partitions
-from stats_jobs.stored import Base
 from stats_jobs.target import Target
 
 
@@ -43,14 +43,11 @@ class Published:
 def publish(table: Table, target: Target, decision: Decision, columns: Sequence[Computed]) -> Published:
     """Write what was computed, or else repair damaged entries; raises as `commit_statistics`."""
     opened, options = target.opened, target.options
+    if decision.current is None and options.dry_run:
+        return Published(None)
+    statistics, left_behind = _to_write(target, decision, columns)
     damaged = damaged_entries(opened.state)
-    statistics: list[ColumnStatistics] = []
-    left_behind = None
-    if decision.current is None:
-        if options.dry_run:
-            return Published(None)
-        statistics, left_behind = _to_write(target, decision, columns)
-    else:
+    if decision.current is not None:
         if not options.writes or not damaged:
             return Published(target.entry)
         opened.check_committable()
@@ -78,28 +75,27 @@ def _to_write(
     """
     snapshot_id = target.opened.snapshot.snapshot_id
     stored = {plan.column.field_id for plan in decision.columns if plan.base_id == snapshot_id}
-    made = [
-        computed
+    made = {
+        computed.plan.column.field_id: _statistics(target, computed)
         for computed in columns
         if computed.plan.column.field_id not in stored
         or computed.plan.basis == FULL
         or PARTITION_SKETCHES in computed.values
-    ]
-    carried: Mapping[int, Base] = {}
+    }
     left_behind = None
     if not target.options.partitions:
-        carried, left_behind = carry_partitions(target, [computed.plan.column for computed in made])
-    return [_statistics(target, each, carried.get(each.plan.column.field_id)) for each in made], left_behind
+        carried, left_behind = carry_partitions(target, [each.column for each in made.values()])
+        for field_id, base in carried.items():
+            each = made[field_id]
+            values, kept = {**each.values, **base.values}, {**each.kept, **base.kept}
+            made[field_id] = dataclasses.replace(each, values=values, kept=kept)
+    return list(made.values()), left_behind
 
 
-def _statistics(target: Target, computed: Computed, carried: Base | None) -> ColumnStatistics:
-    """The statistics to write for a column, with the sketches by partition that are carried over."""
+def _statistics(target: Target, computed: Computed) -> ColumnStatistics:
     options, plan, base = target.options, computed.plan, computed.plan.base
     values = {kind: value for kind, value in computed.values.items() if kind in options.kinds or not kind.is_default}
     kept = dict(base.kept) if base is not None and plan.basis == CARRIED else {}
-    if carried is not None:
-        values |= carried.values
-        kept |= carried.kept
     provenance = HASHED_HERE if base is None else base.provenance
     if computed.is_mapped:
         provenance = dataclasses.replace(provenance, mapping=target.opened.state.mapping_digest(plan.column))

@@ -108,6 +108,14 @@ def known_sketches(
     return sketches
 
 
+def nearest_entries(opened: TableSnapshot, field_ids: Collection[int]) -> list[StatisticsEntry]:
+    """The entries of ancestors that have the nearest sketches of these fields, nearest first."""
+    state, own_id = opened.state, opened.snapshot.snapshot_id
+    known = known_sketches(opened, field_ids)
+    nearest = {of_field[0].entry.snapshot_id for of_field in known.values() if of_field} - {own_id}
+    return [state.statistics[a.snapshot_id] for a in state.ancestors(own_id) if a.snapshot_id in nearest]
+
+
 def _since_each(ancestors: Iterable[Snapshot]) -> Iterator[Freshness]:
     """What changed after each snapshot, the nearest first."""
     behind, added, deleted = 0, 0, 0

@@ -4,8 +4,7 @@ Writes the statistics file of a run for the table as it is, and again if the tab
 A file gets a unique name. It stays if its commit succeeds or may have; otherwise it is deleted. A file whose attempt
 lost a race is deleted when the next one replaces it, unless the table turns out to refer to it.
 
-The draft also repairs entries of other snapshots: those that list blobs which some engine cannot load, and those of
-files of an earlier version, from which engines would copy such blobs.
+The draft also repairs the damaged entries of other snapshots.
 """
 
 from __future__ import annotations
@@ -15,24 +14,13 @@ import logging
 from collections.abc import Sequence
 
 from puffin.errors import PuffinError
-from puffin.statistics.ancestry import known_sketches
-from puffin.statistics.assemble import (
-    ColumnStatistics,
-    RetainedBlob,
-    assemble,
-    choose_retained,
-    companion_blobs,
-    sketch_blobs,
-)
-from puffin.statistics.blob_properties import SketchProperties
-from puffin.statistics.kinds import private_kinds
-from puffin.statistics.written_files import WrittenFiles, retained_blobs
-from puffin.tables.base import BlobEntry, StatisticsEntry
+from puffin.statistics.ancestry import nearest_entries
+from puffin.statistics.assemble import ColumnStatistics, assemble, companion_blobs, sketch_blobs
+from puffin.statistics.private_state.places import chosen_home
+from puffin.statistics.retained import choose_retained, damaged_entries, marked_entry, retain, stored_sketches
+from puffin.statistics.written_files import WrittenFiles
+from puffin.tables.base import StatisticsEntry
 from puffin.tables.snapshot import PartitionStatisticsWriter, TableSnapshot
-from puffin.tables.state import TableState
-
-PRESTOS = ("presto-sum-data-size-bytes-v1", "presto-kll-sketch-bytes-v1")
-"""Types that Presto lists in entries, and pyiceberg cannot load."""
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +54,7 @@ class StatisticsDraft:
         self._statistics = tuple(statistics)
         self._options = options
         self._partition_statistics = partition_statistics
-        self._files = WrittenFiles(opened, options.home)
+        self._files = WrittenFiles(opened.store_for)
         self._written: tuple[StatisticsEntry, object] | None = None
 
     def write(self, opened: TableSnapshot, existing: Sequence[StatisticsEntry]) -> StatisticsEntry:
@@ -87,10 +75,12 @@ class StatisticsDraft:
         """
         state = opened.state
         statistics = [each for each in self._statistics if state.still_has(each.column)]
-        older = self._of_ancestors(opened, existing)
+        computed = {each.column.field_id for each in self._statistics}
+        stored = {field_id for entry in existing for blob in entry.blobs for field_id in blob.fields}
+        entries = [*existing, *nearest_entries(opened, state.field_ids - computed - stored)]
         damaged = damaged_entries(state) if self._options.repairs else []
         damaged = [entry for entry in damaged if entry.snapshot_id != self.snapshot_id]
-        basis = (state.field_ids, tuple(entry.statistics_path for entry in [*existing, *older, *damaged]))
+        basis = (state.field_ids, tuple(entry.statistics_path for entry in [*entries, *damaged]))
         if self._written is not None:
             written, its_basis = self._written
             if its_basis == basis:
@@ -98,18 +88,13 @@ class StatisticsDraft:
             if any(entry.statistics_path == written.statistics_path for entry in existing):
                 self.keep()
         self.discard()
-        retained = choose_retained(
-            [blob for entry in [*existing, *older] for blob in self._stored_blobs(opened, entry)],
-            snapshot_id=self.snapshot_id,
-            computed={each.column.field_id for each in statistics},
-            current_fields=state.field_ids,
-        )
-        options, home = self._options, self._files.home(state)
-        computed = sketch_blobs(statistics, self._snapshot, options.codec)
-        contents = assemble(computed, retained, companion_blobs(statistics, self._snapshot), home)
+        retained = retain(opened, entries, self.snapshot_id, {each.column.field_id for each in statistics})
+        home = chosen_home(state, self._options.home)
+        sketches = sketch_blobs(statistics, self._snapshot, self._options.codec)
+        contents = assemble(sketches, retained, companion_blobs(statistics, self._snapshot), home)
         try:
             entry = self._files.write(opened, self.snapshot_id, contents)
-            repairs = [repaired for each in damaged if (repaired := self._repaired(opened, each)) != each]
+            repairs = [repaired for each in damaged if (repaired := self._repaired(opened, each, home)) != each]
             entry = dataclasses.replace(entry, repairs=tuple(repairs))
             if self._partition_statistics is not None:
                 partitions = self._partition_statistics(opened)
@@ -131,42 +116,14 @@ class StatisticsDraft:
         self._written = None
         self._files.discard()
 
-    def _of_ancestors(self, opened: TableSnapshot, existing: Sequence[StatisticsEntry]) -> list[StatisticsEntry]:
-        """The ancestors' entries for columns that are neither computed nor in an entry of this snapshot."""
-        lacking = opened.state.field_ids - {each.column.field_id for each in self._statistics}
-        lacking -= {field_id for entry in existing for blob in entry.blobs for field_id in blob.fields}
-        known = known_sketches(opened, lacking)
-        nearest = {of_field[0].entry.snapshot_id for of_field in known.values() if of_field} - {self.snapshot_id}
-        ancestors = opened.state.ancestors(self.snapshot_id)
-        return [opened.state.statistics[a.snapshot_id] for a in ancestors if a.snapshot_id in nearest]
-
-    def _stored_blobs(self, opened: TableSnapshot, entry: StatisticsEntry) -> Sequence[RetainedBlob]:
-        try:
-            return retained_blobs(opened, entry)
-        except PuffinError as exc:
-            _log.warning("statistics of other columns are dropped: cannot read their file: %s", exc)
-            return []
-
-    def _repaired(self, opened: TableSnapshot, entry: StatisticsEntry) -> StatisticsEntry:
+    def _repaired(self, opened: TableSnapshot, entry: StatisticsEntry, home: str | None) -> StatisticsEntry:
         """The entry of a new file with the same sketches and nothing else; of the old file, if that is lost."""
         try:
-            candidates = retained_blobs(opened, entry)
+            candidates = stored_sketches(opened, entry)
         except PuffinError as exc:
             _log.warning("an entry is repaired in the table's metadata only: %s", exc)
-            sketches = (blob for blob in entry.blobs if blob.is_sketch)
-            marked = (dataclasses.replace(b, properties=SketchProperties(b.properties).carried(None)) for b in sketches)
+            marked = (marked_entry(blob, None) for blob in entry.blobs if blob.is_sketch)
             return dataclasses.replace(entry, blobs=tuple(marked))
-        state = opened.state
-        kept = choose_retained(candidates, snapshot_id=entry.snapshot_id, computed=(), current_fields=state.field_ids)
-        return self._files.write(opened, entry.snapshot_id, assemble([], kept, home=self._files.home(state)))
-
-
-def damaged_entries(state: TableState) -> list[StatisticsEntry]:
-    """The entries of any snapshot that a run repairs, from table metadata alone."""
-    return [entry for entry in state.statistics.values() if any(map(_is_damage, entry.blobs))]
-
-
-def _is_damage(blob: BlobEntry) -> bool:
-    # Blobs of unknown types stay: their writer may need them.
-    private = {kind.name for kind in private_kinds()}
-    return blob.type in private or blob.type in PRESTOS or SketchProperties(blob.properties).is_unmarked
+        fields = opened.state.field_ids
+        kept = choose_retained(candidates, snapshot_id=entry.snapshot_id, computed=(), current_fields=fields)
+        return self._files.write(opened, entry.snapshot_id, assemble([], kept, home=home))

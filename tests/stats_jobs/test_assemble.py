@@ -11,19 +11,12 @@ import pytest
 from puffin.format import PARTITION_SKETCHES_V1, ROW_COUNTS_V1, THETA_V1, BlobMetadata, RawBlob
 from puffin.sketches import MAX_THETA, RowCountsBuilder, ThetaSketch
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
-from puffin.statistics.assemble import (
-    ColumnStatistics,
-    RetainedBlob,
-    assemble,
-    choose_retained,
-    companion_blobs,
-    sketch_blobs,
-    with_entries,
-)
+from puffin.statistics.assemble import ColumnStatistics, assemble, companion_blobs, sketch_blobs
 from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.kinds import PARTITION_SKETCHES, ROW_COUNTS, SUMMARY, THETA
 from puffin.statistics.private_state.manifest import BlobKey, Part, StoredKey
 from puffin.statistics.private_state.writing import KeptBlob, OmittedBlob
+from puffin.statistics.retained import RetainedBlob, choose_retained, with_entries
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
 from puffin.values.column_summary import ColumnSummary
 from puffin.values.row_summary import RowSummary

@@ -30,6 +30,10 @@ class KeptBlob:
     stored: StoredKey
     directory: str
 
+    @property
+    def part_uri(self) -> str:
+        return places.part_uri(self.directory, self.stored.part.id)
+
     def beside(self, snapshot_id: int) -> KeptBlob:
         """The same blob for the sketch of a snapshot with the same rows."""
         return dataclasses.replace(self, key=self.key._replace(snapshot_id=snapshot_id))
@@ -94,8 +98,7 @@ class PrivateStateWriter:
         return {key: StoredKey(part, key.snapshot_id) for key in keys}
 
     def _copied(self, blob: KeptBlob) -> RawBlob:
-        part, key = blob.stored.part, blob.key
-        uri = places.part_uri(blob.directory, part.id)
+        part, key, uri = blob.stored.part, blob.key, blob.part_uri
         wanted = key.type, (key.field_id,), blob.stored.snapshot_id
         with self.store_for(uri).open_source(uri) as source:
             reader = PuffinReader(source, file_size=part.file_size, footer_size=part.footer_size)
