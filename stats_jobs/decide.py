@@ -1,4 +1,9 @@
-"""Decides what a run does: nothing if statistics are current, otherwise a plan for each column."""
+"""
+Decides what a run does: nothing if statistics are current, otherwise a plan for each column.
+
+Current statistics are made from this snapshot, for its columns as they are now, in the wanted size. To tell that takes
+table metadata and the names and sizes of private state only, if this version made the statistics.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,14 @@ from typing import Any
 from puffin.statistics.answer import ColumnAnswer
 from puffin.statistics.kinds import ROW_COUNTS, sized_kinds
 from puffin.statistics.kinds.kind import Kind
-from stats_jobs.basis import CHANGED, FULL, ColumnPlan, plan_columns
-from stats_jobs.current import current_answers
+from puffin.statistics.resolve import answer_columns
+from puffin.statistics.retained import damaged_entries
+from puffin.tables.base import StatisticsEntry
+from puffin.tables.table import Table
+from stats_jobs.basis import CARRIED, CHANGED, FULL, ColumnPlan, misfit, plan_columns
 from stats_jobs.options import FULL as FULL_MODE
-from stats_jobs.partitions import PartitionPlans, plan_partitions
+from stats_jobs.options import INCREMENTAL, Options
+from stats_jobs.partitions import PartitionPlans, is_partitioned, partitions_kept, plan_partitions
 from stats_jobs.target import Target
 
 
@@ -38,7 +47,7 @@ def decide(target: Target) -> Decision:
     no base, and PuffinError if the snapshot's files cannot be planned.
     """
     options = target.options
-    current = None if options.mode == FULL_MODE else current_answers(target)
+    current = None if options.mode == FULL_MODE else _current_answers(target)
     partitions = plan_partitions(target, is_current=current is not None)
     if current is not None and not partitions.by_field:
         return Decision(current, (), partitions)
@@ -56,3 +65,60 @@ def decide(target: Target) -> Decision:
         taken.append(ROW_COUNTS)
     kinds = tuple(kind for kind in sized_kinds(options.lg_k) if kind in taken)
     return Decision(None, tuple(plans), partitions, kinds)
+
+
+def is_stale(table: Table, options: Options) -> bool:
+    """
+    Whether something that the options ask for is not current, sketches by partition included.
+
+    A table is stale without a snapshot or with a damaged entry, and current without a column to analyze. With too many
+    partitions for sketches it stays stale: only its files tell how many partitions it has. Raises PuffinError if the
+    table cannot be loaded, or has no such snapshot or column.
+    """
+    opened = table.open(options.selector)
+    state, is_empty = opened.state, opened.is_empty
+    columns = state.select_columns(options.columns)
+    if damaged_entries(state):
+        return True
+    if not columns or is_empty:
+        return bool(columns)
+    target = Target.of(opened, columns, options)
+    if _current_answers(target) is None:
+        return True
+    return options.partitions and is_partitioned(state) and partitions_kept(target) is None
+
+
+def _current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
+    """The stored answers, if every column has one of this snapshot, type and size."""
+    opened, options, entry = target.opened, target.options, target.entry
+    if entry is None:
+        return None
+    if not all(opened.state.field_ids.issuperset(blob.fields) for blob in entry.blobs):
+        return None  # a blob for a dropped field makes Spark's planner fail, so a new entry has to replace it
+    has_partition_file = entry.snapshot_id in opened.state.partition_statistics
+    if options.partitions and not has_partition_file and opened.keeps_partition_statistics:
+        return None
+    answers = answer_columns(target.known, target.columns, target.blobs)
+    for answer in answers:
+        known = target.current.get(answer.column.field_id)
+        if answer.stats_snapshot_id != entry.snapshot_id or known is None or misfit(known, options.lg_k) is not None:
+            return None
+    if not _are_whole(target, entry):
+        return None
+    return tuple(dataclasses.replace(answer, basis=CARRIED) for answer in answers)
+
+
+def _are_whole(target: Target, entry: StatisticsEntry) -> bool:
+    """
+    Whether sketches that fit can be trusted and nothing beside them is missing.
+
+    Those of this version say so themselves; only their private state is looked up. Others must pass as a base.
+    """
+    blobs = target.blobs
+    noted = {field_id: known for field_id, known in target.current.items() if known.said.has_provenance}
+    if target.options.mode != INCREMENTAL and noted and blobs.has_lost_state(entry):
+        return False
+    if target.options.mode != INCREMENTAL and any(map(blobs.misses, noted.values())):
+        return False
+    plans = plan_columns(target, [column for column in target.columns if column.field_id not in noted])
+    return all(plan.basis == CARRIED and plan.base_id == entry.snapshot_id for plan in plans)

@@ -21,7 +21,7 @@ from puffin.errors import PuffinError
 from puffin.load import load_table
 from puffin.tables.table import Table
 from stats_jobs.analyze import analyze
-from stats_jobs.current import is_stale
+from stats_jobs.decide import is_stale
 from stats_jobs.options import Options
 from stats_jobs.report import Report
 from stats_jobs.session import Progress, SparkStarter
@@ -53,7 +53,7 @@ def analyze_many(
         tables: Tables, or their names as for `puffin.load_table`, which also takes the catalog.
         spark: A session, or a starter that others share; neither is stopped. By default a session for this call,
             started only if a table needs it.
-        only_stale: Skip tables whose statistics are up to date (`stats_jobs.current.is_stale`).
+        only_stale: Skip tables whose statistics are up to date (`stats_jobs.decide.is_stale`).
         watch: Entered with a table's name around its analysis; gives the ``progress`` of `analyze`.
 
     Returns:

@@ -14,13 +14,16 @@ import logging
 from collections.abc import Sequence
 
 from puffin.errors import PuffinError
+from puffin.format import CREATED_BY, Blob, PuffinWriter
 from puffin.statistics.ancestry import nearest_entries
-from puffin.statistics.assemble import ColumnStatistics, assemble, companion_blobs, sketch_blobs
+from puffin.statistics.assemble import ColumnStatistics, Contents, assemble, companion_blobs, sketch_blobs
 from puffin.statistics.private_state.places import chosen_home
+from puffin.statistics.private_state.writing import PrivateStateWriter, delete_files
 from puffin.statistics.retained import choose_retained, damaged_entries, marked_entry, retain, stored_sketches
-from puffin.statistics.written_files import WrittenFiles
 from puffin.tables.base import StatisticsEntry
+from puffin.tables.leftovers import APPLICATION
 from puffin.tables.snapshot import PartitionStatisticsWriter, TableSnapshot
+from puffin.version import version
 
 _log = logging.getLogger(__name__)
 
@@ -54,24 +57,17 @@ class StatisticsDraft:
         self._statistics = tuple(statistics)
         self._options = options
         self._partition_statistics = partition_statistics
-        self._files = WrittenFiles(opened.store_for)
+        self._store_for = opened.store_for
+        self._pending: list[str] = []
         self._written: tuple[StatisticsEntry, object] | None = None
 
     def write(self, opened: TableSnapshot, existing: Sequence[StatisticsEntry]) -> StatisticsEntry:
         """
-        Write the file, unless the last one written is still right.
+        Write the file, unless the last one written is still right; return its entry, with the repaired entries.
 
-        Args:
-            opened: The table as it is, at this snapshot; a column that it no longer has gets no blob.
-            existing: Entries of this snapshot whose blobs for other columns are kept, by priority. Of columns that they
-                lack, the ancestors' newest are kept.
-
-        Returns:
-            The entry for the file, with the repaired entries.
-
-        Raises:
-            StorageError: The file cannot be written; nothing is left behind.
-            ConflictError: Another job gave the columns other field ids first.
+        A column that the table no longer has gets no blob. Of columns that ``existing`` lacks, the ancestors' newest
+        are kept. If it raises (StorageError; ConflictError, if another job gave the columns other field ids first),
+        nothing is left behind.
         """
         state = opened.state
         statistics = [each for each in self._statistics if state.still_has(each.column)]
@@ -93,15 +89,15 @@ class StatisticsDraft:
         sketches = sketch_blobs(statistics, self._snapshot, self._options.codec)
         contents = assemble(sketches, retained, companion_blobs(statistics, self._snapshot), home)
         try:
-            entry = self._files.write(opened, self.snapshot_id, contents)
+            entry = self._write_file(opened, self.snapshot_id, contents)
             repairs = [repaired for each in damaged if (repaired := self._repaired(opened, each, home)) != each]
             entry = dataclasses.replace(entry, repairs=tuple(repairs))
             if self._partition_statistics is not None:
                 partitions = self._partition_statistics(opened)
-                self._files.add(partitions.statistics_path)
+                self._pending.append(partitions.statistics_path)
                 entry = dataclasses.replace(entry, partitions=partitions)
         except BaseException:
-            self._files.discard()
+            self.discard()
             raise
         self._written = entry, basis
         return entry
@@ -109,12 +105,14 @@ class StatisticsDraft:
     def keep(self) -> None:
         """Keep the file: the table refers to it, or may; another attempt gets another file."""
         self._written = None
-        self._files.keep()
+        self._pending.clear()
 
     def discard(self) -> None:
         """Delete what was written and not kept: its commit has certainly failed."""
         self._written = None
-        self._files.discard()
+        pending, self._pending = self._pending, []
+        for failure in delete_files(pending, self._store_for):
+            _log.warning("could not delete a file, which stays behind: %s", failure)
 
     def _repaired(self, opened: TableSnapshot, entry: StatisticsEntry, home: str | None) -> StatisticsEntry:
         """The entry of a new file with the same sketches and nothing else; of the old file, if that is lost."""
@@ -126,4 +124,26 @@ class StatisticsDraft:
             return dataclasses.replace(entry, blobs=tuple(marked))
         fields = opened.state.field_ids
         kept = choose_retained(candidates, snapshot_id=entry.snapshot_id, computed=(), current_fields=fields)
-        return self._files.write(opened, entry.snapshot_id, assemble([], kept, home=home))
+        return self._write_file(opened, entry.snapshot_id, assemble([], kept, home=home))
+
+    def _write_file(self, opened: TableSnapshot, snapshot_id: int, contents: Contents) -> StatisticsEntry:
+        """
+        Write a statistics file of a snapshot, and its private state; return the entry for it.
+
+        Raises StorageError if a file cannot be written, and CorruptError if private state to copy from another home is
+        broken.
+        """
+        self._store_for = opened.store_for
+        file = opened.new_statistics_file(snapshot_id)
+        created_by = {CREATED_BY: f"{APPLICATION} {version()}"}
+        with opened.store_for(file.path).create(file.path) as sink:
+            writer = PuffinWriter(sink, properties={**created_by, **file.properties})
+            for blob in contents.blobs:
+                _ = writer.add(blob) if isinstance(blob, Blob) else writer.copy(blob)
+            written = writer.finish()
+        self._pending.append(file.path)
+        entry = StatisticsEntry(snapshot_id, file.path, written.file_size, written.footer_size, contents.entries)
+        pending = self._pending.append
+        private = PrivateStateWriter(opened.state, contents.home, opened.store_for, created_by, pending)
+        private.write(entry, contents.private)
+        return entry

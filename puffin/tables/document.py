@@ -13,8 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from puffin.errors import CorruptMetadataError
-from puffin.tables.base import Column
-from puffin.tables.schema import primitive_columns
 
 NAME_MAPPING = "schema.name-mapping.default"
 FIRST_PARTITION_FIELD_ID = 1000
@@ -45,12 +43,6 @@ def all_schemas(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         if not isinstance(schema, Mapping):
             raise TypeError(f"schemas: expected JSON objects, found {type(schema).__name__}")
     return schemas
-
-
-def columns_ever(document: Mapping[str, Any]) -> dict[int, Column]:
-    """The columns of all schemas by field id; a column of the current schema as it is now."""
-    schemas = (*all_schemas(document), current_schema(document))
-    return {column.field_id: column for schema in schemas for column in primitive_columns(schema)}
 
 
 def partition_specs(document: Mapping[str, Any]) -> dict[int, list[dict[str, Any]]]:

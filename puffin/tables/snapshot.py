@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from puffin.errors import PuffinError, SnapshotNotFound
 from puffin.storage import Store
@@ -176,6 +176,13 @@ class TableSnapshot(ABC):
         """
         return None
 
+    def dead_entries(self) -> tuple[StoredEntry, ...]:
+        """The entries of expired snapshots in the metadata; CorruptMetadataError if one cannot be parsed."""
+        return ()
+
+    def remove_entries(self, entries: Sequence[StoredEntry]) -> None:  # noqa: B027 - some formats have none
+        """Remove entries from the metadata, in the version after this one; raises what `commit` raises."""
+
     @abstractmethod
     def leftovers(self, limit: AgeLimit) -> Leftovers:
         """
@@ -187,18 +194,3 @@ class TableSnapshot(ABC):
 
 PartitionStatisticsWriter: TypeAlias = Callable[[TableSnapshot], PartitionStatisticsEntry]
 """Writes the partition statistics file of a snapshot, against the table as it is now; StorageError if it cannot."""
-
-
-@runtime_checkable
-class MetadataEntries(Protocol):
-    """A format whose metadata lists statistics entries, including those of expired snapshots."""
-
-    def dead_entries(self) -> tuple[StoredEntry, ...]:
-        """The entries of expired snapshots; CorruptMetadataError if one cannot be parsed."""
-        ...
-
-    def remove_entries(self, entries: Sequence[StoredEntry]) -> None:
-        """
-        Remove entries from the metadata, in the version after this one; raises what `TableSnapshot.commit` raises.
-        """
-        ...

@@ -11,14 +11,7 @@ from typing import Any
 from puffin.errors import ColumnNotFound, CorruptMetadataError, SnapshotNotFound, UnsupportedTypeError
 from puffin.storage import FileInfo
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, natural_number
-from puffin.tables.document import (
-    NAME_MAPPING,
-    all_schemas,
-    columns_ever,
-    mapping_digest,
-    name_mapping,
-    partition_specs,
-)
+from puffin.tables.document import NAME_MAPPING, all_schemas, mapping_digest, name_mapping, partition_specs
 from puffin.tables.schema import primitive_columns
 from puffin.values.value_type import is_hashable
 
@@ -138,7 +131,8 @@ class TableState:
     @functools.cached_property
     def columns_ever(self) -> Mapping[int, Column]:
         """The columns of all schemas by field id; a column of the current schema as it is now."""
-        return columns_ever(self.document)
+        every = (column for schema in all_schemas(self.document) for column in primitive_columns(schema))
+        return {column.field_id: column for column in (*every, *self.columns)}
 
     @functools.cached_property
     def source_types(self) -> Mapping[int, str]:

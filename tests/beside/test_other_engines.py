@@ -16,7 +16,7 @@ from puffin.sketches import ThetaSketch, merge
 from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.kinds import THETA, to_properties
 from stats_jobs import Options
-from stats_jobs.current import is_stale
+from stats_jobs.decide import is_stale
 
 TRINO, SPARK = "Trino version 476", "Iceberg Apache Iceberg 1.12.0 (commit 0a1b2c) Spark 4.1.0"
 PRESTO_MISHASHES = ("i", "r", "ds", "dl", "dt", "ts")

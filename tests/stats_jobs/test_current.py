@@ -11,7 +11,7 @@ import pytest
 from puffin.errors import FileNotFound
 from puffin.statistics import stored_blobs
 from stats_jobs import Options, analyze
-from stats_jobs.current import is_stale
+from stats_jobs.decide import is_stale
 
 FIELD = {"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}
 PARTITIONED = [{"spec-id": 0, "fields": [FIELD]}]
