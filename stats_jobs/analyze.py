@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from puffin.load import load_table
-from puffin.tables.table import Table
+from puffin.tables.snapshot import Table
 from stats_jobs.basis import FULL
 from stats_jobs.compute import Computation, compute
 from stats_jobs.decide import decide

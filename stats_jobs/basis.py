@@ -22,7 +22,6 @@ from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.kinds import THETA
 from puffin.tables.base import Column
 from puffin.tables.changes import Changes
-from puffin.values.value_type import hashes_alike
 from stats_jobs.options import INCREMENTAL
 from stats_jobs.stored import Base
 from stats_jobs.target import Target
@@ -62,24 +61,20 @@ class Unfit(Exception):
 
 
 def nearest_fit(
-    known: Iterable[KnownSketch], column: Column, what: str, plan_on: Callable[[KnownSketch], _Plan | None]
+    known: Iterable[KnownSketch], column: Column, what: str, plan_on: Callable[[KnownSketch], _Plan]
 ) -> tuple[_Plan | None, list[str]]:
     """
     The plan for the nearest usable statistics, and why nearer ones are not usable; ``what`` names them in the log.
 
-    ``plan_on`` plans one known sketch. It returns None to skip it, and raises `Unfit` or PuffinError with the reason.
+    ``plan_on`` plans one known sketch, or raises `Unfit` or PuffinError with the reason why it cannot.
     """
     reasons: list[str] = []
     for each in known:
         try:
-            plan = plan_on(each)
-            if plan is not None:
-                return plan, reasons
-        except Unfit as unfit:
-            _log.info("column %s: earlier %s cannot be built on: %s", column.name, what, unfit)
-            reasons.append(str(unfit))
-        except PuffinError as exc:
-            _log.warning("column %s: earlier %s cannot be built on: %s", column.name, what, exc)
+            return plan_on(each), reasons
+        except (Unfit, PuffinError) as exc:
+            level = logging.INFO if isinstance(exc, Unfit) else logging.WARNING
+            _log.log(level, "column %s: earlier %s cannot be built on: %s", column.name, what, exc)
             reasons.append(str(exc))
     return None, reasons
 
@@ -88,15 +83,6 @@ def plan_columns(target: Target, columns: Iterable[Column], *, beside_partitions
     """Plan each column, in the order given; ``beside_partitions`` if it gets sketches by partition too."""
     plans = [_plan(target, column) for column in columns]
     return [_beside_partitions(target, plan) for plan in plans] if beside_partitions else plans
-
-
-def misfit(known: KnownSketch, lg_k: int) -> str | None:
-    """Why a stored sketch does not fit the column as it is now, or None."""
-    if known.said.lg_k != lg_k:
-        return f"the earlier sketch has lg-k {known.said.lg_k}, expected {lg_k}"
-    if known.type is None or not hashes_alike(known.type, known.column.type):
-        return f"the earlier sketch is of type {known.type}, the column of type {known.column.type}"
-    return known.reading_doubt
 
 
 def _plan(target: Target, column: Column) -> ColumnPlan:
@@ -122,8 +108,10 @@ def _plan_on(target: Target, known: KnownSketch) -> ColumnPlan:
     options, bases = target.options, target.bases
     if known.snapshot is None:
         raise Unfit("the snapshot of its earlier statistics has expired, or is of another branch")
-    if (reason := misfit(known, options.lg_k)) is not None:
-        raise Unfit(reason)
+    if known.said.lg_k != options.lg_k:
+        raise Unfit(f"the earlier sketch has lg-k {known.said.lg_k}, expected {options.lg_k}")
+    if known.misfit is not None:
+        raise Unfit(known.misfit)
     changes = target.opened.changes_since(known.snapshot).narrowed
     base = bases.read(known)
     if (reason := bases.objection(known, base, options.lg_k)) is not None:

@@ -68,15 +68,12 @@ def compute(
     partition_plans: Mapping[int, PartitionPlan] | None = None,
 ) -> Computation:
     """
-    Carry out the plans.
+    Carry out the plans; raises as `Runner.read`, for files of the snapshot.
 
     Args:
         all_files: The whole snapshot's, for full runs.
         kinds: The kinds for whole columns, in the order of the table of kinds.
         partition_plans: By field id, for columns that get sketches by partition.
-
-    Raises:
-        PuffinError: As `Runner.read`, for files of the snapshot.
     """
     total = _Total(runner)
     unread = dict(partition_plans or {})

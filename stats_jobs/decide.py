@@ -16,22 +16,17 @@ from puffin.statistics.kinds.kind import Kind
 from puffin.statistics.resolve import answer_columns
 from puffin.statistics.retained import damaged_entries
 from puffin.tables.base import StatisticsEntry
-from puffin.tables.table import Table
-from stats_jobs.basis import CARRIED, CHANGED, FULL, ColumnPlan, misfit, plan_columns
+from puffin.tables.snapshot import Table
+from stats_jobs.basis import CARRIED, CHANGED, FULL, ColumnPlan, plan_columns
 from stats_jobs.options import FULL as FULL_MODE
 from stats_jobs.options import INCREMENTAL, Options
-from stats_jobs.partitions import PartitionPlans, is_partitioned, partitions_kept, plan_partitions
+from stats_jobs.partitions import PartitionPlans, partitions_kept, plan_partitions
 from stats_jobs.target import Target
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
-    """
-    What a run does: it keeps the current answers, or carries out the plans.
-
-    Attributes:
-        kinds: The kinds to compute for whole columns: those that are kept, and those needed to subtract rows.
-    """
+    """What a run does: it keeps the current answers, or carries out the plans and computes the kinds."""
 
     current: tuple[ColumnAnswer, ...] | None
     columns: tuple[ColumnPlan, ...]
@@ -60,6 +55,7 @@ def decide(target: Target) -> Decision:
     for plan in plans:
         if plan.basis == FULL:
             target.check_not_incremental(plan.column, plan.reason)
+    # Those that are kept, and those needed to subtract rows.
     taken = [kind for kind in options.kinds if kind.is_reported or not options.dry_run]
     if any(plan.basis == CHANGED for plan in plans):
         taken.append(ROW_COUNTS)
@@ -85,7 +81,7 @@ def is_stale(table: Table, options: Options) -> bool:
     target = Target.of(opened, columns, options)
     if _current_answers(target) is None:
         return True
-    return options.partitions and is_partitioned(state) and partitions_kept(target) is None
+    return options.partitions and target.is_partitioned and partitions_kept(target) is None
 
 
 def _current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
@@ -101,7 +97,9 @@ def _current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
     answers = answer_columns(target.known, target.columns, target.blobs)
     for answer in answers:
         known = target.current.get(answer.column.field_id)
-        if answer.stats_snapshot_id != entry.snapshot_id or known is None or misfit(known, options.lg_k) is not None:
+        if known is None or known.said.lg_k != options.lg_k or known.misfit is not None:
+            return None
+        if answer.stats_snapshot_id != entry.snapshot_id:
             return None
     if not _are_whole(target, entry):
         return None

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from puffin.errors import PuffinError
 from puffin.load import load_table
-from puffin.tables.table import Table
+from puffin.tables.snapshot import Table
 from stats_jobs.analyze import analyze
 from stats_jobs.decide import is_stale
 from stats_jobs.options import Options
@@ -89,15 +89,10 @@ def in_order(
     cancel: Callable[[], None] | None = None,
 ) -> Generator[tuple[_T, _R | PuffinError], None, None]:
     """
-    Yield each table with its result, in the order given.
+    Yield each table with its result, in the order given; raise the first error that is no PuffinError at the end.
 
-    Args:
-        analyze_one: Called in ``at_once`` threads.
-        thread_setup: Called first in each thread.
-        cancel: Makes running calls end soon; called repeatedly until they have ended.
-
-    Raises:
-        Exception: The first error of a call that is no PuffinError, after everything else.
+    ``analyze_one`` is called in ``at_once`` threads, each of which calls ``thread_setup`` first. ``cancel`` makes
+    running calls end soon; it is called repeatedly until they have ended.
     """
     pool = ThreadPoolExecutor(at_once, thread_name_prefix="puffin-table", initializer=thread_setup)
     runs: list[tuple[_T, Future[_R]]] = []

@@ -25,8 +25,7 @@ from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.tables.base import Column, Snapshot
 from puffin.tables.scan_task import FileScanTask
-from puffin.tables.state import TableState
-from puffin.values.partition_tuples import PartitionKey, partition_key, tuple_types
+from puffin.values.partition_tuples import PartitionKey, partition_key
 from puffin.values.value_type import hashes_alike
 from stats_jobs.basis import Unfit, nearest_fit
 from stats_jobs.options import FULL
@@ -87,7 +86,7 @@ def plan_partitions(target: Target, *, is_current: bool) -> PartitionPlans:
         return PartitionPlans({})
     if is_current and (kept := partitions_kept(target)) is not None:
         return PartitionPlans({}, kept=kept)
-    if not is_partitioned(target.opened.state):
+    if not target.is_partitioned:
         return PartitionPlans({}, reason="the table is not partitioned")
     planner = _Planner(target)
     try:
@@ -121,11 +120,6 @@ def carry_partitions(target: Target, columns: Iterable[Column]) -> tuple[dict[in
             reason = f"they were not asked for, and {exc}"
             _log.warning("column %s: earlier sketches by partition are left behind: %s", column.name, exc)
     return carried, reason
-
-
-def is_partitioned(state: TableState) -> bool:
-    """Whether the table has, or ever had, a partition spec that we understand."""
-    return any(tuple_types(spec, state.source_types) for spec in state.partition_specs.values())
 
 
 def partitions_kept(target: Target) -> int | None:

@@ -13,7 +13,7 @@ from puffin.statistics.private_state.upkeep import remove_lost_state
 from puffin.statistics.retained import damaged_entries
 from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import commit_statistics
-from puffin.tables.table import Table
+from puffin.tables.snapshot import Table
 from stats_jobs.basis import CARRIED, FULL
 from stats_jobs.compute import Computed
 from stats_jobs.decide import Decision

@@ -46,10 +46,8 @@ class Runner:
         """
         Read all of the scans.
 
-        Raises:
-            CorruptError, UnsupportedError, NotFoundError: A file cannot be read, and a retry would not help.
-            StorageError: The storage or Spark failed.
-            SetupError: Spark is needed and cannot be started.
+        Raises CorruptError, UnsupportedError or NotFoundError if a file cannot be read, StorageError if the storage or
+        Spark failed, and SetupError if Spark is needed and cannot be started.
         """
         share = [total_bytes(s.tasks) * len(s.columns) // max(1, len(self.opened.state.columns)) for s in scans]
         if sum(share) <= self.driver_bytes:

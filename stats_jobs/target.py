@@ -10,6 +10,7 @@ from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.base import Column, Snapshot, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
+from puffin.values.partition_tuples import tuple_types
 from stats_jobs.options import INCREMENTAL, Options
 from stats_jobs.stored import Bases
 
@@ -47,6 +48,12 @@ class Target:
         blobs = StoredBlobs(opened, field_ids)
         bases = Bases(opened, blobs, columns)
         return cls(opened, tuple(columns), options, settled, entry, known, current, blobs, bases)
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether the table has, or ever had, a partition spec that we understand."""
+        state = self.opened.state
+        return any(tuple_types(spec, state.source_types) for spec in state.partition_specs.values())
 
     def check_not_incremental(self, column: Column, reason: str | None) -> None:
         """Raise UnsupportedError if this run is incremental and may not read every row."""

@@ -47,7 +47,7 @@ class IcebergTable(ABC):
 
     @abstractmethod
     def open(self, selector: SnapshotSelector = CURRENT) -> IcebergSnapshot:
-        """The table as it is now; raises what `puffin.tables.table.Table.open` raises."""
+        """The table as it is now; raises what `puffin.tables.snapshot.Table.open` raises."""
 
     @abstractmethod
     def refresh(self, opened: IcebergSnapshot, selector: SnapshotSelector) -> IcebergSnapshot: ...

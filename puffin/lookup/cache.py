@@ -22,8 +22,7 @@ from typing import Any, TypeAlias
 from puffin.errors import FileNotFound, TableNotFound
 from puffin.lookup.gate import Gate
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.snapshot import TableSnapshot
-from puffin.tables.table import Table
+from puffin.tables.snapshot import Table, TableSnapshot
 
 _NUMBERS = itertools.count()
 _MOST_VIEWS = 8

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from puffin.errors import PuffinError
 from puffin.statistics.ancestry import known_sketches
 from puffin.statistics.answer import ColumnAnswer, Distinct, PartitionMatch
-from puffin.statistics.resolve import nearest_partition_sketches, provisional_after
+from puffin.statistics.resolve import nearest_partition_sketches
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.base import Column
 from puffin.tables.snapshot import TableSnapshot
@@ -35,10 +35,10 @@ def answer_partitions(
         errors: list[PuffinError] = []
         found = nearest_partition_sketches(nearest_first[column.field_id], stored, errors)
         if found is None:
-            answers.append(provisional_after(errors, ColumnAnswer.missing(column, str(errors[0]) if errors else None)))
+            answers.append(ColumnAnswer.missing(column, str(errors[0]) if errors else None).found_after(errors))
             continue
         known, sketches = found
-        answers.append(provisional_after(errors, known.answer(Distinct.of(sketches.union(is_selected)))))
+        answers.append(known.answer(Distinct.of(sketches.union(is_selected))).found_after(errors))
         if nearest is None or known.age < nearest:
             nearest, match = known.age, PartitionMatch(sum(map(is_selected, sketches.keys)), len(sketches.keys))
     return tuple(answers), match

@@ -17,8 +17,7 @@ from puffin.statistics.ancestry import known_sketches
 from puffin.statistics.answer import ColumnAnswer, PartitionMatch, TableAnswer
 from puffin.statistics.resolve import answer_columns
 from puffin.statistics.stored_blobs import StoredBlobs
-from puffin.tables.snapshot import TableSnapshot
-from puffin.tables.table import Table
+from puffin.tables.snapshot import Table, TableSnapshot
 
 
 def ndv(

@@ -16,6 +16,7 @@ from puffin.statistics.blob_properties import SketchProperties
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.state import TableState
+from puffin.values.value_type import hashes_alike
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -63,6 +64,13 @@ class KnownSketch:
         if mapping is None or mapping == self.state.mapping_digest(self.column):
             return None
         return "the table's name mapping of the column has changed since it was made"
+
+    @functools.cached_property
+    def misfit(self) -> str | None:
+        """Why its hashes are not those of the column as it is now, or may not be; None if they are."""
+        if self.type is None or not hashes_alike(self.type, self.column.type):
+            return f"the earlier sketch is of type {self.type}, the column of type {self.column.type}"
+        return self.reading_doubt
 
     @property
     def reading_doubt(self) -> str | None:

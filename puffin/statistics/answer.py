@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from typing import Any
 
+from puffin.errors import PuffinError, StorageError
 from puffin.sketches import DEFAULT_LG_K, ThetaSketch
 from puffin.tables.base import Column
 from puffin.values.column_summary import ColumnSummary
@@ -110,6 +112,11 @@ class ColumnAnswer:
         limit = None if summary is None else summary.most_distinct
         distinct = None if self.distinct is None else self.distinct.at_most(limit)
         return dataclasses.replace(self, distinct=distinct, summary=summary)
+
+    def found_after(self, errors: Iterable[PuffinError]) -> ColumnAnswer:
+        """The answer that was found after these errors: if storage failed, a retry may give another one."""
+        failed = any(isinstance(error, StorageError) for error in errors)
+        return dataclasses.replace(self, is_provisional=True) if failed else self
 
     @property
     def ndv(self) -> int | None:

@@ -66,12 +66,7 @@ def sketch_properties(distinct: Distinct, type_: str, lg_k: int) -> dict[str, st
 
 @dataclasses.dataclass(frozen=True)
 class SketchProperties:
-    """
-    What the properties of any engine's theta blob say of its sketch.
-
-    Attributes:
-        stored: The properties as table metadata has them.
-    """
+    """What the properties of any engine's theta blob, as they are stored, say of its sketch."""
 
     stored: Mapping[str, str]
 

@@ -18,8 +18,7 @@ from puffin.statistics.private_state.writing import delete_files
 from puffin.storage import FileInfo
 from puffin.tables.commit import remove_dead_entries
 from puffin.tables.leftovers import SAFETY_AGE, AgeLimit, Kept, Leftover, Leftovers, StoredEntry
-from puffin.tables.snapshot import TableSnapshot
-from puffin.tables.table import Table
+from puffin.tables.snapshot import Table, TableSnapshot
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

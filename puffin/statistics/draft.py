@@ -14,11 +14,11 @@ import logging
 from collections.abc import Sequence
 
 from puffin.errors import PuffinError
-from puffin.format import CREATED_BY, Blob, PuffinWriter
+from puffin.format import CREATED_BY
 from puffin.statistics.ancestry import nearest_entries
 from puffin.statistics.assemble import ColumnStatistics, Contents, assemble, companion_blobs, sketch_blobs
 from puffin.statistics.private_state.places import chosen_home
-from puffin.statistics.private_state.writing import PrivateStateWriter, delete_files
+from puffin.statistics.private_state.writing import PrivateStateWriter, delete_files, write_blobs
 from puffin.statistics.retained import choose_retained, damaged_entries, marked_entry, retain, stored_sketches
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.leftovers import APPLICATION
@@ -136,14 +136,12 @@ class StatisticsDraft:
         self._store_for = opened.store_for
         file = opened.new_statistics_file(snapshot_id)
         created_by = {CREATED_BY: f"{APPLICATION} {version()}"}
-        with opened.store_for(file.path).create(file.path) as sink:
-            writer = PuffinWriter(sink, properties={**created_by, **file.properties})
-            for blob in contents.blobs:
-                _ = writer.add(blob) if isinstance(blob, Blob) else writer.copy(blob)
-            written = writer.finish()
+        properties = {**created_by, **file.properties}
+        written = write_blobs(opened.store_for(file.path), file.path, contents.blobs, properties)
         self._pending.append(file.path)
         entry = StatisticsEntry(snapshot_id, file.path, written.file_size, written.footer_size, contents.entries)
-        pending = self._pending.append
-        private = PrivateStateWriter(opened.state, contents.home, opened.store_for, created_by, pending)
-        private.write(entry, contents.private)
+        add = self._pending.append
+        PrivateStateWriter(opened.state, contents.home, opened.store_for, created_by, add).write(
+            entry, contents.private
+        )
         return entry

@@ -6,10 +6,9 @@ The sketch of the nearest rows wins. Sketches that Trino extended and that may l
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
-from puffin.errors import PuffinError, StorageError, UnsupportedError
+from puffin.errors import PuffinError, UnsupportedError
 from puffin.sketches import DEFAULT_LG_K
 from puffin.sketches.partition_sketches import PartitionSketches
 from puffin.statistics.ancestry import KnownSketch
@@ -48,12 +47,6 @@ def nearest_partition_sketches(
     return None
 
 
-def provisional_after(errors: Iterable[PuffinError], answer: ColumnAnswer) -> ColumnAnswer:
-    """The answer that was found after these errors: if storage failed, a retry may give another one."""
-    failed = any(isinstance(error, StorageError) for error in errors)
-    return dataclasses.replace(answer, is_provisional=True) if failed else answer
-
-
 def _answer(known: Sequence[KnownSketch], column: Column, stored: StoredBlobs) -> ColumnAnswer:
     errors: list[PuffinError] = []
     for each in sorted(known, key=lambda each: each.may_lack_changes):
@@ -68,8 +61,8 @@ def _answer(known: Sequence[KnownSketch], column: Column, stored: StoredBlobs) -
                 errors.append(exc)
                 distinct = each.said.distinct
         if distinct is not None:
-            return provisional_after(errors, each.answer(distinct).with_summary(each.said.summary))
-    return provisional_after(errors, ColumnAnswer.missing(column, str(errors[0]) if errors else None))
+            return each.answer(distinct).with_summary(each.said.summary).found_after(errors)
+    return ColumnAnswer.missing(column, str(errors[0]) if errors else None).found_after(errors)
 
 
 def _stated(each: KnownSketch, known: Iterable[KnownSketch]) -> Distinct | None:

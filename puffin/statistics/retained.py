@@ -131,13 +131,13 @@ def marked_entry(blob: BlobEntry, created_by: str | None) -> BlobEntry:
 
 def damaged_entries(state: TableState) -> list[StatisticsEntry]:
     """The entries of any snapshot that a run repairs, from table metadata alone."""
-    return [entry for entry in state.statistics.values() if any(map(_is_damage, entry.blobs))]
-
-
-def _is_damage(blob: BlobEntry) -> bool:
     # Blobs of unknown types stay: their writer may need them.
-    private = {kind.name for kind in private_kinds()}
-    return blob.type in private or blob.type in PRESTOS or SketchProperties(blob.properties).is_unmarked
+    types = {kind.name for kind in private_kinds()}.union(PRESTOS)
+
+    def is_damage(blob: BlobEntry) -> bool:
+        return blob.type in types or SketchProperties(blob.properties).is_unmarked
+
+    return [entry for entry in state.statistics.values() if any(map(is_damage, entry.blobs))]
 
 
 def _beside(said: BlobEntry, found: Sequence[RawBlob]) -> tuple[PrivateBlob, ...]:

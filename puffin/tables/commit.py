@@ -24,38 +24,27 @@ from typing import Protocol
 from puffin.errors import CommitUnknownError, ConflictError, PuffinError, SnapshotNotFound, TableNotFound
 from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.leftovers import StoredEntry
-from puffin.tables.snapshot import TableSnapshot
+from puffin.tables.snapshot import Table, TableSnapshot
 from puffin.tables.state import TableState
-from puffin.tables.table import Table
 
 
 class Draft(Protocol):
     """A statistics file in the making, which can be written against any version of the table."""
 
-    @property
-    def snapshot_id(self) -> int:
-        """The snapshot that the statistics describe."""
-        ...
-
-    @property
-    def table_uuid(self) -> str | None:
-        """The table they were computed from; None if it had no uuid."""
-        ...
+    snapshot_id: int
+    table_uuid: str | None  # of the table they were computed from
 
     def write(self, opened: TableSnapshot, existing: Sequence[StatisticsEntry]) -> StatisticsEntry:
         """
         Write the file and return its entry; other columns come from ``existing``, of which earlier entries take
         precedence.
         """
-        ...
 
     def keep(self) -> None:
         """Keep the file: an entry refers to it, or may."""
-        ...
 
     def discard(self) -> None:
         """Delete the file, if one was written and not kept."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

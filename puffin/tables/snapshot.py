@@ -1,4 +1,8 @@
-"""An open table: one version of its metadata, bound to a snapshot and to the stores that hold its files."""
+"""
+What formats and catalogs implement: a table, and the open table.
+
+An open table is one version of its metadata, bound to a snapshot and to the stores that hold its files.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import dataclasses
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from puffin.errors import PuffinError, SnapshotNotFound
 from puffin.storage import Store
@@ -77,7 +81,7 @@ class TableSnapshot(ABC):
         The table as it is now, cheaper than opening it again if nothing was committed since.
 
         Without a commit, the result has the same ``state`` and credentials that still hold. Raises what
-        `puffin.tables.table.Table.open` raises.
+        `Table.open` raises.
         """
 
     @property
@@ -194,3 +198,20 @@ class TableSnapshot(ABC):
 
 PartitionStatisticsWriter: TypeAlias = Callable[[TableSnapshot], PartitionStatisticsEntry]
 """Writes the partition statistics file of a snapshot, against the table as it is now; StorageError if it cannot."""
+
+
+class Table(Protocol):
+    """A table that can be read and given statistics; ``name`` is what the user called it."""
+
+    name: str
+
+    def open(self, selector: SnapshotSelector = CURRENT) -> TableSnapshot:
+        """
+        Open the table as it is now, bound to a snapshot.
+
+        Raises:
+            NotFoundError: The table does not exist, or the snapshot does not; some formats notice the latter later.
+            UnsupportedTableError: The table has a feature that this version cannot honour.
+            CorruptMetadataError: Its metadata cannot be parsed.
+            StorageError: The storage or the catalog does not answer.
+        """

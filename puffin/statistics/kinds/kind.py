@@ -52,7 +52,6 @@ class Builder(Protocol[T_co]):
 
     def compact(self) -> T_co:
         """The result so far."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

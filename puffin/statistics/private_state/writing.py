@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from puffin.errors import CorruptError, PuffinError
-from puffin.format import Blob, PuffinReader, PuffinWriter, RawBlob
+from puffin.format import Blob, PuffinReader, PuffinWriter, RawBlob, WrittenFile
 from puffin.statistics.private_state import places
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.storage import Store
@@ -82,17 +82,16 @@ class PrivateStateWriter:
             found |= self._write_part(directory, new)
         name = entry.statistics_path.rpartition("/")[2]
         manifest = Manifest(self.state.uuid, name, entry.file_size_in_bytes, found, frozenset(omitted))
-        self._write_file(places.manifest_uri(directory, name), encode(manifest))
+        uri = places.manifest_uri(directory, name)
+        self.on_file(uri)
+        with self.store_for(uri).create(uri) as sink:
+            sink.write(encode(manifest))
 
     def _write_part(self, directory: str, blobs: Sequence[Blob | RawBlob]) -> dict[BlobKey, StoredKey]:
         part_id = str(uuid.uuid4())
         uri = places.part_uri(directory, part_id)
         self.on_file(uri)
-        with self.store_for(uri).create(uri) as sink:
-            writer = PuffinWriter(sink, properties=self.properties)
-            for blob in blobs:
-                _ = writer.add(blob) if isinstance(blob, Blob) else writer.copy(blob)
-            written = writer.finish()
+        written = write_blobs(self.store_for(uri), uri, blobs, self.properties)
         part = Part(part_id, written.file_size, written.footer_size)
         keys = (BlobKey(blob.type, blob.fields[0], blob.snapshot_id) for blob in written.blobs)
         return {key: StoredKey(part, key.snapshot_id) for key in keys}
@@ -109,10 +108,14 @@ class PrivateStateWriter:
                     return dataclasses.replace(raw, metadata=metadata)
         raise CorruptError(f"{uri}: expected a blob {tuple(key)}, found none")
 
-    def _write_file(self, uri: str, data: bytes) -> None:
-        self.on_file(uri)
-        with self.store_for(uri).create(uri) as sink:
-            sink.write(data)
+
+def write_blobs(store: Store, uri: str, blobs: Iterable[Blob | RawBlob], properties: Mapping[str, str]) -> WrittenFile:
+    """Write a Puffin file; StorageError if it cannot be written."""
+    with store.create(uri) as sink:
+        writer = PuffinWriter(sink, properties=properties)
+        for blob in blobs:
+            _ = writer.add(blob) if isinstance(blob, Blob) else writer.copy(blob)
+        return writer.finish()
 
 
 def delete_files(uris: Iterable[str], store_for: Callable[[str], Store]) -> list[PuffinError]:
