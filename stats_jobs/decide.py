@@ -114,9 +114,8 @@ def _are_whole(target: Target, entry: StatisticsEntry) -> bool:
     """
     blobs = target.blobs
     noted = {field_id: known for field_id, known in target.current.items() if known.said.has_provenance}
-    if target.options.mode != INCREMENTAL and noted and blobs.has_lost_state(entry):
-        return False
-    if target.options.mode != INCREMENTAL and any(map(blobs.misses, noted.values())):
+    must_be_complete = target.options.mode != INCREMENTAL
+    if must_be_complete and noted and (blobs.has_lost_state(entry) or any(map(blobs.misses, noted.values()))):
         return False
     plans = plan_columns(target, [column for column in target.columns if column.field_id not in noted])
     return all(plan.basis == CARRIED and plan.base_id == entry.snapshot_id for plan in plans)
