@@ -140,8 +140,6 @@ class StatisticsDraft:
         written = write_blobs(opened.store_for(file.path), file.path, contents.blobs, properties)
         self._pending.append(file.path)
         entry = StatisticsEntry(snapshot_id, file.path, written.file_size, written.footer_size, contents.entries)
-        add = self._pending.append
-        PrivateStateWriter(opened.state, contents.home, opened.store_for, created_by, add).write(
-            entry, contents.private
-        )
+        private = PrivateStateWriter(opened, contents.home, created_by, self._pending.append)
+        private.write(entry, contents.private)
         return entry

@@ -19,7 +19,7 @@ from puffin.statistics.private_state import places
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.storage import Store
 from puffin.tables.base import StatisticsEntry
-from puffin.tables.state import TableState
+from puffin.tables.snapshot import TableSnapshot
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,9 +53,8 @@ PrivateBlob: TypeAlias = Blob | RawBlob | KeptBlob | OmittedBlob
 class PrivateStateWriter:
     """Writes private state of one table to its home, or the default; calls ``on_file`` before each file."""
 
-    state: TableState
+    opened: TableSnapshot
     home: str | None
-    store_for: Callable[[str], Store]
     properties: Mapping[str, str]
     on_file: Callable[[str], None]
 
@@ -65,7 +64,7 @@ class PrivateStateWriter:
 
         Raises CorruptError if a part to copy from another home contradicts its manifest, and StorageError.
         """
-        directory = places.directory(self.state, self.home)
+        directory = places.directory(self.opened.state, self.home)
         found: dict[BlobKey, StoredKey] = {}
         new: list[Blob | RawBlob] = []
         omitted: set[BlobKey] = set()
@@ -81,17 +80,17 @@ class PrivateStateWriter:
         if new:
             found |= self._write_part(directory, new)
         name = entry.statistics_path.rpartition("/")[2]
-        manifest = Manifest(self.state.uuid, name, entry.file_size_in_bytes, found, frozenset(omitted))
+        manifest = Manifest(self.opened.state.uuid, name, entry.file_size_in_bytes, found, frozenset(omitted))
         uri = places.manifest_uri(directory, name)
         self.on_file(uri)
-        with self.store_for(uri).create(uri) as sink:
+        with self.opened.store_for(uri).create(uri) as sink:
             sink.write(encode(manifest))
 
     def _write_part(self, directory: str, blobs: Sequence[Blob | RawBlob]) -> dict[BlobKey, StoredKey]:
         part_id = str(uuid.uuid4())
         uri = places.part_uri(directory, part_id)
         self.on_file(uri)
-        written = write_blobs(self.store_for(uri), uri, blobs, self.properties)
+        written = write_blobs(self.opened.store_for(uri), uri, blobs, self.properties)
         part = Part(part_id, written.file_size, written.footer_size)
         keys = (BlobKey(blob.type, blob.fields[0], blob.snapshot_id) for blob in written.blobs)
         return {key: StoredKey(part, key.snapshot_id) for key in keys}
@@ -99,7 +98,7 @@ class PrivateStateWriter:
     def _copied(self, blob: KeptBlob) -> RawBlob:
         part, key, uri = blob.stored.part, blob.key, blob.part_uri
         wanted = key.type, (key.field_id,), blob.stored.snapshot_id
-        with self.store_for(uri).open_source(uri) as source:
+        with self.opened.store_for(uri).open_source(uri) as source:
             reader = PuffinReader(source, file_size=part.file_size, footer_size=part.footer_size)
             for stored in reader.file_metadata.blobs:
                 if (stored.type, stored.fields, stored.snapshot_id) == wanted:
