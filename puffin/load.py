@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from puffin.errors import TableNotFound, UnsupportedTableError, UsageError
 from puffin.storage import Store, has_query, join, local_path, store_for
-from puffin.tables.table import Table
+from puffin.tables.snapshot import Table
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from puffin.load import load_table
-from puffin.tables.table import Table
+from puffin.tables.snapshot import Table
 from stats_jobs.basis import FULL
 from stats_jobs.compute import Computation, compute
-from stats_jobs.decide import Decision, decide
+from stats_jobs.decide import decide
 from stats_jobs.options import Options
 from stats_jobs.publish import publish
 from stats_jobs.report import Report, report
@@ -72,23 +72,19 @@ def _analyze(table: Table, options: Options, spark: SparkStarter, progress: Prog
     started = time.monotonic()
     opened = table.open(options.selector)
     is_empty, columns = opened.is_empty, opened.state.select_columns(options.columns)
+    if is_empty:
+        return Report.of_nothing(opened, columns)
     target = Target.of(opened, columns, options)
-    if is_empty or (not columns and target.entry is None):
+    if not columns and target.entry is None:
         return Report.of_nothing(opened, columns)
     decision = decide(target)
-    computation = _compute(target, decision, spark, progress)
-    published = publish(table, target, decision, computation.columns)
-    return report(target, decision, computation, published, time.monotonic() - started)
-
-
-def _compute(target: Target, decision: Decision, spark: SparkStarter, progress: Progress | None) -> Computation:
-    if decision.current is not None:
-        return Computation()
-    opened = target.opened
-    runner = Runner(opened, spark, target.options.driver_bytes, progress)
-    kinds, partitions = decision.kinds(target), decision.partitions.by_field
-    computation = compute(decision.columns, runner, lambda: opened.tasks, kinds, partitions)
+    computation = Computation()
+    if decision.current is None:
+        runner = Runner(opened, spark, options.driver_bytes, progress)
+        by_field = decision.partitions.by_field
+        computation = compute(decision.columns, runner, lambda: opened.tasks, decision.kinds, by_field)
     for computed in computation.columns:
         if computed.plan.basis == FULL:
             target.check_not_incremental(computed.plan.column, computed.plan.reason)
-    return computation
+    published = publish(table, target, decision, computation.columns)
+    return report(target, decision, computation, published, time.monotonic() - started)

@@ -68,15 +68,12 @@ def compute(
     partition_plans: Mapping[int, PartitionPlan] | None = None,
 ) -> Computation:
     """
-    Carry out the plans.
+    Carry out the plans; raises as `Runner.read`, for files of the snapshot.
 
     Args:
         all_files: The whole snapshot's, for full runs.
         kinds: The kinds for whole columns, in the order of the table of kinds.
         partition_plans: By field id, for columns that get sketches by partition.
-
-    Raises:
-        PuffinError: As `Runner.read`, for files of the snapshot.
     """
     total = _Total(runner)
     unread = dict(partition_plans or {})
@@ -116,16 +113,16 @@ class _Total:
         self.took = Computation()
 
     def read(self, scans: Sequence[Scan]) -> Partial:
-        run = self._runner.read(scans)
+        partial, turn = self._runner.read(scans)
         self._files |= {task.data_file.file_path for scan in scans for task in scan.tasks}
         self.took = Computation(
             files_read=len(self._files),
-            rows_read=self.took.rows_read + run.partial.rows,
-            bytes_read=self.took.bytes_read + run.partial.bytes_read,
-            session_seconds=self.took.session_seconds + run.turn.session_seconds,
-            waited_seconds=self.took.waited_seconds + run.turn.waited_seconds,
+            rows_read=self.took.rows_read + partial.rows,
+            bytes_read=self.took.bytes_read + partial.bytes_read,
+            session_seconds=self.took.session_seconds + turn.session_seconds,
+            waited_seconds=self.took.waited_seconds + turn.waited_seconds,
         )
-        return run.partial
+        return partial
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

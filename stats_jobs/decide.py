@@ -1,38 +1,37 @@
-"""Decides what a run does: nothing if statistics are current, otherwise a plan for each column."""
+"""
+Decides what a run does: nothing if statistics are current, otherwise a plan for each column.
+
+Current statistics are made from this snapshot, for its columns as they are now, in the wanted size. To tell that takes
+table metadata and the names and sizes of private state only, if this version made the statistics.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 from puffin.statistics.answer import ColumnAnswer
-from puffin.statistics.blob_properties import is_ours
 from puffin.statistics.kinds import ROW_COUNTS, sized_kinds
 from puffin.statistics.kinds.kind import Kind
-from stats_jobs.basis import CHANGED, FULL, ColumnPlan, Wanted, plan_columns
-from stats_jobs.current import current_answers
+from puffin.statistics.resolve import answer_columns
+from puffin.statistics.retained import damaged_entries
+from puffin.tables.base import StatisticsEntry
+from puffin.tables.snapshot import Table
+from stats_jobs.basis import CARRIED, CHANGED, FULL, ColumnPlan, plan_columns
 from stats_jobs.options import FULL as FULL_MODE
-from stats_jobs.options import INCREMENTAL
+from stats_jobs.options import INCREMENTAL, Options
 from stats_jobs.partitions import PartitionPlans, partitions_kept, plan_partitions
 from stats_jobs.target import Target
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
-    """What a run does: it keeps the current answers, or carries out the plans."""
+    """What a run does: it keeps the current answers, or carries out the plans and computes the kinds."""
 
     current: tuple[ColumnAnswer, ...] | None
     columns: tuple[ColumnPlan, ...]
     partitions: PartitionPlans
-
-    def kinds(self, target: Target) -> Sequence[Kind[Any]]:
-        """The kinds to compute for whole columns: those that are kept, and those needed to subtract rows."""
-        options = target.options
-        taken = [kind for kind in options.kinds if kind.is_reported or not options.dry_run]
-        if any(plan.basis == CHANGED for plan in self.columns):
-            taken.append(ROW_COUNTS)
-        return [kind for kind in sized_kinds(options.lg_k) if kind in taken]
+    kinds: tuple[Kind[Any], ...] = ()
 
 
 def decide(target: Target) -> Decision:
@@ -42,50 +41,81 @@ def decide(target: Target) -> Decision:
     Raises UnsupportedError if the table does not support commits, or if the mode is ``"incremental"`` and a column has
     no base, and PuffinError if the snapshot's files cannot be planned.
     """
-    options, opened = target.options, target.opened
-    current = None if options.mode == FULL_MODE else current_answers(target)
-    partitions = _plan_partitions(target, is_current=current is not None)
+    options = target.options
+    current = None if options.mode == FULL_MODE else _current_answers(target)
+    partitions = plan_partitions(target, is_current=current is not None)
     if current is not None and not partitions.by_field:
         return Decision(current, (), partitions)
     if options.writes:
-        opened.check_committable()
-    return Decision(None, _plan_columns(target, partitions), partitions)
-
-
-def _plan_partitions(target: Target, *, is_current: bool) -> PartitionPlans:
-    """No plans if sketches by partition are not wanted, or all columns have them already."""
-    opened, options, columns = target.opened, target.options, target.columns
-    if not options.partitions:
-        return PartitionPlans({})
-    kept = partitions_kept(opened, columns) if is_current else None
-    if kept is not None:
-        return PartitionPlans({}, kept=kept)
-    plans = plan_partitions(opened, columns, None if options.mode == FULL_MODE else target.blobs)
-    for column in columns:
-        if plans.by_field and plans.by_field[column.field_id].base is None:
-            target.check_not_incremental(column, "there are no sketches by partition that fit")
-    return plans
-
-
-def _plan_columns(target: Target, partitions: PartitionPlans) -> tuple[ColumnPlan, ...]:
-    options = target.options
+        target.opened.check_committable()
     if options.mode == FULL_MODE:
-        return tuple(ColumnPlan.in_full(column, "asked for") for column in target.columns)
-    wanted = Wanted(options.lg_k, options.mode != INCREMENTAL, options.kinds)
-    plans = plan_columns(target.opened, target.columns, wanted, target.bases)
-    if partitions.by_field:
-        plans = [_beside_partitions(plan, target) for plan in plans]
+        plans = [ColumnPlan.in_full(column, "asked for") for column in target.columns]
+    else:
+        plans = plan_columns(target, target.columns, beside_partitions=bool(partitions.by_field))
     for plan in plans:
         if plan.basis == FULL:
             target.check_not_incremental(plan.column, plan.reason)
-    return tuple(plans)
+    # Those that are kept, and those needed to subtract rows.
+    taken = [kind for kind in options.kinds if kind.is_reported or not options.dry_run]
+    if any(plan.basis == CHANGED for plan in plans):
+        taken.append(ROW_COUNTS)
+    kinds = tuple(kind for kind in sized_kinds(options.lg_k) if kind in taken)
+    return Decision(None, tuple(plans), partitions, kinds)
 
 
-def _beside_partitions(plan: ColumnPlan, target: Target) -> ColumnPlan:
-    """A full run if the plan would keep another engine's sketch, which cannot announce sketches by partition."""
-    snapshot_id = target.opened.snapshot.snapshot_id
-    entry = target.opened.state.statistics.get(snapshot_id)
-    blob = None if entry is None else entry.sketch_of(plan.column.field_id)
-    if plan.base_id == snapshot_id and blob is not None and not is_ours(blob.properties):
-        return ColumnPlan.in_full(plan.column, "another engine made its sketch, which cannot tell of partitions")
-    return plan
+def is_stale(table: Table, options: Options) -> bool:
+    """
+    Whether something that the options ask for is not current, sketches by partition included.
+
+    A table is stale without a snapshot or with a damaged entry, and current without a column to analyze. With too many
+    partitions for sketches it stays stale: only its files tell how many partitions it has. Raises PuffinError if the
+    table cannot be loaded, or has no such snapshot or column.
+    """
+    opened = table.open(options.selector)
+    state, is_empty = opened.state, opened.is_empty
+    columns = state.select_columns(options.columns)
+    if damaged_entries(state):
+        return True
+    if not columns or is_empty:
+        return bool(columns)
+    target = Target.of(opened, columns, options)
+    if _current_answers(target) is None:
+        return True
+    return options.partitions and target.is_partitioned and partitions_kept(target) is None
+
+
+def _current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
+    """The stored answers, if every column has one of this snapshot, type and size."""
+    opened, options, entry = target.opened, target.options, target.entry
+    if entry is None:
+        return None
+    if not all(opened.state.field_ids.issuperset(blob.fields) for blob in entry.blobs):
+        return None  # a blob for a dropped field makes Spark's planner fail, so a new entry has to replace it
+    has_partition_file = entry.snapshot_id in opened.state.partition_statistics
+    if options.partitions and not has_partition_file and opened.keeps_partition_statistics:
+        return None
+    answers = answer_columns(target.known, target.columns, target.blobs)
+    for answer in answers:
+        known = target.current.get(answer.column.field_id)
+        if known is None or known.said.lg_k != options.lg_k or known.misfit is not None:
+            return None
+        if answer.stats_snapshot_id != entry.snapshot_id:
+            return None
+    if not _are_whole(target, entry):
+        return None
+    return tuple(dataclasses.replace(answer, basis=CARRIED) for answer in answers)
+
+
+def _are_whole(target: Target, entry: StatisticsEntry) -> bool:
+    """
+    Whether sketches that fit can be trusted and nothing beside them is missing.
+
+    Those of this version say so themselves; only their private state is looked up. Others must pass as a base.
+    """
+    blobs = target.blobs
+    noted = {field_id: known for field_id, known in target.current.items() if known.said.has_provenance}
+    must_be_complete = target.options.mode != INCREMENTAL
+    if must_be_complete and noted and (blobs.has_lost_state(entry) or any(map(blobs.misses, noted.values()))):
+        return False
+    plans = plan_columns(target, [column for column in target.columns if column.field_id not in noted])
+    return all(plan.basis == CARRIED and plan.base_id == entry.snapshot_id for plan in plans)

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from puffin.errors import PuffinError
 from puffin.load import load_table
-from puffin.tables.table import Table
+from puffin.tables.snapshot import Table
 from stats_jobs.analyze import analyze
-from stats_jobs.current import is_stale
+from stats_jobs.decide import is_stale
 from stats_jobs.options import Options
 from stats_jobs.report import Report
 from stats_jobs.session import Progress, SparkStarter
@@ -53,7 +53,7 @@ def analyze_many(
         tables: Tables, or their names as for `puffin.load_table`, which also takes the catalog.
         spark: A session, or a starter that others share; neither is stopped. By default a session for this call,
             started only if a table needs it.
-        only_stale: Skip tables whose statistics are up to date (`stats_jobs.current.is_stale`).
+        only_stale: Skip tables whose statistics are up to date (`stats_jobs.decide.is_stale`).
         watch: Entered with a table's name around its analysis; gives the ``progress`` of `analyze`.
 
     Returns:
@@ -89,15 +89,10 @@ def in_order(
     cancel: Callable[[], None] | None = None,
 ) -> Generator[tuple[_T, _R | PuffinError], None, None]:
     """
-    Yield each table with its result, in the order given.
+    Yield each table with its result, in the order given; raise the first error that is no PuffinError at the end.
 
-    Args:
-        analyze_one: Called in ``at_once`` threads.
-        thread_setup: Called first in each thread.
-        cancel: Makes running calls end soon; called repeatedly until they have ended.
-
-    Raises:
-        Exception: The first error of a call that is no PuffinError, after everything else.
+    ``analyze_one`` is called in ``at_once`` threads, each of which calls ``thread_setup`` first. ``cancel`` makes
+    running calls end soon; it is called repeatedly until they have ended.
     """
     pool = ThreadPoolExecutor(at_once, thread_name_prefix="puffin-table", initializer=thread_setup)
     runs: list[tuple[_T, Future[_R]]] = []

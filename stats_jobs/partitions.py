@@ -17,22 +17,20 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
 from puffin.errors import PuffinError, UsageError
 from puffin.sketches.partition_sketches import PartitionSketches, lg_k_for
-from puffin.statistics.blob_properties import partitions_of, type_of
+from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.kinds import PARTITION_SKETCHES
-from puffin.statistics.resolve import Ancestry, KnownBlob
-from puffin.statistics.stored_blobs import StoredBlobs
-from puffin.tables.base import Column, Snapshot, TableState
-from puffin.tables.document import partition_specs, source_types
+from puffin.tables.base import Column, Snapshot
 from puffin.tables.scan_task import FileScanTask
-from puffin.tables.snapshot import TableSnapshot
-from puffin.values.partition_tuples import PartitionKey, partition_key, tuple_types
+from puffin.values.partition_tuples import PartitionKey, partition_key
 from puffin.values.value_type import hashes_alike
-from stats_jobs.basis import Unfit, misread, nearest_fit
+from stats_jobs.basis import Unfit, nearest_fit
+from stats_jobs.options import FULL
 from stats_jobs.stored import Base
+from stats_jobs.target import Target
 
 _log = logging.getLogger(__name__)
 
@@ -76,119 +74,113 @@ class PartitionPlans:
     reason: str | None = None
 
 
-def plan_partitions(opened: TableSnapshot, columns: Sequence[Column], stored: StoredBlobs | None) -> PartitionPlans:
+def plan_partitions(target: Target, *, is_current: bool) -> PartitionPlans:
     """
-    Plan the sketches by partition of some columns; with ``stored``, build on what earlier runs have stored.
+    Plan the sketches by partition of the columns, whose own statistics may be current.
 
-    There are no plans for a table that was never partitioned or has too many partitions. Raises PuffinError if the
-    snapshot's files cannot be planned.
+    There are no plans if they are not wanted or exist already, or if the table was never partitioned or has too many
+    partitions. Raises PuffinError if the snapshot's files cannot be planned, and UnsupportedError if the mode is
+    ``"incremental"`` and a column has no base.
     """
-    if not is_partitioned(opened.state):
+    if not target.options.partitions:
+        return PartitionPlans({})
+    if is_current and (kept := partitions_kept(target)) is not None:
+        return PartitionPlans({}, kept=kept)
+    if not target.is_partitioned:
         return PartitionPlans({}, reason="the table is not partitioned")
-    planner = _Planner(opened, stored)
+    planner = _Planner(target)
     try:
-        return PartitionPlans({column.field_id: planner.plan(column) for column in columns})
+        plans = {column.field_id: planner.plan(column) for column in target.columns}
     except _TooManyPartitions as exc:
         _log.warning("no sketches by partition: %s", exc)
         return PartitionPlans({}, reason=str(exc))
+    for column in target.columns:
+        if plans[column.field_id].base is None:
+            target.check_not_incremental(column, "there are no sketches by partition that fit")
+    return PartitionPlans(plans)
 
 
-def carry_partitions(
-    opened: TableSnapshot, columns: Sequence[Column], stored: StoredBlobs
-) -> tuple[dict[int, Base], str | None]:
+def carry_partitions(target: Target, columns: Iterable[Column]) -> tuple[dict[int, Base], str | None]:
     """
     The earlier sketches by partition, by field id, that are still valid for columns whose own sketches are rewritten.
 
     They are valid if only compactions within their partition specs happened since. Others are left behind, with the
     reason: sketches of some partitions alone cannot answer a filter.
     """
-    planner = _Planner(opened, stored)
+    planner = _Planner(target)
     carried: dict[int, Base] = {}
     reason = None
     for column in columns:
+        known = next(iter(target.known[column.field_id]), None)
+        if known is None or known.said.partitions is None:
+            continue
         try:
-            found = planner.carry(column)
+            carried[column.field_id] = planner.carry(known)
         except (PuffinError, Unfit, _TooManyPartitions) as exc:
             reason = f"they were not asked for, and {exc}"
             _log.warning("column %s: earlier sketches by partition are left behind: %s", column.name, exc)
-        else:
-            carried |= {} if found is None else {column.field_id: found}
     return carried, reason
 
 
-def is_partitioned(state: TableState) -> bool:
-    """Whether the table has, or ever had, a partition spec that we understand."""
-    types = source_types(state.document)
-    return any(tuple_types(spec, types) for spec in partition_specs(state.document).values())
-
-
-def partitions_kept(opened: TableSnapshot, columns: Sequence[Column]) -> int | None:
+def partitions_kept(target: Target) -> int | None:
     """How many partitions of this snapshot have sketches already; None if a column lacks them."""
-    settled = opened.state.settled(opened.snapshot).snapshot_id
-    entry = opened.state.statistics.get(settled)
-    blobs = [None if entry is None else entry.sketch_of(column.field_id) for column in columns]
-    kept = [None if b is None or b.snapshot_id != settled else partitions_of(b.properties) for b in blobs]
-    counts = [count for count in kept if count is not None]
-    return max(counts, default=0) if len(counts) == len(kept) else None
+    of_columns = (target.current.get(column.field_id) for column in target.columns)
+    of_snapshot = (known for known in of_columns if known is not None and known.snapshot == target.settled)
+    counts = [known.said.partitions for known in of_snapshot if known.said.partitions is not None]
+    return max(counts, default=0) if len(counts) == len(target.columns) else None
 
 
 class _Planner:
-    def __init__(self, opened: TableSnapshot, stored: StoredBlobs | None) -> None:
-        self._opened = opened
-        self._stored = stored
-        self._ancestry = Ancestry(opened)
+    """Plans one column after the other; what they have in common is planned once."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
         self._read_since = functools.cache(self._plan_reading)
         self._in_full = functools.cache(self._plan_in_full)
 
     def plan(self, column: Column) -> PartitionPlan:
-        stored = self._stored
-        if stored is None:
+        if self._target.options.mode == FULL:
             return self._in_full()
+        known = [each for each in self._target.known[column.field_id] if each.said.partitions is not None]
+        return nearest_fit(known, column, "sketches by partition", self._plan_on)[0] or self._in_full()
 
-        def plan_on(known: KnownBlob) -> PartitionPlan | None:
-            return None if partitions_of(known.blob.properties) is None else self._plan_on(column, known, stored)
-
-        known = self._ancestry.blobs_of(column.field_id)
-        return nearest_fit(known, column, "sketches by partition", plan_on)[0] or self._in_full()
-
-    def carry(self, column: Column) -> Base | None:
-        """The column's nearest sketches by partition, if they are valid as they are; None if there are none."""
-        known = next(iter(self._ancestry.blobs_of(column.field_id)), None)
-        if known is None or self._stored is None or partitions_of(known.blob.properties) is None:
-            return None
+    def carry(self, known: KnownSketch) -> Base:
+        """The sketches by partition that are known beside a sketch; Unfit unless they are valid as they are."""
         if known.freshness.snapshots_behind != 0:
             raise Unfit(f"rows have changed since those of snapshot {known.blob.snapshot_id}")
-        plan = self._plan_on(column, known, self._stored)
+        plan = self._plan_on(known)
         if plan.tasks or plan.stale:
             raise Unfit(f"a compaction moved rows between partitions since those of snapshot {plan.base_id}")
         is_stored = plan.base is not None and plan.lg_k == plan.base.lg_k
-        kept = self._stored.kept(known.entry, known.blob, PARTITION_SKETCHES) if is_stored else None
+        kept = self._target.blobs.kept(known, PARTITION_SKETCHES) if is_stored else None
         return Base({PARTITION_SKETCHES: plan.sketches(None)}, kept={} if kept is None else {PARTITION_SKETCHES: kept})
 
-    def _plan_on(self, column: Column, known: KnownBlob, stored: StoredBlobs) -> PartitionPlan:
+    def _plan_on(self, known: KnownSketch) -> PartitionPlan:
         if known.snapshot is None:
             raise Unfit("the snapshot of its earlier sketches by partition has expired, or is of another branch")
-        hashed = type_of(known.blob.properties)
-        if hashed is None or not hashes_alike(hashed, column.type):
-            raise Unfit(f"the earlier sketches by partition are of type {hashed}, the column of type {column.type}")
-        if (reason := misread(self._opened.state, column, known.blob)) is not None:
-            raise Unfit(reason)
+        hashed, type_ = known.said.type, known.column.type
+        if hashed is None or not hashes_alike(hashed, type_):
+            raise Unfit(f"the earlier sketches by partition are of type {hashed}, the column of type {type_}")
+        if known.reading_doubt is not None:
+            raise Unfit(known.reading_doubt)
         reading = self._read_since(known.snapshot)
-        base = stored.require(known.entry, known.blob, PARTITION_SKETCHES, column)
+        base = self._target.blobs.require(known, PARTITION_SKETCHES)
         wanted = _lg_k_for((set(base.keys) - reading.stale) | reading.partitions)
         if base.lg_k < wanted - _TOLERANCE:
             raise Unfit(f"the earlier sketches by partition have lg-k {base.lg_k}, so many partitions have {wanted}")
         return PartitionPlan(min(base.lg_k, wanted), reading.tasks, base, known.snapshot.snapshot_id, reading.stale)
 
     def _plan_in_full(self) -> PartitionPlan:
-        return PartitionPlan(_lg_k_for({_partition_of(task) for task in self._opened.tasks}), self._opened.tasks)
+        tasks = self._target.opened.tasks
+        return PartitionPlan(_lg_k_for({_partition_of(task) for task in tasks}), tasks)
 
     def _plan_reading(self, base: Snapshot) -> _Reading:
-        changes = self._opened.changes_since(base)
-        stale = frozenset(map(_partition_of, [*changes.removed, *self._opened.moved_since(base)]))
+        opened = self._target.opened
+        changes = opened.changes_since(base)
+        stale = frozenset(map(_partition_of, [*changes.removed, *opened.moved_since(base)]))
         tasks = [task for task in changes.added if _partition_of(task) not in stale]
         if stale:
-            tasks += [task for task in self._opened.tasks if _partition_of(task) in stale]
+            tasks += [task for task in opened.tasks if _partition_of(task) in stale]
         return _Reading(tuple(tasks), frozenset(map(_partition_of, tasks)), stale)
 
 

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from puffin.statistics.assemble import ColumnStatistics
 from puffin.statistics.blob_properties import HASHED_HERE
-from puffin.statistics.draft import FileOptions, StatisticsDraft, damaged_entries
+from puffin.statistics.draft import FileOptions, StatisticsDraft
 from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.statistics.private_state.upkeep import remove_lost_state
+from puffin.statistics.retained import damaged_entries
 from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import commit_statistics
-from puffin.tables.document import mapping_digest
-from puffin.tables.snapshot import TableSnapshot
-from puffin.tables.table import Table
+from puffin.tables.snapshot import Table
 from stats_jobs.basis import CARRIED, FULL
 from stats_jobs.compute import Computed
-from stats_jobs.current import keeps_partition_statistics
 from stats_jobs.decide import Decision
-from stats_jobs.options import INCREMENTAL, Options
+from stats_jobs.options import INCREMENTAL
 from stats_jobs.partitions import carry_partitions
-from stats_jobs.stored import Base
 from stats_jobs.target import Target
 
 
@@ -46,61 +43,62 @@ class Published:
 def publish(table: Table, target: Target, decision: Decision, columns: Sequence[Computed]) -> Published:
     """Write what was computed, or else repair damaged entries; raises as `commit_statistics`."""
     opened, options = target.opened, target.options
+    if decision.current is None and options.dry_run:
+        return Published(None)
+    statistics, left_behind = _to_write(target, decision, columns)
+    damaged = damaged_entries(opened.state)
     if decision.current is not None:
-        if not options.writes or not damaged_entries(opened.state):
+        if not options.writes or not damaged:
             return Published(target.entry)
         opened.check_committable()
-        settled = SnapshotSelector(snapshot_id=target.settled.snapshot_id)
-        return _write(table, opened.of(settled), [], options)
-    if options.dry_run:
-        return Published(None)
-    # What is already stored for this snapshot stays as it is.
-    stored = {plan.column.field_id for plan in decision.columns if plan.base_id == opened.snapshot.snapshot_id}
+        opened = opened.of(SnapshotSelector(snapshot_id=target.settled.snapshot_id))
+    codec = None if options.codec == "none" else options.codec
+    partition_statistics = opened.partition_statistics_writer() if options.partitions else None
+    draft = StatisticsDraft(
+        opened, statistics, FileOptions(codec, options.home, repairs=options.commit), partition_statistics
+    )
+    if not options.commit:
+        existing = opened.state.statistics.get(draft.snapshot_id)
+        return Published(draft.write(opened, [] if existing is None else [existing]), left_behind=left_behind)
+    committed = commit_statistics(table, draft)
+    remove_lost_state(committed.opened, options.home)
+    was_damaged = any(entry.snapshot_id == draft.snapshot_id for entry in damaged)
+    repaired = len(committed.entry.repairs) + was_damaged
+    return Published(committed.entry, committed.attempts, repaired, left_behind)
+
+
+def _to_write(
+    target: Target, decision: Decision, columns: Sequence[Computed]
+) -> tuple[list[ColumnStatistics], str | None]:
+    """
+    The statistics that are not stored for this snapshot yet; and why sketches by partition were left behind, if so.
+    """
+    snapshot_id = target.opened.snapshot.snapshot_id
+    stored = {plan.column.field_id for plan in decision.columns if plan.base_id == snapshot_id}
     made = {
-        computed.plan.column.field_id: computed
+        computed.plan.column.field_id: _statistics(target, computed)
         for computed in columns
         if computed.plan.column.field_id not in stored
         or computed.plan.basis == FULL
         or PARTITION_SKETCHES in computed.values
     }
-    carried: Mapping[int, Base] = {}
     left_behind = None
-    if not options.partitions:
-        carried, left_behind = carry_partitions(
-            opened, [computed.plan.column for computed in made.values()], target.blobs
-        )
-    statistics = [_statistics(target, computed, carried.get(field_id)) for field_id, computed in made.items()]
-    return dataclasses.replace(_write(table, opened, statistics, options), left_behind=left_behind)
+    if not target.options.partitions:
+        carried, left_behind = carry_partitions(target, [each.column for each in made.values()])
+        for field_id, base in carried.items():
+            each = made[field_id]
+            values, kept = {**each.values, **base.values}, {**each.kept, **base.kept}
+            made[field_id] = dataclasses.replace(each, values=values, kept=kept)
+    return list(made.values()), left_behind
 
 
-def _statistics(target: Target, computed: Computed, carried: Base | None) -> ColumnStatistics:
-    """The statistics to write for a column, with the sketches by partition that are carried over."""
+def _statistics(target: Target, computed: Computed) -> ColumnStatistics:
     options, plan, base = target.options, computed.plan, computed.plan.base
     values = {kind: value for kind, value in computed.values.items() if kind in options.kinds or not kind.is_default}
     kept = dict(base.kept) if base is not None and plan.basis == CARRIED else {}
-    if carried is not None:
-        values |= carried.values
-        kept |= carried.kept
     provenance = HASHED_HERE if base is None else base.provenance
     if computed.is_mapped:
-        provenance = dataclasses.replace(provenance, mapping=mapping_digest(target.opened.state, plan.column))
+        provenance = dataclasses.replace(provenance, mapping=target.opened.state.mapping_digest(plan.column))
     # An incremental run may build on incomplete statistics; a later run completes them.
     lost = options.kinds if options.mode == INCREMENTAL else ()
     return ColumnStatistics(plan.column, values, provenance, kept, lost)
-
-
-def _write(table: Table, opened: TableSnapshot, statistics: Sequence[ColumnStatistics], options: Options) -> Published:
-    snapshot_id = opened.snapshot.snapshot_id
-    draft = StatisticsDraft(
-        opened,
-        statistics,
-        FileOptions(None if options.codec == "none" else options.codec, options.home, repairs=options.commit),
-        opened.partition_statistics_writer() if options.partitions and keeps_partition_statistics(opened) else None,
-    )
-    if not options.commit:
-        existing = opened.state.statistics.get(snapshot_id)
-        return Published(draft.write(opened, [] if existing is None else [existing]))
-    committed = commit_statistics(table, draft)
-    remove_lost_state(committed.opened, options.home)
-    was_damaged = any(entry.snapshot_id == snapshot_id for entry in damaged_entries(opened.state))
-    return Published(committed.entry, committed.attempts, len(committed.entry.repairs) + was_damaged)

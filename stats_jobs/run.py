@@ -26,14 +26,6 @@ _FLAT_MERGE = 32  # the driver merges up to so many partials itself; executors m
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Run:
-    """The values of the rows, and what the table spent before it could read them."""
-
-    partial: Partial
-    turn: Turn = dataclasses.field(default_factory=Turn)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Runner:
     """Reads scans of one table; at most ``driver_bytes`` of them in this process."""
 
@@ -42,24 +34,22 @@ class Runner:
     driver_bytes: int
     progress: Progress | None
 
-    def read(self, scans: Sequence[Scan]) -> Run:
+    def read(self, scans: Sequence[Scan]) -> tuple[Partial, Turn]:
         """
-        Read all of the scans.
+        Read all of the scans; return what the rows have, and what the table spent before it could read them.
 
-        Raises:
-            CorruptError, UnsupportedError, NotFoundError: A file cannot be read, and a retry would not help.
-            StorageError: The storage or Spark failed.
-            SetupError: Spark is needed and cannot be started.
+        Raises CorruptError, UnsupportedError or NotFoundError if a file cannot be read, StorageError if the storage or
+        Spark failed, and SetupError if Spark is needed and cannot be started.
         """
         share = [total_bytes(s.tasks) * len(s.columns) // max(1, len(self.opened.state.columns)) for s in scans]
         if sum(share) <= self.driver_bytes:
-            run = Run(self._read_here(scans))
+            partial, turn = self._read_here(scans), Turn()
         else:
             with self.spark.slot() as turn:
-                run = Run(self._read_on_executors(scans), turn)
-        if run.partial.failure is not None:
-            raise run.partial.failure
-        return run
+                partial = self._read_on_executors(scans)
+        if partial.failure is not None:
+            raise partial.failure
+        return partial, turn
 
     def _read_here(self, scans: Sequence[Scan]) -> Partial:
         cores = len(os.sched_getaffinity(0))

@@ -270,7 +270,6 @@ class BringsSpark(Protocol):
 
     def start(self) -> float:
         """Start the session; return the seconds that the table has spent on that since the last call."""
-        ...
 
 
 def spark_errors(*others: type[Exception]) -> tuple[type[Exception], ...]:

@@ -82,8 +82,8 @@ class JavaMetadata:
             raise StorageError(f"{self.location}: Spark's Iceberg cannot write it as JSON: {said(exc)}") from exc
         return decode_document(text.encode(errors="surrogatepass"), self.location)
 
-    def updated(self, updates: Updates) -> Any:
-        """The metadata with these updates, ready to commit; StorageError if Iceberg rejects them."""
+    def updated(self, updates: Updates, table: str) -> Any:
+        """The metadata with these updates, ready to commit; StorageError about the table if Iceberg rejects them."""
         iceberg = self.java.iceberg
         try:
             builder = iceberg.TableMetadata.buildFrom(self.metadata)
@@ -91,7 +91,7 @@ class JavaMetadata:
                 iceberg.MetadataUpdateParser.fromJson(json.dumps(update)).applyTo(builder)
             return builder.build()
         except spark_errors() as exc:
-            raise StorageError(f"Spark's Iceberg refused the entry: {said(exc)}") from exc
+            raise StorageError(f"{table}: Spark's Iceberg refused the entry: {said(exc)}") from exc
 
 
 class JavaIceberg:
@@ -116,6 +116,10 @@ class JavaIceberg:
     def is_a(self, thing: Any, class_name: str) -> bool:
         return bool(self._classes.loadClass(class_name).isInstance(thing))
 
+    def _is_of(self, exc: Exception, class_name: str) -> bool:
+        cause = thrown(exc)
+        return cause is not None and self.is_a(cause, class_name)
+
     def load_table(self, name: str) -> Any:
         """Load the table, bypassing the catalog's cache; errors as `SparkTable.open`."""
         util = self.iceberg.spark.Spark3Util
@@ -130,12 +134,14 @@ class JavaIceberg:
             catalog.invalidateTable(named.identifier())
             table = util.loadIcebergTable(self._session, name)
         except spark_errors() as exc:
-            if _is_a(exc, "AnalysisException"):  # no such table or namespace, or none of that form
+            if self._is_of(
+                exc, "org.apache.spark.sql.AnalysisException"
+            ):  # no such table or namespace, or none of that form
                 raise TableNotFound(
                     f"{name}: no such table in Spark's catalog {catalog.name()!r} "
                     "(another is configured with --conf spark.sql.catalog.NAME=…)"
                 ) from exc
-            if _is_a(exc, "IllegalArgumentException"):
+            if self._is_of(exc, "java.lang.IllegalArgumentException"):
                 raise UnsupportedTableError(f"{name}: expected an Iceberg table: {said(exc)}") from exc
             raise StorageError(f"{name}: Spark's catalog {catalog.name()!r} failed: {said(exc)}") from exc
         if not self.is_a(table, f"{_ICEBERG}.BaseTable"):
@@ -185,12 +191,3 @@ def said(exc: Exception) -> str:
     cause = thrown(exc)
     text = str(exc) if cause is None else cause.getMessage() or cause.getClass().getName()
     return next((line.strip() for line in text.splitlines() if line.strip()), type(exc).__name__)
-
-
-def _is_a(exc: Exception, simple_name: str) -> bool:
-    """Whether Java threw an exception of the class with this simple name, or of a subclass."""
-    cause = thrown(exc)
-    of = None if cause is None else cause.getClass()
-    while of is not None and of.getSimpleName() != simple_name:
-        of = of.getSuperclass()
-    return of is not None

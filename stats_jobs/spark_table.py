@@ -19,7 +19,6 @@ from puffin.errors import (
     CommitUnknownError,
     ConflictError,
     PuffinError,
-    StorageError,
     UnsupportedError,
     UnsupportedTableError,
 )
@@ -29,9 +28,10 @@ from puffin.iceberg.metadata.document import parse_state
 from puffin.iceberg.stores import stores
 from puffin.iceberg.table import IcebergSnapshot, IcebergTable
 from puffin.storage import Store
-from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.leftovers import StoredEntry
 from puffin.tables.snapshot import CURRENT
+from puffin.tables.state import TableState
 from stats_jobs.session import SparkStarter, spark_errors
 from stats_jobs.spark_iceberg import JavaIceberg, JavaMetadata, said
 
@@ -50,11 +50,7 @@ class SparkTable(IcebergTable):
         self._loaded: JavaMetadata | None = None
 
     def start(self) -> float:
-        """
-        Start the session if needed; raises as `SparkStarter.start`.
-
-        Returns the seconds that this table has spent on that since the last call; 0 if others started it.
-        """
+        """Start the session if needed; return the seconds that this table has spent on that since the last call."""
         seconds, self._unreported_seconds = self._unreported_seconds + self.spark.start(), 0.0
         return seconds
 
@@ -76,16 +72,9 @@ class SparkTable(IcebergTable):
 
     def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState:
         """
-        Commit ``base`` with the entry.
+        As `TableSnapshot.commit`; a REST catalog may apply the entry to a later state than ``base``.
 
-        Returns:
-            The state of ``base``; from a REST catalog perhaps a later one, if another writer committed in between.
-
-        Raises:
-            ConflictError: The table has changed.
-            CommitUnknownError: The commit may or may not have succeeded.
-            TableNotFound, UnsupportedTableError, StorageError: The catalog refused.
-            SnapshotNotFound: The snapshot of a table of a REST catalog expired in between.
+        Raises SnapshotNotFound if the snapshot of a table of a REST catalog expired in between.
         """
         loaded = self._loaded_as(base)
         self._post(loaded, set_updates(entry))
@@ -99,7 +88,6 @@ class SparkTable(IcebergTable):
         return applied_to(answer, base, entry, post=lambda updates: self._post(answered, updates))
 
     def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> None:
-        """Commit ``base`` without these entries; raises as `commit`."""
         loaded = self._loaded_as(base)
         self._post(loaded, [removal_update(entry) for entry in entries])
 
@@ -130,10 +118,7 @@ class SparkTable(IcebergTable):
             ) from exc
 
     def _post(self, loaded: JavaMetadata, updates: Updates) -> None:
-        try:
-            updated = loaded.updated(updates)
-        except StorageError as exc:
-            raise StorageError(f"{self.name}: {exc}") from exc
+        updated = loaded.updated(updates, self.name)
         try:
             loaded.operations.commit(loaded.metadata, updated)
         except spark_errors() as exc:

@@ -1,42 +1,59 @@
-"""The subject of a run: columns of a snapshot, the options, and readers of what is stored."""
+"""The subject of a run: columns of a snapshot, the options, and what is known and stored of them."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from puffin.errors import UnsupportedError
+from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.base import Column, Snapshot, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
+from puffin.values.partition_tuples import tuple_types
 from stats_jobs.options import INCREMENTAL, Options
 from stats_jobs.stored import Bases
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Target:
-    """Columns of a snapshot that get statistics, and readers of what is stored; they read a manifest once."""
+    """
+    Columns of a snapshot that get statistics, what table metadata knows of them, and readers of what is stored.
+
+    Attributes:
+        settled: The snapshot that the statistics describe: the opened one, unless that only adds notes to a log.
+        entry: The statistics entry of the settled snapshot.
+        known: The sketches of each column, by field id, as `known_sketches`.
+        current: The sketches of the entry, by field id.
+        blobs, bases: They read a manifest once.
+    """
 
     opened: TableSnapshot
     columns: tuple[Column, ...]
     options: Options
+    settled: Snapshot
+    entry: StatisticsEntry | None
+    known: Mapping[int, Sequence[KnownSketch]]
+    current: Mapping[int, KnownSketch]
     blobs: StoredBlobs
     bases: Bases
 
     @classmethod
     def of(cls, opened: TableSnapshot, columns: Sequence[Column], options: Options) -> Target:
-        blobs = StoredBlobs(opened, [column.field_id for column in columns])
-        return cls(opened, tuple(columns), options, blobs, Bases(opened, blobs, columns))
+        settled = opened.state.settled(opened.snapshot)
+        entry = opened.state.statistics.get(settled.snapshot_id)
+        field_ids = [column.field_id for column in columns]
+        known = known_sketches(opened, field_ids)
+        current = {each.column.field_id: each for of in known.values() for each in of if each.entry is entry}
+        blobs = StoredBlobs(opened, field_ids)
+        bases = Bases(opened, blobs, columns)
+        return cls(opened, tuple(columns), options, settled, entry, known, current, blobs, bases)
 
     @property
-    def settled(self) -> Snapshot:
-        """The snapshot that the statistics describe: the target's own, unless that only adds notes to a log."""
-        return self.opened.state.settled(self.opened.snapshot)
-
-    @property
-    def entry(self) -> StatisticsEntry | None:
-        """The statistics entry of the settled snapshot."""
-        return self.opened.state.statistics.get(self.settled.snapshot_id)
+    def is_partitioned(self) -> bool:
+        """Whether the table has, or ever had, a partition spec that we understand."""
+        state = self.opened.state
+        return any(tuple_types(spec, state.source_types) for spec in state.partition_specs.values())
 
     def check_not_incremental(self, column: Column, reason: str | None) -> None:
         """Raise UnsupportedError if this run is incremental and may not read every row."""

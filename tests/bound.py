@@ -6,7 +6,8 @@ from typing import Any
 
 from puffin.iceberg.table import IcebergSnapshot
 from puffin.storage import store_for
-from puffin.tables.base import SnapshotSelector, TableState
+from puffin.tables.base import SnapshotSelector
+from puffin.tables.state import TableState
 
 
 def bound(state: TableState, snapshot_id: int | None = None, **others: Any) -> IcebergSnapshot:

@@ -24,9 +24,8 @@ from puffin.iceberg.metadata.document import parse_state
 from puffin.sketches.row_counts import RowCountsBuilder, row_counts_limit
 from puffin.sketches.theta_sketch import DEFAULT_LG_K, ThetaSketch, ThetaSketchBuilder
 from puffin.storage import store_for
-from puffin.tables.base import TableState
-from puffin.tables.document import name_mapping, partition_specs
 from puffin.tables.scan_task import FileScanTask, ScanBatch, ScanContext, decode_batch, encode_batch
+from puffin.tables.state import TableState
 from puffin.values.column_summary import ColumnSummary
 from puffin.values.row_summary import RowSummary
 from stats_jobs.plan import split_task
@@ -219,7 +218,7 @@ class HandMadeTable:
         batch = ScanBatch(
             columns=chosen,
             tasks=tuple(piece for task in self.plan(snapshot_id) for piece in split_task(task, target_bytes)),
-            context=ScanContext(partition_specs(state.document), name_mapping(state), {}),
+            context=ScanContext(state.partition_specs, state.name_mapping, {}),
         )
         return sketches_of(decode_batch(encode_batch(batch)), is_sound)
 

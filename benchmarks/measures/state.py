@@ -15,7 +15,7 @@ from puffin.format import ROW_COUNTS_V1, THETA_V1, PuffinReader
 from puffin.load import load_table
 from puffin.statistics.private_state import places
 from puffin.statistics.stored_blobs import read_manifest
-from puffin.tables.table import Table
+from puffin.tables.snapshot import Table
 from stats_jobs import Options, Report, SparkStarter, analyze
 
 _TABLES = {f"incremental-state-{table}": table for table in (LINEITEM, EVENTS)}

@@ -38,7 +38,7 @@ from puffin.errors import PuffinError
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from puffin.tables.table import Table
+    from puffin.tables.snapshot import Table
     from stats_jobs import Report
     from stats_jobs.report import PartitionReport
 

@@ -30,7 +30,7 @@ class DeltaDirectory:
         self._statistics = StatisticsDirectory(location, self._log.store)
 
     def open(self, selector: SnapshotSelector = CURRENT) -> DeltaSnapshot:
-        """The table at the selected version; raises what `puffin.tables.table.Table.open` raises."""
+        """The table at the selected version; raises what `puffin.tables.snapshot.Table.open` raises."""
         segment = self._log.segment(selector.snapshot_id)
         if selector.as_of_ms is not None:
             segment = segment.at(segment.version_at(selector.as_of_ms))

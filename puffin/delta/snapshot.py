@@ -18,12 +18,12 @@ from puffin.delta.log.replay import DeltaLog
 from puffin.delta.state import DeltaState, partition_fields
 from puffin.delta.statistics.entries import StatisticsDirectory
 from puffin.errors import PuffinError
-from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry
 from puffin.tables.changes import Changes
-from puffin.tables.document import partition_specs
 from puffin.tables.leftovers import AgeLimit, Leftovers
 from puffin.tables.scan_task import FileScanTask, ScanContext
 from puffin.tables.snapshot import CURRENT, NewStatisticsFile, TableSnapshot
+from puffin.tables.state import TableState
 from puffin.values.column_summary import ColumnSummary
 
 FIELD_IDS = "puffin-sidecar.field-ids"
@@ -56,7 +56,7 @@ class DeltaSnapshot(TableSnapshot):
         # Some writers put partition columns into the files too, but the log has the values that count.
         partitioned = {field["source-id"] for field in partition_fields(self.state.metadata, schema)}
         names = schema.name_mapping and [each for each in schema.name_mapping if each["field-id"] not in partitioned]
-        return ScanContext(partition_specs(self.state.document), names, {}, by_name=schema.by_name, rebases_dates=True)
+        return ScanContext(self.state.partition_specs, names, {}, by_name=schema.by_name, rebases_dates=True)
 
     def _plan(self) -> tuple[FileScanTask, ...]:
         from puffin.delta.scan.plan import plan_version

@@ -20,9 +20,10 @@ from puffin.delta.schema import FieldPath, TableSchema, table_schema
 from puffin.delta.statistics.entries import StatisticsDirectory
 from puffin.delta.statistics.files import Listing
 from puffin.errors import ConflictError
-from puffin.tables.base import NOTHING, REPLACE, Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.base import NOTHING, REPLACE, Column, Snapshot, SnapshotSelector, StatisticsEntry
 from puffin.tables.document import FIRST_PARTITION_FIELD_ID
 from puffin.tables.schema import field_ids, primitive_columns
+from puffin.tables.state import TableState
 
 _APPEND, _DELETE, _OVERWRITE = "append", "delete", "overwrite"
 

@@ -22,8 +22,8 @@ from puffin.iceberg.commit.patch import default_metadata_directory, metadata_dir
 from puffin.iceberg.metadata.document import decode_document
 from puffin.storage import FileInfo, Store, is_temporary_name, local_path
 from puffin.storage.uri import split, store_scheme
-from puffin.tables.base import TableState
 from puffin.tables.leftovers import AgeLimit, Kept, Leftover, Leftovers, authorship_objection, link_objection
+from puffin.tables.state import TableState
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _STATISTICS = re.compile(rf"([0-9]{{1,19}})-{_UUID}\.stats")

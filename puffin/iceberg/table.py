@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 from puffin.iceberg.commit.patch import NextVersion, statistics_path, stored_entries, with_statistics, without_entries
 from puffin.iceberg.stores import stores
 from puffin.storage import Store, store_for
-from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry
 from puffin.tables.changes import Changes
-from puffin.tables.document import name_mapping, partition_specs
 from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
 from puffin.tables.scan_task import FileScanTask, ScanContext
 from puffin.tables.snapshot import CURRENT, NewStatisticsFile, PartitionStatisticsWriter, TableSnapshot
+from puffin.tables.state import TableState
 from puffin.values.column_summary import ColumnSummary
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class IcebergTable(ABC):
 
     @abstractmethod
     def open(self, selector: SnapshotSelector = CURRENT) -> IcebergSnapshot:
-        """The table as it is now; raises what `puffin.tables.table.Table.open` raises."""
+        """The table as it is now; raises what `puffin.tables.snapshot.Table.open` raises."""
 
     @abstractmethod
     def refresh(self, opened: IcebergSnapshot, selector: SnapshotSelector) -> IcebergSnapshot: ...
@@ -99,7 +99,7 @@ class IcebergSnapshot(TableSnapshot):
 
     @property
     def scan_context(self) -> ScanContext:
-        return ScanContext(partition_specs(self.state.document), name_mapping(self.state), self.io_properties)
+        return ScanContext(self.state.partition_specs, self.state.name_mapping, self.io_properties)
 
     def _plan(self) -> tuple[FileScanTask, ...]:
         from puffin.iceberg.scan.plan import plan_snapshot
@@ -135,14 +135,17 @@ class IcebergSnapshot(TableSnapshot):
     def commit(self, entry: StatisticsEntry) -> TableState:
         return self.table.commit(self, entry)
 
+    @functools.cached_property
     def keeps_partition_statistics(self) -> bool:
         from puffin.iceberg.commit.partition_stats import unified_partition_type
 
-        return bool(unified_partition_type(self.state.document))
+        return bool(unified_partition_type(self.state))
 
-    def partition_statistics_writer(self) -> PartitionStatisticsWriter:
+    def partition_statistics_writer(self) -> PartitionStatisticsWriter | None:
         from puffin.iceberg.commit.partition_stats import partition_statistics, write_partition_statistics
 
+        if not self.keeps_partition_statistics:
+            return None
         rows, snapshot_id = partition_statistics(self), self.snapshot.snapshot_id
         return lambda current: write_partition_statistics(rows, current, snapshot_id)
 

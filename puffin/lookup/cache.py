@@ -23,9 +23,7 @@ from typing import Any, TypeAlias
 from puffin.errors import FileNotFound, TableNotFound
 from puffin.lookup.gate import Gate
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.document import without_history
-from puffin.tables.snapshot import TableSnapshot
-from puffin.tables.table import Table
+from puffin.tables.snapshot import Table, TableSnapshot
 
 _NUMBERS = itertools.count()
 _MOST_VIEWS = 8
@@ -210,4 +208,4 @@ class _KeptTable:
 
 
 def _without_history(opened: TableSnapshot) -> TableSnapshot:
-    return dataclasses.replace(opened, state=without_history(opened.state))
+    return dataclasses.replace(opened, state=opened.state.without_history())

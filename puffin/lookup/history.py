@@ -11,8 +11,8 @@ import datetime
 from typing import Any
 
 from puffin.lookup.question import Question
-from puffin.statistics.blob_properties import Distinct, from_properties, summary_of
-from puffin.statistics.resolve import Ancestry
+from puffin.statistics.ancestry import known_sketches
+from puffin.statistics.answer import Distinct
 from puffin.tables.base import Column, Snapshot
 from puffin.tables.snapshot import TableSnapshot
 from puffin.values.column_summary import ColumnSummary
@@ -58,10 +58,9 @@ def column_history(opened: TableSnapshot, question: Question) -> ColumnHistory:
     """The history of the question's column up to the snapshot; errors as for `Lookup.history`."""
     (wanted,) = opened.state.select_columns(question.columns)
     points: dict[int, HistoryPoint] = {}
-    for known in [] if opened.is_empty else Ancestry(opened).blobs_of(wanted.field_id):
-        distinct = from_properties(known.blob.properties)
-        if known.snapshot is not None and distinct is not None:
-            point = HistoryPoint(known.snapshot, distinct, summary_of(known.blob.properties))
+    for known in [] if opened.is_empty else known_sketches(opened, [wanted.field_id])[wanted.field_id]:
+        if known.snapshot is not None and known.said.distinct is not None:
+            point = HistoryPoint(known.snapshot, known.said.distinct, known.said.summary)
             points.setdefault(known.snapshot.snapshot_id, point)
     return ColumnHistory(question.table, wanted, tuple(points.values())[:MOST_POINTS][::-1])
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from puffin.errors import PuffinError
 from puffin.load import Tables
-from puffin.statistics.resolve import Ancestry
+from puffin.statistics.ancestry import known_sketches
 from puffin.tables.snapshot import TableSnapshot
 
 _log = logging.getLogger(__name__)
@@ -56,9 +56,7 @@ def analyzed_table(name: str, opened: TableSnapshot) -> AnalyzedTable | None:
     """A summary of the newest statistics; None if the snapshot and its ancestors have none."""
     if opened.is_empty:
         return None
-    ancestry = Ancestry(opened)
-    field_ids = {field_id for entry in ancestry.entries for blob in entry.blobs for field_id in blob.fields}
-    known = itertools.chain.from_iterable(map(ancestry.blobs_of, field_ids))
+    known = itertools.chain.from_iterable(known_sketches(opened).values())
     newest = min(known, key=lambda each: each.age, default=None)
     if newest is None:
         return None

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
 
 from puffin.errors import NotFoundError, UsageError
-from puffin.tables.base import TableState
-from puffin.tables.document import current_schema, partition_specs, source_types
+from puffin.tables.document import current_schema
+from puffin.tables.state import TableState
 from puffin.values.partition_tuples import PartitionKey, tuple_types, value_from_json, value_to_json
 from puffin.values.transforms import result_type, to_partition_value
 
@@ -42,8 +42,8 @@ class PartitionFilter:
     """
 
     def __init__(self, state: TableState, partitions: Sequence[str] = (), where: str | None = None) -> None:
-        types = source_types(state.document)
-        specs = partition_specs(state.document)
+        types = state.source_types
+        specs = state.partition_specs
         self._types = {spec_id: tuple_types(spec, types) for spec_id, spec in specs.items()}
         known = {
             spec_id: [field for field in spec if field["field-id"] in self._types[spec_id]]

@@ -15,13 +15,12 @@ from puffin.errors import PuffinError
 from puffin.load import load_table
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.question import Question
-from puffin.statistics.answer import ColumnAnswer, PartitionMatch, TableAnswer
-from puffin.statistics.blob_properties import Distinct
-from puffin.statistics.resolve import Ancestry, answer_columns, nearest_partition_sketches, provisional_after
+from puffin.statistics.ancestry import KnownSketch, known_sketches
+from puffin.statistics.answer import ColumnAnswer, Distinct, PartitionMatch, TableAnswer
+from puffin.statistics.resolve import answer_columns, nearest_partition_sketches
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.base import Column
-from puffin.tables.snapshot import TableSnapshot
-from puffin.tables.table import Table
+from puffin.tables.snapshot import Table, TableSnapshot
 
 
 def ndv(
@@ -77,11 +76,12 @@ def answer_from(opened: TableSnapshot, question: Question) -> TableAnswer:
     if opened.is_empty:
         missing = tuple(ColumnAnswer.missing(column) for column in chosen)
         return TableAnswer(opened.name, state.format, None, missing, match)
-    stored = StoredBlobs(opened, [column.field_id for column in chosen])
+    field_ids = [column.field_id for column in chosen]
+    known, stored = known_sketches(opened, field_ids), StoredBlobs(opened, field_ids)
     if is_selected is None:
-        answers = answer_columns(opened, chosen, stored)
+        answers = answer_columns(known, chosen, stored)
     else:
-        answers, match = _answer_partitions(opened, chosen, stored, is_selected)
+        answers, match = _answer_partitions(known, chosen, stored, is_selected)
     if (allowed := question.max_staleness) is not None:
         answers = tuple(_fresh_or_missing(answer, allowed) for answer in answers)
     if question.manifests:
@@ -90,20 +90,22 @@ def answer_from(opened: TableSnapshot, question: Question) -> TableAnswer:
 
 
 def _answer_partitions(
-    opened: TableSnapshot, columns: Sequence[Column], stored: StoredBlobs, is_selected: PartitionFilter
+    nearest_first: Mapping[int, Sequence[KnownSketch]],
+    columns: Sequence[Column],
+    stored: StoredBlobs,
+    is_selected: PartitionFilter,
 ) -> tuple[tuple[ColumnAnswer, ...], PartitionMatch]:
     """The answer for each column, and how many of the partitions with the nearest sketches match."""
-    ancestry = Ancestry(opened)
     answers = []
     match, nearest = PartitionMatch(None, None), None
     for column in columns:
         errors: list[PuffinError] = []
-        found = nearest_partition_sketches(ancestry, column, stored, errors)
+        found = nearest_partition_sketches(nearest_first[column.field_id], stored, errors)
         if found is None:
-            answers.append(provisional_after(errors, ColumnAnswer.missing(column, str(errors[0]) if errors else None)))
+            answers.append(ColumnAnswer.missing(column, str(errors[0]) if errors else None).found_after(errors))
             continue
         known, sketches = found
-        answers.append(provisional_after(errors, known.answer(column, Distinct.of(sketches.union(is_selected)))))
+        answers.append(known.answer(Distinct.of(sketches.union(is_selected))).found_after(errors))
         if nearest is None or known.age < nearest:
             nearest, match = known.age, PartitionMatch(sum(map(is_selected, sketches.keys)), len(sketches.keys))
     return tuple(answers), match

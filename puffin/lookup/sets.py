@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,13 +25,13 @@ from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedE
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.question import Question
 from puffin.sketches.theta_sketch import DEFAULT_LG_K, ThetaSketch, merge
-from puffin.statistics.blob_properties import MAPPING_CHANGED, Distinct, is_read_otherwise, lg_k_of, summary_of, type_of
+from puffin.statistics.ancestry import KnownSketch, known_sketches
+from puffin.statistics.answer import Distinct
 from puffin.statistics.kinds import THETA
-from puffin.statistics.resolve import Ancestry, KnownBlob, nearest_partition_sketches
+from puffin.statistics.resolve import nearest_partition_sketches
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.statistics.trust import Trust
 from puffin.tables.base import Column
-from puffin.tables.document import column_type_at
 from puffin.tables.snapshot import TableSnapshot
 from puffin.values.value_type import hashes_alike
 
@@ -138,18 +138,18 @@ def column_sketch(opened: TableSnapshot, question: Question) -> ColumnSketch:
     (column,) = opened.state.select_columns(question.columns)
     if opened.is_empty:
         raise _error_about(opened, column, NotFoundError("no statistics: the table has no snapshot yet"))
-    ancestry = Ancestry(opened)
+    nearest = known_sketches(opened, [column.field_id])[column.field_id]
     if question.is_of_partitions:
         is_selected = PartitionFilter(opened.state, question.partitions, question.where)
         stored = StoredBlobs(opened, [column.field_id])
         errors: list[PuffinError] = []
-        found = nearest_partition_sketches(ancestry, column, stored, errors)
+        found = nearest_partition_sketches(nearest, stored, errors)
         if found is None:
             raise _error_about(opened, column, errors[0] if errors else NotFoundError("no statistics by partition"))
         known, sketches = found
-        return _described(opened, known, column, sketches.union(is_selected), of_all_rows=False)
-    known, sketch = _nearest(opened, ancestry, column)
-    return _described(opened, known, column, sketch, of_all_rows=True)
+        return _described(opened, known, sketches.union(is_selected), of_all_rows=False)
+    known, sketch = _nearest(opened, nearest, column)
+    return _described(opened, known, sketch, of_all_rows=True)
 
 
 def join_estimate(left: ColumnSketch, right: ColumnSketch) -> JoinEstimate:
@@ -193,16 +193,14 @@ def _check_alike(one: ColumnSketch, other: ColumnSketch) -> None:
         )
 
 
-def _nearest(opened: TableSnapshot, ancestry: Ancestry, column: Column) -> tuple[KnownBlob, ThetaSketch]:
+def _nearest(opened: TableSnapshot, sketches: Iterable[KnownSketch], column: Column) -> tuple[KnownSketch, ThetaSketch]:
     stored = StoredBlobs(opened, (column.field_id,))
     trust = Trust(opened, stored, (column,))
     errors: list[PuffinError] = []
-    for known in ancestry.blobs_of(column.field_id):
+    for known in sketches:
         try:
-            sketch = stored.require(known.entry, known.blob, THETA, column)
-            objection = trust.objection(known.entry, known.blob, known.snapshot, column, sketch)
-            if objection is None and is_read_otherwise(opened.state, column, known.blob.properties):
-                objection = MAPPING_CHANGED
+            sketch = stored.require(known, THETA)
+            objection = trust.objection(known, sketch) or known.misreading
             if objection is not None:
                 raise UnsupportedTypeError(f"{objection}: run puffin analyze")
             return known, sketch
@@ -220,24 +218,20 @@ def _error_about(opened: TableSnapshot, column: Column, error: PuffinError) -> P
     return NotFoundError(message) if type(error) is NotFoundError else error
 
 
-def _described(
-    opened: TableSnapshot, known: KnownBlob, column: Column, sketch: ThetaSketch, *, of_all_rows: bool
-) -> ColumnSketch:
-    properties = known.blob.properties
-    summary = summary_of(properties) if of_all_rows else None
+def _described(opened: TableSnapshot, known: KnownSketch, sketch: ThetaSketch, *, of_all_rows: bool) -> ColumnSketch:
+    summary = known.said.summary if of_all_rows else None
     rows = known.snapshot.total_records if of_all_rows and known.snapshot is not None else None
     if summary is not None and summary.row_count is not None:
         rows = summary.row_count
     values = None if summary is None else summary.value_count
-    hashed_type = type_of(properties) or column_type_at(opened.state, known.snapshot, column.field_id)
-    if hashed_type is None:
-        raise _error_about(opened, column, UnsupportedTypeError("the statistics do not record its type"))
+    if known.type is None:
+        raise _error_about(opened, known.column, UnsupportedTypeError("the statistics do not record its type"))
     return ColumnSketch(
         table=opened.name,
-        column=column,
+        column=known.column,
         sketch=sketch,
-        hashed_type=hashed_type,
-        lg_k=lg_k_of(properties),
+        hashed_type=known.type,
+        lg_k=known.said.lg_k,
         row_count=rows,
         value_count=rows if values is None else values,
     )

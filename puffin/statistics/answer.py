@@ -3,13 +3,62 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Iterable
 from typing import Any
 
-from puffin.statistics.blob_properties import Distinct
+from puffin.errors import PuffinError, StorageError
+from puffin.sketches.theta_sketch import DEFAULT_LG_K, ThetaSketch
 from puffin.tables.base import Column
 from puffin.values.column_summary import ColumnSummary
 
 SNAPSHOT, ANCESTOR, MISSING = "snapshot", "ancestor", "missing"
+
+# Two standard deviations of a sketch with 4096 nominal entries, the size that all engines use.
+_NOMINAL_ERROR = 2 / math.sqrt(1 << DEFAULT_LG_K)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Distinct:
+    """
+    How many distinct values a column has.
+
+    Attributes:
+        ndv: The estimate, rounded down.
+        lower, upper: Its 95 % bounds, rounded outwards.
+        exact: Whether it is a count, not an estimate.
+    """
+
+    ndv: int
+    lower: int
+    upper: int
+    exact: bool
+
+    @classmethod
+    def of(cls, sketch: ThetaSketch) -> Distinct:
+        return cls(
+            ndv=sketch.ndv,
+            lower=math.floor(sketch.lower_bound()),
+            upper=math.ceil(sketch.upper_bound()),
+            exact=not sketch.estimating,
+        )
+
+    @classmethod
+    def foreign(cls, sketch: ThetaSketch) -> Distinct:
+        """The estimate of another engine's sketch, which is never exact."""
+        return dataclasses.replace(cls.of(sketch), exact=False)
+
+    @classmethod
+    def nominal(cls, ndv: int) -> Distinct:
+        """An estimate without bounds: gets those of a sketch with 4096 nominal entries, and is never exact."""
+        return cls(ndv, math.floor(ndv * (1 - _NOMINAL_ERROR)), math.ceil(ndv * (1 + _NOMINAL_ERROR)), exact=False)
+
+    def at_most(self, values: int | None) -> Distinct:
+        """Limited to the number of values that the column has, if known."""
+        if values is None or self.upper <= values:
+            return self
+        lower = self.lower if self.exact else min(self.lower, max(values - 1, 0))  # equal bounds would mean exact
+        return Distinct(min(self.ndv, values), min(lower, values), values, self.exact)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,6 +112,11 @@ class ColumnAnswer:
         limit = None if summary is None else summary.most_distinct
         distinct = None if self.distinct is None else self.distinct.at_most(limit)
         return dataclasses.replace(self, distinct=distinct, summary=summary)
+
+    def found_after(self, errors: Iterable[PuffinError]) -> ColumnAnswer:
+        """The answer that was found after these errors: if storage failed, a retry may give another one."""
+        failed = any(isinstance(error, StorageError) for error in errors)
+        return dataclasses.replace(self, is_provisional=True) if failed else self
 
     @property
     def ndv(self) -> int | None:

@@ -13,32 +13,25 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from puffin.format import ROW_COUNTS_V1, THETA_V1, ZSTD, Blob, RawBlob
-from puffin.statistics.blob_properties import HASHED_HERE, Provenance, is_ours, is_unmarked, when_carried
+from puffin.format import ZSTD, Blob, RawBlob
+from puffin.statistics.blob_properties import HASHED_HERE, Provenance
 from puffin.statistics.kinds import THETA, private_kinds, to_properties
 from puffin.statistics.kinds.kind import Kind, Values
 from puffin.statistics.private_state.manifest import BlobKey
 from puffin.statistics.private_state.places import HOME
 from puffin.statistics.private_state.writing import KeptBlob, OmittedBlob, PrivateBlob
-from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RetainedBlob:
-    """A sketch of another run or engine that stays, with its entry and the private blobs that belong to it."""
-
-    raw: RawBlob
-    entry: BlobEntry
-    beside: tuple[PrivateBlob, ...] = ()
+from puffin.statistics.retained import RetainedBlob
+from puffin.tables.base import BlobEntry, Column, Snapshot
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Contents:
-    """The blobs of a statistics file in order, the same blobs in its entry, and its private state."""
+    """The blobs of a statistics file in order, the same blobs in its entry, and its private state with its home."""
 
     blobs: tuple[Blob | RawBlob, ...]
     entries: tuple[BlobEntry, ...]
     private: tuple[PrivateBlob, ...]
+    home: str | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,58 +70,6 @@ def companion_blobs(statistics: Iterable[ColumnStatistics], snapshot: Snapshot) 
     return private
 
 
-def choose_retained(
-    candidates: Iterable[RetainedBlob],
-    *,
-    snapshot_id: int,
-    computed: Collection[int],
-    current_fields: Collection[int],
-) -> list[RetainedBlob]:
-    """
-    The stored sketches to keep in the file of a snapshot: of one field, not computed anew, and still in the schema.
-
-    A theta blob for a dropped field makes Spark's planner fail, and two for one field make Trino's fail: of several,
-    the one of the newest rows stays, and of equals the first. ``current_fields`` includes those inside lists and maps.
-    """
-    wanted = {*current_fields} - {*computed}
-    sketches: dict[int, RetainedBlob] = {}
-    # In version 1 all sequence numbers are 0, and only this snapshot's own blobs are known to be newer.
-    for candidate in sorted(candidates, key=lambda c: (c.entry.snapshot_id != snapshot_id, -c.entry.sequence_number)):
-        if len(candidate.entry.fields) == 1 and wanted.issuperset(candidate.entry.fields):
-            sketches.setdefault(candidate.entry.fields[0], candidate)
-    return list(sketches.values())
-
-
-def with_entries(entry: StatisticsEntry, raws: Iterable[RawBlob], created_by: str | None) -> list[RetainedBlob]:
-    """
-    The sketches of a stored file that the table's entry lists, marked with their maker (`when_carried`).
-
-    What an earlier version stored in the same file beside a sketch stays with it; row counts that it left out were not
-    wanted. ``created_by`` is the writer of the file, from its footer.
-    """
-    raws = list(raws)
-    types = {kind.name for kind in private_kinds()}
-    companions: dict[tuple[tuple[int, ...], int], list[RawBlob]] = {}
-    for raw in raws:
-        if raw.metadata.type in types:
-            companions.setdefault((raw.metadata.fields, raw.metadata.snapshot_id), []).append(raw)
-    listed = {blob.fields: blob for blob in reversed(entry.blobs) if blob.type == THETA_V1}
-    retained = []
-    for raw in raws:
-        stored = raw.metadata
-        said = listed.get(stored.fields) if stored.type == THETA_V1 else None
-        if said is not None:
-            marked = dataclasses.replace(stored, properties=when_carried(stored.properties, created_by))
-            retained.append(
-                RetainedBlob(
-                    dataclasses.replace(raw, metadata=marked),
-                    dataclasses.replace(said, properties=when_carried(said.properties, created_by)),
-                    _beside(said, companions.get((said.fields, said.snapshot_id), ())),
-                )
-            )
-    return retained
-
-
 def assemble(
     computed: Sequence[Blob],
     retained: Sequence[RetainedBlob],
@@ -149,16 +90,7 @@ def assemble(
     if theta and home is not None:
         theta[0] = _with_home(*theta[0], home)
     beside = [blob for kept in retained for blob in kept.beside]
-    return Contents(tuple(blob for blob, _ in theta), tuple(entry for _, entry in theta), (*private, *beside))
-
-
-def _beside(said: BlobEntry, found: Sequence[RawBlob]) -> tuple[PrivateBlob, ...]:
-    """What an earlier version wrote beside its own sketch; other engines' sketches have nothing."""
-    if not is_ours(said.properties):
-        return ()
-    if is_unmarked(said.properties) and not any(raw.metadata.type == ROW_COUNTS_V1 for raw in found):
-        return (*found, OmittedBlob(BlobKey(ROW_COUNTS_V1, said.fields[0], said.snapshot_id)))
-    return tuple(found)
+    return Contents(tuple(blob for blob, _ in theta), tuple(entry for _, entry in theta), (*private, *beside), home)
 
 
 def _blob(

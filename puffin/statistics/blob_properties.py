@@ -9,13 +9,12 @@ short.
 from __future__ import annotations
 
 import dataclasses
-import math
+import functools
 from collections.abc import Mapping
 
-from puffin.sketches.theta_sketch import DEFAULT_LG_K, ThetaSketch
+from puffin.sketches.theta_sketch import DEFAULT_LG_K
+from puffin.statistics.answer import Distinct
 from puffin.statistics.private_state.places import HOME
-from puffin.tables.base import Column, TableState
-from puffin.tables.document import mapping_digest
 from puffin.tables.leftovers import is_our_name
 from puffin.values.column_summary import ColumnSummary
 
@@ -28,55 +27,7 @@ SUMMARY_PROPERTY = "puffin-sidecar.summary"
 _READING = "puffin-sidecar.reading"
 _WRITER = "puffin-sidecar.writer"
 
-MAPPING_CHANGED = "the table's name mapping of the column has changed since it was made"
-
 _BY_FIELD_IDS, _UNKNOWN_READING = "1", "0"
-
-# Two standard deviations of a sketch with 4096 nominal entries, the size that all engines use.
-_NOMINAL_ERROR = 2 / math.sqrt(1 << DEFAULT_LG_K)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Distinct:
-    """
-    How many distinct values a column has.
-
-    Attributes:
-        ndv: The estimate, rounded down.
-        lower, upper: Its 95 % bounds, rounded outwards.
-        exact: Whether it is a count, not an estimate.
-    """
-
-    ndv: int
-    lower: int
-    upper: int
-    exact: bool
-
-    @classmethod
-    def of(cls, sketch: ThetaSketch) -> Distinct:
-        return cls(
-            ndv=sketch.ndv,
-            lower=math.floor(sketch.lower_bound()),
-            upper=math.ceil(sketch.upper_bound()),
-            exact=not sketch.estimating,
-        )
-
-    @classmethod
-    def foreign(cls, sketch: ThetaSketch) -> Distinct:
-        """The estimate of another engine's sketch, which is never exact."""
-        return dataclasses.replace(cls.of(sketch), exact=False)
-
-    @classmethod
-    def nominal(cls, ndv: int) -> Distinct:
-        """An estimate without bounds: gets those of a sketch with 4096 nominal entries, and is never exact."""
-        return cls(ndv, math.floor(ndv * (1 - _NOMINAL_ERROR)), math.ceil(ndv * (1 + _NOMINAL_ERROR)), exact=False)
-
-    def at_most(self, values: int | None) -> Distinct:
-        """Limited to the number of values that the column has, if known."""
-        if values is None or self.upper <= values:
-            return self
-        lower = self.lower if self.exact else min(self.lower, max(values - 1, 0))  # equal bounds would mean exact
-        return Distinct(min(self.ndv, values), min(lower, values), values, self.exact)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,85 +64,84 @@ def sketch_properties(distinct: Distinct, type_: str, lg_k: int) -> dict[str, st
     }
 
 
-def when_carried(properties: Mapping[str, str], created_by: str | None) -> dict[str, str]:
-    """The properties of a stored sketch in another file of ours; ``created_by`` names the writer of the old one."""
-    carried = {key: value for key, value in properties.items() if key != HOME}
-    if is_ours(properties):
-        carried.setdefault(_READING, _UNKNOWN_READING)
-    else:
-        carried.setdefault(_WRITER, writer_of(properties, created_by) or "")
-    return carried
+@dataclasses.dataclass(frozen=True)
+class SketchProperties:
+    """What the properties of any engine's theta blob, as they are stored, say of its sketch."""
 
+    stored: Mapping[str, str]
 
-def writer_of(properties: Mapping[str, str], created_by: str | None) -> str | None:
-    """Who hashed another engine's sketch, if known; ``created_by`` wrote its file, but need not have made it."""
-    if _WRITER in properties:
-        return properties[_WRITER] or None
-    return None if is_our_name(created_by) else created_by
+    @property
+    def is_ours(self) -> bool:
+        return _TYPE in self.stored
 
+    @property
+    def is_hashed_here(self) -> bool:
+        """Whether we hashed every value of the blob, without building on another engine's."""
+        return self.is_ours and _WRITER not in self.stored
 
-def from_properties(properties: Mapping[str, str]) -> Distinct | None:
-    """The estimate in the properties of any engine's theta blob; None without a readable ``ndv``."""
-    ndv = _digits(properties.get(NDV, ""))
-    if ndv is None:
-        return None
-    lower, upper = (_digits(part) for part in properties.get(_BOUNDS, "").partition(",")[::2])
-    if lower is None or upper is None or not lower <= ndv <= upper:
-        return Distinct.nominal(ndv)
-    if is_ours(properties) and not has_provenance(properties) and SUMMARY_PROPERTY not in properties:
-        # An earlier version may have built it on another engine's sketch with other hashes.
-        return Distinct.nominal(ndv)
-    return Distinct(ndv, lower, upper, exact=lower == upper)
+    @property
+    def has_provenance(self) -> bool:
+        """Whether this project wrote the blob and noted its provenance, which earlier versions did not."""
+        return self.is_ours and self.stored.get(_READING, _UNKNOWN_READING) != _UNKNOWN_READING
 
+    @property
+    def is_unmarked(self) -> bool:
+        """Whether an earlier version also wrote the file, which then may hold more than sketches."""
+        return self.is_ours and _READING not in self.stored
 
-def is_ours(properties: Mapping[str, str]) -> bool:
-    return _TYPE in properties
+    @property
+    def provenance(self) -> Provenance:
+        """How the sketch was made, as far as its blob says; for another engine's, only the writer."""
+        mapping = self.stored.get(_READING, "").partition(":")[2]
+        return Provenance(mapping or None, self.stored.get(_WRITER))
 
+    @property
+    def type(self) -> str | None:
+        """The type as which the values were hashed; None for other engines, which do not note it."""
+        return self.stored.get(_TYPE)
 
-def is_hashed_here(properties: Mapping[str, str]) -> bool:
-    """Whether we hashed every value of the blob, without building on another engine's."""
-    return is_ours(properties) and _WRITER not in properties
+    @property
+    def lg_k(self) -> int:
+        """The size of the sketch; other engines all use the default."""
+        return _digits(self.stored.get(_LG_K, "")) or DEFAULT_LG_K
 
+    @property
+    def partitions(self) -> int | None:
+        """How many partitions have sketches beside the blob; None without them."""
+        return _digits(self.stored.get(PARTITIONS_PROPERTY, ""))
 
-def has_provenance(properties: Mapping[str, str]) -> bool:
-    """Whether this project wrote the blob and noted its provenance, which earlier versions did not."""
-    return is_ours(properties) and properties.get(_READING, _UNKNOWN_READING) != _UNKNOWN_READING
+    @functools.cached_property
+    def summary(self) -> ColumnSummary | None:
+        return ColumnSummary.from_text(self.stored.get(SUMMARY_PROPERTY, ""))
 
+    @functools.cached_property
+    def distinct(self) -> Distinct | None:
+        """The estimate; None without a readable ``ndv``."""
+        ndv = _digits(self.stored.get(NDV, ""))
+        if ndv is None:
+            return None
+        lower, upper = (_digits(part) for part in self.stored.get(_BOUNDS, "").partition(",")[::2])
+        if lower is None or upper is None or not lower <= ndv <= upper:
+            return Distinct.nominal(ndv)
+        if self.is_ours and not self.has_provenance and SUMMARY_PROPERTY not in self.stored:
+            # An earlier version may have built it on another engine's sketch with other hashes.
+            return Distinct.nominal(ndv)
+        return Distinct(ndv, lower, upper, exact=lower == upper)
 
-def is_unmarked(properties: Mapping[str, str]) -> bool:
-    """Whether an earlier version also wrote the file, which then may hold more than sketches."""
-    return is_ours(properties) and _READING not in properties
+    def writer(self, created_by: str | None) -> str | None:
+        """Who hashed another engine's sketch, if known; ``created_by`` wrote its file, but need not have made it."""
+        if _WRITER in self.stored:
+            return self.stored[_WRITER] or None
+        return None if is_our_name(created_by) else created_by
 
-
-def provenance_of(properties: Mapping[str, str]) -> Provenance:
-    """How a sketch was made, as far as its blob says; for another engine's, only the writer."""
-    mapping = properties.get(_READING, "").partition(":")[2]
-    return Provenance(mapping or None, properties.get(_WRITER))
-
-
-def is_read_otherwise(state: TableState, column: Column, properties: Mapping[str, str]) -> bool:
-    """Whether a sketch depends on the table's name mapping for its column, and that has changed."""
-    mapping = provenance_of(properties).mapping
-    return mapping is not None and mapping != mapping_digest(state, column)
-
-
-def type_of(properties: Mapping[str, str]) -> str | None:
-    """The type as which a blob's values were hashed; None for other engines, which do not note it."""
-    return properties.get(_TYPE)
-
-
-def lg_k_of(properties: Mapping[str, str]) -> int:
-    """The size of the sketch; other engines all use the default."""
-    return _digits(properties.get(_LG_K, "")) or DEFAULT_LG_K
-
-
-def partitions_of(properties: Mapping[str, str]) -> int | None:
-    """How many partitions have sketches beside the blob; None without them."""
-    return _digits(properties.get(PARTITIONS_PROPERTY, ""))
-
-
-def summary_of(properties: Mapping[str, str]) -> ColumnSummary | None:
-    return ColumnSummary.from_text(properties.get(SUMMARY_PROPERTY, ""))
+    def carried(self, created_by: str | None) -> dict[str, str]:
+        """The properties in another file of ours; ``created_by`` names the writer of the old one."""
+        carried = {key: value for key, value in self.stored.items() if key != HOME}
+        if self.is_ours:
+            carried.setdefault(_READING, _UNKNOWN_READING)
+        else:
+            carried.setdefault(_WRITER, self.writer(created_by) or "")
+        return carried
 
 
 def _digits(text: str) -> int | None:

@@ -4,8 +4,7 @@ Writes the statistics file of a run for the table as it is, and again if the tab
 A file gets a unique name. It stays if its commit succeeds or may have; otherwise it is deleted. A file whose attempt
 lost a race is deleted when the next one replaces it, unless the table turns out to refer to it.
 
-The draft also repairs entries of other snapshots: those that list blobs which some engine cannot load, and those of
-files of an earlier version, from which engines would copy such blobs.
+The draft also repairs the damaged entries of other snapshots.
 """
 
 from __future__ import annotations
@@ -15,24 +14,16 @@ import logging
 from collections.abc import Sequence
 
 from puffin.errors import PuffinError
-from puffin.format import THETA_V1
-from puffin.statistics.assemble import (
-    ColumnStatistics,
-    RetainedBlob,
-    assemble,
-    choose_retained,
-    companion_blobs,
-    sketch_blobs,
-)
-from puffin.statistics.blob_properties import is_unmarked, when_carried
-from puffin.statistics.kinds import private_kinds
-from puffin.statistics.resolve import Ancestry
-from puffin.statistics.written_files import WrittenFiles, retained_blobs
-from puffin.tables.base import BlobEntry, StatisticsEntry, TableState
+from puffin.format import CREATED_BY
+from puffin.statistics.ancestry import nearest_entries
+from puffin.statistics.assemble import ColumnStatistics, Contents, assemble, companion_blobs, sketch_blobs
+from puffin.statistics.private_state.places import chosen_home
+from puffin.statistics.private_state.writing import PrivateStateWriter, delete_files, write_blobs
+from puffin.statistics.retained import choose_retained, damaged_entries, marked_entry, retain, stored_sketches
+from puffin.tables.base import StatisticsEntry
+from puffin.tables.leftovers import APPLICATION
 from puffin.tables.snapshot import PartitionStatisticsWriter, TableSnapshot
-
-PRESTOS = ("presto-sum-data-size-bytes-v1", "presto-kll-sketch-bytes-v1")
-"""Types that Presto lists in entries, and pyiceberg cannot load."""
+from puffin.version import version
 
 _log = logging.getLogger(__name__)
 
@@ -66,31 +57,26 @@ class StatisticsDraft:
         self._statistics = tuple(statistics)
         self._options = options
         self._partition_statistics = partition_statistics
-        self._files = WrittenFiles(opened, options.home)
+        self._store_for = opened.store_for
+        self._pending: list[str] = []
         self._written: tuple[StatisticsEntry, object] | None = None
 
     def write(self, opened: TableSnapshot, existing: Sequence[StatisticsEntry]) -> StatisticsEntry:
         """
-        Write the file, unless the last one written is still right.
+        Write the file, unless the last one written is still right; return its entry, with the repaired entries.
 
-        Args:
-            opened: The table as it is, at this snapshot; a column that it no longer has gets no blob.
-            existing: Entries of this snapshot whose blobs for other columns are kept, by priority. Of columns that they
-                lack, the ancestors' newest are kept.
-
-        Returns:
-            The entry for the file, with the repaired entries.
-
-        Raises:
-            StorageError: The file cannot be written; nothing is left behind.
-            ConflictError: Another job gave the columns other field ids first.
+        A column that the table no longer has gets no blob. Of columns that ``existing`` lacks, the ancestors' newest
+        are kept. If it raises (StorageError; ConflictError, if another job gave the columns other field ids first),
+        nothing is left behind.
         """
         state = opened.state
         statistics = [each for each in self._statistics if state.still_has(each.column)]
-        older = self._of_ancestors(opened, existing)
+        computed = {each.column.field_id for each in self._statistics}
+        stored = {field_id for entry in existing for blob in entry.blobs for field_id in blob.fields}
+        entries = [*existing, *nearest_entries(opened, state.field_ids - computed - stored)]
         damaged = damaged_entries(state) if self._options.repairs else []
         damaged = [entry for entry in damaged if entry.snapshot_id != self.snapshot_id]
-        basis = (state.field_ids, tuple(entry.statistics_path for entry in [*existing, *older, *damaged]))
+        basis = (state.field_ids, tuple(entry.statistics_path for entry in [*entries, *damaged]))
         if self._written is not None:
             written, its_basis = self._written
             if its_basis == basis:
@@ -98,25 +84,20 @@ class StatisticsDraft:
             if any(entry.statistics_path == written.statistics_path for entry in existing):
                 self.keep()
         self.discard()
-        retained = choose_retained(
-            [blob for entry in [*existing, *older] for blob in self._stored_blobs(opened, entry)],
-            snapshot_id=self.snapshot_id,
-            computed={each.column.field_id for each in statistics},
-            current_fields=state.field_ids,
-        )
-        options, home = self._options, self._files.home(state)
-        computed = sketch_blobs(statistics, self._snapshot, options.codec)
-        contents = assemble(computed, retained, companion_blobs(statistics, self._snapshot), home)
+        retained = retain(opened, entries, self.snapshot_id, {each.column.field_id for each in statistics})
+        home = chosen_home(state, self._options.home)
+        sketches = sketch_blobs(statistics, self._snapshot, self._options.codec)
+        contents = assemble(sketches, retained, companion_blobs(statistics, self._snapshot), home)
         try:
-            entry = self._files.write(opened, self.snapshot_id, contents)
-            repairs = [repaired for each in damaged if (repaired := self._repaired(opened, each)) != each]
+            entry = self._write_file(opened, self.snapshot_id, contents)
+            repairs = [repaired for each in damaged if (repaired := self._repaired(opened, each, home)) != each]
             entry = dataclasses.replace(entry, repairs=tuple(repairs))
             if self._partition_statistics is not None:
                 partitions = self._partition_statistics(opened)
-                self._files.add(partitions.statistics_path)
+                self._pending.append(partitions.statistics_path)
                 entry = dataclasses.replace(entry, partitions=partitions)
         except BaseException:
-            self._files.discard()
+            self.discard()
             raise
         self._written = entry, basis
         return entry
@@ -124,52 +105,41 @@ class StatisticsDraft:
     def keep(self) -> None:
         """Keep the file: the table refers to it, or may; another attempt gets another file."""
         self._written = None
-        self._files.keep()
+        self._pending.clear()
 
     def discard(self) -> None:
         """Delete what was written and not kept: its commit has certainly failed."""
         self._written = None
-        self._files.discard()
+        pending, self._pending = self._pending, []
+        for failure in delete_files(pending, self._store_for):
+            _log.warning("could not delete a file, which stays behind: %s", failure)
 
-    def _of_ancestors(self, opened: TableSnapshot, existing: Sequence[StatisticsEntry]) -> list[StatisticsEntry]:
-        """The ancestors' entries for columns that are neither computed nor in an entry of this snapshot."""
-        lacking = opened.state.field_ids - {each.column.field_id for each in self._statistics}
-        lacking -= {field_id for entry in existing for blob in entry.blobs for field_id in blob.fields}
-        ancestry = Ancestry(opened)
-        older = [entry for entry in ancestry.entries if entry.snapshot_id != self.snapshot_id]
-        nearest = [known[0].entry for field_id in lacking if (known := ancestry.blobs_of(field_id))]
-        return [entry for entry in older if entry in nearest]
-
-    def _stored_blobs(self, opened: TableSnapshot, entry: StatisticsEntry) -> Sequence[RetainedBlob]:
-        try:
-            return retained_blobs(opened, entry)
-        except PuffinError as exc:
-            _log.warning("statistics of other columns are dropped: cannot read their file: %s", exc)
-            return []
-
-    def _repaired(self, opened: TableSnapshot, entry: StatisticsEntry) -> StatisticsEntry:
+    def _repaired(self, opened: TableSnapshot, entry: StatisticsEntry, home: str | None) -> StatisticsEntry:
         """The entry of a new file with the same sketches and nothing else; of the old file, if that is lost."""
         try:
-            candidates = retained_blobs(opened, entry)
+            candidates = stored_sketches(opened, entry)
         except PuffinError as exc:
             _log.warning("an entry is repaired in the table's metadata only: %s", exc)
-            standard = filter(_is_standard, entry.blobs)
-            marked = (dataclasses.replace(b, properties=when_carried(b.properties, None)) for b in standard)
+            marked = (marked_entry(blob, None) for blob in entry.blobs if blob.is_sketch)
             return dataclasses.replace(entry, blobs=tuple(marked))
-        state = opened.state
-        kept = choose_retained(candidates, snapshot_id=entry.snapshot_id, computed=(), current_fields=state.field_ids)
-        return self._files.write(opened, entry.snapshot_id, assemble([], kept, home=self._files.home(state)))
+        fields = opened.state.field_ids
+        kept = choose_retained(candidates, snapshot_id=entry.snapshot_id, computed=(), current_fields=fields)
+        return self._write_file(opened, entry.snapshot_id, assemble([], kept, home=home))
 
+    def _write_file(self, opened: TableSnapshot, snapshot_id: int, contents: Contents) -> StatisticsEntry:
+        """
+        Write a statistics file of a snapshot, and its private state; return the entry for it.
 
-def damaged_entries(state: TableState) -> list[StatisticsEntry]:
-    """The entries of any snapshot that a run repairs, from table metadata alone."""
-    return [entry for entry in state.statistics.values() if any(map(_is_damage, entry.blobs))]
-
-
-def _is_damage(blob: BlobEntry) -> bool:
-    # Blobs of unknown types stay: their writer may need them.
-    return blob.type in {kind.name for kind in private_kinds()} or blob.type in PRESTOS or is_unmarked(blob.properties)
-
-
-def _is_standard(blob: BlobEntry) -> bool:
-    return blob.type == THETA_V1 and len(blob.fields) == 1
+        Raises StorageError if a file cannot be written, and CorruptError if private state to copy from another home is
+        broken.
+        """
+        self._store_for = opened.store_for
+        file = opened.new_statistics_file(snapshot_id)
+        created_by = {CREATED_BY: f"{APPLICATION} {version()}"}
+        properties = {**created_by, **file.properties}
+        written = write_blobs(opened.store_for(file.path), file.path, contents.blobs, properties)
+        self._pending.append(file.path)
+        entry = StatisticsEntry(snapshot_id, file.path, written.file_size, written.footer_size, contents.entries)
+        private = PrivateStateWriter(opened, contents.home, created_by, self._pending.append)
+        private.write(entry, contents.private)
+        return entry

@@ -8,25 +8,23 @@ these themselves. A broken blob does not affect its neighbours.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import starmap
 from typing import Any, NamedTuple
 
-from puffin.errors import CorruptError, FileNotFound, PuffinError, UnsupportedError
+from puffin.errors import CorruptError, PuffinError, UnsupportedError
 from puffin.format import CREATED_BY, THETA_V1, BlobMetadata, PuffinReader
-from puffin.statistics.blob_properties import is_hashed_here, is_unmarked
+from puffin.statistics.ancestry import KnownSketch
+from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.kinds import private_kinds
 from puffin.statistics.kinds.kind import Home, Kind, T
-from puffin.statistics.private_state import manifest as manifests
-from puffin.statistics.private_state import places
-from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey
-from puffin.statistics.private_state.writing import KeptBlob
-from puffin.tables.base import BlobEntry, Column, StatisticsEntry
+from puffin.statistics.private_state.manifest import BlobKey
+from puffin.statistics.private_state.reading import read_private_state
+from puffin.statistics.private_state.writing import KeptBlob, OmittedBlob
+from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 
 SMALL_FILE = 1024 * 1024  # bytes; an object store sends these faster than it answers a second request
-
-_log = logging.getLogger(__name__)
 
 
 class StoredBlobs:
@@ -39,32 +37,31 @@ class StoredBlobs:
 
     def __init__(self, opened: TableSnapshot, field_ids: Collection[int]) -> None:
         self._opened = opened
-        self._store_for = opened.store_for
         self._fields = {(field_id,) for field_id in field_ids}
         self._files: dict[tuple[str, str], _Content | PuffinError] = {}
-        self._manifests: dict[str, Manifest | None] = {}
+        self._states: dict[str, Mapping[BlobKey, KeptBlob | OmittedBlob] | None] = {}
         self._lost: dict[str, bool] = {}
 
-    def read(self, entry: StatisticsEntry, blob: BlobEntry, kind: Kind[T], column: Column) -> T | None:
+    def read(self, known: KnownSketch, kind: Kind[T]) -> T | None:
         """
-        The value of a kind for the field and snapshot of an entry's blob, if there is one.
+        The value of a kind that is stored with a sketch, if there is one.
 
         Raises FileNotFound if its file is gone, and PuffinError if it cannot be read or contradicts the entry.
         """
-        payload = None if kind.home is Home.PROPERTIES else self.find(entry, blob, kind.name)
+        payload = None if kind.home is Home.PROPERTIES else self.find(known.entry, known.blob, kind.name)
         try:
             if isinstance(payload, PuffinError):
                 raise payload
-            return kind.read(blob, column, payload)
+            return kind.read(known.said, known.column, payload)
         except (CorruptError, UnsupportedError) as exc:
-            raise CorruptError(f"{entry.statistics_path}: field {blob.fields[0]}: {exc}") from exc
+            raise CorruptError(f"{known.entry.statistics_path}: field {known.blob.fields[0]}: {exc}") from exc
 
-    def require(self, entry: StatisticsEntry, blob: BlobEntry, kind: Kind[T], column: Column) -> T:
+    def require(self, known: KnownSketch, kind: Kind[T]) -> T:
         """As `read`, with CorruptError if there is none."""
-        found = self.read(entry, blob, kind, column)
+        found = self.read(known, kind)
         if found is None:
-            field = blob.fields[0]
-            raise CorruptError(f"{entry.statistics_path}: expected {kind.title} of field {field}, found none")
+            path, field = known.entry.statistics_path, known.blob.fields[0]
+            raise CorruptError(f"{path}: expected {kind.title} of field {field}, found none")
         return found
 
     def find(self, entry: StatisticsEntry, blob: BlobEntry, type_: str) -> bytes | PuffinError | None:
@@ -74,20 +71,17 @@ class StoredBlobs:
 
         Raises PuffinError if the statistics file or its footer cannot be read.
         """
-        key = BlobKey(type_, blob.fields[0], blob.snapshot_id)
-        is_private = type_ != THETA_V1 and not is_unmarked(blob.properties)
-        if is_private and (known := self._manifest(entry)) is not None:
-            stored = known.blobs.get(key)
-            return None if stored is None else self._find_in_part(entry, stored, key)
+        key = _key_of(blob, type_)
+        is_private = type_ != THETA_V1 and not SketchProperties(blob.properties).is_unmarked
+        if is_private and (state := self._state(entry)) is not None:
+            kept = state.get(key)
+            return self._find_in_part(kept) if isinstance(kept, KeptBlob) else None
         return self._read_once(_File.of(entry), type_).payloads.get(key)
 
-    def kept(self, entry: StatisticsEntry, blob: BlobEntry, kind: Kind[Any]) -> KeptBlob | None:
+    def kept(self, known: KnownSketch, kind: Kind[Any]) -> KeptBlob | None:
         """Where the part is from which `read` reads; None if the value is in no part and has to be written anew."""
-        key = BlobKey(kind.name, blob.fields[0], blob.snapshot_id)
-        known = self._manifest(entry)
-        if known is None or key not in known.blobs:
-            return None
-        return KeptBlob(key, known.blobs[key], self._directory(entry))
+        found = (self._state(known.entry) or {}).get(_key_of(known.blob, kind.name))
+        return found if isinstance(found, KeptBlob) else None
 
     def created_by(self, entry: StatisticsEntry) -> str | None:
         """The writer of an entry's statistics file, from its footer; raises as `find`."""
@@ -97,47 +91,42 @@ class StoredBlobs:
         """Whether the manifest of an entry's file or one of its parts is missing or wrong; may raise StorageError."""
         path = entry.statistics_path
         if path not in self._lost:
-            known = self._manifest(entry)
-            directory = self._directory(entry)
-            self._lost[path] = known is None or not all(self._has_part(directory, part) for part in known.parts)
+            state = self._state(entry)
+            kept = [blob for blob in (state or {}).values() if isinstance(blob, KeptBlob)]
+            parts = {blob.part_uri: blob.stored.part.file_size for blob in kept}
+            self._lost[path] = state is None or not all(starmap(self._has_part, parts.items()))
         return self._lost[path]
 
-    def misses(self, entry: StatisticsEntry, blob: BlobEntry) -> bool:
+    def misses(self, known: KnownSketch) -> bool:
         """
         Whether the manifest lacks a blob that every run keeps beside a sketch of ours.
 
         Blobs noted as omitted do not count, nor those beside sketches that we built on another engine's.
         """
-        if not is_hashed_here(blob.properties):
+        if not known.said.is_hashed_here:
             return False
-        known = self._manifest(entry)
-        kept = {kind.name for kind in private_kinds() if kind.is_default}
-        keys = {BlobKey(type_, blob.fields[0], blob.snapshot_id) for type_ in kept}
-        return known is None or not keys <= known.blobs.keys() | known.omitted
+        state = self._state(known.entry)
+        keys = {_key_of(known.blob, kind.name) for kind in private_kinds() if kind.is_default}
+        return state is None or not keys <= state.keys()
 
-    def _has_part(self, directory: str, part: Part) -> bool:
-        uri = places.part_uri(directory, part.id)
-        found = self._store_for(uri).find(uri)
-        return found is not None and found.size == part.file_size
+    def _has_part(self, uri: str, size: int) -> bool:
+        found = self._opened.store_for(uri).find(uri)
+        return found is not None and found.size == size
 
-    def _manifest(self, entry: StatisticsEntry) -> Manifest | None:
+    def _state(self, entry: StatisticsEntry) -> Mapping[BlobKey, KeptBlob | OmittedBlob] | None:
         path = entry.statistics_path
-        if path not in self._manifests:
-            self._manifests[path] = read_manifest(self._opened, entry)
-        return self._manifests[path]
+        if path not in self._states:
+            self._states[path] = read_private_state(self._opened, entry)
+        return self._states[path]
 
-    def _directory(self, entry: StatisticsEntry) -> str:
-        return places.directory(self._opened.state, places.home_of(entry))
-
-    def _find_in_part(self, entry: StatisticsEntry, stored: StoredKey, key: BlobKey) -> bytes | PuffinError:
-        part = stored.part
-        uri = places.part_uri(self._directory(entry), part.id)
+    def _find_in_part(self, kept: KeptBlob) -> bytes | PuffinError:
+        uri, part, key = kept.part_uri, kept.stored.part, kept.key
         try:
             payloads = self._read_once(_File(uri, part.file_size, part.footer_size), key.type).payloads
         except PuffinError as exc:
             return exc
         missing = CorruptError(f"{uri}: expected a blob {tuple(key)}, found none")
-        return payloads.get(key._replace(snapshot_id=stored.snapshot_id), missing)
+        return payloads.get(key._replace(snapshot_id=kept.stored.snapshot_id), missing)
 
     def _read_once(self, file: _File, type_: str) -> _Content:
         key = file.path, type_
@@ -152,7 +141,7 @@ class StoredBlobs:
         # A small file is read whole, since a second request takes longer than the bytes that are not needed.
         is_small = 0 <= file.size <= SMALL_FILE
         try:
-            with self._store_for(file.path).open_source(file.path) as source:
+            with self._opened.store_for(file.path).open_source(file.path) as source:
                 readable = source.read_at(0, file.size) if is_small else source
                 reader = PuffinReader(readable, file_size=file.size, footer_size=file.footer_size)
                 metadata = reader.file_metadata
@@ -166,21 +155,8 @@ class StoredBlobs:
             return exc
 
 
-def read_manifest(opened: TableSnapshot, entry: StatisticsEntry) -> Manifest | None:
-    """The manifest of an entry's statistics file, if it has one; StorageError if the storage failed."""
-    directory = places.directory(opened.state, places.home_of(entry))
-    uri = places.manifest_uri(directory, entry.statistics_path)
-    try:
-        found = manifests.decode(opened.store_for(uri).read(uri), uri)
-        objection = found.objection(opened.state, entry)
-    except FileNotFound:
-        return None
-    except (CorruptError, UnsupportedError) as exc:
-        objection = str(exc)
-    if objection is not None:
-        _log.warning("private state is ignored: %s: %s", uri, objection)
-        return None
-    return found
+def _key_of(blob: BlobEntry, type_: str) -> BlobKey:
+    return BlobKey(type_, blob.fields[0], blob.snapshot_id)
 
 
 class _File(NamedTuple):

@@ -16,19 +16,10 @@ import pyarrow as pa
 
 from puffin.errors import PuffinError
 from puffin.sketches.theta_sketch import ThetaSketch
-from puffin.statistics.blob_properties import (
-    has_provenance,
-    is_ours,
-    provenance_of,
-    summary_of,
-    type_of,
-    writer_of,
-)
-from puffin.statistics.extended_sketches import may_lack_changes
+from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.statistics.whose_hashes import contradiction, writer_objection
-from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
-from puffin.tables.document import column_type_at
+from puffin.tables.base import Column, Snapshot
 from puffin.tables.snapshot import TableSnapshot
 from puffin.values.value_type import hashes_alike
 
@@ -44,32 +35,28 @@ class Trust:
         self._columns = columns
         self._values: dict[int, Mapping[int, pa.Array]] = {}
 
-    def objection(
-        self, entry: StatisticsEntry, blob: BlobEntry, snapshot: Snapshot | None, column: Column, sketch: ThetaSketch
-    ) -> str | None:
+    def objection(self, known: KnownSketch, sketch: ThetaSketch) -> str | None:
         """
-        Why a sketch cannot be built on, combined or compared, or None; ``snapshot`` is None if the table no longer has
-        it.
+        Why a sketch cannot be built on, combined or compared, or None.
 
         Raises PuffinError if the footer of the entry's file cannot be read.
         """
-        properties = blob.properties
-        hashed = type_of(properties) or column_type_at(self._opened.state, snapshot, column.field_id)
+        said, hashed = known.said, known.type
         if hashed is None:
             return "the statistics do not say of which type it was when they were made"
-        if is_ours(properties):
-            if has_provenance(properties):
-                writer = provenance_of(properties).writer
+        if said.is_ours:
+            if said.has_provenance:
+                writer = said.provenance.writer
                 return None if writer is None else _about_sketch(writer_objection(writer, hashed))
-            if summary_of(properties) is None:
+            if said.summary is None:
                 return "an earlier version built its sketch on another engine's, and did not note whose"
-        elif said := writer_objection(writer_of(properties, self._stored.created_by(entry)), hashed):
-            return _about_sketch(said)
-        if may_lack_changes(self._opened.state, blob):
+        elif objection := writer_objection(said.writer(self._stored.created_by(known.entry)), hashed):
+            return _about_sketch(objection)
+        if known.may_lack_changes:
             return "Trino extended its sketch, in which changes of rows before that may be missing"
-        if snapshot is None or not hashes_alike(hashed, column.type):
+        if known.snapshot is None or not hashes_alike(hashed, known.column.type):
             return None
-        values = self._certain_values(snapshot).get(column.field_id)
+        values = self._certain_values(known.snapshot).get(known.column.field_id)
         return None if values is None else _about_sketch(contradiction(sketch, hashed, values))
 
     def _certain_values(self, snapshot: Snapshot) -> Mapping[int, pa.Array]:

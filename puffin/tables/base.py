@@ -8,15 +8,12 @@ metadata.
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from puffin.errors import ColumnNotFound, SnapshotNotFound, UnsupportedTypeError, UsageError
+from puffin.errors import UsageError
 from puffin.format import THETA_V1
-from puffin.storage import FileInfo
-from puffin.values.value_type import is_hashable
 
 REPLACE, NOTHING = "replace", "nothing"
 
@@ -96,6 +93,11 @@ class BlobEntry:
     fields: tuple[int, ...]
     properties: Mapping[str, str]
 
+    @property
+    def is_sketch(self) -> bool:
+        """Whether it is a theta sketch of one column, which every engine can use."""
+        return self.type == THETA_V1 and len(self.fields) == 1
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartitionStatisticsEntry:
@@ -106,7 +108,7 @@ class PartitionStatisticsEntry:
     file_size_in_bytes: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class StatisticsEntry:
     """
     Table metadata's reference to a statistics file.
@@ -127,9 +129,10 @@ class StatisticsEntry:
     partitions: PartitionStatisticsEntry | None = None
     repairs: tuple[StatisticsEntry, ...] = ()
 
-    def sketch_of(self, field_id: int) -> BlobEntry | None:
-        """The theta blob of this field alone, or None."""
-        return next((b for b in self.blobs if b.type == THETA_V1 and b.fields == (field_id,)), None)
+    @functools.cached_property
+    def sketches(self) -> Mapping[int, BlobEntry]:
+        """The sketches of one column each, by field id; of several for one column, the first."""
+        return {blob.fields[0]: blob for blob in reversed(self.blobs) if blob.is_sketch}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,133 +153,7 @@ class SnapshotSelector:
             raise UsageError("expected one of a snapshot's id, a ref and a time, found several")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TableState:
-    """
-    A table at one version of its metadata.
-
-    Attributes:
-        format: ``"iceberg"`` or ``"delta"``.
-        uuid: The table's identity; None where the format version has none.
-        document: The metadata document, unknown fields included, or a Delta table's description in the same terms
-            (`puffin.tables.document`). Nothing changes it in place.
-        columns: The primitive leaves of the current schema, in schema order.
-        field_ids: The ids of all fields of the current schema, also inside lists and maps.
-        snapshots: Every snapshot the table still has, by id.
-        refs: Snapshot ids by branch and tag name.
-        history: Each change of the current snapshot, in order: milliseconds since the epoch and snapshot id.
-        statistics: Entries by snapshot id.
-        partition_statistics: The snapshots that have partition statistics.
-        metadata_file: The file at ``metadata_location`` as it was read, if a recreated table may reuse its name; else
-            None.
-    """
-
-    format: str
-    uuid: str | None
-    metadata_location: str
-    document: Mapping[str, Any]
-    location: str
-    properties: Mapping[str, str]
-    columns: tuple[Column, ...]
-    field_ids: frozenset[int]
-    snapshots: Mapping[int, Snapshot]
-    current_snapshot_id: int | None
-    refs: Mapping[str, int]
-    history: tuple[tuple[int, int], ...]
-    statistics: Mapping[int, StatisticsEntry]
-    partition_statistics: frozenset[int] = frozenset()
-    metadata_file: FileInfo | None = None
-
-    def select_snapshot(self, selector: SnapshotSelector) -> Snapshot | None:
-        """
-        The selected snapshot; None if the selector means the current one and the table has none yet.
-
-        Raises SnapshotNotFound if the table has no such snapshot, branch or tag, or had none at that time.
-        """
-        if selector.snapshot_id is not None:
-            return self.snapshot(selector.snapshot_id)
-        if selector.ref is not None:
-            if selector.ref not in self.refs:
-                known = ", ".join(sorted(self.refs)) or "none"
-                raise SnapshotNotFound(f"{self.location}: no branch or tag {selector.ref!r}; it has {known}")
-            return self.snapshot(self.refs[selector.ref])
-        if selector.as_of_ms is not None:
-            past = [snapshot_id for at, snapshot_id in self.history if at <= selector.as_of_ms]
-            if not past:
-                raise SnapshotNotFound(f"{self.location}: no snapshot as old as {_iso(selector.as_of_ms)}")
-            return self.snapshot(past[-1])
-        return None if self.current_snapshot_id is None else self.snapshot(self.current_snapshot_id)
-
-    def snapshot(self, snapshot_id: int) -> Snapshot:
-        """The snapshot with this id; SnapshotNotFound if the table does not have it, or no longer."""
-        try:
-            return self.snapshots[snapshot_id]
-        except KeyError:
-            raise SnapshotNotFound(
-                f"{self.location}: no snapshot {snapshot_id} (it never existed, or has expired)"
-            ) from None
-
-    def settled(self, snapshot: Snapshot) -> Snapshot:
-        """The newest version up to this one that is not a mere note; usually the snapshot itself."""
-        return next((older for older in self.ancestors(snapshot.snapshot_id) if not older.is_note), snapshot)
-
-    def number_property(self, name: str, default: int) -> int:
-        """
-        A natural number from the table's properties; the default if the property is missing or not a natural number.
-        """
-        number = natural_number(self.properties.get(name))
-        return default if number is None else number
-
-    def still_has(self, column: Column) -> bool:
-        """
-        Whether the table still has a column of an earlier state; ConflictError if another job gave it another id first.
-        """
-        return column.field_id in self.field_ids
-
-    def ancestors(self, snapshot_id: int) -> Iterator[Snapshot]:
-        """The snapshot and its parents, nearest first, down to the oldest one the table still has."""
-        seen: set[int] = set()
-        at: int | None = snapshot_id
-        while at is not None and at in self.snapshots and at not in seen:
-            seen.add(at)
-            yield self.snapshots[at]
-            at = self.snapshots[at].parent_id
-
-    def select_columns(self, names: Sequence[str] | None) -> tuple[Column, ...]:
-        """
-        The columns of these names, in this order; None selects every column that can be hashed.
-
-        Raises ColumnNotFound if the schema has no such primitive column, UnsupportedTypeError if one has no
-        single-value bytes.
-        """
-        if names is None:
-            return tuple(c for c in self.columns if is_hashable(c.type))
-        chosen = tuple({column.field_id: column for column in map(self._column, names)}.values())
-        for column in chosen:
-            if not is_hashable(column.type):
-                raise UnsupportedTypeError(f"column {column.name}: type {column.type} has no single-value bytes")
-        return chosen
-
-    def _column(self, name: str) -> Column:
-        try:
-            return self._columns_by_name[name]
-        except KeyError:
-            raise ColumnNotFound(f"{self.location}: no primitive column {name!r} outside lists and maps") from None
-
-    @functools.cached_property
-    def _columns_by_name(self) -> dict[str, Column]:
-        # A whole name takes precedence over a dotted path, so the shorter path wins.
-        return {c.name: c for c in sorted(self.columns, key=lambda c: -len(c.path))}
-
-
 def natural_number(text: Any) -> int | None:
     """The number that a text means; None if it is anything but decimal digits, or has more than surely fit a long."""
     is_number = isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER
     return int(text) if is_number else None
-
-
-def _iso(ms: int) -> str:
-    try:
-        return datetime.datetime.fromtimestamp(ms / 1000, datetime.timezone.utc).isoformat()
-    except (OverflowError, ValueError, OSError):
-        return f"{ms} ms since the epoch"

@@ -7,6 +7,7 @@ A file that both sides list need not be read. If its deletes differ, only the ro
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Generic, TypeVar
@@ -16,16 +17,30 @@ from puffin.tables.scan_task import POSITION_DELETES, FileScanTask
 _Item = TypeVar("_Item")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Changes:
     """
     The later snapshot has the rows of the earlier one, plus ``added``, minus ``removed``.
 
-    A data file that lost rows is in both, each time with the deletes of that time; see `narrowed`.
+    A data file that lost rows is in both, each time with the deletes of that time.
     """
 
     added: tuple[FileScanTask, ...]
     removed: tuple[FileScanTask, ...]
+
+    @functools.cached_property
+    def narrowed(self) -> Changes:
+        """
+        The same changes, but a file that only lost rows stands for just these rows.
+
+        Equality deletes do not name rows, so files with equality deletes stay as they are.
+        """
+        added, removed = _by_path(self.added), _by_path(self.removed)
+        both = {p for p in added.keys() & removed.keys() if _differ_by_positions(added[p], removed[p])}
+        return Changes(
+            added=tuple(_less(task, removed) if task.data_file.file_path in both else task for task in self.added),
+            removed=tuple(_less(task, added) if task.data_file.file_path in both else task for task in self.removed),
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,20 +54,6 @@ class Difference(Generic[_Item]):
     def where(self, condition: Callable[[_Item], bool]) -> Difference[_Item]:
         """The difference of those items that meet a condition."""
         return Difference(*(list(filter(condition, side)) for side in (self.before, self.both, self.after)))
-
-
-def narrowed(changes: Changes) -> Changes:
-    """
-    The same changes, but a file that only lost rows stands for just these rows.
-
-    Equality deletes do not name rows, so files with equality deletes stay as they are.
-    """
-    added, removed = _by_path(changes.added), _by_path(changes.removed)
-    both = {p for p in added.keys() & removed.keys() if _differ_by_positions(added[p], removed[p])}
-    return Changes(
-        added=tuple(_less(task, removed) if task.data_file.file_path in both else task for task in changes.added),
-        removed=tuple(_less(task, added) if task.data_file.file_path in both else task for task in changes.removed),
-    )
 
 
 def compare(before: Iterable[_Item], after: Iterable[_Item], key: Callable[[_Item], Hashable]) -> Difference[_Item]:

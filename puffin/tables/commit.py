@@ -22,39 +22,29 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from puffin.errors import CommitUnknownError, ConflictError, PuffinError, SnapshotNotFound, TableNotFound
-from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.leftovers import StoredEntry
-from puffin.tables.snapshot import MetadataEntries, TableSnapshot
-from puffin.tables.table import Table
+from puffin.tables.snapshot import Table, TableSnapshot
+from puffin.tables.state import TableState
 
 
 class Draft(Protocol):
     """A statistics file in the making, which can be written against any version of the table."""
 
-    @property
-    def snapshot_id(self) -> int:
-        """The snapshot that the statistics describe."""
-        ...
-
-    @property
-    def table_uuid(self) -> str | None:
-        """The table they were computed from; None if it had no uuid."""
-        ...
+    snapshot_id: int
+    table_uuid: str | None  # of the table they were computed from
 
     def write(self, opened: TableSnapshot, existing: Sequence[StatisticsEntry]) -> StatisticsEntry:
         """
         Write the file and return its entry; other columns come from ``existing``, of which earlier entries take
         precedence.
         """
-        ...
 
     def keep(self) -> None:
         """Keep the file: an entry refers to it, or may."""
-        ...
 
     def discard(self) -> None:
         """Delete the file, if one was written and not kept."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -162,7 +152,7 @@ def remove_dead_entries(table: Table, *, sleep: Callable[[float], None] = time.s
     found: dict[StoredEntry, None] = {}
     failure: PuffinError | None = None
     attempt = 0
-    while isinstance(opened := table.open(), MetadataEntries) and (dead := opened.dead_entries()):
+    while dead := (opened := table.open()).dead_entries():
         policy = RetryPolicy.of(opened.state)
         if attempt > 0:
             if policy.gives_up(attempt, started):

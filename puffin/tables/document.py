@@ -7,31 +7,17 @@ planners, readers and filters know one form.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from puffin.errors import CorruptMetadataError
-from puffin.tables.base import Column, Snapshot, TableState
-from puffin.tables.schema import primitive_columns
 
 NAME_MAPPING = "schema.name-mapping.default"
 FIRST_PARTITION_FIELD_ID = 1000
 _PARTITION_FIELD = {"field-id": int, "source-id": int, "name": str, "transform": str}
 _SHOWN = 40  # characters of what is wrong
-
-_ABOUT_SCHEMAS_AND_PARTITIONS = (
-    *("format-version", "location", "schemas", "schema", "current-schema-id"),
-    *("partition-specs", "partition-spec", "default-spec-id"),
-)
-
-
-def without_history(state: TableState) -> TableState:
-    """The same state, with only schemas and partition specs in its document, which takes far less memory."""
-    kept = {key: state.document[key] for key in _ABOUT_SCHEMAS_AND_PARTITIONS if key in state.document}
-    return dataclasses.replace(state, document=kept)
 
 
 def current_schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -59,30 +45,6 @@ def all_schemas(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return schemas
 
 
-def columns_ever(document: Mapping[str, Any]) -> dict[int, Column]:
-    """The columns of all schemas by field id; a column of the current schema as it is now."""
-    schemas = (*all_schemas(document), current_schema(document))
-    return {column.field_id: column for schema in schemas for column in primitive_columns(schema)}
-
-
-def source_types(document: Mapping[str, Any]) -> dict[int, str]:
-    """The types of `columns_ever` by field id: those of the source columns of all partition specs."""
-    return {field_id: column.type for field_id, column in columns_ever(document).items()}
-
-
-def column_type_at(state: TableState, snapshot: Snapshot | None, field_id: int) -> str | None:
-    """
-    A column's type when a snapshot was made; None if unknown or if the column did not exist.
-
-    ``snapshot`` is None if the table no longer has the snapshot.
-    """
-    schemas = all_schemas(state.document)
-    if snapshot is not None and snapshot.schema_id is not None:  # optional in version 1
-        schemas = [schema for schema in schemas if schema.get("schema-id") == snapshot.schema_id]
-    types = {column.type for schema in schemas for column in primitive_columns(schema) if column.field_id == field_id}
-    return types.pop() if len(types) == 1 else None
-
-
 def partition_specs(document: Mapping[str, Any]) -> dict[int, list[dict[str, Any]]]:
     """
     The fields of every partition spec by spec id, each with a ``source-id`` and a ``field-id`` in any format version.
@@ -99,31 +61,23 @@ def partition_specs(document: Mapping[str, Any]) -> dict[int, list[dict[str, Any
         raise CorruptMetadataError(f"{document.get('location')}: not a partition spec: {exc!r}") from exc
 
 
-def name_mapping(state: TableState) -> list[dict[str, Any]] | None:
-    """Field ids by name for files without ids (property ``schema.name-mapping.default``), or None."""
-    text = state.properties.get(NAME_MAPPING)
-    if text is None:
-        return None
-    try:
-        mapping = json.loads(text)
-        _check_mapping(mapping)
-    except (ValueError, TypeError, RecursionError) as exc:
-        raise CorruptMetadataError(f"{state.location}: property {NAME_MAPPING}: not a name mapping: {exc}") from exc
+def name_mapping(text: str) -> list[dict[str, Any]]:
+    """Parse the property ``schema.name-mapping.default``; ValueError, TypeError or RecursionError if it is none."""
+    mapping = json.loads(text)
+    _check_mapping(mapping)
     return list(mapping)
 
 
-def mapping_digest(state: TableState, column: Column) -> str | None:
+def mapping_digest(mapping: Sequence[Mapping[str, Any]], path: Iterable[int]) -> str:
     """
-    Twelve hexadecimal digits of what the table's name mapping says of a column; None if there is no mapping.
+    Twelve hexadecimal digits of what a name mapping says of the column at a path of field ids.
 
     They cover the names of the column and of the structs around it, and which other fields claim these names: all that
     decides which values a file without field ids has for the column.
     """
-    level = name_mapping(state)
-    if level is None:
-        return None
+    level = mapping
     said: list[Any] = []
-    for field_id in column.path:
+    for field_id in path:
         entry = next((entry for entry in level if entry.get("field-id") == field_id), None)
         names = set() if entry is None else {*entry["names"]}
         rivals = [(other.get("field-id"), other["names"]) for other in level if names.intersection(other["names"])]

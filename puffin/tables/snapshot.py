@@ -1,4 +1,8 @@
-"""An open table: one version of its metadata, bound to a snapshot and to the stores that hold its files."""
+"""
+What formats and catalogs implement: a table, and the open table.
+
+An open table is one version of its metadata, bound to a snapshot and to the stores that hold its files.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,15 @@ import dataclasses
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
-from puffin.errors import SnapshotNotFound
+from puffin.errors import PuffinError, SnapshotNotFound
 from puffin.storage import Store
-from puffin.tables.base import Column, PartitionStatisticsEntry, Snapshot, SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.base import Column, PartitionStatisticsEntry, Snapshot, SnapshotSelector, StatisticsEntry
 from puffin.tables.changes import Changes
 from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
 from puffin.tables.scan_task import FileScanTask, ScanContext
+from puffin.tables.state import TableState
 from puffin.values.column_summary import ColumnSummary
 
 if TYPE_CHECKING:
@@ -76,7 +81,7 @@ class TableSnapshot(ABC):
         The table as it is now, cheaper than opening it again if nothing was committed since.
 
         Without a commit, the result has the same ``state`` and credentials that still hold. Raises what
-        `puffin.tables.table.Table.open` raises.
+        `Table.open` raises.
         """
 
     @property
@@ -91,16 +96,22 @@ class TableSnapshot(ABC):
 
     def changes_since(self, base: Snapshot) -> Changes:
         """
-        The whole data files with the rows that came or went since ``base``; see `narrowed`.
+        The whole data files with the rows that came or went since ``base``; see `Changes.narrowed`.
 
         Raises SnapshotNotFound if ``base`` is not an ancestor or the table no longer has the snapshots in between.
         """
         if base.snapshot_id not in self._changes:
-            self._changes[base.snapshot_id] = self._changes_since(base)
-        return self._changes[base.snapshot_id]
+            try:
+                self._changes[base.snapshot_id] = self._changes_since(base)
+            except PuffinError as exc:
+                self._changes[base.snapshot_id] = exc
+        found = self._changes[base.snapshot_id]
+        if isinstance(found, PuffinError):
+            raise found
+        return found
 
     @functools.cached_property
-    def _changes(self) -> dict[int, Changes]:
+    def _changes(self) -> dict[int, Changes | PuffinError]:
         return {}
 
     @abstractmethod
@@ -156,6 +167,26 @@ class TableSnapshot(ABC):
             PuffinError: Nothing was changed, for a reason that another attempt does not cure.
         """
 
+    @property
+    def keeps_partition_statistics(self) -> bool:
+        """Whether the table's format has partition statistics files, and the table was ever partitioned."""
+        return False
+
+    def partition_statistics_writer(self) -> PartitionStatisticsWriter | None:
+        """
+        A function that writes the snapshot's partition statistics; None for a table that keeps none.
+
+        Raises what `tasks` raises.
+        """
+        return None
+
+    def dead_entries(self) -> tuple[StoredEntry, ...]:
+        """The entries of expired snapshots in the metadata; CorruptMetadataError if one cannot be parsed."""
+        return ()
+
+    def remove_entries(self, entries: Sequence[StoredEntry]) -> None:  # noqa: B027 - some formats have none
+        """Remove entries from the metadata, in the version after this one; raises what `commit` raises."""
+
     @abstractmethod
     def leftovers(self, limit: AgeLimit) -> Leftovers:
         """
@@ -169,29 +200,18 @@ PartitionStatisticsWriter: TypeAlias = Callable[[TableSnapshot], PartitionStatis
 """Writes the partition statistics file of a snapshot, against the table as it is now; StorageError if it cannot."""
 
 
-@runtime_checkable
-class PartitionStatistics(Protocol):
-    """A format that has partition statistics files."""
+class Table(Protocol):
+    """A table that can be read and given statistics; ``name`` is what the user called it."""
 
-    def keeps_partition_statistics(self) -> bool:
-        """Whether the table was ever partitioned."""
-        ...
+    name: str
 
-    def partition_statistics_writer(self) -> PartitionStatisticsWriter:
-        """A function that writes the snapshot's partition statistics; raises what `TableSnapshot.tasks` raises."""
-        ...
-
-
-@runtime_checkable
-class MetadataEntries(Protocol):
-    """A format whose metadata lists statistics entries, including those of expired snapshots."""
-
-    def dead_entries(self) -> tuple[StoredEntry, ...]:
-        """The entries of expired snapshots; CorruptMetadataError if one cannot be parsed."""
-        ...
-
-    def remove_entries(self, entries: Sequence[StoredEntry]) -> None:
+    def open(self, selector: SnapshotSelector = CURRENT) -> TableSnapshot:
         """
-        Remove entries from the metadata, in the version after this one; raises what `TableSnapshot.commit` raises.
+        Open the table as it is now, bound to a snapshot.
+
+        Raises:
+            NotFoundError: The table does not exist, or the snapshot does not; some formats notice the latter later.
+            UnsupportedTableError: The table has a feature that this version cannot honour.
+            CorruptMetadataError: Its metadata cannot be parsed.
+            StorageError: The storage or the catalog does not answer.
         """
-        ...

@@ -35,7 +35,8 @@ from puffin.load import load_table
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.storage import LocalStore
-from puffin.tables.base import BlobEntry, StatisticsEntry, TableState
+from puffin.tables.base import BlobEntry, StatisticsEntry
+from puffin.tables.state import TableState
 from stats_jobs import Options, analyze
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

@@ -13,10 +13,10 @@ import puffin
 from puffin.errors import UnsupportedTypeError
 from puffin.format import ROW_COUNTS_V1, THETA_V1
 from puffin.sketches.theta_sketch import ThetaSketch, merge
-from puffin.statistics.blob_properties import provenance_of
+from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.kinds import THETA, to_properties
 from stats_jobs import Options
-from stats_jobs.current import is_stale
+from stats_jobs.decide import is_stale
 
 TRINO, SPARK = "Trino version 476", "Iceberg Apache Iceberg 1.12.0 (commit 0a1b2c) Spark 4.1.0"
 PRESTO_MISHASHES = ("i", "r", "ds", "dl", "dt", "ts")
@@ -269,23 +269,26 @@ def test_complete_sketch_of_a_known_engine_is_built_on_and_keeps_its_maker(share
         report = table.analyze(columns=("k",))
         assert (bases(report), report.rows_read) == ({"k": (last + 1, "added-files")}, 1)
         (blob,) = report.entry.blobs
-        assert provenance_of(blob.properties).writer == maker
+        assert SketchProperties(blob.properties).provenance.writer == maker
         assert table.analyze(columns=("k",)).current
     table.delete("k < 50")
     assert bases(table.analyze(columns=("k",))) == {"k": (52, "full")}
-    assert provenance_of(table.entry.blobs[0].properties).writer is None
+    assert SketchProperties(table.entry.blobs[0].properties).provenance.writer is None
 
 
 def test_carried_sketch_keeps_the_mark_of_its_maker(shared, presto_rows, presto_analyzes):
     table = shared("carried", presto_rows(range(1000)))
     presto_analyzes(table)
     table.analyze(columns=("l",))
-    writers = {blob.fields[0]: provenance_of(blob.properties).writer for blob in table.entry.blobs}
+    writers = {blob.fields[0]: SketchProperties(blob.properties).provenance.writer for blob in table.entry.blobs}
     assert writers.pop(3) is None
     assert set(writers.values()) == {"presto-0.287-b8952fa"}
     table.append(presto_rows(range(10)))
     table.analyze(columns=("l",))
-    assert {provenance_of(b.properties).writer for b in table.entry.blobs} == {None, "presto-0.287-b8952fa"}
+    assert {SketchProperties(b.properties).provenance.writer for b in table.entry.blobs} == {
+        None,
+        "presto-0.287-b8952fa",
+    }
     assert {c.basis for c in table.check().columns} == {"full", "carried"}
 
 

@@ -15,7 +15,7 @@ from puffin.format import ROW_COUNTS_V1
 from puffin.statistics.clean import clean
 from puffin.statistics.private_state.upkeep import remove_lost_state
 from stats_jobs import Options
-from stats_jobs.current import is_stale
+from stats_jobs.decide import is_stale
 
 LONG_AGO = 30 * 24 * 3600
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from puffin.tables.base import StatisticsEntry
-    from puffin.tables.table import Table
+    from puffin.tables.snapshot import Table
     from stats_jobs.analyze import Report
 
 SERVER_LOG = pytest.StashKey[Path]()

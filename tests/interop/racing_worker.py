@@ -21,8 +21,7 @@ from pyiceberg.exceptions import CommitFailedException
 from puffin.errors import PuffinError
 from puffin.load import load_table
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.snapshot import CURRENT, TableSnapshot
-from puffin.tables.table import Table
+from puffin.tables.snapshot import CURRENT, Table, TableSnapshot
 from stats_jobs import Options, Report, analyze
 
 

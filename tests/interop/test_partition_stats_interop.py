@@ -27,7 +27,6 @@ from puffin.iceberg.metadata.document import encode_document
 from puffin.iceberg.scan.manifest_lists import manifests_of
 from puffin.iceberg.scan.manifests import live_files
 from puffin.load import load_table
-from puffin.tables.document import partition_specs, source_types
 from puffin.values.transforms import partition_value, result_type, to_partition_value
 from tests.tables.iceberg.partition_files import partition_statistics_entry, read_partition_statistics
 
@@ -135,7 +134,7 @@ def test_partitions_of_every_type_are_named_and_read_alike(spark, tmp_path):
     table = table_of_every_type(spark, tmp_path / "t")
     opened = load_table(str(tmp_path / "t")).open()
     state = opened.state
-    spec, types = partition_specs(state.document)[0], source_types(state.document)
+    spec, types = state.partition_specs[0], state.source_types
     files = {file.file_path: file for file in live_files(manifests_of(opened, opened.snapshot), opened.store_for)}
     for task in elements(table.newScan().planFiles()):
         file = files.pop(task.file().location())

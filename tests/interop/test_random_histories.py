@@ -21,7 +21,7 @@ import pytest
 
 from puffin.format import PARTITION_SKETCHES_V1, THETA_V1, PuffinReader
 from puffin.load import load_table
-from puffin.statistics.blob_properties import summary_of
+from puffin.statistics.blob_properties import SketchProperties
 from puffin.storage import LocalStore
 from puffin.tables.base import SnapshotSelector
 from puffin.values.column_bounds import Bounds, Missing
@@ -143,7 +143,7 @@ class History:
 def stored_summaries(report: Report) -> dict[int, ColumnSummary | None]:
     assert report.entry is not None
     fresh = [blob for blob in report.entry.blobs if blob.snapshot_id == report.entry.snapshot_id]
-    return {blob.fields[0]: summary_of(blob.properties) for blob in fresh}
+    return {blob.fields[0]: SketchProperties(blob.properties).summary for blob in fresh}
 
 
 def check_summaries(kept: Report, full: Report) -> None:

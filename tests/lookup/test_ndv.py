@@ -17,7 +17,7 @@ from puffin.format import PuffinReader
 from puffin.load import load_table
 from puffin.lookup import Question, lookup
 from puffin.statistics import stored_blobs
-from puffin.statistics.blob_properties import from_properties
+from puffin.statistics.blob_properties import SketchProperties
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.commit import commit_statistics
 
@@ -92,7 +92,7 @@ def test_our_own_statistics_have_the_sketchs_bounds(tmp_path, table_document, dr
 )
 def test_ndv_that_is_not_digits_is_ignored(table_of, entry_of, sketched, said):
     """The sketch answers, or an older entry if there is no sketch."""
-    assert from_properties({"ndv": said}) is None
+    assert SketchProperties({"ndv": said}).distinct is None
     assert one(table_of(entry_of(10, {1: said}))).ndv is None
     assert one(table_of(entry_of(10, {1: 3}), entry_of(20, {1: said}), snapshots=(10, 20))).ndv == 3
     entry = sketched(10, {1: 5})
@@ -102,8 +102,8 @@ def test_ndv_that_is_not_digits_is_ignored(table_of, entry_of, sketched, said):
 
 @pytest.mark.parametrize("bounds", ["", "1", "1,", ",9", "a,b", "5,9", "1,3", "9,1", "1,9,9", "-1,9"])
 def test_contradictory_bounds_are_ignored(bounds):
-    distinct = from_properties({"ndv": "4", "puffin-sidecar.bounds": bounds})
-    assert distinct == from_properties({"ndv": "4"})
+    distinct = SketchProperties({"ndv": "4", "puffin-sidecar.bounds": bounds}).distinct
+    assert distinct == SketchProperties({"ndv": "4"}).distinct
 
 
 def test_blob_of_another_type_in_javas_golden_metadata_is_ignored():

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 import puffin
 from puffin.errors import UsageError
 from puffin.lookup import Question, lookup
-from puffin.statistics.blob_properties import summary_of
+from puffin.statistics.blob_properties import SketchProperties
 from puffin.values.column_summary import ColumnSummary
 
 SUMMARY = ("row-count", "null-count", "nan-count", "min", "max", "avg-bytes")
@@ -57,7 +57,7 @@ def test_column_of_nulls_has_no_average():
     ],
 )
 def test_invalid_summary_is_ignored(text):
-    assert summary_of({"puffin-sidecar.summary": text}) is None
+    assert SketchProperties({"puffin-sidecar.summary": text}).summary is None
 
 
 # --- age ----------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from puffin.load import load_table
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics import kinds
+from puffin.statistics.ancestry import known_sketches
 from puffin.statistics.kinds import ROW_COUNTS, SUMMARY, THETA
 from puffin.statistics.kinds.kind import Kind, Need
 from puffin.statistics.stored_blobs import StoredBlobs
@@ -107,10 +108,10 @@ class Words:
         """What is stored of the column at the current snapshot, by kind."""
         opened = self.table.open()
         (column,) = opened.state.columns
-        entry = opened.state.statistics[opened.snapshot.snapshot_id]
+        known = known_sketches(opened, (column.field_id,))[column.field_id][0]
         blobs = StoredBlobs(opened, (column.field_id,))
         wanted = (ROW_COUNTS, THETA, SUMMARY, LONGEST_VALUE)
-        return {kind: blobs.read(entry, entry.sketch_of(column.field_id), kind, column) for kind in wanted}
+        return {kind: blobs.read(known, kind) for kind in wanted}
 
 
 @pytest.fixture

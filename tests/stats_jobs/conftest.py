@@ -12,7 +12,7 @@ import pytest
 from puffin.format import ROW_COUNTS_V1
 from puffin.load import load_table
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, encode
-from puffin.tables.table import Table
+from puffin.tables.snapshot import Table
 
 # What this version's sketches say of themselves, so that nobody has to read them.
 NOTED = {"ndv": "3", "puffin-sidecar.type": "long", "puffin-sidecar.reading": "1"}

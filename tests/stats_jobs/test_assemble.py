@@ -13,19 +13,12 @@ from puffin.sketches.partition_sketches import PartitionSketchesBuilder
 from puffin.sketches.row_counts import RowCountsBuilder
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.sketches.theta_sketch import ThetaSketch
-from puffin.statistics.assemble import (
-    ColumnStatistics,
-    RetainedBlob,
-    assemble,
-    choose_retained,
-    companion_blobs,
-    sketch_blobs,
-    with_entries,
-)
-from puffin.statistics.blob_properties import partitions_of, summary_of
+from puffin.statistics.assemble import ColumnStatistics, assemble, companion_blobs, sketch_blobs
+from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.kinds import PARTITION_SKETCHES, ROW_COUNTS, SUMMARY, THETA
 from puffin.statistics.private_state.manifest import BlobKey, Part, StoredKey
 from puffin.statistics.private_state.writing import KeptBlob, OmittedBlob
+from puffin.statistics.retained import RetainedBlob, choose_retained, with_entries
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
 from puffin.values.column_summary import ColumnSummary
 from puffin.values.row_summary import RowSummary
@@ -84,10 +77,10 @@ def test_summary_is_a_property_of_the_table_entry_only():
     others = statistics(4, 3)
     with_it = sketch_blobs([statistics(3, 3, {SUMMARY: RowSummary.of(summary, "long")}), others], SNAPSHOT, None)
     without = sketch_blobs([statistics(3, 3), others], SNAPSHOT, None)
-    assert [summary_of(blob.properties) for blob in with_it] == [summary, None]
+    assert [SketchProperties(blob.properties).summary for blob in with_it] == [summary, None]
     assert [blob.payload for blob in with_it] == [blob.payload for blob in without]
     assert [blob.properties["ndv"] for blob in with_it] == ["3", "3"]
-    assert summary_of(assemble(with_it, []).entries[0].properties) == summary
+    assert SketchProperties(assemble(with_it, []).entries[0].properties).summary == summary
 
 
 def test_computed_blob_describes_one_field_of_the_snapshot():
@@ -113,7 +106,7 @@ def test_sketch_mentions_partition_sketches_which_stay_private():
         builder.add((0, str(i)), MAX_THETA, np.array([5], np.uint64))
     columns = [statistics(1), statistics(2, beside={PARTITION_SKETCHES: builder.compact()})]
     blobs = sketch_blobs(columns, SNAPSHOT, None)
-    assert [partitions_of(blob.properties) for blob in blobs] == [None, 3]
+    assert [SketchProperties(blob.properties).partitions for blob in blobs] == [None, 3]
     contents = assemble(blobs, [], companion_blobs(columns, SNAPSHOT))
     assert [b.fields for b in contents.entries] == [(1,), (2,)]
     assert [b.fields for b in contents.blobs] == [(1,), (2,)]

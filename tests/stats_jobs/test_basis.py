@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from types import SimpleNamespace
 
@@ -12,15 +13,17 @@ from puffin.errors import CorruptSketchError, FileNotFound
 from puffin.iceberg.metadata.document import parse_state
 from puffin.sketches.row_counts import RowCountsBuilder, row_counts_limit
 from puffin.sketches.theta_sketch import ThetaSketch
-from puffin.statistics.blob_properties import is_ours
 from puffin.statistics.kinds import ROW_COUNTS, THETA, to_properties
 from puffin.statistics.kinds.theta import ThetaKind
 from puffin.tables.changes import Changes
 from puffin.tables.scan_task import ContentFile, FileScanTask
-from stats_jobs.basis import Wanted, plan_columns
+from stats_jobs import Options
+from stats_jobs.basis import plan_columns
 from stats_jobs.stored import Base
+from stats_jobs.target import Target
 
-NOTHING, WANTED = Changes((), ()), Wanted(12)
+NOTHING = Changes((), ())
+AUTO, INCREMENTAL = Options(), Options(mode="incremental")
 SKETCH = ThetaSketch.from_arrow(pa.array([1, 2, 3]), "long")
 COUNTS = RowCountsBuilder(row_counts_limit(12)).compact()
 OURS, COUNTED = Base({THETA: SKETCH}), Base({THETA: SKETCH, ROW_COUNTS: COUNTS})
@@ -45,18 +48,18 @@ class Stored:
         self._lost = lost
         self._had_ours = had_ours
 
-    def objection(self, known, _column, _sketch, _lg_k):
+    def objection(self, known, _sketch, _lg_k):
         return "whoever hashed it" if known.blob.properties.get("puffin-sidecar.writer") == "unknown" else None
 
     def lacks(self, known):
-        if not is_ours(known.blob.properties):
+        if not known.said.is_ours:
             return "another engine made it"
         return "its state is gone" if known.entry.snapshot_id in self._lost else None
 
     def had_ours(self, _column):
         return self._had_ours
 
-    def read(self, known, _column):
+    def read(self, known):
         found = self._found[known.entry.snapshot_id] if isinstance(self._found, dict) else self._found
         if isinstance(found, Exception):
             raise found
@@ -67,7 +70,7 @@ class Stored:
 def plan(table_document):
     """Plans column a (field 1, long) of snapshot 30; ``blobs`` are (entry's snapshot, blob's snapshot, properties)."""
 
-    def run(*blobs, changes=ADDED, stored=OURS, snapshots=(10, 20, 30), wanted=WANTED, edit=lambda _: None, **kept):
+    def run(*blobs, changes=ADDED, stored=OURS, snapshots=(10, 20, 30), options=AUTO, edit=lambda _: None, **kept):
         entries = [
             {
                 "snapshot-id": entry,
@@ -99,7 +102,8 @@ def plan(table_document):
 
         column = state.select_columns(("a",))
         opened = SimpleNamespace(state=state, snapshot=state.snapshot(30), changes_since=changes_since)
-        (planned,) = plan_columns(opened, column, wanted, Stored(stored, **kept))
+        target = dataclasses.replace(Target.of(opened, column, options), bases=Stored(stored, **kept))
+        (planned,) = plan_columns(target, column)
         return planned.basis, planned.base_id, planned.reason
 
     return run
@@ -146,21 +150,20 @@ def test_complete_statistics_win_over_nearer_incomplete_ones(plan):
     assert plan((20, 20, JAVAS), (10, 10, ours())) == ("added-files", 10, None)
     assert plan((20, 20, ours()), (10, 10, ours()), lost=(20,)) == ("added-files", 10, None)
     assert plan((20, 20, ours()), lost=(20,)) == ("full", None, "its state is gone")
-    incremental = Wanted(12, complete=False)
-    assert plan((20, 20, ours()), (10, 10, ours()), lost=(20,), wanted=incremental) == ("added-files", 20, None)
+    assert plan((20, 20, ours()), (10, 10, ours()), lost=(20,), options=INCREMENTAL) == ("added-files", 20, None)
 
 
 def test_other_engines_sketch_is_built_on_if_there_are_none_of_ours(plan):
     assert plan((20, 20, JAVAS)) == ("added-files", 20, None)
     assert plan((20, 20, JAVAS), had_ours=True) == ("full", None, "another engine made it")
-    assert plan((20, 20, JAVAS), had_ours=True, wanted=Wanted(12, complete=False)) == ("added-files", 20, None)
+    assert plan((20, 20, JAVAS), had_ours=True, options=INCREMENTAL) == ("added-files", 20, None)
 
 
 def test_other_engines_sample_is_built_on_only_to_avoid_a_full_read(plan):
     """Above its nominal entries an engine keeps other hashes than our full run."""
     sample = Base({THETA: ThetaSketch.from_arrow(pa.array(range(9000)), "long")})
     assert plan((20, 20, JAVAS), stored=sample)[0] == "full"
-    assert plan((20, 20, JAVAS), stored=sample, wanted=Wanted(12, complete=False))[0] == "added-files"
+    assert plan((20, 20, JAVAS), stored=sample, options=INCREMENTAL)[0] == "added-files"
 
 
 def test_untrusted_sketch_is_not_built_on(plan):

@@ -23,7 +23,6 @@ from stats_jobs.basis import ADDED, CARRIED, CHANGED, FULL, ColumnPlan
 from stats_jobs.compute import compute
 from stats_jobs.execute import Partial, merge_partials
 from stats_jobs.partitions import PartitionPlan
-from stats_jobs.run import Run
 from stats_jobs.session import Turn
 from stats_jobs.stored import Base
 from tests.counting import count_rows
@@ -92,7 +91,7 @@ class Files:
             found = dict.fromkeys([column.field_id for column in scan.columns], taken)
             read = Partial(*(({}, found) if scan.removed else (found, {})), len(values))
             partial = merge_partials(partial, read)
-        return Run(partial, Turn(0.5))
+        return partial, Turn(0.5)
 
 
 def plan(column, basis, base=None, added=(), removed=()):

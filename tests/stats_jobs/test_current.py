@@ -11,7 +11,7 @@ import pytest
 from puffin.errors import FileNotFound
 from puffin.statistics import stored_blobs
 from stats_jobs import Options, analyze
-from stats_jobs.current import is_stale
+from stats_jobs.decide import is_stale
 
 FIELD = {"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}
 PARTITIONED = [{"spec-id": 0, "fields": [FIELD]}]
@@ -91,12 +91,12 @@ def test_run_reads_each_manifest_of_private_state_once(tmp_path, monkeypatch, ch
     analyze(path, Options(partitions=True))
     if changed:
         deltalake.write_deltalake(path, rows, mode="append")
-    read, entries = stored_blobs.read_manifest, []
+    read, entries = stored_blobs.read_private_state, []
 
     def recorded(opened, entry):
         entries.append(entry.statistics_path)
         return read(opened, entry)
 
-    monkeypatch.setattr(stored_blobs, "read_manifest", recorded)
+    monkeypatch.setattr(stored_blobs, "read_private_state", recorded)
     assert analyze(path, Options(partitions=True)).current is not changed
     assert len(entries) == 1

@@ -39,8 +39,9 @@ from puffin.errors import (
 from puffin.load import load_table
 from puffin.lookup import ndv
 from puffin.storage import LocalStore, Sink, local_path
-from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.snapshot import CURRENT, TableSnapshot
+from puffin.tables.state import TableState
 from stats_jobs import Options, analyze
 from stats_jobs.basis import ADDED, FULL
 

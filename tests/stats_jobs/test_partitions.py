@@ -25,6 +25,7 @@ from puffin.values.partition_tuples import partition_key
 from stats_jobs import Options, analyze
 from stats_jobs.partitions import PartitionPlan, carry_partitions, partitions_kept, plan_partitions
 from stats_jobs.stored import Base
+from stats_jobs.target import Target
 from tests.bound import bound
 
 FIELD = {"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}
@@ -82,14 +83,24 @@ class Stored:
     def __init__(self, found) -> None:
         self._found = found
 
-    def require(self, entry, _blob, _kind, _column):
-        found = self._found[entry.snapshot_id]
+    def require(self, known, _kind):
+        found = self._found[known.entry.snapshot_id]
         if isinstance(found, Exception):
             raise found
         return found
 
-    def kept(self, _entry, _blob, _type):
+    def kept(self, _known, _kind):
         return None
+
+
+def target_of(files, stored, *columns, **options):
+    target = Target.of(files, files.state.select_columns(columns or ("a",)), Options(partitions=True, **options))
+    return dataclasses.replace(target, blobs=stored)
+
+
+def carried_on(files, stored, *columns):
+    target = target_of(files, stored, *columns)
+    return carry_partitions(target, target.columns)
 
 
 def entry(snapshot, of, properties):
@@ -126,7 +137,8 @@ def planned(files_of):
 
     def run(stored, **others):
         files = files_of(stored, **others)
-        plans = plan_partitions(files, files.state.select_columns(("a",)), None if stored is None else Stored(stored))
+        target = target_of(files, Stored(stored), mode="full" if stored is None else "auto")
+        plans = plan_partitions(target, is_current=False)
         return plans.by_field.get(1, plans.reason), files
 
     return run
@@ -259,7 +271,7 @@ def test_partition_sketches_are_carried_while_rows_stay_the_same(files_of):
     base = sketches(1, 2)
     for files in (files_of({30: base}), files_of({20: base}, edit=compacted)):
         stored = Stored({30: base, 20: base})
-        carried, reason = carry_partitions(files, files.state.select_columns(("a", "b")), stored)
+        carried, reason = carried_on(files, stored, "a", "b")
         assert (carried, reason, files.planned) == ({1: Base({PARTITION_SKETCHES: base})}, None, 0)
 
 
@@ -274,7 +286,7 @@ def test_partition_sketches_are_carried_while_rows_stay_the_same(files_of):
 )
 def test_invalid_partition_sketches_are_dropped_with_a_reason(files_of, caplog, stored, case, says):
     files = files_of(stored, **case)
-    carried, reason = carry_partitions(files, files.state.select_columns(("a",)), Stored(stored))
+    carried, reason = carried_on(files, Stored(stored))
     assert (carried, reason) == ({}, f"they were not asked for, and {says}")
     assert [r.levelno for r in caplog.records if says in r.message] == [logging.WARNING]
 
@@ -284,7 +296,7 @@ def test_compaction_into_other_partitions_drops_the_sketches(files_of, monkeypat
     monkeypatch.setattr(changes, "difference_of_snapshots", lambda *_: rewritten)
     stored = {20: sketches(1, 3)}
     files = files_of(stored, specs=(SPEC, {**SPEC, "spec-id": 1}), edit=compacted)
-    carried, reason = carry_partitions(files, files.state.select_columns(("a",)), Stored(stored))
+    carried, reason = carried_on(files, Stored(stored))
     assert (carried, "moved rows between partitions" in reason) == ({}, True)
 
 
@@ -294,7 +306,7 @@ def test_dropped_partition_sketches_are_reported_once(files_of):
     files = files_of(stored)
     plain = files_of({20: None}, properties={"ndv": "3", "puffin-sidecar.type": "long"}).state.statistics
     files.state = dataclasses.replace(files.state, statistics={**files.state.statistics, **plain})
-    carried, reason = carry_partitions(files, files.state.select_columns(("a",)), Stored(stored))
+    carried, reason = carried_on(files, Stored(stored))
     assert (carried, reason) == ({}, None)
 
 
@@ -352,6 +364,6 @@ def test_note_version_has_the_partition_sketches_of_the_version_before(delta_tab
 def test_partition_sketches_exist_only_if_every_column_has_them_for_the_snapshot(table_document, of, properties, kept):
     document = table_document("t", snapshots=(10, 20, 30), statistics=[entry(30, of, properties)])
     state = parse_state(document, "m.json")
-    assert partitions_kept(bound(state, 30), state.select_columns(("a",))) == kept
-    assert partitions_kept(bound(state, 30), state.select_columns(("a", "b"))) is None
-    assert partitions_kept(bound(state, 20), state.select_columns(("a",))) is None
+    assert partitions_kept(target_of(bound(state, 30), None)) == kept
+    assert partitions_kept(target_of(bound(state, 30), None, "a", "b")) is None
+    assert partitions_kept(target_of(bound(state, 20), None)) is None

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from puffin.sketches.theta_sketch import ThetaSketch
-from puffin.statistics.blob_properties import SUMMARY_PROPERTY, from_properties, summary_of
+from puffin.statistics.blob_properties import SUMMARY_PROPERTY, SketchProperties
 from puffin.statistics.kinds import SUMMARY as SUMMARY_KIND
 from puffin.statistics.kinds import THETA, to_properties
 from puffin.values.column_bounds import Bounds
@@ -31,7 +31,7 @@ def test_property_is_compact_json_without_names():
     ],
 )
 def test_written_summary_is_read_back(summary):
-    found = summary_of({SUMMARY_PROPERTY: summary.to_text()})
+    found = SketchProperties({SUMMARY_PROPERTY: summary.to_text()}).summary
     assert found == summary
     assert [type(found.min), type(found.max)] == [type(summary.min), type(summary.max)]
 
@@ -45,15 +45,15 @@ def test_written_summary_is_read_back(summary):
     ],
 )  # fmt: skip
 def test_anything_else_is_no_summary(text):
-    assert summary_of({"puffin-sidecar.summary": text}) is None
+    assert SketchProperties({"puffin-sidecar.summary": text}).summary is None
 
 
 def test_other_properties_are_unchanged():
     summary = RowSummary.of(SUMMARY, "string")
     without, with_it = (to_properties({THETA: EMPTY, **others}, "string") for others in ({}, {SUMMARY_KIND: summary}))
     assert with_it == {**without, "puffin-sidecar.summary": SUMMARY.to_text()}
-    assert from_properties(with_it) == from_properties(without)
-    assert summary_of(without) is None
+    assert SketchProperties(with_it).distinct == SketchProperties(without).distinct
+    assert SketchProperties(without).summary is None
 
 
 def property_bytes(type_, low, high, rows=20_000_000):

@@ -25,9 +25,9 @@ from puffin.iceberg.commit.patch import with_statistics
 from puffin.iceberg.metadata.document import parse_state
 from puffin.iceberg.table import IcebergSnapshot
 from puffin.storage import store_for
-from puffin.tables.base import TableState
 from puffin.tables.commit import RetryPolicy, commit_statistics
 from puffin.tables.snapshot import CURRENT
+from puffin.tables.state import TableState
 from puffin.tables.statistics_json import entry_to_json
 
 SNAPSHOT = 10

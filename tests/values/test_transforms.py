@@ -14,7 +14,7 @@ from pyiceberg import transforms as peer
 from pyiceberg.types import DoubleType, StringType, TimestampType, TimestamptzType
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError, UsageError
-from puffin.tables.document import source_types
+from puffin.iceberg.metadata.document import parse_state
 from puffin.values.transforms import partition_value, result_type, to_partition_value
 
 UUID_OF_THE_SPEC = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7").bytes
@@ -193,6 +193,9 @@ def test_source_types_come_from_the_current_or_the_last_schema(table_document, t
         for i, fields in enumerate([{1: "int", 2: "float"}, {1: "long"}, {1: "int", 2: "double"}])
     ]
     document = table_document(tmp_path)
-    assert source_types(document | {"schemas": schemas, "current-schema-id": 1}) == {1: "long", 2: "double"}
+    assert parse_state(document | {"schemas": schemas, "current-schema-id": 1}, "m").source_types == {
+        1: "long",
+        2: "double",
+    }
     only = {key: value for key, value in document.items() if key != "schemas"}
-    assert source_types(only | {"schema": schemas[0]}) == {1: "int", 2: "float"}
+    assert parse_state(only | {"schema": schemas[0]}, "m").source_types == {1: "int", 2: "float"}

@@ -25,8 +25,9 @@ from puffin.iceberg.metadata.document import encode_document, read_current_state
 from puffin.iceberg.stores import delete_quietly
 from puffin.iceberg.table import IcebergSnapshot, IcebergTableInFiles
 from puffin.storage import FileInfo, Store, is_same_place, join, store_for
-from puffin.tables.base import SnapshotSelector, TableState
+from puffin.tables.base import SnapshotSelector
 from puffin.tables.snapshot import CURRENT
+from puffin.tables.state import TableState
 
 HINT = "version-hint.text"
 _LONGEST_HINT = 4096  # bytes

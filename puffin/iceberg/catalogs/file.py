@@ -9,8 +9,9 @@ from puffin.errors import UsageError
 from puffin.iceberg.commit.patch import NextVersion
 from puffin.iceberg.metadata.document import read_state
 from puffin.iceberg.table import IcebergSnapshot, IcebergTableInFiles
-from puffin.tables.base import SnapshotSelector, TableState
+from puffin.tables.base import SnapshotSelector
 from puffin.tables.snapshot import CURRENT
+from puffin.tables.state import TableState
 
 
 class IcebergMetadataFile(IcebergTableInFiles):

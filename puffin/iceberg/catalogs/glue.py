@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound, UnsupportedTableError
 from puffin.iceberg.catalogs.metastore import IcebergMetastoreTable
 from puffin.iceberg.sdk import one_line
-from puffin.tables.base import TableState
+from puffin.tables.state import TableState
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.glue import GlueCatalog

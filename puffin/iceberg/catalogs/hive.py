@@ -38,7 +38,7 @@ from thrift.Thrift import TException
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound
 from puffin.iceberg.catalogs.metastore import LOCATION, IcebergMetastoreTable
 from puffin.iceberg.sdk import bound_waits, one_line
-from puffin.tables.base import TableState
+from puffin.tables.state import TableState
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.hive import HiveCatalog

@@ -19,8 +19,9 @@ from puffin.iceberg.metadata.document import encode_document, read_current_state
 from puffin.iceberg.sdk import io_properties
 from puffin.iceberg.stores import delete_quietly, stores
 from puffin.iceberg.table import IcebergSnapshot, IcebergTableInFiles
-from puffin.tables.base import SnapshotSelector, TableState
+from puffin.tables.base import SnapshotSelector
 from puffin.tables.snapshot import CURRENT
+from puffin.tables.state import TableState
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -15,9 +15,10 @@ from puffin.iceberg.commit.updates import applied_to, set_updates
 from puffin.iceberg.metadata.document import parse_state
 from puffin.iceberg.sdk import has_all_snapshots
 from puffin.iceberg.table import IcebergSnapshot, IcebergTable
-from puffin.tables.base import SnapshotSelector, StatisticsEntry, TableState
+from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.leftovers import StoredEntry
 from puffin.tables.snapshot import CURRENT
+from puffin.tables.state import TableState
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog

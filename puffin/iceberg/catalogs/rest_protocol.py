@@ -43,7 +43,7 @@ class LoadedTable:
 
 
 def load_table(catalog: RestCatalog, identifier: str) -> LoadedTable:
-    """The table as the server has it now; raises what `puffin.tables.table.Table.open` raises."""
+    """The table as the server has it now; raises what `puffin.tables.snapshot.Table.open` raises."""
     try:
         response = _request(catalog, "GET", identifier)
     except Exception as exc:  # every way to authorize has its own errors

@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from puffin.errors import CommitUnknownError, ConflictError, PuffinError, StorageError, TableNotFound
 from puffin.iceberg.catalogs.metastore import IcebergMetastoreTable
 from puffin.iceberg.sdk import one_line
-from puffin.tables.base import TableState
+from puffin.tables.state import TableState
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog

@@ -25,10 +25,10 @@ from puffin.iceberg.commit.patch import partition_statistics_path
 from puffin.iceberg.scan.manifest_lists import ManifestFile, manifests_of
 from puffin.iceberg.scan.manifests import read_entries
 from puffin.storage import FileInfo, Store
-from puffin.tables.base import PartitionStatisticsEntry, Snapshot, TableState
-from puffin.tables.document import partition_specs, source_types
+from puffin.tables.base import PartitionStatisticsEntry, Snapshot
 from puffin.tables.leftovers import APPLICATION, is_our_name
 from puffin.tables.snapshot import TableSnapshot
+from puffin.tables.state import TableState
 from puffin.values.json_values import arrow_type
 from puffin.values.transforms import partition_value, result_type
 
@@ -76,7 +76,7 @@ class PartitionField:
     type: str
 
 
-def unified_partition_type(document: Mapping[str, Any]) -> tuple[PartitionField, ...]:
+def unified_partition_type(state: TableState) -> tuple[PartitionField, ...]:
     """
     Every field that any partition spec of the table ever had, by field id, under its newest name.
 
@@ -87,20 +87,20 @@ def unified_partition_type(document: Mapping[str, Any]) -> tuple[PartitionField,
         UnsupportedTableError: A transform is unknown, or one field id means two things, as version 1 allows.
         CorruptMetadataError: A spec is not in the form of appendix C.
     """
-    types = source_types(document)
+    types = state.source_types
     unified: dict[int, Mapping[str, Any]] = {}
     try:
-        for _, fields in sorted(partition_specs(document).items(), reverse=True):  # the newest first
+        for _, fields in sorted(state.partition_specs.items(), reverse=True):  # the newest first
             for field in fields:
                 if field["source-id"] in types:
                     known = unified.get(field["field-id"], field)
-                    unified[field["field-id"]] = _merged(known, field, document)
+                    unified[field["field-id"]] = _merged(known, field, state.location)
         return tuple(
             PartitionField(field_id, field["name"], result_type(field["transform"], types[field["source-id"]]))
             for field_id, field in sorted(unified.items())
         )
     except (KeyError, TypeError, AttributeError) as exc:
-        raise CorruptMetadataError(f"{document.get('location')}: not a partition spec: {exc!r}") from exc
+        raise CorruptMetadataError(f"{state.location}: not a partition spec: {exc!r}") from exc
 
 
 def partition_statistics(opened: TableSnapshot) -> pa.Table:
@@ -214,21 +214,21 @@ class _Partitions:
             row.touch(self._snapshots[snapshot_id])
 
 
-def _merged(newer: Mapping[str, Any], older: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:
+def _merged(newer: Mapping[str, Any], older: Mapping[str, Any], location: str) -> Mapping[str, Any]:
     """Two fields of one id as one; version 1 keeps a dropped field, with the transform ``void``."""
     if newer["transform"] == _VOID:
         return {**older, "name": newer["name"]}
     meanings = [f"{field['transform']} of column {field['source-id']}" for field in (newer, older)]
     if older["transform"] != _VOID and meanings[0] != meanings[1]:
         raise UnsupportedTableError(
-            f"{document.get('location')}: partition field id {newer['field-id']} means {meanings[0]} in one spec "
+            f"{location}: partition field id {newer['field-id']} means {meanings[0]} in one spec "
             f"and {meanings[1]} in another"
         )
     return newer
 
 
 def _partitioned(state: TableState) -> tuple[PartitionField, ...]:
-    fields = unified_partition_type(state.document)
+    fields = unified_partition_type(state)
     if not fields:
         raise UsageError(f"{state.location}: expected a partitioned table, found one that was never partitioned")
     return fields

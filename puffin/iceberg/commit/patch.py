@@ -15,8 +15,9 @@ from typing import Any
 
 from puffin.errors import CorruptMetadataError
 from puffin.iceberg.metadata.document import partition_entry_to_json
-from puffin.tables.base import PartitionStatisticsEntry, StatisticsEntry, TableState
+from puffin.tables.base import PartitionStatisticsEntry, StatisticsEntry
 from puffin.tables.leftovers import StoredEntry
+from puffin.tables.state import TableState
 from puffin.tables.statistics_json import entry_to_json, integer, typed
 
 _LOG_LENGTH, _LOG_LENGTH_DEFAULT = "write.metadata.previous-versions-max", 100

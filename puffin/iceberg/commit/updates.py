@@ -15,9 +15,10 @@ from typing import Any
 from puffin.errors import CommitUnknownError, PuffinError, SnapshotNotFound
 from puffin.iceberg.commit.patch import partition_statistics_update, removal_update
 from puffin.iceberg.metadata.document import read_state
-from puffin.tables.base import StatisticsEntry, TableState
+from puffin.tables.base import StatisticsEntry
 from puffin.tables.leftovers import StoredEntry
 from puffin.tables.snapshot import TableSnapshot
+from puffin.tables.state import TableState
 from puffin.tables.statistics_json import entry_to_json
 
 Updates = list[dict[str, Any]]

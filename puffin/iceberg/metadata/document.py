@@ -18,9 +18,10 @@ from typing import Any, NoReturn, TypeVar
 from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError
 from puffin.iceberg.metadata.snapshot_records import added_records, deleted_records, total_records
 from puffin.storage import Store
-from puffin.tables.base import PartitionStatisticsEntry, Snapshot, StatisticsEntry, TableState
+from puffin.tables.base import PartitionStatisticsEntry, Snapshot, StatisticsEntry
 from puffin.tables.document import current_schema
 from puffin.tables.schema import field_ids, primitive_columns
+from puffin.tables.state import TableState
 from puffin.tables.statistics_json import entry_from_json, strings, typed
 
 NEWEST_FORMAT_VERSION = 3

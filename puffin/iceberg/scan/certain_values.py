@@ -26,10 +26,11 @@ import pyarrow as pa
 from puffin.errors import CorruptMetadataError
 from puffin.iceberg.scan.manifest_lists import manifests_of
 from puffin.iceberg.scan.manifests import ColumnMetrics, LiveFile, live_files_of
-from puffin.tables.base import Column, Snapshot, TableState
-from puffin.tables.document import NAME_MAPPING, partition_specs
+from puffin.tables.base import Column, Snapshot
+from puffin.tables.document import NAME_MAPPING
 from puffin.tables.scan_task import PARQUET
 from puffin.tables.snapshot import TableSnapshot
+from puffin.tables.state import TableState
 from puffin.values.json_values import arrow_type, to_json, to_scalar
 from puffin.values.manifest_bounds import manifest_bound
 from puffin.values.truncation import KEPT
@@ -87,7 +88,7 @@ class _Witness:
     def of(cls, state: TableState) -> _Witness:
         identities = {
             spec_id: {field["source-id"]: field["field-id"] for field in fields if field["transform"] == "identity"}
-            for spec_id, fields in partition_specs(state.document).items()
+            for spec_id, fields in state.partition_specs.items()
         }
         modes = [mode for name, mode in state.properties.items() if name.startswith(_METRICS_MODES)]
         return cls(

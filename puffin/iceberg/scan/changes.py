@@ -16,7 +16,6 @@ from puffin.errors import FileNotFound, SnapshotNotFound
 from puffin.iceberg.scan.difference import difference_of_snapshots
 from puffin.tables.base import Snapshot
 from puffin.tables.changes import Changes, Difference, compare, rows_of
-from puffin.tables.document import partition_specs
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot
 
@@ -42,7 +41,7 @@ def changes_between(opened: TableSnapshot, base: Snapshot) -> Changes:
 
 def moved_between_specs(opened: TableSnapshot, base: Snapshot) -> tuple[FileScanTask, ...]:
     """The files, before and after, of compactions since an ancestor that moved rows between partition specs."""
-    if len(partition_specs(opened.state.document)) < 2:
+    if len(opened.state.partition_specs) < 2:
         return ()
     moved: list[FileScanTask] = []
     for earlier, later in itertools.pairwise([base, *_path(opened, base)]):

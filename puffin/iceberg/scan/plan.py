@@ -8,15 +8,14 @@ silently wrong.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.iceberg.scan.deletes import DeleteIndex, delete_columns
 from puffin.iceberg.scan.manifest_lists import manifests_of
 from puffin.iceberg.scan.manifests import LiveFile, live_files
-from puffin.tables.base import Column, Snapshot, TableState
-from puffin.tables.document import columns_ever, partition_specs
+from puffin.tables.base import Snapshot
 from puffin.tables.scan_task import (
     AVRO,
     DATA,
@@ -29,6 +28,7 @@ from puffin.tables.scan_task import (
     FileScanTask,
 )
 from puffin.tables.snapshot import TableSnapshot
+from puffin.tables.state import TableState
 from puffin.values.json_values import to_json
 from puffin.values.partition_tuples import tuple_types
 
@@ -48,11 +48,10 @@ def plan_snapshot(opened: TableSnapshot, snapshot: Snapshot) -> tuple[FileScanTa
 
 def scan_tasks(state: TableState, data: Iterable[LiveFile], deletes: Iterable[LiveFile]) -> tuple[FileScanTask, ...]:
     """One task for each of these whole data files, with the delete files that apply to it."""
-    specs, columns = partition_specs(state.document), columns_ever(state.document)
-    index = DeleteIndex(specs, columns)
+    index = DeleteIndex(state.partition_specs, state.columns_ever)
     for file in deletes:
         index.add(file)
-    content_files = _ContentFiles(specs, columns)
+    content_files = _ContentFiles(state)
     return tuple(
         FileScanTask(
             content_files.of_data(file),
@@ -77,10 +76,9 @@ def refuse_unreadable(file: LiveFile) -> None:
 
 
 class _ContentFiles:
-    def __init__(self, specs: Mapping[int, Sequence[Mapping[str, Any]]], columns: Mapping[int, Column]) -> None:
-        self._columns = columns
-        source_types = {field_id: column.type for field_id, column in columns.items()}
-        self._tuples = {spec_id: tuple_types(fields, source_types) for spec_id, fields in specs.items()}
+    def __init__(self, state: TableState) -> None:
+        self._columns = state.columns_ever
+        self._tuples = {id_: tuple_types(fields, state.source_types) for id_, fields in state.partition_specs.items()}
         self._deletes: dict[tuple[str, int | None], ContentFile] = {}
 
     def of_data(self, file: LiveFile) -> ContentFile:

@@ -15,7 +15,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from puffin.sketches.theta_sketch import DEFAULT_LG_K
-from puffin.tables.base import BlobEntry, Column
+from puffin.statistics.blob_properties import SketchProperties
+from puffin.tables.base import Column
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -51,7 +52,6 @@ class Builder(Protocol[T_co]):
 
     def compact(self) -> T_co:
         """The result so far."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -123,8 +123,8 @@ class Kind(ABC, Generic[T]):
         """The properties that the column's sketch gets for this kind's value in ``values``."""
         return {}
 
-    def read(self, blob: BlobEntry, column: Column, payload: bytes | None) -> T | None:
-        """The value stored with a column's sketch; ``payload`` is that of the kind's own blob."""
+    def read(self, said: SketchProperties, column: Column, payload: bytes | None) -> T | None:
+        """The value stored with a column's sketch of these properties; ``payload`` is that of the kind's own blob."""
         return None if payload is None else self.codec.from_bytes(payload)
 
     def contradiction(self, values: Values) -> str | None:

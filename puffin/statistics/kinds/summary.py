@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from puffin.statistics.blob_properties import SUMMARY_PROPERTY, summary_of
+from puffin.statistics.blob_properties import SUMMARY_PROPERTY, SketchProperties
 from puffin.statistics.kinds.kind import Builder, Home, Kind, Need, Parts, Values
-from puffin.tables.base import BlobEntry, Column
+from puffin.tables.base import Column
 from puffin.values.row_summary import RowSummary
 
 
@@ -34,9 +34,8 @@ class SummaryKind(Kind[RowSummary]):
         value: RowSummary = values[self]
         return {SUMMARY_PROPERTY: value.to_column(type_).to_text()}
 
-    def read(self, blob: BlobEntry, column: Column, payload: bytes | None) -> RowSummary | None:
-        summary = summary_of(blob.properties)
-        return None if summary is None else RowSummary.of(summary, column.type)
+    def read(self, said: SketchProperties, column: Column, payload: bytes | None) -> RowSummary | None:
+        return None if said.summary is None else RowSummary.of(said.summary, column.type)
 
 
 class _Builder:

@@ -13,7 +13,8 @@ from typing import Any
 from puffin.format import THETA_V1
 from puffin.sketches.row_counts import RowCounts
 from puffin.sketches.theta_sketch import ThetaSketch, ThetaSketchBuilder, merge
-from puffin.statistics.blob_properties import Distinct, sketch_properties
+from puffin.statistics.answer import Distinct
+from puffin.statistics.blob_properties import sketch_properties
 from puffin.statistics.kinds.kind import Home, Kind, Need, Parts, Unsubtractable, Values
 from puffin.statistics.kinds.row_counts import ROW_COUNTS
 from puffin.statistics.kinds.summary import SUMMARY

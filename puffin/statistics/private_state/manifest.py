@@ -24,7 +24,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
-from puffin.tables.base import StatisticsEntry, TableState
+from puffin.tables.base import StatisticsEntry
+from puffin.tables.state import TableState
 from puffin.tables.statistics_json import integer, typed
 
 FORMAT_VERSION = 1

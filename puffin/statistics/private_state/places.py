@@ -20,7 +20,8 @@ from __future__ import annotations
 import hashlib
 
 from puffin.storage import join
-from puffin.tables.base import StatisticsEntry, TableState
+from puffin.tables.base import StatisticsEntry
+from puffin.tables.state import TableState
 
 HOME = "puffin-sidecar.home"
 """The table property that names a home; on a sketch, the home of its file's private state if not the default."""

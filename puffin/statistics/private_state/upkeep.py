@@ -10,16 +10,16 @@ from __future__ import annotations
 import datetime
 import functools
 import logging
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from puffin.errors import CorruptError, FileNotFound, PuffinError, UnsupportedError
 from puffin.statistics.private_state import places
 from puffin.statistics.private_state.manifest import Manifest, decode
 from puffin.statistics.private_state.writing import delete_files
 from puffin.storage import FileInfo, Store, is_temporary_name, join
-from puffin.tables.base import TableState
 from puffin.tables.leftovers import SAFETY_AGE, AgeLimit, Kept, Leftover, Leftovers, link_objection
 from puffin.tables.snapshot import TableSnapshot
+from puffin.tables.state import TableState
 
 _STATISTICS = ".stats"
 
@@ -81,7 +81,7 @@ class _StatisticsFiles:
     """Knows which statistics files exist; files outside the current directory for them count as gone."""
 
     def __init__(self, opened: TableSnapshot, going: Collection[str] = ()) -> None:
-        self._named = {_name(entry.statistics_path) for entry in opened.state.statistics.values()}
+        self._named = {entry.statistics_path.rpartition("/")[2] for entry in opened.state.statistics.values()}
         self._going = going
         directory = opened.new_statistics_file(0).path.rpartition("/")[0]
         self._there = functools.cache(lambda: {file.name for file in opened.store_for(directory).list(directory)})
@@ -114,8 +114,7 @@ class _Folder:
                     held.append(manifest)
         self._judge_parts(directory, held)
 
-    def _judge_parts(self, directory: str, held: Iterable[Manifest | None]) -> None:
-        held = list(held)
+    def _judge_parts(self, directory: str, held: Collection[Manifest | None]) -> None:
         referred = {part.id for manifest in held if manifest is not None for part in manifest.parts}
         doubt = "a manifest that cannot be read may refer to it" if None in held else None
         for part_id, file in self._parts(directory):
@@ -143,7 +142,3 @@ class _Folder:
             return decode(self._store.read(file.uri), file.uri)
         except (CorruptError, UnsupportedError, FileNotFound):
             return None
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]

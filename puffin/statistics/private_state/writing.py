@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from puffin.errors import CorruptError, PuffinError
-from puffin.format import Blob, PuffinReader, PuffinWriter, RawBlob
+from puffin.format import Blob, PuffinReader, PuffinWriter, RawBlob, WrittenFile
 from puffin.statistics.private_state import places
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.storage import Store
-from puffin.tables.base import StatisticsEntry, TableState
+from puffin.tables.base import StatisticsEntry
+from puffin.tables.snapshot import TableSnapshot
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,6 +29,10 @@ class KeptBlob:
     key: BlobKey
     stored: StoredKey
     directory: str
+
+    @property
+    def part_uri(self) -> str:
+        return places.part_uri(self.directory, self.stored.part.id)
 
     def beside(self, snapshot_id: int) -> KeptBlob:
         """The same blob for the sketch of a snapshot with the same rows."""
@@ -48,9 +53,8 @@ PrivateBlob: TypeAlias = Blob | RawBlob | KeptBlob | OmittedBlob
 class PrivateStateWriter:
     """Writes private state of one table to its home, or the default; calls ``on_file`` before each file."""
 
-    state: TableState
+    opened: TableSnapshot
     home: str | None
-    store_for: Callable[[str], Store]
     properties: Mapping[str, str]
     on_file: Callable[[str], None]
 
@@ -60,7 +64,7 @@ class PrivateStateWriter:
 
         Raises CorruptError if a part to copy from another home contradicts its manifest, and StorageError.
         """
-        directory = places.directory(self.state, self.home)
+        directory = places.directory(self.opened.state, self.home)
         found: dict[BlobKey, StoredKey] = {}
         new: list[Blob | RawBlob] = []
         omitted: set[BlobKey] = set()
@@ -76,27 +80,25 @@ class PrivateStateWriter:
         if new:
             found |= self._write_part(directory, new)
         name = entry.statistics_path.rpartition("/")[2]
-        manifest = Manifest(self.state.uuid, name, entry.file_size_in_bytes, found, frozenset(omitted))
-        self._write_file(places.manifest_uri(directory, name), encode(manifest))
+        manifest = Manifest(self.opened.state.uuid, name, entry.file_size_in_bytes, found, frozenset(omitted))
+        uri = places.manifest_uri(directory, name)
+        self.on_file(uri)
+        with self.opened.store_for(uri).create(uri) as sink:
+            sink.write(encode(manifest))
 
     def _write_part(self, directory: str, blobs: Sequence[Blob | RawBlob]) -> dict[BlobKey, StoredKey]:
         part_id = str(uuid.uuid4())
         uri = places.part_uri(directory, part_id)
         self.on_file(uri)
-        with self.store_for(uri).create(uri) as sink:
-            writer = PuffinWriter(sink, properties=self.properties)
-            for blob in blobs:
-                _ = writer.add(blob) if isinstance(blob, Blob) else writer.copy(blob)
-            written = writer.finish()
+        written = write_blobs(self.opened.store_for(uri), uri, blobs, self.properties)
         part = Part(part_id, written.file_size, written.footer_size)
         keys = (BlobKey(blob.type, blob.fields[0], blob.snapshot_id) for blob in written.blobs)
         return {key: StoredKey(part, key.snapshot_id) for key in keys}
 
     def _copied(self, blob: KeptBlob) -> RawBlob:
-        part, key = blob.stored.part, blob.key
-        uri = places.part_uri(blob.directory, part.id)
+        part, key, uri = blob.stored.part, blob.key, blob.part_uri
         wanted = key.type, (key.field_id,), blob.stored.snapshot_id
-        with self.store_for(uri).open_source(uri) as source:
+        with self.opened.store_for(uri).open_source(uri) as source:
             reader = PuffinReader(source, file_size=part.file_size, footer_size=part.footer_size)
             for stored in reader.file_metadata.blobs:
                 if (stored.type, stored.fields, stored.snapshot_id) == wanted:
@@ -105,10 +107,14 @@ class PrivateStateWriter:
                     return dataclasses.replace(raw, metadata=metadata)
         raise CorruptError(f"{uri}: expected a blob {tuple(key)}, found none")
 
-    def _write_file(self, uri: str, data: bytes) -> None:
-        self.on_file(uri)
-        with self.store_for(uri).create(uri) as sink:
-            sink.write(data)
+
+def write_blobs(store: Store, uri: str, blobs: Iterable[Blob | RawBlob], properties: Mapping[str, str]) -> WrittenFile:
+    """Write a Puffin file; StorageError if it cannot be written."""
+    with store.create(uri) as sink:
+        writer = PuffinWriter(sink, properties=properties)
+        for blob in blobs:
+            _ = writer.add(blob) if isinstance(blob, Blob) else writer.copy(blob)
+        return writer.finish()
 
 
 def delete_files(uris: Iterable[str], store_for: Callable[[str], Store]) -> list[PuffinError]:

@@ -207,7 +207,7 @@ def test_unknown_fields_are_ignored(directory, files):
     (files / "3-1.json").write_text(json.dumps(document))
     (found,) = entries(directory, 3)
     assert found.statistics_path == str(files / "3-x.stats")
-    assert found.sketch_of(1).properties == {"ndv": "1"}
+    assert found.sketches[1].properties == {"ndv": "1"}
 
 
 @pytest.mark.parametrize("content", broken_entries(GOOD).values(), ids=broken_entries(GOOD).keys())

@@ -12,7 +12,8 @@ from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.files.file_columns import field_id_of
 from puffin.iceberg.commit.partition_stats import _DV_COUNT, _partitioned, _schema
 from puffin.storage import Store
-from puffin.tables.base import PartitionStatisticsEntry, TableState
+from puffin.tables.base import PartitionStatisticsEntry
+from puffin.tables.state import TableState
 
 _PARQUET_NAME = ".parquet"
 _PARTITION_STATISTICS = "partition-statistics"

@@ -29,7 +29,6 @@ from puffin.lookup.planner import answer_from
 from puffin.storage import store_for
 from puffin.tables.base import BlobEntry, PartitionStatisticsEntry, SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import RetryPolicy
-from puffin.tables.document import column_type_at
 from tests.tables.iceberg.partition_files import partition_statistics_entry
 
 BLOB = {
@@ -100,10 +99,10 @@ def uses(state):
         yield lambda at=at: at.tasks
         yield at.partition_statistics_writer
         yield lambda snapshot=snapshot: opened.certain_values(snapshot, state.columns)
-        yield lambda snapshot=snapshot: column_type_at(state, snapshot, 1)
+        yield lambda snapshot=snapshot: state.column_type_at(snapshot, 1)
         yield lambda at=at: at.changes_since(state.snapshot(1))
         yield lambda at=at: at.moved_since(state.snapshot(1))
-    yield opened.keeps_partition_statistics
+    yield lambda: opened.keeps_partition_statistics
     yield lambda: opened.scan_context
     yield lambda: (statistics_path(state, 2), partition_statistics_path(state, 2))
     yield lambda: partition_statistics_entry(state.document, 1)

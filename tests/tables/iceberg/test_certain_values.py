@@ -18,7 +18,6 @@ from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.whose_hashes import contradiction, writer_objection
 from puffin.storage import store_for
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.document import column_type_at
 from puffin.values.json_values import arrow_type
 from tests.bound import bound
 
@@ -106,7 +105,7 @@ def test_only_sparks_uuid_sketches_are_contradicted(golden_tables):
         values = opened.certain_values(snapshot, state.columns)
         for column in state.columns:
             # What was promoted since was hashed as what it was.
-            type_ = column_type_at(state, snapshot, column.field_id)
+            type_ = state.column_type_at(snapshot, column.field_id)
             if column.field_id in sketches and column.field_id in values and type_ == column.type:
                 seen += 1
                 reason = contradiction(sketches[column.field_id], column.type, values[column.field_id])

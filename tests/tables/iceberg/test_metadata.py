@@ -161,8 +161,8 @@ def test_first_of_two_statistics_entries_of_a_snapshot_counts():
         413,
         42,
     )
-    assert entry.sketch_of(1).properties == {"ndv": "5"}
-    assert entry.sketch_of(2) is None
+    assert entry.sketches[1].properties == {"ndv": "5"}
+    assert 2 not in entry.sketches
 
 
 @pytest.mark.parametrize("compress", [True, False])

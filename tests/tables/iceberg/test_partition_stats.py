@@ -194,7 +194,7 @@ def spec(spec_id: int, *fields: tuple) -> dict:
 
 def unified(table, *specs: dict) -> list[tuple]:
     table.document["partition-specs"] = list(specs)
-    return [(field.field_id, field.name, field.type) for field in unified_partition_type(table.document)]
+    return [(field.field_id, field.name, field.type) for field in unified_partition_type(table.state())]
 
 
 def test_unified_type_has_every_field_of_every_spec_under_its_newest_name(table):
@@ -222,7 +222,7 @@ def test_field_that_version_1_dropped_keeps_its_type(table):
 def test_field_has_the_newest_type_of_its_column_while_a_schema_has_it(make_table):
     table = make_table([(1, "id", "int"), (2, "cat", "string")], spec=[(1, "identity"), (2, "identity"), (9, "day")])
     table.evolve([(1, "id", "long")])
-    assert [(field.field_id, field.type) for field in unified_partition_type(table.document)] == [
+    assert [(field.field_id, field.type) for field in unified_partition_type(table.state())] == [
         (1000, "long"),
         (1001, "string"),
     ]
@@ -240,7 +240,7 @@ def test_fields_that_cannot_be_unified_are_refused(table):
 def test_table_that_was_never_partitioned_is_refused(make_table):
     table = make_table(FIELDS)
     table.snapshot(data(table, ()))
-    assert unified_partition_type(table.document) == ()
+    assert unified_partition_type(table.state()) == ()
     with pytest.raises(UsageError, match="expected a partitioned table"):
         statistics_of(table)
 

@@ -12,7 +12,6 @@ from puffin.iceberg.scan.plan import plan_snapshot
 from puffin.sketches.theta_sketch import ThetaSketch, ThetaSketchBuilder
 from puffin.storage import store_for
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.document import name_mapping, partition_specs
 from puffin.tables.scan_task import ScanBatch, ScanContext, decode_batch, encode_batch
 from stats_jobs import Options, SparkStarter, analyze
 from stats_jobs.plan import split_task
@@ -54,7 +53,7 @@ class SparkTable:
         batch = ScanBatch(
             columns=columns,
             tasks=tuple(piece for task in self.tasks(**selector) for piece in split_task(task, target_bytes)),
-            context=ScanContext(partition_specs(state.document), name_mapping(state), {}),
+            context=ScanContext(state.partition_specs, state.name_mapping, {}),
         )
         builders, rows = {column.name: ThetaSketchBuilder() for column in columns}, 0
         batch = decode_batch(encode_batch(batch))

@@ -7,8 +7,6 @@ from random import Random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from puffin.tables.changes import narrowed
-
 
 class Commits:
     """Commits of every kind to a history, with files and rows picked at random."""
@@ -145,7 +143,7 @@ def test_changes_equal_the_differences_of_whole_plans(make_history, kinds, seed)
         found.subtract(history.pairs(changes.removed))
         assert (+found, -found) == (+expected, -expected)
 
-        for to_read in (changes, narrowed(changes)):
+        for to_read in (changes, changes.narrowed):
             rows = history.rows(plans[parent])
             rows.update(history.rows(to_read.added))
             rows.subtract(history.rows(to_read.removed))

@@ -6,7 +6,6 @@ import pyarrow as pa
 import pytest
 
 from puffin.errors import CorruptDataFileError, CorruptMetadataError, FileNotFound
-from puffin.tables.changes import narrowed
 
 
 def opened_manifests(history):
@@ -286,7 +285,7 @@ def test_file_listed_in_another_partition_instead_has_changed(history):
     history.commit("append", [a])
     history.commit("overwrite", [moved], remove=[a])
     assert history.changed(1, 2) == (["a"], ["a"])
-    assert narrowed(history.changes(1, 2)) == history.changes(1, 2)
+    assert history.changes(1, 2).narrowed == history.changes(1, 2)
 
 
 # --- delete files of a partition ----------------------------------------------------------------------------------

@@ -8,8 +8,7 @@ import pytest
 from puffin.files import task_reader
 from puffin.files.task_reader import TaskReader
 from puffin.storage import store_for
-from puffin.tables.changes import Changes, narrowed
-from puffin.tables.document import name_mapping, partition_specs
+from puffin.tables.changes import Changes
 from puffin.tables.scan_task import ScanBatch, ScanContext, decode_batch, encode_batch
 
 
@@ -36,7 +35,7 @@ def read(table, tasks):
     batch = ScanBatch(
         columns=state.columns,
         tasks=tasks,
-        context=ScanContext(partition_specs(state.document), name_mapping(state), {}),
+        context=ScanContext(state.partition_specs, state.name_mapping, {}),
     )
     batch = decode_batch(encode_batch(batch))
     assert batch.tasks == tasks
@@ -50,7 +49,7 @@ def read(table, tasks):
 
 def test_only_deleted_rows_and_their_row_groups_are_read(deleted_from):
     table, changes = deleted_from([5, 250], [5, 7, 250, 251])
-    fewer = narrowed(changes)
+    fewer = changes.narrowed
     assert read(table, fewer.removed) == ([7, 251], 2)
     assert read(table, changes.removed)[1] == 10
 
@@ -60,27 +59,27 @@ def test_file_is_not_opened_for_the_side_without_new_rows(deleted_from, monkeypa
     opened = []
     open_data_file = task_reader.open_data_file
     monkeypatch.setattr(task_reader, "open_data_file", lambda *file: opened.append(file) or open_data_file(*file))
-    assert read(table, narrowed(changes).added) == ([], 0)
+    assert read(table, changes.narrowed.added) == ([], 0)
     assert {content for _, _, content, _, _ in opened} == {"POSITION_DELETES"}
 
 
 def test_restored_rows_are_read_on_the_other_side(deleted_from):
     table, changes = deleted_from([5], [7])
-    fewer = narrowed(Changes(added=changes.removed, removed=changes.added))
+    fewer = Changes(added=changes.removed, removed=changes.added).narrowed
     assert (read(table, fewer.added)[0], read(table, fewer.removed)[0]) == ([7], [])
 
 
 def test_added_and_removed_files_are_read_whole(deleted_from):
     _, changes = deleted_from([5], [7])
     for one_sided in (Changes(changes.added, ()), Changes((), changes.removed)):
-        assert narrowed(one_sided) == one_sided
+        assert one_sided.narrowed == one_sided
 
 
 def test_files_listed_twice_or_with_equality_deletes_are_not_narrowed(deleted_from):
     _, changes = deleted_from([5], [7])
     twice = Changes(changes.added * 2, changes.removed)
-    assert narrowed(twice) == twice
+    assert twice.narrowed == twice
     (task,) = changes.added
     file = dataclasses.replace(task.delete_files[0], content="EQUALITY_DELETES")
     by_value = Changes((dataclasses.replace(task, delete_files=(file,)),), changes.removed)
-    assert narrowed(by_value) == by_value
+    assert by_value.narrowed == by_value

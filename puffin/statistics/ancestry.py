@@ -1,0 +1,171 @@
+"""
+What table metadata knows of the sketches of a snapshot and its ancestors, found once for all that ask.
+
+Ancestry decides, not time: statistics of another branch, or of a snapshot that was rolled back, do not apply. An entry
+may keep a blob of an older snapshot than its own, so the blob's snapshot counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from puffin.statistics.answer import ANCESTOR, SNAPSHOT, UNKNOWN_FRESHNESS, ColumnAnswer, Distinct, Freshness
+from puffin.statistics.blob_properties import SketchProperties
+from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
+from puffin.tables.snapshot import TableSnapshot
+from puffin.tables.state import TableState
+from puffin.values.value_type import hashes_alike
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class KnownSketch:
+    """
+    A sketch in table metadata, and what the metadata tells of it.
+
+    Attributes:
+        snapshot: The one whose rows were counted; None if the table no longer has it.
+        age: How many snapshots lie between those rows and the ones asked for.
+        freshness: What these snapshots changed.
+    """
+
+    state: TableState
+    entry: StatisticsEntry
+    blob: BlobEntry
+    snapshot: Snapshot | None
+    age: int
+    freshness: Freshness
+
+    @functools.cached_property
+    def said(self) -> SketchProperties:
+        """The properties of the blob."""
+        return SketchProperties(self.blob.properties)
+
+    @property
+    def column(self) -> Column:
+        """The column as it is now, which must be a primitive one of the current schema."""
+        return self.state.columns_by_id[self.blob.fields[0]]
+
+    @functools.cached_property
+    def type(self) -> str | None:
+        """The type as which the values were hashed; None if unknown."""
+        return self.said.type or self.state.column_type_at(self.snapshot, self.blob.fields[0])
+
+    @functools.cached_property
+    def may_lack_changes(self) -> bool:
+        """Whether Trino extended it without the rows that others added or removed before."""
+        return _may_lack_changes(self.state, self.blob)
+
+    @functools.cached_property
+    def misreading(self) -> str | None:
+        """Why files without field ids give other values for the column today, or None."""
+        mapping = self.said.provenance.mapping
+        if mapping is None or mapping == self.state.mapping_digest(self.column):
+            return None
+        return "the table's name mapping of the column has changed since it was made"
+
+    @functools.cached_property
+    def misfit(self) -> str | None:
+        """Why its hashes are not those of the column as it is now, or may not be; None if they are."""
+        if self.type is None or not hashes_alike(self.type, self.column.type):
+            return f"the earlier sketch is of type {self.type}, the column of type {self.column.type}"
+        return self.reading_doubt
+
+    @property
+    def reading_doubt(self) -> str | None:
+        """Why files may give other values for the column today, or None."""
+        if self.misreading is None and not self.said.has_provenance and self.state.name_mapping is not None:
+            return "the table has a name mapping, and nobody noted whether the earlier sketch depends on it"
+        return self.misreading
+
+    def answer(self, distinct: Distinct) -> ColumnAnswer:
+        return ColumnAnswer(
+            self.column,
+            distinct,
+            self.blob.snapshot_id,
+            SNAPSHOT if self.age == 0 else ANCESTOR,
+            freshness=self.freshness,
+            statistics_path=self.entry.statistics_path,
+        )
+
+
+def known_sketches(
+    opened: TableSnapshot, field_ids: Collection[int] | None = None
+) -> Mapping[int, Sequence[KnownSketch]]:
+    """
+    The sketches of each of these fields (None for all that have any) in the entries of a snapshot and its ancestors.
+
+    The nearest rows come first, of equal rows the nearest entry.
+    """
+    state = opened.state
+    ancestors = tuple(state.ancestors(opened.snapshot.snapshot_id))
+    by_id = {
+        ancestor.snapshot_id: (ancestor, age, freshness)
+        for age, (ancestor, freshness) in enumerate(zip(ancestors, _since_each(ancestors), strict=True))
+    }
+    # A blob from a snapshot that is no longer known is older than every ancestor that is.
+    unknown = None, len(ancestors), UNKNOWN_FRESHNESS
+    entries = [state.statistics[a.snapshot_id] for a in ancestors if a.snapshot_id in state.statistics]
+    sketches = {}
+    for field_id in {id_ for entry in entries for id_ in entry.sketches} if field_ids is None else field_ids:
+        found = ((entry, entry.sketches[field_id]) for entry in entries if field_id in entry.sketches)
+        known = [KnownSketch(state, entry, blob, *by_id.get(blob.snapshot_id, unknown)) for entry, blob in found]
+        sketches[field_id] = sorted(known, key=lambda each: each.age)
+    return sketches
+
+
+def nearest_entries(opened: TableSnapshot, field_ids: Collection[int]) -> list[StatisticsEntry]:
+    """The entries of ancestors that have the nearest sketches of these fields, nearest first."""
+    state, own_id = opened.state, opened.snapshot.snapshot_id
+    known = known_sketches(opened, field_ids)
+    nearest = {of_field[0].entry.snapshot_id for of_field in known.values() if of_field} - {own_id}
+    return [state.statistics[a.snapshot_id] for a in state.ancestors(own_id) if a.snapshot_id in nearest]
+
+
+def _since_each(ancestors: Iterable[Snapshot]) -> Iterator[Freshness]:
+    """What changed after each snapshot, the nearest first."""
+    behind, added, deleted = 0, 0, 0
+    unknown_added, unknown_deleted = False, False
+    for ancestor in ancestors:
+        yield Freshness(behind, None if unknown_added else added, None if unknown_deleted else deleted)
+        if not ancestor.keeps_rows:
+            behind += 1
+            added += ancestor.added_records or 0
+            deleted += ancestor.deleted_records or 0
+            unknown_added |= ancestor.added_records is None
+            unknown_deleted |= ancestor.deleted_records is None
+
+
+def _may_lack_changes(state: TableState, blob: BlobEntry) -> bool:
+    """
+    Whether a sketch may lack changes before its snapshot; ours and those of ANALYZE do not.
+
+    Trino 476 adds the rows of an INSERT to the sketch of the nearest ancestor that has one, and stores the sum for the
+    new snapshot. It lacks rows that other writers added or removed in between without statistics: 1,010 instead of
+    1,510. Table metadata shows that as long as it has those snapshots.
+    """
+    seen: set[int] = set()
+    while True:
+        snapshot = state.snapshots.get(blob.snapshot_id)
+        if SketchProperties(blob.properties).is_ours or snapshot is None or not snapshot.is_trino_insert:
+            return False
+        base = _base_of(state, snapshot, blob)
+        if base is None or blob.snapshot_id in seen:
+            return snapshot.parent_id is not None
+        seen.add(blob.snapshot_id)
+        blob = base
+
+
+def _base_of(state: TableState, snapshot: Snapshot, blob: BlobEntry) -> BlobEntry | None:
+    """The sketch that has all rows of a snapshot's parent, past compactions."""
+    same_rows: list[int] = []
+    for ancestor in list(state.ancestors(snapshot.snapshot_id))[1:]:
+        same_rows.append(ancestor.snapshot_id)
+        entry = state.statistics.get(ancestor.snapshot_id)
+        base = None if entry is None else entry.sketches.get(blob.fields[0])
+        if base is not None and base.snapshot_id in same_rows:
+            return base
+        if not ancestor.keeps_rows:
+            return None
+    return None

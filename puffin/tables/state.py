@@ -1,0 +1,198 @@
+"""A table at one version of its metadata. What follows from the document alone is worked out once, when first read."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from puffin.errors import ColumnNotFound, CorruptMetadataError, SnapshotNotFound, UnsupportedTypeError
+from puffin.storage import FileInfo
+from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, natural_number
+from puffin.tables.document import NAME_MAPPING, all_schemas, mapping_digest, name_mapping, partition_specs
+from puffin.tables.schema import primitive_columns
+from puffin.values.value_type import is_hashable
+
+_ABOUT_SCHEMAS_AND_PARTITIONS = (
+    *("format-version", "location", "schemas", "schema", "current-schema-id"),
+    *("partition-specs", "partition-spec", "default-spec-id"),
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableState:
+    """
+    A table at one version of its metadata.
+
+    Attributes:
+        format: ``"iceberg"`` or ``"delta"``.
+        uuid: The table's identity; None where the format version has none.
+        document: The metadata document, unknown fields included, or a Delta table's description in the same terms
+            (`puffin.tables.document`). Nothing changes it in place.
+        columns: The primitive leaves of the current schema, in schema order.
+        field_ids: The ids of all fields of the current schema, also inside lists and maps.
+        snapshots: Every snapshot the table still has, by id.
+        refs: Snapshot ids by branch and tag name.
+        history: Each change of the current snapshot, in order: milliseconds since the epoch and snapshot id.
+        statistics: Entries by snapshot id.
+        partition_statistics: The snapshots that have partition statistics.
+        metadata_file: The file at ``metadata_location`` as it was read, if a recreated table may reuse its name; else
+            None.
+    """
+
+    format: str
+    uuid: str | None
+    metadata_location: str
+    document: Mapping[str, Any]
+    location: str
+    properties: Mapping[str, str]
+    columns: tuple[Column, ...]
+    field_ids: frozenset[int]
+    snapshots: Mapping[int, Snapshot]
+    current_snapshot_id: int | None
+    refs: Mapping[str, int]
+    history: tuple[tuple[int, int], ...]
+    statistics: Mapping[int, StatisticsEntry]
+    partition_statistics: frozenset[int] = frozenset()
+    metadata_file: FileInfo | None = None
+
+    def select_snapshot(self, selector: SnapshotSelector) -> Snapshot | None:
+        """
+        The selected snapshot; None if the selector means the current one and the table has none yet.
+
+        Raises SnapshotNotFound if the table has no such snapshot, branch or tag, or had none at that time.
+        """
+        if selector.snapshot_id is not None:
+            return self.snapshot(selector.snapshot_id)
+        if selector.ref is not None:
+            if selector.ref not in self.refs:
+                known = ", ".join(sorted(self.refs)) or "none"
+                raise SnapshotNotFound(f"{self.location}: no branch or tag {selector.ref!r}; it has {known}")
+            return self.snapshot(self.refs[selector.ref])
+        if selector.as_of_ms is not None:
+            past = [snapshot_id for at, snapshot_id in self.history if at <= selector.as_of_ms]
+            if not past:
+                raise SnapshotNotFound(f"{self.location}: no snapshot as old as {_iso(selector.as_of_ms)}")
+            return self.snapshot(past[-1])
+        return None if self.current_snapshot_id is None else self.snapshot(self.current_snapshot_id)
+
+    def snapshot(self, snapshot_id: int) -> Snapshot:
+        """The snapshot with this id; SnapshotNotFound if the table does not have it, or no longer."""
+        try:
+            return self.snapshots[snapshot_id]
+        except KeyError:
+            raise SnapshotNotFound(
+                f"{self.location}: no snapshot {snapshot_id} (it never existed, or has expired)"
+            ) from None
+
+    def settled(self, snapshot: Snapshot) -> Snapshot:
+        """The newest version up to this one that is not a mere note; usually the snapshot itself."""
+        return next((older for older in self.ancestors(snapshot.snapshot_id) if not older.is_note), snapshot)
+
+    def number_property(self, name: str, default: int) -> int:
+        """
+        A natural number from the table's properties; the default if the property is missing or not a natural number.
+        """
+        number = natural_number(self.properties.get(name))
+        return default if number is None else number
+
+    def still_has(self, column: Column) -> bool:
+        """
+        Whether the table still has a column of an earlier state; ConflictError if another job gave it another id first.
+        """
+        return column.field_id in self.field_ids
+
+    def ancestors(self, snapshot_id: int) -> Iterator[Snapshot]:
+        """The snapshot and its parents, nearest first, down to the oldest one the table still has."""
+        seen: set[int] = set()
+        at: int | None = snapshot_id
+        while at is not None and at in self.snapshots and at not in seen:
+            seen.add(at)
+            yield self.snapshots[at]
+            at = self.snapshots[at].parent_id
+
+    def select_columns(self, names: Sequence[str] | None) -> tuple[Column, ...]:
+        """
+        The columns of these names, in this order; None selects every column that can be hashed.
+
+        Raises ColumnNotFound if the schema has no such primitive column, UnsupportedTypeError if one has no
+        single-value bytes.
+        """
+        if names is None:
+            return tuple(c for c in self.columns if is_hashable(c.type))
+        chosen = tuple({column.field_id: column for column in map(self._column, names)}.values())
+        for column in chosen:
+            if not is_hashable(column.type):
+                raise UnsupportedTypeError(f"column {column.name}: type {column.type} has no single-value bytes")
+        return chosen
+
+    @functools.cached_property
+    def columns_ever(self) -> Mapping[int, Column]:
+        """The columns of all schemas by field id; a column of the current schema as it is now."""
+        every = (column for schema in all_schemas(self.document) for column in primitive_columns(schema))
+        return {column.field_id: column for column in (*every, *self.columns)}
+
+    @functools.cached_property
+    def source_types(self) -> Mapping[int, str]:
+        """The types of `columns_ever` by field id: those of the source columns of all partition specs."""
+        return {field_id: column.type for field_id, column in self.columns_ever.items()}
+
+    @functools.cached_property
+    def partition_specs(self) -> dict[int, list[dict[str, Any]]]:
+        """The fields of every partition spec by spec id; see `puffin.tables.document.partition_specs`."""
+        return partition_specs(self.document)
+
+    @functools.cached_property
+    def name_mapping(self) -> list[dict[str, Any]] | None:
+        """Field ids by name for files without ids (property ``schema.name-mapping.default``), or None."""
+        text = self.properties.get(NAME_MAPPING)
+        try:
+            return None if text is None else name_mapping(text)
+        except (ValueError, TypeError, RecursionError) as exc:
+            raise CorruptMetadataError(f"{self.location}: property {NAME_MAPPING}: not a name mapping: {exc}") from exc
+
+    def mapping_digest(self, column: Column) -> str | None:
+        """A short digest of what the table's name mapping says of a column; None if there is no mapping."""
+        return None if self.name_mapping is None else mapping_digest(self.name_mapping, column.path)
+
+    def column_type_at(self, snapshot: Snapshot | None, field_id: int) -> str | None:
+        """
+        A column's type when a snapshot was made; None if unknown or if the column did not exist.
+
+        ``snapshot`` is None if the table no longer has the snapshot.
+        """
+        schemas = all_schemas(self.document)
+        if snapshot is not None and snapshot.schema_id is not None:  # optional in version 1
+            schemas = [schema for schema in schemas if schema.get("schema-id") == snapshot.schema_id]
+        types = {c.type for schema in schemas for c in primitive_columns(schema) if c.field_id == field_id}
+        return types.pop() if len(types) == 1 else None
+
+    def without_history(self) -> TableState:
+        """The same state, with only schemas and partition specs in its document, which takes far less memory."""
+        kept = {key: self.document[key] for key in _ABOUT_SCHEMAS_AND_PARTITIONS if key in self.document}
+        return dataclasses.replace(self, document=kept)
+
+    @functools.cached_property
+    def columns_by_id(self) -> Mapping[int, Column]:
+        """The columns of the current schema by field id."""
+        return {column.field_id: column for column in self.columns}
+
+    def _column(self, name: str) -> Column:
+        try:
+            return self._columns_by_name[name]
+        except KeyError:
+            raise ColumnNotFound(f"{self.location}: no primitive column {name!r} outside lists and maps") from None
+
+    @functools.cached_property
+    def _columns_by_name(self) -> dict[str, Column]:
+        # A whole name takes precedence over a dotted path, so the shorter path wins.
+        return {c.name: c for c in sorted(self.columns, key=lambda c: -len(c.path))}
+
+
+def _iso(ms: int) -> str:
+    try:
+        return datetime.datetime.fromtimestamp(ms / 1000, datetime.timezone.utc).isoformat()
+    except (OverflowError, ValueError, OSError):
+        return f"{ms} ms since the epoch"
