@@ -33,7 +33,9 @@ $(READY): pyproject.toml tools/setup.sh tools/install.sh
 demo: $(READY)
 	$(JAVA) $(BIN)/python -m demo
 
+# The jars come while the first tests run; a test that needs one waits for it.
 test: $(READY)
+	$(JAVA) $(BIN)/python tools/jars.py iceberg-runtime delta sqlite rest-server >/dev/null & \
 	$(JAVA) $(BIN)/pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-engines: $(READY)

@@ -114,7 +114,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def jdbc_drivers(jars: Callable[[str], list[Path]]) -> list[Path]:
     """The JDBC drivers of Spark's JDBC catalogs."""
-    return [jar for jar in jars("rest-server") if jar.name.startswith("sqlite-jdbc")]
+    return jars("sqlite")
 
 
 @pytest.fixture(scope="session")
