@@ -46,6 +46,7 @@ SMALL_DATA_SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+LONGEST_NAME = 400
 DELTA_AND_GOLDEN = "Spark, Delta and golden tables"
 LONG_FIRST = ("interop", "docs", "server")
 """Folders of tests that start processes; what is left after them is short, so that neither process waits in the end."""
@@ -67,6 +68,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         group = DELTA_AND_GOLDEN if in_delta or "golden_tables" in _fixtures_of(item) else file
         item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=lambda item: _turn(item, with_spark))
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Do not name cases by long values: names of megabytes went from process to process."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_NAME:
+        return f"{argname} of {len(val)}"
+    return None
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
