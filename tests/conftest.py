@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -46,6 +46,8 @@ SMALL_DATA_SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+LONGEST_NAME = 400
+DELTA_AND_GOLDEN = "Spark, Delta and golden tables"
 LONG_FIRST = ("interop", "docs", "server")
 """Folders of tests that start processes; what is left after them is short, so that neither process waits in the end."""
 
@@ -53,20 +55,26 @@ LONG_FIRST = ("interop", "docs", "server")
 @pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
-    What one of two processes runs, where there are two: each gets a Spark, and about half of what takes long.
+    Order the tests, and say what has to run in one process, where there are two.
 
-    The golden tables' directory is one of them's alone. All other tests go file by file to whichever is free, those of
-    `LONG_FIRST` before the others.
+    Each process has a Spark of its own. One gets Delta, which is slow until its code is compiled, and the golden
+    tables, whose directory only one process can have. All other tests go file by file to whichever is free: those with
+    Spark first, then those of `LONG_FIRST`.
     """
+    with_spark = {item.path for item in items if "spark" in _fixtures_of(item)}
     for item in (item for item in items if item.get_closest_marker("xdist_group") is None):
         file = item.nodeid.partition("::")[0]
-        fixtures = set(getattr(item, "fixturenames", ()))
-        if "golden_tables" in fixtures or ("spark" in fixtures and "delta" in file):
-            group = "Spark, Delta and golden tables"
-        else:
-            group = "Spark and Iceberg" if "spark" in fixtures else file
+        in_delta = "spark" in _fixtures_of(item) and "delta" in file
+        group = DELTA_AND_GOLDEN if in_delta or "golden_tables" in _fixtures_of(item) else file
         item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=_turn)
+    items.sort(key=lambda item: _turn(item, with_spark))
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Do not name cases by long values: names of megabytes went from process to process."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_NAME:
+        return f"{argname} of {len(val)}"
+    return None
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
@@ -98,11 +106,12 @@ def quick_java() -> list[str]:
 
     A second compiler, or a collector with threads of its own, does not pay by then. Spark is many classes: with the
     defaults, loading them sets off one full collection after the other, and the tables of their names and of compiled
-    code are too small.
+    code are too small. Verifying the bytecode of jars whose checksums were checked takes an eighth of Spark's time.
     """
     one_compiler = ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m"]
     many_classes = ["-XX:MetaspaceSize=512m", "-XX:+UnlockExperimentalVMOptions", "-XX:SymbolTableSize=524288"]
-    return [*one_compiler, "-XX:+UseSerialGC", *many_classes]
+    not_verified = ["-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"]
+    return [*one_compiler, "-XX:+UseSerialGC", *many_classes, *not_verified]
 
 
 @pytest.fixture(scope="session")
@@ -114,7 +123,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def jdbc_drivers(jars: Callable[[str], list[Path]]) -> list[Path]:
     """The JDBC drivers of Spark's JDBC catalogs."""
-    return [jar for jar in jars("rest-server") if jar.name.startswith("sqlite-jdbc")]
+    return jars("sqlite")
 
 
 @pytest.fixture(scope="session")
@@ -441,12 +450,17 @@ def race() -> Callable[..., None]:
     return run
 
 
-def _turn(item: pytest.Item) -> int:
-    """0 for the two groups, then the folders of `LONG_FIRST` as they stand there, then all others."""
-    if item.get_closest_marker("xdist_group").args[0].startswith("Spark"):
+def _fixtures_of(item: pytest.Item) -> Sequence[str]:
+    return getattr(item, "fixturenames", ())
+
+
+def _turn(item: pytest.Item, with_spark: Collection[Path]) -> int:
+    if item.get_closest_marker("xdist_group").args[0] == DELTA_AND_GOLDEN:
         return 0
+    if item.path in with_spark:
+        return 1
     folders = [path.name for path in item.path.parents]
-    return 1 + next((turn for turn, folder in enumerate(LONG_FIRST) if folder in folders), len(LONG_FIRST))
+    return 2 + next((turn for turn, folder in enumerate(LONG_FIRST) if folder in folders), len(LONG_FIRST))
 
 
 def _run_tool(*command: str | Path) -> list[str]:

@@ -20,6 +20,7 @@ import tarfile
 import xml.etree.ElementTree as ElementTree
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def jars(set_name: str) -> list[Path]:
     declared = _declarations(set_name)
     directory = JARS / set_name
     if not _is_fetched(directory, declared):
-        with _one_at_a_time():
+        with _alone_with(set_name):
             if not _is_fetched(directory, declared):  # by whoever held the lock before
                 _fetch(set_name, declared, directory)
     return sorted(path for path in directory.iterdir() if path.name != DECLARED)
@@ -53,8 +54,9 @@ def jars(set_name: str) -> list[Path]:
 def main(set_names: list[str]) -> int:
     """Print the paths of what is in the named sets, or in all sets; return the exit code."""
     try:
-        for set_name in set_names or _sets():
-            print(*jars(set_name), sep="\n")
+        with ThreadPoolExecutor() as threads:  # most of a fetch is waiting
+            for paths in threads.map(jars, set_names or _sets()):
+                print(*paths, sep="\n")
     except JarsError as error:
         print(f"jars: {error}", file=sys.stderr)
         return 1
@@ -85,9 +87,9 @@ def _is_fetched(directory: Path, declared: str) -> bool:
 
 
 @contextmanager
-def _one_at_a_time() -> Iterator[None]:
+def _alone_with(set_name: str) -> Iterator[None]:
     JARS.mkdir(exist_ok=True)
-    with (JARS / "lock").open("w") as lock:
+    with (JARS / f"{set_name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -20,8 +20,8 @@ fi
 
 java_home=$(sh "$tools/java.sh" --install)
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-"$venv/bin/pip" install --quiet --upgrade 'pip>=23'
-"$venv/bin/pip" install --quiet --editable '.[all,dev]'
+"$venv/bin/pip" install --quiet --upgrade 'pip>=23' 'uv>=0.5'
+sh "$tools/install.sh" "$venv" --editable '.[all,dev]'
 # An editable install is compiled by whoever imports it first, unless the environment forbids that.
 "$venv/bin/python" -m compileall -q puffin stats_jobs
 printf '%s\n' "$java_home" >"$venv/java-home"

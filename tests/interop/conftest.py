@@ -168,8 +168,9 @@ def rest_catalog(
     warehouse.mkdir()
     log = pytestconfig.stash[SERVER_LOG] = directory / "server.log"
     with log.open("a", buffering=1) as output:
+        classpath = [*jars("rest-server"), *jars("sqlite"), *_jars_of_pyspark("hadoop-client-*", "log4j-*")]
         port, token, process = launch_gateway(
-            classpath=":".join(map(str, jars("rest-server") + _jars_of_pyspark("hadoop-client-*", "log4j-*"))),
+            classpath=":".join(map(str, classpath)),
             java_path=str(java_home / "bin" / "java"),
             javaopts=["-Xmx512m", *quick_java, "-Dlog4j2.level=INFO"],
             redirect_stdout=output,

@@ -206,7 +206,6 @@ def test_incremental_sketches_equal_a_full_run_after_every_step(
         done.append(history.step())
 
 
-@pytest.mark.xdist_group("Spark and Iceberg")  # with those it sums up
 def test_histories_rarely_fall_back_to_full_reads(bases: collections.Counter[str]) -> None:
     """Otherwise they would prove nothing about incremental runs."""
     assert min(bases["added-files"], bases["changed-files"], bases["carried"]) > HISTORIES

@@ -166,7 +166,7 @@ def test_statistics_of_an_iceberg_directory_stay_current(s3_environment, iceberg
         assert [entry.statistics_path for entry in listed] == [entry.entry.statistics_path for entry in (first, second)]
 
 
-@pytest.mark.parametrize("on_spark", [False, pytest.param(True, marks=pytest.mark.xdist_group("Spark and Iceberg"))])
+@pytest.mark.parametrize("on_spark", [False, True])
 def test_properties_of_a_sql_catalog_open_everything(s3, iceberg_table, request, on_spark):
     """Neither the environment nor Spark's executors know the server."""
     table = iceberg_table()
