@@ -26,8 +26,10 @@ from pyarrow import orc
 from puffin.errors import CorruptPuffinError
 from puffin.format import LZ4, ROW_COUNTS_V1, ZSTD, Blob, PuffinReader, PuffinWriter, compression
 from puffin.format.deletion_vector import DeletionVector
-from puffin.sketches import RowCountsBuilder, ThetaSketch
+from puffin.sketches.counted_hashes import hash_rows
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
+from puffin.sketches.row_counts import RowCountsBuilder
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 
 ROOT = Path(__file__).parent.parent
@@ -132,7 +134,8 @@ def _sketch(count: int) -> ThetaSketch:
 
 def _row_counts(count: int) -> bytes:
     builder = RowCountsBuilder(64)
-    builder.update(pa.array([i // 2 for i in range(2 * count)], pa.int64()), "long")
+    for hashes, rows in hash_rows(pa.array([i // 2 for i in range(2 * count)], pa.int64()), "long"):
+        builder.update_hashes(hashes, rows)
     return builder.compact().to_bytes()
 
 

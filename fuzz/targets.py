@@ -52,7 +52,7 @@ from puffin.files.parquet.hybrid import MAX_BIT_WIDTH, HybridCounts
 from puffin.files.parquet.long_strings import read_long_strings
 from puffin.files.parquet.page_header import parse_page_header
 from puffin.files.parquet.pages import has_readable_pages
-from puffin.files.parquet.parquet_footer import BYTE_ARRAY, DOUBLE, INT32, INT64, ColumnChunk
+from puffin.files.parquet.parquet_footer import BYTE_ARRAY, DOUBLE, INT32, INT64, ColumnChunk, Leaf
 from puffin.files.parquet.thrift import MALFORMED
 from puffin.format import Blob, Limits, PuffinReader, PuffinWriter, compression, footer_json
 from puffin.format.deletion_vector import MAGIC as VECTOR_MAGIC
@@ -62,9 +62,10 @@ from puffin.iceberg.scan.manifest_lists import ManifestFile, manifest_files
 from puffin.iceberg.scan.manifests import live_files_of
 from puffin.inspection import describe, verify
 from puffin.kernels import load_kernels
-from puffin.sketches import RowCounts, ThetaSketch
 from puffin.sketches.partition_sketches import PartitionSketches
+from puffin.sketches.row_counts import RowCounts
 from puffin.sketches.theta_image import SketchImage
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.private_state import manifest as private_state
 from puffin.tables.document import partition_specs
 from puffin.tables.scan_task import AVRO, DATA
@@ -419,12 +420,14 @@ def _chunk(data: bytes) -> tuple[ColumnChunk, pa.BufferReader]:
     pages = data[2:]
     dictionary = min(size, len(pages))
     return ColumnChunk(
-        path=("a",),
+        leaf=Leaf(
+            path=("a",),
+            schema_element=bytes((0x15, list(_ARROW_TYPES)[choice & 3] << 1, 0x25, 0x02, 0x18, 1, 97, 0)),
+            repetition_type=1,
+            max_definition_level=choice >> 2 & 1,
+            max_repetition_level=0,
+        ),
         physical_type=list(_ARROW_TYPES)[choice & 3],
-        repetition_type=1,
-        max_definition_level=choice >> 2 & 1,
-        max_repetition_level=0,
-        schema_element=bytes((0x15, list(_ARROW_TYPES)[choice & 3] << 1, 0x25, 0x02, 0x18, 1, 97, 0)),
         codec=_CODECS[(choice >> 3) % len(_CODECS)],
         encodings=frozenset((0, 3, 8)),
         num_values=40,

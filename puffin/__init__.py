@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from puffin.format.deletion_vector import DeletionVector
     from puffin.load import load_table
     from puffin.lookup import Lookup, ndv
-    from puffin.sketches import ThetaSketch
+    from puffin.sketches.theta_sketch import ThetaSketch
 
 __all__ = [
     "Blob",
@@ -37,7 +37,7 @@ _HOMES = {
     "Lookup": "puffin.lookup",
     "PuffinReader": "puffin.format",
     "PuffinWriter": "puffin.format",
-    "ThetaSketch": "puffin.sketches",
+    "ThetaSketch": "puffin.sketches.theta_sketch",
     "load_table": "puffin.load",
     "ndv": "puffin.lookup",
 }

@@ -61,8 +61,6 @@ class MissingDependencyError(SetupError):
 
     def __init__(self, library: str, extra: str) -> None:
         super().__init__(f"{library} is not installed: pip install 'puffin-sidecar[{extra}]'")
-        self.library = library
-        self.extra = extra
 
 
 class NotFoundError(PuffinError):

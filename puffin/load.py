@@ -1,6 +1,4 @@
-"""
-Finds a table by the name a user gives it. What is stored there decides the kind of table, never the look of the name.
-"""
+"""Finds a table by the name a user gives it. What is stored there decides its kind, never the look of the name."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from puffin.errors import FileNotFound, TableNotFound, UnsupportedTableError, UsageError
+from puffin.errors import TableNotFound, UnsupportedTableError, UsageError
 from puffin.storage import Store, has_query, join, local_path, store_for
 from puffin.tables.snapshot import Table
 
@@ -43,7 +41,6 @@ class Tables:
     The tables of one catalog, opened when the first table is loaded; without a catalog, tables by their locations.
 
     Args:
-        catalog: A catalog in pyiceberg's configuration; ``catalog_properties`` override that configuration.
         locations: With a catalog, load a name that contains a slash as a table's location.
         store_for: Opens the files of tables found by location. A catalog's properties open the files of its tables.
     """
@@ -124,7 +121,7 @@ def _table_at(location: str, store_for: Callable[[str], Store]) -> Table:
     store = store_for(location)
     if local_path(location) is not None and not store.exists(location):
         raise TableNotFound(f"{location}: no such file or directory")
-    if _is_file(store, location):
+    if store.find(location) is not None:
         return IcebergMetadataFile(location, store_for)
     if has_query(location):
         raise UsageError(
@@ -138,14 +135,6 @@ def _table_at(location: str, store_for: Callable[[str], Store]) -> Table:
     if not store.list(join(location, _METADATA)):
         raise TableNotFound(f"{location}: expected a table: _delta_log or metadata in it, found neither")
     return IcebergDirectory(location, store_for)
-
-
-def _is_file(store: Store, location: str) -> bool:
-    try:
-        store.size(location)
-    except FileNotFound:
-        return False
-    return True
 
 
 def _holds_metadata(store: Store, directory: str) -> bool:

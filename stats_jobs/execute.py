@@ -15,8 +15,8 @@ from puffin.errors import CorruptDataFileError, CorruptError, NotFoundError, Uns
 from puffin.files.task_reader import TaskReader
 from puffin.iceberg.stores import stores
 from puffin.kernels import load_kernels
-from puffin.sketches import hash_array
 from puffin.sketches.counted_hashes import hash_counted, hash_rows
+from puffin.sketches.hashing import hash_array
 from puffin.sketches.row_tally import Hashes, Rows
 from puffin.statistics.kinds.kind import EVERY_ROW, Kind, Need, Values, merged
 from puffin.storage import Store

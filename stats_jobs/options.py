@@ -7,7 +7,7 @@ from typing import Any
 
 from puffin.errors import UsageError
 from puffin.format import LZ4, ZSTD
-from puffin.sketches import DEFAULT_LG_K, check_lg_k
+from puffin.sketches.theta_sketch import DEFAULT_LG_K, check_lg_k
 from puffin.statistics.kinds import ROW_COUNTS, sized_kinds
 from puffin.statistics.kinds.kind import Kind
 from puffin.tables.base import SnapshotSelector

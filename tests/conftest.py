@@ -247,7 +247,7 @@ def draft_of() -> Callable[..., StatisticsDraft]:
     """Makes the draft of a table's statistics from the values of its columns, as the job does after computing them."""
     import pyarrow as pa
 
-    from puffin.sketches import DEFAULT_LG_K, ThetaSketch
+    from puffin.sketches.theta_sketch import DEFAULT_LG_K, ThetaSketch
     from puffin.statistics.assemble import ColumnStatistics
     from puffin.statistics.draft import FileOptions, StatisticsDraft
     from puffin.statistics.kinds.theta import ThetaKind

@@ -21,7 +21,8 @@ from puffin.files.task_reader import TaskReader
 from puffin.format import DELETION_VECTOR_V1, Blob, PuffinWriter
 from puffin.format.deletion_vector import DeletionVector
 from puffin.iceberg.metadata.document import parse_state
-from puffin.sketches import DEFAULT_LG_K, RowCountsBuilder, ThetaSketch, ThetaSketchBuilder, row_counts_limit
+from puffin.sketches.row_counts import RowCountsBuilder, row_counts_limit
+from puffin.sketches.theta_sketch import DEFAULT_LG_K, ThetaSketch, ThetaSketchBuilder
 from puffin.storage import store_for
 from puffin.tables.scan_task import FileScanTask, ScanBatch, ScanContext, decode_batch, encode_batch
 from puffin.tables.state import TableState
@@ -29,6 +30,7 @@ from puffin.values.column_summary import ColumnSummary
 from puffin.values.row_summary import RowSummary
 from stats_jobs.plan import split_task
 from tests.bound import bound
+from tests.counting import count_rows
 
 ADDED = 1
 PATH_FIELD, POS_FIELD = 2147483546, 2147483545
@@ -323,10 +325,8 @@ def sketches_of(batch: ScanBatch, is_sound: bool = True) -> Answer:
             for field_id, values in live.columns.items():
                 if not each_row:
                     builders[field_id].update(values.array, types[field_id])
-                elif values.rows is None:
-                    counts[field_id].update(values.array, types[field_id])
                 else:
-                    counts[field_id].update(values.array, types[field_id], values.rows)
+                    count_rows(counts[field_id], values.array, types[field_id], values.rows)
     assert rows[True] == rows[False]
     sketches = {column.name: builders[column.field_id].compact() for column in batch.columns}
     for column in batch.columns:

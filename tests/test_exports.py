@@ -10,7 +10,7 @@ import pytest
 import puffin
 from puffin import errors
 
-PACKAGES = ["puffin", "puffin.format", "puffin.sketches", "puffin.storage", "puffin.lookup", "stats_jobs"]
+PACKAGES = ["puffin", "puffin.format", "puffin.storage", "puffin.lookup", "stats_jobs"]
 HEAVY = {"pyspark", "pyiceberg", "deltalake", "pandas", "pyarrow", "numpy", "datasketches", "rich"}
 
 

@@ -9,7 +9,9 @@ from puffin.errors import CorruptPuffinError, CorruptSketchError, FileNotFound, 
 from puffin.format import ROW_COUNTS_V1, Blob, BlobMetadata, PuffinWriter, RawBlob
 from puffin.format.deletion_vector import DeletionVector
 from puffin.inspection import DeletionVectorSummary, SketchSummary, Verdict, describe, read_payload, verify
-from puffin.sketches import RowCountsBuilder, ThetaSketch, row_counts_limit
+from puffin.sketches.row_counts import RowCountsBuilder, row_counts_limit
+from puffin.sketches.theta_sketch import ThetaSketch
+from tests.counting import count_rows
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ def test_summary_of_a_deletion_vector_has_the_lowest_positions(count):
 def test_row_counts_beside_an_absent_sketch_are_summarized(tmp_path):
     """Broken ones too: a dump says so, and the file is invalid."""
     builder = RowCountsBuilder(row_counts_limit(5))
-    builder.update(pa.array([*range(500), 7]), "long")
+    count_rows(builder, pa.array([*range(500), 7]), "long")
     payload = builder.compact().to_bytes()
     sink = io.BytesIO()
     writer = PuffinWriter(sink)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from benchmarks.results import LOWER, Bar, Results, Row, Sample
 from benchmarks.run import HOME, Run, say
 from puffin.format import THETA_V1, Blob, PuffinWriter
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 
 NAMES = (_DUMP,) = ("dump",)
 

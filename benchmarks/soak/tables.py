@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from puffin.load import load_table
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.assemble import ColumnStatistics
 from puffin.statistics.draft import FileOptions, StatisticsDraft
 from puffin.statistics.kinds import THETA

@@ -78,17 +78,15 @@ _log = logging.getLogger(__name__)
     "--mode",
     type=click.Choice(["auto", "full", "incremental"]),
     default="auto",
-    show_default=True,
     help="auto reads what changed since earlier statistics, or every row if it must; incremental never reads every "
     "row; full always does.",
 )
 @click.option("--partitions", is_flag=True, help="Also compute NDV by partition and a partition statistics file.")
-@click.option("--lg-k", type=int, default=12, show_default=True, help="Log2 of a sketch's nominal entries, 5 to 26.")
+@click.option("--lg-k", type=int, default=12, help="Log2 of a sketch's nominal entries, 5 to 26.")
 @click.option(
     "--codec",
     type=click.Choice(["none", "zstd", "lz4"]),
     default="none",
-    show_default=True,
     help="Blob compression; sketches hardly shrink, and not every reader knows a codec.",
 )
 @click.option("--no-row-counts", is_flag=True, help="Keep no row counts to subtract deleted rows with.")

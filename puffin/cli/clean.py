@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 @click.option(
     "--older-than",
     default="7d",
-    show_default=True,
     metavar="DURATION",
     callback=duration,
     help="Only files older than this: 90s, 5m, 2h, 7d. A running job may be about to use a younger one.",

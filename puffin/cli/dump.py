@@ -14,7 +14,7 @@ from puffin.cli.render import exact_bytes, print_bytes, print_result
 from puffin.errors import CorruptError, CorruptPuffinError, UnsupportedCodecError
 
 if TYPE_CHECKING:
-    from puffin.inspection import BlobDescription, DeletionVectorSummary, FileDescription, SketchSummary
+    from puffin.inspection import BlobDescription, FileDescription, SketchSummary
 
 
 @click.command(name="dump")
@@ -88,7 +88,10 @@ def _summary_lines(blob: BlobDescription) -> Iterator[str]:
     elif isinstance(blob.summary, SketchSummary):
         yield from _sketch_lines(blob.summary)
     elif isinstance(blob.summary, DeletionVectorSummary):
-        yield from _deletion_vector_lines(blob.summary)
+        positions = blob.summary.first_positions
+        shown = ", ".join(map(str, positions)) or "none"
+        yield _line("cardinality", f"{blob.summary.cardinality:,}")
+        yield _line("positions", shown + (", ..." if blob.summary.cardinality > len(positions) else ""))
     elif isinstance(blob.summary, RowCountsSummary):
         counts = blob.summary
         yield _line("row counts", f"{counts.hashes:,} hashes in {counts.rows:,} rows, theta {counts.theta:.6g}")
@@ -97,18 +100,10 @@ def _summary_lines(blob: BlobDescription) -> Iterator[str]:
 
 
 def _sketch_lines(sketch: SketchSummary) -> Iterator[str]:
-    bounds = (
-        f"95 % bounds {math.floor(sketch.lower):,} to {math.ceil(sketch.upper):,}" if sketch.estimating else "exact"
-    )
-    yield _line("ndv", f"{sketch.ndv:,} ({bounds})")
+    bounds = f"95 % bounds {math.floor(sketch.lower):,} to {math.ceil(sketch.upper):,}"
+    yield _line("ndv", f"{sketch.ndv:,} ({bounds if sketch.estimating else 'exact'})")
     image = f"seed hash {sketch.seed_hash:04x}, serial version {sketch.serial_version}"
     yield _line("sketch", f"theta {sketch.theta:.6g}, {sketch.retained:,} retained, {image}")
-
-
-def _deletion_vector_lines(vector: DeletionVectorSummary) -> Iterator[str]:
-    yield _line("cardinality", f"{vector.cardinality:,}")
-    positions = ", ".join(map(str, vector.first_positions)) or "none"
-    yield _line("positions", positions + (", ..." if vector.cardinality > len(vector.first_positions) else ""))
 
 
 def _property_lines(properties: Mapping[str, str]) -> Iterator[str]:

@@ -41,12 +41,7 @@ def log_to_stderr(log_format: str) -> None:
 
 
 class JsonFormatter(logging.Formatter):
-    """
-    Formats log records as JSON objects.
-
-    They have ``time`` (ISO 8601 with a zone), ``level``, ``logger`` and ``message``; and, if there are any, ``table``,
-    ``error`` (its class) and ``traceback``.
-    """
+    """Formats log records with `json_line`; adds table, class of error and traceback if there are any."""
 
     def format(self, record: logging.LogRecord) -> str:
         raised = record.exc_info[1] if record.exc_info else None

@@ -6,12 +6,9 @@ import datetime
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
-
-if TYPE_CHECKING:
-    from puffin.tables.base import SnapshotSelector
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"([0-9]{1,10})([smhd])")
@@ -23,41 +20,38 @@ _Files = TypeVar("_Files", str, tuple[str, ...])
 
 def diagnostics(command: _Command) -> _Command:
     """``--debug`` and ``--verbose``."""
-    return _decorated(
-        command,
-        click.option("--verbose", is_flag=True, expose_value=False, callback=_set_verbose, help="Log to stderr."),
-        click.option("--debug", is_flag=True, expose_value=False, callback=_keep, help="Show tracebacks."),
-    )
+    verbose = click.option("--verbose", is_flag=True, expose_value=False, callback=_set_verbose, help="Log to stderr.")
+    debug = click.option("--debug", is_flag=True, expose_value=False, callback=_keep, help="Show tracebacks.")
+    return debug(verbose(command))
 
 
 def of_catalog(command: _Command) -> _Command:
     """``--catalog`` and `catalog_property`."""
-    return _decorated(
-        command,
-        click.option("--catalog", metavar="NAME", help="TABLE is namespace.table of this pyiceberg catalog."),
-        catalog_property,
-    )
+    catalog = click.option("--catalog", metavar="NAME", help="TABLE is namespace.table of this pyiceberg catalog.")
+    return catalog_property(catalog(command))
 
 
 def of_snapshot(command: _Command) -> _Command:
     """``--snapshot-id``, ``--ref`` and ``--as-of``, as one ``selector``."""
 
+    @click.option(
+        "--as-of",
+        metavar="TIMESTAMP",
+        callback=_timestamp_ms,
+        help="The snapshot that was current then: ISO 8601 with a zone, e.g. 2024-01-02T03:04:05Z.",
+    )
+    @click.option("--ref", metavar="NAME", help="The snapshot of a branch or tag.")
+    @click.option("--snapshot-id", type=int, metavar="N", help="The snapshot; the current one by default.")
     @functools.wraps(command)
     def with_selector(*args: Any, snapshot_id: int | None, ref: str | None, as_of: int | None, **kwargs: Any) -> Any:
-        return command(*args, selector=_selector(snapshot_id, ref, as_of), **kwargs)
+        from puffin.tables.base import SnapshotSelector
 
-    decorated: Any = _decorated(
-        with_selector,
-        click.option("--snapshot-id", type=int, metavar="N", help="The snapshot; the current one by default."),
-        click.option("--ref", metavar="NAME", help="The snapshot of a branch or tag."),
-        click.option(
-            "--as-of",
-            metavar="TIMESTAMP",
-            callback=_timestamp_ms,
-            help="The snapshot that was current then: ISO 8601 with a zone, e.g. 2024-01-02T03:04:05Z.",
-        ),
-    )
-    return decorated  # type: ignore[no-any-return]  # wraps() loses the type of the command
+        if sum(given is not None for given in (snapshot_id, ref, as_of)) > 1:
+            raise click.UsageError("--snapshot-id, --ref and --as-of exclude each other")
+        selector = SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of)
+        return command(*args, selector=selector, **kwargs)
+
+    return with_selector  # type: ignore[return-value]  # wraps() loses the type of the command
 
 
 def stored_files(_: click.Context, __: click.Parameter, files: _Files) -> _Files:
@@ -93,8 +87,7 @@ def print_failure(message: str, settings: Mapping[str, Any], exc: BaseException 
 
 def column_names(_: click.Context, __: click.Parameter, values: Iterable[str]) -> tuple[str, ...] | None:
     """Parse names given one by one or separated by commas; None if there are none."""
-    names = tuple(name for value in values for name in value.split(",") if name)
-    return names or None
+    return tuple(name for value in values for name in value.split(",") if name) or None
 
 
 def key_values(_: click.Context, parameter: click.Parameter, values: Iterable[str]) -> dict[str, str]:
@@ -115,20 +108,6 @@ def duration(_: click.Context, parameter: click.Parameter, text: str) -> datetim
             f"expected a duration such as 90s, 5m, 2h or 7d, of {_MOST_DAYS}d at most, found {text!r}", param=parameter
         )
     return datetime.timedelta(seconds=seconds)
-
-
-def _decorated(command: _Command, *options: Callable[[_Command], _Command]) -> _Command:
-    for option in options:
-        command = option(command)
-    return command
-
-
-def _selector(snapshot_id: int | None, ref: str | None, as_of_ms: int | None) -> SnapshotSelector:
-    from puffin.tables.base import SnapshotSelector
-
-    if sum(given is not None for given in (snapshot_id, ref, as_of_ms)) > 1:
-        raise click.UsageError("--snapshot-id, --ref and --as-of exclude each other")
-    return SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
 
 
 def _timestamp_ms(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
@@ -176,7 +155,6 @@ log_format = click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
-    show_default=True,
     is_eager=True,  # before --verbose, which needs it
     expose_value=False,
     callback=_keep,

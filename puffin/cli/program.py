@@ -26,6 +26,7 @@ _SHORT = {"dump", "verify"}  # too short for garbage collection to pay; local fi
 def run(args: Sequence[str] | None) -> None:
     """Run the command line and exit with its code; see `puffin.cli.main`."""
     settings: dict[str, Any] = {}
+    code = 1
     try:
         code = _puffin.main(args, prog_name="puffin", standalone_mode=False, obj=settings)
     except click.ClickException as exc:
@@ -35,14 +36,14 @@ def run(args: Sequence[str] | None) -> None:
             exc.show()
         code = exc.exit_code
     except (click.Abort, KeyboardInterrupt) as exc:
-        code = _fail("interrupted", settings, exc)
+        print_failure("interrupted", settings, exc)
     except BrokenPipeError:
         sys.stderr.close()
-        code = 1
     except PuffinError as exc:
-        code = _fail(str(exc), settings, exc, code=2 if isinstance(exc, UsageError) else 1)
+        code = 2 if isinstance(exc, UsageError) else 1
+        print_failure(str(exc), settings, exc)
     except Exception as exc:  # noqa: BLE001 - a user never sees a bare traceback
-        code = _fail(f"internal error, please report it with the output of --debug: {exc!r}", settings, exc)
+        print_failure(f"internal error, please report it with the output of --debug: {exc!r}", settings, exc)
     sys.exit(code)
 
 
@@ -65,7 +66,7 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         ctx.exit()
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.option("--version", is_flag=True, callback=_version, expose_value=False, help="Show the version and exit.")
 @click.pass_context
 def _puffin(ctx: click.Context) -> None:
@@ -74,8 +75,3 @@ def _puffin(ctx: click.Context) -> None:
     if ctx.invoked_subcommand not in _SHORT:
         gc.enable()
         silence_logs()
-
-
-def _fail(message: str, settings: dict[str, Any], exc: BaseException, code: int = 1) -> int:
-    print_failure(message, settings, exc)
-    return code

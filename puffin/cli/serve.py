@@ -14,14 +14,8 @@ _MIB = 1024**2
 
 
 @click.command(name="serve")
-@click.option("--host", default="127.0.0.1", show_default=True, metavar="NAME", help="Interface to listen on.")
-@click.option(
-    "--port",
-    default=8680,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="0 picks a free port.",
-)
+@click.option("--host", default="127.0.0.1", metavar="NAME", help="Interface to listen on.")
+@click.option("--port", default=8680, type=click.IntRange(0, 65535), help="0 picks a free port.")
 @click.option(
     "--token-file", metavar="FILE", help="Require the token in FILE (Authorization: Bearer), except for health checks."
 )
@@ -45,7 +39,6 @@ _MIB = 1024**2
 @click.option(
     "--ttl",
     default=5.0,
-    show_default=True,
     type=click.FloatRange(min=0),
     metavar="SECONDS",
     help="How long an answer is reused before the table is checked for commits.",
@@ -53,7 +46,6 @@ _MIB = 1024**2
 @click.option(
     "--timeout",
     default=10.0,
-    show_default=True,
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
     help="How long storage may take to answer one request.",
@@ -61,7 +53,6 @@ _MIB = 1024**2
 @click.option(
     "--max-body",
     default=_MIB,
-    show_default=True,
     type=click.IntRange(1, 64 * _MIB),
     metavar="BYTES",
     help="Largest request body.",
@@ -69,7 +60,6 @@ _MIB = 1024**2
 @click.option(
     "--max-requests",
     default=256,
-    show_default=True,
     type=click.IntRange(min=1),
     metavar="N",
     help="Most requests at once, not counting idle connections and answers from memory.",

@@ -17,7 +17,7 @@ import functools
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn, TypeAlias
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
@@ -228,13 +228,13 @@ class _SchemaReader:
         if path in self.field_ids:
             self._refuse(path, "one field of this name", "several")
         if field_id in self._paths:
-            self._refuse(path, "a field id of its own", f"{field_id}, that of {_dotted(self._paths[field_id])}")
+            self._refuse(path, "a field id of its own", f"{field_id}, that of {'.'.join(self._paths[field_id])}")
         self._paths[field_id] = path
         self.field_ids[path] = field_id
         return field_id
 
     def _refuse(self, path: FieldPath, expected: str, found: Any) -> NoReturn:
-        place = _dotted(path) or "the root"
+        place = ".".join(path) or "the root"
         text = (found if isinstance(found, str) else json.dumps(found))[:_MOST_SHOWN]
         raise CorruptMetadataError(f"{self._where}: schemaString: {place}: expected {expected}, found {text}")
 
@@ -242,7 +242,3 @@ class _SchemaReader:
 def _metadata(field: Mapping[str, Any]) -> Mapping[str, Any]:
     metadata = field.get("metadata")
     return metadata if isinstance(metadata, Mapping) else {}
-
-
-def _dotted(path: Sequence[str]) -> str:
-    return ".".join(path)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from puffin.delta.log.actions import Commit, Metadata, Protocol
-from puffin.delta.log.changed_records import ChangedRecords
+from puffin.delta.log.changed_records import changed_records
 from puffin.delta.log.protocol import check_readable
 from puffin.delta.log.replay import LogSegment
 from puffin.delta.schema import FieldPath, TableSchema, table_schema
@@ -64,7 +64,7 @@ def read_state(
 
     If the selector has a version's id, that version is current, otherwise the version before any trailing notes.
     """
-    protocol, metadata = segment.protocol_and_metadata()
+    protocol, metadata = segment.protocol_and_metadata
     check_readable(protocol, location)
     stored = directory.listing()
     known_ids = directory.field_ids(stored)
@@ -142,7 +142,7 @@ def _versions(segment: LogSegment, statistics: Mapping[int, StatisticsEntry]) ->
         if version < oldest:
             commits |= segment.commits_left([version])
         commit = commits.get(version)  # None if it has been cleaned up
-        changed = ChangedRecords() if commit is None else ChangedRecords.of(commit)
+        added, deleted = (None, None) if commit is None else changed_records(commit)
         is_last = version <= oldest and not (commit is not None and commit.is_note)
         yield Snapshot(
             snapshot_id=version,
@@ -150,8 +150,8 @@ def _versions(segment: LogSegment, statistics: Mapping[int, StatisticsEntry]) ->
             sequence_number=version,
             timestamp_ms=segment.timestamp_ms(version) if commit is not None else 0,
             operation=None if commit is None else _operation(commit),
-            added_records=changed.added,
-            deleted_records=changed.deleted,
+            added_records=added,
+            deleted_records=deleted,
         )
         if is_last:
             return

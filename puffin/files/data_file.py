@@ -22,16 +22,10 @@ Path = tuple[str, ...]
 
 
 class DataFile(ABC):
-    """
-    An open file; callers turn errors into ours with `errors_about`.
+    """An open file; callers turn errors into ours with `errors_about`."""
 
-    Attributes:
-        schema: With the file's field ids (`file_columns.field_id_of`).
-        footer: Of a Parquet file.
-    """
-
-    schema: pa.Schema
-    footer: pq.FileMetaData | None = None
+    schema: pa.Schema  # with the file's field ids (`file_columns.field_id_of`)
+    footer: pq.FileMetaData | None = None  # of a Parquet file
 
     @abstractmethod
     def batches(self, paths: Iterable[Path]) -> Iterator[pa.RecordBatch]:

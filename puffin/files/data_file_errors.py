@@ -36,7 +36,7 @@ def errors_about(path: str, kind: str) -> Iterator[None]:
     try:
         yield
     except (NotImplementedError, *_UNREADABLE) as exc:
-        reason = _one_line(exc)
+        reason = " ".join(str(exc).split())
         if _is_unsupported(exc):
             raise UnsupportedTableError(f"{path}: {kind} not supported: {reason}") from exc
         # pyarrow says OSError of broken pages too, but then without the number of a system call's error.
@@ -49,7 +49,3 @@ def _is_unsupported(exc: Exception) -> bool:
     if isinstance(exc, NotImplementedError) and not isinstance(exc, pa.ArrowException):
         return True
     return any(text in str(exc) for text in _SAID_OF_CODECS)
-
-
-def _one_line(exc: Exception) -> str:
-    return " ".join(str(exc).split())

@@ -36,17 +36,22 @@ class Rows:
     summaries: Mapping[int, RowSummary] = dataclasses.field(default_factory=dict)
 
 
+def record_batch(arrays: list[pa.Array], names: list[str], rows: int) -> pa.RecordBatch:
+    """A batch of so many rows, perhaps without columns."""
+    if not arrays:
+        return pa.RecordBatch.from_struct_array(pa.nulls(rows, pa.struct([])))
+    return pa.RecordBatch.from_arrays(arrays, names)
+
+
 class RowFilter(Protocol):
     """Drops rows of a file by their values."""
 
     @property
     def columns(self) -> Sequence[FileColumn]:
         """The columns that it needs."""
-        ...
 
     def live(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """Whether each of these rows is kept."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

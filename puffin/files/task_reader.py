@@ -30,11 +30,7 @@ from puffin.tables.scan_task import EQUALITY_DELETES, POSITION_DELETES, ContentF
 
 class TaskReader:
     """
-    Reads the tasks of one batch; opens shared delete files once.
-
-    Args:
-        each_row: Whether the number of rows of a value matters, not only whether a row has it.
-        summaries: Whether to summarize the columns too.
+    Reads the tasks of one batch; opens shared delete files once; ``each_row`` and ``summaries`` are as in `Reading`.
 
     Attributes:
         has_used_mapping: Whether a file had no field ids, so that the table's name mapping applied.

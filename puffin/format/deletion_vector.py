@@ -52,23 +52,13 @@ _MIN_BITMAP_SIZE = 4 + 8  # a key, then the cookie and the container count of an
 
 @dataclass(frozen=True, slots=True)
 class DeletionVector:
-    """
-    The deleted row positions of one data file.
-
-    Attributes:
-        bitmaps: For each key, ascending, the low 32 bits of the positions under it. No bitmap is empty.
-    """
+    """The deleted rows of a data file: by key, ascending, the low 32 bits of the positions; no bitmap is empty."""
 
     bitmaps: Mapping[int, FrozenBitMap]
 
     @classmethod
     def from_bytes(cls, payload: bytes, *, expected_cardinality: int | None = None) -> DeletionVector:
-        """
-        Decode a payload (Puffin spec, ``deletion-vector-v1`` blob type) without its empty bitmaps.
-
-        Raises:
-            CorruptDeletionVectorError: The payload breaks a rule of the format, or has an unexpected cardinality.
-        """
+        """Decode a payload; CorruptDeletionVectorError if it breaks a rule or has an unexpected cardinality."""
         cursor = _unframed(payload)
         vector = cls(dict(_take_bitmaps(cursor)))
         if cursor.left:

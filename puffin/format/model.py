@@ -137,14 +137,7 @@ class RawBlob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """
-    A finished file, with the numbers that table metadata needs.
-
-    Attributes:
-        blobs: In the order written.
-        file_size: ``file-size-in-bytes`` of table metadata.
-        footer_size: ``file-footer-size-in-bytes`` of table metadata, magic to magic.
-    """
+    """A finished file: its blobs in the order written, and the sizes in bytes that table metadata needs."""
 
     blobs: tuple[BlobMetadata, ...]
     file_size: int

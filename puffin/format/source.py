@@ -23,11 +23,9 @@ class RangeSource(Protocol):
 
     def size(self) -> int:
         """The size in bytes."""
-        ...
 
     def read_at(self, offset: int, length: int) -> bytes:
         """The ``length`` bytes from ``offset``; fewer only at the end of the file."""
-        ...
 
 
 @runtime_checkable
@@ -44,12 +42,7 @@ Range: TypeAlias = tuple[int, int]  # the first byte, and the one after the last
 
 
 def open_source(source: Source) -> RangeSource:
-    """
-    Wrap bytes or a seekable binary file, which is never closed; return a ``RangeSource`` unchanged.
-
-    Raises:
-        UsageError: The source is none of these.
-    """
+    """Wrap bytes or a seekable binary file, and never close it; a ``RangeSource`` stays; UsageError otherwise."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _BytesSource(source)
     if isinstance(source, SeekableFile) and not isinstance(source, io.TextIOBase):

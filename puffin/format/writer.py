@@ -22,7 +22,6 @@ class Sink(Protocol):
 
     def write(self, data: bytes, /) -> int | None:
         """Write all of ``data`` and return the number of bytes written; None means all."""
-        ...
 
 
 class PuffinWriter:

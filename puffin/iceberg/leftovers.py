@@ -107,11 +107,7 @@ class _References:
             return location, _named(decode_document(self._store_for(location).read(location), location))
         except FileNotFound:
             return location, frozenset()  # deleted metadata names nothing
-        except (
-            CorruptMetadataError,
-            UnsupportedError,
-            UsageError,
-        ):  # the latter two: not a location that can be opened
+        except (CorruptMetadataError, UnsupportedError, UsageError):  # broken, or not a location that can be opened
             return location, None
 
 

@@ -29,14 +29,9 @@ if TYPE_CHECKING:
 
 
 class IcebergTable(ABC):
-    """
-    Where the metadata of an Iceberg table lives: how to find it and how to replace it by the next version.
+    """Where the metadata of an Iceberg table lives: how to find it and how to replace it by the next version."""
 
-    Attributes:
-        lists_all_snapshots: Whether the metadata lists every snapshot that the table still has.
-    """
-
-    lists_all_snapshots = True
+    lists_all_snapshots = True  # whether the metadata lists every snapshot that the table still has
 
     def __init__(
         self, name: str, store_for: Callable[[str], Store] = store_for, io_properties: Mapping[str, str] | None = None
@@ -94,15 +89,9 @@ class IcebergTableInFiles(IcebergTable, ABC):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class IcebergSnapshot(TableSnapshot):
-    """
-    An open Iceberg table.
+    """An open Iceberg table."""
 
-    Attributes:
-        io_properties: What executors need to open its files; empty if the environment's credentials do.
-        table: Where its metadata lives.
-    """
-
-    io_properties: Mapping[str, str]
+    io_properties: Mapping[str, str]  # to open its files on executors; empty if the environment's credentials do
     table: IcebergTable
 
     def refreshed(self, selector: SnapshotSelector = CURRENT) -> IcebergSnapshot:
@@ -169,9 +158,7 @@ class IcebergSnapshot(TableSnapshot):
         self.table.remove_entries(self, entries)
 
     def leftovers(self, limit: AgeLimit) -> Leftovers:
-        """
-        Statistics files in the metadata directories that no metadata file there or in the table's metadata log names.
-        """
+        """Statistics files in the metadata directories that no metadata file there or in the metadata log names."""
         from puffin.iceberg.leftovers import find_leftovers
 
         self.check_committable()

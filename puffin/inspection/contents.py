@@ -42,13 +42,7 @@ class SketchSummary(NamedTuple):
 
     @classmethod
     def of(cls, payload: bytes) -> SketchSummary:
-        """
-        Summarize the payload of an ``apache-datasketches-theta-v1`` blob.
-
-        Raises:
-            CorruptSketchError: It is not the image of a compact theta sketch.
-            UnsupportedError: The image is big-endian, or its serial version is neither 3 nor 4.
-        """
+        """Summarize the payload of an ``apache-datasketches-theta-v1`` blob; raises what `SketchImage.parse` raises."""
         image = SketchImage.parse(payload)
         retained = len(image.hashes)
         return cls(
@@ -68,16 +62,8 @@ class SketchSummary(NamedTuple):
         return math.floor(self.estimate)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "estimate": self.estimate,
-            "lower": self.lower,
-            "upper": self.upper,
-            "theta": self.theta,
-            "retained": self.retained,
-            "estimating": self.estimating,
-            "seed-hash": f"{self.seed_hash:04x}",
-            "serial-version": self.serial_version,
-        }
+        document = {name.replace("_", "-"): value for name, value in self._asdict().items()}
+        return {**document, "seed-hash": f"{self.seed_hash:04x}"}
 
 
 class DeletionVectorSummary(NamedTuple):
@@ -114,12 +100,12 @@ class RowCountsSummary(NamedTuple):
         return cls(hashes=len(counts.hashes), rows=int(counts.rows.sum()), theta=counts.theta / MAX_THETA)
 
     def to_json(self) -> dict[str, Any]:
-        return {"hashes": self.hashes, "rows": self.rows, "theta": self.theta}
+        return self._asdict()
 
 
 Summary: TypeAlias = SketchSummary | DeletionVectorSummary | RowCountsSummary
 
-SUMMARIES: dict[str, type[SketchSummary] | type[DeletionVectorSummary] | type[RowCountsSummary]] = {
+SUMMARIES: dict[str, type[Summary]] = {
     DELETION_VECTOR_V1: DeletionVectorSummary,
     ROW_COUNTS_V1: RowCountsSummary,
     THETA_V1: SketchSummary,

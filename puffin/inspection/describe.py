@@ -21,12 +21,9 @@ from puffin.storage import FileSource, open_source
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobDescription:
     """
-    One blob of a file.
+    One blob of a file; ``index`` is its position in the footer, from 0.
 
-    Attributes:
-        index: The position in the footer, from 0.
-        summary: The payload's; None if the type is not in ``SUMMARIES`` or the payload is bad.
-        error: Why the payload is bad, or None.
+    ``summary`` is None if the type is not in ``SUMMARIES``, or if the payload is bad for the reason in ``error``.
     """
 
     index: int
@@ -55,13 +52,9 @@ class BlobDescription:
 
 class FileDescription(NamedTuple):
     """
-    A file with a sound footer.
+    A file with a sound footer, and all its blobs in the order of the footer, or the one requested.
 
-    Attributes:
-        path: As given.
-        file_size: In bytes.
-        footer_size: In bytes, magic to magic.
-        blobs: All blobs in the order of the footer, or the one requested.
+    Sizes are in bytes; the footer's is from magic to magic.
     """
 
     path: str
@@ -72,14 +65,8 @@ class FileDescription(NamedTuple):
     blobs: tuple[BlobDescription, ...]
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "path": self.path,
-            "file-size": self.file_size,
-            "footer-size": self.footer_size,
-            "footer-compressed": self.footer_compressed,
-            "properties": dict(self.properties),
-            "blobs": [blob.to_json() for blob in self.blobs],
-        }
+        document = {name.replace("_", "-"): value for name, value in self._asdict().items()}
+        return {**document, "properties": dict(self.properties), "blobs": [blob.to_json() for blob in self.blobs]}
 
 
 def describe(
@@ -90,7 +77,7 @@ def describe(
 
     Args:
         path: A local path, a URI, or ``-`` for standard input.
-        only: The index of the only blob to describe, from 0; None for all.
+        only: The index of the only blob to describe, from 0.
         opened_by: Opens the file if it needs other credentials than those of the environment.
 
     Raises:
@@ -98,7 +85,7 @@ def describe(
         CorruptPuffinError: The file breaks a rule of the layout.
         NotFoundError, StorageError, SetupError, UnsupportedError: The file cannot be opened or read.
     """
-    with _open(path, opened_by) as reader:
+    with open_puffin(path, opened_by) as reader:
         metadata = reader.file_metadata
         count = len(metadata.blobs)
         indexes = range(count) if only is None else [_checked_index(path, only, count)]
@@ -114,13 +101,14 @@ def describe(
 
 def read_payload(path: str, index: int) -> bytes:
     """Read the decompressed payload of one blob of any type; raises as ``describe`` and ``PuffinReader.read``."""
-    with _open(path) as reader:
+    with open_puffin(path) as reader:
         blobs = reader.file_metadata.blobs
         return reader.read(blobs[_checked_index(path, index, len(blobs))])
 
 
 @contextmanager
-def _open(path: str, opened_by: Callable[[str], FileSource] = open_source) -> Iterator[PuffinReader]:
+def open_puffin(path: str, opened_by: Callable[[str], FileSource] = open_source) -> Iterator[PuffinReader]:
+    """Open a file for the block, and check its head."""
     with opened_by(path) as source:
         reader = PuffinReader(source)
         reader.check_head()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from puffin.errors import CorruptError, PuffinError, UnsupportedError
 from puffin.format import DELETION_VECTOR_V1, THETA_V1, BlobMetadata, PuffinReader
 from puffin.inspection.contents import SUMMARIES, DeletionVectorSummary, SketchSummary, Summary
-from puffin.storage import open_source
+from puffin.inspection.describe import open_puffin
 
 _BOUNDS = "puffin-sidecar.bounds"  # present if the writer also counted values
 
@@ -34,19 +34,13 @@ class Verdict(NamedTuple):
 
 
 def verify(path: str) -> Verdict:
-    """
-    Decompress every blob of the file at a local path, a URI or ``-`` (standard input), and decode known types.
-
-    A file that is missing or unreadable gets a verdict too.
-    """
+    """Decompress and decode every blob of a file, named as for `describe`; a missing file gets a verdict too."""
     return Verdict(path, tuple(_file_errors(path)))
 
 
 def _file_errors(path: str) -> Iterator[str]:
     try:
-        with open_source(path) as source:
-            reader = PuffinReader(source)
-            reader.check_head()
+        with open_puffin(path) as reader:
             for index, blob in enumerate(reader.file_metadata.blobs):
                 for error in _blob_errors(reader, blob):
                     yield f"blob {index}: {error}"

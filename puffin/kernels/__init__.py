@@ -4,13 +4,6 @@ Loops that numpy cannot run in one pass, compiled by numba if it is installed.
 Kernels only add speed: every caller has another way to the same result, and takes it unless `kernels_ready`. Importing
 numba and compiling takes about a second (a third of that with numba's cache), so callers with enough work ask for it
 by `load_kernels`. Kernels see arrays only; their callers know what these mean.
-
-* ``murmur``: the hash of a theta sketch
-* ``decimals``: the bytes of decimals
-* ``selection``: the hashes below theta
-* ``counting``: the number of rows per hash
-* ``parquet``: count levels and dictionary indices, find Snappy's blocks
-* ``avro``: find the values of records; ``avro_values`` has the same loop for use without numba
 """
 
 from __future__ import annotations
@@ -18,7 +11,7 @@ from __future__ import annotations
 import functools
 import importlib
 
-_MODULES = ("murmur", "decimals", "selection", "counting", "parquet", "avro")
+_MODULES = ("murmur", "decimals", "hashes", "parquet", "avro")
 _is_ready = False
 
 

@@ -17,6 +17,7 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any, TypeAlias
 
 from puffin.errors import FileNotFound, TableNotFound
@@ -54,6 +55,13 @@ class View:
     questions: dict[Hashable, None] = dataclasses.field(default_factory=dict)
     is_kept: bool = True
 
+    def counts_at(self, now: float) -> bool:
+        """Whether the view and its answers are still valid; if so, mark the view as used."""
+        if now >= self.fresh_until:
+            return False
+        self.used = now
+        return True
+
 
 class Kept:
     """A cached answer, valid as long as its view; ``encoded`` is what a server sends for it, once it has."""
@@ -65,27 +73,15 @@ class Kept:
         self.answer = answer
         self.encoded: Any = None
 
-    def counts_at(self, now: float) -> bool:
-        """Whether the answer is still valid; if so, mark its view as used."""
-        if now >= self.view.fresh_until:
-            return False
-        self.view.used = now
-        return True
-
 
 _Views: TypeAlias = dict[SnapshotSelector, View]
 
 
 class TableCache:
     """
-    Views of tables, and the answers made from them.
+    Views of tables, and the ``answers`` made from them, by question.
 
-    Args:
-        ttl_seconds: How long a view is valid without a check for commits.
-        clock: A monotonic time in seconds.
-
-    Attributes:
-        answers: The answers by question; only `keep` adds to them.
+    A view is valid for ``ttl_seconds`` without a check for commits; ``clock`` tells a monotonic time in seconds.
     """
 
     def __init__(
@@ -125,12 +121,8 @@ class TableCache:
             gate = self._gates.get(table)
             if gate is None:
                 gate = self._gates[table] = Gate(self._clock)
-        return gate.make(
-            selector,
-            arrived,
-            lambda: self._fresh(table, selector, arrived),
-            lambda: self._renew(table, selector, gate),
-        )
+        find, make = partial(self._fresh, table, selector, arrived), partial(self._renew, table, selector, gate)
+        return gate.make(selector, arrived, find, make)
 
     def expire(self, table: str) -> None:
         """Make every view of the table check for commits before its next use."""
@@ -143,10 +135,7 @@ class TableCache:
     def _fresh(self, table: str, selector: SnapshotSelector, now: float) -> View | None:
         kept = self._tables.get(table)
         view = None if kept is None else kept.views.get(selector)
-        if view is None or now >= view.fresh_until:
-            return None
-        view.used = now
-        return view
+        return view if view is not None and view.counts_at(now) else None
 
     def _renew(self, name: str, selector: SnapshotSelector, gate: Gate) -> View:
         kept = self._tables.get(name)
@@ -184,7 +173,7 @@ class TableCache:
         view = View(opened, Gate(self._clock), began, began + self._ttl)
         with self._lock:
             views = {**kept.views, selector: view}
-            gone = [] if selector not in kept.views else [kept.views[selector]]
+            gone = [kept.views[selector]] if selector in kept.views else []
             if len(views) > _MOST_VIEWS:
                 gone.append(views.pop(min(views.keys() - {selector}, key=lambda each: views[each].used)))
             kept.views = views  # readers hold no lock, so replace the dictionary

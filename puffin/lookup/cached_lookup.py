@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from puffin.errors import FileNotFound, PuffinError, UsageError
 from puffin.load import Tables
-from puffin.lookup.cache import Counts, Kept, TableCache, View
+from puffin.lookup.cache import Kept, TableCache, View
 from puffin.lookup.history import ColumnHistory, column_history
 from puffin.lookup.listing import AnalyzedTable, analyzed_table, table_names
 from puffin.lookup.planner import answer_from
@@ -46,6 +46,9 @@ class Lookup:
         store_for: Opens every file of tables by location; a store that refuses files confines untrusted tables.
         clock: A monotonic time in seconds.
 
+    Attributes:
+        counts: Hits and misses so far; a live object.
+
     Raises:
         UsageError: A number is out of range, or there are properties without a catalog.
     """
@@ -70,12 +73,7 @@ class Lookup:
         self._has_catalog = catalog is not None
         self._takes_locations = locations or catalog is None
         self._cache = TableCache(self._tables.load, ttl_seconds, max_tables, clock)
-        self._counts = self._cache.counts
-
-    @property
-    def counts(self) -> Counts:
-        """Hits and misses so far; a live object."""
-        return self._counts
+        self.counts = self._cache.counts
 
     def __len__(self) -> int:
         """How many tables are cached."""
@@ -105,8 +103,8 @@ class Lookup:
         """The cached answer to a question; errors as for `ndv`."""
         now = self._clock()
         kept = self._cache.answers.get(question)
-        if kept is not None and kept.counts_at(now):
-            self._counts.hits += 1
+        if kept is not None and kept.view.counts_at(now):
+            self.counts.hits += 1
             return kept
         view = self._cache.view(question.table, question.selector, now)
         return self._make(view, question, now, lambda: answer_from(view.opened, question))
@@ -118,20 +116,13 @@ class Lookup:
 
     def still_counts(self, kept: Kept) -> bool:
         """Whether a cached answer is still valid; if so, count a hit."""
-        if not kept.counts_at(self._clock()):
+        if not kept.view.counts_at(self._clock()):
             return False
-        self._counts.hits += 1
+        self.counts.hits += 1
         return True
 
     def history(self, table: str, column: str) -> ColumnHistory:
-        """
-        The statistics of a column over the snapshots of a table.
-
-        Raises:
-            NotFoundError: There is no such table or column.
-            UnsupportedTypeError: Columns of its type have no statistics.
-            CorruptMetadataError, StorageError: The metadata cannot be read.
-        """
+        """The statistics of a column over the snapshots of a table; errors as for `ndv`."""
         return column_history(self._view(Question(table)).opened, Question(table, (column,)))
 
     def open_statistics(self, table: str, path: str) -> FileSource:
@@ -158,7 +149,7 @@ class Lookup:
             key = (left, right, right_view.number)
             kept = self._cache.answers.get(key)
             if kept is not None:
-                self._counts.hits += 1
+                self.counts.hits += 1
             else:
                 sides = ((left_view, left), (right_view, right))
                 kept = self._make(
@@ -213,7 +204,8 @@ class Lookup:
                 namespace.
             SetupError, StorageError: The catalog cannot be used.
         """
-        return self._analyzed(itertools.islice(self.table_names(namespaces, roots=roots), limit))
+        names = itertools.islice(self.table_names(namespaces, roots=roots), limit)
+        return filter(None, map(self._analyzed_if_readable, names))
 
     def table_names(self, namespaces: Iterable[str] | None = None, *, roots: Iterable[str] = ()) -> Iterator[str]:
         """The names of tables, with or without statistics, found lazily; as for `tables`."""
@@ -228,22 +220,19 @@ class Lookup:
         """A summary of a table's statistics; None if it has none. PuffinError if the table cannot be loaded."""
         return analyzed_table(table, self._view(Question(table)).opened)
 
-    def _analyzed(self, names: Iterable[str]) -> Iterator[AnalyzedTable]:
-        for name in names:
-            try:
-                found = self.analyzed(name)
-            except PuffinError as exc:
-                _log.warning("skipped a table: %s", exc)
-                continue
-            if found is not None:
-                yield found
+    def _analyzed_if_readable(self, table: str) -> AnalyzedTable | None:
+        try:
+            return self.analyzed(table)
+        except PuffinError as exc:
+            _log.warning("skipped a table: %s", exc)
+            return None
 
     def _view(self, question: Question) -> View:
         return self._cache.view(question.table, question.selector, self._clock())
 
     def _make(self, view: View, key: Hashable, arrived: float, make: Callable[[], object]) -> Kept:
         def made() -> Kept:
-            self._counts.misses += 1
+            self.counts.misses += 1
             answer = make()
             if isinstance(answer, TableAnswer) and answer.is_provisional:
                 return Kept(view, answer)

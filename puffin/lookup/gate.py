@@ -33,14 +33,10 @@ class Gate:
 
     def make(self, what: Hashable, arrived: float, find: Callable[[], _T | None], make: Callable[[], _T]) -> _T:
         """
-        Find what another caller has made meanwhile, or make it.
+        Find what another caller has made meanwhile, or make it; ``what`` identifies it.
 
-        Args:
-            what: Identifies what is made.
-            arrived: When the caller came, by the gate's clock.
-
-        Raises:
-            PuffinError: This attempt failed, or the one that this caller waited for.
+        ``arrived`` is when the caller came, by the gate's clock. Raises the PuffinError of this attempt, or of the one
+        that this caller waited for.
         """
         with self._lock:
             found = find()

@@ -19,12 +19,10 @@ _log = logging.getLogger(__name__)
 @dataclasses.dataclass(frozen=True, slots=True)
 class AnalyzedTable:
     """
-    A table that has statistics.
+    A table that has statistics, at its current snapshot.
 
-    Attributes:
-        snapshot_id: The current snapshot.
-        statistics_snapshot_id: The snapshot whose rows the newest statistics describe.
-        snapshots_behind: How many snapshots have changed the rows since; None if unknown.
+    The newest statistics describe the rows of ``statistics_snapshot_id``. Since then, ``snapshots_behind`` snapshots
+    have changed the rows; None if unknown.
     """
 
     table: str
@@ -58,10 +56,10 @@ def analyzed_table(name: str, opened: TableSnapshot) -> AnalyzedTable | None:
     """A summary of the newest statistics; None if the snapshot and its ancestors have none."""
     if opened.is_empty:
         return None
-    known = list(itertools.chain.from_iterable(known_sketches(opened).values()))
-    if not known:
+    known = itertools.chain.from_iterable(known_sketches(opened).values())
+    newest = min(known, key=lambda each: each.age, default=None)
+    if newest is None:
         return None
-    newest = min(known, key=lambda each: each.age)
     return AnalyzedTable(
         name,
         opened.state.format,

@@ -2,21 +2,24 @@
 The planner's lookup: table metadata in, answers out.
 
 If the metadata has an ``ndv`` for every column, nothing else is read. Otherwise the statistics file is read for its
-sketches, in one request if it is small.
+sketches, in one request if it is small. The NDV of some partitions is the union of their sketches, which are in private
+state. A property of the column's sketch in the table metadata says whether they exist, so no file is opened in vain. If
+a file or blob cannot be read, older statistics answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from puffin.errors import PuffinError
 from puffin.load import load_table
 from puffin.lookup.partition_filter import PartitionFilter
-from puffin.lookup.partitions import answer_partitions
 from puffin.lookup.question import Question
-from puffin.statistics.ancestry import known_sketches
-from puffin.statistics.answer import ColumnAnswer, PartitionMatch, TableAnswer
-from puffin.statistics.resolve import answer_columns
+from puffin.statistics.ancestry import KnownSketch, known_sketches
+from puffin.statistics.answer import ColumnAnswer, Distinct, PartitionMatch, TableAnswer
+from puffin.statistics.resolve import answer_columns, nearest_partition_sketches
 from puffin.statistics.stored_blobs import StoredBlobs
+from puffin.tables.base import Column
 from puffin.tables.snapshot import Table, TableSnapshot
 
 
@@ -50,6 +53,7 @@ def ndv(
     Raises:
         NotFoundError: There is no such table, snapshot, column or partition field.
         UsageError: As for `puffin.lookup.Question`; or a partition or the filter cannot be parsed.
+        UnsupportedTypeError: A column's type has no statistics.
         CorruptMetadataError: The table's metadata is corrupt.
         StorageError: The storage or the catalog does not answer.
         MissingDependencyError: There is a filter or a catalog, and pyiceberg is not installed.
@@ -72,16 +76,39 @@ def answer_from(opened: TableSnapshot, question: Question) -> TableAnswer:
     if opened.is_empty:
         missing = tuple(ColumnAnswer.missing(column) for column in chosen)
         return TableAnswer(opened.name, state.format, None, missing, match)
+    field_ids = [column.field_id for column in chosen]
+    known, stored = known_sketches(opened, field_ids), StoredBlobs(opened, field_ids)
     if is_selected is None:
-        field_ids = [column.field_id for column in chosen]
-        answers = answer_columns(known_sketches(opened, field_ids), chosen, StoredBlobs(opened, field_ids))
+        answers = answer_columns(known, chosen, stored)
     else:
-        answers, match = answer_partitions(opened, chosen, is_selected)
+        answers, match = _answer_partitions(known, chosen, stored, is_selected)
     if (allowed := question.max_staleness) is not None:
         answers = tuple(_fresh_or_missing(answer, allowed) for answer in answers)
     if question.manifests:
         answers = _with_summaries(opened, answers)
     return TableAnswer(opened.name, state.format, opened.snapshot.snapshot_id, answers, match)
+
+
+def _answer_partitions(
+    nearest_first: Mapping[int, Sequence[KnownSketch]],
+    columns: Sequence[Column],
+    stored: StoredBlobs,
+    is_selected: PartitionFilter,
+) -> tuple[tuple[ColumnAnswer, ...], PartitionMatch]:
+    """The answer for each column, and how many of the partitions with the nearest sketches match."""
+    answers = []
+    match, nearest = PartitionMatch(None, None), None
+    for column in columns:
+        errors: list[PuffinError] = []
+        found = nearest_partition_sketches(nearest_first[column.field_id], stored, errors)
+        if found is None:
+            answers.append(ColumnAnswer.missing(column, str(errors[0]) if errors else None).found_after(errors))
+            continue
+        known, sketches = found
+        answers.append(known.answer(Distinct.of(sketches.union(is_selected))).found_after(errors))
+        if nearest is None or known.age < nearest:
+            nearest, match = known.age, PartitionMatch(sum(map(is_selected, sketches.keys)), len(sketches.keys))
+    return tuple(answers), match
 
 
 def _fresh_or_missing(answer: ColumnAnswer, allowed: int) -> ColumnAnswer:

@@ -66,7 +66,6 @@ class Question:
 
     @property
     def is_of_partitions(self) -> bool:
-        """Whether the question is about some partitions only."""
         return bool(self.partitions) or self.where is not None
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedError, UnsupportedTypeError, UsageError
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.question import Question
-from puffin.sketches import DEFAULT_LG_K, ThetaSketch, merge
+from puffin.sketches.theta_sketch import DEFAULT_LG_K, ThetaSketch, merge
 from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.statistics.answer import Distinct
 from puffin.statistics.kinds import THETA
@@ -162,9 +162,10 @@ def join_estimate(left: ColumnSketch, right: ColumnSketch) -> JoinEstimate:
     least = min(one.estimate, other.estimate)
     can_tell = all(sampled or sketch.empty for sampled, sketch in ((sampled_left, one), (sampled_right, other)))
     found = Distinct.of(both)
+    left_side, right_side = (JoinSide(s.table, s.column.name, s.sketch.ndv, s.row_count) for s in (left, right))
     return JoinEstimate(
-        left=_side(left),
-        right=_side(right),
+        left=left_side,
+        right=right_side,
         overlap=dataclasses.replace(
             found, upper=max(found.ndv, min(found.upper, *(math.ceil(s.upper_bound()) for s in (one, other))))
         ),
@@ -234,10 +235,6 @@ def _described(opened: TableSnapshot, known: KnownSketch, sketch: ThetaSketch, *
         row_count=rows,
         value_count=rows if values is None else values,
     )
-
-
-def _side(side: ColumnSketch) -> JoinSide:
-    return JoinSide(side.table, side.column.name, side.sketch.ndv, side.row_count)
 
 
 def _join_rows(overlap: float, left: ColumnSketch, right: ColumnSketch) -> int | None:

@@ -19,7 +19,6 @@ from starlette.routing import Route
 
 from puffin.lookup import Question
 from puffin.server import documents, metrics, openapi, page
-from puffin.server.browse import Browser
 from puffin.server.encoded import Encoded, encode
 from puffin.server.entrance import HEALTH, READY, STATS, App, Entrance
 from puffin.server.hosts import Hosts
@@ -68,7 +67,6 @@ class _Handlers:
         self._service = service
         self._entrance = entrance
         self._metrics = counted
-        self._browser = Browser(service)
 
     async def stats(self, request: Request, query: Annotated[documents.StatsQuery, Query()]) -> Response:
         """Look up columns of a table, from its metadata alone."""
@@ -86,21 +84,19 @@ class _Handlers:
 
     async def estimate_join(self, asked: documents.JoinRequest) -> Response:
         """Estimate the values that two columns share and the rows of their equi-join, from their sketches."""
-        left, right = (Question(side.table, (side.column,)) for side in (asked.left, asked.right))
-        return _json(encode((await self._service.join(left, right)).to_json()))
+        return _json(await self._service.join(asked))
 
     async def tables(self, query: Annotated[documents.TablesQuery, Query()]) -> Response:
         """List the tables with statistics, and their age: of the catalog and below the allowed roots."""
-        return _json(await self._browser.tables(query))
+        return _json(await self._service.tables(query))
 
     async def history(self, query: Annotated[documents.HistoryQuery, Query()]) -> Response:
         """Show the statistics of a column, snapshot by snapshot."""
-        history = await self._service.read(query.table, lambda: self._service.lookup.history(query.table, query.column))
-        return _json(encode(history.to_json()))
+        return _json(await self._service.history(query.table, query.column))
 
     async def dump(self, query: Annotated[documents.TableQuery, Query()]) -> Response:
         """Show the statistics file that answers for a table: the document of `puffin dump --json`."""
-        return _json(await self._browser.dump(_asked(query, None)))
+        return _json(await self._service.dump(_asked(query, None)))
 
     async def health(self) -> Response:
         """Tell whether the process runs; needs no token."""

@@ -53,5 +53,4 @@ class Encoded:
 
 
 def encode(document: Any) -> bytes:
-    """A document as compact JSON."""
     return json.dumps(document, separators=(",", ":")).encode()

@@ -47,13 +47,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Entrance:
-    """
-    The outermost ASGI application of the server.
-
-    Attributes:
-        routes: The paths of the inner application, which metrics may name.
-        running: How many requests run now.
-    """
+    """The outermost ASGI application; ``routes`` are the paths that metrics may name, ``running`` counts requests."""
 
     def __init__(self, app: App, settings: Settings, hosts: Hosts, service: Service, metrics: Metrics) -> None:
         self._app = app
@@ -107,14 +101,18 @@ class Entrance:
         return answer
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> int:
-        response = _Response()
+        response: list[Message] = []
+
+        async def collect(message: Message) -> None:
+            response.append(message)
+
         try:
             body = await self._body_in_time(scope, receive)
             if self.running >= self._limits.running and scope["path"] not in OPEN:
                 raise Problem(429, "too-many", "the server is busy", (("Retry-After", "1"),))
             self.running += 1
             try:
-                await asyncio.wait_for(self._app(scope, _replay(body), response), self._limits.request_seconds)
+                await asyncio.wait_for(self._app(scope, _replay(body), collect), self._limits.request_seconds)
             finally:
                 self.running -= 1
         except Exception as exc:
@@ -122,7 +120,7 @@ class Entrance:
             if problem.status == 500:
                 _logger.exception("%s %s failed", scope["method"], scope["path"])
         else:
-            return await response.send_by(send)
+            return await _send_all(response, send)
         return await _refuse(problem, scope["path"], send)
 
     async def _body_in_time(self, scope: Scope, receive: Receive) -> bytes:
@@ -160,25 +158,14 @@ _UNAUTHORIZED = Problem(
 )
 
 
-class _Response:
-    """Collects a response, and sends it later with the default headers."""
-
-    __slots__ = ("_messages",)
-
-    def __init__(self) -> None:
-        self._messages: list[Message] = []
-
-    async def __call__(self, message: Message) -> None:
-        self._messages.append(message)
-
-    async def send_by(self, send: Send) -> int:
-        """Send the response; return its status."""
-        start = self._messages[0]
-        present = {name.lower() for name, _ in start["headers"]}
-        start["headers"] = [*start["headers"], *(header for header in COMMON if header[0] not in present)]
-        for message in self._messages:
-            await send(message)
-        return int(start["status"])
+async def _send_all(response: list[Message], send: Send) -> int:
+    """Send a response with the default headers; return its status."""
+    start = response[0]
+    present = {name.lower() for name, _ in start["headers"]}
+    start["headers"] = [*start["headers"], *(header for header in COMMON if header[0] not in present)]
+    for message in response:
+        await send(message)
+    return int(start["status"])
 
 
 async def _discard(receive: Receive) -> None:

@@ -27,11 +27,9 @@ class Hosts:
     @classmethod
     def at(cls, address: str, allowed: Sequence[str]) -> Hosts:
         """
-        The names of a server that listens at an address.
+        The names of a server that listens at an address, with those that the operator allows.
 
-        Args:
-            allowed: Names that the operator adds; without any, a server on an interface other than loopback answers to
-                every name.
+        On an interface other than loopback, it answers to every name unless some are allowed.
         """
         if ipaddress.ip_address(address).is_loopback or allowed:
             return cls((*_LOOPBACK, f"[{address}]" if ":" in address else address, *allowed))

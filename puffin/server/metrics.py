@@ -8,6 +8,7 @@ requested paths: labels from outside would grow without limit.
 from __future__ import annotations
 
 import bisect
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -31,15 +32,12 @@ class Metrics:
     """Requests by route and status, and their duration."""
 
     def __init__(self) -> None:
-        self._requests: dict[tuple[str, int], int] = {}
-        self._durations: dict[str, _Histogram] = {}
+        self._requests: Counter[tuple[str, int]] = Counter()
+        self._durations: defaultdict[str, _Histogram] = defaultdict(_Histogram)
 
     def observe(self, route: str, status: int, seconds: float) -> None:
-        """Count a response."""
-        self._requests[route, status] = self._requests.get((route, status), 0) + 1
-        histogram = self._durations.get(route)
-        if histogram is None:
-            histogram = self._durations[route] = _Histogram()
+        self._requests[route, status] += 1
+        histogram = self._durations[route]
         histogram.counts[bisect.bisect_left(_BOUNDS, seconds)] += 1
         histogram.total += seconds
 

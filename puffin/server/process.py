@@ -28,13 +28,8 @@ def serve(settings: Settings, host: str, port: int, on_start: Callable[[str, int
     """
     Serve until SIGTERM or SIGINT; then finish running requests and return.
 
-    Args:
-        port: 0 picks a free port.
-        on_start: Called with the address and port once connections are accepted.
-
-    Raises:
-        UsageError: The settings are invalid.
-        SetupError: The address is not available, or the catalog is not configured.
+    Port 0 picks a free one; ``on_start`` is told the address and port once connections are accepted. Raises UsageError
+    for invalid settings, SetupError if the address is not available or the catalog is not configured.
     """
     check_catalog(settings)
     with _listening(host, port) as listener:

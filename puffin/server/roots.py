@@ -27,13 +27,9 @@ _LONGEST_NAME = 4096  # PATH_MAX
 
 class Roots:
     """
-    The places below which tables are served.
+    The places below which tables are served: directories, or URI prefixes that end at the end of a segment.
 
-    Args:
-        uris: Directories, or URI prefixes that end at the end of a segment.
-
-    Raises:
-        UsageError: A root is relative, is no directory, or is a URI that some file system does not take literally.
+    Raises UsageError if one is relative, is no directory, or is a URI that some file system does not take literally.
     """
 
     def __init__(self, uris: Sequence[str]) -> None:
@@ -53,12 +49,7 @@ class Roots:
                 raise UsageError(f"--allow-root {uri}: expected a URI without '.', '..', '//', '?' and backslashes")
 
     def confine(self, uri: str) -> str:
-        """
-        What to open for a path or URI: the path with its links resolved, or the URI itself.
-
-        Raises:
-            FileNotFound: It is outside all roots.
-        """
+        """What to open: a path with its links resolved, or a URI itself; FileNotFound if it is outside all roots."""
         if 0 < len(uri) <= _LONGEST_NAME and uri.isprintable():
             with contextlib.suppress(UsageError):  # a file of another host
                 path = local_name(uri)
@@ -71,13 +62,7 @@ class Roots:
         )
 
     def check(self, table: str) -> None:
-        """
-        Check that a table is served; this reads the file system.
-
-        Raises:
-            Problem: 403: it is outside all roots.
-            TableNotFound: It is below a root and does not exist.
-        """
+        """Check that a table is served: Problem 403 if it is outside all roots, TableNotFound if it is missing."""
         try:
             place = self.confine(table)
             if local_name(place) is not None:

@@ -1,5 +1,5 @@
 """
-Questions in, encoded answers out: where lookup, roots and threads meet.
+Questions in, answers out as bytes: where lookup, roots and threads meet.
 
 The event loop sends cached answers. All other work goes to a thread: even the check whether a path is below a root may
 hang in the file system.
@@ -12,17 +12,29 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from puffin.errors import NotFoundError, PuffinError, SetupError, SnapshotNotFound, TableNotFound, UsageError
-from puffin.lookup import JoinEstimate, Lookup, Question
+from puffin.errors import (
+    CorruptError,
+    NotFoundError,
+    PuffinError,
+    SetupError,
+    SnapshotNotFound,
+    TableNotFound,
+    UsageError,
+)
+from puffin.inspection import describe
+from puffin.lookup import AnalyzedTable, Lookup, Question
 from puffin.lookup.cache import Kept
-from puffin.server.encoded import Encoded
+from puffin.server.documents import JoinRequest, TablesQuery
+from puffin.server.encoded import Encoded, encode
 from puffin.server.problems import Problem
 from puffin.server.roots import Roots
 from puffin.server.settings import Settings
 from puffin.server.workers import Workers
 from puffin.storage import store_for
+
+_MOST_NAMES = 10_000  # of the tables that a list considers
 
 _Result = TypeVar("_Result")
 
@@ -39,12 +51,11 @@ class Service:
     """
     Answers questions about the tables that a server serves.
 
-    Methods that read storage raise Problem if the table is not served or too busy, and PuffinError as `puffin.Lookup`
-    does.
+    Raises Problem if a table is not served or too busy, and PuffinError as `puffin.Lookup` does.
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.table_seconds = settings.limits.table_seconds
+        self._table_seconds = settings.limits.table_seconds
         self._roots = Roots(settings.roots)
         self._workers = Workers(settings.limits)
         self._has_catalog = settings.catalog is not None
@@ -81,10 +92,35 @@ class Service:
         )
         return b'{"results":[' + b",".join(results) + b"]}"
 
-    async def join(self, left: Question, right: Question) -> JoinEstimate:
+    async def join(self, asked: JoinRequest) -> bytes:
         """The overlap and join of two columns."""
+        left, right = (Question(side.table, (side.column,)) for side in (asked.left, asked.right))
         await self.read(right.table, lambda: None)
-        return await self.read(left.table, lambda: self.lookup.join(left, right))
+        return encode((await self.read(left.table, lambda: self.lookup.join(left, right))).to_json())
+
+    async def tables(self, query: TablesQuery) -> bytes:
+        """A page of the analyzed tables by name; tables that cannot be read in time are listed separately."""
+        after, part = query.after or "", (query.contains or "").casefold()
+        known = await self._workers.run("", lambda: self._table_names(query.namespace))
+        names = [name for name in known if name > after and part in name.casefold()]
+        page = names[: query.limit]
+        found = await asyncio.gather(*map(self._analyzed, page))
+        return encode(
+            {
+                "tables": [table.to_json() for table in found if isinstance(table, AnalyzedTable)],
+                "unreadable": [name for name, table in zip(page, found, strict=True) if isinstance(table, Exception)],
+                "next": page[-1] if len(names) > len(page) else None,
+            }
+        )
+
+    async def history(self, table: str, column: str) -> bytes:
+        """The statistics of a column, snapshot by snapshot."""
+        return encode((await self.read(table, lambda: self.lookup.history(table, column))).to_json())
+
+    async def dump(self, asked: Asked) -> bytes:
+        """The dump document of the statistics file that answers for a snapshot: the first column's if they differ."""
+        table = asked.question.table
+        return encode(await self.read(table, lambda: self.lookup.following([table], lambda: self._dump(asked))))
 
     async def read(self, table: str, call: Callable[[], _Result]) -> _Result:
         """Check in a thread that the table is served, and call ``call`` there."""
@@ -105,19 +141,6 @@ class Service:
             )
         Encoded.of(kept)
         return kept
-
-    async def table_names(self, namespace: str | None, most: int) -> list[str]:
-        """The sorted names of tables: of one namespace, or of the whole catalog and below all roots."""
-
-        def names() -> list[str]:
-            if namespace is None:
-                return sorted(itertools.islice(self.lookup.table_names(roots=self._roots.uris), most))
-            try:
-                return sorted(itertools.islice(self.lookup.table_names([namespace]), most))
-            except UsageError as exc:  # a caller of the server does not choose the catalog
-                raise NotFoundError(f"namespace {namespace!r}: no such namespace") from exc
-
-        return await self._workers.run("", names)
 
     async def check_ready(self) -> None:
         """Raise unless the roots exist and the catalog answers."""
@@ -142,6 +165,32 @@ class Service:
         elif "." not in table:
             raise TableNotFound(f"{table}: expected namespace.table")
 
+    def _table_names(self, namespace: str | None) -> list[str]:
+        """The sorted names of tables: of one namespace, or of the whole catalog and below all roots."""
+        if namespace is None:
+            return sorted(itertools.islice(self.lookup.table_names(roots=self._roots.uris), _MOST_NAMES))
+        try:
+            return sorted(itertools.islice(self.lookup.table_names([namespace]), _MOST_NAMES))
+        except UsageError as exc:  # a caller of the server does not choose the catalog
+            raise NotFoundError(f"namespace {namespace!r}: no such namespace") from exc
+
+    async def _analyzed(self, table: str) -> AnalyzedTable | Exception | None:
+        read = self.read(table, lambda: self.lookup.analyzed(table))
+        try:
+            return await asyncio.wait_for(read, self._table_seconds)
+        except (PuffinError, Problem, asyncio.TimeoutError) as exc:
+            return exc
+
+    def _dump(self, asked: Asked) -> dict[str, Any]:
+        table, columns = asked.question.table, self.ask(asked).answer.columns
+        path = next((column.statistics_path for column in columns if column.statistics_path), None)
+        if path is None:
+            raise NotFoundError(f"{table}: no statistics file")
+        try:
+            return describe(path, opened_by=lambda file: self.lookup.open_statistics(table, file)).to_json()
+        except CorruptError as exc:  # the reader of bytes does not know their file
+            raise CorruptError(f"{path}: {exc}") from exc
+
     def _at_hand(self, asked: Asked) -> Kept | None:
         # `read` checked the table before the lookup cached the answer; the check holds for the time to live.
         kept = self.lookup.at_hand(asked.question)
@@ -160,19 +209,13 @@ class Service:
             return found
 
         try:
-            return await asyncio.wait_for(self.read(table, ask_all), self.table_seconds)
+            return await asyncio.wait_for(self.read(table, ask_all), self._table_seconds)
         except (PuffinError, Problem, asyncio.TimeoutError) as exc:
             return dict.fromkeys(questions, exc)
 
 
 def check_catalog(settings: Settings) -> None:
-    """
-    Fail early if a catalog is not configured; one that does not answer now may do so later.
-
-    Raises:
-        SetupError: There is no such catalog, or a library for it is missing.
-        UsageError: There are properties without a catalog.
-    """
+    """Raise SetupError or UsageError if a catalog cannot be used; one that does not answer now may do so later."""
     lookup = Lookup(catalog=settings.catalog, catalog_properties=settings.catalog_properties)
     try:
         next(lookup.table_names(), None)

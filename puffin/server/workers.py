@@ -40,9 +40,8 @@ class Workers:
             await held.enter_async_context(places.free)
             await held.enter_async_context(self._free)
             running = asyncio.ensure_future(self._run(call, held.pop_all()))
-        running.add_done_callback(
-            lambda done: done.cancelled() or done.exception()
-        )  # retrieve the error even if nobody waits
+        # Retrieve the error even if nobody waits.
+        running.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(running)
 
     async def _run(self, call: Callable[[], _Result], held: contextlib.AsyncExitStack) -> _Result:

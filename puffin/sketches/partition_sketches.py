@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from puffin.errors import UsageError
-from puffin.sketches import ThetaSketch
 from puffin.sketches.partition_sketches_image import (
     MAX_KEY_BYTES,
     MAX_LG_K,
@@ -30,6 +29,7 @@ from puffin.sketches.partition_sketches_image import (
 )
 from puffin.sketches.set_operations import union_of_partitions
 from puffin.sketches.smallest import is_first_of_run
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.values.partition_tuples import PartitionKey
 
 BUDGET = 1 << 18

@@ -17,15 +17,13 @@ from __future__ import annotations
 from dataclasses import InitVar, dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from puffin.errors import CorruptSketchError, UsageError
 from puffin.kernels import kernels_ready
-from puffin.sketches.counted_hashes import hash_counted, hash_rows
 from puffin.sketches.row_counts_image import MAX_COUNT, parse_image, write_image
 from puffin.sketches.row_tally import Hashes, Rows, RowTally, SortedTally, TableTally, cut, sum_rows
 from puffin.sketches.theta_image import MAX_THETA
-from puffin.sketches.theta_sketch import ThetaSketch, check_lg_k
+from puffin.sketches.theta_sketch import ThetaSketch, check_hashes, check_lg_k
 
 HEADROOM = 4
 """How many times the hashes of the sketch to hold."""
@@ -43,10 +41,8 @@ class RowCounts:
     How many rows of a column have each of its smallest hashes. Immutable; equal row counts have equal bytes.
 
     Attributes:
-        theta: Every hash is below it; 2^63 - 1 while the counts cover every value of the column.
-        hashes: Ascending, distinct, each above 0 and below theta; read-only.
+        theta, hashes, is_checked: As in `ThetaSketch`.
         rows: The rows of each hash, at least 1; read-only.
-        is_checked: As in `ThetaSketch`.
     """
 
     theta: int
@@ -57,16 +53,11 @@ class RowCounts:
     def __post_init__(self, is_checked: bool) -> None:
         if is_checked:
             return
-        is_row = self.hashes.ndim == 1 and self.hashes.shape == self.rows.shape
-        if not is_row or self.hashes.dtype != np.uint64 or self.rows.dtype != np.int64:
-            raise UsageError("row counts: expected a row of uint64 hashes and as many int64 rows")
-        if self.hashes.flags.writeable or self.rows.flags.writeable:
-            raise UsageError("row counts: expected read-only hashes and rows")
-        if not 1 <= self.theta <= MAX_THETA or (self.rows < 1).any():
-            raise UsageError("row counts: expected theta from 1 to 2^63 - 1, and rows from 1 on")
-        bounded = np.concatenate(([np.uint64(0)], self.hashes, [np.uint64(self.theta)]))
-        if (bounded[1:] <= bounded[:-1]).any():
-            raise UsageError("row counts: expected ascending, distinct hashes above 0 and below theta")
+        check_hashes("row counts", self.theta, self.hashes)
+        if self.rows.dtype != np.int64 or self.rows.shape != self.hashes.shape or (self.rows < 1).any():
+            raise UsageError("row counts: expected as many int64 rows as hashes, from 1 on")
+        if self.rows.flags.writeable:
+            raise UsageError("row counts: expected read-only rows")
 
     @classmethod
     def from_bytes(cls, image: bytes | bytearray | memoryview) -> RowCounts:
@@ -108,16 +99,10 @@ class RowCounts:
         return ThetaSketch(MAX_THETA, self.hashes, True) if self.theta == MAX_THETA else None
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, RowCounts):
-            return NotImplemented
-        return (
-            self.theta == other.theta
-            and np.array_equal(self.hashes, other.hashes)
-            and np.array_equal(self.rows, other.rows)
-        )
+        return self.to_bytes() == other.to_bytes() if isinstance(other, RowCounts) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((self.theta, self.hashes.tobytes(), self.rows.tobytes()))
+        return hash(self.to_bytes())
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as the image: checked on arrival, and the arrays stay read-only."""
@@ -125,35 +110,21 @@ class RowCounts:
 
 
 class RowCountsBuilder:
-    """Counts the rows of a column, array by array, in memory proportional to its limit."""
+    """Counts the rows of a column, hash by hash, in memory proportional to its limit."""
 
     def __init__(self, limit: int) -> None:
         """Start with no rows; the limit is the most hashes to hold (`row_counts_limit`)."""
         _check_limit(limit)
         self._tally: RowTally = TableTally(limit) if kernels_ready() else SortedTally(limit)
 
-    def update(self, array: pa.Array | pa.ChunkedArray, type_string: str, rows: Rows | None = None) -> None:
-        """
-        Count the rows of an array, except those with NULL, empty strings and empty binaries.
-
-        ``rows`` gives the rows of each value, possibly 0; None is one each. Errors are those of `hash_counted`.
-        """
-        counted = hash_rows(array, type_string) if rows is None else hash_counted(array, rows, type_string)
-        for hashes, rows_of_each in counted:
-            self.update_hashes(hashes, rows_of_each)
-
     def update_hashes(self, hashes: Hashes, rows: Rows | None = None) -> None:
-        """Count hashes as `hash_rows` and `hash_counted` return them."""
+        """Count hashes as `puffin.sketches.counted_hashes` returns them."""
         self._tally.add(hashes, rows)
 
     def merge(self, row_counts: RowCounts) -> None:
         """Add other row counts, of any limit."""
         self._tally.lower_theta(row_counts.theta)
         self._tally.add(row_counts.hashes, row_counts.rows)
-
-    def lower_theta(self, theta: int) -> None:
-        """Drop every hash at or above this theta, now and later."""
-        self._tally.lower_theta(theta)
 
     def compact(self) -> RowCounts:
         """The row counts so far; the builder stays usable."""

@@ -106,7 +106,7 @@ class TableTally(RowTally):
         self._make_table(_FEWEST_SLOTS)
 
     def add(self, hashes: Hashes, rows: Rows | None = None) -> None:
-        from puffin.kernels.counting import add_rows
+        from puffin.kernels.hashes import add_rows
 
         hashes = np.require(hashes, requirements=["C", "A"])  # the kernel requires it
         counts = _ONE_EACH[: len(hashes)] if rows is None else np.require(rows, requirements="A").view(np.uint64)

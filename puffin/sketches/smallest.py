@@ -56,7 +56,7 @@ class SmallestHashes:
 
     def _below_theta(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         if kernels_ready():
-            from puffin.kernels.selection import hashes_below
+            from puffin.kernels.hashes import hashes_below
 
             return hashes_below(np.require(hashes, np.uint64, ["C", "A"]), np.uint64(self._theta))
         below: npt.NDArray[np.uint64] = hashes[hashes < np.uint64(self._theta)]

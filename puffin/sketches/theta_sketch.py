@@ -45,14 +45,8 @@ class ThetaSketch:
     is_checked: InitVar[bool] = False
 
     def __post_init__(self, is_checked: bool) -> None:
-        if is_checked:
-            return
-        _check_hash_array(self.hashes)
-        if not 1 <= self.theta <= MAX_THETA or self.hashes.flags.writeable:
-            raise UsageError("theta sketch: expected theta from 1 to 2^63 - 1 and read-only hashes")
-        bounded = np.concatenate(([np.uint64(0)], self.hashes, [np.uint64(self.theta)]))
-        if (bounded[1:] <= bounded[:-1]).any():
-            raise UsageError("theta sketch: expected ascending, distinct hashes above 0 and below theta")
+        if not is_checked:
+            check_hashes("theta sketch", self.theta, self.hashes)
 
     @classmethod
     def from_arrow(cls, array: pa.Array | pa.ChunkedArray, type_string: str, lg_k: int = DEFAULT_LG_K) -> ThetaSketch:
@@ -180,6 +174,16 @@ def check_lg_k(lg_k: int) -> None:
     """Raise UsageError unless ``lg_k`` is an integer from 5 to 26, as in other implementations."""
     if not isinstance(lg_k, int) or not MIN_LG_K <= lg_k <= MAX_LG_K:
         raise UsageError(f"lg_k: expected an integer from {MIN_LG_K} to {MAX_LG_K}, found {lg_k!r}")
+
+
+def check_hashes(what: str, theta: int, hashes: npt.NDArray[np.uint64]) -> None:
+    """Raise UsageError, about ``what``, unless theta and hashes are as in a `ThetaSketch`."""
+    _check_hash_array(hashes)
+    if not 1 <= theta <= MAX_THETA or hashes.flags.writeable:
+        raise UsageError(f"{what}: expected theta from 1 to 2^63 - 1 and read-only hashes")
+    bounded = np.concatenate(([np.uint64(0)], hashes, [np.uint64(theta)]))
+    if (bounded[1:] <= bounded[:-1]).any():
+        raise UsageError(f"{what}: expected ascending, distinct hashes above 0 and below theta")
 
 
 def _check_hash_array(hashes: npt.NDArray[np.uint64]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from puffin.errors import PuffinError, StorageError
-from puffin.sketches import DEFAULT_LG_K, ThetaSketch
+from puffin.sketches.theta_sketch import DEFAULT_LG_K, ThetaSketch
 from puffin.tables.base import Column
 from puffin.values.column_summary import ColumnSummary
 

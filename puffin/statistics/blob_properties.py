@@ -12,7 +12,7 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 
-from puffin.sketches import DEFAULT_LG_K
+from puffin.sketches.theta_sketch import DEFAULT_LG_K
 from puffin.statistics.answer import Distinct
 from puffin.statistics.private_state.places import HOME
 from puffin.tables.leftovers import is_our_name

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from puffin.errors import PuffinError, UnsupportedError
-from puffin.sketches import DEFAULT_LG_K
 from puffin.sketches.partition_sketches import PartitionSketches
+from puffin.sketches.theta_sketch import DEFAULT_LG_K
 from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.answer import ColumnAnswer, Distinct
 from puffin.statistics.kinds import PARTITION_SKETCHES, THETA

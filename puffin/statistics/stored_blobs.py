@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import starmap
 from typing import Any, NamedTuple
 
-from puffin.errors import CorruptError, FileNotFound, PuffinError, UnsupportedError
+from puffin.errors import CorruptError, PuffinError, UnsupportedError
 from puffin.format import CREATED_BY, THETA_V1, BlobMetadata, PuffinReader
 from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.blob_properties import SketchProperties
@@ -110,10 +110,8 @@ class StoredBlobs:
         return state is None or not keys <= state.keys()
 
     def _has_part(self, uri: str, size: int) -> bool:
-        try:
-            return self._opened.store_for(uri).size(uri) == size
-        except FileNotFound:
-            return False
+        found = self._opened.store_for(uri).find(uri)
+        return found is not None and found.size == size
 
     def _state(self, entry: StatisticsEntry) -> Mapping[BlobKey, KeptBlob | OmittedBlob] | None:
         path = entry.statistics_path

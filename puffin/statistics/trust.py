@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from puffin.errors import PuffinError
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.statistics.whose_hashes import contradiction, writer_objection

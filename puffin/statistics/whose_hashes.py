@@ -23,7 +23,7 @@ from puffin.values.value_type import ValueType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from puffin.sketches import ThetaSketch
+    from puffin.sketches.theta_sketch import ThetaSketch
 
 _ICEBERG = re.compile(r"(Iceberg )?Apache Iceberg [0-9]\S* \(commit [^\s()]+\)( Spark [0-9]\S*)?")
 _TRINO = re.compile(r"Trino version [0-9]+")
@@ -103,7 +103,7 @@ def _found(sketch: ThetaSketch, type_: str, values: pa.Array) -> list[list[bool]
     """For each value that the sketch has room for, whether it has it; in slices."""
     import numpy as np
 
-    from puffin.sketches import hash_array
+    from puffin.sketches.hashing import hash_array
 
     found = []
     for hashes in hash_array(values, type_):

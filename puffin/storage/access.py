@@ -33,7 +33,7 @@ def store_for(
     Raises:
         FileNotFound: ``confine`` refuses the URI.
         UsageError: The URI is empty, or a ``file:`` URI that is relative or names another host.
-        MissingDependencyError, UnsupportedError: No installed library knows the scheme.
+        MissingDependencyError, UnsupportedError: Neither pyarrow nor fsspec knows the scheme, or is not installed.
         StorageError: The file system cannot be reached.
     """
     if confine is not None:
@@ -51,13 +51,7 @@ def store_for(
 
 
 def open_source(uri: str) -> FileSource:
-    """
-    Open a file to read ranges; ``-`` reads all of standard input into memory.
-
-    Raises:
-        FileNotFound, StorageError: The file does not exist, or cannot be read.
-        UsageError, MissingDependencyError, UnsupportedError: As ``store_for``.
-    """
+    """Open a file to read ranges; ``-`` reads all of standard input. Raises what the store and `store_for` raise."""
     if uri == STDIN:
         if sys.stdin is None:
             raise StorageError("standard input: it is closed")

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from puffin.errors import MissingDependencyError, PuffinError, UnsupportedError
-from puffin.storage.new_objects import check_new_objects, put_new_object
+from puffin.storage.new_objects import put_new_object, store_of_new_objects
 from puffin.storage.store import (
     FileInfo,
     FileSource,
@@ -48,13 +48,7 @@ class ArrowStore(Store):
 
     @classmethod
     def for_uri(cls, uri: str) -> ArrowStore:
-        """
-        The store that a URI names, with the credentials of the environment.
-
-        Raises:
-            MissingDependencyError: pyarrow does not know the scheme, and fsspec is not installed.
-            UnsupportedError: fsspec does not know the scheme either, or its driver is not installed.
-        """
+        """The store that a URI names, with the credentials of the environment; raises what `store_for` raises."""
         import pyarrow as pa
         from pyarrow.fs import FileSystem
 
@@ -133,7 +127,7 @@ class ArrowStore(Store):
         put_new_object(self._filesystem, uri, self._path_of(uri), data)
 
     def check_put_if_absent(self, uri: str) -> None:
-        check_new_objects(self._filesystem, uri, self._path_of(uri))
+        store_of_new_objects(self._filesystem, uri, self._path_of(uri))
 
     def replace(self, uri: str, data: bytes) -> None:
         with storage_errors(uri), self._filesystem.open_output_stream(self._path_of(uri)) as stream:

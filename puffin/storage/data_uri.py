@@ -12,7 +12,6 @@ _PREFIX = "data:application/octet-stream;base64,"
 
 
 def data_uri(content: bytes) -> str:
-    """The URI that holds the content."""
     return _PREFIX + base64.b64encode(content).decode()
 
 

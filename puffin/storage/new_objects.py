@@ -37,27 +37,14 @@ _probed: set[tuple[str, str]] = set()
 
 
 def put_new_object(filesystem: FileSystem, uri: str, path: str, data: bytes) -> None:
-    """
-    Put an object at a path, bucket first; of several writers at most one succeeds.
+    """Put an object at a path, bucket first, as `puffin.storage.store.Store.put_if_absent` does."""
+    store, key = store_of_new_objects(filesystem, uri, path)
+    _put(store, uri, key, data)
 
-    Raises:
-        ConflictError: The object exists; it stays unchanged.
-        StorageError: The put failed.
-        CommitUnknownError: The put may have succeeded.
-        UnsupportedError: The store has no conditional put.
-        MissingDependencyError: The extra is not installed.
-    """
+
+def store_of_new_objects(filesystem: FileSystem, uri: str, path: str) -> tuple[_ObjectStore, str]:
+    """The checked store and the key in it; raises what `put_new_object` would raise for any object beside this one."""
     bucket, _, key = path.partition("/")
-    _put(_checked_store(filesystem, uri, bucket, key), uri, key, data)
-
-
-def check_new_objects(filesystem: FileSystem, uri: str, path: str) -> None:
-    """Raise what `put_new_object` would raise for any object beside this one."""
-    bucket, _, key = path.partition("/")
-    _checked_store(filesystem, uri, bucket, key)
-
-
-def _checked_store(filesystem: FileSystem, uri: str, bucket: str, key: str) -> _ObjectStore:
     maker = _MAKERS.get(filesystem.type_name)
     if maker is None:
         raise UnsupportedError(
@@ -77,7 +64,7 @@ def _checked_store(filesystem: FileSystem, uri: str, bucket: str, key: str) -> _
     if endpoint and (endpoint, bucket) not in _probed:
         _probe(filesystem, store, uri, bucket, key)
         _probed.add((endpoint, bucket))
-    return store
+    return store, key
 
 
 def _probe(filesystem: FileSystem, store: _ObjectStore, uri: str, bucket: str, key: str) -> None:

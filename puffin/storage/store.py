@@ -13,7 +13,14 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from puffin.errors import ConflictError, CorruptMetadataError, FileNotFound, PuffinError, StorageError
+from puffin.errors import (
+    CommitUnknownError,
+    ConflictError,
+    CorruptMetadataError,
+    FileNotFound,
+    PuffinError,
+    StorageError,
+)
 
 if TYPE_CHECKING:
     from pyarrow import NativeFile
@@ -59,13 +66,9 @@ class Sink:
 
 class FileInfo(NamedTuple):
     """
-    A file in a listing.
+    A file in a listing; its URI has the form of the directory's URI, and its size is in bytes.
 
-    Attributes:
-        uri: In the form of the directory's URI.
-        name: The last part of the URI.
-        size: In bytes.
-        mtime: The last change, with a zone; None if the store does not say.
+    ``name`` is the last part of the URI. ``mtime``, the last change, has a zone; None if the store does not say.
     """
 
     uri: str
@@ -101,9 +104,12 @@ class Store(ABC):
     def info(self, uri: str) -> FileInfo:
         """The file's entry in a listing of its directory."""
 
-    def size(self, uri: str) -> int:
-        """The size in bytes."""
-        return self.info(uri).size
+    def find(self, uri: str) -> FileInfo | None:
+        """As `info`; None for a missing file or a directory."""
+        try:
+            return self.info(uri)
+        except FileNotFound:
+            return None
 
     @abstractmethod
     def exists(self, uri: str) -> bool:
@@ -131,12 +137,7 @@ class Store(ABC):
 
     @abstractmethod
     def create(self, uri: str) -> AbstractContextManager[Sink]:
-        """
-        Write a new file; if the block raises, no file remains.
-
-        Raises:
-            ConflictError: At the end of the block, if the file exists; it stays unchanged.
-        """
+        """Write a new file, none if the block raises; ConflictError at the end of the block if the file exists."""
 
     @abstractmethod
     def put_if_absent(self, uri: str, data: bytes) -> None:
@@ -152,6 +153,25 @@ class Store(ABC):
     @abstractmethod
     def check_put_if_absent(self, uri: str) -> None:
         """Raise now if `put_if_absent` would refuse every file beside this one; may put a probe."""
+
+    def put_once(self, uri: str, data: bytes) -> None:
+        """
+        Write a new file as `put_if_absent` does, even if the store's answer is wrong.
+
+        A store may report an error after it wrote the file, or find its own file when it retries. ``data`` is what no
+        other writer would write, so reading it back shows the outcome. StorageError means that there is no file.
+        """
+        try:
+            self.put_if_absent(uri, data)
+        except (ConflictError, StorageError, CommitUnknownError) as failure:
+            try:
+                found = self.read(uri)
+            except FileNotFound:
+                raise failure from None  # after a CommitUnknownError the file may still appear
+            except PuffinError as exc:
+                raise CommitUnknownError(f"{failure}; reading it back failed too: {exc}") from failure
+            if found != data:
+                raise ConflictError(f"{uri}: another writer was faster") from failure
 
     @abstractmethod
     def replace(self, uri: str, data: bytes) -> None:
@@ -176,17 +196,14 @@ def storage_errors(uri: str) -> Iterator[None]:
 
 
 def no_such_file(uri: str) -> FileNotFound:
-    """The error for a missing file."""
     return FileNotFound(f"{uri}: no such file or directory")
 
 
 def is_a_directory(uri: str) -> FileNotFound:
-    """The error for a directory in place of a file."""
     return FileNotFound(f"{uri}: expected a file, found a directory")
 
 
 def exists_already(uri: str) -> ConflictError:
-    """The error for a new file whose name exists."""
     return ConflictError(f"{uri}: the file exists already")
 
 

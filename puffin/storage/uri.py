@@ -46,12 +46,7 @@ def split(uri: str) -> SplitUri | None:
 
 
 def local_path(uri: str) -> Path | None:
-    """
-    The path of a local file, given as a path or a ``file:`` URI; None for any other scheme.
-
-    Raises:
-        UsageError: The text is empty, or a ``file:`` URI that is relative or names another host.
-    """
+    """As `local_name`, but as a path."""
     from pathlib import Path  # slow to import, and reading a file needs only its name
 
     name = local_name(uri)
@@ -59,7 +54,11 @@ def local_path(uri: str) -> Path | None:
 
 
 def local_name(uri: str) -> str | None:
-    """As ``local_path``, but a string."""
+    """
+    The name of a local file, given as a path or a ``file:`` URI; None for any other scheme.
+
+    Raises UsageError if the text is empty, or a ``file:`` URI that is relative or names another host.
+    """
     if not uri:
         raise UsageError("path: expected a path or a URI, found nothing")
     parts = split(uri)
@@ -85,9 +84,6 @@ def has_query(uri: str) -> bool:
 
 def is_same_place(one: str, other: str) -> bool:
     """Whether two names mean one directory, with local links resolved and Hadoop's schemes translated."""
-    paths = [local_path(name) for name in (one, other)]
-    if None not in paths:
-        return len({path.resolve() for path in paths if path is not None}) == 1
     return _place(one) == _place(other)
 
 
@@ -109,7 +105,9 @@ def filesystem_path(uri: str) -> str:
 
 
 def _place(name: str) -> object:
-    parts = split(name)
+    path, parts = local_path(name), split(name)
+    if path is not None:
+        return path.resolve()
     if parts is None:
         return name
     # The account of an Azure container is part of the place; the user before a bucket is not.

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import enum
 import math
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -112,8 +111,6 @@ def _from_json(type_: str, value: JsonValue) -> Comparable | None:
 
 
 def _physical(column: ValueType, value: Any) -> Comparable:
-    if column.name == "uuid":
-        return uuid.UUID(value).bytes
     if column.name in ("binary", "fixed"):  # a cut bound is too short for ``fixed[L]``
         return bytes.fromhex(value)
     scalar = to_scalar(column.type_string, value)
@@ -123,4 +120,4 @@ def _physical(column: ValueType, value: Any) -> Comparable:
     return found
 
 
-_COMPARED_AS_PYTHON = frozenset(("boolean", "int", "long", "float", "double", "string"))
+_COMPARED_AS_PYTHON = frozenset(("boolean", "int", "long", "float", "double", "string", "uuid"))

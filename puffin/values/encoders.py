@@ -156,15 +156,19 @@ def _encode_as_decimals(array: pa.Array, column: ValueType) -> Iterator[Words]:
 
 
 def _encode_decimals(array: pa.Array, column: ValueType) -> Iterator[Words]:
-    width = array.type.byte_width
-    words_per_value = max(width // 8, 1)
-    stored = np.frombuffer(
-        array.buffers()[1], "<i4" if width == 4 else "<i8", len(array) * words_per_value, array.offset * width
-    )
-    words: npt.NDArray[np.int64] = stored.astype(np.int64, copy=False).reshape(len(array), words_per_value)
-    if words_per_value > 2 and (words[:, 2:] != words[:, 1:2] >> 63).any():
+    words = decimal_words(array)
+    if words.shape[1] > 2 and (words[:, 2:] != words[:, 1:2] >> 63).any():
         raise _unfit(array, column, "values of at most 128 bits", "a longer one")
     return minimal_bytes(words[:, :2])
+
+
+def decimal_words(array: pa.Array) -> npt.NDArray[np.int64]:
+    """The words that store each decimal, the lowest first; arbitrary words for nulls."""
+    width = array.type.byte_width
+    words_per_value = max(width // 8, 1)
+    stored_type, count = ("<i4" if width == 4 else "<i8"), len(array) * words_per_value
+    stored = np.frombuffer(array.buffers()[1] or b"", stored_type, count, array.offset * width)
+    return stored.astype(np.int64, copy=False).reshape(len(array), words_per_value)
 
 
 # --- string, binary, fixed, uuid ----------------------------------------------------------------------------------

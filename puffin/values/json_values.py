@@ -9,7 +9,6 @@ nanoseconds.
 from __future__ import annotations
 
 import decimal
-import re
 import uuid
 from typing import Any
 
@@ -35,7 +34,6 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
     "uuid": pa.binary(16),
     "binary": pa.binary(),
 }
-_PRECISION = re.compile(r"decimal\(\s*(\d+)")
 _TEMPORAL = frozenset({"date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
 _EPOCH_DAY = "1970-01-01T"
 
@@ -44,8 +42,7 @@ def arrow_type(type_: str) -> pa.DataType:
     """The Arrow type of the values of a primitive type; UnsupportedTypeError if it has no single values."""
     value_type = ValueType.parse(type_)
     if value_type.name == "decimal":
-        precision = _PRECISION.match(type_)
-        return pa.decimal128(int(precision[1]) if precision else 38, value_type.scale)
+        return pa.decimal128(value_type.precision, value_type.scale)
     return pa.binary(value_type.length) if value_type.name == "fixed" else _ARROW_TYPES[value_type.name]
 
 
@@ -56,7 +53,7 @@ def to_json(type_: str, physical: Any) -> Any:
     try:
         if type_ in _TEMPORAL:
             zone = "+00:00" if type_.startswith("timestamptz") else ""
-            return str(pa.scalar(physical, _unzoned(type_)).cast(pa.string())).replace(" ", "T") + zone
+            return str(pa.scalar(physical, unzoned_type(type_)).cast(pa.string())).replace(" ", "T") + zone
         if type_ == "uuid":
             return str(uuid.UUID(bytes=physical))
         if type_.startswith("decimal"):
@@ -92,6 +89,7 @@ def _physical(type_: str, value: Any, target: pa.DataType) -> Any:
     return value
 
 
-def _unzoned(type_: str) -> pa.DataType:
+def unzoned_type(type_: str) -> pa.DataType:
+    """The Arrow type of a primitive type, without a time zone."""
     target = arrow_type(type_)
     return pa.timestamp(target.unit) if pa.types.is_timestamp(target) else target

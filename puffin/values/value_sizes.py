@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from puffin.values.encoders import decimal_words
 from puffin.values.unscaled import minimal_sizes, total_minimal_size
 from puffin.values.value_type import ValueType
 
@@ -39,12 +40,5 @@ def total_size(values: pa.Array, column: ValueType, rows: npt.NDArray[np.int64] 
     if not (pa.types.is_decimal128(values.type) and values.type.scale == column.scale):
         values = values.cast(pa.decimal128(column.precision, column.scale))
     if rows is not None:
-        return int(minimal_sizes(_words(values)) @ rows)
-    return total_minimal_size(_words(values.drop_null()))
-
-
-def _words(decimals: pa.Array) -> npt.NDArray[np.int64]:
-    if len(decimals) == 0:
-        return np.empty((0, 2), np.int64)
-    offset = decimals.offset * decimals.type.byte_width
-    return np.frombuffer(decimals.buffers()[1], "<i8", len(decimals) * 2, offset).reshape(len(decimals), 2)
+        return int(minimal_sizes(decimal_words(values)) @ rows)
+    return total_minimal_size(decimal_words(values.drop_null()))

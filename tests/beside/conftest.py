@@ -32,7 +32,7 @@ from puffin.format import (
     RawBlob,
 )
 from puffin.load import load_table
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.storage import LocalStore
 from puffin.tables.base import BlobEntry, StatisticsEntry

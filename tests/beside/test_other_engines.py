@@ -12,7 +12,7 @@ from pyiceberg.io.pyarrow import _dataframe_to_data_files
 import puffin
 from puffin.errors import UnsupportedTypeError
 from puffin.format import ROW_COUNTS_V1, THETA_V1
-from puffin.sketches import ThetaSketch, merge
+from puffin.sketches.theta_sketch import ThetaSketch, merge
 from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.kinds import THETA, to_properties
 from stats_jobs import Options

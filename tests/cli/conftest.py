@@ -26,7 +26,7 @@ from puffin.format import (
     RawBlob,
 )
 from puffin.format.deletion_vector import DeletionVector
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 

@@ -8,7 +8,7 @@ import pytest
 
 from puffin.format import DELETION_VECTOR_V1, LZ4, THETA_V1, ZSTD
 from puffin.format.deletion_vector import DeletionVector
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 
 TABLES_AND_TEXT = {"pyspark", "pyiceberg", "pandas", "pyarrow", "fsspec", "rich"}
 ARRAYS = {"numpy", "datasketches", "pyroaring"}

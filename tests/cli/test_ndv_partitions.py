@@ -9,8 +9,8 @@ import pytest
 
 import puffin as library
 from puffin.load import load_table
-from puffin.sketches import ThetaSketch
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.assemble import ColumnStatistics
 from puffin.statistics.draft import FileOptions, StatisticsDraft
 from puffin.statistics.kinds import PARTITION_SKETCHES, THETA

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from puffin.errors import CorruptDataFileError, FileNotFound, UnsupportedTableError
 from puffin.files import task_reader
-from puffin.files.parquet import parquet_rows
-from puffin.sketches import ThetaSketch
+from puffin.files.parquet import parquet_file
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.tables.scan_task import ScanBatch, ScanContext, decode_batch, encode_batch
 
 ROW = 9  # the field id of the column that numbers the rows
@@ -223,7 +223,7 @@ def test_delete_files_that_compare_different_columns_add_up(make_table):
 
 @pytest.mark.parametrize("is_vector", [False, True], ids=["position deletes", "deletion vector"])
 def test_row_is_live_only_if_no_kind_of_delete_names_it(table, monkeypatch, is_vector):
-    monkeypatch.setattr(parquet_rows, "MAX_BATCH_ROWS", 3)
+    monkeypatch.setattr(parquet_file, "MAX_BATCH_ROWS", 3)
     path = table.write("a.parquet", *numbered([i % 4 for i in range(20)]), row_group_size=8)
     named = [0, 1, 13]
     other = table.vector("v", path, named) if is_vector else table.position_deletes("p", [(path, i) for i in named])

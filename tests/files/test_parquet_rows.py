@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 
 WORDS = pa.array([f"word {i % 50}" for i in range(5000)])
 NUMBERS = pa.array(range(5000), pa.int64())

@@ -17,7 +17,7 @@ from puffin.errors import CorruptDataFileError, CorruptError, UnsupportedTableEr
 from puffin.files.avro import columns as avro_columns
 from puffin.files.avro.container import Container
 from puffin.files.orc import orc_file
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 from stats_jobs.plan import split_task
 
 FORMATS = ["avro", "orc"]

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from puffin.errors import CorruptDataFileError, CorruptMetadataError, UnsupportedTableError
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 
 EMPTY = ThetaSketch.from_arrow(pa.nulls(0), "int")
 STRUCT = (2, {"x": 3, "y": 4})

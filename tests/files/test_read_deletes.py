@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptDataFileError, CorruptMetadataError, FileNotFound
-from puffin.files.parquet import parquet_rows
-from puffin.sketches import ThetaSketch
+from puffin.files.parquet import parquet_file
+from puffin.sketches.theta_sketch import ThetaSketch
 
 IDS = {"id": 1}
 
@@ -215,7 +215,7 @@ def test_wrong_split_offsets_and_sizes_lose_no_row(table):
 def test_every_live_row_is_read_once_in_any_pieces_and_batches(
     make_table, monkeypatch, row_group_size, deleted, is_vector, target, batch_rows
 ):
-    monkeypatch.setattr(parquet_rows, "MAX_BATCH_ROWS", batch_rows)
+    monkeypatch.setattr(parquet_file, "MAX_BATCH_ROWS", batch_rows)
     table = make_table([(1, "id", "long")], version=3)
     a = table.write("a.parquet", pa.table({"id": list(range(100))}), IDS, row_group_size=row_group_size)
     delete = table.vector("v", a, deleted) if is_vector else table.position_deletes("d", [(a, i) for i in deleted])

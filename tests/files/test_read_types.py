@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from puffin.errors import CorruptDataFileError, CorruptError, FileNotFound
-from puffin.files.parquet import parquet_rows
+from puffin.files.parquet import parquet_file
 from puffin.files.task_reader import TaskReader
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.storage import store_for
 from puffin.tables.scan_task import ScanBatch, ScanContext
 
@@ -176,7 +176,7 @@ def largest_batch(table):
 @pytest.mark.parametrize("distinct", [1, 20, 8000])
 @pytest.mark.parametrize("use_dictionary", [True, False])
 def test_batches_of_wide_strings_stay_small(make_table, monkeypatch, distinct, use_dictionary):
-    monkeypatch.setattr(parquet_rows, "BATCH_BYTES", 1 << 20)
+    monkeypatch.setattr(parquet_file, "BATCH_BYTES", 1 << 20)
     table = make_table([(1, "c", "string")])
     values = pa.array([f"{i % distinct}" * 1000 for i in range(8000)])
     path = table.write(

@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from puffin.errors import CorruptPuffinError, UnsupportedCodecError
-from puffin.format import frames
+from puffin.format import compression
 from puffin.format.compression import compress, decompress
 
 MIB = 1024 * 1024
@@ -131,8 +131,8 @@ def test_frame_shorter_than_it_claims_is_refused(monkeypatch):
     """We check where the library is lenient."""
     assert refused("zstd", zstd_claiming(5, rle_block(4, last=True))).rule == "frame-data"
     assert refused("lz4", lz4_claiming(len(TEXT) + 1) + FRAMES["lz4"][len(lz4_claiming(1)) :]).rule == "frame-data"
-    lenient = replace(frames.CODECS["lz4"](), content_size=lambda _: len(TEXT) + 1)
-    monkeypatch.setitem(frames.CODECS, "lz4", lambda: lenient)
+    lenient = replace(compression.CODECS["lz4"](), content_size=lambda _: len(TEXT) + 1)
+    monkeypatch.setitem(compression.CODECS, "lz4", lambda: lenient)
     expected = "expected 951 bytes as claimed, found 950 bytes"
     assert str(refused("lz4", FRAMES["lz4"])) == f"frame-content-size at offset 77: {expected}"
 

@@ -29,7 +29,7 @@ from puffin.delta.log.log_files import Checkpoint
 from puffin.delta.schema import table_schema
 from puffin.delta.statistics.documents import decode_entry
 from puffin.errors import ConflictError, CorruptDataFileError, CorruptMetadataError, CorruptPuffinError, StorageError
-from puffin.files.avro import block_codecs as avro_codecs
+from puffin.files.avro import container as avro_container
 from puffin.files.avro.records import MAX_TYPES, read_records
 from puffin.files.parquet import thrift
 from puffin.files.parquet.hybrid import HybridCounts
@@ -180,7 +180,7 @@ def test_checkpoint_cannot_have_more_rows_than_bytes(monkeypatch):
 
 @pytest.mark.parametrize("codec", ["deflate", "zstandard", "bzip2"])
 def test_oversized_manifest_is_dropped(monkeypatch, codec):
-    monkeypatch.setattr(avro_codecs, "MAX_BLOCK_BYTES", 4 * MEGABYTE)
+    monkeypatch.setattr(avro_container, "MAX_BLOCK_BYTES", 4 * MEGABYTE)
     compress: dict[str, Callable[[bytes], bytes]] = {
         "deflate": lambda data: zlib.compress(data)[2:-4],
         "zstandard": zstandard.ZstdCompressor().compress,

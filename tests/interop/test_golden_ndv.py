@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from puffin.load import load_table
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.tables.base import SnapshotSelector
 
 EXPECTED = json.loads(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from puffin.format import THETA_V1, PuffinReader
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 
 
 class JavaDeletes:

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from puffin.format import THETA_V1, PuffinReader
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 
 TABLE = "hadoop.java_reads.t"
 COLUMNS = ["many", "few", "one", "none", "st.x"]

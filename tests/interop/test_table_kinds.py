@@ -20,7 +20,7 @@ from pyiceberg.catalog import load_catalog
 from puffin.errors import UnsupportedTypeError
 from puffin.load import load_table
 from puffin.lookup import Question, lookup
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 from stats_jobs import Options, analyze
 
 EVERY_VERSION = (1, 2, 3)

@@ -12,7 +12,7 @@ import pytest
 
 from puffin.errors import UnsupportedTableError
 from puffin.load import load_table
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 
 DAYS = ["0001-01-01", "1500-01-01", "1582-10-04", "1582-10-15", "1899-12-31", "1900-01-01", "2020-02-02"]
 RECENT = DAYS[3:]

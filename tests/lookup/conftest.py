@@ -14,8 +14,8 @@ import pytest
 from puffin.format import PARTITION_SKETCHES_V1, THETA_V1, Blob, PuffinWriter, WrittenFile
 from puffin.iceberg.metadata.document import parse_state
 from puffin.iceberg.table import IcebergSnapshot
-from puffin.sketches import ThetaSketch
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.kinds import PARTITION_SKETCHES, THETA, to_properties
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.storage import FileSource, LocalStore

@@ -13,7 +13,7 @@ from puffin.errors import ColumnNotFound, CorruptError, NotFoundError, Unsupport
 from puffin.format import THETA_V1, Blob, PuffinWriter
 from puffin.load import load_table
 from puffin.lookup import Lookup, Question
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.kinds import to_properties
 from puffin.statistics.kinds.theta import ThetaKind
 from puffin.tables.commit import commit_statistics

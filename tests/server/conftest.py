@@ -21,7 +21,7 @@ from puffin.format import THETA_V1, Blob, PuffinWriter
 from puffin.server.app import create_app
 from puffin.server.hosts import Hosts
 from puffin.server.settings import Settings
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.storage.local import LocalStore
 
 TTL = 0.2

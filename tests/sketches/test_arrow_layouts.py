@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from puffin.sketches import ThetaSketch, hash_array
+from puffin.sketches.hashing import hash_array
+from puffin.sketches.theta_sketch import ThetaSketch
 
 Column = Callable[[str, int], pa.Array]
 N = 500

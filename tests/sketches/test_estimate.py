@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from puffin.sketches import MAX_THETA, SketchImage, ThetaSketch
+from puffin.sketches.theta_image import MAX_THETA, SketchImage
+from puffin.sketches.theta_sketch import ThetaSketch
 
 LADDER = [0, 1, 2, 10, 100, 1000, 4096, 4097, 20_000]
 # Where the processor can, compilers round once for a product and a sum, and Python twice.

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from puffin.sketches import hash_array
+from puffin.sketches.hashing import hash_array
 from puffin.values.serialized import slice_rows
 
 MASK = (1 << 64) - 1

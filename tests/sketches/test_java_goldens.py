@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from puffin.sketches import ThetaSketch, hash_array, merge
+from puffin.sketches.hashing import hash_array
+from puffin.sketches.theta_sketch import ThetaSketch, merge
 
 Column = Callable[[str, int], pa.Array]
 

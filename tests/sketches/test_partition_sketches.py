@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import UsageError
-from puffin.sketches import MAX_THETA, ThetaSketch, hash_array, merge
+from puffin.sketches.hashing import hash_array
 from puffin.sketches.partition_sketches import PartitionSketches, PartitionSketchesBuilder, lg_k_for
+from puffin.sketches.theta_image import MAX_THETA
+from puffin.sketches.theta_sketch import ThetaSketch, merge
 
 HASHES = st.integers(1, 120).map(lambda n: n * (MAX_THETA // 128))  # few enough that partitions share many
 KEYS = st.sampled_from([(0, "{}"), (1, '{"1000":1}'), (1, '{"1000":"Ü"}'), (2, '{"1000":null,"1001":2.5}')])

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptSketchError
-from puffin.sketches import MAX_THETA
 from puffin.sketches.partition_sketches import PartitionSketches, PartitionSketchesBuilder
 from puffin.sketches.partition_sketches_image import MAX_KEY_BYTES, MAX_PARTITIONS
+from puffin.sketches.theta_image import MAX_THETA
 
 
 def image_of(*partitions) -> bytes:

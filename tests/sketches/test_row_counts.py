@@ -16,15 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptDataFileError, CorruptSketchError, UnsupportedTypeError, UsageError
-from puffin.sketches import (
-    MAX_THETA,
-    RowCounts,
-    RowCountsBuilder,
-    ThetaSketch,
-    ThetaSketchBuilder,
-    hash_array,
-    row_counts_limit,
-)
+from puffin.sketches.hashing import hash_array
+from puffin.sketches.row_counts import RowCounts, RowCountsBuilder, row_counts_limit
+from puffin.sketches.theta_image import MAX_THETA
+from puffin.sketches.theta_sketch import ThetaSketch, ThetaSketchBuilder
+from tests.counting import count_rows
 
 LG_K = 5
 K = 1 << LG_K
@@ -59,14 +55,14 @@ def count(arrays: pa.Array | pa.ChunkedArray | list[pa.Array], type_string: str)
     """The rows of one or more arrays."""
     builder = RowCountsBuilder(LIMIT)
     for each in arrays if isinstance(arrays, list) else [arrays]:
-        builder.update(each, type_string)
+        count_rows(builder, each, type_string)
     return builder.compact()
 
 
 def count_known(values: pa.Array, rows: list[int], type_string: str, limit: int = LIMIT) -> RowCounts:
     """Count values with known numbers of rows."""
     builder = RowCountsBuilder(limit)
-    builder.update(values, type_string, np.array(rows))
+    count_rows(builder, values, type_string, np.array(rows))
     return builder.compact()
 
 
@@ -196,22 +192,22 @@ class TestBuilder:
         builder.merge(make({1000: 9, 999: 4}))
         assert contents(builder.compact()) == (1000, {5: 2, 700: 1, 900: 2, 999: 4})
 
-    def test_lower_theta_drops_hashes(self) -> None:
+    def test_lower_theta_of_a_part_drops_hashes(self) -> None:
         """Earlier and later ones at or above it; theta never rises."""
         builder = RowCountsBuilder(LIMIT)
         builder.merge(make({5: 1, 20: 2}))
-        builder.lower_theta(20)
-        builder.lower_theta(30)
+        builder.merge(make({}, theta=20))
+        builder.merge(make({}, theta=30))
         builder.merge(make({5: 1, 19: 1, 25: 1}))
         assert contents(builder.compact()) == (20, {5: 2, 19: 1})
 
     def test_builder_continues_after_compact(self) -> None:
         """The compact value does not change."""
         builder = RowCountsBuilder(LIMIT)
-        builder.update(pa.array(range(10)), "long")
+        count_rows(builder, pa.array(range(10)), "long")
         early = builder.compact()
         image = early.to_bytes()
-        builder.update(pa.array([*range(20)] * 2), "long")
+        count_rows(builder, pa.array([*range(20)] * 2), "long")
         assert early.to_bytes() == image
         assert sorted(builder.compact().rows.tolist()) == [2] * 10 + [3] * 10
 
@@ -221,7 +217,7 @@ class TestBuilder:
     def test_other_numbers_of_rows_are_refused(self, rows: npt.NDArray[np.int64]) -> None:
         """Each value has one integer of 0 or more."""
         with pytest.raises(UsageError, match="rows: expected 1 int64 from 0 on, found"):
-            RowCountsBuilder(LIMIT).update(pa.array(["a"]), "string", rows)
+            count_rows(RowCountsBuilder(LIMIT), pa.array(["a"]), "string", rows)
 
     def test_other_types_are_refused(self) -> None:
         """Also in a dictionary that no row uses."""

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptSketchError
-from puffin.sketches import MAX_THETA, RowCounts
+from puffin.sketches.row_counts import RowCounts
+from puffin.sketches.theta_image import MAX_THETA
 
 THETA = 0x0102030405060708
 ROWS = {0x11: 1, 0x2233: 0x0504030201, 0x0102030405060707: 2**63 - 1}

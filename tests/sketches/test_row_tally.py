@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from puffin.sketches import MAX_THETA
 from puffin.sketches.row_tally import RowTally, SortedTally, TableTally
+from puffin.sketches.theta_image import MAX_THETA
 
 pytestmark = pytest.mark.parametrize("way", [SortedTally, TableTally])
 

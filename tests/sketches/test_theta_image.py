@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptSketchError, UnsupportedError
-from puffin.sketches import MAX_THETA, SketchImage
-from puffin.sketches.theta_image import ascend
+from puffin.sketches.theta_image import MAX_THETA, SketchImage, ascend
 
 THETA = 1000
 HASHES = [3, 70, 999]

@@ -9,7 +9,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from puffin.load import load_table
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics import kinds
 from puffin.statistics.ancestry import known_sketches
 from puffin.statistics.kinds import ROW_COUNTS, SUMMARY, THETA

@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 
 from puffin.format import PARTITION_SKETCHES_V1, ROW_COUNTS_V1, THETA_V1, BlobMetadata, RawBlob
-from puffin.sketches import MAX_THETA, RowCountsBuilder, ThetaSketch
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
+from puffin.sketches.row_counts import RowCountsBuilder
+from puffin.sketches.theta_image import MAX_THETA
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.assemble import ColumnStatistics, assemble, companion_blobs, sketch_blobs
 from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.kinds import PARTITION_SKETCHES, ROW_COUNTS, SUMMARY, THETA

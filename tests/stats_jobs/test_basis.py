@@ -11,7 +11,8 @@ import pytest
 
 from puffin.errors import CorruptSketchError, FileNotFound
 from puffin.iceberg.metadata.document import parse_state
-from puffin.sketches import RowCountsBuilder, ThetaSketch, row_counts_limit
+from puffin.sketches.row_counts import RowCountsBuilder, row_counts_limit
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.kinds import ROW_COUNTS, THETA, to_properties
 from puffin.statistics.kinds.theta import ThetaKind
 from puffin.tables.changes import Changes

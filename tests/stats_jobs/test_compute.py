@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from puffin.errors import CorruptDataFileError, FileNotFound, StorageError
-from puffin.sketches import ThetaSketch
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.kinds import PARTITION_SKETCHES, ROW_COUNTS, SUMMARY, THETA
 from puffin.statistics.kinds.row_counts import RowCountsKind
 from puffin.statistics.kinds.theta import ThetaKind
@@ -25,6 +25,7 @@ from stats_jobs.execute import Partial, merge_partials
 from stats_jobs.partitions import PartitionPlan
 from stats_jobs.session import Turn
 from stats_jobs.stored import Base
+from tests.counting import count_rows
 
 LG_K = 5
 COUNTS = (RowCountsKind(LG_K), ThetaKind(LG_K), SUMMARY)
@@ -34,7 +35,7 @@ A, B = (Column(i, name, "long", (i,), (None,)) for i, name in ((1, "a"), (2, "b"
 
 def counts(values):
     builder = RowCountsKind(LG_K).start()
-    builder.update(pa.array(values, pa.int64()), "long")
+    count_rows(builder, pa.array(values, pa.int64()), "long")
     return builder.compact()
 
 

@@ -14,7 +14,7 @@ from puffin.format import THETA_V1, Blob, PuffinReader, PuffinWriter
 from puffin.format.model import Properties
 from puffin.iceberg.metadata.document import parse_state
 from puffin.load import load_table
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.storage import LocalStore
 from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.statistics_json import entry_to_json

@@ -15,8 +15,8 @@ from puffin.errors import CorruptSketchError, FileNotFound
 from puffin.iceberg.metadata.document import parse_state
 from puffin.iceberg.scan import changes
 from puffin.iceberg.scan.changes import moved_between_specs
-from puffin.sketches import MAX_THETA
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
+from puffin.sketches.theta_image import MAX_THETA
 from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.changes import Changes, Difference

@@ -5,7 +5,6 @@ import pytest
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, UnsupportedError
 from puffin.storage import LocalStore
 from puffin.storage.arrow import ArrowStore
-from puffin.storage.put_once import put_once
 
 
 class Unreliable(LocalStore):
@@ -26,42 +25,42 @@ class Unreliable(LocalStore):
 
 
 def test_new_file_is_written(tmp_path):
-    put_once(LocalStore(), str(tmp_path / "f"), b"ours")
+    LocalStore().put_once(str(tmp_path / "f"), b"ours")
     assert (tmp_path / "f").read_bytes() == b"ours"
 
 
 def test_other_writers_file_is_unchanged(tmp_path):
     (tmp_path / "f").write_bytes(b"theirs")
     with pytest.raises(ConflictError, match="another writer was faster"):
-        put_once(LocalStore(), str(tmp_path / "f"), b"ours")
+        LocalStore().put_once(str(tmp_path / "f"), b"ours")
     assert (tmp_path / "f").read_bytes() == b"theirs"
 
 
 @pytest.mark.parametrize("said", [StorageError("timeout"), ConflictError("in its own way")])
 def test_our_own_file_means_success_whatever_the_store_reported(tmp_path, said):
-    put_once(Unreliable(b"ours", said), str(tmp_path / "f"), b"ours")
+    Unreliable(b"ours", said).put_once(str(tmp_path / "f"), b"ours")
 
 
 @pytest.mark.parametrize("said", [StorageError("timeout"), ConflictError("exists")])
 def test_other_writers_file_means_conflict_whatever_the_store_reported(tmp_path, said):
     with pytest.raises(ConflictError):
-        put_once(Unreliable(b"theirs", said), str(tmp_path / "f"), b"ours")
+        Unreliable(b"theirs", said).put_once(str(tmp_path / "f"), b"ours")
 
 
 @pytest.mark.parametrize("said", [StorageError("disk full"), ConflictError("gone again")])
 def test_missing_file_means_what_the_store_reported(tmp_path, said):
     with pytest.raises(type(said), match=str(said)):
-        put_once(Unreliable(None, said), str(tmp_path / "f"), b"ours")
+        Unreliable(None, said).put_once(str(tmp_path / "f"), b"ours")
 
 
 @pytest.mark.parametrize("said", [StorageError("timeout"), ConflictError("exists")])
 def test_outcome_is_unknown_if_the_file_cannot_be_read(tmp_path, said):
     with pytest.raises(CommitUnknownError, match=f"{said}; reading it back failed too: .*no answer"):
-        put_once(Unreliable(b"ours", said, readable=False), str(tmp_path / "f"), b"ours")
+        Unreliable(b"ours", said, readable=False).put_once(str(tmp_path / "f"), b"ours")
 
 
 def test_store_without_conditional_puts_is_refused():
     from pyarrow.fs import LocalFileSystem
 
     with pytest.raises(UnsupportedError, match="conditional puts"):
-        put_once(ArrowStore(LocalFileSystem()), "s3://bucket/f", b"ours")
+        ArrowStore(LocalFileSystem()).put_once("s3://bucket/f", b"ours")

@@ -63,7 +63,7 @@ def test_store_reads_lists_and_deletes(store: Store, tmp_path: Path) -> None:
     ]
     assert all(file.mtime is not None and file.mtime.tzinfo is not None for file in found)
     assert store.read(f"{base}/a") == b"a"
-    assert store.size(f"{base}/.hidden") == 7
+    assert store.info(f"{base}/.hidden").size == 7
     assert store.exists(base)
     store.delete(f"{base}/a")
     store.delete(f"{base}/a")
@@ -72,15 +72,22 @@ def test_store_reads_lists_and_deletes(store: Store, tmp_path: Path) -> None:
 
 
 def test_missing_file_is_not_found(store: Store, tmp_path: Path) -> None:
-    for call in (store.open_source, store.read, store.size):
+    for call in (store.open_source, store.read, store.info):
         with pytest.raises(FileNotFound) as error:
             call(f"{tmp_path}/missing")
         assert str(error.value) == f"{tmp_path}/missing: no such file or directory"
 
 
+def test_store_finds_files_only(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"abc")
+    assert store.find(f"{tmp_path}/file") == store.info(f"{tmp_path}/file")
+    assert store.find(f"{tmp_path}/missing") is None
+    assert store.find(str(tmp_path)) is None
+
+
 def test_directory_is_not_a_file(store: Store, tmp_path: Path) -> None:
     with pytest.raises(FileNotFound, match="expected a file, found a directory"):
-        store.size(str(tmp_path))
+        store.info(str(tmp_path))
     with pytest.raises((FileNotFound, StorageError), match="directory"):
         store.read(str(tmp_path))
     with pytest.raises((FileNotFound, StorageError), match="directory"):
@@ -101,7 +108,7 @@ def test_stat_equals_the_directory_listing(store: Store, tmp_path: Path) -> None
     (tmp_path / "a").write_bytes(b"abc")
     (listed,) = store.list(str(tmp_path))
     assert store.info(listed.uri) == listed
-    assert (listed.size, store.size(listed.uri)) == (3, 3)
+    assert (listed.size, store.info(listed.uri).size) == (3, 3)
     for name in ("absent", ""):
         with pytest.raises(FileNotFound):
             store.info(str(tmp_path / name))

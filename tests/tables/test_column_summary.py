@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.blob_properties import SUMMARY_PROPERTY, SketchProperties
 from puffin.statistics.kinds import SUMMARY as SUMMARY_KIND
 from puffin.statistics.kinds import THETA, to_properties

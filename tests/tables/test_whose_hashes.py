@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 from puffin.errors import UnsupportedTypeError
 from puffin.format import CREATED_BY, ROW_COUNTS_V1, THETA_V1, PuffinReader
-from puffin.sketches import RowCounts, ThetaSketch, hash_array
+from puffin.sketches.hashing import hash_array
+from puffin.sketches.row_counts import RowCounts
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.whose_hashes import contradiction, writer_objection
 from puffin.storage import store_for
 from puffin.values.json_values import arrow_type

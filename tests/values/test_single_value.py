@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptDataFileError, UnsupportedTypeError
-from puffin.sketches import is_hashable
 from puffin.values.serialized import Words
 from puffin.values.single_value import single_values
+from puffin.values.value_type import is_hashable
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

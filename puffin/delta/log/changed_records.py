@@ -7,27 +7,17 @@ deletes. A removal need not state the file's row count; then only such a pair is
 
 from __future__ import annotations
 
-import dataclasses
-
 from puffin.delta.log.actions import Commit
 from puffin.values.row_summary import known_sum
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ChangedRecords:
-    """Rows that came and went; None if unknown."""
-
-    added: int | None = None
-    deleted: int | None = None
-
-    @classmethod
-    def of(cls, commit: Commit) -> ChangedRecords:
-        """Count the rows of the files with ``dataChange``."""
-        adds = {file.path: file for file in commit.adds if file.data_change}
-        removes = {file.path: file for file in commit.removes if file.data_change}
-        added = [file.live_records for path, file in adds.items() if path not in removes]
-        deleted = [file.live_records for path, file in removes.items() if path not in adds]
-        for path in adds.keys() & removes.keys():
-            fewer = adds[path].deleted_records - removes[path].deleted_records
-            (deleted if fewer > 0 else added).append(abs(fewer))
-        return cls(known_sum(added), known_sum(deleted))
+def changed_records(commit: Commit) -> tuple[int | None, int | None]:
+    """The rows added and deleted in files with ``dataChange``; None if unknown."""
+    adds = {file.path: file for file in commit.adds if file.data_change}
+    removes = {file.path: file for file in commit.removes if file.data_change}
+    added = [file.live_records for path, file in adds.items() if path not in removes]
+    deleted = [file.live_records for path, file in removes.items() if path not in adds]
+    for path in adds.keys() & removes.keys():
+        fewer = adds[path].deleted_records - removes[path].deleted_records
+        (deleted if fewer > 0 else added).append(abs(fewer))
+    return known_sum(added), known_sum(deleted)

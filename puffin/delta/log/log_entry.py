@@ -23,7 +23,6 @@ import json
 import time
 import uuid
 from collections.abc import Callable
-from importlib import metadata as distributions
 from typing import Any
 
 from puffin.delta.log.log_files import LOG
@@ -31,9 +30,9 @@ from puffin.delta.log.protocol import check_writable, has_feature, in_commit_tim
 from puffin.delta.log.replay import DeltaLog, LogSegment
 from puffin.errors import ConflictError, TableNotFound
 from puffin.storage import join
-from puffin.storage.put_once import put_once
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.commit import RetryPolicy
+from puffin.version import version
 
 APP_ID = "puffin-sidecar"
 DOMAIN = "io.github.puffin-sidecar"
@@ -62,10 +61,11 @@ def append_note(
     while True:
         attempt += 1
         segment = log.segment()
-        version = segment.version + 1
-        data = _encode(_actions(segment, note, txn_id, location, table_id))
+        following = segment.version + 1
+        actions = _actions(segment, note, txn_id, location, table_id)
+        data = "".join(f"{_json(action)}\n" for action in actions).encode()
         try:
-            put_once(log.store, join(location, LOG, f"{version:020d}.json"), data)
+            log.store.put_once(join(location, LOG, f"{following:020d}.json"), data)
         except ConflictError as exc:
             if _RETRIES.gives_up(attempt, started):
                 raise ConflictError(
@@ -73,14 +73,14 @@ def append_note(
                 ) from exc
             sleep(_RETRIES.wait_seconds(attempt))
         else:
-            return version
+            return following
 
 
 def _actions(
     segment: LogSegment, note: dict[str, Any], txn_id: str, location: str, table_id: str
 ) -> list[dict[str, Any]]:
     """The actions that follow on the segment, which includes all commits since the last attempt."""
-    protocol, metadata = segment.protocol_and_metadata()
+    protocol, metadata = segment.protocol_and_metadata
     if metadata.id != table_id:
         raise TableNotFound(
             f"{location}: expected table {table_id}, found {metadata.id}: another table has replaced it"
@@ -99,7 +99,7 @@ def _actions(
         "isolationLevel": "SnapshotIsolation",
         "isBlindAppend": True,
         "operationMetrics": {},
-        "engineInfo": _engine_info(),
+        "engineInfo": f"{APP_ID}/{version()}",
         "txnId": txn_id,
         "puffinSidecar": note,
     }
@@ -113,16 +113,5 @@ def _actions(
     return actions
 
 
-def _encode(actions: list[dict[str, Any]]) -> bytes:
-    return "".join(f"{_json(action)}\n" for action in actions).encode()
-
-
 def _json(value: dict[str, Any]) -> str:
     return json.dumps(value, separators=(",", ":"))
-
-
-def _engine_info() -> str:
-    try:
-        return f"{APP_ID}/{distributions.version('puffin-sidecar')}"
-    except distributions.PackageNotFoundError:
-        return APP_ID

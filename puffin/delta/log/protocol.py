@@ -10,12 +10,9 @@ feature is refused, since it may mean anything.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
 
+from puffin.delta.log.actions import Protocol
 from puffin.errors import UnsupportedTableError
-
-if TYPE_CHECKING:
-    from puffin.delta.log.actions import Protocol
 
 MAX_READER_VERSION = 3
 MAX_WRITER_VERSION = 7

@@ -86,16 +86,23 @@ class LogSegment:
         newest = self._files.commits.get(self.newest_version)
         if newest is None:
             return False  # only a checkpoint of it is left
-        try:
-            is_there = self._store.info(newest.uri) == newest
-        except FileNotFound:
-            return False
+        is_there = self._store.find(newest.uri) == newest
         following = join(self._files.directory, f"{self.newest_version + 1:020d}.json")
         return is_there and not self._store.exists(following)
 
+    @functools.cached_property
     def protocol_and_metadata(self) -> tuple[Protocol, Metadata]:
         """The table's description at this version, read once; reads no more of a checkpoint than necessary."""
-        return self._protocol_and_metadata
+        start, content = self._start(with_files=False)
+        protocol, metadata = content.protocol, content.metadata
+        for commit in self.commits(after=start.version):
+            protocol, metadata = commit.protocol or protocol, commit.metadata or metadata
+        if protocol is None or metadata is None:
+            raise CorruptMetadataError(
+                f"{self._files.directory}: expected a protocol and a metaData action up to version {self.version}, "
+                f"found no {'protocol' if protocol is None else 'metaData'}"
+            )
+        return protocol, metadata
 
     def files(self) -> list[AddFile]:
         """The version's live files: the newest action counts for each path with its deletion vector."""
@@ -171,19 +178,6 @@ class LogSegment:
             raise SnapshotNotFound(f"{self._files.directory}: no version is that old; the oldest left is {oldest}")
         return versions[found - 1]
 
-    @functools.cached_property
-    def _protocol_and_metadata(self) -> tuple[Protocol, Metadata]:
-        start, content = self._start(with_files=False)
-        protocol, metadata = content.protocol, content.metadata
-        for commit in self.commits(after=start.version):
-            protocol, metadata = commit.protocol or protocol, commit.metadata or metadata
-        if protocol is None or metadata is None:
-            raise CorruptMetadataError(
-                f"{self._files.directory}: expected a protocol and a metaData action up to version {self.version}, "
-                f"found no {'protocol' if protocol is None else 'metaData'}"
-            )
-        return protocol, metadata
-
     def _start(self, *, with_files: bool) -> tuple[Checkpoint, CheckpointContent]:
         """The newest readable checkpoint; without one, raises the error of the newest checkpoint."""
         errors: list[CorruptMetadataError | FileNotFound] = []
@@ -208,7 +202,7 @@ class LogSegment:
     @functools.cached_property
     def _in_commit_timestamps_since(self) -> int:
         """The first version with an in-commit timestamp; the version after this one if there is none."""
-        protocol, metadata = self.protocol_and_metadata()
+        protocol, metadata = self.protocol_and_metadata
         if not in_commit_timestamps_enabled(protocol, metadata.configuration):
             return self.version + 1
         text = metadata.configuration.get(_IN_COMMIT_TIMESTAMPS_SINCE, "0")

@@ -18,24 +18,20 @@ import re
 import struct
 import uuid
 import zlib
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from puffin.delta.log.actions import DeletionVectorDescriptor
 from puffin.errors import CorruptMetadataError
 from puffin.storage import join
 from puffin.storage.data_uri import data_uri
 from puffin.storage.uri import split
 from puffin.tables.scan_task import POSITION_DELETES, ContentFile
 
-if TYPE_CHECKING:
-    from puffin.delta.log.actions import DeletionVectorDescriptor
-
 _BY_UUID, _BY_PATH, _INLINE = "u", "p", "i"
 _FORMAT = "DELETION_VECTOR"
 
-_SIZE = struct.Struct(">I")
-_CRC = struct.Struct(">I")
-_AROUND_DATA = _SIZE.size + _CRC.size
+_NUMBER = struct.Struct(">I")
+_AROUND_DATA = 2 * _NUMBER.size  # size and checksum
 _MAX_SIZE = 2**31 - 1  # of a deletion vector
 _MOST_SHOWN = 80  # characters of an id, in an error
 
@@ -89,7 +85,7 @@ def _record(padded: bytes, size: int) -> bytes:
     if size > len(padded):
         raise ValueError(f"{len(padded)} bytes for {size}")
     data = padded[:size]
-    return _SIZE.pack(size) + data + _CRC.pack(zlib.crc32(data))
+    return _NUMBER.pack(size) + data + _NUMBER.pack(zlib.crc32(data))
 
 
 def _from_z85(text: str) -> bytes:

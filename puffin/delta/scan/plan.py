@@ -8,6 +8,7 @@ rows in other files. As in `puffin.iceberg.scan.changes`, a file that comes and 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
@@ -62,14 +63,7 @@ def _as_added(files: Iterable[AddFile | RemoveFile], base: Snapshot, state: Delt
         if isinstance(file, AddFile):
             yield file
         elif file.partition_values is not None and file.size is not None:
-            yield AddFile(
-                path=file.path,
-                partition_values=file.partition_values,
-                size=file.size,
-                data_change=file.data_change,
-                num_records=file.num_records,
-                deletion_vector=file.deletion_vector,
-            )
+            yield AddFile(**{field.name: getattr(file, field.name) for field in dataclasses.fields(file)})
         else:
             if known is None:
                 known = _ever_added(base, state)
@@ -115,8 +109,6 @@ class _Tasks:
 
 
 def file_uri(path: str, location: str) -> str:
-    """
-    The location of a file from its path in the log: percent-encoded, and relative to the table unless it is a URI.
-    """
+    """The location of a file from its path in the log: percent-encoded, and a URI or relative to the table."""
     decoded = unquote(path)
     return decoded if split(path) is not None or path.startswith("/") else join(location, decoded)

@@ -37,7 +37,6 @@ from puffin.delta.statistics.files import (
 )
 from puffin.errors import CorruptMetadataError, FileNotFound, PuffinError, UnsupportedTableError, UsageError
 from puffin.storage import FileInfo, Store, join
-from puffin.storage.put_once import put_once
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.leftovers import SAFETY_AGE
 
@@ -59,11 +58,7 @@ class StatisticsDirectory:
         return Listing.of(self.files())
 
     def entries(
-        self,
-        listing: Listing,
-        version: int,
-        table_id: str,
-        is_same_column: Callable[[int, tuple[str, ...]], bool],
+        self, listing: Listing, version: int, table_id: str, is_same_column: Callable[[int, tuple[str, ...]], bool]
     ) -> Iterator[StatisticsEntry]:
         """
         Yield the entries of a version and of earlier ones, nearest first; reads each on demand.
@@ -111,7 +106,7 @@ class StatisticsDirectory:
             {field_id: columns[field_id] for field_id in about},
         )
         uri = self._path(entry_name(entry.snapshot_id, generation))
-        put_once(self._store, uri, encode_entry(document, generation))
+        self._store.put_once(uri, encode_entry(document, generation))
 
     def check_putting(self) -> None:
         """Refuse, with UnsupportedError or MissingDependencyError, a store that cannot `put`."""
@@ -131,7 +126,7 @@ class StatisticsDirectory:
         if generation > 0:
             with contextlib.suppress(CorruptMetadataError, FileNotFound):
                 self._read_field_ids(generation - 1)
-        put_once(self._store, self._path(field_ids_name(generation)), encode_field_ids(ids))
+        self._store.put_once(self._path(field_ids_name(generation)), encode_field_ids(ids))
 
     def new_path(self, version: int) -> str:
         """A unique path for a statistics file of a version."""
@@ -187,17 +182,10 @@ class StatisticsDirectory:
         """All files in the directory, also foreign ones."""
         return self._store.list(self._location)
 
-    def remove_superseded(
-        self,
-        listing: Listing,
-        now: datetime.datetime | None = None,
-        safety_age: datetime.timedelta = SAFETY_AGE,
-    ) -> None:
-        """
-        Delete `superseded` files as far as the store allows; a failure only logs a warning, since the commit is done.
-        """
+    def remove_superseded(self, listing: Listing, now: datetime.datetime | None = None) -> None:
+        """Delete `superseded` files; a failure only logs a warning, since the commit is done."""
         try:
-            for file in self.superseded(listing, now or datetime.datetime.now(datetime.timezone.utc), safety_age):
+            for file in self.superseded(listing, now or datetime.datetime.now(datetime.timezone.utc)):
                 self._store.delete(file.uri)
         except PuffinError as exc:
             _log.warning("superseded statistics are left behind: %s", exc)

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from puffin.files.avro.column_program import Leaf, Program, Struct
 from puffin.files.avro.container import Block
+from puffin.files.rows import record_batch
 from puffin.kernels import avro_values, kernels_ready
 
 GROUP_BYTES = 4 * 1024 * 1024  # of blocks that are processed together
@@ -70,10 +71,7 @@ def _batches(group: Sequence[Block], program: Program) -> Iterator[pa.RecordBatc
         values = finder.find(rows)
         left -= rows
         columns = [_column(node, values) for node in program.columns.values()]
-        if columns:
-            yield pa.RecordBatch.from_arrays(columns, list(program.columns))
-        else:
-            yield pa.RecordBatch.from_struct_array(pa.nulls(rows, pa.struct([])))
+        yield record_batch(columns, list(program.columns), rows)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
-from puffin.files.avro.block_codecs import codec_named
+from puffin.files.block_codecs import inflate, unbzip2, unsnappy, unzstd, within_limit
 from puffin.files.varints import read_varint, zigzag
 
 MALFORMED = (
@@ -28,8 +28,12 @@ MALFORMED = (
 )
 """What reading an invalid file may raise, here and in the readers of its blocks."""
 
+MAX_BLOCK_BYTES = 256 * 1024 * 1024
+"""The largest decompressed block; writers begin a new block after some kilobytes."""
+
 _MAGIC = b"Obj\x01"
 _SYNC_SIZE = 16
+_CRC_SIZE = 4
 _LONGEST_VARINT = 10  # bytes
 _READ_AHEAD = 1024 * 1024  # bytes; a request to an object store costs as much as a megabyte takes
 
@@ -39,7 +43,6 @@ class Source(Protocol):
 
     def read(self, size: int, /) -> bytes:
         """The next bytes; fewer than ``size`` only at the end."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,17 +53,8 @@ class Block:
     content: bytes
 
 
-_Decompress: TypeAlias = Callable[[bytes], bytes]
-
-
 class Container:
-    """
-    An Avro file after its header; NotImplementedError if its codec is unknown.
-
-    Attributes:
-        metadata: The values of the header by name.
-        schema: The schema of the writer, parsed from JSON.
-    """
+    """An Avro file after its header, with the writer's schema in JSON; NotImplementedError for an unknown codec."""
 
     def __init__(self, source: Source, size: int) -> None:
         self._input = input_ = _Input(source, size)
@@ -68,7 +62,10 @@ class Container:
             raise ValueError(f"not the magic {_MAGIC!r} at its beginning")
         self.metadata: Mapping[str, bytes] = dict(_header(input_))
         self._sync = input_.take(_SYNC_SIZE)
-        self._decompress: _Decompress = codec_named(self.metadata.get("avro.codec", b"null").decode())
+        codec = self.metadata.get("avro.codec", b"null").decode()
+        if codec not in _CODECS:
+            raise NotImplementedError(f"Avro codec {codec!r}: expected one of {', '.join(_CODECS)}")
+        self._decompress = _CODECS[codec]
         self.schema: Any = json.loads(self.metadata["avro.schema"])
 
     def blocks(self) -> Iterator[Block]:
@@ -76,7 +73,7 @@ class Container:
         input_ = self._input
         while input_.left:
             records = input_.long()
-            content = self._decompress(input_.take(input_.long()))
+            content = self._decompress(input_.take(input_.long()), MAX_BLOCK_BYTES)
             if input_.take(_SYNC_SIZE) != self._sync:
                 raise ValueError(f"another sync marker than the header's before offset {input_.at}")
             if records < 0:
@@ -91,6 +88,23 @@ def _header(input_: _Input) -> Iterator[tuple[str, bytes]]:
             input_.long()
         for _ in range(abs(count)):
             yield input_.take(input_.long()).decode(), input_.take(input_.long())
+
+
+def _unsnappy(block: bytes, limit: int) -> bytes:
+    # Avro puts the CRC-32 of the content after Snappy's data.
+    content = unsnappy(block[:-_CRC_SIZE], limit)
+    if zlib.crc32(content).to_bytes(_CRC_SIZE, "big") != block[-_CRC_SIZE:]:
+        raise ValueError("a block whose checksum is wrong")
+    return content
+
+
+_CODECS: Mapping[str, Callable[[bytes, int], bytes]] = {
+    "null": within_limit,
+    "deflate": inflate,
+    "zstandard": unzstd,
+    "snappy": _unsnappy,
+    "bzip2": unbzip2,
+}
 
 
 class _Input:

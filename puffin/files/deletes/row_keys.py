@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from puffin.errors import CorruptDataFileError
 from puffin.tables.base import Column
 from puffin.values.encoders import choose_encoder
-from puffin.values.json_values import arrow_type
+from puffin.values.json_values import arrow_type, unzoned_type
 from puffin.values.plain_arrays import storage_of
 from puffin.values.value_type import ValueType
 
@@ -82,9 +82,7 @@ def _float(array: pa.Array, _: ValueType) -> pa.Array:
 
 
 def _time(array: pa.Array, type_: ValueType) -> pa.Array:
-    target = arrow_type(type_.type_string)
-    if pa.types.is_timestamp(target):
-        target = pa.timestamp(target.unit)
+    target = unzoned_type(type_.type_string)
     if pa.types.is_timestamp(array.type):
         array = array.cast(pa.timestamp(array.type.unit))  # the same counts without a zone
     if target.unit == "us" and getattr(array.type, "unit", None) == "ns":

@@ -16,7 +16,7 @@ import pyarrow as pa
 from puffin.files.data_file import Path, RowFile
 from puffin.files.orc.orc_footer import MALFORMED, Footer, is_encrypted, read_footer
 from puffin.files.orc.timestamps import is_beyond_nanoseconds, read_timestamps
-from puffin.files.rows import BATCH_BYTES, MAX_BATCH_ROWS
+from puffin.files.rows import BATCH_BYTES, MAX_BATCH_ROWS, record_batch
 
 CHECKS_TIMESTAMPS = int(pa.__version__.partition(".")[0]) >= 25
 """Whether pyarrow raises if a timestamp is out of range."""
@@ -55,7 +55,7 @@ class OrcDataFile(RowFile):
             for batch in self._read(others):
                 arrays = [array.cast(type_) for array, type_ in zip(batch.columns, types, strict=True)]
                 arrays += [column.take(batch.num_rows) for column in timestamps.values()]
-                yield _batch(arrays, [*others, *timestamps], batch.num_rows)
+                yield record_batch(arrays, [*others, *timestamps], batch.num_rows)
         except MALFORMED as exc:
             raise ValueError(str(exc) or type(exc).__name__) from exc
         except pa.ArrowInvalid as exc:
@@ -91,18 +91,14 @@ class OrcDataFile(RowFile):
 
         if not names:
             for start in range(0, self._row_count, self._batch_rows):
-                yield _batch([], [], min(self._batch_rows, self._row_count - start))
+                yield record_batch([], [], min(self._batch_rows, self._row_count - start))
         elif not all(map(str.isidentifier, names)):  # a data set takes a name with a dot for a path, and returns nulls
             for stripe in range(self._file.nstripes):
                 yield self._file.read_stripe(stripe).select(names)
         else:
             fragment = dataset.OrcFileFormat().make_fragment(self._source)
             yield from fragment.scanner(
-                columns=names,
-                batch_size=self._batch_rows,
-                use_threads=False,
-                batch_readahead=1,
-                fragment_readahead=1,
+                columns=names, batch_size=self._batch_rows, use_threads=False, batch_readahead=1, fragment_readahead=1
             ).to_batches()
 
 
@@ -122,12 +118,6 @@ class _Timestamps:
         taken = self._left.slice(0, rows)
         self._left = self._left.slice(rows)
         return taken
-
-
-def _batch(arrays: list[pa.Array], names: list[str], rows: int) -> pa.RecordBatch:
-    if not arrays:
-        return pa.RecordBatch.from_struct_array(pa.nulls(rows, pa.struct([])))
-    return pa.RecordBatch.from_arrays(arrays, names)
 
 
 def _stored_type(field: pa.Field) -> pa.DataType:

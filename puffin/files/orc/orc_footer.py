@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from puffin.files.block_codecs import inflate, unsnappy, unzstd
 from puffin.files.varints import read_varint, zigzag
 
 Message: TypeAlias = Mapping[int, list[int | bytes]]
@@ -181,21 +182,4 @@ def _millis(statistics: Message) -> tuple[int, int] | None:
     return (found[0][0], found[1][0]) if all(found) else None
 
 
-def _inflate(chunk: bytes, block_size: int) -> bytes:
-    return zlib.decompressobj(-zlib.MAX_WBITS).decompress(chunk, block_size)
-
-
-def _unsnappy(chunk: bytes, block_size: int) -> bytes:
-    size, _ = read_varint(chunk, 0)
-    if size > block_size:
-        raise ValueError(f"a chunk of {size} bytes where one has {block_size} at most")
-    content: bytes = pa.decompress(chunk, size, "snappy", asbytes=True)
-    return content
-
-
-def _unzstd(chunk: bytes, block_size: int) -> bytes:
-    with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
-        return bytes(stream.read(block_size))
-
-
-_CODECS: Mapping[int, Callable[[bytes, int], bytes]] = {1: _inflate, 2: _unsnappy, 5: _unzstd}
+_CODECS: Mapping[int, Callable[[bytes, int], bytes]] = {1: inflate, 2: unsnappy, 5: unzstd}

@@ -124,9 +124,7 @@ class ChunkPlanner:
         """
         Plan leaves of a row group; a path to no leaf, or to two, is read row by row.
 
-        Args:
-            all_live: Whether every row of the group counts: none is deleted or filtered out.
-            each_row: Whether the number of rows of a value matters, not only whether a row has it.
+        ``all_live`` says that no row of the group is deleted or filtered out; ``each_row`` is as in `Reading`.
         """
         plans = {}
         for path in paths:
@@ -162,7 +160,7 @@ def _is_dictionary_encoded(chunk: ColumnChunk) -> bool:
     dictionary_pages = [stats for stats in chunk.encoding_stats if stats.page_type == DICTIONARY_PAGE]
     data_pages = [stats for stats in chunk.encoding_stats if stats.page_type != DICTIONARY_PAGE]
     return (
-        chunk.repetition_type in (REQUIRED, OPTIONAL)
+        chunk.leaf.repetition_type in (REQUIRED, OPTIONAL)
         and [stats.count for stats in dictionary_pages] == [1]
         and len(data_pages) > 0
         and all(stats.page_type in (DATA_PAGE, DATA_PAGE_V2) for stats in data_pages)

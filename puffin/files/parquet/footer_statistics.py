@@ -39,7 +39,7 @@ def chunk_statistics(
     if null_count is not None and not 0 <= null_count <= metadata.num_values:
         null_count = None
     if chunk is not None:
-        null_count = 0 if chunk.max_definition_level == 0 else null_count
+        null_count = 0 if chunk.leaf.max_definition_level == 0 else null_count
         string_bytes = _string_bytes(chunk)
     return ChunkStatistics(arrow_type, null_count, bounds, string_bytes)
 

@@ -36,7 +36,7 @@ def read_as_file(chunk: ColumnChunk, num_values: int, uncompressed_size: int, pa
 
 def _data_page(chunk: ColumnChunk, num_values: int, uncompressed_size: int, payload: bytes) -> bytes:
     # A version 2 page has its levels before the compressed part; one run says that no value is null.
-    levels = varint(num_values << 1) + b"\1" if chunk.repetition_type == OPTIONAL else b""
+    levels = varint(num_values << 1) + b"\1" if chunk.leaf.repetition_type == OPTIONAL else b""
     header = thrift.struct(
         {
             1: thrift.i32(DATA_PAGE_V2),
@@ -62,7 +62,7 @@ def _file_meta_data(chunk: ColumnChunk, num_values: int, page_size: int) -> byte
         {
             1: thrift.i32(chunk.physical_type),
             2: thrift.items([thrift.i32(PLAIN), thrift.i32(RLE)]),
-            3: thrift.items([thrift.binary(chunk.path[-1].encode())]),
+            3: thrift.items([thrift.binary(chunk.leaf.path[-1].encode())]),
             4: thrift.i32(chunk.codec),
             5: thrift.i64(num_values),
             6: thrift.i64(page_size),  # total_uncompressed_size
@@ -76,7 +76,7 @@ def _file_meta_data(chunk: ColumnChunk, num_values: int, page_size: int) -> byte
     file = thrift.struct(
         {
             1: thrift.i32(2),  # version
-            2: thrift.items([root, thrift.struct_bytes(chunk.schema_element)]),
+            2: thrift.items([root, thrift.struct_bytes(chunk.leaf.schema_element)]),
             3: thrift.i64(num_values),
             4: thrift.items([row_group]),
         }

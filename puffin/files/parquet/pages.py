@@ -38,7 +38,7 @@ class PageValues:
 
 def has_readable_pages(chunk: ColumnChunk) -> bool:
     """Whether `ChunkPages` supports the chunk, by the footer."""
-    return chunk.max_repetition_level == 0 and chunk.codec in CODECS and chunk.data_page_offset > 0
+    return chunk.leaf.max_repetition_level == 0 and chunk.codec in CODECS and chunk.data_page_offset > 0
 
 
 class ChunkPages:
@@ -47,7 +47,7 @@ class ChunkPages:
     def __init__(self, source: pa.NativeFile, chunk: ColumnChunk) -> None:
         self._source = source
         self._chunk = chunk
-        self._max_level = chunk.max_definition_level
+        self._max_level = chunk.leaf.max_definition_level
         self._begin = chunk.data_page_offset - chunk.dictionary_page_size
         self._end = min(self._begin + chunk.total_compressed_size, source.size())
         self._held, self._held_from = b"", 0

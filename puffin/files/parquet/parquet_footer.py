@@ -61,28 +61,32 @@ class PageEncoding:
     count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnChunk:
+@dataclass(frozen=True, slots=True)
+class Leaf:
     """
-    A column chunk (``ColumnMetaData``).
+    A leaf of the schema.
 
     Attributes:
-        path: The names from the root to the leaf.
-        repetition_type: The leaf's own, not that of its structs.
+        path: The names from the root.
+        schema_element: The bytes of its ``SchemaElement``.
+        repetition_type: Its own, not that of its structs.
         max_definition_level: The number of optional or repeated fields on the path.
         max_repetition_level: The number of repeated fields on the path.
-        schema_element: The bytes of the leaf's ``SchemaElement``.
-        encoding_stats: Empty if the writer omitted them.
-        dictionary_page_offset: None if the writer names no dictionary page.
-        size_statistics: The bytes in the footer, or None.
     """
 
     path: tuple[str, ...]
-    physical_type: int
+    schema_element: bytes
     repetition_type: int
     max_definition_level: int
     max_repetition_level: int
-    schema_element: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnChunk:
+    """A column chunk (``ColumnMetaData``); what its writer omitted is None or empty."""
+
+    leaf: Leaf
+    physical_type: int
     codec: int
     encodings: frozenset[int]
     num_values: int
@@ -172,17 +176,8 @@ def _understood() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Leaf:
-    path: tuple[str, ...]
-    schema_element: bytes
-    repetition_type: int
-    max_definition_level: int
-    max_repetition_level: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Schema:
-    leaves: tuple[_Leaf, ...]
+    leaves: tuple[Leaf, ...]
     places: Mapping[tuple[str, ...], int]
 
 
@@ -193,7 +188,7 @@ def _schema(elements: tuple[bytes, ...]) -> _Schema:
     return _Schema(leaves, {leaf.path: place for place, leaf in enumerate(leaves)})
 
 
-def _leaves(elements: Iterable[bytes]) -> Iterator[_Leaf]:
+def _leaves(elements: Iterable[bytes]) -> Iterator[Leaf]:
     # The schema is a tree in depth-first order; only leaves have a type, and chunks come in the order of leaves.
     groups: list[tuple[int, tuple[str, ...], int, int]] = []  # the children still to come, and what each inherits
     for element in elements:
@@ -210,12 +205,12 @@ def _leaves(elements: Iterable[bytes]) -> Iterator[_Leaf]:
             definition += fields[3] != REQUIRED
             repetition += fields[3] == REPEATED
         if 1 in fields:
-            yield _Leaf(path, element, fields[3], definition, repetition)
+            yield Leaf(path, element, fields[3], definition, repetition)
         elif fields.get(5, 0) > 0:
             groups.append((fields[5], path, definition, repetition))
 
 
-def _chunk(column: dict[int, Any], leaf: _Leaf) -> ColumnChunk | None:
+def _chunk(column: dict[int, Any], leaf: Leaf) -> ColumnChunk | None:
     if 1 in column or 8 in column or 3 not in column:
         return None
     meta_data = column[3]
@@ -226,12 +221,8 @@ def _chunk(column: dict[int, Any], leaf: _Leaf) -> ColumnChunk | None:
     if not isinstance(meta_data.get(_SIZE_STATISTICS, b""), bytes):
         raise TypeError(f"expected size_statistics, found {meta_data[_SIZE_STATISTICS]!r}")
     return ColumnChunk(
-        path=leaf.path,
+        leaf=leaf,
         physical_type=meta_data[1],
-        repetition_type=leaf.repetition_type,
-        max_definition_level=leaf.max_definition_level,
-        max_repetition_level=leaf.max_repetition_level,
-        schema_element=leaf.schema_element,
         codec=meta_data[4],
         encodings=frozenset(meta_data[2]),
         num_values=meta_data[5],

@@ -61,7 +61,7 @@ class Writer:
         return chunk.encodings in _PARQUET_MR_ENCODINGS and _ORIGINAL_CREATED_BY not in self.keys
 
     def _by_arrow(self, chunk: ColumnChunk) -> bool:
-        written = None if self.arrow_schema is None else leaf_type(self.arrow_schema, chunk.path)
+        written = None if self.arrow_schema is None else leaf_type(self.arrow_schema, chunk.leaf.path)
         return written is not None and not arrow_types.is_dictionary(written)
 
     def _by_duckdb(self, chunk: ColumnChunk) -> bool:

@@ -21,12 +21,10 @@ from puffin.errors import (
     UnsupportedTableError,
 )
 from puffin.iceberg.commit.patch import NextVersion
-from puffin.iceberg.metadata.document import encode_document
-from puffin.iceberg.metadata.reading import read_current_state, read_state
+from puffin.iceberg.metadata.document import encode_document, read_current_state, read_state
 from puffin.iceberg.stores import delete_quietly
 from puffin.iceberg.table import IcebergSnapshot, IcebergTableInFiles
 from puffin.storage import FileInfo, Store, is_same_place, join, store_for
-from puffin.storage.put_once import put_once
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.snapshot import CURRENT
 from puffin.tables.state import TableState
@@ -75,9 +73,8 @@ class IcebergDirectory(IcebergTableInFiles):
         logged = dataclasses.replace(base, metadata_location=f"{base.location}/metadata/{own[0]}")
         following = change(logged)
         data = encode_document(following.document, compress=extension != _EXTENSIONS[0])
-        put_once(
-            self._files, join(self._metadata, f"v{version}{extension}"), data
-        )  # no other writer has this entry's path
+        # No other writer would write the same, since the path of the entry is new.
+        self._files.put_once(join(self._metadata, f"v{version}{extension}"), data)
         self._write_hint(version)
         for location in following.superseded:
             delete_quietly(location, self._store_for)
@@ -90,7 +87,7 @@ class IcebergDirectory(IcebergTableInFiles):
         if numbered := _HINTED_VERSION.fullmatch(hint):
             return self._newest_from(int(numbered[1])) or self._newest_listed()
         name = hint if hint.endswith(_EXTENSIONS) else f"{hint}{_EXTENSIONS[0]}"
-        named = self._info(name) if _CATALOG_VERSION.fullmatch(name) else None
+        named = self._files.find(join(self._metadata, name)) if _CATALOG_VERSION.fullmatch(name) else None
         return named or self._newest_listed()
 
     def _hint(self) -> str:
@@ -106,14 +103,8 @@ class IcebergDirectory(IcebergTableInFiles):
         return newest
 
     def _existing(self, version: int) -> FileInfo | None:
-        files = (self._info(f"v{version}{extension}") for extension in _EXTENSIONS)
+        files = (self._files.find(join(self._metadata, f"v{version}{extension}")) for extension in _EXTENSIONS)
         return next((file for file in files if file is not None), None)
-
-    def _info(self, name: str) -> FileInfo | None:
-        try:
-            return self._files.info(join(self._metadata, name))
-        except FileNotFound:
-            return None
 
     def _newest_listed(self) -> FileInfo:
         found: list[tuple[bool, int, float, str, FileInfo]] = []

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from puffin.errors import UsageError
 from puffin.iceberg.commit.patch import NextVersion
-from puffin.iceberg.metadata.reading import read_state
+from puffin.iceberg.metadata.document import read_state
 from puffin.iceberg.table import IcebergSnapshot, IcebergTableInFiles
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.snapshot import CURRENT

@@ -28,9 +28,7 @@ _TIMEOUT = "OperationTimeoutException"
 
 
 class IcebergGlueTable(IcebergMetastoreTable):
-    def __init__(self, catalog: GlueCatalog, identifier: str) -> None:
-        super().__init__(catalog, identifier)
-        self._catalog = catalog
+    _catalog: GlueCatalog
 
     def _location(self) -> str:
         return self._location_in(self._glue_table().get("Parameters"))

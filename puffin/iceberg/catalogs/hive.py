@@ -50,9 +50,7 @@ _MODIFIED = "The table has been modified"  # the metastore's own words; Iceberg 
 
 
 class IcebergHiveTable(IcebergMetastoreTable):
-    def __init__(self, catalog: HiveCatalog, identifier: str) -> None:
-        super().__init__(catalog, identifier)
-        self._catalog = catalog
+    _catalog: HiveCatalog
 
     def _location(self) -> str:
         with self._metastore() as metastore:

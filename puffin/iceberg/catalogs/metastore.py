@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from puffin.errors import CommitUnknownError, ConflictError, PuffinError, UnsupportedTableError
 from puffin.iceberg.commit.patch import NextVersion, next_metadata_location
-from puffin.iceberg.metadata.document import encode_document
-from puffin.iceberg.metadata.reading import read_current_state, read_state
+from puffin.iceberg.metadata.document import encode_document, read_current_state, read_state
 from puffin.iceberg.sdk import io_properties
 from puffin.iceberg.stores import delete_quietly, stores
 from puffin.iceberg.table import IcebergSnapshot, IcebergTableInFiles
@@ -38,6 +37,7 @@ class IcebergMetastoreTable(IcebergTableInFiles, ABC):
     def __init__(self, catalog: Catalog, identifier: str) -> None:
         properties = io_properties(catalog.properties)
         super().__init__(identifier, stores(properties), properties)
+        self._catalog = catalog
         self._namespace, _, self._table = identifier.rpartition(".")
 
     def open(self, selector: SnapshotSelector = CURRENT) -> IcebergSnapshot:
@@ -92,11 +92,8 @@ class IcebergMetastoreTable(IcebergTableInFiles, ABC):
         """
         Find out whether a refused replacement lost to another writer, or met its own change after an unseen retry.
 
-        Returns only if ``location`` is or was the table's metadata file.
-
-        Raises:
-            ConflictError: It never was, and cannot become it any more.
-            CommitUnknownError: The table cannot be read.
+        Returns if ``location`` is or was the table's metadata file. Raises ConflictError if it never was, and cannot
+        become it any more; CommitUnknownError if the table cannot be read.
         """
         try:
             state = self._current_state()

@@ -71,13 +71,7 @@ def commit_updates(
     updates: Sequence[Mapping[str, Any]],
     requirements: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """
-    Have the server update a table; returns the metadata document of its answer.
-
-    Raises:
-        UnsupportedTableError: The server takes no commits.
-        StorageError: The server refused for another reason; nothing was changed.
-    """
+    """Have the server update a table; returns the metadata document of its answer. Errors are those of `_refusal`."""
     if _COMMIT_ENDPOINT not in map(str, catalog._supported_endpoints):
         raise UnsupportedTableError(f"{identifier}: the catalog takes no commits")
     *namespace, name = identifier.split(".")

@@ -34,9 +34,10 @@ _TABLES = table(
 
 
 class IcebergSqlTable(IcebergMetastoreTable):
+    _catalog: SqlCatalog
+
     def __init__(self, catalog: SqlCatalog, identifier: str) -> None:
         super().__init__(catalog, identifier)
-        self._catalog = catalog
         self._row = (
             (_TABLES.c.catalog_name == catalog.name)
             & (_TABLES.c.table_namespace == self._namespace)

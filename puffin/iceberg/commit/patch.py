@@ -29,9 +29,7 @@ _STATISTICS, _PARTITION_STATISTICS = "statistics", "partition-statistics"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NextVersion:
-    """
-    A metadata document to commit, and the metadata files that leave the log and that table properties say to delete.
-    """
+    """A metadata document to commit, and the metadata files that leave its log and are to be deleted."""
 
     document: dict[str, Any]
     superseded: tuple[str, ...]

@@ -14,7 +14,7 @@ from typing import Any
 
 from puffin.errors import CommitUnknownError, PuffinError, SnapshotNotFound
 from puffin.iceberg.commit.patch import partition_statistics_update, removal_update
-from puffin.iceberg.metadata.reading import read_state
+from puffin.iceberg.metadata.document import read_state
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.leftovers import StoredEntry
 from puffin.tables.snapshot import TableSnapshot

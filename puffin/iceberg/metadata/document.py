@@ -1,5 +1,5 @@
 """
-Parses Iceberg table metadata (appendix C), versions 1 to 3, as a `TableState`.
+Reads Iceberg table metadata (appendix C), versions 1 to 3, as a `TableState`, while writers may replace its file.
 
 The state keeps the whole document, which commits patch, so unknown fields survive. Only what statistics need is parsed,
 so errors elsewhere go unnoticed.
@@ -12,11 +12,12 @@ import io
 import json
 import math
 import zlib
-from collections.abc import Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, TypeVar
 
-from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError
 from puffin.iceberg.metadata.snapshot_records import added_records, deleted_records, total_records
+from puffin.storage import Store
 from puffin.tables.base import PartitionStatisticsEntry, Snapshot, StatisticsEntry
 from puffin.tables.document import current_schema
 from puffin.tables.schema import field_ids, primitive_columns
@@ -35,6 +36,8 @@ _FREE_OF_RATIO = 16 * 1024 * 1024
 _STEP = 1024 * 1024
 _GZIP_MAGIC = b"\x1f\x8b"
 
+_Place = TypeVar("_Place")
+
 
 def decode_document(data: bytes, location: str) -> dict[str, Any]:
     """
@@ -44,7 +47,7 @@ def decode_document(data: bytes, location: str) -> dict[str, Any]:
     bytes or values, or if the gzip stream is broken.
     """
     try:
-        text = _inflated(data) if is_gzip(data) else data
+        text = _inflated(data) if data.startswith(_GZIP_MAGIC) else data  # names are less reliable
         _check_size(text)
         document = json.loads(text, parse_float=_finite, parse_constant=_no_number)
     except (ValueError, RecursionError, EOFError, OSError, zlib.error) as exc:
@@ -58,11 +61,6 @@ def encode_document(document: Mapping[str, Any], *, compress: bool) -> bytes:
     # ASCII, since a JSON string may contain half of a surrogate pair, which UTF-8 cannot encode.
     data = json.dumps(document, separators=(",", ":")).encode()
     return gzip.compress(data, mtime=0) if compress else data
-
-
-def is_gzip(data: bytes) -> bool:
-    """Whether a metadata file is compressed, by its bytes, which are more reliable than its name."""
-    return data.startswith(_GZIP_MAGIC)
 
 
 def parse_state(document: Mapping[str, Any], metadata_location: str) -> TableState:
@@ -99,6 +97,23 @@ def parse_state(document: Mapping[str, Any], metadata_location: str) -> TableSta
         )
     except (KeyError, TypeError, AttributeError, ValueError) as exc:
         raise CorruptMetadataError(f"{metadata_location}: not Iceberg table metadata: {exc!r}") from exc
+
+
+def read_state(location: str, store: Store) -> TableState:
+    """The table as a metadata file describes it."""
+    return parse_state(decode_document(store.read(location), location), location)
+
+
+def read_current_state(locate: Callable[[], _Place], read: Callable[[_Place], TableState]) -> TableState:
+    """Read the current metadata file; locate it again if a writer has deleted it meanwhile."""
+    location = locate()
+    while True:
+        try:
+            return read(location)
+        except FileNotFound:
+            missing, location = location, locate()
+            if location == missing:
+                raise
 
 
 def partition_entry_to_json(entry: PartitionStatisticsEntry) -> dict[str, Any]:

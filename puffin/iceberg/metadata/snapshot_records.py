@@ -27,7 +27,7 @@ def deleted_records(summary: Mapping[str, Any]) -> int | None:
     return _sum(
         _count(summary, "deleted-records"),
         _count(summary, "added-position-deletes"),
-        _negative(_count(summary, "removed-position-deletes")),
+        _count(summary, "removed-position-deletes", -1),
     )
 
 
@@ -35,19 +35,16 @@ def total_records(summary: Mapping[str, Any]) -> int | None:
     """The live rows; None if unknown."""
     if "total-records" not in summary or _count(summary, "total-equality-deletes") != 0:
         return None
-    return _sum(_count(summary, "total-records"), _negative(_count(summary, "total-position-deletes")))
+    return _sum(_count(summary, "total-records"), _count(summary, "total-position-deletes", -1))
 
 
 def _has_counts(summary: Mapping[str, Any]) -> bool:
     return any(key in summary for key in ("added-records", "deleted-records", "total-records"))
 
 
-def _count(summary: Mapping[str, Any], key: str) -> int | None:
-    return natural_number(summary.get(key, "0"))
-
-
-def _negative(count: int | None) -> int | None:
-    return None if count is None else -count
+def _count(summary: Mapping[str, Any], key: str, sign: int = 1) -> int | None:
+    count = natural_number(summary.get(key, "0"))
+    return None if count is None else sign * count
 
 
 def _sum(*counts: int | None) -> int | None:

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from puffin.iceberg.scan.manifest_lists import manifests_of
-from puffin.iceberg.scan.manifests import LiveFile, live_files_of
+from puffin.iceberg.scan.manifests import ColumnMetrics, LiveFile, live_files_of
 from puffin.tables.base import Column
 from puffin.tables.scan_task import DATA, PUFFIN
 from puffin.tables.snapshot import TableSnapshot
-from puffin.values.column_bounds import NO_VALUES, UNKNOWN, Bounds
+from puffin.values.column_bounds import NO_VALUES, Bounds
 from puffin.values.column_summary import ColumnSummary
 from puffin.values.row_summary import RowSummary, has_nan
 from puffin.values.value_type import ValueType
+
+_NO_METRICS = ColumnMetrics(None, None, None, None)
 
 
 def column_summaries(opened: TableSnapshot, columns: Sequence[Column]) -> dict[int, ColumnSummary]:
@@ -39,19 +41,16 @@ def column_summaries(opened: TableSnapshot, columns: Sequence[Column]) -> dict[i
 
 
 def _rows_of(file: LiveFile, column: Column, vectors: Mapping[str | None, int], is_counted: bool) -> RowSummary:
-    metrics = file.metrics.get(column.field_id)
+    metrics = file.metrics.get(column.field_id, _NO_METRICS)
     rows = file.record_count - vectors.get(file.file_path, 0) if is_counted else None
-    if metrics is not None and metrics.null_value_count == file.record_count:
+    if metrics.null_value_count == file.record_count:
         return RowSummary(rows=rows, nulls=rows, total_bytes=None, bounds=NO_VALUES)
-    is_known = metrics is not None and is_counted and file.file_path not in vectors
-    bounds = UNKNOWN
-    if metrics is not None:
-        bounds = Bounds.from_manifest(column.type, metrics.lower_bound, metrics.upper_bound)
-    nans = metrics.nan_value_count if metrics is not None and is_known else None
+    is_known = is_counted and file.file_path not in vectors
+    nans = metrics.nan_value_count if is_known else None
     return RowSummary(
         rows=rows,
-        nulls=metrics.null_value_count if metrics is not None and is_known else None,
+        nulls=metrics.null_value_count if is_known else None,
         nans=nans if has_nan(ValueType.parse(column.type)) else 0,
         total_bytes=None,
-        bounds=bounds,
+        bounds=Bounds.from_manifest(column.type, metrics.lower_bound, metrics.upper_bound),
     )

@@ -118,7 +118,7 @@ def delete_columns(file: LiveFile, columns: Mapping[int, Column]) -> tuple[Colum
 
 
 def _since(deletes: _BySequence | None, data_file: LiveFile) -> list[LiveFile]:
-    return [] if deletes is None else deletes.since(data_file.sequence_number)
+    return [] if deletes is None else deletes.files[deletes.first_since(data_file.sequence_number) :]
 
 
 class _BySequence:
@@ -131,11 +131,8 @@ class _BySequence:
     def add(self, file: LiveFile) -> None:
         self.files.append(file)
 
-    def since(self, sequence_number: int) -> list[LiveFile]:
-        """The files with this sequence number or a greater one."""
-        return self.files[self.first_since(sequence_number) :]
-
     def first_since(self, sequence_number: int) -> int:
+        """The place of the first file with this sequence number or a greater one."""
         if len(self._numbers) != len(self.files):
             self.files.sort(key=lambda file: file.sequence_number)
             self._numbers = [file.sequence_number for file in self.files]

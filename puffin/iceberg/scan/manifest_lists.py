@@ -42,12 +42,12 @@ _NUMBER = re.compile(rb"[0-9]{1,9}")
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFile:
     """
-    A manifest as a manifest list describes it.
+    A manifest as a manifest list describes it; the defaults are those of format version 1.
 
     Attributes:
         of_deletes: Whether it lists delete files rather than data files.
-        sequence_number: That of its commit, which no file in it exceeds. 0 in format version 1.
-        min_sequence_number: The lowest of its live files. 0 in format version 1.
+        sequence_number: That of its commit, which no file in it exceeds.
+        min_sequence_number: The lowest of its live files.
         added_snapshot_id: The snapshot that added it; None if unknown, as for the next two.
         entries: The number of its entries.
         live_files: The number of entries that are not deleted.
@@ -55,13 +55,13 @@ class ManifestFile:
 
     manifest_path: str
     partition_spec_id: int
-    of_deletes: bool
-    sequence_number: int
-    min_sequence_number: int
-    added_snapshot_id: int | None
-    entries: int | None
-    live_files: int | None
-    encrypted: bool
+    of_deletes: bool = False
+    sequence_number: int = 0
+    min_sequence_number: int = 0
+    added_snapshot_id: int | None = None
+    entries: int | None = None
+    live_files: int | None = None
+    encrypted: bool = False
 
 
 def manifests_of(opened: TableSnapshot, snapshot: Snapshot) -> list[ManifestFile]:
@@ -111,14 +111,4 @@ def _unlisted(path: str, store_for: Callable[[str], Store]) -> ManifestFile:
     spec_id = read_file_metadata(store_for(path).read(path), path).get(_SPEC_ID_NAME, b"0")
     if not _NUMBER.fullmatch(spec_id):
         raise CorruptMetadataError(f"{path}: not an Iceberg manifest: expected a {_SPEC_ID_NAME}, found {spec_id!r}")
-    return ManifestFile(
-        manifest_path=path,
-        partition_spec_id=int(spec_id),
-        of_deletes=False,
-        sequence_number=0,
-        min_sequence_number=0,
-        added_snapshot_id=None,
-        entries=None,
-        live_files=None,
-        encrypted=False,
-    )
+    return ManifestFile(manifest_path=path, partition_spec_id=int(spec_id))

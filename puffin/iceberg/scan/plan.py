@@ -33,6 +33,7 @@ from puffin.values.json_values import to_json
 from puffin.values.partition_tuples import tuple_types
 
 _READABLE = frozenset((PARQUET, AVRO, ORC))
+_KEPT_FIELDS = frozenset(LiveFile.__slots__) & frozenset(ContentFile.__slots__) - {"partition"}
 
 
 def plan_snapshot(opened: TableSnapshot, snapshot: Snapshot) -> tuple[FileScanTask, ...]:
@@ -81,19 +82,7 @@ class _ContentFiles:
         self._deletes: dict[tuple[str, int | None], ContentFile] = {}
 
     def of_data(self, file: LiveFile) -> ContentFile:
-        return ContentFile(
-            content=file.content,
-            file_path=file.file_path,
-            file_format=file.file_format,
-            spec_id=file.spec_id,
-            partition=self._values(file),
-            record_count=file.record_count,
-            file_size_in_bytes=file.file_size_in_bytes,
-            split_offsets=file.split_offsets,
-            referenced_data_file=file.referenced_data_file,
-            content_offset=file.content_offset,
-            content_size_in_bytes=file.content_size_in_bytes,
-        )
+        return ContentFile(partition=self._values(file), **{name: getattr(file, name) for name in _KEPT_FIELDS})
 
     def of_deletes(self, file: LiveFile) -> ContentFile:
         """Converted once for all of the data files that it applies to."""

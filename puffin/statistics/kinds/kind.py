@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
-from puffin.sketches import DEFAULT_LG_K
+from puffin.sketches.theta_sketch import DEFAULT_LG_K
 from puffin.statistics.blob_properties import SketchProperties
 from puffin.tables.base import Column
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from puffin.errors import PuffinError
 from puffin.format import ROW_COUNTS_V1
-from puffin.sketches import RowCounts, RowCountsBuilder, row_counts_limit
+from puffin.sketches.row_counts import RowCounts, RowCountsBuilder, row_counts_limit
 from puffin.statistics.kinds.kind import Kind, Need, Parts, Unsubtractable, Values
 
 

@@ -11,7 +11,8 @@ from collections.abc import Collection
 from typing import Any
 
 from puffin.format import THETA_V1
-from puffin.sketches import RowCounts, ThetaSketch, ThetaSketchBuilder, merge
+from puffin.sketches.row_counts import RowCounts
+from puffin.sketches.theta_sketch import ThetaSketch, ThetaSketchBuilder, merge
 from puffin.statistics.answer import Distinct
 from puffin.statistics.blob_properties import sketch_properties
 from puffin.statistics.kinds.kind import Home, Kind, Need, Parts, Unsubtractable, Values

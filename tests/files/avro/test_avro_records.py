@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
-from puffin.files.avro import block_codecs
+from puffin.files.avro import container
 from puffin.files.avro.records import read_records
 from puffin.files.avro.texts import SoughtTexts
 
@@ -185,7 +185,7 @@ def test_reader_names_an_unknown_codec_when_it_rejects_it():
 
 @pytest.mark.parametrize("codec", ["deflate", "snappy"])
 def test_reader_rejects_blocks_that_decompress_beyond_the_limit(monkeypatch, codec):
-    monkeypatch.setattr(block_codecs, "MAX_BLOCK_BYTES", 1000)
+    monkeypatch.setattr(container, "MAX_BLOCK_BYTES", 1000)
     bomb = avro_file([b"\0" * 100_000], codec=codec, compress=CODECS[codec])
     with pytest.raises(CorruptMetadataError, match="a block of more than 1000 bytes"):
         list(read_records(bomb, EVERYTHING, "x"))

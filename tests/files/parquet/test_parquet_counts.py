@@ -53,7 +53,7 @@ def row_group_counts(file, path=("c",), **options):
     """Return for each row group what `dictionary_counts` gives and what pyarrow reads, both as a Counter or None."""
     parquet = pq.ParquetFile(pa.BufferReader(file), **options)
     for index, group in enumerate(read_footer(parquet.metadata)):
-        (chunk,) = (chunk for chunk in group if chunk.path == path)
+        (chunk,) = (chunk for chunk in group if chunk.leaf.path == path)
         column = leaf(parquet.read_row_group(index, columns=[".".join(path)]).column(0), path[1:])
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)

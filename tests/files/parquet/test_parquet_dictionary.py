@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from puffin.files.parquet import dictionary_page as parquet_dictionary
 from puffin.files.parquet.dictionary_page import has_readable_dictionary, read_dictionary_page
 from puffin.files.parquet.parquet_footer import read_footer
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 
 ROWS = 600
 D = decimal.Decimal

@@ -71,7 +71,7 @@ def test_chunks_agree_with_everything_that_pyarrow_exposes(nested_file):
     for number, row_group in enumerate(row_groups):
         for column, chunk in enumerate(row_group):
             theirs = metadata.row_group(number).column(column)
-            assert ".".join(chunk.path) == theirs.path_in_schema
+            assert ".".join(chunk.leaf.path) == theirs.path_in_schema
             assert chunk.num_values == theirs.num_values
             assert chunk.total_compressed_size == theirs.total_compressed_size
             assert chunk.data_page_offset == theirs.data_page_offset
@@ -111,13 +111,13 @@ def test_encodings_follow_the_format_version(version, of_dictionary, of_data):
 
 def test_leaves_in_structs_have_their_full_path_and_own_repetition(nested_file):
     few, many, x, y, _ = footer(nested_file)[0]
-    assert [chunk.path for chunk in (few, many, x, y)] == [("few",), ("many",), ("st", "x"), ("st", "deep", "y")]
-    assert [chunk.repetition_type for chunk in (few, x)] == [REQUIRED, OPTIONAL]
+    assert [chunk.leaf.path for chunk in (few, many, x, y)] == [("few",), ("many",), ("st", "x"), ("st", "deep", "y")]
+    assert [chunk.leaf.repetition_type for chunk in (few, x)] == [REQUIRED, OPTIONAL]
 
 
 def test_chunk_is_found_by_the_path_of_its_leaf(nested_file):
     group, _ = footer(nested_file)
-    assert [group.find(chunk.path) for chunk in group] == list(group)
+    assert [group.find(chunk.leaf.path) for chunk in group] == list(group)
     assert group.find(("st",)) is None
     assert group.find(("deep", "y")) is None
 
@@ -126,10 +126,10 @@ def test_leaves_are_not_shared_between_files_with_other_schemas():
     a, b = pa.field("a", pa.int64()), pa.field("b", pa.int64())
     schemas = [[a, b], [b, a], [a.with_nullable(False), b], [a, b]]
     groups = [footer(written(pa.table([[1], [2]], pa.schema(fields))))[0] for fields in schemas]
-    assert [[chunk.path for chunk in group] for group in groups] == [
+    assert [[chunk.leaf.path for chunk in group] for group in groups] == [
         [(field.name,) for field in fields] for fields in schemas
     ]
-    assert [group.find(("a",)).repetition_type for group in groups] == [OPTIONAL, OPTIONAL, REQUIRED, OPTIONAL]
+    assert [group.find(("a",)).leaf.repetition_type for group in groups] == [OPTIONAL, OPTIONAL, REQUIRED, OPTIONAL]
 
 
 def test_unreadable_chunk_does_not_affect_the_others():
@@ -142,7 +142,7 @@ def test_unreadable_chunk_does_not_affect_the_others():
     schema = thrift.items([thrift.struct_bytes(element) for element in whole[2]])
     groups = thrift.items([thrift.struct({1: columns})])
     (group,) = parse_footer(thrift.struct({2: schema, 4: groups})[1])
-    assert group[1].path == ("b",)
+    assert group[1].leaf.path == ("b",)
     with pytest.raises(CorruptDataFileError, match="expected a Parquet footer"):
         group[0]
 

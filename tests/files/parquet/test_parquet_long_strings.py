@@ -19,7 +19,7 @@ from puffin.files.parquet import long_strings as parquet_long_strings
 from puffin.files.parquet import pages as parquet_pages
 from puffin.files.parquet.long_strings import has_long_strings, read_long_strings
 from puffin.files.parquet.parquet_footer import read_footer
-from puffin.sketches import ThetaSketch, ThetaSketchBuilder
+from puffin.sketches.theta_sketch import ThetaSketch, ThetaSketchBuilder
 
 CODECS = ("none", "snappy", "gzip", "brotli", "zstd", "lz4")
 RANDOM = np.random.default_rng(0)

@@ -443,7 +443,7 @@ def test_levels_and_sizes_of_leaves_equal_pyarrows():
     for i, chunk in enumerate(group):
         theirs = parquet.schema.column(i)
         expected = (theirs.path, theirs.max_definition_level, theirs.max_repetition_level)
-        assert (".".join(chunk.path), chunk.max_definition_level, chunk.max_repetition_level) == expected
+        assert (".".join(chunk.leaf.path), chunk.leaf.max_definition_level, chunk.leaf.max_repetition_level) == expected
         assert chunk.total_uncompressed_size == parquet.metadata.row_group(0).column(i).total_uncompressed_size
 
 
@@ -455,7 +455,7 @@ def test_levels_count_present_values():
     outer = pa.StructArray.from_arrays([inner], ["i"], mask=pa.array([True, False, False, False]))
     for version in ("1.0", "2.0"):
         file, chunk = file_of(outer, data_page_version=version)
-        assert (chunk.max_definition_level, chunk.max_repetition_level) == (2, 0)
+        assert (chunk.leaf.max_definition_level, chunk.leaf.max_repetition_level) == (2, 0)
         pages = ChunkPages(pa.BufferReader(file), chunk)
         (page,) = pages.data_pages()
         assert pages.open(page).count == 2

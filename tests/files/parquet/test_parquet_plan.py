@@ -16,8 +16,10 @@ from puffin import kernels
 from puffin.files.parquet import chunk_plan as parquet_plan
 from puffin.files.parquet import writers as parquet_writers
 from puffin.files.parquet.chunk_plan import ChunkPlanner, Route
-from puffin.sketches import RowCountsBuilder, ThetaSketch, ThetaSketchBuilder, row_counts_limit
+from puffin.sketches.row_counts import RowCountsBuilder, row_counts_limit
+from puffin.sketches.theta_sketch import ThetaSketch, ThetaSketchBuilder
 from puffin.values.column_chunk import Values
+from tests.counting import count_rows
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parquet-writers"
 ROWS = 900
@@ -80,13 +82,10 @@ def check(file, **expected):
                 sketch.update(values.array, type_string)
             plan = planner.plan(group, [path], all_live=True, each_row=True)[path]
             for values in found_by(plan, file, group, path):
-                if values.rows is None:
-                    counts.update(values.array, type_string)
-                else:
-                    counts.update(values.array, type_string, values.rows)
+                count_rows(counts, values.array, type_string, values.rows)
         assert sketch.compact() == ThetaSketch.from_arrow(column, type_string), path
         counted = RowCountsBuilder(LIMIT)
-        counted.update(column, type_string)
+        count_rows(counted, column, type_string)
         assert counts.compact() == counted.compact(), path
 
 

@@ -18,7 +18,6 @@ from puffin.errors import (
 )
 from puffin.iceberg.stores import stores
 from puffin.storage import new_objects, store_for
-from puffin.storage.put_once import put_once
 
 
 @pytest.fixture(autouse=True)
@@ -148,12 +147,12 @@ def test_put_that_succeeded_but_reported_failure_is_detected(s3_environment, pla
     s3_environment.fault = lambda path: "lose the answer" if path.endswith("/a") else None
     with pytest.raises(CommitUnknownError, match=rf"^s3://{place}/a: .*500 Internal Server Error$"):
         store.put_if_absent(uri, b"ours")
-    put_once(store, uri, b"ours")
+    store.put_once(uri, b"ours")
     with pytest.raises(ConflictError, match="another writer was faster"):
-        put_once(store, uri, b"theirs")
+        store.put_once(uri, b"theirs")
     s3_environment.fault = lambda _: "fail"
     with pytest.raises(CommitUnknownError):
-        put_once(store, f"s3://{place}/b", b"ours")
+        store.put_once(f"s3://{place}/b", b"ours")
 
 
 def test_retried_put_recognizes_its_own_object(s3_environment, place):
@@ -161,7 +160,7 @@ def test_retried_put_recognizes_its_own_object(s3_environment, place):
     store, uri = store_for(f"s3://{place}/a"), f"s3://{place}/a"
     store.check_put_if_absent(uri)
     s3_environment.fault = lambda _: next(lost, None)
-    put_once(store, uri, b"ours")
+    store.put_once(uri, b"ours")
     assert s3_environment.files(place) == {"a": b"ours"}
 
 

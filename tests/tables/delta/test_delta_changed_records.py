@@ -7,7 +7,7 @@ import json
 import pytest
 
 from puffin.delta.log.actions import parse_commit
-from puffin.delta.log.changed_records import ChangedRecords
+from puffin.delta.log.changed_records import changed_records
 
 
 def file(path, records=None, deleted=0, change=True):
@@ -40,4 +40,4 @@ def test_commit_counts_added_and_deleted_rows(adds, removes, added, deleted):
     """With new deletion vectors, restored and rewritten rows, and sparse removals."""
     lines = [{"add": each} for each in adds] + [{"remove": each} for each in removes]
     commit = parse_commit("\n".join(map(json.dumps, lines)).encode(), 1, "log")
-    assert ChangedRecords.of(commit) == ChangedRecords(added, deleted)
+    assert changed_records(commit) == (added, deleted)

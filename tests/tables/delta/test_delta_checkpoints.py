@@ -205,7 +205,7 @@ def test_checkpoint_has_everything_that_planning_needs(log: Path, write: Callabl
     put(log, 4, {"remove": {"path": "c"}}, add("d", dataChange=True))
     found = segment(log)
     assert (found.checkpoint_version, found.oldest_version) == (3, 3)
-    assert found.protocol_and_metadata() == (
+    assert found.protocol_and_metadata == (
         Protocol(3, 7, frozenset({"deletionVectors"}), None),
         Metadata("t", "{}", ("p",), {"a": "b"}),
     )
@@ -301,9 +301,9 @@ def test_description_needs_neither_files_nor_sidecars(log: Path) -> None:
     """Protocol and metadata are read without what takes long to read."""
     for sidecar in v2_json(log, 1, [add("a")])[1:]:
         sidecar.unlink()
-    assert segment(log).protocol_and_metadata()[1].id == "t"
+    assert segment(log).protocol_and_metadata[1].id == "t"
     write_rows(log / f"{2:020d}.checkpoint.parquet", DESCRIBED, {**CHECKPOINT, "add": pa.int64()})
-    assert segment(log).protocol_and_metadata()[1].id == "t"
+    assert segment(log).protocol_and_metadata[1].id == "t"
     with pytest.raises(CorruptMetadataError, match="expected add to be a struct, found int64"):
         segment(log).files()
 
@@ -365,7 +365,7 @@ def test_last_checkpoint_file_changes_nothing(log: Path, write: Callable, hint: 
         (log / "_last_checkpoint").write_text(hint)
     assert segment(log).checkpoint_version == 3
     assert paths(log) == ["4", "three"]
-    assert segment(log).protocol_and_metadata()[1].id == "t"
+    assert segment(log).protocol_and_metadata[1].id == "t"
 
 
 # --- what cannot be read ----------------------------------------------------------------------------------------------
@@ -428,7 +428,7 @@ def test_complete_log_needs_no_checkpoint(whole_log: Path, write: Callable) -> N
         sound = damaged.read_bytes()
         damaged.write_bytes(b"PAR1")
         assert paths(whole_log) == ["0", "1", "2", "3", "4"]
-        assert segment(whole_log).protocol_and_metadata()[1].id == "t"
+        assert segment(whole_log).protocol_and_metadata[1].id == "t"
         found = segment(whole_log)
         damaged.unlink()
         assert len(found.files()) == 5
@@ -532,7 +532,7 @@ def test_tables_of_other_formats_are_refused(whole_log: Path) -> None:
     path = whole_log / f"{3:020d}.checkpoint.parquet"
     write_rows(path, [THE_PROTOCOL, metadata])
     with pytest.raises(UnsupportedTableError, match=rf"{path.name}: .*found 'orc'"):
-        segment(whole_log).protocol_and_metadata()
+        _ = segment(whole_log).protocol_and_metadata
 
 
 @settings(max_examples=30, deadline=None)

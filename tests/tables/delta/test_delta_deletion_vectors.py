@@ -16,7 +16,7 @@ from puffin.delta.scan.deletion_vectors import deletion_vector_file
 from puffin.delta.schema import table_schema
 from puffin.errors import CorruptDataFileError, CorruptMetadataError, FileNotFound
 from puffin.format.deletion_vector import DeletionVector
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.storage.data_uri import content_of, data_uri
 
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"

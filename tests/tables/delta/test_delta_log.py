@@ -282,7 +282,7 @@ def test_newest_protocol_and_metadata_count(log: Log) -> None:
     log.checkpoint(2)
 
     def told(version: int) -> tuple:
-        protocol, metadata = log.segment(version).protocol_and_metadata()
+        protocol, metadata = log.segment(version).protocol_and_metadata
         return protocol.min_reader_version, dict(metadata.configuration)
 
     assert [told(0), told(1)] == [(1, {}), (1, {"a": "1"})]
@@ -295,7 +295,7 @@ def test_newest_protocol_and_metadata_count(log: Log) -> None:
 def test_log_needs_protocol_and_metadata(log: Log, action: dict, missing: str) -> None:
     log.put(0, action)
     with pytest.raises(CorruptMetadataError, match=f"up to version 0, found no {missing}"):
-        log.segment().protocol_and_metadata()
+        _ = log.segment().protocol_and_metadata
 
 
 def test_commits_are_in_order(log: Log) -> None:
@@ -315,7 +315,7 @@ def test_corrupt_commit_is_named_wherever_it_is_needed(log: Log) -> None:
     for version in range(1, 20):
         log.put(version)
     log.entry(13).write_text('{"commitInfo":{}}\n{"add":{"path":"cut')
-    for ask in (lambda: log.segment().files(), lambda: log.segment().protocol_and_metadata()):
+    for ask in (lambda: log.segment().files(), lambda: log.segment().protocol_and_metadata):
         with pytest.raises(CorruptMetadataError, match=r"/0{18}13\.json: line 2: expected a JSON object"):
             ask()
     assert log.segment(12).files() == []
@@ -349,7 +349,7 @@ def test_commits_are_read_once(log: Log) -> None:
     delta = DeltaLog(str(log.table), store)
     delta.segment(2).files()
     delta.segment().files()
-    delta.segment().protocol_and_metadata()
+    _ = delta.segment().protocol_and_metadata
     assert sorted(store.opened) == [f"{version:020d}.json" for version in range(4)]
 
 
@@ -382,8 +382,8 @@ def test_commits_before_a_checkpoint_are_not_read(log: Log) -> None:
     checkpoint = log.checkpoint(2)
     store = CountingStore()
     segment = log.segment(store=store)
-    segment.protocol_and_metadata()
-    segment.protocol_and_metadata()
+    _ = segment.protocol_and_metadata
+    _ = segment.protocol_and_metadata
     assert sorted(store.opened) == [checkpoint.name, log.entry(3).name]
 
 
@@ -542,7 +542,7 @@ def test_versions_equal_those_of_deltalake(tmp_path: Path) -> None:
         assert sorted(f"{location}/{unquote(file.path)}" for file in files) == sorted(theirs.file_uris())
         assert sum(file.num_records or 0 for file in files) == theirs.to_pyarrow_table().num_rows
         assert {file.partition_values["p"] for file in files} == {"a b", "x%y"}
-    protocol, metadata = segment.protocol_and_metadata()
+    protocol, metadata = segment.protocol_and_metadata
     assert (metadata.id, metadata.partition_columns) == (str(DeltaTable(location).metadata().id), ("p",))
     assert protocol.min_reader_version == DeltaTable(location).protocol().min_reader_version
     assert [commit.keeps_rows for commit in segment.commits(3)] == [False, True]

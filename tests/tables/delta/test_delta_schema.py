@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from puffin.delta.schema import MAX_DEPTH, iceberg_type, table_schema
 from puffin.errors import CorruptDataFileError, CorruptMetadataError, UnsupportedTableError
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.tables.schema import field_ids, primitive_columns
 from puffin.values.value_type import is_hashable
 

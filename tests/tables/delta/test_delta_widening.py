@@ -12,7 +12,8 @@ import pytest
 
 from puffin.delta.schema import table_schema
 from puffin.errors import CorruptDataFileError
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
+from tests.counting import count_rows
 
 REPEATS = 30  # so that a dictionary is smaller than the rows
 TENTH = struct.unpack("<f", struct.pack("<f", 0.1))[0]
@@ -193,11 +194,11 @@ def test_decimal_in_bytes_of_any_length_hashes_the_same(tmp_path, read_files, us
 
 def test_widened_values_keep_their_row_counts():
     """Even values that take bytes of several lengths."""
-    from puffin.sketches import RowCountsBuilder
+    from puffin.sketches.row_counts import RowCountsBuilder
 
     values = pa.array(INTS, pa.int32())
     rows = np.arange(1, len(INTS) + 1)
     counted, plain = RowCountsBuilder(64), RowCountsBuilder(64)
-    counted.update(values, "decimal(14, 4)", rows)
-    plain.update(decimals(np.repeat(INTS, rows).tolist(), 14, 4), "decimal(14, 4)")
+    count_rows(counted, values, "decimal(14, 4)", rows)
+    count_rows(plain, decimals(np.repeat(INTS, rows).tolist(), 14, 4), "decimal(14, 4)")
     assert counted.compact() == plain.compact()

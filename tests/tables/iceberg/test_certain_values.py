@@ -14,7 +14,7 @@ from puffin.errors import CorruptMetadataError, FileNotFound
 from puffin.format import CREATED_BY, PuffinReader
 from puffin.iceberg.catalogs.directory import IcebergDirectory
 from puffin.iceberg.scan.certain_values import certain_values
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.whose_hashes import contradiction, writer_objection
 from puffin.storage import store_for
 from puffin.tables.base import SnapshotSelector

@@ -9,7 +9,7 @@ from pyiceberg.catalog import load_catalog
 from puffin.format import THETA_V1, PuffinReader
 from puffin.load import load_table
 from puffin.lookup import Question, lookup
-from puffin.sketches import ThetaSketch
+from puffin.sketches.theta_sketch import ThetaSketch
 from stats_jobs import Options, analyze
 
 ROWS = 60

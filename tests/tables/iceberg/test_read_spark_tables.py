@@ -9,7 +9,7 @@ import pytest
 from puffin.files.task_reader import TaskReader
 from puffin.iceberg.catalogs.directory import IcebergDirectory
 from puffin.iceberg.scan.plan import plan_snapshot
-from puffin.sketches import ThetaSketch, ThetaSketchBuilder
+from puffin.sketches.theta_sketch import ThetaSketch, ThetaSketchBuilder
 from puffin.storage import store_for
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.scan_task import ScanBatch, ScanContext, decode_batch, encode_batch

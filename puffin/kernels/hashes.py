@@ -1,5 +1,8 @@
 """
-Sum rows per hash in an open-addressing hash table.
+Take the hashes below theta: select them, or sum the rows of each in an open-addressing hash table.
+
+numpy branches on every hash that it selects, and each mispredicted branch costs as much as hashing a value.
+`hashes_below` writes every hash and advances the position only after those that it selects.
 
 The table is one array with hash and rows side by side, so that a slot costs one cache line. The number of slots is a
 power of two, and the search for a hash starts at the slot that its low bits name::
@@ -16,6 +19,18 @@ from puffin.kernels.compiler import INT64, NEW_INT64S, NEW_UINT64S, STRIDED_UINT
 
 _U = np.uint64
 _ZERO, _ONE = _U(0), _U(1)
+
+
+@compiled(NEW_UINT64S, UINT64S, UINT64)
+def hashes_below(hashes: npt.NDArray[np.uint64], theta: np.uint64) -> npt.NDArray[np.uint64]:
+    """The hashes above 0 and below theta, in their order."""
+    taken = np.empty(len(hashes), np.uint64)
+    count = 0
+    beyond = theta - _ONE
+    for i in range(len(hashes)):
+        taken[count] = hashes[i]
+        count += hashes[i] - _ONE < beyond  # 0 wraps around to the largest number
+    return taken[:count].copy()  # a view would keep the whole array alive
 
 
 @compiled(INT64, NEW_UINT64S, NEW_INT64S, UINT64S, STRIDED_UINT64S, UINT64)
