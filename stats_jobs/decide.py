@@ -11,10 +11,10 @@ import dataclasses
 from typing import Any
 
 from puffin.statistics.answer import ColumnAnswer
+from puffin.statistics.damage import damaged_entries
 from puffin.statistics.kinds import ROW_COUNTS, sized_kinds
 from puffin.statistics.kinds.kind import Kind
 from puffin.statistics.resolve import answer_columns
-from puffin.statistics.retained import damaged_entries
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.snapshot import Table
 from stats_jobs.basis import CARRIED, CHANGED, FULL, ColumnPlan, plan_columns

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from puffin.statistics.assemble import ColumnStatistics
 from puffin.statistics.blob_properties import HASHED_HERE
+from puffin.statistics.damage import damaged_entries
 from puffin.statistics.draft import FileOptions, StatisticsDraft
 from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.statistics.private_state.upkeep import remove_lost_state
-from puffin.statistics.retained import damaged_entries
 from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import commit_statistics
 from puffin.tables.snapshot import Table

@@ -19,19 +19,9 @@ from puffin.statistics.kinds import THETA, private_kinds, to_properties
 from puffin.statistics.kinds.kind import Kind, Values
 from puffin.statistics.private_state.manifest import BlobKey
 from puffin.statistics.private_state.places import HOME
-from puffin.statistics.private_state.writing import KeptBlob, OmittedBlob, PrivateBlob
+from puffin.statistics.private_state.writing import Contents, KeptBlob, OmittedBlob, PrivateBlob
 from puffin.statistics.retained import RetainedBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Contents:
-    """The blobs of a statistics file in order, the same blobs in its entry, and its private state with its home."""
-
-    blobs: tuple[Blob | RawBlob, ...]
-    entries: tuple[BlobEntry, ...]
-    private: tuple[PrivateBlob, ...]
-    home: str | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,6 +38,28 @@ class ColumnStatistics:
     provenance: Provenance = HASHED_HERE
     kept: Mapping[Kind[Any], KeptBlob] = dataclasses.field(default_factory=dict)
     lost: Collection[Kind[Any]] = ()
+
+
+def choose_retained(
+    candidates: Iterable[RetainedBlob],
+    *,
+    snapshot_id: int,
+    computed: Collection[int],
+    current_fields: Collection[int],
+) -> list[RetainedBlob]:
+    """
+    The stored sketches to keep in the file of a snapshot: not computed anew, and still in the schema.
+
+    A theta blob for a dropped field makes Spark's planner fail, and two for one field make Trino's fail: of several,
+    the one of the newest rows stays, and of equals the first. ``current_fields`` includes those inside lists and maps.
+    """
+    wanted = {*current_fields} - {*computed}
+    sketches: dict[int, RetainedBlob] = {}
+    # In version 1 all sequence numbers are 0, and only this snapshot's own blobs are known to be newer.
+    for candidate in sorted(candidates, key=lambda c: (c.entry.snapshot_id != snapshot_id, -c.entry.sequence_number)):
+        if candidate.entry.fields[0] in wanted:
+            sketches.setdefault(candidate.entry.fields[0], candidate)
+    return list(sketches.values())
 
 
 def sketch_blobs(statistics: Iterable[ColumnStatistics], snapshot: Snapshot, codec: str | None) -> list[Blob]:

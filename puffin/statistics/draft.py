@@ -10,22 +10,16 @@ The draft also repairs the damaged entries of other snapshots.
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Sequence
 
-from puffin.errors import PuffinError
-from puffin.format import CREATED_BY
 from puffin.statistics.ancestry import nearest_entries
-from puffin.statistics.assemble import ColumnStatistics, Contents, assemble, companion_blobs, sketch_blobs
+from puffin.statistics.assemble import ColumnStatistics, assemble, choose_retained, companion_blobs, sketch_blobs
+from puffin.statistics.damage import damaged_entries
 from puffin.statistics.private_state.places import chosen_home
-from puffin.statistics.private_state.writing import PrivateStateWriter, delete_files, write_blobs
-from puffin.statistics.retained import choose_retained, damaged_entries, marked_entry, retain, stored_sketches
+from puffin.statistics.private_state.writing import StatisticsFiles
+from puffin.statistics.retained import read_stored
 from puffin.tables.base import StatisticsEntry
-from puffin.tables.leftovers import APPLICATION
 from puffin.tables.snapshot import PartitionStatisticsWriter, TableSnapshot
-from puffin.version import version
-
-_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,8 +51,7 @@ class StatisticsDraft:
         self._statistics = tuple(statistics)
         self._options = options
         self._partition_statistics = partition_statistics
-        self._store_for = opened.store_for
-        self._pending: list[str] = []
+        self._files = StatisticsFiles(opened)
         self._written: tuple[StatisticsEntry, object] | None = None
 
     def write(self, opened: TableSnapshot, existing: Sequence[StatisticsEntry]) -> StatisticsEntry:
@@ -78,26 +71,35 @@ class StatisticsDraft:
         damaged = [entry for entry in damaged if entry.snapshot_id != self.snapshot_id]
         basis = (state.field_ids, tuple(entry.statistics_path for entry in [*entries, *damaged]))
         if self._written is not None:
-            written, its_basis = self._written
+            last, its_basis = self._written
             if its_basis == basis:
-                return written
-            if any(entry.statistics_path == written.statistics_path for entry in existing):
-                self.keep()
-        self.discard()
-        retained = retain(opened, entries, self.snapshot_id, {each.column.field_id for each in statistics})
+                return last
+            if any(entry.statistics_path == last.statistics_path for entry in existing):
+                self._files.keep()
+        self._written = None
+        self._files.discard()
         home = chosen_home(state, self._options.home)
-        sketches = sketch_blobs(statistics, self._snapshot, self._options.codec)
-        contents = assemble(sketches, retained, companion_blobs(statistics, self._snapshot), home)
+        written: list[StatisticsEntry] = []
         try:
-            entry = self._write_file(opened, self.snapshot_id, contents)
-            repairs = [repaired for each in damaged if (repaired := self._repaired(opened, each, home)) != each]
+            for old in read_stored(opened, self.snapshot_id, entries, damaged):
+                new = statistics if old.snapshot_id == self.snapshot_id else []
+                kept = choose_retained(
+                    old.sketches,
+                    snapshot_id=old.snapshot_id,
+                    computed={each.column.field_id for each in new},
+                    current_fields=state.field_ids,
+                )
+                sketches = sketch_blobs(new, self._snapshot, self._options.codec)
+                contents = assemble(sketches, kept, companion_blobs(new, self._snapshot), home)
+                written.append(old.entry or self._files.write(opened, old.snapshot_id, contents))
+            entry, *repairs = written
             entry = dataclasses.replace(entry, repairs=tuple(repairs))
             if self._partition_statistics is not None:
                 partitions = self._partition_statistics(opened)
-                self._pending.append(partitions.statistics_path)
+                self._files.add(partitions.statistics_path)
                 entry = dataclasses.replace(entry, partitions=partitions)
         except BaseException:
-            self.discard()
+            self._files.discard()
             raise
         self._written = entry, basis
         return entry
@@ -105,41 +107,9 @@ class StatisticsDraft:
     def keep(self) -> None:
         """Keep the file: the table refers to it, or may; another attempt gets another file."""
         self._written = None
-        self._pending.clear()
+        self._files.keep()
 
     def discard(self) -> None:
         """Delete what was written and not kept: its commit has certainly failed."""
         self._written = None
-        pending, self._pending = self._pending, []
-        for failure in delete_files(pending, self._store_for):
-            _log.warning("could not delete a file, which stays behind: %s", failure)
-
-    def _repaired(self, opened: TableSnapshot, entry: StatisticsEntry, home: str | None) -> StatisticsEntry:
-        """The entry of a new file with the same sketches and nothing else; of the old file, if that is lost."""
-        try:
-            candidates = stored_sketches(opened, entry)
-        except PuffinError as exc:
-            _log.warning("an entry is repaired in the table's metadata only: %s", exc)
-            marked = (marked_entry(blob, None) for blob in entry.blobs if blob.is_sketch)
-            return dataclasses.replace(entry, blobs=tuple(marked))
-        fields = opened.state.field_ids
-        kept = choose_retained(candidates, snapshot_id=entry.snapshot_id, computed=(), current_fields=fields)
-        return self._write_file(opened, entry.snapshot_id, assemble([], kept, home=home))
-
-    def _write_file(self, opened: TableSnapshot, snapshot_id: int, contents: Contents) -> StatisticsEntry:
-        """
-        Write a statistics file of a snapshot, and its private state; return the entry for it.
-
-        Raises StorageError if a file cannot be written, and CorruptError if private state to copy from another home is
-        broken.
-        """
-        self._store_for = opened.store_for
-        file = opened.new_statistics_file(snapshot_id)
-        created_by = {CREATED_BY: f"{APPLICATION} {version()}"}
-        properties = {**created_by, **file.properties}
-        written = write_blobs(opened.store_for(file.path), file.path, contents.blobs, properties)
-        self._pending.append(file.path)
-        entry = StatisticsEntry(snapshot_id, file.path, written.file_size, written.footer_size, contents.entries)
-        private = PrivateStateWriter(opened, contents.home, created_by, self._pending.append)
-        private.write(entry, contents.private)
-        return entry
+        self._files.discard()

@@ -1,15 +1,10 @@
-"""
-Which stored sketches stay in a new statistics file, with the private blobs beside them.
-
-It also tells which entries are damaged: those that list blobs which some engine cannot load, and those of files of an
-earlier version, from which engines would copy such blobs.
-"""
+"""Reads the stored sketches that may stay in new statistics files, with the private blobs beside them."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from puffin.errors import PuffinError
 from puffin.format import CREATED_BY, ROW_COUNTS_V1, THETA_V1, PuffinReader, RawBlob
@@ -20,10 +15,6 @@ from puffin.statistics.private_state.reading import read_private_state
 from puffin.statistics.private_state.writing import OmittedBlob, PrivateBlob
 from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
-from puffin.tables.state import TableState
-
-PRESTOS = ("presto-sum-data-size-bytes-v1", "presto-kll-sketch-bytes-v1")
-"""Types that Presto lists in entries, and pyiceberg cannot load."""
 
 _log = logging.getLogger(__name__)
 
@@ -37,13 +28,27 @@ class RetainedBlob:
     beside: tuple[PrivateBlob, ...] = ()
 
 
-def retain(
-    opened: TableSnapshot, entries: Iterable[StatisticsEntry], snapshot_id: int, computed: Collection[int]
-) -> list[RetainedBlob]:
+@dataclasses.dataclass(frozen=True, slots=True)
+class StoredSketches:
     """
-    The sketches of these entries to keep in the file of a snapshot, beside those of the ``computed`` fields.
+    What is stored for the new statistics file of a snapshot.
 
-    A file that cannot be read loses its sketches, with a warning.
+    If ``entry`` is set, the stored file is lost: the snapshot gets no new file, but this entry.
+    """
+
+    snapshot_id: int
+    sketches: Sequence[RetainedBlob] = ()
+    entry: StatisticsEntry | None = None
+
+
+def read_stored(
+    opened: TableSnapshot, snapshot_id: int, entries: Iterable[StatisticsEntry], damaged: Iterable[StatisticsEntry]
+) -> Iterator[StoredSketches]:
+    """
+    Read the sketches of these entries for the new file of a snapshot; then those of each damaged entry for its own.
+
+    Each file is read when it is asked for, so that only one is in memory. The first loses the sketches that cannot be
+    read, with a warning.
     """
     found: list[RetainedBlob] = []
     for entry in entries:
@@ -51,8 +56,16 @@ def retain(
             found += stored_sketches(opened, entry)
         except PuffinError as exc:
             _log.warning("statistics of other columns are dropped: cannot read their file: %s", exc)
-    fields = opened.state.field_ids
-    return choose_retained(found, snapshot_id=snapshot_id, computed=computed, current_fields=fields)
+    yield StoredSketches(snapshot_id, found)
+    for entry in damaged:
+        try:
+            stored = StoredSketches(entry.snapshot_id, stored_sketches(opened, entry))
+        except PuffinError as exc:
+            _log.warning("an entry is repaired in the table's metadata only: %s", exc)
+            marked = tuple(marked_entry(blob, None) for blob in entry.blobs if blob.is_sketch)
+            stored = StoredSketches(entry.snapshot_id, entry=dataclasses.replace(entry, blobs=marked))
+        if stored.entry != entry:
+            yield stored
 
 
 def stored_sketches(opened: TableSnapshot, entry: StatisticsEntry) -> list[RetainedBlob]:
@@ -102,42 +115,9 @@ def with_entries(entry: StatisticsEntry, raws: Sequence[RawBlob], created_by: st
     return retained
 
 
-def choose_retained(
-    candidates: Iterable[RetainedBlob],
-    *,
-    snapshot_id: int,
-    computed: Collection[int],
-    current_fields: Collection[int],
-) -> list[RetainedBlob]:
-    """
-    The stored sketches to keep in the file of a snapshot: not computed anew, and still in the schema.
-
-    A theta blob for a dropped field makes Spark's planner fail, and two for one field make Trino's fail: of several,
-    the one of the newest rows stays, and of equals the first. ``current_fields`` includes those inside lists and maps.
-    """
-    wanted = {*current_fields} - {*computed}
-    sketches: dict[int, RetainedBlob] = {}
-    # In version 1 all sequence numbers are 0, and only this snapshot's own blobs are known to be newer.
-    for candidate in sorted(candidates, key=lambda c: (c.entry.snapshot_id != snapshot_id, -c.entry.sequence_number)):
-        if candidate.entry.fields[0] in wanted:
-            sketches.setdefault(candidate.entry.fields[0], candidate)
-    return list(sketches.values())
-
-
 def marked_entry(blob: BlobEntry, created_by: str | None) -> BlobEntry:
     """A sketch's entry for another file of ours; ``created_by`` is the writer of the file it is from."""
     return dataclasses.replace(blob, properties=SketchProperties(blob.properties).carried(created_by))
-
-
-def damaged_entries(state: TableState) -> list[StatisticsEntry]:
-    """The entries of any snapshot that a run repairs, from table metadata alone."""
-    # Blobs of unknown types stay: their writer may need them.
-    types = {kind.name for kind in private_kinds()}.union(PRESTOS)
-
-    def is_damage(blob: BlobEntry) -> bool:
-        return blob.type in types or SketchProperties(blob.properties).is_unmarked
-
-    return [entry for entry in state.statistics.values() if any(map(is_damage, entry.blobs))]
 
 
 def _beside(said: BlobEntry, found: Sequence[RawBlob]) -> tuple[PrivateBlob, ...]:

@@ -1,5 +1,5 @@
 """
-Writes the private state of a statistics file: a part for new blobs, and the manifest.
+Writes statistics files, each with its private state: a part for new blobs, and the manifest.
 
 Blobs that an earlier run wrote and that are still valid are referred to; only those in another home are copied. The
 part is written before the manifest that refers to it, and both before the commit: a killed job leaves files that
@@ -9,17 +9,22 @@ nothing refers to, but never a manifest without its parts.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from puffin.errors import CorruptError, PuffinError
-from puffin.format import Blob, PuffinReader, PuffinWriter, RawBlob, WrittenFile
+from puffin.format import CREATED_BY, Blob, PuffinReader, PuffinWriter, RawBlob, WrittenFile
 from puffin.statistics.private_state import places
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.storage import Store
-from puffin.tables.base import StatisticsEntry
+from puffin.tables.base import BlobEntry, StatisticsEntry
+from puffin.tables.leftovers import APPLICATION
 from puffin.tables.snapshot import TableSnapshot
+from puffin.version import version
+
+_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,25 +55,58 @@ PrivateBlob: TypeAlias = Blob | RawBlob | KeptBlob | OmittedBlob
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PrivateStateWriter:
-    """Writes private state of one table to its home, or the default; calls ``on_file`` before each file."""
+class Contents:
+    """The blobs of a statistics file in order, the same blobs in its entry, and its private state with its home."""
 
-    opened: TableSnapshot
+    blobs: tuple[Blob | RawBlob, ...]
+    entries: tuple[BlobEntry, ...]
+    private: tuple[PrivateBlob, ...]
     home: str | None
-    properties: Mapping[str, str]
-    on_file: Callable[[str], None]
 
-    def write(self, entry: StatisticsEntry, blobs: Iterable[PrivateBlob]) -> None:
-        """
-        Write the private state of an entry's statistics file, which already exists.
 
-        Raises CorruptError if a part to copy from another home contradicts its manifest, and StorageError.
+class StatisticsFiles:
+    """Writes files of one table, and deletes those that no commit has taken."""
+
+    def __init__(self, opened: TableSnapshot) -> None:
+        self._opened = opened
+        self._pending: list[str] = []
+        self._properties = {CREATED_BY: f"{APPLICATION} {version()}"}
+
+    def write(self, opened: TableSnapshot, snapshot_id: int, contents: Contents) -> StatisticsEntry:
         """
-        directory = places.directory(self.opened.state, self.home)
+        Write a statistics file of a snapshot, and its private state; return the entry for it.
+
+        Raises StorageError if a file cannot be written, and CorruptError if private state to copy from another home is
+        broken.
+        """
+        self._opened = opened
+        file = opened.new_statistics_file(snapshot_id)
+        properties = {**self._properties, **file.properties}
+        written = write_blobs(opened.store_for(file.path), file.path, contents.blobs, properties)
+        self.add(file.path)
+        entry = StatisticsEntry(snapshot_id, file.path, written.file_size, written.footer_size, contents.entries)
+        self._write_private(entry, contents)
+        return entry
+
+    def add(self, uri: str) -> None:
+        """Delete this file too if no commit takes it."""
+        self._pending.append(uri)
+
+    def keep(self) -> None:
+        self._pending.clear()
+
+    def discard(self) -> None:
+        """Delete what was written and not kept; log failures."""
+        pending, self._pending = self._pending, []
+        for failure in delete_files(pending, self._opened.store_for):
+            _log.warning("could not delete a file, which stays behind: %s", failure)
+
+    def _write_private(self, entry: StatisticsEntry, contents: Contents) -> None:
+        directory = places.directory(self._opened.state, contents.home)
         found: dict[BlobKey, StoredKey] = {}
         new: list[Blob | RawBlob] = []
         omitted: set[BlobKey] = set()
-        for blob in blobs:
+        for blob in contents.private:
             if isinstance(blob, OmittedBlob):
                 omitted.add(blob.key)
             elif not isinstance(blob, KeptBlob):
@@ -80,17 +118,17 @@ class PrivateStateWriter:
         if new:
             found |= self._write_part(directory, new)
         name = entry.statistics_path.rpartition("/")[2]
-        manifest = Manifest(self.opened.state.uuid, name, entry.file_size_in_bytes, found, frozenset(omitted))
+        manifest = Manifest(self._opened.state.uuid, name, entry.file_size_in_bytes, found, frozenset(omitted))
         uri = places.manifest_uri(directory, name)
-        self.on_file(uri)
-        with self.opened.store_for(uri).create(uri) as sink:
+        self.add(uri)
+        with self._opened.store_for(uri).create(uri) as sink:
             sink.write(encode(manifest))
 
     def _write_part(self, directory: str, blobs: Sequence[Blob | RawBlob]) -> dict[BlobKey, StoredKey]:
         part_id = str(uuid.uuid4())
         uri = places.part_uri(directory, part_id)
-        self.on_file(uri)
-        written = write_blobs(self.opened.store_for(uri), uri, blobs, self.properties)
+        self.add(uri)
+        written = write_blobs(self._opened.store_for(uri), uri, blobs, self._properties)
         part = Part(part_id, written.file_size, written.footer_size)
         keys = (BlobKey(blob.type, blob.fields[0], blob.snapshot_id) for blob in written.blobs)
         return {key: StoredKey(part, key.snapshot_id) for key in keys}
@@ -98,7 +136,7 @@ class PrivateStateWriter:
     def _copied(self, blob: KeptBlob) -> RawBlob:
         part, key, uri = blob.stored.part, blob.key, blob.part_uri
         wanted = key.type, (key.field_id,), blob.stored.snapshot_id
-        with self.opened.store_for(uri).open_source(uri) as source:
+        with self._opened.store_for(uri).open_source(uri) as source:
             reader = PuffinReader(source, file_size=part.file_size, footer_size=part.footer_size)
             for stored in reader.file_metadata.blobs:
                 if (stored.type, stored.fields, stored.snapshot_id) == wanted:
