@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from puffin.load import load_table
 from puffin.tables.snapshot import Table
-from stats_jobs.basis import FULL
 from stats_jobs.compute import Computation, compute
 from stats_jobs.decide import decide
 from stats_jobs.options import Options
@@ -62,29 +61,23 @@ def analyze(
     if isinstance(table, BringsSpark):
         session_seconds = table.start()
         spark = table.spark if spark is None else spark
+    options = options or Options()
     with contextlib.ExitStack() as cleanup:
         starter = spark if isinstance(spark, SparkStarter) else cleanup.enter_context(SparkStarter(spark))
-        report = _analyze(table, options or Options(), starter, progress)
-    return dataclasses.replace(report, session_seconds=report.session_seconds + session_seconds)
-
-
-def _analyze(table: Table, options: Options, spark: SparkStarter, progress: Progress | None) -> Report:
-    started = time.monotonic()
-    opened = table.open(options.selector)
-    is_empty, columns = opened.is_empty, opened.state.select_columns(options.columns)
-    if is_empty:
-        return Report.of_nothing(opened, columns)
-    target = Target.of(opened, columns, options)
-    if not columns and target.entry is None:
-        return Report.of_nothing(opened, columns)
-    decision = decide(target)
-    computation = Computation()
-    if decision.current is None:
-        runner = Runner(opened, spark, options.driver_bytes, progress)
-        by_field = decision.partitions.by_field
-        computation = compute(decision.columns, runner, lambda: opened.tasks, decision.kinds, by_field)
-    for computed in computation.columns:
-        if computed.plan.basis == FULL:
-            target.check_not_incremental(computed.plan.column, computed.plan.reason)
-    published = publish(table, target, decision, computation.columns)
-    return report(target, decision, computation, published, time.monotonic() - started)
+        started = time.monotonic()
+        opened = table.open(options.selector)
+        is_empty, columns = opened.is_empty, opened.state.select_columns(options.columns)
+        target = None if is_empty else Target.of(opened, columns, options)
+        if target is not None and (columns or target.entry is not None):
+            decision = decide(target)
+            computation = Computation()
+            if decision.current is None:
+                runner = Runner(opened, starter, options.driver_bytes, progress)
+                by_field = decision.partitions.by_field
+                computation = compute(decision.columns, runner, lambda: opened.tasks, decision.kinds, by_field)
+            target.check_not_incremental((each.plan.column, each.plan.reason) for each in computation.columns)
+            published = publish(table, target, decision, computation.columns)
+            done = report(target, decision, computation, published, time.monotonic() - started)
+        else:
+            done = Report.of_nothing(opened, columns)
+    return dataclasses.replace(done, session_seconds=done.session_seconds + session_seconds)

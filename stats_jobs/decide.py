@@ -17,7 +17,7 @@ from puffin.statistics.kinds.kind import Kind
 from puffin.statistics.resolve import answer_columns
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.snapshot import Table
-from stats_jobs.basis import CARRIED, CHANGED, FULL, ColumnPlan, plan_columns
+from stats_jobs.basis import CARRIED, CHANGED, ColumnPlan, plan_columns
 from stats_jobs.options import FULL as FULL_MODE
 from stats_jobs.options import INCREMENTAL, Options
 from stats_jobs.partitions import PartitionPlans, partitions_kept, plan_partitions
@@ -52,9 +52,10 @@ def decide(target: Target) -> Decision:
         plans = [ColumnPlan.in_full(column, "asked for") for column in target.columns]
     else:
         plans = plan_columns(target, target.columns, beside_partitions=bool(partitions.by_field))
-    for plan in plans:
-        if plan.basis == FULL:
-            target.check_not_incremental(plan.column, plan.reason)
+    unbased = {field_id for field_id, plan in partitions.by_field.items() if plan.base is None}
+    no_sketches = "there are no sketches by partition that fit"
+    reasons = [(column, no_sketches) for column in target.columns if column.field_id in unbased]
+    target.check_not_incremental([*reasons, *((plan.column, plan.reason) for plan in plans)])
     # Those that are kept, and those needed to subtract rows.
     taken = [kind for kind in options.kinds if kind.is_reported or not options.dry_run]
     if any(plan.basis == CHANGED for plan in plans):
@@ -94,15 +95,17 @@ def _current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
     has_partition_file = entry.snapshot_id in opened.state.partition_statistics
     if options.partitions and not has_partition_file and opened.keeps_partition_statistics:
         return None
-    answers = answer_columns(target.known, target.columns, target.blobs)
-    for answer in answers:
-        known = target.current.get(answer.column.field_id)
+    for column in target.columns:
+        known = target.current.get(column.field_id)
         if known is None or known.said.lg_k != options.lg_k or known.misfit is not None:
             return None
-        if answer.stats_snapshot_id != entry.snapshot_id:
+        if known.blob.snapshot_id != entry.snapshot_id:
             return None
     if not _are_whole(target, entry):
         return None
+    answers = answer_columns(target.known, target.columns, target.blobs)
+    if any(answer.stats_snapshot_id != entry.snapshot_id for answer in answers):
+        return None  # the entry's own sketch cannot be read, and an older one answers
     return tuple(dataclasses.replace(answer, basis=CARRIED) for answer in answers)
 
 

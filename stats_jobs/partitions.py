@@ -79,8 +79,7 @@ def plan_partitions(target: Target, *, is_current: bool) -> PartitionPlans:
     Plan the sketches by partition of the columns, whose own statistics may be current.
 
     There are no plans if they are not wanted or exist already, or if the table was never partitioned or has too many
-    partitions. Raises PuffinError if the snapshot's files cannot be planned, and UnsupportedError if the mode is
-    ``"incremental"`` and a column has no base.
+    partitions. Raises PuffinError if the snapshot's files cannot be planned.
     """
     if not target.options.partitions:
         return PartitionPlans({})
@@ -94,9 +93,6 @@ def plan_partitions(target: Target, *, is_current: bool) -> PartitionPlans:
     except _TooManyPartitions as exc:
         _log.warning("no sketches by partition: %s", exc)
         return PartitionPlans({}, reason=str(exc))
-    for column in target.columns:
-        if plans[column.field_id].base is None:
-            target.check_not_incremental(column, "there are no sketches by partition that fit")
     return PartitionPlans(plans)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from puffin.errors import UnsupportedError
 from puffin.statistics.ancestry import KnownSketch, known_sketches
@@ -55,9 +55,10 @@ class Target:
         state = self.opened.state
         return any(tuple_types(spec, state.source_types) for spec in state.partition_specs.values())
 
-    def check_not_incremental(self, column: Column, reason: str | None) -> None:
-        """Raise UnsupportedError if this run is incremental and may not read every row."""
-        if self.options.mode == INCREMENTAL:
-            raise UnsupportedError(
-                f"{self.opened.name}: column {column.name}: expected earlier statistics to build on: {reason}"
-            )
+    def check_not_incremental(self, reasons: Iterable[tuple[Column, str | None]]) -> None:
+        """Raise UnsupportedError if this run is incremental and there is a reason to read every row of a column."""
+        for column, reason in reasons:
+            if self.options.mode == INCREMENTAL and reason is not None:
+                raise UnsupportedError(
+                    f"{self.opened.name}: column {column.name}: expected earlier statistics to build on: {reason}"
+                )

@@ -56,7 +56,8 @@ def _answer(known: Sequence[KnownSketch], column: Column, stored: StoredBlobs) -
         distinct = _stated(each, known)
         if distinct is None:
             try:
-                distinct = Distinct.foreign(stored.require(each, THETA))
+                sketch = stored.require(each, THETA)
+                distinct = Distinct.foreign(sketch)
             except PuffinError as exc:
                 errors.append(exc)
                 distinct = each.said.distinct
