@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from puffin.errors import TableNotFound, UnsupportedTableError, UsageError
+from puffin.errors import TableNotFound, UsageError
 from puffin.storage import Store, has_query, join, local_path, store_for
 from puffin.tables.snapshot import Table
 
@@ -67,7 +67,9 @@ class Tables:
             return _table_at(name, self._store_for)
         if "." not in name:
             raise UsageError(f"{name}: expected namespace.table, since a catalog is named")
-        return _catalog_table(name, self._name, self._opened())
+        from puffin.iceberg.catalogs.named import table_of
+
+        return table_of(self._opened(), self._name, name)
 
     def below(self, root: str) -> Iterator[str]:
         """
@@ -139,27 +141,3 @@ def _table_at(location: str, store_for: Callable[[str], Store]) -> Table:
 
 def _holds_metadata(store: Store, directory: str) -> bool:
     return any(".metadata.json" in file.name for file in store.list(directory))
-
-
-def _catalog_table(identifier: str, name: str, catalog: Any) -> Table:
-    from puffin.iceberg.sdk import catalog_kind
-
-    # Each kind needs its own library.
-    match kind := catalog_kind(catalog):
-        case "RestCatalog":
-            from puffin.iceberg.catalogs.rest import IcebergRestTable
-
-            return IcebergRestTable(catalog, identifier)
-        case "SqlCatalog":
-            from puffin.iceberg.catalogs.sql import IcebergSqlTable
-
-            return IcebergSqlTable(catalog, identifier)
-        case "GlueCatalog":
-            from puffin.iceberg.catalogs.glue import IcebergGlueTable
-
-            return IcebergGlueTable(catalog, identifier)
-        case "HiveCatalog":
-            from puffin.iceberg.catalogs.hive import IcebergHiveTable
-
-            return IcebergHiveTable(catalog, identifier)
-    raise UnsupportedTableError(f"catalog {name!r}: expected one of SQL, REST, Glue or Hive, found a {kind}")

@@ -51,7 +51,7 @@ class StatisticsDraft:
         self._statistics = tuple(statistics)
         self._options = options
         self._partition_statistics = partition_statistics
-        self._files = StatisticsFiles(opened)
+        self._files = StatisticsFiles()
         self._written: tuple[StatisticsEntry, object] | None = None
 
     def write(self, opened: TableSnapshot, existing: Sequence[StatisticsEntry]) -> StatisticsEntry:
@@ -96,7 +96,7 @@ class StatisticsDraft:
             entry = dataclasses.replace(entry, repairs=tuple(repairs))
             if self._partition_statistics is not None:
                 partitions = self._partition_statistics(opened)
-                self._files.add(partitions.statistics_path)
+                self._files.add(partitions.statistics_path, opened)
                 entry = dataclasses.replace(entry, partitions=partitions)
         except BaseException:
             self._files.discard()

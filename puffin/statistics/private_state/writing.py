@@ -65,11 +65,10 @@ class Contents:
 
 
 class StatisticsFiles:
-    """Writes files of one table, and deletes those that no commit has taken."""
+    """Writes files of a table, and deletes those that no commit has taken."""
 
-    def __init__(self, opened: TableSnapshot) -> None:
-        self._opened = opened
-        self._pending: list[str] = []
+    def __init__(self) -> None:
+        self._pending: dict[str, TableSnapshot] = {}
         self._properties = {CREATED_BY: f"{APPLICATION} {version()}"}
 
     def write(self, opened: TableSnapshot, snapshot_id: int, contents: Contents) -> StatisticsEntry:
@@ -79,30 +78,29 @@ class StatisticsFiles:
         Raises StorageError if a file cannot be written, and CorruptError if private state to copy from another home is
         broken.
         """
-        self._opened = opened
         file = opened.new_statistics_file(snapshot_id)
         properties = {**self._properties, **file.properties}
         written = write_blobs(opened.store_for(file.path), file.path, contents.blobs, properties)
-        self.add(file.path)
+        self.add(file.path, opened)
         entry = StatisticsEntry(snapshot_id, file.path, written.file_size, written.footer_size, contents.entries)
-        self._write_private(entry, contents)
+        self._write_private(opened, entry, contents)
         return entry
 
-    def add(self, uri: str) -> None:
-        """Delete this file too if no commit takes it."""
-        self._pending.append(uri)
+    def add(self, uri: str, opened: TableSnapshot) -> None:
+        """Delete this file of a table too if no commit takes it."""
+        self._pending[uri] = opened
 
     def keep(self) -> None:
         self._pending.clear()
 
     def discard(self) -> None:
         """Delete what was written and not kept; log failures."""
-        pending, self._pending = self._pending, []
-        for failure in delete_files(pending, self._opened.store_for):
+        pending, self._pending = self._pending, {}
+        for failure in delete_files(pending, lambda uri: pending[uri].store_for(uri)):
             _log.warning("could not delete a file, which stays behind: %s", failure)
 
-    def _write_private(self, entry: StatisticsEntry, contents: Contents) -> None:
-        directory = places.directory(self._opened.state, contents.home)
+    def _write_private(self, opened: TableSnapshot, entry: StatisticsEntry, contents: Contents) -> None:
+        directory = places.directory(opened.state, contents.home)
         found: dict[BlobKey, StoredKey] = {}
         new: list[Blob | RawBlob] = []
         omitted: set[BlobKey] = set()
@@ -114,36 +112,26 @@ class StatisticsFiles:
             elif blob.directory == directory:
                 found[blob.key] = blob.stored
             else:
-                new.append(self._copied(blob))
+                new.append(_copied(opened, blob))
         if new:
-            found |= self._write_part(directory, new)
+            found |= self._write_part(opened, directory, new)
         name = entry.statistics_path.rpartition("/")[2]
-        manifest = Manifest(self._opened.state.uuid, name, entry.file_size_in_bytes, found, frozenset(omitted))
+        manifest = Manifest(opened.state.uuid, name, entry.file_size_in_bytes, found, frozenset(omitted))
         uri = places.manifest_uri(directory, name)
-        self.add(uri)
-        with self._opened.store_for(uri).create(uri) as sink:
+        self.add(uri, opened)
+        with opened.store_for(uri).create(uri) as sink:
             sink.write(encode(manifest))
 
-    def _write_part(self, directory: str, blobs: Sequence[Blob | RawBlob]) -> dict[BlobKey, StoredKey]:
+    def _write_part(
+        self, opened: TableSnapshot, directory: str, blobs: Sequence[Blob | RawBlob]
+    ) -> dict[BlobKey, StoredKey]:
         part_id = str(uuid.uuid4())
         uri = places.part_uri(directory, part_id)
-        self.add(uri)
-        written = write_blobs(self._opened.store_for(uri), uri, blobs, self._properties)
+        self.add(uri, opened)
+        written = write_blobs(opened.store_for(uri), uri, blobs, self._properties)
         part = Part(part_id, written.file_size, written.footer_size)
         keys = (BlobKey(blob.type, blob.fields[0], blob.snapshot_id) for blob in written.blobs)
         return {key: StoredKey(part, key.snapshot_id) for key in keys}
-
-    def _copied(self, blob: KeptBlob) -> RawBlob:
-        part, key, uri = blob.stored.part, blob.key, blob.part_uri
-        wanted = key.type, (key.field_id,), blob.stored.snapshot_id
-        with self._opened.store_for(uri).open_source(uri) as source:
-            reader = PuffinReader(source, file_size=part.file_size, footer_size=part.footer_size)
-            for stored in reader.file_metadata.blobs:
-                if (stored.type, stored.fields, stored.snapshot_id) == wanted:
-                    raw = reader.read_raw(stored)
-                    metadata = dataclasses.replace(raw.metadata, snapshot_id=key.snapshot_id)
-                    return dataclasses.replace(raw, metadata=metadata)
-        raise CorruptError(f"{uri}: expected a blob {tuple(key)}, found none")
 
 
 def write_blobs(store: Store, uri: str, blobs: Iterable[Blob | RawBlob], properties: Mapping[str, str]) -> WrittenFile:
@@ -168,3 +156,16 @@ def delete_files(uris: Iterable[str], store_for: Callable[[str], Store]) -> list
         except PuffinError as exc:
             failures.append(exc)
     return failures
+
+
+def _copied(opened: TableSnapshot, blob: KeptBlob) -> RawBlob:
+    part, key, uri = blob.stored.part, blob.key, blob.part_uri
+    wanted = key.type, (key.field_id,), blob.stored.snapshot_id
+    with opened.store_for(uri).open_source(uri) as source:
+        reader = PuffinReader(source, file_size=part.file_size, footer_size=part.footer_size)
+        for stored in reader.file_metadata.blobs:
+            if (stored.type, stored.fields, stored.snapshot_id) == wanted:
+                raw = reader.read_raw(stored)
+                metadata = dataclasses.replace(raw.metadata, snapshot_id=key.snapshot_id)
+                return dataclasses.replace(raw, metadata=metadata)
+    raise CorruptError(f"{uri}: expected a blob {tuple(key)}, found none")
