@@ -4,12 +4,14 @@ import importlib
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import puffin
 from puffin import errors
 
+ROOT = Path(__file__).parent.parent
 PACKAGES = ["puffin", "puffin.format", "puffin.storage", "puffin.lookup", "stats_jobs"]
 HEAVY = {"pyspark", "pyiceberg", "deltalake", "pandas", "pyarrow", "numpy", "datasketches", "rich"}
 
@@ -62,3 +64,11 @@ def test_errors_survive_pickling(error: errors.PuffinError) -> None:
     assert type(again) is type(error)
     assert str(again) == str(error)
     assert vars(again) == vars(error)
+
+
+def test_programs_beside_the_package_import_what_is_there() -> None:
+    """No other test runs the benchmarks, and nothing type-checks them."""
+    files = [path for room in ("benchmarks", "demo") for path in sorted((ROOT / room).rglob("*.py"))]
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files]
+    code = f"import importlib\nfor name in {names}: importlib.import_module(name)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

@@ -13,8 +13,8 @@ from benchmarks.run import Run, say
 from benchmarks.session import spark_session
 from puffin.format import ROW_COUNTS_V1, THETA_V1, PuffinReader
 from puffin.load import load_table
-from puffin.statistics.private_state import places
-from puffin.statistics.stored_blobs import read_manifest
+from puffin.statistics.private_state.reading import read_private_state
+from puffin.statistics.private_state.writing import KeptBlob
 from puffin.tables.snapshot import Table
 from stats_jobs import Options, Report, SparkStarter, analyze
 
@@ -43,12 +43,12 @@ def state_row(name: str, title: str, table: Table, report: Report) -> Row:
     if report.entry is None:
         raise SystemExit(f"{table.name}: expected a statistics file, found none")
     opened = table.open()
-    manifest = read_manifest(opened, report.entry)
-    if manifest is None:
+    private = read_private_state(opened, report.entry)
+    if private is None:
         raise SystemExit(f"{table.name}: expected private state, found none")
-    directory = places.directory(opened.state, None)
+    parts = {blob.part_uri for blob in private.values() if isinstance(blob, KeptBlob)}
     sizes = {}
-    for path in (report.entry.statistics_path, *(places.part_uri(directory, part.id) for part in manifest.parts)):
+    for path in (report.entry.statistics_path, *parts):
         with opened.store_for(path).open_source(path) as source:
             sizes |= {(b.type, b.fields): b.length for b in PuffinReader(source).file_metadata.blobs}
     columns = {answer.column.name: (answer.column.field_id,) for answer in report.columns}
