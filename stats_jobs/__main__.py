@@ -1,8 +1,8 @@
 """Entry point for spark-submit: ``puffin analyze`` with the same arguments."""
 
+import runpy
 import sys
 
-from puffin.cli import main
-
 if __name__ == "__main__":
-    main(["analyze", *sys.argv[1:]])
+    sys.argv.insert(1, "analyze")
+    runpy.run_module("puffin", run_name="__main__", alter_sys=True)
