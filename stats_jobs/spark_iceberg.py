@@ -134,9 +134,8 @@ class JavaIceberg:
             catalog.invalidateTable(named.identifier())
             table = util.loadIcebergTable(self._session, name)
         except spark_errors() as exc:
-            if self._is_of(
-                exc, "org.apache.spark.sql.AnalysisException"
-            ):  # no such table or namespace, or none of that form
+            # There is no such table or namespace, or none of that form.
+            if self._is_of(exc, "org.apache.spark.sql.AnalysisException"):
                 raise TableNotFound(
                     f"{name}: no such table in Spark's catalog {catalog.name()!r} "
                     "(another is configured with --conf spark.sql.catalog.NAME=…)"

@@ -17,8 +17,7 @@ _STEP = 1024 * 1024
 
 
 def within_limit(content: bytes, limit: int) -> bytes:
-    if len(content) > limit:
-        raise ValueError(f"a block of more than {limit} bytes")
+    _check_limit(len(content), limit)
     return content
 
 
@@ -41,7 +40,11 @@ def unbzip2(block: bytes, limit: int) -> bytes:
 
 def unsnappy(block: bytes, limit: int) -> bytes:
     size, _ = read_varint(block, 0)
-    if size > limit:
-        raise ValueError(f"a block of more than {limit} bytes")
+    _check_limit(size, limit)  # the size is stated, and the library would allocate it
     content: bytes = pa.decompress(block, size, "snappy", asbytes=True)
     return content
+
+
+def _check_limit(size: int, limit: int) -> None:
+    if size > limit:
+        raise ValueError(f"a block of more than {limit} bytes")
