@@ -16,7 +16,7 @@ from puffin.statistics.kinds import ROW_COUNTS, sized_kinds
 from puffin.statistics.kinds.kind import Kind
 from puffin.statistics.resolve import answer_columns
 from puffin.tables.base import StatisticsEntry
-from puffin.tables.snapshot import Table
+from puffin.tables.snapshot import PartitionStatistics, Table
 from stats_jobs.basis import CARRIED, CHANGED, ColumnPlan, plan_columns
 from stats_jobs.options import FULL as FULL_MODE
 from stats_jobs.options import INCREMENTAL, Options
@@ -93,7 +93,8 @@ def _current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
     if not all(opened.state.field_ids.issuperset(blob.fields) for blob in entry.blobs):
         return None  # a blob for a dropped field makes Spark's planner fail, so a new entry has to replace it
     has_partition_file = entry.snapshot_id in opened.state.partition_statistics
-    if options.partitions and not has_partition_file and opened.keeps_partition_statistics:
+    keeps_files = isinstance(opened, PartitionStatistics) and opened.keeps_partition_statistics()
+    if options.partitions and not has_partition_file and keeps_files:
         return None
     for column in target.columns:
         known = target.current.get(column.field_id)

@@ -13,7 +13,7 @@ from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.statistics.private_state.upkeep import remove_lost_state
 from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import commit_statistics
-from puffin.tables.snapshot import Table
+from puffin.tables.snapshot import PartitionStatistics, Table
 from stats_jobs.basis import CARRIED, FULL
 from stats_jobs.compute import Computed
 from stats_jobs.decide import Decision
@@ -53,7 +53,9 @@ def publish(table: Table, target: Target, decision: Decision, columns: Sequence[
         opened.check_committable()
         opened = opened.of(SnapshotSelector(snapshot_id=target.settled.snapshot_id))
     codec = None if options.codec == "none" else options.codec
-    partition_statistics = opened.partition_statistics_writer() if options.partitions else None
+    partition_statistics = None
+    if options.partitions and isinstance(opened, PartitionStatistics):
+        partition_statistics = opened.partition_statistics_writer()
     draft = StatisticsDraft(
         opened, statistics, FileOptions(codec, options.home, repairs=options.commit), partition_statistics
     )

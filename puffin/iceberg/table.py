@@ -135,7 +135,6 @@ class IcebergSnapshot(TableSnapshot):
     def commit(self, entry: StatisticsEntry) -> TableState:
         return self.table.commit(self, entry)
 
-    @functools.cached_property
     def keeps_partition_statistics(self) -> bool:
         from puffin.iceberg.commit.partition_stats import unified_partition_type
 
@@ -144,7 +143,7 @@ class IcebergSnapshot(TableSnapshot):
     def partition_statistics_writer(self) -> PartitionStatisticsWriter | None:
         from puffin.iceberg.commit.partition_stats import partition_statistics, write_partition_statistics
 
-        if not self.keeps_partition_statistics:
+        if not self.keeps_partition_statistics():
             return None
         rows, snapshot_id = partition_statistics(self), self.snapshot.snapshot_id
         return lambda current: write_partition_statistics(rows, current, snapshot_id)

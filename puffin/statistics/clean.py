@@ -18,7 +18,7 @@ from puffin.statistics.private_state.writing import delete_files
 from puffin.storage import FileInfo
 from puffin.tables.commit import remove_dead_entries
 from puffin.tables.leftovers import SAFETY_AGE, AgeLimit, Kept, Leftover, Leftovers, StoredEntry
-from puffin.tables.snapshot import Table, TableSnapshot
+from puffin.tables.snapshot import MetadataEntries, Table, TableSnapshot
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ def clean(
     """
     limit = AgeLimit(now or datetime.datetime.now(datetime.timezone.utc), older_than)
     opened = table.open()
-    entries = opened.dead_entries()
+    entries = opened.dead_entries() if isinstance(opened, MetadataEntries) else ()
     found = _leftovers(opened, limit, home)
     files, kept = found.files, found.kept
     if remove:

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from puffin.errors import PuffinError, SnapshotNotFound
 from puffin.storage import Store
@@ -167,26 +167,6 @@ class TableSnapshot(ABC):
             PuffinError: Nothing was changed, for a reason that another attempt does not cure.
         """
 
-    @property
-    def keeps_partition_statistics(self) -> bool:
-        """Whether the table's format has partition statistics files, and the table was ever partitioned."""
-        return False
-
-    def partition_statistics_writer(self) -> PartitionStatisticsWriter | None:
-        """
-        A function that writes the snapshot's partition statistics; None for a table that keeps none.
-
-        Raises what `tasks` raises.
-        """
-        return None
-
-    def dead_entries(self) -> tuple[StoredEntry, ...]:
-        """The entries of expired snapshots in the metadata; CorruptMetadataError if one cannot be parsed."""
-        return ()
-
-    def remove_entries(self, entries: Sequence[StoredEntry]) -> None:  # noqa: B027 - some formats have none
-        """Remove entries from the metadata, in the version after this one; raises what `commit` raises."""
-
     @abstractmethod
     def leftovers(self, limit: AgeLimit) -> Leftovers:
         """
@@ -198,6 +178,32 @@ class TableSnapshot(ABC):
 
 PartitionStatisticsWriter: TypeAlias = Callable[[TableSnapshot], PartitionStatisticsEntry]
 """Writes the partition statistics file of a snapshot, against the table as it is now; StorageError if it cannot."""
+
+
+@runtime_checkable
+class PartitionStatistics(Protocol):
+    """A format that has partition statistics files."""
+
+    def keeps_partition_statistics(self) -> bool:
+        """Whether the table was ever partitioned."""
+        ...
+
+    def partition_statistics_writer(self) -> PartitionStatisticsWriter | None:
+        """A function that writes the snapshot's partition statistics, None without; raises as `TableSnapshot.tasks`."""
+        ...
+
+
+@runtime_checkable
+class MetadataEntries(Protocol):
+    """A format whose metadata lists statistics entries, including those of expired snapshots."""
+
+    def dead_entries(self) -> tuple[StoredEntry, ...]:
+        """The entries of expired snapshots; CorruptMetadataError if one cannot be parsed."""
+        ...
+
+    def remove_entries(self, entries: Sequence[StoredEntry]) -> None:
+        """Remove entries in the version after this one; raises what `TableSnapshot.commit` raises."""
+        ...
 
 
 class Table(Protocol):

@@ -102,7 +102,7 @@ def uses(state):
         yield lambda snapshot=snapshot: state.column_type_at(snapshot, 1)
         yield lambda at=at: at.changes_since(state.snapshot(1))
         yield lambda at=at: at.moved_since(state.snapshot(1))
-    yield lambda: opened.keeps_partition_statistics
+    yield opened.keeps_partition_statistics
     yield lambda: opened.scan_context
     yield lambda: (statistics_path(state, 2), partition_statistics_path(state, 2))
     yield lambda: partition_statistics_entry(state.document, 1)
