@@ -9,11 +9,13 @@ from puffin.statistics.assemble import ColumnStatistics
 from puffin.statistics.blob_properties import HASHED_HERE
 from puffin.statistics.damage import damaged_entries
 from puffin.statistics.draft import FileOptions, StatisticsDraft
-from puffin.statistics.kinds import PARTITION_SKETCHES
+from puffin.statistics.kinds import PARTITION_SKETCHES, SUMMARY
 from puffin.statistics.private_state.upkeep import remove_lost_state
 from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import commit_statistics
-from puffin.tables.snapshot import PartitionStatistics, Table
+from puffin.tables.snapshot import PartitionStatistics, Table, TableSnapshot
+from puffin.values.column_bounds import Missing
+from puffin.values.row_summary import RowSummary
 from stats_jobs.basis import CARRIED, FULL
 from stats_jobs.compute import Computed
 from stats_jobs.decide import Decision
@@ -42,7 +44,7 @@ class Published:
 
 def publish(table: Table, target: Target, decision: Decision, columns: Sequence[Computed]) -> Published:
     """Write what was computed, or else repair damaged entries; raises as `commit_statistics`."""
-    opened, options = target.opened, target.options
+    opened, options, columns = target.opened, target.options, _without_erased_bounds(target.opened, columns)
     if decision.current is None and options.dry_run:
         return Published(None)
     statistics, left_behind = _to_write(target, decision, columns)
@@ -67,6 +69,31 @@ def publish(table: Table, target: Target, decision: Decision, columns: Sequence[
     was_damaged = any(entry.snapshot_id == draft.snapshot_id for entry in damaged)
     repaired = len(committed.entry.repairs) + was_damaged
     return Published(committed.entry, committed.attempts, repaired, left_behind)
+
+
+def _without_erased_bounds(opened: TableSnapshot, columns: Sequence[Computed]) -> list[Computed]:
+    """
+    The columns with closer bounds where a removed row had one: a value that was erased may not stay behind in them.
+
+    The metadata of live files has bounds of the rows that these were written with. If no delete file applies to
+    them, no removed row is among these.
+    """
+    loose = [each.plan.column for each in columns if (summary := SUMMARY.of(each.values)) and summary.is_loose]
+    if not loose:
+        return list(columns)
+    found = opened.column_summaries(loose)
+    has_deletes = any(task.delete_files for task in opened.tasks)
+    closer = []
+    for each in columns:
+        column, summary = each.plan.column, SUMMARY.of(each.values)
+        if column in loose and summary is not None:
+            said = RowSummary.of(found[column.field_id], column.type).bounds
+            is_loose = has_deletes or Missing.UNKNOWN in (said.lower, said.upper)
+            values = {**each.values, SUMMARY: summary.within(said, is_loose=is_loose)}
+            closer.append(dataclasses.replace(each, values=values))
+        else:
+            closer.append(each)
+    return closer
 
 
 def _to_write(

@@ -24,6 +24,8 @@ _TYPE = "puffin-sidecar.type"
 _LG_K = "puffin-sidecar.lg-k"
 PARTITIONS_PROPERTY = "puffin-sidecar.partitions"
 SUMMARY_PROPERTY = "puffin-sidecar.summary"
+LOOSE_PROPERTY = "puffin-sidecar.loose-min-max"
+"""Says that min or max may be a value of deleted rows, so that a later run looks for closer bounds."""
 _READING = "puffin-sidecar.reading"
 _WRITER = "puffin-sidecar.writer"
 
@@ -113,6 +115,11 @@ class SketchProperties:
     @functools.cached_property
     def summary(self) -> ColumnSummary | None:
         return ColumnSummary.from_text(self.stored.get(SUMMARY_PROPERTY, ""))
+
+    @property
+    def has_loose_bounds(self) -> bool:
+        """Whether min or max may be a value of deleted rows."""
+        return LOOSE_PROPERTY in self.stored
 
     @functools.cached_property
     def distinct(self) -> Distinct | None:

@@ -55,7 +55,7 @@ class Bounds:
     @classmethod
     def from_json(cls, type_: str, lower: JsonValue, upper: JsonValue) -> Bounds:
         """Read bounds in JSON single-value form; None, or a value of another type, is unknown."""
-        return cls.of(_from_json(type_, lower), _from_json(type_, upper))
+        return cls.of(comparable(type_, lower), comparable(type_, upper))
 
     @classmethod
     def from_manifest(cls, type_: str, lower: Any, upper: Any) -> Bounds:
@@ -65,6 +65,19 @@ class Bounds:
     def to_json(self, type_: str) -> tuple[JsonValue, JsonValue]:
         """The bounds in JSON single-value form; None if a bound is missing or JSON cannot express it."""
         return _to_json(type_, self.lower), _to_json(type_, self.upper)
+
+    def is_inside(self, other: Bounds) -> bool:
+        """Whether it is certain that the values of these rows are all strictly between the bounds of others."""
+        if self == NO_VALUES:
+            return True
+        bounds = (self.lower, self.upper, other.lower, other.upper)
+        return not any(isinstance(bound, Missing) for bound in bounds) and bool(
+            other.lower < self.lower and self.upper < other.upper  # type: ignore[operator]
+        )
+
+    def intersection(self, other: Bounds) -> Bounds:
+        """The bounds of rows for which both hold."""
+        return Bounds(_inner(max, self.lower, other.lower), _inner(min, self.upper, other.upper))
 
     def union(self, other: Bounds) -> Bounds:
         """The bounds of the rows of both."""
@@ -87,6 +100,12 @@ def _outer(choose: Callable[[Any, Any], Any], one: Bound, other: Bound) -> Bound
     return Missing.UNKNOWN if Missing.UNKNOWN in (one, other) else choose(one, other)
 
 
+def _inner(choose: Callable[[Any, Any], Any], one: Bound, other: Bound) -> Bound:
+    if Missing.UNKNOWN in (one, other):
+        return other if one is Missing.UNKNOWN else one
+    return Missing.NO_VALUE if Missing.NO_VALUE in (one, other) else choose(one, other)
+
+
 def _to_json(type_: str, bound: Bound) -> JsonValue:
     if isinstance(bound, Missing) or (isinstance(bound, float) and math.isinf(bound)):
         return None
@@ -98,10 +117,11 @@ def _to_json(type_: str, bound: Bound) -> JsonValue:
     except PuffinError:
         return None
     # For years beyond ISO 8601's four digits, Arrow writes text that nobody can parse.
-    return found if _from_json(type_, found) == bound else None
+    return found if comparable(type_, found) == bound else None
 
 
-def _from_json(type_: str, value: JsonValue) -> Comparable | None:
+def comparable(type_: str, value: JsonValue) -> Comparable | None:
+    """A value in JSON single-value form, as bounds compare; None for null and for a value of another type."""
     if value is None:
         return None
     try:

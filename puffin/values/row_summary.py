@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from puffin.values.column_bounds import NO_VALUES, Bounds
 from puffin.values.column_summary import ColumnSummary
@@ -27,7 +27,8 @@ class RowSummary:
     """
     Counts of rows, and the bounds of their values; None is unknown.
 
-    A count is negative if more rows were removed than added. ``nans`` is 0 for types without NaN.
+    A count is negative if more rows were removed than added. ``nans`` is 0 for types without NaN. Bounds are loose if
+    a row that had one of them was removed.
     """
 
     rows: int | None = 0
@@ -35,6 +36,7 @@ class RowSummary:
     nans: int | None = 0
     total_bytes: int | None = 0
     bounds: Bounds = NO_VALUES
+    is_loose: bool = False
 
     @classmethod
     def of(cls, summary: ColumnSummary, type_: str) -> RowSummary:
@@ -68,16 +70,23 @@ class RowSummary:
             nans=known_sum((self.nans, other.nans)),
             total_bytes=known_sum((self.total_bytes, other.total_bytes)),
             bounds=self.bounds.union(other.bounds),
+            is_loose=self.is_loose or other.is_loose,
         )
 
-    def gone(self) -> RowSummary:
-        """The summary to add when these rows are removed."""
-        return RowSummary(
-            rows=_negative(self.rows),
-            nulls=_negative(self.nulls),
-            nans=_negative(self.nans),
-            total_bytes=_negative(self.total_bytes),
+    def minus(self, removed: RowSummary) -> RowSummary:
+        """The summary of the rows that are left when some are removed."""
+        gone = RowSummary(
+            rows=_negative(removed.rows),
+            nulls=_negative(removed.nulls),
+            nans=_negative(removed.nans),
+            total_bytes=_negative(removed.total_bytes),
+            is_loose=not removed.bounds.is_inside(self.bounds),
         )
+        return self.plus(gone)
+
+    def within(self, bounds: Bounds, *, is_loose: bool) -> RowSummary:
+        """The same rows, of which these bounds are known too; ``is_loose`` if they may be those of removed rows."""
+        return replace(self, bounds=self.bounds.intersection(bounds), is_loose=is_loose)
 
 
 def known_sum(counts: Iterable[int | None]) -> int | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from puffin.statistics.blob_properties import SUMMARY_PROPERTY, SketchProperties
+import dataclasses
+
+from puffin.statistics.blob_properties import LOOSE_PROPERTY, SUMMARY_PROPERTY, SketchProperties
 from puffin.statistics.kinds.kind import Builder, Home, Kind, Need, Parts, Values
 from puffin.tables.base import Column
 from puffin.values.row_summary import RowSummary
@@ -25,17 +27,20 @@ class SummaryKind(Kind[RowSummary]):
     def combined(self, parts: Parts, made: Values) -> RowSummary | None:
         made_of = super().combined(parts, made)
         removed = self.of(parts.removed)
-        return made_of if made_of is None or removed is None else made_of.plus(removed.gone())
+        return made_of if made_of is None or removed is None else made_of.minus(removed)
 
     def cannot_forget(self, values: Values) -> str | None:
         return None
 
     def properties(self, values: Values, type_: str) -> dict[str, str]:
         value: RowSummary = values[self]
-        return {SUMMARY_PROPERTY: value.to_column(type_).to_text()}
+        loose = {LOOSE_PROPERTY: "true"} if value.is_loose else {}
+        return {SUMMARY_PROPERTY: value.to_column(type_).to_text(), **loose}
 
     def read(self, said: SketchProperties, column: Column, payload: bytes | None) -> RowSummary | None:
-        return None if said.summary is None else RowSummary.of(said.summary, column.type)
+        if said.summary is None:
+            return None
+        return dataclasses.replace(RowSummary.of(said.summary, column.type), is_loose=said.has_loose_bounds)
 
 
 class _Builder:
