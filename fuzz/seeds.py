@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from pyarrow import orc
 
 from puffin.errors import CorruptPuffinError
+from puffin.files.parquet.parquet_footer import read_footer
 from puffin.format import LZ4, ROW_COUNTS_V1, ZSTD, Blob, PuffinReader, PuffinWriter, compression
 from puffin.format.deletion_vector import DeletionVector
 from puffin.sketches.counted_hashes import hash_rows
@@ -260,6 +261,15 @@ def _parquet_pages() -> Iterator[bytes]:
                 yield bytes([place | 4 | (0, 1, 2, 4)[number] << 3, min(size, 255)]) + pages
 
 
+def _bloom_filters() -> Iterator[bytes]:
+    """Headers with their bitsets."""
+    for count in (1, 20, 300):
+        options = {"a": {"ndv": count, "fpp": 0.01}}
+        file = _parquet(pa.table({"a": list(range(count))}), use_dictionary=False, bloom_filter_options=options)
+        chunk = read_footer(pq.read_metadata(io.BytesIO(file)))[0][0]
+        yield file[chunk.bloom_filter_offset :][: chunk.bloom_filter_length]
+
+
 def _page_headers() -> list[bytes]:
     return [pages[2:60] for pages in _parquet_pages()] + [pages[2 + pages[1] :][:60] for pages in _parquet_pages()]
 
@@ -342,6 +352,7 @@ _SOUND: Mapping[str, Callable[[], Iterable[bytes]]] = {
     "orc-timestamps": _orc_files,
     "orc-integers": _orc_streams,
     "parquet-footer-thrift": _parquet_footers,
+    "parquet-bloom-filter": _bloom_filters,
     "parquet-page-header": _page_headers,
     "parquet-dictionary-page": _parquet_pages,
     "parquet-levels": lambda: [b"\1\x28\0\2\x50\1", b"\2\x10\0\4\5\xe4\xe4\xe4\xe4", b"\x09\x08\0\xff\3" + bytes(9)],

@@ -46,6 +46,7 @@ from puffin.files.orc.orc_footer import MALFORMED as ORC_MALFORMED
 from puffin.files.orc.orc_footer import TIMESTAMP, TIMESTAMP_INSTANT, is_encrypted, read_footer
 from puffin.files.orc.timestamps import read_timestamps
 from puffin.files.parquet import parquet_footer
+from puffin.files.parquet.bloom_filters import parse_bloom_filter
 from puffin.files.parquet.dictionary_counts import dictionary_counts
 from puffin.files.parquet.dictionary_page import has_readable_dictionary, read_dictionary_page
 from puffin.files.parquet.hybrid import MAX_BIT_WIDTH, HybridCounts
@@ -60,6 +61,7 @@ from puffin.format.deletion_vector import DeletionVector
 from puffin.iceberg.metadata.document import decode_document, encode_document, parse_state
 from puffin.iceberg.scan.manifest_lists import ManifestFile, manifest_files
 from puffin.iceberg.scan.manifests import live_files_of
+from puffin.index.lifting import lifted
 from puffin.inspection import describe, verify
 from puffin.kernels import load_kernels
 from puffin.sketches.partition_sketches import PartitionSketches
@@ -408,6 +410,13 @@ def parquet_footer_thrift(data: bytes) -> None:
 def parquet_page_header(data: bytes) -> None:
     page = parse_page_header(data, 4, 1 << 20, 1)
     assert 4 < page.offset <= page.body_offset <= page.end <= 1 << 20
+
+
+@_target(*MALFORMED)
+def parquet_bloom_filter(data: bytes) -> None:
+    bitset = parse_bloom_filter(data)
+    found = lifted([bitset], 0.5)
+    assert found is None or (found.false_positive_rate() <= 0.5 and len(found.to_bytes()) <= len(data))
 
 
 _ARROW_TYPES = {INT32: pa.int32(), INT64: pa.int64(), DOUBLE: pa.float64(), BYTE_ARRAY: pa.string()}

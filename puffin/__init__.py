@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from puffin.format import Blob, PuffinReader, PuffinWriter
     from puffin.format.deletion_vector import DeletionVector
     from puffin.load import load_table
-    from puffin.lookup import Lookup, ndv
+    from puffin.lookup import Lookup, ndv, plan
     from puffin.sketches.theta_sketch import ThetaSketch
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "ThetaSketch",
     "load_table",
     "ndv",
+    "plan",
 ]
 
 _HOMES = {
@@ -40,6 +41,7 @@ _HOMES = {
     "ThetaSketch": "puffin.sketches.theta_sketch",
     "load_table": "puffin.load",
     "ndv": "puffin.lookup",
+    "plan": "puffin.lookup",
 }
 
 

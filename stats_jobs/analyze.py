@@ -7,7 +7,6 @@ and commits that to the table's metadata.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import time
 from collections.abc import Mapping
@@ -17,11 +16,12 @@ from puffin.load import load_table
 from puffin.tables.snapshot import Table
 from stats_jobs.compute import Computation, compute
 from stats_jobs.decide import decide
+from stats_jobs.index_upkeep import IndexUpkeep
 from stats_jobs.options import Options
 from stats_jobs.publish import publish
 from stats_jobs.report import Report, report
 from stats_jobs.run import Runner
-from stats_jobs.session import BringsSpark, Progress, SparkStarter
+from stats_jobs.session import Progress, SparkStarter, starter_for
 from stats_jobs.target import Target
 
 if TYPE_CHECKING:
@@ -57,27 +57,27 @@ def analyze(
     """
     if isinstance(table, str):
         table = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
-    session_seconds = 0.0
-    if isinstance(table, BringsSpark):
-        session_seconds = table.start()
-        spark = table.spark if spark is None else spark
     options = options or Options()
-    with contextlib.ExitStack() as cleanup:
-        starter = spark if isinstance(spark, SparkStarter) else cleanup.enter_context(SparkStarter(spark))
+    with starter_for(table, spark) as (starter, session_seconds):
         started = time.monotonic()
         opened = table.open(options.selector)
         is_empty, columns = opened.is_empty, opened.state.select_columns(options.columns)
         target = None if is_empty else Target.of(opened, columns, options)
         if target is not None and (columns or target.entry is not None):
             decision = decide(target)
+            runner = Runner(opened, starter, options.driver_bytes, progress)
+            upkeep = IndexUpkeep.of(opened, options)
             computation = Computation()
             if decision.current is None:
-                runner = Runner(opened, starter, options.driver_bytes, progress)
                 by_field = decision.partitions.by_field
-                computation = compute(decision.columns, runner, lambda: opened.tasks, decision.kinds, by_field)
+                computation = compute(
+                    decision.columns, runner, lambda: opened.tasks, decision.kinds, by_field, upkeep.beside
+                )
             target.check_not_incremental((each.plan.column, each.plan.reason) for each in computation.columns)
             published = publish(table, target, decision, computation.columns)
+            index = upkeep.catch_up(runner, computation.read)
             done = report(target, decision, computation, published, time.monotonic() - started)
+            done = done if index is None else done.beside(index)
         else:
             done = Report.of_nothing(opened, columns)
     return dataclasses.replace(done, session_seconds=done.session_seconds + session_seconds)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from puffin.errors import CorruptError, NotFoundError
 from puffin.sketches.partition_sketches import PartitionSketches
@@ -25,6 +25,8 @@ from stats_jobs.execute import Partial
 from stats_jobs.partitions import PartitionPlan
 from stats_jobs.plan import Scan
 from stats_jobs.run import Runner
+
+Beside: TypeAlias = Callable[[Iterable[Scan]], list[Scan]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class Computation:
         rows_read: Live rows, counted each time they are read.
         session_seconds: Starting Spark.
         waited_seconds: Waiting for other tables that computed on Spark.
+        read: What was read, with all that was computed beside the statistics.
     """
 
     columns: tuple[Computed, ...] = ()
@@ -58,6 +61,7 @@ class Computation:
     bytes_read: int = 0
     session_seconds: float = 0.0
     waited_seconds: float = 0.0
+    read: tuple[Partial, ...] = ()
 
 
 def compute(
@@ -66,6 +70,7 @@ def compute(
     all_files: Callable[[], tuple[FileScanTask, ...]],
     kinds: Sequence[Kind[Any]],
     partition_plans: Mapping[int, PartitionPlan] | None = None,
+    beside: Beside = list,
 ) -> Computation:
     """
     Carry out the plans; raises as `Runner.read`, for files of the snapshot.
@@ -74,8 +79,9 @@ def compute(
         all_files: The whole snapshot's, for full runs.
         kinds: The kinds for whole columns, in the order of the table of kinds.
         partition_plans: By field id, for columns that get sketches by partition.
+        beside: Adds kinds to the scans; called for the first that succeed.
     """
-    total = _Total(runner)
+    total = _Total(runner, beside)
     unread = dict(partition_plans or {})
     by_partition = max((plan.lg_k for plan in unread.values()), default=PARTITION_SKETCHES.lg_k)
     scans = _Scans(tuple(kinds), dataclasses.replace(PARTITION_SKETCHES, lg_k=by_partition), all_files)
@@ -107,13 +113,14 @@ def compute(
 
 
 class _Total:
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Runner, beside: Beside) -> None:
         self._runner = runner
+        self._beside = beside
         self._files: set[str] = set()
         self.took = Computation()
 
     def read(self, scans: Sequence[Scan]) -> Partial:
-        partial, turn = self._runner.read(scans)
+        partial, turn = self._runner.read(scans if self.took.read else self._beside(scans))
         self._files |= {task.data_file.file_path for scan in scans for task in scan.tasks}
         self.took = Computation(
             files_read=len(self._files),
@@ -121,6 +128,7 @@ class _Total:
             bytes_read=self.took.bytes_read + partial.bytes_read,
             session_seconds=self.took.session_seconds + turn.session_seconds,
             waited_seconds=self.took.waited_seconds + turn.waited_seconds,
+            read=(*self.took.read, partial),
         )
         return partial
 
@@ -145,11 +153,12 @@ class _Scans:
         columns, (plan, of_partitions) = tuple(plan.column for plan, _ in group), group[0]
         changes = Changes(self.all_files(), ()) if plan.changes is None else plan.changes
         needed = compare(changes.added, () if of_partitions is None else of_partitions.tasks, rows_of)
+        whole = dict.fromkeys(columns, self.kinds)
         return [
-            Scan(columns, tuple(needed.before), self.kinds),
-            Scan(columns, tuple(needed.both), (*self.kinds, self.by_partition)),
-            Scan(columns, tuple(needed.after), (self.by_partition,)),
-            Scan(columns, changes.removed, self.kinds, removed=True),
+            Scan(whole, tuple(needed.before)),
+            Scan(dict.fromkeys(columns, (*self.kinds, self.by_partition)), tuple(needed.both)),
+            Scan(dict.fromkeys(columns, (self.by_partition,)), tuple(needed.after)),
+            Scan(whole, changes.removed, removed=True),
         ]
 
 

@@ -7,9 +7,10 @@ not cure is returned as a value, so that Spark does not retry and the user sees 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from puffin.errors import CorruptDataFileError, CorruptError, NotFoundError, UnsupportedError
 from puffin.files.task_reader import TaskReader
@@ -28,6 +29,8 @@ from puffin.values.row_summary import RowSummary
 KERNELS_PAY = 64 * 1024 * 1024
 """Compiling or loading kernels pays off for a process that reads at least so many bytes of files."""
 
+Kinds: TypeAlias = Sequence[Kind[Any]]
+
 _AVRO_WEIGHT = 32  # without kernels, Avro takes about this many times as long as Parquet
 
 
@@ -40,6 +43,7 @@ class Partial:
         added: By field id, for rows that are in the table.
         removed: By field id, for rows that were deleted.
         bytes_read: Compressed bytes of the column chunks.
+        lifted: Columns, by field id, and files whose Bloom filters were taken instead of values.
         mapped: Field ids of columns that the table's name mapping resolved, since a file had no field ids.
         failure: Why there are no values.
     """
@@ -49,48 +53,64 @@ class Partial:
     rows: int = 0
     bytes_read: int = 0
     mapped: frozenset[int] = frozenset()
+    lifted: frozenset[tuple[int, str]] = frozenset()
     failure: CorruptError | UnsupportedError | NotFoundError | None = None
 
 
-def read_document(document: str, kinds: Sequence[Kind[Any]], removed: bool) -> Partial:
+def read_document(document: str, kinds: Sequence[Kinds], removed: bool) -> Partial:
     """`read_batch` on an executor, for a batch as JSON, which also says how to open its files."""
     batch = decode_batch(document)
-    return read_batch(batch, kinds, stores(batch.context.io_properties), removed)
+    store_for = stores(batch.context.io_properties)
+    partial = read_batch(batch, kinds, store_for, removed)
+    spilled = {
+        field_id: {kind: kind.spilled(v, store_for, is_mapped=field_id in partial.mapped) for kind, v in values.items()}
+        for field_id, values in partial.added.items()
+    }
+    return dataclasses.replace(partial, added=spilled)
 
 
 def read_batch(
-    batch: ScanBatch, kinds: Sequence[Kind[Any]], store_for: Callable[[str], Store], removed: bool = False
+    batch: ScanBatch, kinds: Sequence[Kinds], store_for: Callable[[str], Store], removed: bool = False
 ) -> Partial:
     """
-    Read a batch and compute these kinds of values for its columns; ``removed`` if its rows were deleted.
+    Read a batch and compute the kinds of each of its columns; ``removed`` if its rows were deleted.
 
     Raises StorageError if the storage failed, when a retry may succeed.
     """
     if sum(map(_kernel_work, batch.tasks)) >= KERNELS_PAY:
         load_kernels()
-    columns = {column.field_id: _ColumnReading(column, kinds) for column in batch.columns}
+    columns = {column.field_id: _ColumnReading(column, of) for column, of in zip(batch.columns, kinds, strict=True)}
     rows = bytes_read = 0
-    needs = _needs(kinds)
-    reader = TaskReader(batch, store_for, each_row=not needs.isdisjoint(EVERY_ROW), summaries=Need.SUMMARIES in needs)
+    needs = frozenset[Need]().union(*map(_needs, kinds))
+    lifting = _Lifting(columns)
+    reader = TaskReader(
+        batch,
+        store_for,
+        each_row=not needs.isdisjoint(EVERY_ROW),
+        summaries=Need.SUMMARIES in needs,
+        lift=lifting.take if Need.BLOOM_FILTERS in needs else None,
+    )
     try:
         for task in batch.tasks:
             before = rows
+            for column in columns.values():
+                column.begin_file(task)
             for live in reader.read(task):
                 rows += live.count
                 bytes_read += live.bytes_read
                 for field_id, values in live.columns.items():
                     columns[field_id].update_values(values, task)
+                    columns[field_id].update_written(values if live.written is None else live.written[field_id], task)
                 for field_id, summary in live.summaries.items():
                     columns[field_id].update_summary(summary)
-            if rows > before:
-                for column in columns.values():
-                    column.end_file(task)
+            for column in columns.values():
+                column.end_file(task, rows - before)
     except (CorruptError, UnsupportedError, NotFoundError) as exc:
         return Partial(failure=exc)
     found = {field_id: column.values() for field_id, column in columns.items()}
     mapped = frozenset(columns) if reader.has_used_mapping else frozenset()
     added, gone = ({}, found) if removed else (found, {})
-    return Partial(added, gone, rows, bytes_read, mapped)
+    return Partial(added, gone, rows, bytes_read, mapped, frozenset(lifting.taken))
 
 
 def merge_partials(left: Partial, right: Partial) -> Partial:
@@ -103,6 +123,7 @@ def merge_partials(left: Partial, right: Partial) -> Partial:
         left.rows + right.rows,
         left.bytes_read + right.bytes_read,
         left.mapped | right.mapped,
+        left.lifted | right.lifted,
     )
 
 
@@ -115,42 +136,76 @@ def _kernel_work(task: FileScanTask) -> int:
     return task.length * (_AVRO_WEIGHT if task.data_file.file_format == AVRO else 1)
 
 
-def _needs(kinds: Sequence[Kind[Any]]) -> frozenset[Need]:
+def _needs(kinds: Kinds) -> frozenset[Need]:
     return frozenset[Need]().union(*(kind.needs for kind in kinds))
+
+
+class _Lifting:
+    """Offers the Bloom filters of files to columns, and remembers which were taken."""
+
+    def __init__(self, columns: Mapping[int, _ColumnReading]) -> None:
+        self.taken: set[tuple[int, str]] = set()
+        self._columns = columns
+
+    def take(self, task: FileScanTask, column: Column, bitsets: Sequence[bytes]) -> bool:
+        is_taken = self._columns[column.field_id].lift(task, bitsets)
+        if is_taken:
+            self.taken.add((column.field_id, task.data_file.file_path))
+        return is_taken
 
 
 class _ColumnReading:
     """Passes the rows of a column to its kinds of statistics; hashes values once for all of them."""
 
-    def __init__(self, column: Column, kinds: Sequence[Kind[Any]]) -> None:
+    def __init__(self, column: Column, kinds: Kinds) -> None:
         self._column = column
         self._each_row = not _needs(kinds).isdisjoint(EVERY_ROW)
         self._builders: dict[Kind[Any], Any] = {kind: kind.start() for kind in kinds if kind.is_taken(kinds)}
         self._given = {need: [b for kind, b in self._builders.items() if need in kind.needs] for need in Need}
 
+    def lift(self, task: FileScanTask, bitsets: Sequence[bytes]) -> bool:
+        """Give the Bloom filters of a file to the column's kind, if it is the only one; whether it takes them."""
+        if len(self._builders) != 1:
+            return False
+        return any(builder.lift(task, bitsets) for builder in self._given[Need.BLOOM_FILTERS])
+
     def update_values(self, values: ColumnValues, task: FileScanTask) -> None:
-        for builder in (*self._given[Need.VALUES], *self._given[Need.COUNTED_VALUES]):
-            builder.update_values(values.array, values.rows)
         counted, plain = self._given[Need.COUNTED_HASHES], self._given[Need.HASHES]
-        try:
+        with self._errors_in(task):
+            for builder in (*self._given[Need.VALUES], *self._given[Need.COUNTED_VALUES]):
+                builder.update_values(values.array, values.rows)
             for hashes, rows in self._hash(values) if counted or plain else ():
                 for builder in counted:
                     builder.update_hashes(hashes, rows)
                 for builder in plain:
                     builder.update_hashes(hashes)
-        except CorruptDataFileError as exc:
-            raise CorruptDataFileError(f"{task.data_file.file_path}: column {self._column.name}: {exc}") from exc
+
+    def update_written(self, values: ColumnValues, task: FileScanTask) -> None:
+        for builder in self._given[Need.WRITTEN_VALUES]:
+            with self._errors_in(task):
+                builder.update_written(values.array, values.rows)
 
     def update_summary(self, summary: RowSummary) -> None:
         for builder in self._given[Need.SUMMARIES]:
             builder.update_summary(summary)
 
-    def end_file(self, task: FileScanTask) -> None:
+    def begin_file(self, task: FileScanTask) -> None:
         for builder in self._given[Need.FILES]:
-            builder.end_file(task)
+            builder.begin_file(task)
+
+    def end_file(self, task: FileScanTask, live_rows: int) -> None:
+        for builder in self._given[Need.FILES]:
+            builder.end_file(task, live_rows)
 
     def values(self) -> Values:
         return {kind: builder.compact() for kind, builder in self._builders.items()}
+
+    @contextlib.contextmanager
+    def _errors_in(self, task: FileScanTask) -> Iterator[None]:
+        try:
+            yield
+        except CorruptDataFileError as exc:
+            raise CorruptDataFileError(f"{task.data_file.file_path}: column {self._column.name}: {exc}") from exc
 
     def _hash(self, values: ColumnValues) -> Iterator[tuple[Hashes, Rows | None]]:
         if values.rows is not None:

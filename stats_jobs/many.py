@@ -1,10 +1,10 @@
 """
-Analyzes many tables with one session, side by side, and reports them in the order given.
+Runs a job on many tables with one session, side by side, and reports them in the order given.
 
 A small table mostly waits for storage and the catalog, in planning and in committing. A few threads, each with one
 table at a time, use that time for each other; the session limits how many of them compute at once.
 
-A table that cannot be analyzed does not stop the others: its error is its result. Any error but a PuffinError is a bug
+A table on which it fails does not stop the others: its error is its result. Any error but a PuffinError is a bug
 and is raised once all other tables are done. If the caller stops, by an interrupt or by closing the iterator, waiting
 tables do not start and Spark jobs are cancelled; planning and commits run to their end, so that they clean up.
 """
@@ -15,13 +15,14 @@ import contextlib
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from puffin.errors import PuffinError
 from puffin.load import load_table
 from puffin.tables.snapshot import Table
 from stats_jobs.analyze import analyze
 from stats_jobs.decide import is_stale
+from stats_jobs.index import IndexOptions, IndexReport, index, is_index_stale
 from stats_jobs.options import Options
 from stats_jobs.report import Report
 from stats_jobs.session import Progress, SparkStarter
@@ -36,13 +37,17 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
+Watch: TypeAlias = Callable[[str], AbstractContextManager[Progress | None]]
+"""Entered with a table's name around the work on it; gives the ``progress`` of the job."""
+
+
 def analyze_many(
     tables: Iterable[str | Table],
     options: Options | None = None,
     spark: SparkSession | SparkStarter | None = None,
     *,
     only_stale: bool = False,
-    watch: Callable[[str], AbstractContextManager[Progress | None]] | None = None,
+    watch: Watch | None = None,
     catalog: str | None = None,
     catalog_properties: Mapping[str, str] | None = None,
 ) -> Generator[tuple[str, Report | PuffinError], None, None]:
@@ -54,26 +59,66 @@ def analyze_many(
         spark: A session, or a starter that others share; neither is stopped. By default a session for this call,
             started only if a table needs it.
         only_stale: Skip tables whose statistics are up to date (`stats_jobs.decide.is_stale`).
-        watch: Entered with a table's name around its analysis; gives the ``progress`` of `analyze`.
 
     Returns:
         The name of each table with its report or the error of `analyze`, in the order given, as soon as it is done.
         Closing the iterator ends what still runs, and a starter that was passed starts nothing after that.
     """
-    options = options or Options()
+    wanted = options or Options()
+
+    def run(table: Table, starter: SparkStarter) -> Report | None:
+        if only_stale and not is_stale(table, wanted):
+            return None
+        with contextlib.nullcontext() if watch is None else watch(table.name) as progress:
+            return analyze(table, wanted, starter, progress)
+
+    return _on_each(tables, run, spark, catalog, catalog_properties)
+
+
+def index_many(
+    tables: Iterable[str | Table],
+    options: IndexOptions | None = None,
+    spark: SparkSession | SparkStarter | None = None,
+    *,
+    only_stale: bool = False,
+    watch: Watch | None = None,
+    catalog: str | None = None,
+    catalog_properties: Mapping[str, str] | None = None,
+) -> Generator[tuple[str, IndexReport | PuffinError], None, None]:
+    """
+    Bring the indexes of several tables up to date, as `index` does for one; arguments and result as `analyze_many`.
+
+    ``only_stale`` skips tables whose index has every file of the current snapshot.
+    """
+    wanted = options or IndexOptions()
+
+    def run(table: Table, starter: SparkStarter) -> IndexReport | None:
+        if only_stale and not is_index_stale(table, wanted):
+            return None
+        with contextlib.nullcontext() if watch is None else watch(table.name) as progress:
+            return index(table, wanted, starter, progress)
+
+    return _on_each(tables, run, spark, catalog, catalog_properties)
+
+
+def _on_each(
+    tables: Iterable[str | Table],
+    run: Callable[[Table, SparkStarter], _R | None],
+    spark: SparkSession | SparkStarter | None,
+    catalog: str | None,
+    catalog_properties: Mapping[str, str] | None,
+) -> Generator[tuple[str, _R | PuffinError], None, None]:
+    """Run a job on each table; tables for which it returns None are left out of the result."""
     with contextlib.ExitStack() as cleanup:
         starter = spark if isinstance(spark, SparkStarter) else cleanup.enter_context(SparkStarter(spark))
 
-        def analyze_one(table: str | Table) -> Report | None:
+        def run_on(table: str | Table) -> _R | None:
             if isinstance(table, str):
                 table = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
-            if only_stale and not is_stale(table, options):
-                return None
-            with contextlib.nullcontext() if watch is None else watch(table.name) as progress:
-                return analyze(table, options, starter, progress)
+            return run(table, starter)
 
         setup = starter.thread_setup(TABLES_AT_ONCE)
-        outcomes = in_order(analyze_one, tables, thread_setup=setup, cancel=starter.cancel)
+        outcomes = in_order(run_on, tables, thread_setup=setup, cancel=starter.cancel)
         cleanup.enter_context(contextlib.closing(outcomes))
         for table, outcome in outcomes:
             if outcome is not None:

@@ -34,6 +34,7 @@ class Options:
         partitions: Whether to keep statistics by partition too, and to write a partition statistics file.
         row_counts: Whether to keep row counts in private state, to subtract deleted rows later.
         home: The URI of a directory for private state; None for the table's property, or a hidden folder of the table.
+        index: Whether to catch up the table's index, if it has one, with the same reading.
         commit: Whether the table's metadata gets to refer to the file.
         dry_run: Compute only; write nothing at all.
         driver_bytes: Read at most so many bytes in this process, without starting Spark.
@@ -50,6 +51,7 @@ class Options:
     partitions: bool = False
     row_counts: bool = True
     home: str | None = None
+    index: bool = True
     commit: bool = True
     dry_run: bool = False
     driver_bytes: int = DRIVER_BYTES

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from puffin.statistics.kinds.kind import Kind
@@ -27,12 +27,15 @@ MOST_BATCHES = 100_000  # what a driver can schedule, in case sizes in the metad
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scan:
-    """Columns to read for some kinds, and the files to read them from; ``removed`` if these rows were deleted."""
+    """The kinds to compute for each column, and the files to read for them; ``removed`` if these rows were deleted."""
 
-    columns: tuple[Column, ...]
+    kinds: Mapping[Column, tuple[Kind[Any], ...]]
     tasks: tuple[FileScanTask, ...]
-    kinds: tuple[Kind[Any], ...] = ()
     removed: bool = False
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(self.kinds)
 
     def to_batch(self, context: ScanContext) -> ScanBatch:
         """The scan as it is sent to an executor, with the partition specs of its files only."""
@@ -43,7 +46,7 @@ class Scan:
 
 def plan_batches(scans: Iterable[Scan], *, parallelism: int) -> list[Scan]:
     """Split scans into parts for one executor each, of which ``parallelism`` run at once."""
-    scans = [scan for scan in scans if scan.tasks and scan.columns]
+    scans = [scan for scan in scans if scan.tasks and scan.kinds]
     total = sum(total_bytes(scan.tasks) for scan in scans)
     rounds = min(max(1, total // (parallelism * SMALL_BATCH)), BATCHES_PER_CORE)
     batches = max(parallelism * rounds, min(-(-total // LARGEST_BATCH), MOST_BATCHES))

@@ -14,6 +14,7 @@ from puffin.tables.snapshot import TableSnapshot
 from stats_jobs import basis
 from stats_jobs.compute import Computation, Computed
 from stats_jobs.decide import Decision
+from stats_jobs.index import IndexReport
 from stats_jobs.options import FULL, INCREMENTAL, Options
 from stats_jobs.publish import Published
 from stats_jobs.target import Target
@@ -46,6 +47,7 @@ class Report:
         attempts: How often the commit was tried.
         entries_repaired: How many damaged statistics entries the commit repaired, since other engines fail on them.
         partitions: Set if sketches by partition were asked for, or earlier ones were left behind.
+        index: Set if the table has an index, which was caught up.
     """
 
     table: str
@@ -64,6 +66,7 @@ class Report:
     attempts: int = 0
     entries_repaired: int = 0
     partitions: PartitionReport | None = None
+    index: IndexReport | None = None
 
     @classmethod
     def of_nothing(cls, opened: TableSnapshot, columns: Sequence[Column]) -> Report:
@@ -71,6 +74,15 @@ class Report:
         missing = tuple(ColumnAnswer.missing(column) for column in columns)
         snapshot, mode = (None, FULL) if opened.is_empty else (opened.snapshot, INCREMENTAL)
         return cls(table=opened.name, format=opened.state.format, snapshot=snapshot, columns=missing, mode=mode)
+
+    def beside(self, index: IndexReport) -> Report:
+        """The report of a run that caught up the index too."""
+        return dataclasses.replace(
+            self,
+            index=index,
+            elapsed_seconds=self.elapsed_seconds - index.session_seconds,
+            session_seconds=self.session_seconds + index.session_seconds,
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -96,6 +108,7 @@ class Report:
             "attempts": self.attempts,
             "entries-repaired": self.entries_repaired,
             **({} if self.partitions is None else {"partitions": self.partitions.to_json()}),
+            **({} if self.index is None else {"index": self.index.to_json()}),
         }
 
 

@@ -62,7 +62,7 @@ class Runner:
         spark = self.spark.context
         batches = plan_batches(scans, parallelism=spark.defaultParallelism)
         context = self.opened.scan_context
-        documents = [(encode_batch(b.to_batch(context)), b.kinds, b.removed) for b in batches]
+        documents = [(encode_batch(b.to_batch(context)), list(b.kinds.values()), b.removed) for b in batches]
         partials = spark.parallelize(documents, len(documents)).map(lambda document: read_document(*document))
         with self.spark.job(len(documents), self.progress):
             depth = 1 if len(documents) <= _FLAT_MERGE else 2
@@ -98,7 +98,7 @@ class _Readers:
                 batch = self._left.popleft()
             except IndexError:  # another thread took the last one
                 break
-            read = read_batch(batch.to_batch(self._context), batch.kinds, self._store_for, batch.removed)
+            read = read_batch(batch.to_batch(self._context), list(batch.kinds.values()), self._store_for, batch.removed)
             merged = merge_partials(merged, read)
             self._done += 1
             if self._progress is not None:

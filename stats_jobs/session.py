@@ -272,6 +272,24 @@ class BringsSpark(Protocol):
         """Start the session; return the seconds that the table has spent on that since the last call."""
 
 
+@contextlib.contextmanager
+def starter_for(table: object, spark: SparkSession | SparkStarter | None) -> Iterator[tuple[SparkStarter, float]]:
+    """
+    The starter for a job on a table: the given one or that of a session, by default the one that the table brings.
+
+    Yields it with the seconds that the table spent on starting its own session.
+    """
+    seconds = 0.0
+    if isinstance(table, BringsSpark):
+        seconds = table.start()
+        spark = table.spark if spark is None else spark
+    if isinstance(spark, SparkStarter):
+        yield spark, seconds
+    else:
+        with SparkStarter(spark) as starter:
+            yield starter, seconds
+
+
 def spark_errors(*others: type[Exception]) -> tuple[type[Exception], ...]:
     """What py4j and PySpark raise, and ``others``, for an except clause."""
     from py4j.protocol import Py4JError

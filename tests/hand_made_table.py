@@ -8,6 +8,7 @@ the spec. What is read back is compared with sketches of the values themselves, 
 from __future__ import annotations
 
 import dataclasses
+import decimal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ from tests.counting import count_rows
 
 ADDED = 1
 PATH_FIELD, POS_FIELD = 2147483546, 2147483545
+OF_SOURCE_TYPE = ("identity", "truncate")
+"""Transforms whose results have the type of the source."""
 CONTENT = {"DATA": 0, "POSITION_DELETES": 1, "EQUALITY_DELETES": 2}
 
 
@@ -177,14 +180,17 @@ class HandMadeTable:
         }
 
     def snapshot(self, *entries: Mapping[str, Any]) -> int:
-        """Make a snapshot of exactly these files current, with one manifest for each spec and kind of file."""
-        snapshot_id = len(self.document["snapshots"]) + 1
-        groups: dict[tuple[int, bool], list[Mapping[str, Any]]] = {}
+        """
+        Make a snapshot of exactly these files current, with one manifest for each spec, schema and kind of file.
+
+        An entry may name the schema under which it was written as ``schema_id``; the first one is the default.
+        """
+        snapshot_id = max((snapshot["snapshot-id"] for snapshot in self.document["snapshots"]), default=0) + 1
+        groups: dict[tuple[int, bool, int], list[Mapping[str, Any]]] = {}
         for entry in entries:
-            groups.setdefault((entry["spec_id"], entry["content"] != 0), []).append(entry)
-        manifests = [
-            self._manifest(snapshot_id, spec_id, of_deletes, group) for (spec_id, of_deletes), group in groups.items()
-        ]
+            kind = (entry["spec_id"], entry["content"] != 0, entry.get("schema_id", 0))
+            groups.setdefault(kind, []).append(entry)
+        manifests = [self._manifest(snapshot_id, *kind[:2], group) for kind, group in groups.items()]
         self.document["snapshots"].append(
             {
                 "snapshot-id": snapshot_id,
@@ -231,9 +237,11 @@ class HandMadeTable:
             manifest_entry_schema_with_data_file,
         )
 
-        partition_type = self._partition_type(spec_id)
+        schema_id = entries[0].get("schema_id", 0) if entries else 0
+        partition_type = self._partition_type(spec_id, schema_id)
         data_file_type = data_file_with_partition(partition_type, self.version)
-        path = self.root / f"manifest-{snapshot_id}-{spec_id}-{of_deletes}.avro"
+        of_schema = f"-{schema_id}" if schema_id else ""
+        path = self.root / f"manifest-{snapshot_id}-{spec_id}-{of_deletes}{of_schema}.avro"
         records = [
             ManifestEntry.from_args(
                 self.version,
@@ -290,16 +298,16 @@ class HandMadeTable:
             if records:
                 output.write_block(records)
 
-    def _partition_type(self, spec_id: int) -> Any:
+    def _partition_type(self, spec_id: int, schema_id: int) -> Any:
         from pyiceberg.types import NestedField, StructType
 
-        types = {field["id"]: field["type"] for field in self.document["schemas"][0]["fields"]}
+        types = {field["id"]: field["type"] for field in self.document["schemas"][schema_id]["fields"]}
         spec = next(s for s in self.document["partition-specs"] if s["spec-id"] == spec_id)
         fields = [
             {
                 "id": field["field-id"],
                 "name": field["name"],
-                "type": types[field["source-id"]] if field["transform"] == "identity" else "int",
+                "type": types[field["source-id"]] if field["transform"].startswith(OF_SOURCE_TYPE) else "int",
                 "required": False,
             }
             for field in spec["fields"]
@@ -442,7 +450,8 @@ def stored_values(array: pa.Array) -> list[Any]:
         return [row if valid else None for row, valid in zip(rows, array.is_valid().to_pylist(), strict=True)]
     if pa.types.is_decimal(type_):
         size = decimal_size(type_.precision)
-        unscaled = (None if d is None else int(d.scaleb(type_.scale)) for d in array.to_pylist())
+        exact = decimal.Context(prec=40)
+        unscaled = (None if d is None else int(d.scaleb(type_.scale, exact)) for d in array.to_pylist())
         return [None if value is None else value.to_bytes(size, "big", signed=True) for value in unscaled]
     if pa.types.is_date(type_):
         return array.cast(pa.int32()).to_pylist()

@@ -24,18 +24,27 @@ ROOMS = {
     "files": {"errors", "format", "kernels", "sketches", "storage", "tables", "values"},
     "inspection": {"errors", "format", "sketches", "storage"},
     "statistics": {"errors", "format", "sketches", "storage", "tables", "values", "version"},
+    "index": {
+        *("errors", "format", "kernels", "sketches"),
+        *("statistics", "storage", "tables", "values", "version"),
+    },
     "iceberg": {"errors", "files", "format", "storage", "tables", "values"},
     "delta": {"errors", "storage", "tables", "values", "version"},
+    "clean": {"index", "statistics", "storage", "tables"},
     "load": {"delta", "errors", "iceberg", "storage", "tables"},
-    "lookup": {"errors", "format", "iceberg", "load", "sketches", "statistics", "storage", "tables", "values"},
+    "planning": {"errors", "iceberg", "index", "tables", "values"},
+    "lookup": {
+        *("errors", "format", "iceberg", "index", "load", "planning"),
+        *("sketches", "statistics", "storage", "tables", "values"),
+    },
     "server": {"errors", "inspection", "lookup", "storage", "version"},
     "stats_jobs": {
-        *("errors", "files", "format", "iceberg", "kernels", "load"),
+        *("errors", "files", "format", "iceberg", "index", "kernels", "load"),
         *("sketches", "statistics", "storage", "tables", "values", "version"),
     },
     "cli": {
-        *("errors", "inspection", "load", "lookup", "statistics", "storage", "tables", "version"),
-        *("server", "stats_jobs"),  # imported by one command each, see below
+        *("clean", "errors", "inspection", "load", "lookup", "planning", "statistics", "storage", "tables", "version"),
+        *("server", "stats_jobs"),  # imported by few commands, see below
     },
 }
 # The two entry points of ``python -m`` and the front door, which names every room and loads none.
@@ -46,11 +55,13 @@ LONG_SIGNATURES = {
     ("puffin.lookup.cached_lookup", "__init__"),
     ("puffin.lookup.cached_lookup", "ndv"),
     ("stats_jobs.many", "analyze_many"),
+    ("stats_jobs.many", "index_many"),
+    ("puffin.lookup.scan_plans", "plan"),
     ("puffin.kernels.avro_values", "find_values"),  # compiled code takes arrays, not values that hold them
 }
 # Each SDK has one file that imports it, or one for each part of it.
 SDK_HOMES = {
-    "pyiceberg": {"puffin.iceberg.sdk"},
+    "pyiceberg": {"puffin.iceberg.sdk", "puffin.iceberg.filters", "puffin.iceberg.planned_scan"},
     "sqlalchemy": {"puffin.iceberg.catalogs.sql"},
     "hive_metastore": {"puffin.iceberg.catalogs.hive"},
     "thrift": {"puffin.iceberg.catalogs.hive"},
@@ -152,12 +163,14 @@ def test_the_job_does_not_import_the_command_line() -> None:
     assert not any(name.startswith("stats_jobs") for name in above)
 
 
-def test_only_the_analyze_command_imports_the_job_and_lazily() -> None:
+def test_only_the_commands_for_jobs_import_them_and_lazily() -> None:
     """Everything else of the package works without Spark."""
-    importers = {module_name(p) for p in SOURCES if any(name.startswith("stats_jobs") for name in imports(p))}
-    assert {name for name in importers if name.startswith("puffin")} == {"puffin.cli.analyze"}
-    top_level = ast.parse((ROOT / "puffin/cli/analyze.py").read_text()).body
-    assert not [n for n in top_level if isinstance(n, ast.ImportFrom) and str(n.module).startswith("stats_jobs")]
+    importers = {module_name(p): p for p in SOURCES if any(name.startswith("stats_jobs") for name in imports(p))}
+    importers = {name: path for name, path in importers.items() if name.startswith("puffin")}
+    assert importers.keys() == {"puffin.cli.analyze", "puffin.cli.index", "puffin.cli.many_tables"}
+    for path in importers.values():
+        top_level = ast.parse(path.read_text()).body
+        assert not [n for n in top_level if isinstance(n, ast.ImportFrom) and str(n.module).startswith("stats_jobs")]
 
 
 def test_only_the_serve_command_imports_the_server_and_lazily() -> None:

@@ -12,7 +12,7 @@ from puffin.cli.options import as_json, diagnostics, duration, of_catalog, of_ho
 from puffin.cli.render import human_bytes, print_result
 
 if TYPE_CHECKING:
-    from puffin.statistics.clean import Cleaning
+    from puffin.clean import Cleaning
 
 
 @click.command(name="clean")
@@ -45,8 +45,8 @@ def command(
     TABLE is the path or URI of a table directory; with --catalog, namespace.table. Whatever is not provably
     ours, unreferenced and old stays, and is listed with the reason.
     """
+    from puffin.clean import clean
     from puffin.load import load_table
-    from puffin.statistics.clean import clean
 
     loaded = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
     cleaning = clean(loaded, older_than=older_than, remove=yes, home=home)

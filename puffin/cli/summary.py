@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from puffin.errors import CommitUnknownError, PuffinError, StorageError, UsageError
 
 if TYPE_CHECKING:
-    from stats_jobs import Report
+    from puffin.cli.many_tables import JobReport
 
 _OF_REPORT = (
     *("format", "snapshot-id", "mode", "committed"),
@@ -33,7 +33,7 @@ class RunSummary:
         if path is not None:
             _append(path, b"")
 
-    def add(self, table: str, outcome: Report | BaseException) -> None:
+    def add(self, table: str, outcome: JobReport | BaseException) -> None:
         """Append the outcome of a table; keep a failure for `check`, so that the other tables go on."""
         if self._path is None or self._failure is not None:
             return
@@ -48,7 +48,7 @@ class RunSummary:
             raise self._failure
 
 
-def summary_line(table: str, outcome: Report | BaseException) -> dict[str, Any]:
+def summary_line(table: str, outcome: JobReport | BaseException) -> dict[str, Any]:
     """
     The outcome of a table as a JSON object that always has the same keys.
 
@@ -74,7 +74,7 @@ def summary_line(table: str, outcome: Report | BaseException) -> dict[str, Any]:
         }
     document = outcome.to_json()
     columns = [column["column"] for column in document["columns"]]
-    return line | {key: document[key] for key in _OF_REPORT} | {"columns": columns}
+    return line | {key: document.get(key) for key in _OF_REPORT} | {"columns": columns}
 
 
 def _append(path: str, data: bytes) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from puffin.delta.log.log_entry import append_note
 from puffin.delta.log.protocol import check_writable
@@ -20,6 +20,7 @@ from puffin.delta.statistics.entries import StatisticsDirectory
 from puffin.errors import PuffinError
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry
 from puffin.tables.changes import Changes
+from puffin.tables.file_metrics import FileMetrics
 from puffin.tables.leftovers import AgeLimit, Leftovers
 from puffin.tables.scan_task import FileScanTask, ScanContext
 from puffin.tables.snapshot import CURRENT, NewStatisticsFile, TableSnapshot
@@ -72,6 +73,15 @@ class DeltaSnapshot(TableSnapshot):
         from puffin.delta.scan.file_statistics import column_summaries
 
         return column_summaries(self.state, columns)
+
+    def file_metrics(self, columns: Sequence[Column]) -> Mapping[int, Sequence[FileMetrics]]:
+        from puffin.delta.scan.file_statistics import file_metrics
+
+        return file_metrics(self.state, columns)
+
+    def still_referenced(self, paths: Set[str]) -> Set[str]:
+        """Files that VACUUM has not removed, since an earlier version may have them."""
+        return frozenset(path for path in paths if self.store_for(path).exists(path))
 
     def new_statistics_file(self, snapshot_id: int) -> NewStatisticsFile:
         """A place below the log; the file's properties say what its field ids mean."""

@@ -9,6 +9,7 @@ nothing more, and each costs a read of its log entry.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -54,6 +55,10 @@ class DeltaState(TableState):
                 "given the columns other field ids meanwhile: analyze again"
             )
         return True
+
+    def key_of(self, column: Column) -> str:
+        """The physical path, since field ids may change until statistics store them."""
+        return json.dumps(self.delta_schema.paths[column.field_id])
 
 
 def read_state(

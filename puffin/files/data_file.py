@@ -8,11 +8,12 @@ read in batches of rows.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from puffin.files.file_columns import FileColumn
 from puffin.files.rows import Reading, Rows
 from puffin.values.chunk_summary import ChunkSummary
 from puffin.values.column_chunk import ChunkStatistics
@@ -34,6 +35,14 @@ class DataFile(ABC):
     @abstractmethod
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """The values of some columns in the selected rows."""
+
+    def bloom_filters(self, _column: FileColumn, /) -> Sequence[bytes]:
+        """
+        The bitsets of Parquet Bloom filters that together hold every value of a column, one for each row group.
+
+        Empty if the file lacks some, or does not hash the bytes that the column's type has in PLAIN encoding.
+        """
+        return ()
 
 
 class RowFile(DataFile):

@@ -46,6 +46,11 @@ def refuse_julian(
         yield found
 
 
+def may_be_julian(metadata: pq.FileMetaData, column: FileColumn) -> bool:
+    """Whether a column of a file with this footer may have Julian dates."""
+    return _switch(metadata, column) is not None
+
+
 def _switch(metadata: pq.FileMetaData, column: FileColumn) -> int | None:
     """When the column's certain values start, in days or microseconds since the epoch; None if all are certain."""
     keys: Mapping[bytes, bytes] = metadata.metadata or {}

@@ -26,6 +26,7 @@ class Rows:
 
     Attributes:
         columns: Values by field id. A column is missing if its values came before.
+        written: As ``columns``, of the deleted rows between them too; None if no row is deleted.
         bytes_read: Compressed bytes of the column chunks or pages opened for these rows.
         summaries: By field id, of all rows since the last summaries.
     """
@@ -34,6 +35,7 @@ class Rows:
     columns: Mapping[int, Values]
     bytes_read: int
     summaries: Mapping[int, RowSummary] = dataclasses.field(default_factory=dict)
+    written: Mapping[int, Values] | None = None
 
 
 def record_batch(arrays: list[pa.Array], names: list[str], rows: int) -> pa.RecordBatch:
@@ -83,9 +85,9 @@ class Selection:
 
     def take(self, batch: pa.RecordBatch, columns: Sequence[FileColumn], at: int, bytes_read: int) -> Rows:
         """The selected rows of a batch; ``at`` is the position of its first row."""
-        arrays = {column.column.field_id: column.read(batch) for column in columns}
+        written = {column.column.field_id: Values(column.read(batch)) for column in columns}
         if self.is_all:
-            return Rows(batch.num_rows, {key: Values(array) for key, array in arrays.items()}, bytes_read)
+            return Rows(batch.num_rows, written, bytes_read)
         stop = at + batch.num_rows
         live = np.ones(batch.num_rows, np.bool_) if self.deleted is None else self.deleted.live_mask(at, stop)
         if self.chosen is not None:
@@ -93,7 +95,8 @@ class Selection:
         for filter_ in self.filters:
             live &= filter_.live(batch)
         mask = pa.array(live)
-        return Rows(int(live.sum()), {key: Values(array.filter(mask)) for key, array in arrays.items()}, bytes_read)
+        selected = {key: Values(values.array.filter(mask)) for key, values in written.items()}
+        return Rows(int(live.sum()), selected, bytes_read, written=written)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -19,7 +20,7 @@ from puffin.files.deletes.equality_deletes import DeletedKeys, EqualityFilter, K
 from puffin.files.deletes.position_deletes import read_positions
 from puffin.files.file_columns import FileColumn, lacks_field_ids, locate_columns, partition_constants
 from puffin.files.formats import open_data_file
-from puffin.files.julian import refuse_julian
+from puffin.files.julian import may_be_julian, refuse_julian
 from puffin.files.rows import Reading, Rows, Selection
 from puffin.format.deletion_vector import DeletionVector
 from puffin.storage import Store
@@ -27,22 +28,35 @@ from puffin.storage.data_uri import content_of
 from puffin.tables.base import Column
 from puffin.tables.scan_task import EQUALITY_DELETES, POSITION_DELETES, ContentFile, FileScanTask, ScanBatch
 
+Lift: TypeAlias = Callable[[FileScanTask, Column, Sequence[bytes]], bool]
+"""Takes the Bloom filters that a file has for a column (`DataFile.bloom_filters`); false if the values must be read."""
+
 
 class TaskReader:
     """
     Reads the tasks of one batch; opens shared delete files once; ``each_row`` and ``summaries`` are as in `Reading`.
+
+    If ``lift`` is given, it is offered the Bloom filters of each column first; they are those of the whole file, even
+    if the task is a piece of it, and of deleted rows too.
 
     Attributes:
         has_used_mapping: Whether a file had no field ids, so that the table's name mapping applied.
     """
 
     def __init__(
-        self, batch: ScanBatch, store_for: Callable[[str], Store], *, each_row: bool, summaries: bool = True
+        self,
+        batch: ScanBatch,
+        store_for: Callable[[str], Store],
+        *,
+        each_row: bool,
+        summaries: bool = True,
+        lift: Lift | None = None,
     ) -> None:
         self.has_used_mapping = False
         self._batch = batch
         self._each_row = each_row
         self._summaries = summaries
+        self._lift = lift
         self._store_for = store_for
         self._positions: dict[str, dict[str, DeletionVector]] = {}
         self._deleted_keys: dict[tuple[int, ...], DeletedKeys] = {}
@@ -65,8 +79,14 @@ class TaskReader:
                 return
         with self._open(task.data_file) as file:
             self.has_used_mapping |= not self._batch.context.by_name and lacks_field_ids(file.schema)
+            columns = self._locate(self._batch.columns, task.data_file, file.schema)
+            if self._lift is not None:
+                columns, bytes_lifted = self._lifted(task, file, columns, self._lift)
+                yield Rows(0, {}, bytes_lifted)
+                if not columns:
+                    return
             reading = Reading(
-                columns=self._locate(self._batch.columns, task.data_file, file.schema),
+                columns=columns,
                 selection=Selection(deleted, list(self._equality_filters(task, file.schema)), chosen),
                 start=task.start,
                 stop=_stop(task),
@@ -77,6 +97,21 @@ class TaskReader:
             if self._batch.context.rebases_dates and file.footer is not None:
                 rows = refuse_julian(rows, reading.columns, file.footer, path)
             yield from rows
+
+    def _lifted(
+        self, task: FileScanTask, file: DataFile, columns: Sequence[FileColumn], lift: Lift
+    ) -> tuple[tuple[FileColumn, ...], int]:
+        """The columns that have to be read, and the bytes of the filters of the others."""
+        unread, size = [], 0
+        for column in columns:
+            is_rebased = self._batch.context.rebases_dates and file.footer is not None
+            is_julian = is_rebased and may_be_julian(file.footer, column)
+            bitsets = () if is_julian else file.bloom_filters(column)
+            if bitsets and lift(task, column.column, bitsets):
+                size += sum(map(len, bitsets))
+            else:
+                unread.append(column)
+        return tuple(unread), size
 
     def _open(self, file: ContentFile) -> AbstractContextManager[DataFile]:
         return open_data_file(file.file_path, file.file_format, file.content, file.record_count, self._store_for)

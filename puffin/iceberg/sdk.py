@@ -1,27 +1,29 @@
 """
-All uses of pyiceberg, in one file: catalogs, file systems with their credentials, and row filters.
+The catalogs of pyiceberg, and file systems with their credentials; row filters and scans have modules of their own.
 
-pyiceberg's scan and commit are not used. Its planner refuses tables with equality deletes, its reader does not notice a
-truncated manifest, its models drop unknown fields, and it neither retries a statistics commit nor supports one on
-format version 3. It does well what is used here: find a catalog by name, turn catalog properties into a file system,
-and parse a row filter and project it onto partitions.
+Our own code uses neither pyiceberg's scan nor its commit. Its planner refuses tables with equality deletes, its reader
+does not notice a truncated manifest, its models drop unknown fields, and it neither retries a statistics commit nor
+supports one on format version 3. It does well what is used here: find a catalog by name, turn catalog properties into
+a file system, and parse a row filter and project it onto partitions.
 """
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from puffin.errors import ColumnNotFound, MissingDependencyError, SetupError, StorageError, UsageError
+from puffin.errors import (
+    MissingDependencyError,
+    SetupError,
+    StorageError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     import pyarrow.fs
     from pyiceberg.catalog import Catalog
     from pyiceberg.catalog.hive import _HiveClient
-    from pyiceberg.schema import Schema
 
 try:
     import pyiceberg  # noqa: F401 - only to check that it is installed
@@ -125,73 +127,6 @@ def filesystem_for(properties: Mapping[str, str]) -> Callable[[str], pyarrow.fs.
         return io.fs_by_scheme(scheme, netloc)
 
     return resolve
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class PartitionTest:
-    """
-    What a row filter requires of partitions of one spec, given the values of some fields in this order.
-
-    The values are those of `partition_tuples.value_from_json`. A partition fails only if none of its rows pass.
-    """
-
-    field_ids: tuple[int, ...]
-    holds: Callable[[Sequence[Any]], bool]
-
-
-def partition_tests(
-    where: str, schema: Mapping[str, Any], specs: Mapping[int, Iterable[Mapping[str, Any]]]
-) -> dict[int, PartitionTest]:
-    """
-    Project a row filter onto each partition spec; no partition with a matching row fails.
-
-    Raises ColumnNotFound if the schema lacks a column, UsageError if the filter cannot be parsed or its types do not
-    match.
-    """
-    from pyiceberg.expressions.parser import parse
-    from pyiceberg.expressions.visitors import bind
-    from pyiceberg.schema import Schema
-    from pyiceberg.types import NestedField
-
-    fields = []
-    for field in schema["fields"]:
-        with contextlib.suppress(Exception):  # a type that pyiceberg does not know, so filters cannot use it
-            fields.append(NestedField.model_validate(_optional(field)))
-    try:
-        expression, bound_to = parse(where), Schema(*fields)
-        bind(bound_to, expression, case_sensitive=True)
-        return {spec_id: _partition_test(expression, bound_to, spec) for spec_id, spec in specs.items()}
-    except Exception as exc:  # of pyparsing, or any error about a literal's type
-        error = ColumnNotFound if str(exc).startswith("Could not find field") else UsageError
-        raise error(f"filter {where!r}: {one_line(exc)}") from exc
-
-
-def _partition_test(expression: Any, schema: Schema, spec: Iterable[Mapping[str, Any]]) -> PartitionTest:
-    from pyiceberg.expressions.visitors import bind, expression_evaluator, extract_field_ids, inclusive_projection
-    from pyiceberg.partitioning import PartitionField, PartitionSpec
-    from pyiceberg.schema import Schema
-    from pyiceberg.typedef import Record
-    from pyiceberg.types import NestedField
-
-    of_one_column = (field for field in spec if len(field.get("source-ids", ())) <= 1)
-    partition_spec = PartitionSpec(*(PartitionField(**f) for f in of_one_column if f["source-id"] in schema.field_ids))
-    projected = inclusive_projection(schema, partition_spec)(expression)
-    fields = [
-        NestedField(f.field_id, f.name, f.transform.result_type(schema.find_type(f.source_id)), required=False)
-        for f in partition_spec.fields
-    ]
-    wanted = extract_field_ids(bind(Schema(*fields), projected, case_sensitive=True))
-    looked_at = [field for field in fields if field.field_id in wanted]
-    evaluate = expression_evaluator(Schema(*looked_at), projected, case_sensitive=True)
-    return PartitionTest(tuple(field.field_id for field in looked_at), lambda values: evaluate(Record(*values)))
-
-
-def _optional(field: Mapping[str, Any]) -> dict[str, Any]:
-    """A field of a schema, and all fields in it, as nullable: required fields of an optional struct may be null too."""
-    type_ = field["type"]
-    if isinstance(type_, Mapping) and type_.get("type") == "struct":
-        type_ = {**type_, "fields": [_optional(inner) for inner in type_["fields"]]}
-    return {**field, "required": False, "type": type_}
 
 
 def one_line(exc: BaseException) -> str:

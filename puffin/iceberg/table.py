@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from puffin.iceberg.commit.patch import NextVersion, statistics_path, stored_entries, with_statistics, without_entries
@@ -18,6 +18,7 @@ from puffin.iceberg.stores import stores
 from puffin.storage import Store, store_for
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry
 from puffin.tables.changes import Changes
+from puffin.tables.file_metrics import FileMetrics
 from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
 from puffin.tables.scan_task import FileScanTask, ScanContext
 from puffin.tables.snapshot import CURRENT, NewStatisticsFile, PartitionStatisticsWriter, TableSnapshot
@@ -120,6 +121,20 @@ class IcebergSnapshot(TableSnapshot):
         from puffin.iceberg.scan.column_metrics import column_summaries
 
         return column_summaries(self, columns)
+
+    def file_metrics(self, columns: Sequence[Column]) -> Mapping[int, Sequence[FileMetrics]]:
+        from puffin.iceberg.scan.column_metrics import file_metrics
+
+        return file_metrics(self, columns)
+
+    def still_referenced(self, paths: Set[str]) -> Set[str]:
+        from puffin.iceberg.scan.manifest_lists import manifests_of
+        from puffin.iceberg.scan.manifests import NamedFiles
+
+        named = NamedFiles(paths)
+        manifests = {m.manifest_path: m for s in self.state.snapshots.values() for m in manifests_of(self, s)}
+        found = (file.file_path for m in manifests.values() for file in named.among(m, self.store_for))
+        return frozenset(found)
 
     def certain_values(self, snapshot: Snapshot, columns: Sequence[Column]) -> Mapping[int, pa.Array]:
         from puffin.iceberg.scan.certain_values import certain_values

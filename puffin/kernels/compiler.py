@@ -23,6 +23,7 @@ WORDS_AT_EVERY_BYTE = types.Array(types.uint64, 1, "A", readonly=True, aligned=F
 NEW_UINT64S = types.Array(types.uint64, 1, "C")
 NEW_INT64S = types.Array(types.int64, 1, "C")
 NEW_BYTES = types.Array(types.uint8, 1, "C")
+NEW_UINT32S = types.Array(types.uint32, 1, "C")
 PAIR_OF_NEW_UINT64S: Any = types.Tuple((NEW_UINT64S, NEW_UINT64S))  # type: ignore[no-untyped-call]
 
 # Executors import the package from an archive that is new in each session, which makes a cache beside it useless.

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 
 from puffin.errors import FileNotFound, TableNotFound
 from puffin.lookup.gate import Gate
+from puffin.lookup.kept_planner import KeptPlanner
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.snapshot import Table, TableSnapshot
 
@@ -45,6 +46,8 @@ class Counts:
 class View:
     """
     A table opened at one snapshot selector. ``number`` is unique; ``questions`` lists the cached ones, oldest first.
+
+    ``planner`` is there once a scan of the view was planned.
     """
 
     opened: TableSnapshot
@@ -54,6 +57,7 @@ class View:
     number: int = dataclasses.field(default_factory=_NUMBERS.__next__)
     questions: dict[Hashable, None] = dataclasses.field(default_factory=dict)
     is_kept: bool = True
+    planner: KeptPlanner | None = None
 
     def counts_at(self, now: float) -> bool:
         """Whether the view and its answers are still valid; if so, mark the view as used."""

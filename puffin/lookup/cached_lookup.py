@@ -16,12 +16,15 @@ from puffin.errors import FileNotFound, PuffinError, UsageError
 from puffin.load import Tables
 from puffin.lookup.cache import Kept, TableCache, View
 from puffin.lookup.history import ColumnHistory, column_history
+from puffin.lookup.kept_planner import KeptPlanners
 from puffin.lookup.listing import AnalyzedTable, analyzed_table, table_names
 from puffin.lookup.planner import answer_from
 from puffin.lookup.question import Question, question_of
 from puffin.lookup.sets import JoinEstimate, UnionEstimate, column_sketch, join_estimate, union_estimate
+from puffin.planning.file_plan import FilePlan
 from puffin.statistics.answer import TableAnswer
 from puffin.storage import FileSource, Store, store_for
+from puffin.tables.base import SnapshotSelector
 
 TTL_SECONDS = 10.0
 MOST_TABLES = 1000
@@ -73,6 +76,7 @@ class Lookup:
         self._has_catalog = catalog is not None
         self._takes_locations = locations or catalog is None
         self._cache = TableCache(self._tables.load, ttl_seconds, max_tables, clock)
+        self._planners = KeptPlanners()
         self.counts = self._cache.counts
 
     def __len__(self) -> int:
@@ -120,6 +124,39 @@ class Lookup:
             return False
         self.counts.hits += 1
         return True
+
+    def plan(
+        self,
+        table: str,
+        where: str | None = None,
+        *,
+        snapshot_id: int | None = None,
+        ref: str | None = None,
+        as_of_ms: int | None = None,
+    ) -> FilePlan:
+        """
+        The answer of `puffin.plan` to the same arguments, with the same errors.
+
+        The index is at most as old as metadata may be. The files of a snapshot stay in memory, with the ranges of the
+        index that were read; both are bounded.
+        """
+        selector = SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
+
+        def planned() -> FilePlan:
+            view = self._cache.view(table, selector, self._clock())
+            planner = self._planners.of(view)
+            plan = planner.known(where, view)
+            if plan is not None:
+                self.counts.hits += 1
+                return plan
+            self.counts.misses += 1
+            is_first = planner.files_total == 0
+            plan = planner.plan(where, view)
+            if is_first:
+                self._planners.make_room(planner)
+            return plan
+
+        return self.following([table], planned)
 
     def history(self, table: str, column: str) -> ColumnHistory:
         """The statistics of a column over the snapshots of a table; errors as for `ndv`."""

@@ -19,7 +19,7 @@ from puffin.values.partition_tuples import PartitionKey, tuple_types, value_from
 from puffin.values.transforms import result_type, to_partition_value
 
 if TYPE_CHECKING:
-    from puffin.iceberg.sdk import PartitionTest
+    from puffin.tables.expression import PartitionTest
 
 _Spec: TypeAlias = Sequence[Mapping[str, Any]]
 _Wanted: TypeAlias = Mapping[int, Mapping[str, str]]  # JSON values by field id, by spec id
@@ -52,7 +52,7 @@ class PartitionFilter:
         self._named = [_named(text, known, types) for text in partitions]
         self._tests: Mapping[int, PartitionTest] = {}
         if where is not None:
-            from puffin.iceberg.sdk import partition_tests
+            from puffin.iceberg.filters import partition_tests
 
             self._tests = partition_tests(where, current_schema(state.document), known)
         self._passes: dict[tuple[Any, ...], bool] = {}

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from puffin.lookup import Question
 from puffin.server import documents, metrics, openapi, page
 from puffin.server.encoded import Encoded, encode
-from puffin.server.entrance import HEALTH, READY, STATS, App, Entrance
+from puffin.server.entrance import HEALTH, PLAN, READY, STATS, App, Entrance
 from puffin.server.hosts import Hosts
 from puffin.server.problems import Problem
 from puffin.server.service import Asked, Service
@@ -86,6 +86,10 @@ class _Handlers:
         """Estimate the values that two columns share and the rows of their equi-join, from their sketches."""
         return _json(await self._service.join(asked))
 
+    async def plan(self, asked: documents.PlanRequest) -> Response:
+        """List the data files that can hold rows which a filter means, with the delete files that apply to them."""
+        return _json(await self._service.plan(asked))
+
     async def tables(self, query: Annotated[documents.TablesQuery, Query()]) -> Response:
         """List the tables with statistics, and their age: of the catalog and below the allowed roots."""
         return _json(await self._service.tables(query))
@@ -120,6 +124,7 @@ def _add_routes(app: FastAPI, handlers: _Handlers) -> None:
         ("GET", STATS, handlers.stats, documents.TableDocument, (304, *reads)),
         ("POST", STATS, handlers.batch, documents.BatchDocument, reads),
         ("POST", "/v1/estimate/join", handlers.estimate_join, documents.JoinDocument, reads),
+        ("POST", PLAN, handlers.plan, documents.PlanDocument, reads),
         ("GET", "/v1/tables", handlers.tables, documents.TablesDocument, reads),
         ("GET", "/v1/history", handlers.history, documents.HistoryDocument, reads),
         ("GET", "/v1/dump", handlers.dump, documents.DumpDocument, reads),

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 MOST_COLUMNS = 1000
 MOST_COLUMNS_IN_QUERY = 64
 MOST_QUESTIONS = 100
+LONGEST_FILTER = 65_536
 
 Name = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]
 ColumnName = Annotated[str, Field(min_length=1, max_length=512)]
@@ -95,6 +96,17 @@ class JoinRequest(_Body):
     right: JoinSide
 
 
+class PlanRequest(_Body):
+    """The rows that a scan of a table wants, at one of its snapshots, as for a query."""
+
+    table: Name
+    where: Annotated[str, Field(max_length=LONGEST_FILTER)] | None = Field(
+        None, description="A row filter in pyiceberg's grammar; without one, all files are planned."
+    )
+    snapshot_id: int | None = None
+    ref: RefName | None = None
+
+
 class ColumnDocument(_Document):
     """What is known of a column; null where nothing is."""
 
@@ -165,6 +177,57 @@ class JoinDocument(_Document):
     containment_right: float | None
     jaccard: float | None
     join_rows: int | None
+
+
+class PrunedDocument(_Document):
+    """How many files were left out, each at the first step that excludes it."""
+
+    partition: int
+    bounds: int
+    index: int
+
+
+class PlannedIndexDocument(_Document):
+    """The part of an index in a plan."""
+
+    columns: list[str] = Field(description="The columns of the filter that have an index.")
+    files_covered: int = Field(description="Files that the index has for all of them.")
+
+
+class DeleteFileDocument(_Document):
+    """A file that says which rows of a data file are deleted."""
+
+    path: str
+    content: Literal["POSITION_DELETES", "EQUALITY_DELETES"]
+
+
+class PlannedFileDocument(_Document):
+    """A data file that can hold matching rows."""
+
+    path: str
+    format: str
+    record_count: int
+    file_size_in_bytes: int
+    spec_id: int
+    partition: dict[str, Any] = Field(description="Values by field, in JSON single-value form.")
+    delete_files: list[DeleteFileDocument]
+
+
+class PlanDocument(_Document):
+    """The data files that can hold rows which a filter means."""
+
+    table: str
+    format: Literal["iceberg", "delta"]
+    snapshot_id: int | None = Field(description="Null while the table has none.")
+    where: str | None
+    files_total: int
+    files_matched: int
+    bytes_total: int
+    bytes_matched: int
+    pruned: PrunedDocument
+    index: PlannedIndexDocument
+    warnings: list[str] = Field(description="Why the index was not used in full.")
+    files: list[PlannedFileDocument]
 
 
 class ListedTableDocument(_Document):

@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import Any, TypeAlias
 
+from puffin.lookup import FilePlan
 from puffin.lookup.cache import Kept
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
@@ -50,6 +51,12 @@ class Encoded:
         if if_none_match.strip() == b"*":
             return True
         return self.etag in (tag.strip().removeprefix(b"W/") for tag in if_none_match.split(b","))
+
+
+def encode_plan(plan: FilePlan) -> bytes:
+    """A plan as sent, encoded file by file: one call for all files would let no other thread run meanwhile."""
+    files = b",".join(map(encode, plan.files_to_json()))
+    return b"".join((encode(plan.head_to_json())[:-1], b',"files":[', files, b"]}"))
 
 
 def encode(document: Any) -> bytes:

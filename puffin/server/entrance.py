@@ -13,6 +13,7 @@ import contextlib
 import hmac
 import logging
 import time
+import traceback
 import weakref
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
@@ -33,6 +34,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 STATS = "/v1/stats"
+PLAN = "/v1/plan"
 HEALTH = "/healthz"
 READY = "/readyz"
 OPEN = frozenset({HEALTH, READY, *page.FILES})
@@ -41,6 +43,7 @@ OPEN = frozenset({HEALTH, READY, *page.FILES})
 _MOST_WARM = 4096
 _LONGEST_WARM = 4096  # bytes of a query string
 _LINGER = 1.0  # seconds
+_PIECE = 256 * 1024  # bytes of a response
 _OTHER = "other"  # the route in metrics of unknown paths
 
 _logger = logging.getLogger(__name__)
@@ -117,7 +120,11 @@ class Entrance:
                 self.running -= 1
         except Exception as exc:
             problem = Problem.of(exc)
-            if problem.status == 500:
+            if problem.status == 500 and scope["path"] == PLAN:
+                # The messages of errors may quote values of the filter, which belong in no log.
+                frames = "".join(traceback.format_tb(exc.__traceback__))
+                _logger.error("%s failed: %s\n%s", PLAN, type(exc).__name__, frames)
+            elif problem.status == 500:
                 _logger.exception("%s %s failed", scope["method"], scope["path"])
         else:
             return await _send_all(response, send)
@@ -164,7 +171,13 @@ async def _send_all(response: list[Message], send: Send) -> int:
     present = {name.lower() for name, _ in start["headers"]}
     start["headers"] = [*start["headers"], *(header for header in COMMON if header[0] not in present)]
     for message in response:
-        await send(message)
+        rest = memoryview(message.get("body", b""))
+        if len(rest) <= _PIECE:
+            await send(message)
+            continue
+        while rest:  # the loop copies what it sends, and waits for a slow peer between pieces
+            piece, rest = bytes(rest[:_PIECE]), rest[_PIECE:]
+            await send({"type": message["type"], "body": piece, "more_body": len(rest) > 0})
     return int(start["status"])
 
 

@@ -24,10 +24,10 @@ from puffin.errors import (
     UsageError,
 )
 from puffin.inspection import describe
-from puffin.lookup import AnalyzedTable, Lookup, Question
+from puffin.lookup import AnalyzedTable, FilePlan, Lookup, Question
 from puffin.lookup.cache import Kept
-from puffin.server.documents import JoinRequest, TablesQuery
-from puffin.server.encoded import Encoded, encode
+from puffin.server.documents import JoinRequest, PlanRequest, TablesQuery
+from puffin.server.encoded import Encoded, encode, encode_plan
 from puffin.server.problems import Problem
 from puffin.server.roots import Roots
 from puffin.server.settings import Settings
@@ -98,6 +98,10 @@ class Service:
         await self.read(right.table, lambda: None)
         return encode((await self.read(left.table, lambda: self.lookup.join(left, right))).to_json())
 
+    async def plan(self, asked: PlanRequest) -> bytes:
+        """The files that can hold rows which a filter means; planned and encoded in a thread."""
+        return await self.read(asked.table, lambda: encode_plan(self._plan(asked)))
+
     async def tables(self, query: TablesQuery) -> bytes:
         """A page of the analyzed tables by name; tables that cannot be read in time are listed separately."""
         after, part = query.after or "", (query.contains or "").casefold()
@@ -134,11 +138,7 @@ class Service:
     def ask(self, asked: Asked) -> Kept:
         """The encoded answer about a table that was checked; blocks."""
         kept = self.lookup.ask(asked.question)
-        found = kept.answer.snapshot_id
-        if asked.snapshot_id not in (None, found):
-            raise SnapshotNotFound(
-                f"{asked.question.table}: {asked.question.ref!r} is snapshot {found}, not {asked.snapshot_id}"
-            )
+        _check_ref(asked.question.table, asked.question.ref, asked.snapshot_id, kept.answer.snapshot_id)
         Encoded.of(kept)
         return kept
 
@@ -181,6 +181,13 @@ class Service:
         except (PuffinError, Problem, asyncio.TimeoutError) as exc:
             return exc
 
+    def _plan(self, asked: PlanRequest) -> FilePlan:
+        if asked.ref is None:
+            return self.lookup.plan(asked.table, asked.where, snapshot_id=asked.snapshot_id)
+        plan = self.lookup.plan(asked.table, asked.where, ref=asked.ref)
+        _check_ref(asked.table, asked.ref, asked.snapshot_id, plan.snapshot_id)
+        return plan
+
     def _dump(self, asked: Asked) -> dict[str, Any]:
         table, columns = asked.question.table, self.ask(asked).answer.columns
         path = next((column.statistics_path for column in columns if column.statistics_path), None)
@@ -212,6 +219,12 @@ class Service:
             return await asyncio.wait_for(self.read(table, ask_all), self._table_seconds)
         except (PuffinError, Problem, asyncio.TimeoutError) as exc:
             return dict.fromkeys(questions, exc)
+
+
+def _check_ref(table: str, ref: str | None, wanted: int | None, found: int | None) -> None:
+    """Raise SnapshotNotFound if a ref does not lead to the snapshot that the caller named beside it."""
+    if wanted not in (None, found):
+        raise SnapshotNotFound(f"{table}: {ref!r} is snapshot {found}, not {wanted}")
 
 
 def check_catalog(settings: Settings) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from puffin.errors import PuffinError, SnapshotNotFound
 from puffin.storage import Store
 from puffin.tables.base import Column, PartitionStatisticsEntry, Snapshot, SnapshotSelector, StatisticsEntry
 from puffin.tables.changes import Changes
+from puffin.tables.file_metrics import FileMetrics
 from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
 from puffin.tables.scan_task import FileScanTask, ScanContext
 from puffin.tables.state import TableState
@@ -89,10 +90,14 @@ class TableSnapshot(ABC):
     def scan_context(self) -> ScanContext:
         """What all scans of the table share."""
 
-    @functools.cached_property
+    @property
     def tasks(self) -> tuple[FileScanTask, ...]:
-        """One task for each whole data file of the snapshot, with its deletes."""
-        return self._plan()
+        """One task for each whole data file of the snapshot, with its deletes; planned once."""
+        # No cached_property: up to Python 3.11 a table whose storage hangs would make all other tables wait.
+        if "tasks" not in self.__dict__:
+            self.__dict__["tasks"] = self._plan()
+        planned: tuple[FileScanTask, ...] = self.__dict__["tasks"]
+        return planned
 
     def changes_since(self, base: Snapshot) -> Changes:
         """
@@ -131,6 +136,14 @@ class TableSnapshot(ABC):
 
         A figure that is not known for all rows is None; delete files make most of them unknown.
         """
+
+    @abstractmethod
+    def file_metrics(self, columns: Sequence[Column]) -> Mapping[int, Sequence[FileMetrics]]:
+        """What the metadata says of columns in each file of `tasks`, in that order, by field id."""
+
+    @abstractmethod
+    def still_referenced(self, paths: Set[str]) -> Set[str]:
+        """Those of these data files that some snapshot of the table still has, as far as its metadata tells."""
 
     def certain_values(self, snapshot: Snapshot, columns: Sequence[Column]) -> Mapping[int, pa.Array]:  # noqa: ARG002
         """

@@ -104,6 +104,10 @@ class TableState:
         """
         return column.field_id in self.field_ids
 
+    def key_of(self, column: Column) -> str:
+        """What files of ours outside the metadata call a column: the same for as long as the table has it."""
+        return str(column.field_id)
+
     def ancestors(self, snapshot_id: int) -> Iterator[Snapshot]:
         """The snapshot and its parents, nearest first, down to the oldest one the table still has."""
         seen: set[int] = set()

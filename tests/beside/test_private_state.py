@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from puffin.clean import clean
 from puffin.format import ROW_COUNTS_V1
-from puffin.statistics.clean import clean
 from puffin.statistics.private_state.upkeep import remove_lost_state
 from stats_jobs import Options
 from stats_jobs.decide import is_stale

@@ -92,8 +92,8 @@ def test_json_log_lines_name_their_table(analyze, orders, tmp_path, monkeypatch)
     *logged, failure = lines(run.stderr)
     said = {(line["logger"], line["level"], line.get("table")): line for line in logged}
     assert said["elsewhere", "WARNING", orders]["message"] == "two\nlines of text"
-    assert said["puffin.cli.analyze", "ERROR", orders]["error"] == "ConflictError"
-    assert said["puffin.cli.analyze", "ERROR", f"{tmp_path}/none"]["error"] == "TableNotFound"
+    assert said["puffin.cli.many_tables", "ERROR", orders]["error"] == "ConflictError"
+    assert said["puffin.cli.many_tables", "ERROR", f"{tmp_path}/none"]["error"] == "TableNotFound"
     assert (failure["message"], failure.get("table")) == ("2 of 2 tables failed", None)
 
 
@@ -101,7 +101,9 @@ def test_finished_run_is_logged(analyze, orders):
     run = analyze(orders, "--verbose", "--log-format", "json")
     assert run.code == 0
     assert lines(run.stderr)[-1]["message"] == f"{orders}: committed, 3 rows read"
-    assert analyze(orders, "--verbose").stderr.endswith(f" INFO puffin.cli.analyze: {orders}: current, 0 rows read\n")
+    assert analyze(orders, "--verbose").stderr.endswith(
+        f" INFO puffin.cli.many_tables: {orders}: current, 0 rows read\n"
+    )
 
 
 def test_json_log_lines_include_logged_tracebacks(root_logger, capsys):

@@ -38,9 +38,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
+from puffin.clean import Cleaning, clean
 from puffin.inspection import verify
 from puffin.load import load_table
-from puffin.statistics.clean import Cleaning, clean
 from puffin.statistics.private_state.manifest import decode
 from puffin.statistics.stored_blobs import StoredBlobs
 from stats_jobs import Options, analyze

@@ -159,7 +159,7 @@ def test_unpartitioned_table_has_no_partition_names(make_filter):
 @pytest.mark.parametrize(
     ("where", "error", "says"),
     [
-        ("i >", UsageError, "filter 'i >': Expected"),
+        ("i >", UsageError, "filter 'i >': expected tests such as"),
         ("", UsageError, "filter ''"),
         ("i = 'x'", UsageError, "Could not convert x into a int"),
         ("ts > 'soon'", UsageError, "Invalid timestamp"),

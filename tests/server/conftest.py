@@ -169,8 +169,10 @@ class Process:
         command = [sys.executable, "-m", "puffin", "serve", "--port", "0", "--allow-root", str(root), *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
-        line = self.process.stderr.readline()
-        assert line.startswith("serving at http://127.0.0.1:"), line
+        before = []
+        while (line := self.process.stderr.readline()) and not line.startswith("serving at http://127.0.0.1:"):
+            before.append(line)
+        assert line, "".join(before)
         self.url = line.split()[-1]
         self.port = int(self.url.rpartition(":")[2])
 

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import schemathesis
+from deltalake import write_deltalake
 
 
 @pytest.fixture
@@ -30,6 +32,8 @@ def test_answers_follow_the_document(
 ) -> None:
     """These need an existing table, which random requests do not find."""
     table, broken = str(analyzed(tmp_path / "t", range(100), 200)), str(write_table(tmp_path / "broken"))
+    files = tmp_path / "files"
+    write_deltalake(files, pa.table({"a": [1], "p": ["x"]}), partition_by=["p"])
     side, client = {"table": table, "column": "a"}, client_of(tmp_path)
     schema = schemathesis.openapi.from_dict(client.get("/openapi.json").json())
     answers = {
@@ -38,6 +42,7 @@ def test_answers_follow_the_document(
         ("GET", "/v1/dump"): client.get("/v1/dump", params={"table": table}),
         ("GET", "/v1/tables"): client.get("/v1/tables"),
         ("POST", "/v1/stats"): client.post("/v1/stats", json={"requests": [{"table": table}, {"table": broken}]}),
+        ("POST", "/v1/plan"): client.post("/v1/plan", json={"table": str(files), "where": "a = 1"}),
         ("POST", "/v1/estimate/join"): client.post("/v1/estimate/join", json={"left": side, "right": side}),
     }
     another = client.get("/healthz")
@@ -56,6 +61,7 @@ def test_every_operation_describes_its_parameters_and_responses(document: Any) -
         ("get", "/v1/stats"),
         ("post", "/v1/stats"),
         ("post", "/v1/estimate/join"),
+        ("post", "/v1/plan"),
         ("get", "/v1/tables"),
         ("get", "/v1/history"),
         ("get", "/v1/dump"),

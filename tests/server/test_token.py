@@ -10,7 +10,16 @@ from puffin.errors import UsageError
 from puffin.server.settings import read_token
 
 TOKEN = b"s3cret-token"
-GUARDED = ["/v1/stats?table=/x", "/v1/tables", "/v1/history", "/v1/dump", "/metrics", "/openapi.json", "/nowhere"]
+GUARDED = [
+    "/v1/stats?table=/x",
+    "/v1/plan",
+    "/v1/tables",
+    "/v1/history",
+    "/v1/dump",
+    "/metrics",
+    "/openapi.json",
+    "/nowhere",
+]
 
 
 @pytest.mark.parametrize("path", GUARDED)

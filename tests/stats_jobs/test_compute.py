@@ -64,6 +64,12 @@ def by_partition(*values):
     return builder.compact()
 
 
+def kinds_of(scan):
+    """The kinds of the scan's columns, which are the same for all."""
+    (kinds,) = set(scan.kinds.values())
+    return kinds
+
+
 class Files:
     """Reads scans from values in memory; a file is its values, or the error that reading it raises."""
 
@@ -75,8 +81,8 @@ class Files:
     def read(self, scans):
         self.runs.append([([c.name for c in s.columns], [t.data_file.file_path for t in s.tasks], s.removed)
                           for s in scans])  # fmt: skip
-        self.kinds.append([([t.data_file.file_path for t in s.tasks], SUMMARY in s.kinds, PARTITION_SKETCHES in s.kinds)
-                           for s in scans])  # fmt: skip
+        of_scans = [([t.data_file.file_path for t in s.tasks], kinds_of(s)) for s in scans]
+        self.kinds.append([(paths, SUMMARY in kinds, PARTITION_SKETCHES in kinds) for paths, kinds in of_scans])
         partial = Partial(bytes_read=7)
         for scan in scans:
             values = []
@@ -87,7 +93,7 @@ class Files:
                 values += content
             amount = {ROW_COUNTS: counts(values), THETA: sketch(values), SUMMARY: summed_up(values),
                       PARTITION_SKETCHES: by_partition(*values)}  # fmt: skip
-            taken = {kind: amount[kind] for kind in scan.kinds if kind.is_taken(scan.kinds)}
+            taken = {kind: amount[kind] for kind in kinds_of(scan) if kind.is_taken(kinds_of(scan))}
             found = dict.fromkeys([column.field_id for column in scan.columns], taken)
             read = Partial(*(({}, found) if scan.removed else (found, {})), len(values))
             partial = merge_partials(partial, read)

@@ -59,7 +59,7 @@ def batch_of(*tasks, columns=(A, B)):
 
 
 def read(*tasks, kinds=SKETCHES, removed=False, store_for=store_for):
-    return read_batch(batch_of(*tasks), kinds, store_for, removed)
+    return read_batch(batch_of(*tasks), (kinds, kinds), store_for, removed)
 
 
 def of(kind, values):
@@ -127,7 +127,7 @@ def test_columns_measured_only_by_partition_have_no_summary(file_of):
 
 def test_batch_survives_json(file_of):
     batch = batch_of(file_of("1.parquet", [1, 2], ["x", "y"]))
-    assert read_document(encode_batch(batch), COUNTS, False) == read_batch(batch, COUNTS, store_for)
+    assert read_document(encode_batch(batch), (COUNTS, COUNTS), False) == read_batch(batch, (COUNTS, COUNTS), store_for)
 
 
 def test_partial_result_survives_the_way_to_the_driver(file_of):

@@ -32,7 +32,7 @@ A, B = (Column(i, name, "long", (i,), (None,)) for i, name in ((1, "a"), (2, "b"
 
 def batches_of(tasks, parallelism=2, specs=None):
     context = ScanContext(specs or {}, None, {})
-    return [batch.to_batch(context) for batch in planned([Scan((A,), tuple(tasks))], parallelism)]
+    return [batch.to_batch(context) for batch in planned([Scan({A: ()}, tuple(tasks))], parallelism)]
 
 
 def planned(scans, parallelism=2):
@@ -120,14 +120,18 @@ def test_absurd_file_size_plans_a_bounded_number_of_batches():
 def test_scans_share_the_cores_by_size_and_are_never_mixed():
     """A small scan takes one batch from a large one, not half of them."""
     files = [task(32 * MIB, str(i)) for i in range(8)]
-    scans = [Scan((A,), tuple(files)), Scan((A, B), (task(1, "x"),)), Scan((B,), (task(1, "y"),), removed=True)]
+    scans = [
+        Scan({A: ()}, tuple(files)),
+        Scan({A: (), B: ()}, (task(1, "x"),)),
+        Scan({B: ()}, (task(1, "y"),), removed=True),
+    ]
     batches = planned(scans, parallelism=4)
     assert [len([b for b in batches if b.columns == columns]) for columns in ((A,), (A, B), (B,))] == [4, 1, 1]
     assert [b.tasks[0].data_file.file_path for b in batches if b.removed] == ["y"]
 
 
 def test_scan_without_columns_or_files_is_not_planned():
-    assert planned([Scan((), (task(1),)), Scan((A,), ())]) == []
+    assert planned([Scan({}, (task(1),)), Scan({A: ()}, ())]) == []
 
 
 def test_deleted_rows_are_weighed_by_their_number():

@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from puffin.clean import clean
 from puffin.errors import CommitUnknownError, ConflictError, CorruptMetadataError, UnsupportedTableError, UsageError
 from puffin.format import CREATED_BY, PuffinWriter
 from puffin.iceberg.table import IcebergSnapshot
 from puffin.load import load_table
-from puffin.statistics.clean import clean
 from puffin.storage import LocalStore
 from puffin.tables.commit import commit_statistics
 from puffin.tables.leftovers import SAFETY_AGE

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import decimal
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,28 +19,27 @@ from puffin.delta.scan.partition_values import partition_json
 from puffin.delta.schema import FieldPath
 from puffin.delta.state import DeltaState
 from puffin.tables.base import Column
-from puffin.values.column_bounds import NO_VALUES, Bounds
+from puffin.tables.file_metrics import FileMetrics
+from puffin.values.column_bounds import NO_VALUES, Bounds, Comparable, comparable
 from puffin.values.column_summary import ColumnSummary
 from puffin.values.row_summary import RowSummary, has_nan
 from puffin.values.value_type import ValueType
 
 _MICROS_OF_A_MILLISECOND = 1000
+_TIE_BREAKER = "\ufffd"  # Spark put it behind an upper bound that it cut, as if no character were larger
 _TIMESTAMPS = ("timestamp", "timestamptz")
 _AS_TEXT = ("string", "date", *_TIMESTAMPS)
 
 
 def column_summaries(state: DeltaState, columns: Sequence[Column]) -> dict[int, ColumnSummary]:
     """The summary of each column by field id, without sizes."""
-    texts = state.segment.file_statistics()
-    files = [(file, _parsed(texts.get(file.key))) for file in state.segment.files()]
-    paths = state.delta_schema.paths
-    partitioned = set(state.metadata.partition_columns)
-    names = {field["id"]: field["name"] for field in state.delta_schema.schema["fields"]}
+    files = _files(state)
+    paths, partitioned = state.delta_schema.paths, _partitioned(state)
     return {
         column.field_id: RowSummary.total(
             (
                 _of_partition(file, column, paths[column.field_id])
-                if names.get(column.field_id) in partitioned
+                if column.field_id in partitioned
                 else _of_statistics(file, stats, column, paths[column.field_id])
                 for file, stats in files
             ),
@@ -64,11 +64,57 @@ def _of_statistics(file: AddFile, stats: Mapping[str, Any], column: Column, path
         nulls = None
     if nulls is not None and nulls == file.num_records:
         return _row_summary(column, rows, rows, NO_VALUES)
-    given = (_single_value(column.type, _at(stats.get(name), path)) for name in ("minValues", "maxValues"))
-    bounds = Bounds.from_json(column.type, *given)
-    if column.type in _TIMESTAMPS and isinstance(bounds.upper, int) and bounds.upper % _MICROS_OF_A_MILLISECOND == 0:
-        bounds = Bounds(bounds.lower, bounds.upper + _MICROS_OF_A_MILLISECOND - 1)
+    bounds = Bounds.of(*_bounds_of(stats, column, path))
     return _row_summary(column, rows, nulls if file.deletion_vector is None else None, bounds)
+
+
+def file_metrics(state: DeltaState, columns: Sequence[Column]) -> dict[int, list[FileMetrics]]:
+    """Implements `puffin.tables.snapshot.TableSnapshot.file_metrics`."""
+    files = _files(state)
+    paths, partitioned = state.delta_schema.paths, _partitioned(state)
+    return {
+        column.field_id: [
+            _metrics_of_partition(file, column, paths[column.field_id])
+            if column.field_id in partitioned
+            else _metrics_of_statistics(file, stats, column, paths[column.field_id])
+            for file, stats in files
+        ]
+        for column in columns
+    }
+
+
+def _metrics_of_partition(file: AddFile, column: Column, path: FieldPath) -> FileMetrics:
+    value = comparable(column.type, partition_json(column.type, file.partition_values.get(path[0]), file.path))
+    nulls = file.num_records if file.partition_values.get(path[0]) is None else 0
+    return FileMetrics(file.num_records, nulls, None, value, value)
+
+
+def _metrics_of_statistics(file: AddFile, stats: Mapping[str, Any], column: Column, path: FieldPath) -> FileMetrics:
+    nulls = _at(stats.get("nullCount"), path)
+    lower, upper = _bounds_of(stats, column, path)
+    return FileMetrics(file.num_records, nulls if type(nulls) is int and nulls >= 0 else None, None, lower, upper)
+
+
+def _bounds_of(stats: Mapping[str, Any], column: Column, path: FieldPath) -> tuple[Comparable | None, ...]:
+    given = (_single_value(column.type, _at(stats.get(name), path)) for name in ("minValues", "maxValues"))
+    lower, upper = (comparable(column.type, value) for value in given)
+    if column.type in _TIMESTAMPS and isinstance(upper, int) and upper % _MICROS_OF_A_MILLISECOND == 0:
+        upper += _MICROS_OF_A_MILLISECOND - 1
+    if column.type == "string" and isinstance(upper, str) and upper.endswith(_TIE_BREAKER):
+        upper = upper[: -len(_TIE_BREAKER)] + chr(sys.maxunicode)
+    return lower, upper
+
+
+def _files(state: DeltaState) -> list[tuple[AddFile, Mapping[str, Any]]]:
+    """The live files with their parsed statistics."""
+    texts = state.segment.file_statistics()
+    return [(file, _parsed(texts.get(file.key))) for file in state.segment.files()]
+
+
+def _partitioned(state: DeltaState) -> set[int]:
+    """The field ids of partition columns, whose values are in the log."""
+    names = set(state.metadata.partition_columns)
+    return {field["id"] for field in state.delta_schema.schema["fields"] if field["name"] in names}
 
 
 def _row_summary(column: Column, rows: int | None, nulls: int | None, bounds: Bounds) -> RowSummary:

@@ -30,6 +30,7 @@ from puffin.files.parquet.parquet_footer import (
     OPTIONAL,
     REQUIRED,
     ColumnChunk,
+    RowGroup,
     read_footer,
 )
 from puffin.files.parquet.writers import Path, Writer, leaf_type
@@ -110,15 +111,22 @@ class ChunkPlan:
 
 
 class ChunkPlanner:
-    """Plans the chunks of one file; reads everything row by row if the footer is invalid."""
+    """
+    Plans the chunks of one file; reads everything row by row if the footer is invalid.
+
+    Attributes:
+        row_groups: As `read_footer`; none if the footer is invalid.
+    """
+
+    row_groups: tuple[RowGroup, ...]
 
     def __init__(self, metadata: pq.FileMetaData, schema: pa.Schema) -> None:
         self._schema = schema
         self._writer = Writer.of(metadata)
         try:
-            self._row_groups = read_footer(metadata)
+            self.row_groups = read_footer(metadata)
         except CorruptDataFileError:
-            self._row_groups = ()
+            self.row_groups = ()
 
     def plan(self, row_group: int, paths: Iterable[Path], *, all_live: bool, each_row: bool) -> dict[Path, ChunkPlan]:
         """
@@ -141,7 +149,7 @@ class ChunkPlanner:
 
     def _chunk(self, row_group: int, path: Path) -> ColumnChunk | None:
         try:
-            return self._row_groups[row_group].find(path) if row_group < len(self._row_groups) else None
+            return self.row_groups[row_group].find(path) if row_group < len(self.row_groups) else None
         except CorruptDataFileError:
             return None
 

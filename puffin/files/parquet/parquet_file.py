@@ -8,6 +8,7 @@ are streamed, so memory does not grow with the file.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 
 from puffin.files.data_file import DataFile, Path
 from puffin.files.file_columns import FileColumn
+from puffin.files.parquet.bloom_filters import read_bloom_filters
 from puffin.files.parquet.chunk_plan import ChunkPlan, ChunkPlanner
 from puffin.files.parquet.encryption import read_plain_footer
 from puffin.files.parquet.footer_statistics import chunk_statistics
@@ -43,8 +45,15 @@ class ParquetDataFile(DataFile):
         columns = [".".join(path) for path in paths if path]
         yield from self._parquet.iter_batches(columns=columns, use_threads=False)
 
+    def bloom_filters(self, column: FileColumn, /) -> Sequence[bytes]:
+        return read_bloom_filters(self._source, self.footer, self._planner.row_groups, column)
+
+    @functools.cached_property
+    def _planner(self) -> ChunkPlanner:
+        return ChunkPlanner(self.footer, self.schema)
+
     def rows(self, reading: Reading) -> Iterator[Rows]:
-        reader = _RowGroupReader(self._source, self._parquet, reading)
+        reader = _RowGroupReader(self._source, self._parquet, self._planner, reading)
         first_row = 0
         for index in range(self.footer.num_row_groups):
             group = self.footer.row_group(index)
@@ -57,14 +66,14 @@ class ParquetDataFile(DataFile):
 class _RowGroupReader:
     """Reads the row groups of one file, opened without dictionaries."""
 
-    def __init__(self, source: pa.NativeFile, parquet: pq.ParquetFile, reading: Reading) -> None:
+    def __init__(self, source: pa.NativeFile, parquet: pq.ParquetFile, planner: ChunkPlanner, reading: Reading) -> None:
         self._source = source
         self._reading = reading
         self._columns = reading.columns
         self._selection = reading.selection
         self._all_live = reading.selection.is_all
         self._metadata = parquet.metadata
-        self._planner = ChunkPlanner(parquet.metadata, parquet.schema_arrow)
+        self._planner = planner
         self._leaf_paths = [parquet.schema.column(i).path for i in range(len(parquet.schema))]
         times = Counter(self._leaf_paths)
         self._places = {path: place for place, path in enumerate(self._leaf_paths) if times[path] == 1}

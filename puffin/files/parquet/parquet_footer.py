@@ -45,9 +45,11 @@ _COLUMN_META_DATA: Shape = {
     9: None,  # data_page_offset
     11: None,  # dictionary_page_offset
     13: _PAGE_ENCODING_STATS,
+    14: None,  # bloom_filter_offset
+    15: None,  # bloom_filter_length
     16: None,  # size_statistics
 }
-_INTEGERS, _SIZE_STATISTICS = (1, 4, 5, 6, 7, 9, 11), 16  # of these
+_INTEGERS, _SIZE_STATISTICS = (1, 4, 5, 6, 7, 9, 11, 14, 15), 16  # of these
 _COLUMN_CHUNK: Shape = {1: None, 3: _COLUMN_META_DATA, 8: None}  # file_path, meta_data, crypto_metadata
 _FILE_META_DATA: Shape = {2: None, 4: {1: _COLUMN_CHUNK}}  # schema, row_groups: columns
 
@@ -95,6 +97,8 @@ class ColumnChunk:
     data_page_offset: int
     dictionary_page_offset: int | None
     encoding_stats: tuple[PageEncoding, ...]
+    bloom_filter_offset: int | None = None
+    bloom_filter_length: int | None = None
     size_statistics: bytes | None = None
 
     @property
@@ -231,5 +235,7 @@ def _chunk(column: dict[int, Any], leaf: Leaf) -> ColumnChunk | None:
         data_page_offset=meta_data[9],
         dictionary_page_offset=meta_data.get(11),
         encoding_stats=tuple([PageEncoding(stats[1], stats[2], stats[3]) for stats in meta_data.get(13, ())]),
+        bloom_filter_offset=meta_data.get(14),
+        bloom_filter_length=meta_data.get(15),
         size_statistics=meta_data.get(_SIZE_STATISTICS),
     )

@@ -8,17 +8,21 @@ equality delete files do not, so with one of these no count is known. Bounds hol
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from puffin.iceberg.scan.manifest_lists import manifests_of
 from puffin.iceberg.scan.manifests import ColumnMetrics, LiveFile, live_files_of
 from puffin.tables.base import Column
+from puffin.tables.file_metrics import FileMetrics
 from puffin.tables.scan_task import DATA, PUFFIN
 from puffin.tables.snapshot import TableSnapshot
-from puffin.values.column_bounds import NO_VALUES, Bounds
+from puffin.values.column_bounds import NO_VALUES, Bounds, Comparable
 from puffin.values.column_summary import ColumnSummary
+from puffin.values.manifest_bounds import manifest_bound
 from puffin.values.row_summary import RowSummary, has_nan
 from puffin.values.value_type import ValueType
 
+_UUID_BYTES = 16
 _NO_METRICS = ColumnMetrics(None, None, None, None)
 
 
@@ -38,6 +42,31 @@ def column_summaries(opened: TableSnapshot, columns: Sequence[Column]) -> dict[i
         ).to_column(column.type)
         for column in columns
     }
+
+
+def file_metrics(opened: TableSnapshot, columns: Sequence[Column]) -> dict[int, list[FileMetrics]]:
+    """Implements `puffin.tables.snapshot.TableSnapshot.file_metrics`."""
+    types = {column.field_id: column.type for column in columns}
+    found: dict[int, list[FileMetrics]] = {field_id: [] for field_id in types}
+    for manifest in manifests_of(opened, opened.snapshot):
+        if not manifest.of_deletes:
+            for file in live_files_of(manifest, opened.store_for, list(types), nan_counts=True):
+                for field_id, type_ in types.items():
+                    found[field_id].append(_metrics_of(file, field_id, type_))
+    return found
+
+
+def _metrics_of(file: LiveFile, field_id: int, type_: str) -> FileMetrics:
+    known = file.metrics[field_id]
+    lower, upper = (_bound_of(type_, bound) for bound in (known.lower_bound, known.upper_bound))
+    return FileMetrics(known.value_count, known.null_value_count, known.nan_value_count, lower, upper)
+
+
+def _bound_of(type_: str, stored: Any) -> Comparable | None:
+    if type_ == "uuid":  # planners compare in the order of every writer
+        return stored if isinstance(stored, bytes) and len(stored) == _UUID_BYTES else None
+    bound: Comparable | None = manifest_bound(type_, stored)
+    return bound
 
 
 def _rows_of(file: LiveFile, column: Column, vectors: Mapping[str | None, int], is_counted: bool) -> RowSummary:

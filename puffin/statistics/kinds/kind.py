@@ -11,11 +11,12 @@ from __future__ import annotations
 import dataclasses
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from puffin.sketches.theta_sketch import DEFAULT_LG_K
 from puffin.statistics.blob_properties import SketchProperties
+from puffin.storage import Store
 from puffin.tables.base import Column
 
 T = TypeVar("T")
@@ -29,8 +30,10 @@ class Need(enum.Enum):
     COUNTED_HASHES = "update_hashes(hashes, rows): the rows with each hash, None if each has one"
     VALUES = "update_values(array, rows): likewise, but a value may have no rows"
     COUNTED_VALUES = "as VALUES, for kinds that need exact numbers of rows"
+    WRITTEN_VALUES = "update_written(array, rows): as VALUES, but of deleted rows too"
     SUMMARIES = "update_summary(RowSummary)"
-    FILES = "end_file(FileScanTask): all since the last call was of this file, which has live rows"
+    BLOOM_FILTERS = "lift(FileScanTask, bitsets): Parquet's of a whole file; false to be given its values"
+    FILES = "begin_file(FileScanTask) before the values of a file, end_file(FileScanTask, its live rows) after them"
 
 
 EVERY_ROW = frozenset((Need.COUNTED_HASHES, Need.COUNTED_VALUES))
@@ -99,6 +102,14 @@ class Kind(ABC, Generic[T]):
     @abstractmethod
     def merge(self, left: T, right: T) -> T:
         """Merge the values of two parts of the rows."""
+
+    def spilled(self, value: T, store_for: Callable[[str], Store], *, is_mapped: bool) -> T:
+        """
+        What an executor returns of a value; a kind with large values may store them first, and raise StorageError.
+
+        ``is_mapped`` tells that the table's name mapping resolved the column.
+        """
+        return value
 
     def combined(self, parts: Parts, made: Values) -> T | None:
         """

@@ -55,13 +55,16 @@ class _Builder:
         self._partitions = PartitionSketchesBuilder(lg_k)
         self._of_file = SmallestHashes(self._partitions.k)
 
+    def begin_file(self, task: FileScanTask) -> None:
+        self._of_file = SmallestHashes(self._partitions.k)
+
     def update_hashes(self, hashes: Hashes) -> None:
         self._of_file.add(hashes)
 
-    def end_file(self, task: FileScanTask) -> None:
-        key = partition_key(task.data_file.spec_id, task.data_file.partition)
-        self._partitions.add(key, *self._of_file.state())
-        self._of_file = SmallestHashes(self._partitions.k)
+    def end_file(self, task: FileScanTask, live_rows: int) -> None:
+        if live_rows:
+            key = partition_key(task.data_file.spec_id, task.data_file.partition)
+            self._partitions.add(key, *self._of_file.state())
 
     def compact(self) -> PartitionSketches:
         return self._partitions.compact()

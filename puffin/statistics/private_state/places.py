@@ -6,6 +6,7 @@ The home of a table's private state, and the names in it.
     <table location>/_puffin_sidecar/                   the home, unless the owner chooses another one
         12-5f0c….stats                                  the manifest of the statistics file of this name
         parts/9b1d…/version-hint.text                   a part, which any number of manifests refer to
+        index/                                          the index of files, see `puffin.index.manifest`
 
 A manifest has the name of its statistics file, so nothing is listed to find it. The names survive the removal of orphan
 files: Spark's and Flink's procedures and VACUUM skip folders that begin with an underscore; Trino and StarRocks look
@@ -27,7 +28,7 @@ HOME = "puffin-sidecar.home"
 """The table property that names a home; on a sketch, the home of its file's private state if not the default."""
 
 FOLDER = "_puffin_sidecar"
-PARTS = "parts"
+PARTS, INDEX, SEGMENTS = "parts", "index", "segments"
 PART_NAME = "version-hint.text"
 
 
@@ -47,6 +48,11 @@ def directory(state: TableState, home: str | None) -> str:
     if home is None:
         return join(state.location, FOLDER)
     return join(home, state.uuid or hashlib.sha256(state.location.encode()).hexdigest()[:32])
+
+
+def has_own_folder(uri: str) -> bool:
+    """Whether the folder of a file is there for it alone."""
+    return uri.rsplit("/", 3)[1] in (PARTS, INDEX, SEGMENTS)
 
 
 def manifest_uri(home_directory: str, statistics_path: str) -> str:

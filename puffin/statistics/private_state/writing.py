@@ -144,15 +144,14 @@ def write_blobs(store: Store, uri: str, blobs: Iterable[Blob | RawBlob], propert
 
 
 def delete_files(uris: Iterable[str], store_for: Callable[[str], Store]) -> list[PuffinError]:
-    """Delete files of ours, and the folder of a part with it; return the failures."""
+    """Delete files of ours, with the folders that they have to themselves; return the failures."""
     failures: list[PuffinError] = []
     for uri in uris:
         try:
             store = store_for(uri)
             store.delete(uri)
-            folder = uri.rpartition("/")[0]
-            if folder.rpartition("/")[0].endswith(f"/{places.PARTS}"):
-                store.delete_empty_directory(folder)
+            if places.has_own_folder(uri):
+                store.delete_empty_directory(uri.rpartition("/")[0])
         except PuffinError as exc:
             failures.append(exc)
     return failures

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from puffin.clean import clean
 from puffin.load import load_table
 from puffin.lookup import ndv
-from puffin.statistics.clean import clean
 from puffin.tables.leftovers import SAFETY_AGE
 from stats_jobs import Options, analyze
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from puffin.clean import clean
 from puffin.errors import (
     CommitUnknownError,
     ConflictError,
@@ -25,7 +26,6 @@ from puffin.errors import (
     UnsupportedTableError,
 )
 from puffin.load import load_table
-from puffin.statistics.clean import clean
 from puffin.tables.commit import commit_statistics
 
 TABLE = "/v1/namespaces/db/tables/t"

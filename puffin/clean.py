@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from puffin.index.leftovers import index_leftovers
 from puffin.statistics.private_state.upkeep import lost_state
 from puffin.statistics.private_state.writing import delete_files
 from puffin.storage import FileInfo
@@ -118,7 +119,7 @@ def clean(
 def _leftovers(
     opened: TableSnapshot, limit: AgeLimit, home: str | None, among: Collection[FileInfo] | None = None
 ) -> Leftovers:
-    """Leftover statistics files and private state; only those in ``among``, if given."""
+    """Leftover statistics files, private state and files of the index; only those in ``among``, if given."""
 
     def wanted(leftovers: Iterable[Leftover]) -> list[Leftover]:
         return [leftover for leftover in leftovers if among is None or leftover.file in among]
@@ -126,4 +127,6 @@ def _leftovers(
     found = opened.leftovers(limit)
     files = wanted(found.files)
     private = lost_state(opened, limit, home, {leftover.file.name for leftover in files})
-    return Leftovers((*files, *wanted(private.files)), (*found.kept, *private.kept))
+    index = index_leftovers(opened, limit, home)
+    files += [*wanted(private.files), *wanted(index.files)]
+    return Leftovers(tuple(files), (*found.kept, *private.kept, *index.kept))

@@ -1,0 +1,106 @@
+"""``puffin index``: the index job on the command line, for one table or for many."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from puffin.cli.index_advice import print_advice
+from puffin.cli.many_tables import Job, TableOptions, how_to_run, of_tables, run_job
+from puffin.cli.options import column_names
+from puffin.cli.render import aligned, human_bytes
+
+if TYPE_CHECKING:
+    from stats_jobs.index import IndexReport
+
+
+@click.command(name="index")
+@of_tables("Index", stale="index is")
+@click.option(
+    "--columns",
+    multiple=True,
+    callback=column_names,
+    metavar="a,b.c",
+    help="Index these columns too; by default, catch up those that the index has. May be repeated.",
+)
+@click.option(
+    "--drop",
+    multiple=True,
+    callback=column_names,
+    metavar="a,b.c",
+    help="Take these columns out of the index. May be repeated.",
+)
+@click.option(
+    "--fpp",
+    type=float,
+    metavar="P",
+    help="The share of files without a value that the index may take for files with it; 0.01 by default. Another rate "
+    "than before makes the columns be read again.",
+)
+@click.option(
+    "--advise",
+    is_flag=True,
+    help="Index nothing; say from statistics and bounds, for --columns or for each column, whether an index would pay.",
+)
+@how_to_run
+@click.pass_context
+def command(
+    ctx: click.Context, /, *, chosen: TableOptions, drop: tuple[str, ...] | None, advise: bool, **options_as_given: Any
+) -> None:
+    """
+    Build or catch up an index that tells which data files may hold a value of a column.
+
+    TABLE is the path or URI of a table directory (Iceberg or Delta, detected from its contents); with --catalog,
+    namespace.table. A run reads only files that the index does not have yet. puffin plan uses the index.
+    """
+    if advise:
+        if drop:
+            raise click.UsageError("--advise and --drop exclude each other")
+        print_advice(ctx, chosen, options_as_given["columns"], options_as_given["fpp"])
+        return
+    from stats_jobs import index, index_many
+    from stats_jobs.index import IndexOptions
+
+    options = IndexOptions(**options_as_given, **chosen.limits, drop=drop or ())
+    run_job(
+        ctx,
+        chosen,
+        Job(
+            lambda table, spark, progress: index(table, options, spark, progress, **chosen.table_in),
+            lambda tables, spark, watch: index_many(
+                tables, options, spark, only_stale=chosen.only_stale, watch=watch, **chosen.table_in
+            ),
+            _text,
+            _ending,
+        ),
+    )
+
+
+def _ending(report: IndexReport) -> str:
+    if report.snapshot_id is None:
+        return "without a snapshot"
+    if report.committed:
+        return "committed"
+    return "computed only" if report.files_read or report.files_lifted else "current"
+
+
+def _text(name: str, report: IndexReport) -> list[str]:
+    if report.snapshot_id is None:
+        return [f"{name}: no snapshot yet, nothing to index"]
+    rows = [
+        ("column", "type", "fpp", "size"),
+        *((each.column.name, each.column.type, f"{each.fpp:g}", human_bytes(each.bytes)) for each in report.columns),
+    ]
+    spark = f" (and {report.session_seconds:.1f} s to start Spark)" if report.session_seconds else ""
+    segments = "1 segment" if report.segments == 1 else f"{report.segments:,} segments"
+    done = f"{report.files_indexed:,} of {report.files_total:,} files are indexed, in {segments}"
+    lines = [f"{name} ({report.format}, snapshot {report.snapshot_id})", *aligned(rows, right=(2, 3)), done]
+    if report.files_read:
+        lines.append(
+            f"{report.files_read:,} files, {report.rows_read:,} rows, {human_bytes(report.bytes_read)} read in "
+            f"{report.elapsed_seconds:.1f} s{spark}"
+        )
+    if report.files_lifted:
+        lines.append(f"{report.files_lifted:,} files have Bloom filters of their own, which were taken")
+    return [*lines, _ending(report)]

@@ -1,0 +1,78 @@
+"""``puffin index --advise``: whether an index of each column would pay, for one table or for many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from puffin.cli.many_tables import TableOptions
+from puffin.cli.options import print_failure
+from puffin.cli.render import aligned, human_bytes, print_json, print_lines, print_result
+from puffin.errors import PuffinError
+
+if TYPE_CHECKING:
+    from puffin.lookup.index_advice import IndexAdvice
+    from puffin.planning.advice import ColumnAdvice
+
+
+def print_advice(ctx: click.Context, chosen: TableOptions, columns: Sequence[str] | None, fpp: float | None) -> None:
+    """Print the advice for each chosen table; exit code 1 if a table fails."""
+    if chosen.spark_tables or chosen.only_stale or chosen.summary:
+        raise click.UsageError("--advise takes neither --spark-table nor --only-stale nor --summary")
+    names = chosen.names()
+    settings = ctx.find_root().obj
+    if chosen.is_one:
+        settings["table"] = names[0]
+        advice = _advice(names[0], chosen, columns, fpp)
+        print_result(advice, _lines(advice), as_json=chosen.json_output)
+        return
+    documents: list[dict[str, Any]] = []
+    failed = 0
+    for name in names:
+        try:
+            advice = _advice(name, chosen, columns, fpp)
+            document, lines = advice.to_json(), _lines(advice)
+        except PuffinError as exc:
+            failed += 1
+            document, lines = {"table": name, "error": str(exc)}, [f"{name}: {exc}"]
+        documents.append(document)
+        if not chosen.json_output:
+            print_lines(lines)
+    if chosen.json_output:
+        print_json({"tables": documents})
+    if failed:
+        print_failure(f"{failed} of {len(names)} tables failed", settings)
+        ctx.exit(1)
+
+
+def _advice(name: str, chosen: TableOptions, columns: Sequence[str] | None, fpp: float | None) -> IndexAdvice:
+    from puffin.load import load_table
+    from puffin.lookup.index_advice import advise
+
+    return advise(load_table(name, **chosen.table_in), columns, fpp)
+
+
+def _lines(advice: IndexAdvice) -> list[str]:
+    snapshot = "no snapshot yet" if advice.snapshot_id is None else f"snapshot {advice.snapshot_id}"
+    head = ("column", "type", "ndv", "overlap", "files per key", "with index", "size", "index it?", "")
+    rows = [head, *map(_row, advice.columns)]
+    return [
+        f"{advice.table} ({advice.format}, {snapshot}), {advice.files_total:,} files",
+        *aligned(rows, right=range(2, 7)),
+    ]
+
+
+def _row(each: ColumnAdvice) -> tuple[str, ...]:
+    return (
+        each.column.name,
+        each.column.type,
+        "-" if each.ndv is None else f"{each.ndv:,}",
+        "-" if each.overlap is None else f"{each.overlap:.0%}",
+        "-" if each.by_bounds is None else f"{each.by_bounds:,.1f}",
+        "-" if each.by_index is None else f"{each.by_index:,.1f}",
+        "-" if each.bytes is None else human_bytes(each.bytes),
+        "yes" if each.recommended else "no",
+        each.reason,
+    )

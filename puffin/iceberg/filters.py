@@ -1,0 +1,227 @@
+"""
+Row filters by pyiceberg: its grammar, its binding to a schema, its projection onto partition specs.
+
+What it makes of a filter is passed on as our own expression, so that nothing else depends on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import decimal
+import functools
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from puffin.errors import ColumnNotFound, UsageError
+from puffin.iceberg.sdk import one_line
+from puffin.iceberg.simple_filter import read_equality
+from puffin.tables.expression import Combination, Constant, Expression, Op, PartitionTest, Predicate
+from puffin.values.json_values import to_json
+
+if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+
+_MOST_DIGITS = 1000  # of numbers in filters
+_GRAMMAR = (
+    "expected tests such as a = 5, b in ('x', 'y'), c.d is not null or e like 'x%', joined by and, or and not; "
+    "found something else"
+)
+
+
+def partition_tests(
+    where: str, schema: Mapping[str, Any], specs: Mapping[int, Iterable[Mapping[str, Any]]]
+) -> dict[int, PartitionTest]:
+    """
+    Project a row filter onto each partition spec; no partition with a matching row fails.
+
+    Raises ColumnNotFound if the schema lacks a column, UsageError if the filter cannot be parsed or its types do not
+    match.
+    """
+    from pyiceberg.expressions.visitors import bind
+
+    with _errors_about(where):
+        bound_to = _optional_schema(schema)
+        expression = _to_scale(parse(where), bound_to)
+        bind(bound_to, expression, case_sensitive=True)
+        return {spec_id: _Projection(bound_to, spec).test_of(expression) for spec_id, spec in specs.items()}
+
+
+class FilterParser:
+    """Parses row filters and binds them to a schema; raises as `partition_tests`."""
+
+    def __init__(self, schema: Mapping[str, Any], specs: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:
+        self._schema = _optional_schema(schema)
+        self._projections = {spec_id: _Projection(self._schema, spec) for spec_id, spec in specs.items() if spec}
+
+    def __call__(self, where: str) -> Expression:
+        from pyiceberg.expressions.visitors import rewrite_not
+
+        with _errors_about(where):
+            return self._bound(_to_scale(rewrite_not(parse(where)), self._schema))
+
+    def _bound(self, expression: Any) -> Expression:
+        from pyiceberg.expressions import And, Or
+        from pyiceberg.expressions.visitors import bind
+
+        if isinstance(expression, And | Or):
+            sides = (self._bound(side) for side in (expression.left, expression.right))
+            return Combination(tuple(sides), is_and=isinstance(expression, And))
+        bound: Any = bind(self._schema, expression, case_sensitive=True)
+        name = type(bound).__name__
+        if name in ("AlwaysTrue", "AlwaysFalse"):
+            return Constant(name == "AlwaysTrue")
+        field = bound.term.ref().field
+        literals = getattr(bound, "literals", None) or ([bound.literal] if hasattr(bound, "literal") else [])
+        return Predicate(
+            _OPERATORS[name.removeprefix("Bound")],
+            field.field_id,
+            expression.term.name,
+            tuple(_json_literal(str(field.field_type), value) for value in sorted(each.value for each in literals)),
+            {spec_id: projection.test_of(expression) for spec_id, projection in self._projections.items()},
+        )
+
+
+def parse(where: str) -> Any:
+    """A row filter as pyiceberg has it; raises what pyparsing raises."""
+    from pyiceberg.expressions import EqualTo
+
+    simple = read_equality(where)
+    return _grammar().parse_string(where, parse_all=True)[0] if simple is None else cast("Any", EqualTo)(*simple)
+
+
+@functools.cache
+def _grammar() -> Any:
+    from pyiceberg.expressions.parser import boolean_expression
+
+    # pyparsing would turn tabs into spaces, in the values too, and rows with a tab would be missed.
+    return boolean_expression.copy().parse_with_tabs()
+
+
+def _to_scale(expression: Any, schema: Schema) -> Any:
+    """The same filter with numbers in the scale of a column: pyiceberg rounds or refuses those of another one."""
+    from pyiceberg import expressions
+    from pyiceberg.types import DecimalType, IntegerType, LongType
+
+    e: Any = expressions
+    if isinstance(expression, e.Not):
+        return e.Not(_to_scale(expression.child, schema))
+    if isinstance(expression, e.And | e.Or):
+        return type(expression)(*(_to_scale(each, schema) for each in (expression.left, expression.right)))
+    given = {each.value for each in getattr(expression, "literals", ())}
+    if isinstance(expression, e.LiteralPredicate):
+        given = {expression.literal.value}
+    if not any(isinstance(value, decimal.Decimal) for value in given):
+        return expression
+    type_ = schema.find_type(expression.term.name)
+    if not isinstance(type_, DecimalType | IntegerType | LongType):
+        return expression
+    scale = type_.scale if isinstance(type_, DecimalType) else 0
+    below, above = ({v: _to_step(v, scale, to) for v in given} for to in (decimal.ROUND_FLOOR, decimal.ROUND_CEILING))
+    exact = {value for value in below.values() if value in given}
+    if isinstance(expression, e.SetPredicate):
+        return type(expression)(expression.term, exact)
+    (value,) = given
+    if exact:
+        return type(expression)(expression.term, below[value])
+    if isinstance(expression, e.LessThan | e.LessThanOrEqual):
+        return e.LessThanOrEqual(expression.term, below[value])
+    if isinstance(expression, e.GreaterThan | e.GreaterThanOrEqual):
+        return e.GreaterThanOrEqual(expression.term, above[value])
+    return e.AlwaysFalse() if isinstance(expression, e.EqualTo) else e.AlwaysTrue()
+
+
+def _to_step(value: Any, scale: int, rounding: str) -> decimal.Decimal:
+    step = decimal.Decimal(1).scaleb(-scale)
+    return decimal.Decimal(value).quantize(step, rounding, decimal.Context(prec=_MOST_DIGITS))
+
+
+class _Projection:
+    """Projects row filters onto the partitions of a spec."""
+
+    def __init__(self, schema: Schema, spec: Iterable[Mapping[str, Any]]) -> None:
+        from pyiceberg.expressions.visitors import inclusive_projection
+        from pyiceberg.partitioning import PartitionField, PartitionSpec
+        from pyiceberg.types import NestedField
+
+        of_one_column = (field for field in spec if len(field.get("source-ids", ())) <= 1)
+        known = PartitionSpec(*(PartitionField(**f) for f in of_one_column if f["source-id"] in schema.field_ids))
+        self._project: Callable[[Any], Any] = lambda expression: inclusive_projection(schema, known)(expression)
+        self._fields = [
+            NestedField(f.field_id, f.name, f.transform.result_type(schema.find_type(f.source_id)), required=False)
+            for f in known.fields
+        ]
+
+    def test_of(self, expression: Any) -> PartitionTest:
+        from pyiceberg.expressions.visitors import bind, expression_evaluator, extract_field_ids
+        from pyiceberg.schema import Schema
+        from pyiceberg.typedef import Record
+
+        try:
+            projected = self._project(expression)
+        except OverflowError:  # over the last or before the first date of Python
+            return PartitionTest((), lambda _: True)
+        wanted = extract_field_ids(bind(Schema(*self._fields), projected, case_sensitive=True))
+        looked_at = [field for field in self._fields if field.field_id in wanted]
+        # A predicate that pyiceberg finds to be true or false needs its field in the schema even so.
+        others = [field for field in self._fields if field.field_id not in wanted]
+        evaluate = expression_evaluator(Schema(*looked_at, *others), projected, case_sensitive=True)
+        return PartitionTest(
+            tuple(field.field_id for field in looked_at),
+            lambda values: evaluate(Record(*values, *(None for _ in others))),
+        )
+
+
+def _optional_schema(schema: Mapping[str, Any]) -> Schema:
+    """The schema with every field nullable, and without types that pyiceberg does not know."""
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import NestedField
+
+    fields = []
+    for field in schema["fields"]:
+        with contextlib.suppress(Exception):
+            fields.append(NestedField.model_validate(_optional(field)))
+    return Schema(*fields)
+
+
+def _optional(field: Mapping[str, Any]) -> dict[str, Any]:
+    """A field of a schema, and all fields in it, as nullable: required fields of an optional struct may be null too."""
+    type_ = field["type"]
+    if isinstance(type_, Mapping) and type_.get("type") == "struct":
+        type_ = {**type_, "fields": [_optional(inner) for inner in type_["fields"]]}
+    return {**field, "required": False, "type": type_}
+
+
+def _json_literal(type_: str, value: Any) -> Any:
+    if isinstance(value, uuid.UUID | decimal.Decimal):
+        return str(value)
+    return to_json(type_, value)
+
+
+_OPERATORS = {
+    "LessThan": Op.LT,
+    "LessThanOrEqual": Op.LT_EQ,
+    "GreaterThan": Op.GT,
+    "GreaterThanOrEqual": Op.GT_EQ,
+    "EqualTo": Op.EQ,
+    "NotEqualTo": Op.NOT_EQ,
+    "In": Op.IN,
+    "NotIn": Op.NOT_IN,
+    "IsNull": Op.IS_NULL,
+    "NotNull": Op.NOT_NULL,
+    "IsNaN": Op.IS_NAN,
+    "NotNaN": Op.NOT_NAN,
+    "StartsWith": Op.STARTS_WITH,
+    "NotStartsWith": Op.NOT_STARTS_WITH,
+}
+
+
+@contextlib.contextmanager
+def _errors_about(where: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as exc:  # of pyparsing, or any error about a literal's type
+        error = ColumnNotFound if str(exc).startswith("Could not find field") else UsageError
+        # pyparsing lists its whole grammar.
+        said = _GRAMMAR if type(exc).__name__ == "ParseException" else one_line(exc)
+        raise error(f"filter {where!r}: {said}") from exc

@@ -1,0 +1,69 @@
+"""
+Finds the files of an index that nobody needs: manifests before the newest, and segments that it does not name.
+
+A reader may hold an older manifest for a while, and a running job writes segments before the manifest that names them;
+so young files stay. If the newest manifest cannot be read, everything stays.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from puffin.errors import PuffinError
+from puffin.index.manifest import manifest_uri, manifest_versions, newest_readable
+from puffin.index.upkeep import IndexHome
+from puffin.statistics.private_state import places
+from puffin.statistics.private_state.upkeep import directories
+from puffin.statistics.private_state.writing import delete_files
+from puffin.storage import FileInfo, is_temporary_name, join
+from puffin.tables.leftovers import AgeLimit, Kept, Leftover, Leftovers, link_objection
+from puffin.tables.snapshot import TableSnapshot
+
+_log = logging.getLogger(__name__)
+
+
+def index_leftovers(opened: TableSnapshot, limit: AgeLimit, home: str | None) -> Leftovers:
+    """
+    The files of a table's indexes that may go, and those that stay, in ``home`` and in the known homes.
+
+    Raises StorageError.
+    """
+    found = [_of_home(IndexHome.in_private(opened, directory), limit) for directory in directories(opened.state, home)]
+    return Leftovers(tuple(f for each in found for f in each.files), tuple(k for each in found for k in each.kept))
+
+
+def remove_old_files(home: IndexHome, limit: AgeLimit) -> None:
+    """Delete what `index_leftovers` finds in one home; log failures, and raise none."""
+    try:
+        found = _of_home(home, limit)
+        for failure in delete_files((leftover.file.uri for leftover in found.files), lambda _: home.store):
+            _log.warning("files of the index are left behind: %s", failure)
+    except PuffinError as exc:
+        _log.warning("files of the index are left behind: %s", exc)
+
+
+def _of_home(home: IndexHome, limit: AgeLimit) -> Leftovers:
+    store, directory = home.store, home.directory
+    versions = manifest_versions(directory, store)
+    candidates: list[tuple[FileInfo, str]] = []
+    newest = newest_readable(directory, store, versions)
+    doubt = "no manifest of the index can be read" if newest is None and versions else None
+    for version in versions:
+        if newest is None or version < newest.version:
+            folder = manifest_uri(directory, version).rpartition("/")[0]
+            candidates += [(file, "an older manifest of the index") for file in store.list(folder)]
+    named = set() if newest is None else {segment.id for segment in newest.segments}
+    segments = join(directory, places.SEGMENTS)
+    for segment_id in store.directories(segments):
+        if segment_id not in named:
+            found = store.list(join(segments, segment_id))
+            candidates += [(file, "a segment that is not in the index") for file in found]
+    files, kept = [], []
+    for file, reason in candidates:
+        said = "a temporary file of a job that did not end" if is_temporary_name(file.name) else reason
+        objection = limit.objection(file) or doubt or link_objection(file, store)
+        if objection is None:
+            files.append(Leftover(file, said))
+        else:
+            kept.append(Kept(file.uri, objection))
+    return Leftovers(tuple(files), tuple(kept))

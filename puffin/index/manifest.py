@@ -1,0 +1,168 @@
+"""
+The index manifest: which segments make the index of a table now.
+
+::
+
+    <private state>/index/00000000000000000007/version-hint.text      a manifest, the newest has the highest number
+    <private state>/index/segments/9b1d…/version-hint.text            a segment
+
+A run puts the manifest of the next number if nobody else has, so one of two runs wins and the other adds its segments
+to what it finds. A manifest never changes, and readers take the newest: nobody ever sees half of an index. The names
+survive the removal of orphan files, as those of `puffin.statistics.private_state.places` do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import re
+import zlib
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError
+from puffin.index.segment import SegmentEntry
+from puffin.statistics.private_state import places
+from puffin.storage import Store, join
+from puffin.tables.statistics_json import typed
+
+_VERSION = re.compile(r"\d{20}")
+_SEGMENT_ID = re.compile(r"[0-9a-f-]{36}")
+FORMAT_VERSION = 1
+
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IndexManifest:
+    """
+    The index of a table: its columns, with their rates of false positives by `TableState.key_of`, and its segments.
+
+    ``version`` 0 is the index that does not exist yet.
+    """
+
+    version: int = 0
+    table_uuid: str | None = None
+    columns: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    segments: tuple[SegmentEntry, ...] = ()
+
+
+def index_directory(private_directory: str) -> str:
+    return join(private_directory, places.INDEX)
+
+
+def segment_uri(directory: str, segment_id: str) -> str:
+    return join(join(join(directory, places.SEGMENTS), segment_id), places.PART_NAME)
+
+
+def manifest_uri(directory: str, version: int) -> str:
+    return join(join(directory, f"{version:020d}"), places.PART_NAME)
+
+
+def read_newest(directory: str, store: Store) -> IndexManifest:
+    """
+    The newest manifest below an index directory that can be read, with the newest version; version 0 if there is none.
+
+    Raises UnsupportedTableError for the manifest of a newer format, and StorageError.
+    """
+    versions = manifest_versions(directory, store)
+    found = newest_readable(directory, store, versions)
+    return (
+        IndexManifest(max(versions, default=0)) if found is None else dataclasses.replace(found, version=max(versions))
+    )
+
+
+def manifest_versions(directory: str, store: Store) -> list[int]:
+    """The versions below an index directory, some perhaps without a manifest; StorageError if the storage failed."""
+    return [int(name) for name in store.directories(directory) if _VERSION.fullmatch(name)]
+
+
+def newest_readable(directory: str, store: Store, versions: Collection[int]) -> IndexManifest | None:
+    """The manifest of the highest of these versions that has one; raises as `read_newest`."""
+    for version in sorted(versions, reverse=True):
+        uri = manifest_uri(directory, version)
+        try:
+            return decode(store.read(uri), version, uri)
+        except FileNotFound:
+            continue  # removed since it was listed, or its writer has only made the folder
+        except CorruptMetadataError as exc:
+            _log.warning("the index manifest before this one is used: %s", exc)
+    return None
+
+
+def commit(manifest: IndexManifest, directory: str, store: Store) -> IndexManifest:
+    """
+    Put a manifest as the one after its version, and return it with its new version.
+
+    Raises ConflictError if another writer was faster, and what `Store.put_once` raises.
+    """
+    made = dataclasses.replace(manifest, version=manifest.version + 1)
+    store.put_once(manifest_uri(directory, made.version), encode(made))
+    return made
+
+
+def encode(manifest: IndexManifest) -> bytes:
+    document = {
+        "format-version": FORMAT_VERSION,
+        "table-uuid": manifest.table_uuid,
+        "columns": [{"column": column, "fpp": fpp} for column, fpp in sorted(manifest.columns.items())],
+        "segments": [_segment_to_json(segment) for segment in manifest.segments],
+    }
+    text = json.dumps(document, separators=(",", ":")).encode()
+    return text + b"\n%08x\n" % zlib.crc32(text)
+
+
+def decode(data: bytes, version: int, where: str) -> IndexManifest:
+    """Parse a manifest and check its CRC-32; ``where`` names its file in messages."""
+    text, _, crc = data.rstrip(b"\n").rpartition(b"\n")
+    if crc != b"%08x" % zlib.crc32(text):
+        raise CorruptMetadataError(f"{where}: expected an index manifest with its CRC-32, found {crc[:16]!r}")
+    try:
+        document = json.loads(text)
+        found = typed(document, "format-version", int)
+        if found > FORMAT_VERSION:
+            raise UnsupportedTableError(f"{where}: expected format-version {FORMAT_VERSION}, found {found}")
+        return IndexManifest(
+            version,
+            document["table-uuid"],
+            {typed(c, "column", str): float(c["fpp"]) for c in typed(document, "columns", list)},
+            tuple(_segment_from_json(segment) for segment in typed(document, "segments", list)),
+        )
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as exc:
+        raise CorruptMetadataError(f"{where}: not an index manifest: {exc!r}") from exc
+
+
+def _segment_to_json(segment: SegmentEntry) -> dict[str, Any]:
+    return {
+        "id": segment.id,
+        "field-id": segment.field_id,
+        "column": segment.column,
+        "type": segment.type,
+        "name-mapping": segment.mapping,
+        "fpp": segment.fpp,
+        "files": segment.files,
+        "file-size-in-bytes": segment.file_size,
+        "directory-offset": segment.directory_offset,
+        "directory-length": segment.directory_length,
+        "directory-crc32": segment.directory_crc,
+    }
+
+
+def _segment_from_json(document: Mapping[str, Any]) -> SegmentEntry:
+    segment_id = typed(document, "id", str)
+    if not _SEGMENT_ID.fullmatch(segment_id):
+        raise ValueError(f"id: expected a uuid, found {segment_id!r}")
+    return SegmentEntry(
+        id=segment_id,
+        field_id=typed(document, "field-id", int),
+        column=typed(document, "column", str),
+        type=typed(document, "type", str),
+        mapping=document["name-mapping"],
+        fpp=float(document["fpp"]),
+        files=typed(document, "files", int),
+        file_size=typed(document, "file-size-in-bytes", int),
+        directory_offset=typed(document, "directory-offset", int),
+        directory_length=typed(document, "directory-length", int),
+        directory_crc=typed(document, "directory-crc32", int),
+    )

@@ -1,0 +1,296 @@
+"""
+A segment: the Bloom filters of one column of many files, in one immutable Puffin file.
+
+Filters of one size form a class. A class is stored block by block, so that one short range has all that a key needs::
+
+    magic
+    chunk blobs      class of 2^3 blocks, files a b c      row 0:  a[0] b[0] c[0] CRC-32
+                                                           row 1:  a[1] b[1] c[1] CRC-32
+                                                           ...
+                     class of 2^4 blocks, files d e        row 0:  d[0] e[0] CRC-32
+                                                           ...
+    directory blob   JSON: the files of each class, in order, and the offsets of its chunks
+    footer
+
+A chunk holds some rows of one class, so that a large class is written and merged in bounded memory. Every byte that a
+reader trusts is under a checksum: a flipped bit in a filter could hide rows. The checksum of a row is seeded with the
+number of its block; that of the directory is in the index manifest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import uuid
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from puffin.errors import CorruptError, CorruptMetadataError
+from puffin.format import CREATED_BY, INDEX_DIRECTORY_V1, INDEX_V1, ZSTD, BlobMetadata, PuffinWriter, RawBlob
+from puffin.format.compression import compress, decompress
+from puffin.format.layout import FIRST_BLOB_OFFSET
+from puffin.index.bloom import BLOCK_BYTES, MOST_LG_BLOCKS, WORDS, Bits, BloomFilter
+from puffin.index.checksums import row_checksums
+from puffin.storage import FileSource, Store
+from puffin.tables.leftovers import APPLICATION
+from puffin.tables.statistics_json import typed
+from puffin.version import version
+
+CHUNK_BYTES = 8 * 1024 * 1024
+_CRC_BYTES = 4
+_LARGEST_DIRECTORY = 1 << 30
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SegmentEntry:
+    """
+    What the index manifest says of a segment.
+
+    Attributes:
+        id: A uuid, which names the file.
+        column: As `TableState.key_of` names it.
+        mapping: The digest of the name mapping by which files without field ids were read, if any were.
+        type: The appendix C type of the column when the filters were built.
+        files: The number of data files.
+        file_size: In bytes, as are the place and length of the directory.
+        directory_crc: The CRC-32 of the directory as it is stored.
+    """
+
+    id: str
+    field_id: int
+    column: str
+    type: str
+    mapping: str | None
+    fpp: float
+    files: int
+    file_size: int
+    directory_offset: int
+    directory_length: int
+    directory_crc: int
+
+
+class FilterRows(Protocol):
+    """The filters of one size class, read a few blocks at a time; ``files`` are the paths of its data files."""
+
+    @property
+    def lg_blocks(self) -> int: ...
+    @property
+    def files(self) -> Sequence[str]: ...
+    def rows(self, first: int, count: int) -> Bits:
+        """``count`` blocks of every file from block ``first`` on: an array of blocks by files by eight words."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NewFilters:
+    """The filters of one size that were just built."""
+
+    lg_blocks: int
+    filters: Mapping[str, BloomFilter]
+
+    @property
+    def files(self) -> Sequence[str]:
+        return tuple(self.filters)
+
+    def rows(self, first: int, count: int) -> Bits:
+        return np.stack([filter_.blocks[first : first + count] for filter_ in self.filters.values()], axis=1)
+
+    @classmethod
+    def by_size(cls, filters: Mapping[str, BloomFilter]) -> list[NewFilters]:
+        """Group filters by path into classes."""
+        classes: dict[int, dict[str, BloomFilter]] = {}
+        for path in sorted(filters):
+            classes.setdefault(filters[path].lg_blocks, {})[path] = filters[path]
+        return [cls(lg_blocks, of_class) for lg_blocks, of_class in classes.items()]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SizeClass:
+    """
+    The filters of one size in a segment.
+
+    Attributes:
+        files: The paths of the ``count`` data files, in order; empty where only places matter.
+        offsets: Where each chunk begins, which holds ``rows_per_chunk`` blocks of each file.
+    """
+
+    lg_blocks: int
+    count: int
+    files: tuple[str, ...]
+    rows_per_chunk: int
+    offsets: tuple[int, ...]
+
+    @property
+    def row_bytes(self) -> int:
+        return row_bytes(self.count)
+
+    def offset_of(self, block: int) -> int:
+        chunk, row = divmod(block, self.rows_per_chunk)
+        return self.offsets[chunk] + row * self.row_bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SegmentRows:
+    """Reads a class of a segment, without the files that are not in ``kept``."""
+
+    source: FileSource
+    size_class: SizeClass
+    kept: Sequence[int]
+
+    @property
+    def lg_blocks(self) -> int:
+        return self.size_class.lg_blocks
+
+    @property
+    def files(self) -> Sequence[str]:
+        return [self.size_class.files[i] for i in self.kept]
+
+    def rows(self, first: int, count: int) -> Bits:
+        return np.concatenate([rows[:, self.kept] for rows in read_rows(self.source, self.size_class, first, count)])
+
+
+def row_bytes(files: int) -> int:
+    return files * BLOCK_BYTES + _CRC_BYTES
+
+
+def read_rows(source: FileSource, size_class: SizeClass, first: int, count: int) -> Iterator[Bits]:
+    """
+    Some blocks of each file of a class, as arrays of blocks by files by eight words, one for each chunk.
+
+    Raises CorruptError if the range is cut off or a checksum is wrong.
+    """
+    block, size = first, size_class.row_bytes
+    while block < first + count:
+        rest_of_chunk = size_class.rows_per_chunk - block % size_class.rows_per_chunk
+        rows = min(first + count - block, rest_of_chunk)
+        rows = min(rows, max(1, CHUNK_BYTES // size))  # a chunk of another writer may be larger
+        yield parse_rows(source.read_at(size_class.offset_of(block), rows * size), size_class.count, block, rows)
+        block += rows
+
+
+def check_rows(classes: Iterable[SizeClass], source: FileSource) -> None:
+    """Read every filter of a segment; CorruptError if one has changed."""
+    for size_class in classes:
+        for _ in read_rows(source, size_class, 0, 1 << size_class.lg_blocks):
+            pass
+
+
+def parse_rows(data: bytes, files: int, first: int, count: int = 1) -> Bits:
+    """The blocks of files from block ``first`` on, as for `read_rows`; CorruptError if a checksum is wrong."""
+    if len(data) != count * row_bytes(files):
+        raise CorruptError(f"expected {count * row_bytes(files)} bytes from block {first} on, found {len(data)}")
+    rows = np.frombuffer(data, np.uint8).reshape(count, row_bytes(files))
+    bits = np.ascontiguousarray(rows[:, :-_CRC_BYTES])
+    wrong = row_checksums(bits, first) != np.ascontiguousarray(rows[:, -_CRC_BYTES:]).view("<u4").ravel()
+    if wrong.any():
+        raise CorruptError(f"block {first + int(wrong.argmax())}: expected another CRC-32 of its {files} files")
+    return bits.view("<u4").reshape(count, files, WORDS)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SegmentPlan:
+    """The column of a new segment: attributes as in `SegmentEntry`."""
+
+    field_id: int
+    column: str
+    type: str
+    mapping: str | None
+    fpp: float
+
+
+def write_segment(
+    plan: SegmentPlan, filters: Sequence[FilterRows], segment_uri: Callable[[str], str], store: Store
+) -> SegmentEntry:
+    """Write a new segment file; ``segment_uri`` is called with its id. Raises StorageError."""
+    segment_id = str(uuid.uuid4())
+    properties = {"type": plan.type, "fpp": str(plan.fpp)}
+    with store.create(segment_uri(segment_id)) as sink:
+        writer = PuffinWriter(sink, properties={CREATED_BY: f"{APPLICATION} {version()}"})
+
+        def add(type_: str, stored: bytes, said: Mapping[str, str], codec: str | None = None) -> int:
+            metadata = BlobMetadata(
+                type=type_,
+                fields=(plan.field_id,),
+                snapshot_id=-1,
+                sequence_number=-1,
+                offset=FIRST_BLOB_OFFSET,
+                length=len(stored),
+                compression_codec=codec,
+                properties={**properties, **said},
+            )
+            return writer.copy(RawBlob(metadata=metadata, stored=stored)).offset
+
+        classes: list[dict[str, Any]] = []
+        for lg_blocks in sorted({group.lg_blocks for group in filters}):
+            of_size = [group for group in filters if group.lg_blocks == lg_blocks]
+            classes.append(_write_class(lg_blocks, of_size, add))
+        directory = compress(ZSTD, json.dumps({"classes": classes}, separators=(",", ":")).encode())
+        offset = add(INDEX_DIRECTORY_V1, directory, {}, ZSTD)
+        written = writer.finish()
+    return SegmentEntry(
+        id=segment_id,
+        **dataclasses.asdict(plan),
+        files=sum(len(group.files) for group in filters),
+        file_size=written.file_size,
+        directory_offset=offset,
+        directory_length=len(directory),
+        directory_crc=zlib.crc32(directory),
+    )
+
+
+def _write_class(
+    lg_blocks: int, groups: Sequence[FilterRows], add: Callable[[str, bytes, Mapping[str, str]], int]
+) -> dict[str, Any]:
+    files = [path for group in groups for path in group.files]
+    per_chunk = min(max(1, CHUNK_BYTES // row_bytes(len(files))), 1 << lg_blocks)
+    offsets = []
+    for first in range(0, 1 << lg_blocks, per_chunk):
+        count = min(per_chunk, (1 << lg_blocks) - first)
+        rows = np.concatenate([group.rows(first, count) for group in groups], axis=1)
+        said = {"lg-blocks": str(lg_blocks), "first-block": str(first)}
+        offsets.append(add(INDEX_V1, _with_checksums(rows, first), said))
+    return {"lg-blocks": lg_blocks, "rows-per-chunk": per_chunk, "offsets": offsets, "files": files}
+
+
+def _with_checksums(rows: Bits, first: int) -> bytes:
+    bits = np.ascontiguousarray(rows, "<u4").view(np.uint8).reshape(len(rows), -1)
+    checksums = row_checksums(bits, first).astype("<u4").view(np.uint8).reshape(-1, _CRC_BYTES)
+    return np.concatenate([bits, checksums], axis=1).tobytes()
+
+
+def read_directory(entry: SegmentEntry, source: FileSource) -> tuple[SizeClass, ...]:
+    """The classes of a segment; CorruptError if the directory is not the one that its manifest entry names."""
+    stored = source.read_at(entry.directory_offset, entry.directory_length)
+    if len(stored) != entry.directory_length or zlib.crc32(stored) != entry.directory_crc:
+        raise CorruptError(f"segment {entry.id}: expected a directory with CRC-32 {entry.directory_crc}, found another")
+    try:
+        document = json.loads(decompress(ZSTD, stored, offset=entry.directory_offset, limit=_LARGEST_DIRECTORY))
+        return tuple(_size_class(found) for found in typed(document, "classes", list))
+    except (TypeError, AttributeError, ValueError, RecursionError) as exc:
+        raise CorruptMetadataError(f"segment {entry.id}: not a directory of an index: {exc!r}") from exc
+
+
+def _size_class(document: Mapping[str, Any]) -> SizeClass:
+    files = _texts(typed(document, "files", list))
+    found = SizeClass(
+        typed(document, "lg-blocks", int),
+        len(files),
+        files,
+        typed(document, "rows-per-chunk", int),
+        tuple(typed({"offset": offset}, "offset", int) for offset in typed(document, "offsets", list)),
+    )
+    if not 0 <= found.lg_blocks <= MOST_LG_BLOCKS or found.rows_per_chunk < 1:
+        raise ValueError(f"expected up to 2^{MOST_LG_BLOCKS} blocks, found 2^{found.lg_blocks}")
+    if len(found.offsets) != -(-(1 << found.lg_blocks) // found.rows_per_chunk):
+        raise ValueError(f"expected an offset for each chunk, found {len(found.offsets)}")
+    return found
+
+
+def _texts(values: Iterable[Any]) -> tuple[str, ...]:
+    found = tuple(values)
+    if not all(isinstance(value, str) for value in found):
+        raise TypeError("files: expected paths")
+    return found

@@ -1,0 +1,180 @@
+"""
+The index of a table as a planner asks it: which files of a list may hold one of some values of a column.
+
+A value touches one block in every filter of a size, and these stand side by side, so a value costs one short range of
+each size and segment. Segments never change: where their files stand in the list is found once, and ranges are kept.
+
+An index can only be too cautious. A file that no segment has may hold the value; so may every file of a segment that
+cannot be read or fails a checksum, which is logged.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from puffin.errors import PuffinError
+from puffin.index.bloom import Bits, block_numbers, masks
+from puffin.index.manifest import IndexManifest, segment_uri
+from puffin.index.segment import SegmentEntry, SizeClass, parse_rows, read_directory
+from puffin.index.value_hashes import hash_scalar
+from puffin.storage import Store
+from puffin.values.serialized import WordArray
+
+BLOCK_CACHE_BYTES = 64 * 1024 * 1024
+
+_log = logging.getLogger(__name__)
+Flags: TypeAlias = "npt.NDArray[np.bool_]"
+
+
+class RowCache:
+    """Rows of segments, the least recently used first to go; any thread may use it."""
+
+    def __init__(self, limit_bytes: int = BLOCK_CACHE_BYTES) -> None:
+        self._limit = limit_bytes
+        self._held: OrderedDict[Hashable, Bits] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, load: Callable[[], Bits]) -> Bits:
+        """The row of a key; ``load`` reads one that is missing."""
+        with self._lock:
+            if key in self._held:
+                self._held.move_to_end(key)
+                return self._held[key]
+        row = load()
+        with self._lock:
+            if key not in self._held and row.nbytes <= self._limit:
+                self._held[key] = row
+                self._size += row.nbytes
+                while self._size > self._limit:
+                    self._size -= self._held.popitem(last=False)[1].nbytes
+        return row
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ColumnKey:
+    """A column as the index knows it: its key, its type now, and the digest of its name mapping."""
+
+    key: str
+    type: str
+    mapping: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Placed:
+    """A size class, and the position of each of its files in the list, -1 for files that are not in it."""
+
+    size_class: SizeClass
+    places: npt.NDArray[np.int64]
+
+
+class TableIndex:
+    """
+    The index of some files, by their positions in a list. Any thread may use it.
+
+    Args:
+        directory: That of the index.
+        positions: By path.
+        rows: Shared by the indexes of a process.
+    """
+
+    def __init__(
+        self, manifest: IndexManifest, directory: str, store: Store, positions: Mapping[str, int], rows: RowCache
+    ) -> None:
+        self.manifest = manifest
+        self._directory = directory
+        self._store = store
+        self._positions = positions
+        self._rows = rows
+        self._placed: dict[str, Sequence[_Placed]] = {}
+
+    def reopened(self, store: Store) -> TableIndex:
+        """This index, read through another store, whose credentials may be fresher; shares what was read."""
+        made = copy.copy(self)
+        made._store = store
+        return made
+
+    def covered(self, column: ColumnKey, warnings: list[str]) -> Flags:
+        """The files that some segment of the column has; adds a line to ``warnings`` for each that cannot be read."""
+        found = np.zeros(len(self._positions), np.bool_)
+        for segment in self._segments_of(column):
+            for placed in self._open(segment, warnings):
+                found[placed.places[placed.places >= 0]] = True
+        return found
+
+    def may_hold(self, column: ColumnKey, values: Sequence[Any], warnings: list[str]) -> Flags:
+        """For each file whether it may hold one of these values, in JSON single-value form; as for `covered`."""
+        kept = np.ones(len(self._positions), np.bool_)
+        for segment in self._segments_of(column):
+            hashes = [hash_scalar(column.type, segment.type, value) for value in values]
+            if not hashes or any(each is None for each in hashes):
+                continue
+            wanted = np.unique(np.concatenate([each for each in hashes if each is not None]))
+            for placed in self._open(segment, warnings):
+                try:
+                    found = self._probe(segment, placed.size_class, wanted)
+                except PuffinError as exc:
+                    _warn(segment, exc, warnings)
+                    break
+                kept[placed.places[(placed.places >= 0) & ~found]] = False
+        return kept
+
+    def _segments_of(self, column: ColumnKey) -> list[SegmentEntry]:
+        of_column = (segment for segment in self.manifest.segments if segment.column == column.key)
+        return [segment for segment in of_column if segment.mapping in (None, column.mapping)]
+
+    def _open(self, segment: SegmentEntry, warnings: list[str]) -> Sequence[_Placed]:
+        if segment.id not in self._placed:  # two threads may both read it, and find the same
+            try:
+                with self._store.open_source(segment_uri(self._directory, segment.id)) as source:
+                    classes = read_directory(segment, source)
+            except PuffinError as exc:
+                _warn(segment, exc, warnings)
+                return ()
+            self._placed[segment.id] = [
+                _Placed(
+                    dataclasses.replace(each, files=()),
+                    np.array([self._positions.get(path, -1) for path in each.files], np.int64),
+                )
+                for each in classes
+            ]
+        return self._placed[segment.id]
+
+    def _probe(self, segment: SegmentEntry, size_class: SizeClass, hashes: WordArray) -> Flags:
+        found = np.zeros(size_class.count, np.bool_)
+        blocks = block_numbers(hashes, size_class.lg_blocks)
+        for block, mask in zip(blocks.tolist(), masks(hashes), strict=True):
+            found |= _has_all(self._row(segment, size_class, block), mask)
+        return found
+
+    def _row(self, segment: SegmentEntry, size_class: SizeClass, block: int) -> Bits:
+        def load() -> Bits:
+            with self._store.open_source(segment_uri(self._directory, segment.id)) as source:
+                data = source.read_at(size_class.offset_of(block), size_class.row_bytes)
+            row: Bits = parse_rows(data, size_class.count, block)[0]
+            return row
+
+        return self._rows.get((segment.id, size_class.lg_blocks, block), load)
+
+
+def _has_all(blocks: Bits, mask: Bits) -> Flags:
+    """Which blocks have all bits of a mask; takes words in pairs, since numpy is slow along short rows."""
+    pairs, wanted = blocks.view("<u8"), mask.astype("<u4").view("<u8")
+    found: Flags = np.logical_and.reduce([pairs[:, i] & wanted[i] == wanted[i] for i in range(len(wanted))])
+    return found
+
+
+def _warn(segment: SegmentEntry, exc: PuffinError, warnings: list[str]) -> None:
+    warning = f"index segment {segment.id} is left out: {exc}"
+    _log.warning("%s", warning)
+    if warning not in warnings:
+        warnings.append(warning)

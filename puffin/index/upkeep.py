@@ -1,0 +1,205 @@
+"""
+Writes the index: new segments beside those that are there, merged by tiers, under a new manifest.
+
+Segments are written first and the manifest last, which makes them the index in one step. If another run was faster, its
+manifest is read and the new segments are added to that. A segment that cannot be read leaves the index, so that the
+next run reads its files again. Files that no snapshot has any more leave it at once, since filters can be probed for
+values that were to be erased.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+from collections.abc import Mapping, Sequence, Set
+
+from puffin.errors import ConflictError, CorruptError, NotFoundError, UnsupportedError
+from puffin.index.manifest import IndexManifest, commit, index_directory, read_newest, segment_uri
+from puffin.index.segment import (
+    FilterRows,
+    SegmentEntry,
+    SegmentPlan,
+    SegmentRows,
+    SizeClass,
+    check_rows,
+    read_directory,
+    write_segment,
+)
+from puffin.index.tiers import groups_to_merge
+from puffin.statistics.private_state import places
+from puffin.storage import Store
+from puffin.tables.snapshot import TableSnapshot
+
+_ATTEMPTS = 10
+_UNREADABLE = (CorruptError, NotFoundError, UnsupportedError)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IndexHome:
+    """Where the index of a table is."""
+
+    directory: str
+    store: Store
+
+    @classmethod
+    def of(cls, opened: TableSnapshot, home: str | None = None) -> IndexHome:
+        return cls.in_private(opened, places.directory(opened.state, home))
+
+    @classmethod
+    def in_private(cls, opened: TableSnapshot, directory: str) -> IndexHome:
+        """The index in this folder of private state."""
+        return cls(index_directory(directory), opened.store_for(directory))
+
+    def uri_of(self, segment_id: str) -> str:
+        return segment_uri(self.directory, segment_id)
+
+    def read(self, verify_bytes: int = 0, known: Index | None = None) -> Index:
+        """
+        The newest index, without segments that cannot be read; all are read whole if they have at most so many bytes.
+
+        Segments that are in ``known`` are not read. Raises CorruptMetadataError or UnsupportedTableError for a manifest
+        that cannot be read, and StorageError.
+        """
+        manifest = read_newest(self.directory, self.store)
+        classes: dict[str, tuple[SizeClass, ...]] = {}
+        verifies = sum(segment.file_size for segment in manifest.segments) <= verify_bytes
+        for segment in manifest.segments:
+            if known is not None and segment.id in known.classes:
+                classes[segment.id] = known.classes[segment.id]
+                continue
+            try:
+                with self.store.open_source(self.uri_of(segment.id)) as source:
+                    found = read_directory(segment, source)
+                    if verifies:
+                        check_rows(found, source)
+                classes[segment.id] = found
+            except _UNREADABLE as exc:
+                _log.warning("index segment %s is left out, its files are read again: %s", segment.id, exc)
+        return Index(manifest, classes)
+
+
+def index_homes(opened: TableSnapshot) -> list[IndexHome]:
+    """Where the index of a table may be: the owner's home first, then the default, then those of statistics."""
+    homes = [places.chosen_home(opened.state, None), None, *map(places.home_of, opened.state.statistics.values())]
+    return [IndexHome.of(opened, home) for home in dict.fromkeys(homes)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Index:
+    """A manifest, and the size classes of its readable segments by id."""
+
+    manifest: IndexManifest
+    classes: Mapping[str, tuple[SizeClass, ...]]
+
+    @property
+    def segments(self) -> list[SegmentEntry]:
+        return [segment for segment in self.manifest.segments if segment.id in self.classes]
+
+    def paths_of(self, key: str, mapping: str | None) -> set[str]:
+        """The files that a column has filters of, in the names of this mapping."""
+        of_column = (s for s in self.segments if s.column == key and s.mapping in (None, mapping))
+        return {path for segment in of_column for path in self.paths_in(segment)}
+
+    def paths_in(self, segment: SegmentEntry) -> set[str]:
+        return {path for size_class in self.classes[segment.id] for path in size_class.files}
+
+    def having(self, paths: Set[str]) -> set[str]:
+        """The ids of segments with one of these files."""
+        return {segment.id for segment in self.segments if not self.paths_in(segment).isdisjoint(paths)}
+
+    def without(self, segment_ids: Set[str]) -> Index:
+        classes = {id_: found for id_, found in self.classes.items() if id_ not in segment_ids}
+        return Index(self.manifest, classes)
+
+    @property
+    def paths(self) -> set[str]:
+        """All files of all columns."""
+        return {path for segment in self.segments for path in self.paths_in(segment)}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IndexChange:
+    """
+    What a run makes of the index, whatever other runs made of it meanwhile.
+
+    Attributes:
+        rates: The columns that it adds or whose rate it changes, with their rates of false positives.
+        dropped: The columns that it takes out.
+        new: Segments that it has written.
+        gone: Files that no snapshot of the table has any more.
+    """
+
+    table_uuid: str | None
+    rates: Mapping[str, float]
+    dropped: Set[str]
+    new: Sequence[SegmentEntry]
+    gone: Set[str]
+
+    def applied(self, base: Index) -> IndexManifest:
+        """The manifest after a base, without the segments that cannot be read or are of another rate."""
+        rates = {**base.manifest.columns, **self.rates}
+        columns = {column: rate for column, rate in rates.items() if column not in self.dropped}
+        segments = tuple(each for each in (*base.segments, *self.new) if columns.get(each.column) == each.fpp)
+        return IndexManifest(base.manifest.version, self.table_uuid, columns, segments)
+
+
+def publish(home: IndexHome, base: Index, change: IndexChange) -> Index:
+    """
+    Put the manifest that names the new segments, then merge those that are due; nothing if nothing changes.
+
+    Raises ConflictError if other runs were faster again and again, StorageError, CommitUnknownError, and
+    UnsupportedError if the store cannot put a file only once.
+    """
+    unreadable = {segment.id for segment in base.manifest.segments} - base.classes.keys()
+    for _ in range(_ATTEMPTS):
+        made = change.applied(base)
+        if made == base.manifest:
+            return _merged(home, base, change.gone)
+        with contextlib.suppress(ConflictError):
+            commit(made, home.directory, home.store)
+            return _merged(home, home.read(known=base), change.gone)
+        base = home.read(known=base).without(unreadable)
+    raise ConflictError(f"{home.directory}: other runs changed the index {_ATTEMPTS} times meanwhile; run again")
+
+
+def _merged(home: IndexHome, index: Index, gone: Set[str]) -> Index:
+    """Merge segments until none is due, and take out files that are gone; another run may be faster at any step."""
+    failed: set[str] = set()
+    for _ in range(_ATTEMPTS):
+        mergeable = [segment for segment in index.segments if segment.id not in failed]
+        groups = groups_to_merge(mergeable, index.having(gone))
+        if not groups:
+            break
+        left = {segment.id: segment for segment in index.segments}
+        for group in groups:
+            try:
+                made = _merge(home, index, group, gone)
+            except _UNREADABLE as exc:
+                _log.warning("index segments are not merged: %s", exc)
+                failed |= {segment.id for segment in group}
+                continue
+            left = {id_: segment for id_, segment in left.items() if segment not in group}
+            left |= {} if made is None else {made.id: made}
+        merged = dataclasses.replace(index.manifest, segments=tuple(left.values()))
+        with contextlib.suppress(ConflictError):
+            commit(merged, home.directory, home.store)
+        index = home.read(known=index)
+    return index
+
+
+def _merge(home: IndexHome, index: Index, group: Sequence[SegmentEntry], gone: Set[str]) -> SegmentEntry | None:
+    first = group[0]
+    with contextlib.ExitStack() as open_files:
+        rows: list[FilterRows] = []
+        taken = set(gone)
+        for segment in group:
+            source = open_files.enter_context(home.store.open_source(home.uri_of(segment.id)))
+            for size_class in index.classes[segment.id]:
+                kept = [i for i, path in enumerate(size_class.files) if path not in taken]
+                taken.update(size_class.files)
+                rows += [SegmentRows(source, size_class, kept)] if kept else []
+        plan = SegmentPlan(first.field_id, first.column, first.type, first.mapping, first.fpp)
+        return write_segment(plan, rows, home.uri_of, home.store) if rows else None

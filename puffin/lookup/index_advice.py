@@ -1,0 +1,94 @@
+"""Advice on which columns of a table to index, from its metadata and statistics; no data file is opened."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from puffin.lookup.planner import answer_from
+from puffin.lookup.question import Question
+from puffin.planning.advice import ColumnAdvice, ColumnFacts, advise_column, chosen_rate
+from puffin.tables.base import Column
+from puffin.tables.scan_task import FileScanTask
+from puffin.tables.snapshot import Table, TableSnapshot
+from puffin.tables.state import TableState
+
+_BYTES_PER_ROW = 8  # of a file whose metadata does not count its rows
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IndexAdvice:
+    """The advice on each column of a table; ``snapshot_id`` is None if it has no snapshot yet."""
+
+    table: str
+    format: str
+    snapshot_id: int | None
+    files_total: int
+    columns: tuple[ColumnAdvice, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "table": self.table,
+            "format": self.format,
+            "snapshot-id": self.snapshot_id,
+            "files-total": self.files_total,
+            "columns": [column.to_json() for column in self.columns],
+        }
+
+
+def advise(table: Table, columns: Sequence[str] | None = None, fpp: float | None = None) -> IndexAdvice:
+    """
+    Judge an index of each of these columns, of all if None, for the current snapshot; ``fpp`` is 0.01 by default.
+
+    Raises ColumnNotFound, UnsupportedTypeError for a column that cannot be hashed, UsageError for a rate of false
+    positives that an index cannot have, CorruptMetadataError, UnsupportedTableError and StorageError.
+    """
+    rate = chosen_rate(fpp)
+    opened = table.open()
+    state = opened.state
+    chosen = state.select_columns(columns)
+    answers = answer_from(opened, Question(opened.name, columns)).columns
+    tasks = () if opened.is_empty else opened.tasks
+    metrics = opened.file_metrics(chosen) if tasks else {}
+    rows = [t.data_file.record_count or t.data_file.file_size_in_bytes // _BYTES_PER_ROW for t in tasks]
+    found = []
+    for column, answer in zip(chosen, answers, strict=True):
+        distinct = answer.distinct
+        facts = ColumnFacts(
+            column=column,
+            ndv=None if distinct is None else distinct.ndv,
+            most=None if distinct is None else distinct.upper,
+            metrics=metrics.get(column.field_id, ()),
+            rows=rows,
+            is_constant=_constant(state, column, tasks),
+            buckets=_buckets(state, column, tasks),
+        )
+        found.append(advise_column(facts, rate))
+    return IndexAdvice(opened.name, state.format, _snapshot_id(opened), len(tasks), tuple(found))
+
+
+def _snapshot_id(opened: TableSnapshot) -> int | None:
+    return None if opened.is_empty else opened.snapshot.snapshot_id
+
+
+def _constant(state: TableState, column: Column, tasks: Sequence[FileScanTask]) -> list[bool]:
+    specs = {spec_id for spec_id, spec in state.partition_specs.items() if _fields(spec, column, "identity")}
+    return [task.data_file.spec_id in specs for task in tasks]
+
+
+def _buckets(state: TableState, column: Column, tasks: Sequence[FileScanTask]) -> list[Hashable]:
+    fields = {spec_id: _fields(spec, column, "bucket") for spec_id, spec in state.partition_specs.items()}
+    return [
+        tuple((field, task.data_file.partition.get(field)) for field in fields.get(task.data_file.spec_id, ()))
+        for task in tasks
+    ]
+
+
+def _fields(spec: Sequence[Mapping[str, Any]], column: Column, transform: str) -> list[str]:
+    """The ids of the partition fields of a column with this transform, as JSON has them."""
+    return [
+        str(field["field-id"])
+        for field in spec
+        if field.get("source-id") == column.field_id and str(field["transform"]).partition("[")[0] == transform
+    ]

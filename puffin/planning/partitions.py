@@ -1,0 +1,86 @@
+"""Excludes files by their partitions: each distinct partition tuple is tested once."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from puffin.planning.flags import Flags
+from puffin.tables.expression import Op, Predicate
+from puffin.tables.scan_task import FileScanTask
+from puffin.tables.state import TableState
+from puffin.values.column_bounds import comparable
+from puffin.values.partition_tuples import tuple_types, value_from_json
+
+_TRUNCATE = re.compile(r"truncate\[(\d+)\]")
+
+
+class FilePartitions:
+    """
+    The partitions of a snapshot's files.
+
+    Attributes:
+        names: The names of partition fields by field id, as JSON has it.
+    """
+
+    def __init__(self, state: TableState, tasks: Sequence[FileScanTask]) -> None:
+        specs = state.partition_specs
+        self.names = {str(field["field-id"]): str(field["name"]) for spec in specs.values() for field in spec}
+        self._types = {spec_id: tuple_types(spec, state.source_types) for spec_id, spec in specs.items()}
+        self._widths: dict[tuple[int, int], list[tuple[str, int]]] = {}
+        for spec_id, field in ((spec_id, field) for spec_id, spec in specs.items() for field in spec):
+            match = _TRUNCATE.fullmatch(str(field["transform"]))
+            if match and state.source_types.get(field["source-id"]) in ("int", "long"):
+                of_source = self._widths.setdefault((spec_id, field["source-id"]), [])
+                of_source.append((str(field["field-id"]), int(match[1])))
+        self._tuples: list[tuple[int, Mapping[str, Any]]] = []
+        self._of_files = np.empty(len(tasks), np.int64)
+        numbers: dict[tuple[int, str], int] = {}
+        for i, task in enumerate(tasks):
+            spec_id, partition = task.data_file.spec_id, task.data_file.partition
+            number = numbers.setdefault((spec_id, json.dumps(partition, sort_keys=True)), len(self._tuples))
+            if number == len(self._tuples):
+                self._tuples.append((spec_id, partition))
+            self._of_files[i] = number
+
+    def may_match(self, predicate: Predicate) -> Flags:
+        """For each file whether its partition may have rows that pass."""
+        passes = np.array([self._passes(predicate, *each) for each in self._tuples], np.bool_)
+        return passes[self._of_files]
+
+    def _passes(self, predicate: Predicate, spec_id: int, partition: Mapping[str, Any]) -> bool:
+        test = predicate.partitions.get(spec_id)
+        if test is None or any(str(field_id) not in partition for field_id in test.field_ids):
+            return True
+        types = self._types[spec_id]
+        truncated = self._widths.get((spec_id, predicate.field_id), ())
+        if any(_may_have_overflowed(partition.get(key), width) for key, width in truncated):
+            return True
+        values = {f: value_from_json(types[f], partition[str(f)]) for f in test.field_ids}
+        is_ambiguous = any(
+            isinstance(value, float) and _is_ambiguous(predicate, value, types[f]) for f, value in values.items()
+        )
+        return is_ambiguous or test.holds(list(values.values()))
+
+
+def _may_have_overflowed(value: int | None, width: int) -> bool:
+    """Whether a truncated integer may come from one of the least: Java's integers overflow to the largest ones."""
+    return value is not None and any(most - width < value < most for most in (1 << 31, 1 << 63))
+
+
+def _is_ambiguous(predicate: Predicate, number: float, type_: str) -> bool:
+    """Whether readings of a predicate may disagree on a number."""
+    if math.isnan(number):
+        return predicate.op in (Op.GT, Op.GT_EQ)  # in SQL, NaN is the largest number
+    if number == 0:
+        return 0 in predicate.values  # Iceberg tells -0.0 from 0.0
+    # An engine may round a literal to the column's type, or compare the values as doubles.
+    return type_ == "float" and any(
+        comparable(type_, value) == np.float32(number) and not value == number == float(np.float32(number))
+        for value in predicate.values
+    )

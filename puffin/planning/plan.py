@@ -1,0 +1,251 @@
+"""
+Plans which data files of a snapshot can hold rows that a filter means: by partitions, then bounds, then the index.
+
+Each predicate is answered for all files at once, and the answers combine as the filter does. A file counts at the first
+step that excludes it.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import itertools
+import logging
+import operator
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from puffin.errors import PuffinError
+from puffin.index.manifest import read_newest
+from puffin.index.table_index import ColumnKey, RowCache, TableIndex
+from puffin.index.upkeep import index_homes
+from puffin.planning.bounds import ColumnMetrics
+from puffin.planning.file_plan import FilePlan, PlannedIndex, PredicateReport, Pruned
+from puffin.planning.flags import Flags, all_of, any_of, count
+from puffin.planning.partitions import FilePartitions
+from puffin.tables.base import Column
+from puffin.tables.document import current_schema
+from puffin.tables.expression import Combination, Constant, Expression, Op, Predicate, predicates
+from puffin.tables.scan_task import FileScanTask
+from puffin.tables.snapshot import TableSnapshot
+from puffin.values.partition_tuples import tuple_types
+
+_COLUMN_MAPPING = "delta.columnMapping.mode"
+
+_log = logging.getLogger(__name__)
+
+
+def parse(opened: TableSnapshot, where: str) -> Expression:
+    """
+    Parse a filter for a table.
+
+    Raises ColumnNotFound if the current schema lacks a column, UsageError if the filter cannot be parsed or its types
+    do not match, MissingDependencyError if pyiceberg is not installed.
+    """
+    return filter_parser(opened)(where)
+
+
+def filter_parser(opened: TableSnapshot) -> Callable[[str], Expression]:
+    """A function that does what `parse` does; MissingDependencyError if pyiceberg is not installed."""
+    from puffin.iceberg.filters import FilterParser
+
+    state = opened.state
+    specs = {
+        spec_id: [field for field in spec if field["field-id"] in tuple_types(spec, state.source_types)]
+        for spec_id, spec in state.partition_specs.items()
+    }
+    return FilterParser(current_schema(state.document), specs)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Answer:
+    """For each file whether it may match a predicate: by its partition, by its bounds, by the index."""
+
+    by_partition: Flags
+    by_bounds: Flags
+    by_index: Flags
+
+    def after(self, steps: int) -> Flags:
+        return all_of((self.by_partition, self.by_bounds, self.by_index)[:steps])
+
+    @property
+    def excludes(self) -> Pruned:
+        flags = (self.by_partition, self.by_bounds, self.by_index)
+        return Pruned(*(len(each) - count(each) for each in flags))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FoundIndex:
+    """The index of a table as it was at some time, None if there was none; ``warnings`` say why it is left out."""
+
+    index: TableIndex | None = None
+    warnings: tuple[str, ...] = ()
+
+    def is_same(self, other: FoundIndex) -> bool:
+        """Whether plans made with one hold for the other."""
+        manifests = (each.index and each.index.manifest for each in (self, other))
+        return operator.eq(*manifests) and self.warnings == other.warnings
+
+
+NO_INDEX = FoundIndex()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Files:
+    """The files of a snapshot, and the place of each path among them."""
+
+    tasks: tuple[FileScanTask, ...]
+    positions: Mapping[str, int]
+    partitions: FilePartitions
+
+    @classmethod
+    def of(cls, opened: TableSnapshot) -> _Files:
+        tasks = () if opened.is_empty else opened.tasks
+        positions = {task.data_file.file_path: i for i, task in enumerate(tasks)}
+        return cls(tasks, positions, FilePartitions(opened.state, tasks))
+
+
+class Planner:
+    """
+    Plans scans of one snapshot; keeps what it has read of metadata and index. Any thread may use it.
+
+    Threads that need the same metadata wait for the one that reads it; whatever is read is shared without a lock.
+
+    Args:
+        rows: What was read of indexes; planners of a process share it.
+    """
+
+    def __init__(self, opened: TableSnapshot, rows: RowCache | None = None) -> None:
+        self._opened = opened
+        self._rows = rows or RowCache()
+        self._columns = opened.state.columns_by_id
+        self._loading = threading.RLock()
+        # One-element lists rather than attributes, since `reopened` makes planners that share them.
+        self._loaded_files: list[_Files] = []
+        self._metrics: dict[int, ColumnMetrics] = {}
+        self._index: TableIndex | None = None
+        self._parser: Callable[[str], Expression] | None = None
+
+    def reopened(self, opened: TableSnapshot) -> Planner:
+        """This planner for a later opening of the same state, whose credentials may be fresher."""
+        made = copy.copy(self)
+        made._opened = opened
+        return made
+
+    @property
+    def files_total(self) -> int:
+        """How many files the planner keeps in memory; 0 until it has read them."""
+        return len(self._loaded_files[0].tasks) if self._loaded_files else 0
+
+    def plan(self, where: str | None, *, with_index: bool = True, index: FoundIndex | None = None) -> FilePlan:
+        """
+        The files of the snapshot that can hold rows which a filter means; all of them without a filter.
+
+        ``index`` is what `find_index` found earlier; by default the newest is looked for. An index that cannot be used
+        is a warning. Raises what `parse` and `TableSnapshot.tasks` raise.
+        """
+        opened, files = self._opened, self._files
+        expression = Constant(True) if where is None else self._parse(where)
+        if not with_index or where is None:
+            index = NO_INDEX
+        found = self.find_index() if index is None else index
+        warnings = list(found.warnings)
+        asked = tuple(predicates(expression))
+        answers = {id(each): self._answer(each, found.index, warnings) for each in asked}
+        left = [
+            _evaluate(expression, len(files.tasks), functools.partial(_after, answers, steps)) for steps in (1, 2, 3)
+        ]
+        counts = [len(files.tasks), *(count(flags) for flags in left)]
+        return FilePlan(
+            table=opened.name,
+            format=opened.state.format,
+            snapshot_id=None if opened.is_empty else opened.snapshot.snapshot_id,
+            where=where,
+            all_files=files.tasks,
+            kept=left[-1],
+            pruned=Pruned(*(before - after for before, after in itertools.pairwise(counts))),
+            index=self._used(asked, found.index, warnings),
+            warnings=tuple(warnings),
+            predicates=tuple(PredicateReport(str(each), answers[id(each)].excludes) for each in asked),
+            partition_names=files.partitions.names,
+            location=opened.state.location,
+            maps_columns=opened.state.properties.get(_COLUMN_MAPPING, "none").lower() != "none",
+        )
+
+    def _parse(self, where: str) -> Expression:
+        if self._parser is None:
+            self._parser = filter_parser(self._opened)
+        return self._parser(where)
+
+    def find_index(self) -> FoundIndex:
+        """The newest index, in the first of the table's homes that has one; reads at least the names of manifests."""
+        try:
+            with self._loading:
+                for home in index_homes(self._opened):
+                    manifest = read_newest(home.directory, home.store)
+                    if manifest.version:
+                        if self._index is None or self._index.manifest != manifest:
+                            self._index = TableIndex(
+                                manifest, home.directory, home.store, self._files.positions, self._rows
+                            )
+                        return FoundIndex(self._index.reopened(home.store))
+        except PuffinError as exc:
+            _log.warning("%s: the index is left out: %s", self._opened.name, exc)
+            return FoundIndex(None, (f"the index is left out: {exc}",))
+        return NO_INDEX
+
+    @property
+    def _files(self) -> _Files:
+        if not self._loaded_files:
+            with self._loading:
+                if not self._loaded_files:
+                    self._loaded_files.append(_Files.of(self._opened))
+        return self._loaded_files[0]
+
+    def _answer(self, predicate: Predicate, index: TableIndex | None, warnings: list[str]) -> _Answer:
+        files = self._files
+        everything = np.ones(len(files.tasks), np.bool_)
+        by_bounds = by_index = everything
+        column = self._columns.get(predicate.field_id)
+        if column is not None and files.tasks:
+            by_bounds = self._metrics_of(column).may_match(predicate)
+            if index is not None and predicate.op in (Op.EQ, Op.IN):
+                by_index = index.may_hold(self._key_of(column), predicate.values, warnings)
+        return _Answer(files.partitions.may_match(predicate), by_bounds, by_index)
+
+    def _metrics_of(self, column: Column) -> ColumnMetrics:
+        if column.field_id not in self._metrics:
+            with self._loading:
+                if column.field_id not in self._metrics:
+                    of_files = self._opened.file_metrics([column])[column.field_id]
+                    self._metrics[column.field_id] = ColumnMetrics(column.type, of_files)
+        return self._metrics[column.field_id]
+
+    def _key_of(self, column: Column) -> ColumnKey:
+        state = self._opened.state
+        return ColumnKey(state.key_of(column), column.type, state.mapping_digest(column))
+
+    def _used(self, asked: Sequence[Predicate], index: TableIndex | None, warnings: list[str]) -> PlannedIndex:
+        """The columns of the filter that have an index, and the files that it covers for all of them."""
+        if index is None:
+            return PlannedIndex((), 0)
+        columns = dict.fromkeys(self._columns[each.field_id] for each in asked if each.field_id in self._columns)
+        covered = {column.name: index.covered(self._key_of(column), warnings) for column in columns}
+        used = {name: flags for name, flags in covered.items() if flags.any()}
+        return PlannedIndex(tuple(used), count(all_of(used.values())) if used else 0)
+
+
+def _after(answers: Mapping[int, _Answer], steps: int, predicate: Predicate) -> Flags:
+    return answers[id(predicate)].after(steps)
+
+
+def _evaluate(expression: Expression, files: int, answer: Callable[[Predicate], Flags]) -> Flags:
+    if isinstance(expression, Constant):
+        return np.full(files, expression.value, np.bool_)
+    if isinstance(expression, Combination):
+        parts = [_evaluate(part, files, answer) for part in expression.parts]
+        return all_of(parts) if expression.is_and else any_of(parts)
+    return answer(expression)

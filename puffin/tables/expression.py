@@ -1,0 +1,93 @@
+"""
+Row filters as planners evaluate them: predicates on columns under AND and OR; every NOT is in a predicate's operator.
+
+A comparison with null is not true. A predicate has its values in JSON single-value form (appendix D) of the column's
+type, and for each partition spec a test of partition tuples, which fails only if none of their rows pass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+
+class Op(enum.Enum):
+    """The operator of a predicate; values are as people write them."""
+
+    LT = "<"
+    LT_EQ = "<="
+    GT = ">"
+    GT_EQ = ">="
+    EQ = "="
+    NOT_EQ = "!="
+    IN = "in"
+    NOT_IN = "not in"
+    IS_NULL = "is null"
+    NOT_NULL = "is not null"
+    IS_NAN = "is nan"
+    NOT_NAN = "is not nan"
+    STARTS_WITH = "starts with"
+    NOT_STARTS_WITH = "does not start with"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartitionTest:
+    """
+    What a row filter requires of partitions of one spec, given the values of some fields in this order.
+
+    The values are those of `partition_tuples.value_from_json`. A partition fails only if none of its rows pass.
+    """
+
+    field_ids: tuple[int, ...]
+    holds: Callable[[Sequence[Any]], bool]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Predicate:
+    """
+    A test of one column.
+
+    Attributes:
+        name: The column's, as the filter writes it.
+        values: One for comparisons and prefixes, several for ``in``, none for tests of null and NaN.
+        partitions: By spec id; without a test for a spec, every partition passes.
+    """
+
+    op: Op
+    field_id: int
+    name: str
+    values: tuple[Any, ...]
+    partitions: Mapping[int, PartitionTest]
+
+    def __str__(self) -> str:
+        said = ", ".join(map(repr, self.values))
+        return f"{self.name} {self.op.value}{f' ({said})' if self.op in (Op.IN, Op.NOT_IN) else f' {said}'}".rstrip()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """A filter that all rows pass, or none."""
+
+    value: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Combination:
+    """Rows that pass all parts, or at least one."""
+
+    parts: tuple[Expression, ...]
+    is_and: bool
+
+
+Expression: TypeAlias = Predicate | Constant | Combination
+
+
+def predicates(expression: Expression) -> Iterator[Predicate]:
+    """The predicates of a filter, from left to right."""
+    if isinstance(expression, Predicate):
+        yield expression
+    elif isinstance(expression, Combination):
+        for part in expression.parts:
+            yield from predicates(part)

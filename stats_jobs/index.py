@@ -1,0 +1,241 @@
+"""
+The index job: builds and catches up the filters of a table's data files, of all rows that each was written with.
+
+It reads only files that no segment has, without their deletes, so that the filters hold for every snapshot.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from puffin.errors import UsageError
+from puffin.index.manifest import IndexManifest
+from puffin.index.sizes import DEFAULT_FPP, check_fpp
+from puffin.index.upkeep import Index, IndexHome
+from puffin.index.value_hashes import check_indexable
+from puffin.load import load_table
+from puffin.statistics.private_state import places
+from puffin.tables.base import Column
+from puffin.tables.snapshot import Table, TableSnapshot
+from puffin.tables.state import TableState
+from stats_jobs.execute import Partial
+from stats_jobs.index_plan import IndexPlan
+from stats_jobs.options import DRIVER_BYTES
+from stats_jobs.run import Runner
+from stats_jobs.session import Progress, SparkStarter, Turn, starter_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class IndexOptions:
+    """
+    How to index a table.
+
+    Attributes:
+        columns: Names or dotted paths to add; None to catch up the columns that the index has.
+        drop: Names or dotted paths to take out.
+        fpp: The rate of false positives; None for that of the index, or 0.01 for new columns. Another rate than before
+            makes the column be read again.
+        home: As `stats_jobs.Options.home`.
+        dry_run: Write nothing.
+        driver_bytes: As `stats_jobs.Options.driver_bytes`.
+
+    Raises:
+        UsageError: The rate is not between 0.000001 and 0.5.
+    """
+
+    columns: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    fpp: float | None = None
+    home: str | None = None
+    dry_run: bool = False
+    driver_bytes: int = DRIVER_BYTES
+
+    def __post_init__(self) -> None:
+        if self.fpp is not None:
+            check_fpp(self.fpp)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IndexedColumn:
+    """A column of the index; ``bytes`` are those of its segments."""
+
+    column: Column
+    fpp: float
+    bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        column = self.column
+        return {
+            "column": column.name,
+            "field-id": column.field_id,
+            "type": column.type,
+            "fpp": self.fpp,
+            "bytes": self.bytes,
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class IndexReport:
+    """
+    What a run did.
+
+    Attributes:
+        files_indexed: The files of the snapshot that are covered for every column, after the run.
+        files_read: Those whose values were read, for a column at least.
+        files_lifted: Those whose own Bloom filters were enough, for every column that lacked them.
+        elapsed_seconds: Without ``session_seconds``, starting Spark.
+    """
+
+    table: str
+    format: str
+    snapshot_id: int | None
+    columns: tuple[IndexedColumn, ...]
+    files_total: int = 0
+    files_indexed: int = 0
+    files_read: int = 0
+    files_lifted: int = 0
+    rows_read: int = 0
+    bytes_read: int = 0
+    segments: int = 0
+    index_bytes: int = 0
+    committed: bool = False
+    elapsed_seconds: float = 0.0
+    session_seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields["columns"] = [column.to_json() for column in self.columns]
+        fields |= {name: round(fields[name], 3) for name in ("elapsed_seconds", "session_seconds")}
+        return {name.replace("_", "-"): value for name, value in fields.items()}
+
+
+def index(
+    table: str | Table,
+    options: IndexOptions | None = None,
+    spark: SparkSession | SparkStarter | None = None,
+    progress: Progress | None = None,
+    *,
+    catalog: str | None = None,
+    catalog_properties: Mapping[str, str] | None = None,
+) -> IndexReport:
+    """
+    Bring the index of a table's current snapshot up to date.
+
+    Args:
+        table: As for `stats_jobs.analyze`; so are the other arguments.
+
+    Raises:
+        UsageError: The table has no index, and no columns were given.
+        NotFoundError: The table or a column does not exist.
+        UnsupportedError: A column's type cannot be indexed, or the store cannot put a file only once.
+        CorruptError: A data file or metadata cannot be read.
+        ConflictError, CommitUnknownError: Other runs changed the index meanwhile.
+        StorageError, SetupError: As `stats_jobs.analyze`.
+    """
+    if isinstance(table, str):
+        table = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
+    with starter_for(table, spark) as (starter, session_seconds):
+        report = _index(table, options or IndexOptions(), starter, progress)
+    return dataclasses.replace(report, session_seconds=report.session_seconds + session_seconds)
+
+
+def is_index_stale(table: Table, options: IndexOptions) -> bool:
+    """Whether a run would read a file or change the columns; raises what `index` raises."""
+    plan = _plan(table.open(), options)
+    return plan.changes_columns or bool(plan.lacking)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """What a run made of an index: what it planned, read beside other scans or alone, and left."""
+
+    plan: IndexPlan
+    read: tuple[Partial, ...]
+    after: Index
+    turn: Turn
+
+    def report(self) -> IndexReport:
+        opened, after = self.plan.opened, self.after
+        sizes: dict[str, int] = {}
+        for segment in after.segments:
+            sizes[segment.column] = sizes.get(segment.column, 0) + segment.file_size
+        files = [task.data_file.file_path for task in (() if opened.is_empty else opened.tasks)]
+        left = self.plan.after(after).lacking
+        read = self.plan.lacking_without(pair for partial in self.read for pair in partial.lifted)
+        return IndexReport(
+            table=opened.name,
+            format=opened.state.format,
+            snapshot_id=None if opened.is_empty else opened.snapshot.snapshot_id,
+            columns=tuple(
+                IndexedColumn(column, fpp, sizes.get(opened.state.key_of(column), 0))
+                for column, fpp in self.plan.rates.items()
+            ),
+            files_total=len(files),
+            files_indexed=sum(path not in left for path in files),
+            files_read=len(read),
+            files_lifted=len(self.plan.lacking - read),
+            rows_read=sum(partial.rows for partial in self.read),
+            bytes_read=sum(partial.bytes_read for partial in self.read),
+            segments=len(after.segments),
+            index_bytes=sum(sizes.values()),
+            committed=after.manifest.version > self.plan.before.manifest.version,
+            session_seconds=self.turn.session_seconds,
+        )
+
+
+def catch_up(plan: IndexPlan, runner: Runner, beside: Sequence[Partial] = (), *, writes: bool = True) -> CaughtUp:
+    """
+    Read the files whose filters were not built beside other scans, and publish all filters; raises what `index` raises.
+    """
+    alone, turn = runner.read(plan.scans(beside))
+    return CaughtUp(plan, (*beside, alone), plan.publish((*beside, alone)) if writes else plan.before, turn)
+
+
+def existing_index(opened: TableSnapshot, home: str | None) -> IndexPlan | None:
+    """The plan to catch up the columns that a table's index has; None without an index. Raises what `index` raises."""
+    of_index = IndexHome.of(opened, places.chosen_home(opened.state, home))
+    found = of_index.read()
+    if not found.manifest.columns:
+        return None
+    return IndexPlan.of(opened, of_index, found, _rates(opened.state, found.manifest, IndexOptions()))
+
+
+def _index(table: Table, options: IndexOptions, spark: SparkStarter, progress: Progress | None) -> IndexReport:
+    started = time.monotonic()
+    opened = table.open()
+    plan = _plan(opened, options)
+    done = catch_up(plan, Runner(opened, spark, options.driver_bytes, progress), writes=not options.dry_run)
+    seconds = time.monotonic() - started - done.turn.session_seconds - done.turn.waited_seconds
+    return dataclasses.replace(done.report(), elapsed_seconds=seconds)
+
+
+def _plan(opened: TableSnapshot, options: IndexOptions) -> IndexPlan:
+    home = IndexHome.of(opened, places.chosen_home(opened.state, options.home))
+    found = home.read(verify_bytes=options.driver_bytes)
+    if found.manifest.version == 0 and not options.columns:
+        raise UsageError(
+            f"{home.directory}: expected an index, found none: name columns with --columns, or see --advise"
+        )
+    return IndexPlan.of(opened, home, found, _rates(opened.state, found.manifest, options))
+
+
+def _rates(state: TableState, manifest: IndexManifest, options: IndexOptions) -> dict[Column, float]:
+    """The columns of the index after the run, with their rates of false positives."""
+    known = {key: column for column in state.columns if (key := state.key_of(column)) in manifest.columns}
+    added = () if options.columns is None else state.select_columns(options.columns)
+    for column in added:
+        check_indexable(column.type)
+    dropped = set(state.select_columns(options.drop))
+    columns = dict.fromkeys((*known.values(), *added))
+    return {
+        column: options.fpp if options.fpp is not None and (column in added or not added)
+        else manifest.columns.get(state.key_of(column), DEFAULT_FPP)
+        for column in columns
+        if column not in dropped
+    }  # fmt: skip

@@ -1,0 +1,173 @@
+"""
+Plans the filters that an index lacks, and turns what was read into segments.
+
+A filter holds every row that a file was written with, so it is built from a whole file: in a scan of its own, or beside
+the statistics of a scan that reads the file anyway. A file is not read for a column that is constant in it: its
+partition excludes it exactly.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+
+from puffin.index.file_filters import FileFilters, IndexKind, LiftingIndexKind, SegmentPlace
+from puffin.index.leftovers import remove_old_files
+from puffin.index.segment import SegmentEntry, SegmentPlan
+from puffin.index.upkeep import Index, IndexChange, IndexHome, publish
+from puffin.tables.base import Column
+from puffin.tables.leftovers import SAFETY_AGE, AgeLimit
+from puffin.tables.scan_task import FileScanTask
+from puffin.tables.snapshot import TableSnapshot
+from stats_jobs.execute import Partial
+from stats_jobs.plan import Scan
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class IndexPlan:
+    """
+    What brings the index of a snapshot up to date.
+
+    Attributes:
+        before: The index as it is.
+        rates: The columns that the index is to have, with their rates of false positives.
+        lacks: For each column the files without a filter, by path; each task is a whole file without deletes.
+    """
+
+    opened: TableSnapshot
+    home: IndexHome
+    before: Index
+    rates: Mapping[Column, float]
+    lacks: Mapping[Column, Mapping[str, FileScanTask]]
+
+    @classmethod
+    def of(cls, opened: TableSnapshot, home: IndexHome, before: Index, rates: Mapping[Column, float]) -> IndexPlan:
+        lacks = {column: _lacking(opened, before, column, fpp) for column, fpp in rates.items()}
+        return cls(opened, home, before, rates, lacks)
+
+    @property
+    def changes_columns(self) -> bool:
+        """Whether the index gets other columns or rates."""
+        return self._rates_by_key != dict(self.before.manifest.columns)
+
+    @property
+    def lacking(self) -> frozenset[str]:
+        """The files that lack a filter of some column."""
+        return frozenset(path for tasks in self.lacks.values() for path in tasks)
+
+    def lacking_without(self, lifted: Iterable[tuple[int, str]]) -> frozenset[str]:
+        """The files that still lack a filter of some column after these, by field id and path, were lifted."""
+        done = set(lifted)
+        return frozenset(p for column, tasks in self.lacks.items() for p in tasks if (column.field_id, p) not in done)
+
+    def scans(self, built: Iterable[Partial] = ()) -> list[Scan]:
+        """Scans for the filters that were not built yet; columns that lack the same files share one."""
+        done = {column: self._filters(column, built).paths for column in self.rates}
+        alike: dict[tuple[str, ...], list[Column]] = {}
+        for column, tasks in self.lacks.items():
+            alike.setdefault(tuple(path for path in tasks if path not in done[column]), []).append(column)
+        return [
+            Scan(
+                {column: (self._lifting_kind(column),) for column in columns},
+                tuple(self.lacks[columns[0]][p] for p in paths),
+            )
+            for paths, columns in alike.items()
+            if paths
+        ]
+
+    def beside(self, scans: Iterable[Scan]) -> list[Scan]:
+        """The same scans, with the filters that their columns lack of the files that they read whole."""
+        left = {column: set(tasks) for column, tasks in self.lacks.items()}
+        found = []
+        for scan in scans:
+            indexed: dict[tuple[Column, ...], list[FileScanTask]] = {}
+            for task in scan.tasks:
+                path = task.data_file.file_path
+                has_every_row = not scan.removed and self._gives_every_row(task)
+                columns = tuple(c for c in scan.kinds if has_every_row and path in left.get(c, ()))
+                for column in columns:
+                    left[column].discard(path)
+                indexed.setdefault(columns, []).append(task)
+            for columns, tasks in indexed.items():
+                kinds = {column: (*scan.kinds[column], self._kind(column)) for column in columns}
+                found.append(dataclasses.replace(scan, kinds={**scan.kinds, **kinds}, tasks=tuple(tasks)))
+        return found
+
+    def publish(self, built: Sequence[Partial]) -> Index:
+        """
+        Write what was built, take out files that no snapshot has, and remove old files of the index.
+
+        Raises as `puffin.index.upkeep.publish`.
+        """
+        rates, had = self._rates_by_key, self.before.manifest.columns
+        tasks = () if self.opened.is_empty else self.opened.tasks
+        gone = self.before.paths - {task.data_file.file_path for task in tasks}
+        change = IndexChange(
+            table_uuid=self.opened.state.uuid,
+            rates={key: rate for key, rate in rates.items() if had.get(key) != rate},
+            dropped=had.keys() - rates.keys(),
+            new=[segment for column in self.rates for segment in self._write(column, built)],
+            gone=gone - self.opened.still_referenced(gone) if gone else set(),
+        )
+        made = publish(self.home, self.before, change)
+        if made.manifest != self.before.manifest:
+            remove_old_files(self.home, AgeLimit(datetime.datetime.now(datetime.timezone.utc), SAFETY_AGE))
+        return made
+
+    def after(self, index: Index) -> IndexPlan:
+        """What is still lacking."""
+        return IndexPlan.of(self.opened, self.home, index, self.rates)
+
+    @property
+    def _rates_by_key(self) -> dict[str, float]:
+        return {self.opened.state.key_of(column): rate for column, rate in self.rates.items()}
+
+    def _gives_every_row(self, task: FileScanTask) -> bool:
+        """Whether a reader of this task gives the deleted rows too, checked as the others are."""
+        # Only live rows are checked for Julian dates.
+        return task.deleted_by is None and not (task.delete_files and self.opened.scan_context.rebases_dates)
+
+    def _kind(self, column: Column) -> IndexKind:
+        return IndexKind(type=column.type, fpp=self.rates[column], place=self._place(column))
+
+    def _lifting_kind(self, column: Column) -> IndexKind:
+        return LiftingIndexKind(type=column.type, fpp=self.rates[column], place=self._place(column))
+
+    def _place(self, column: Column) -> SegmentPlace:
+        state, fpp = self.opened.state, self.rates[column]
+        mapping = state.mapping_digest(column)
+        plan = SegmentPlan(column.field_id, state.key_of(column), column.type, mapping, fpp)
+        return SegmentPlace(self.home.directory, plan)
+
+    def _filters(self, column: Column, built: Iterable[Partial]) -> FileFilters:
+        kind, filters = self._kind(column), FileFilters()
+        for partial in built:
+            filters = filters.merge(partial.added.get(column.field_id, {}).get(kind, FileFilters()))
+        return filters
+
+    def _write(self, column: Column, built: Sequence[Partial]) -> list[SegmentEntry]:
+        """The new segments of a column, written here or by executors."""
+        is_mapped = any(column.field_id in partial.mapped for partial in built)
+        filters = self._filters(column, built).finished(self.rates[column])
+        segments = list(filters.segments)
+        if filters.whole:
+            segments.append(self._place(column).write(filters.whole, self.home.store, is_mapped=is_mapped))
+        return segments
+
+
+def _lacking(opened: TableSnapshot, index: Index, column: Column, fpp: float) -> dict[str, FileScanTask]:
+    state = opened.state
+    key = state.key_of(column)
+    has = index.paths_of(key, state.mapping_digest(column)) if index.manifest.columns.get(key) == fpp else set()
+    constant = {
+        spec_id
+        for spec_id, fields in state.partition_specs.items()
+        if any(field["transform"] == "identity" and field["source-id"] == column.field_id for field in fields)
+    }
+    found: dict[str, FileScanTask] = {}
+    for task in () if opened.is_empty else opened.tasks:
+        file = task.data_file
+        if file.file_path not in has and file.spec_id not in constant:
+            found[file.file_path] = dataclasses.replace(task, delete_files=())
+    return found

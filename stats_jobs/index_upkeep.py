@@ -1,0 +1,54 @@
+"""
+Keeps the index of a table current while its statistics are computed, so that each new file is read once.
+
+Statistics do not depend on the index: what goes wrong with it is logged, and the next run catches up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterable, Sequence
+
+from puffin.errors import PuffinError
+from puffin.tables.snapshot import CURRENT, TableSnapshot
+from stats_jobs.execute import Partial
+from stats_jobs.index import IndexReport, catch_up, existing_index
+from stats_jobs.index_plan import IndexPlan
+from stats_jobs.options import Options
+from stats_jobs.plan import Scan
+from stats_jobs.run import Runner
+
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IndexUpkeep:
+    """What a run does for the index of its table; without a ``plan``, nothing."""
+
+    plan: IndexPlan | None
+
+    @classmethod
+    def of(cls, opened: TableSnapshot, options: Options) -> IndexUpkeep:
+        """Nothing unless the options allow it, name no other snapshot than the current one, and there is an index."""
+        if not (options.index and options.writes and options.selector == CURRENT):
+            return cls(None)
+        try:
+            return cls(existing_index(opened, options.home))
+        except PuffinError as exc:
+            _log.warning("%s: the index is not caught up: %s", opened.name, exc)
+            return cls(None)
+
+    def beside(self, scans: Iterable[Scan]) -> list[Scan]:
+        """As `IndexPlan.beside`."""
+        return list(scans) if self.plan is None else self.plan.beside(scans)
+
+    def catch_up(self, runner: Runner, read: Sequence[Partial]) -> IndexReport | None:
+        """Publish what was read beside the statistics, and read the rest; None if there is no index, or it failed."""
+        if self.plan is None:
+            return None
+        try:
+            return catch_up(self.plan, runner, read).report()
+        except PuffinError as exc:
+            _log.warning("%s: the index is not caught up: %s", runner.opened.name, exc)
+            return None

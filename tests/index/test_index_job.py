@@ -1,0 +1,459 @@
+"""The index of a Delta table, from its first build to the removal of erased values; damage costs time, never a file."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
+
+from puffin.clean import clean
+from puffin.errors import UnsupportedTypeError, UsageError
+from puffin.index.manifest import manifest_uri
+from puffin.index.segment import read_directory
+from puffin.index.upkeep import Index, IndexHome
+from puffin.load import load_table
+from puffin.planning.file_plan import FilePlan
+from puffin.planning.plan import Planner
+from puffin.tables.base import SnapshotSelector
+from stats_jobs.execute import Partial
+from stats_jobs.index import IndexOptions, index
+from stats_jobs.index_plan import IndexPlan
+
+ROWS = 50
+
+
+class Table:
+    """A Delta table with keys that no two files share, so that bounds exclude nothing and the index all but one."""
+
+    def __init__(self, root: Path) -> None:
+        self.path = str(root / "table")
+        self._random = np.random.default_rng(1)
+
+    def append(self, files: int = 1, **options: object) -> list[int]:
+        """Append files; return a key of each."""
+        keys = []
+        for _ in range(files):
+            values = self._random.integers(-(2**62), 2**62, ROWS)
+            keys.append(int(values[7]))
+            data = pa.table({"k": values, "s": [f"key-{value}" for value in values.tolist()], "b": [True] * ROWS})
+            write_deltalake(self.path, data, mode="append", **options)
+        return keys
+
+    def plan(self, where: str, version: int | None = None) -> FilePlan:
+        return Planner(load_table(self.path).open(SnapshotSelector(snapshot_id=version))).plan(where)
+
+    def matched(self, where: str, version: int | None = None) -> int:
+        return sum(1 for _ in self.plan(where, version).files)
+
+    @property
+    def home(self) -> IndexHome:
+        return IndexHome.of(load_table(self.path).open())
+
+    def segment_files(self) -> list[Path]:
+        return sorted(Path(self.path, "_puffin_sidecar", "index", "segments").glob("*/*"))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table(tmp_path)
+
+
+def indexed(table: Table, *columns: str, **options: object) -> object:
+    return index(table.path, IndexOptions(columns=columns or None, **options))
+
+
+def test_key_leaves_one_file(table: Table) -> None:
+    keys = table.append(8)
+    report = indexed(table, "k", "s")
+    assert (report.files_total, report.files_indexed, report.files_read, report.committed) == (8, 8, 8, True)
+    assert [table.matched(f"k = {key}") for key in keys] == [1] * 8
+    assert [table.matched(f"s = 'key-{key}'") for key in keys] == [1] * 8
+    plan = table.plan(f"k = {keys[0]} or s = 'key-{keys[1]}'")
+    assert sum(1 for _ in plan.files) == 2
+    assert (plan.index.columns, plan.index.files_covered, plan.warnings) == (("k", "s"), 8, ())
+
+
+def test_report_has_the_keys_of_the_contract(table: Table) -> None:
+    table.append(2)
+    document = indexed(table, "k").to_json()
+    assert list(document) == [
+        *("table", "format", "snapshot-id", "columns", "files-total", "files-indexed", "files-read", "files-lifted"),
+        *("rows-read", "bytes-read", "segments", "index-bytes", "committed", "elapsed-seconds", "session-seconds"),
+    ]
+    assert list(document["columns"][0]) == ["column", "field-id", "type", "fpp", "bytes"]
+    assert json.dumps(document)
+
+
+def test_later_run_reads_only_files_that_no_segment_has(table: Table) -> None:
+    table.append(3)
+    indexed(table, "k")
+    assert indexed(table).files_read == 0
+    assert not indexed(table).committed
+    (key,) = table.append()
+    report = indexed(table)
+    assert (report.files_read, report.rows_read, report.files_indexed) == (1, ROWS, 4)
+    assert table.matched(f"k = {key}") == 1
+
+
+def test_new_column_is_added_and_another_dropped(table: Table) -> None:
+    (key,) = table.append()
+    table.append(3)
+    indexed(table, "k")
+    report = indexed(table, "s", drop=("k",))
+    assert [each.column.name for each in report.columns] == ["s"]
+    assert table.matched(f"k = {key}") == 4
+    assert table.matched(f"s = 'key-{key}'") == 1
+
+
+def test_another_rate_makes_the_column_be_read_again(table: Table) -> None:
+    table.append(2)
+    before = indexed(table, "k")
+    after = indexed(table, "k", fpp=0.0001)
+    assert after.files_read == 2
+    assert after.columns[0].fpp == 0.0001
+    assert after.index_bytes > before.index_bytes
+    assert after.segments == 1
+
+
+def test_dry_run_writes_nothing(table: Table) -> None:
+    table.append(2)
+    report = indexed(table, "k", dry_run=True)
+    assert (report.files_read, report.committed) == (2, False)
+    assert not Path(table.path, "_puffin_sidecar").exists()
+
+
+def test_table_without_an_index_needs_columns(table: Table) -> None:
+    table.append()
+    with pytest.raises(UsageError, match="--advise"):
+        indexed(table)
+    with pytest.raises(UnsupportedTypeError, match="boolean"):
+        indexed(table, "b")
+
+
+def test_filters_serve_older_versions_and_rows_that_were_deleted_since(table: Table) -> None:
+    keys = table.append(3)
+    DeltaTable(table.path).delete(f"k = {keys[1]}")
+    indexed(table, "k")
+    indexed_version = DeltaTable(table.path).version()
+    DeltaTable(table.path).optimize.compact()
+    assert table.matched(f"k = {keys[0]}", indexed_version) == 1
+    assert table.matched(f"k = {keys[0]}") == 1  # the new file is not indexed, so it is kept
+    report = indexed(table)
+    assert report.files_read == report.files_total == 1
+
+
+def test_segments_grow_with_the_logarithm_of_the_table(table: Table) -> None:
+    keys = []
+    for _ in range(30):
+        keys += table.append()
+        report = indexed(table, "k", fpp=1e-6)
+        assert report.segments <= 4
+        assert report.files_read == 1
+    assert [table.matched(f"k = {key}") for key in keys] == [1] * 30
+
+
+def test_merged_segments_have_the_bytes_of_one_built_at_once(table: Table, tmp_path: Path) -> None:
+    for _ in range(8):
+        table.append()
+        indexed(table, "k")
+    filters = filters_of(table)
+    indexed(table, drop=("k",))
+    indexed(table, "k")
+    assert filters_of(table) == filters
+
+
+def filters_of(table: Table) -> dict[str, bytes]:
+    """The bitset of each file."""
+    found: dict[str, bytes] = {}
+    home = table.home
+    contents = home.read()
+    for segment in contents.segments:
+        with home.store.open_source(home.uri_of(segment.id)) as source:
+            for size_class in read_directory(segment, source):
+                rows = [
+                    source.read_at(size_class.offset_of(block), size_class.row_bytes)
+                    for block in range(1 << size_class.lg_blocks)
+                ]
+                for place, path in enumerate(size_class.files):
+                    found[path] = b"".join(row[32 * place : 32 * place + 32] for row in rows)
+    return found
+
+
+def damages(file: Path) -> Iterable[Callable[[], None]]:
+    whole = file.read_bytes()
+    yield file.unlink
+    for cut in (0, 4, len(whole) // 2, len(whole) - 1):
+        yield lambda cut=cut: file.write_bytes(whole[:cut])
+    for at in range(0, len(whole), max(1, len(whole) // 150)):
+        flipped = bytearray(whole)
+        flipped[at] ^= 1 << (at % 8)
+        yield lambda flipped=bytes(flipped): file.write_bytes(flipped)
+    yield lambda: file.write_bytes(whole)
+
+
+def test_broken_segment_never_hides_a_file(table: Table) -> None:
+    keys = table.append(6)
+    indexed(table, "k")
+    found = {key: {task.data_file.file_path for task in table.plan(f"k = {key}").files} for key in keys}
+    (file,) = table.segment_files()
+    for damage in damages(file):
+        damage()
+        for key in keys[:2]:
+            plan = table.plan(f"k = {key}")
+            matched = {task.data_file.file_path for task in plan.files}
+            assert matched >= found[key]
+            assert matched == found[key] or plan.warnings
+
+
+@pytest.mark.parametrize("at", [0, 4, 300, -400, -1])
+def test_next_run_heals_a_broken_segment(table: Table, at: int) -> None:
+    (key, *_) = table.append(6)
+    indexed(table, "k")
+    (file,) = table.segment_files()
+    whole = bytearray(file.read_bytes())
+    whole[at] ^= 0xFF
+    file.write_bytes(whole)
+    indexed(table)
+    plan = table.plan(f"k = {key}")
+    assert (sum(1 for _ in plan.files), plan.warnings) == (1, ())
+
+
+def test_broken_manifest_costs_the_index_and_is_replaced(table: Table) -> None:
+    (key, *_) = table.append(3)
+    indexed(table, "k")
+    (manifest,) = Path(table.path, "_puffin_sidecar", "index").glob("0*/*")
+    for at in range(0, manifest.stat().st_size, 7):
+        data = bytearray(manifest.read_bytes())
+        data[at] ^= 4
+        manifest.write_bytes(data)
+        assert table.matched(f"k = {key}") == 3
+        data[at] ^= 4
+        manifest.write_bytes(data)
+    manifest.write_bytes(b"{}")
+    assert indexed(table, "k").files_read == 3
+    assert table.matched(f"k = {key}") == 1
+
+
+def test_two_runs_at_once_both_count(table: Table) -> None:
+    keys = table.append(4)
+    failures: list[BaseException] = []
+
+    def run(column: str) -> None:
+        try:
+            indexed(table, column)
+        except BaseException as exc:  # noqa: BLE001 - shown below
+            failures.append(exc)
+
+    threads = [threading.Thread(target=run, args=(column,)) for column in ("k", "s")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert table.matched(f"k = {keys[0]}") == 1
+    assert table.matched(f"s = 'key-{keys[0]}'") == 1
+
+
+def test_erased_values_leave_the_index_with_their_files(table: Table) -> None:
+    keys = table.append(3)
+    indexed(table, "k")
+    DeltaTable(table.path).delete(f"k = {keys[0]}")
+    DeltaTable(table.path).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    report = indexed(table)
+    assert report.files_indexed == report.files_total == 3
+    live = {Path(path).name for path in DeltaTable(table.path).file_uris()}
+    assert {Path(path).name for path in filters_of(table)} == live
+
+
+def test_files_without_statistics_are_indexed(tmp_path: Path) -> None:
+    """The log does not count their rows, so the filter starts from the size of the file."""
+    table = Table(tmp_path)
+    table.append(2)
+    log = Path(table.path, "_delta_log", f"{1:020d}.json")
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        action.get("add", {}).pop("stats", None)
+    log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+    (path,) = (action["add"]["path"] for action in actions if "add" in action)
+    key = pq.read_table(Path(table.path, path))["k"][3].as_py()
+    assert indexed(table, "k").files_indexed == 2
+    assert table.matched(f"k = {key}") == 1
+
+
+def index_files(table: Table) -> list[Path]:
+    return sorted(file for file in Path(table.path, "_puffin_sidecar", "index").rglob("*") if file.is_file())
+
+
+def test_clean_removes_what_the_index_no_longer_names(table: Table) -> None:
+    keys = table.append(3)
+    indexed(table, "k")
+    old = index_files(table)
+    DeltaTable(table.path).delete(f"k = {keys[0]}")
+    DeltaTable(table.path).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    indexed(table)
+    young = clean(load_table(table.path))
+    assert not [leftover for leftover in young.files if "/index/" in leftover.file.uri]
+    assert {Path(kept.path) for kept in young.kept if "/index/" in kept.path} >= set(old)
+    cleaning = clean(load_table(table.path), older_than=timedelta(), remove=True)
+    assert {Path(leftover.file.uri) for leftover in cleaning.files} >= set(old)
+    home = table.home
+    manifest = home.read().manifest
+    named = {Path(home.uri_of(segment.id)) for segment in manifest.segments}
+    assert set(index_files(table)) == {Path(manifest_uri(home.directory, manifest.version)), *named}
+    assert all(any(folder.iterdir()) for folder in Path(home.directory).rglob("*") if folder.is_dir())
+    assert table.matched(f"k = {keys[1]}") == 1
+
+
+def test_clean_keeps_segments_while_no_manifest_can_be_read(table: Table) -> None:
+    table.append(3)
+    indexed(table, "k")
+    (manifest,) = Path(table.path, "_puffin_sidecar", "index").glob("0*/*")
+    manifest.write_bytes(b"{}")
+    before = index_files(table)
+    cleaning = clean(load_table(table.path), older_than=timedelta(), remove=True)
+    assert "no manifest of the index can be read" in {kept.reason for kept in cleaning.kept}
+    assert index_files(table) == before
+
+
+def test_later_run_removes_files_of_the_index_after_a_week(table: Table) -> None:
+    (key,) = table.append()
+    for _ in range(5):
+        table.append()
+        indexed(table, "k")
+    for file in index_files(table):
+        eight_days_ago = time.time() - 8 * 86400
+        os.utime(file, (eight_days_ago, eight_days_ago))
+    table.append()
+    indexed(table)
+    home = table.home
+    manifests = [int(folder.name) for folder in Path(home.directory).glob("0*")]
+    assert manifests == [home.read().manifest.version]
+    assert len(table.segment_files()) == len(home.read().manifest.segments)
+    assert table.matched(f"k = {key}") == 1
+
+
+def test_executors_write_large_filters_themselves(table: Table, spark: SparkSession, tmp_path: Path) -> None:
+    """The driver gets their entries; the filters are those that it would have built."""
+    random = np.random.default_rng(5)
+    keys = random.integers(-(2**62), 2**62, (3, 60_000))
+    for values in keys:
+        write_deltalake(table.path, pa.table({"k": values}), mode="append")
+    other = Table(tmp_path / "other")
+    shutil.copytree(table.path, other.path)
+    partials: list[Partial] = []
+
+    def noted(self: IndexPlan, built: Sequence[Partial]) -> Index:
+        partials.extend(built)
+        return publish(self, built)
+
+    publish = IndexPlan.publish
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(IndexPlan, "publish", noted)
+        report = index(table.path, IndexOptions(columns=("k",), driver_bytes=0), spark)
+    (filters,) = (value for partial in partials for value in partial.added[1].values())
+    assert len(filters.segments) >= 1
+    assert not filters.whole
+    indexed(other, "k")
+    assert report.files_indexed == 3
+    one, two = ({Path(path).name: bits for path, bits in filters_of(each).items()} for each in (table, other))
+    assert one == two
+    assert [table.matched(f"k = {values[9]}") for values in keys] == [1, 1, 1]
+
+
+def test_run_that_is_killed_before_its_manifest_costs_only_time(table: Table) -> None:
+    """It leaves a segment that no manifest names; the index is what it was, and the next run makes it whole."""
+    keys = table.append(2)
+    indexed(table, "k")
+    keys += table.append(2)
+    killed = subprocess.run([sys.executable, "-c", KILLED_BEFORE_THE_MANIFEST, table.path], check=False, timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    assert len(table.segment_files()) == 2
+    plan = table.plan(f"k = {keys[0]}")
+    assert (plan.index.files_covered, sum(1 for _ in plan.files), plan.warnings) == (2, 3, ())
+    report = indexed(table)
+    assert (report.files_read, report.files_indexed) == (2, 4)
+    assert [table.matched(f"k = {key}") for key in keys] == [1] * 4
+
+
+KILLED_BEFORE_THE_MANIFEST = """
+import os, signal, sys
+from puffin.index import upkeep
+from stats_jobs.index import index
+
+upkeep.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+index(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("step", range(3))
+def test_cut_or_lost_manifest_falls_back_to_the_one_before(table: Table, step: int) -> None:
+    keys = table.append(2)
+    indexed(table, "k")
+    keys += table.append(2)
+    indexed(table)
+    newest = max(Path(table.path, "_puffin_sidecar", "index").glob("0*/*"))
+    whole = newest.read_bytes()
+    damages_ = [newest.unlink, lambda: newest.write_bytes(whole[: len(whole) // 2]), lambda: newest.write_bytes(b"")]
+    damages_[step]()
+    for key in keys:
+        assert key_in_plan(table, key)
+    indexed(table)
+    assert [table.matched(f"k = {key}") for key in keys] == [1] * 4
+
+
+def key_in_plan(table: Table, key: int) -> bool:
+    """Whether the plan for a key has a file with it."""
+    paths = [task.data_file.file_path for task in table.plan(f"k = {key}").files]
+    return any(key in pq.read_table(path)["k"].to_pylist() for path in paths)
+
+
+def test_segment_that_is_flipped_at_any_byte_is_healed_by_the_next_run(table: Table) -> None:
+    """Wherever the byte is: in a row, in the directory, between them or in the footer."""
+    keys = table.append(3)
+    indexed(table, "k")
+    source = random.Random(4)
+    for _ in range(15):
+        (file,) = table.segment_files()[-1:]
+        whole = bytearray(file.read_bytes())
+        whole[source.randrange(len(whole))] ^= 1 << source.randrange(8)
+        file.write_bytes(whole)
+        assert all(key_in_plan(table, key) for key in keys)
+        indexed(table)
+        plans = [table.plan(f"k = {key}") for key in keys]
+        assert [(sum(1 for _ in plan.files), plan.warnings) for plan in plans] == [(1, ())] * 3
+
+
+def test_two_builders_in_two_processes_lose_nothing(table: Table) -> None:
+    keys = table.append(6)
+    indexed(table, "k")
+    for _ in range(2):
+        keys += table.append()
+        code = (
+            "import sys; from stats_jobs.index import index, IndexOptions as O; index(sys.argv[1], O(columns=('s',)))"
+        )
+        builders = [subprocess.Popen([sys.executable, "-c", code, table.path]) for _ in range(2)]
+        assert [builder.wait(timeout=120) for builder in builders] == [0, 0]
+    assert [table.matched(f"k = {key}") for key in keys] == [1] * 8
+    assert [table.matched(f"s = 'key-{key}'") for key in keys] == [1] * 8
+
+
+INDEX_S = """
+import sys
+from stats_jobs.index import IndexOptions, index
+
+index(sys.argv[1], IndexOptions(columns=("s",)))
+"""

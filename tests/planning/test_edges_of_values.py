@@ -1,0 +1,174 @@
+"""Files with values at the edge of a filter stay in the plan: zeros, rounded literals, fractions, least integers."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from puffin.errors import ColumnNotFound
+from puffin.planning.plan import Planner
+from tests.bound import bound
+from tests.hand_made_table import HandMadeTable
+
+MakeTable = Callable[..., HandMadeTable]
+TENTH = struct.unpack("<f", struct.pack("<f", 0.1))[0]  # above 0.1
+
+
+def planner_of(table: HandMadeTable, **said: Any) -> Planner:
+    """Of a table with one file of unknown contents, and what its manifest says of it."""
+    path = table.write("data.parquet", pa.table({"c": [0]}), {"c": 1})
+    table.snapshot(table.data(path, **said))
+    return Planner(bound(table.state()))
+
+
+def between(layout: str, lower: float, upper: float) -> Mapping[str, Mapping[int, Any]]:
+    """Bounds of column 1, whose ten values are neither null nor NaN."""
+    counts = {"value_counts": {1: 10}, "null_value_counts": {1: 0}, "nan_value_counts": {1: 0}}
+    return counts | {"lower_bounds": {1: struct.pack(layout, lower)}, "upper_bounds": {1: struct.pack(layout, upper)}}
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "where", "expected"),
+    [
+        (2.5, 2.5, "c != 2.5", False),
+        (2.5, 2.5, "c not in (1.5, 2.5)", False),
+        (2.5, 2.5, "not (c = 3.5)", True),
+        (2.5, 3.5, "c not in (2.5, 3.5)", True),
+        (-0.0, 0.0, "c != 0.0", True),  # Iceberg tells zeros apart
+        (0.0, 0.0, "c != 0.0", False),
+        (TENTH, TENTH, "c != 0.1", True),
+    ],
+)
+def test_file_of_one_value_has_no_other(
+    make_table: MakeTable, lower: float, upper: float, where: str, expected: bool
+) -> None:
+    said = between("<f", lower, upper)
+    assert kept(planner_of(make_table([(1, "c", "float")]), **said), where) is expected
+    for unknown in ("null_value_counts", "nan_value_counts"):
+        assert kept(planner_of(make_table([(1, "c", "float")]), **{**said, unknown: {}}), where)
+
+
+def test_uuid_bounds_hold_in_the_order_of_java_and_of_bytes(make_table: MakeTable) -> None:
+    def keeps(lower: int, upper: int, where: str) -> bool:
+        bounds = {"lower_bounds": {1: bytes([lower] * 16)}, "upper_bounds": {1: bytes([upper] * 16)}}
+        return kept(planner_of(make_table([(1, "c", "uuid")]), **bounds), where)
+
+    wanted = {byte: str(uuid.UUID(bytes=bytes([byte] * 16))) for byte in (0x01, 0x0A, 0x7F, 0x90, 0xFF)}
+    assert keeps(0x00, 0x80, f"c = '{wanted[0x7F]}'")
+    assert keeps(0x80, 0x00, f"c = '{wanted[0xFF]}'")  # Java: negative numbers first
+    assert not keeps(0x09, 0x09, f"c = '{wanted[0x0A]}'")
+    assert not keeps(0x09, 0x09, f"c in ('{wanted[0xFF]}', '{wanted[0x01]}')")
+    assert not keeps(0x80, 0x80, f"c > '{wanted[0x90]}'")
+    assert keeps(0x09, 0x09, f"c < '{wanted[0x90]}'")
+
+
+def kept(planner: Planner, where: str) -> bool:
+    return any(True for _ in planner.plan(where).files)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "where", "expected"),
+    [
+        (-0.0, 5.0, "c < 0.0", True),
+        (0.0, 5.0, "c < 0.0", False),
+        (-0.0, 5.0, "c < -0.0", False),
+        (-5.0, 0.0, "c > -0.0", True),
+        (-5.0, 0.0, "c > 0.0", False),
+        (-5.0, -0.0, "c >= 0.0", True),
+        (-0.0, -0.0, "c = 0.0", True),
+        (0.0, 0.0, "c = -0.0", True),
+    ],
+)
+def test_bounds_keep_zeros_in_the_order_of_sql_and_of_iceberg(
+    make_table: MakeTable, lower: float, upper: float, where: str, expected: bool
+) -> None:
+    planner = planner_of(make_table([(1, "c", "double")]), **between("<d", lower, upper))
+    assert kept(planner, where) is expected
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("c > 0.1", True),  # compared as doubles
+        ("c >= 0.1", True),
+        ("c = 0.1", True),  # compared as floats
+        ("c <= 0.1", True),
+        ("c < 0.1", False),
+        ("c > 0.2", False),
+        (f"c = {TENTH}", True),
+        (f"c > {TENTH}", False),
+    ],
+)
+def test_float_matches_a_literal_before_and_after_rounding(make_table: MakeTable, where: str, expected: bool) -> None:
+    by_bounds = planner_of(make_table([(1, "c", "float")]), **between("<f", TENTH, TENTH))
+    by_partition = planner_of(make_table([(1, "c", "float")], spec=[(1, "identity")]), partition=(TENTH,))
+    assert kept(by_bounds, where) is expected
+    assert kept(by_partition, where) or not expected
+
+
+def test_nan_partition_is_above_every_number(make_table: MakeTable) -> None:
+    planner = planner_of(make_table([(1, "c", "double")], spec=[(1, "identity")]), partition=(float("nan"),))
+    assert kept(planner, "c > 5")
+    assert kept(planner, "not (c < 5)")
+    assert not kept(planner, "c < 5")
+    assert not kept(planner, "c = 5")
+
+
+def test_negative_zero_partition_is_below_zero_in_iceberg(make_table: MakeTable) -> None:
+    planner = planner_of(make_table([(1, "c", "double")], spec=[(1, "identity")]), partition=(-0.0,))
+    assert kept(planner, "c < 0.0")
+    assert kept(planner, "c = 0.0")
+    assert not kept(planner, "c > 0.5")
+
+
+@pytest.mark.parametrize("type_", ["int", "long"])
+@pytest.mark.parametrize("transform", [None, "identity", "truncate[10]", "bucket[4]"])
+def test_fraction_is_not_rounded_to_the_integer_of_a_column(
+    make_table: MakeTable, type_: str, transform: str | None
+) -> None:
+    spec = [] if transform is None else [(1, transform)]
+    values = {None: (), "identity": (2,), "truncate[10]": (0,), "bucket[4]": (0,)}[transform]
+    layout = {"int": "<i", "long": "<q"}[type_]
+    planner = planner_of(make_table([(1, "c", type_)], spec=spec), partition=values, **between(layout, 2, 2))
+    for where in ("c > 1.5", "c >= 1.5", "c < 2.5", "c <= 2.5", "c != 1.5", "c not in (1.5, 2.5)", "not (c = 2.5)"):
+        assert kept(planner, where), where
+    for where in ("c > 2.5", "c < 1.5", "c = 1.5", "c in (1.5, 2.5)", "not (c != 2.5)"):
+        assert not kept(planner, where), where
+
+
+def test_number_of_another_scale_is_compared_with_decimals(make_table: MakeTable) -> None:
+    planner = planner_of(make_table([(1, "c", "decimal(9, 2)")]), **between(">i", 250, 250))
+    for where in ("c = 2.5", "c > 2.4999", "c < 2.501", "c <= 2.5", "c != 2.505", "c in (2.5, 7.125)", "c > 2"):
+        assert kept(planner, where), where
+    for where in ("c = 2.505", "c > 2.5", "c > 2.501", "c < 2.4999", "c in (2.505, 3.5)", "c = 2.51", "c != 2.5"):
+        assert not kept(planner, where), where
+
+
+def test_least_integers_are_in_the_partition_that_java_overflows_to(make_table: MakeTable) -> None:
+    least = -(1 << 63)
+    table = make_table([(1, "c", "long")], spec=[(1, "truncate[11]")])
+    planner = planner_of(table, partition=((1 << 63) - 3,), **between("<q", least, 0))
+    assert kept(planner, f"c = {least}")
+    assert kept(planner, "c < -5")
+
+
+def test_filter_beyond_every_partition_is_answered(make_table: MakeTable) -> None:
+    """pyiceberg finds that the filter cannot be true, and then lacks the field that it would look at."""
+    planner = planner_of(make_table([(1, "c", "long")], spec=[(1, "truncate[11]")]), partition=(0,))
+    assert not kept(planner, f"c < {-(1 << 63)}")
+    for where in ("unknown < 5", "unknown < 1.5"):
+        with pytest.raises(ColumnNotFound, match="unknown"):
+            kept(planner, where)
+
+
+@pytest.mark.parametrize("transform", ["year", "month", "day"])
+def test_first_and_last_dates_can_be_asked_for(make_table: MakeTable, transform: str) -> None:
+    planner = planner_of(make_table([(1, "c", "date")], spec=[(1, transform)]), partition=(5,))
+    assert kept(planner, "c > '1969-01-01'")
+    planner.plan("c < '0001-01-01'")
+    planner.plan("c > '9999-12-31'")
