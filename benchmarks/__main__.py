@@ -16,13 +16,26 @@ import sys
 
 from benchmarks import report
 from benchmarks.machine import machine, versions
-from benchmarks.measures import cores, incremental, lookup, many, memory, planning, serve, speed, startup, state
+from benchmarks.measures import (
+    cores,
+    incremental,
+    index_job,
+    index_plan,
+    lookup,
+    many,
+    memory,
+    planning,
+    serve,
+    speed,
+    startup,
+    state,
+)
 from benchmarks.results import Results
 from benchmarks.run import ROOT, Run, Sizes
 
-_MEASURES = (speed, cores, memory, planning, startup, lookup, serve, incremental, state, many)
+_MEASURES = (speed, cores, memory, planning, startup, lookup, serve, incremental, state, many, index_job, index_plan)
 _NAMES = [name for part in _MEASURES for name in part.NAMES]
-_HEAVY = "memory", "incremental"  # a flag for each, and the measures whose names begin so
+_HEAVY = "memory", "incremental", "million"  # a flag for each, and the measures whose names begin so
 _RECORD = ROOT / "benchmarks" / "RESULTS.md"
 
 
@@ -72,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--memory", action="store_true", help="also the measures that need a file of 4 GiB")
     parser.add_argument("--incremental", action="store_true", help="also the measures of a table of 500 million rows")
+    parser.add_argument("--million", action="store_true", help="also the plans of a table of a million files")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--record", action="store_true", help=f"write {_RECORD.relative_to(ROOT)}")
     return parser

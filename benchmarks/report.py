@@ -10,7 +10,7 @@ from benchmarks.run import Run
 
 About: TypeAlias = Mapping[str, str | Mapping[str, str]]
 
-_DIGITS = {"s": 3, "ms": 2, "MiB": 0, "B": 0, "files": 0, "µs": 2, "reads": 0}
+_DIGITS = {"s": 3, "ms": 2, "MiB": 0, "B": 0, "B a value": 2, "files": 1, "µs": 2, "reads": 0}
 
 
 def to_json(run: Run, results: Results, about: About) -> dict[str, Any]:

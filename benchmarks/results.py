@@ -21,7 +21,7 @@ class Sample:
 
     Attributes:
         what: Of what.
-        unit: ``s``, ``ms``, ``µs``, ``MiB``, ``B``, ``files`` or ``reads``.
+        unit: ``s``, ``ms``, ``µs``, ``MiB``, ``B``, ``B a value``, ``files`` or ``reads``.
         values: In the order of the rounds; or of a table's columns, where every round would find the same.
     """
 

@@ -62,7 +62,7 @@ def _plan(directory: str, snapshot_id: int) -> tuple[float, int, float]:
     opened = load_table(directory).open(SnapshotSelector(snapshot_id=snapshot_id))
     if opened.is_empty:
         raise SystemExit(f"{directory}: no snapshot {snapshot_id}")
-    planned = plan_batches([Scan(opened.state.columns, opened.tasks)], parallelism=2)
+    planned = plan_batches([Scan(dict.fromkeys(opened.state.columns, ()), opened.tasks)], parallelism=2)
     context = opened.scan_context
     documents = [encode_batch(batch.to_batch(context)) for batch in planned]
     taken = time.perf_counter() - started
