@@ -36,7 +36,7 @@ NAMES = (_FILES, _SCAN, _PLAN, _BYTES, _MANY, _MEMORY) = (
 
 _KEYED_FILES, _KEYED_ROWS = 658, 20_000
 _ENTRIES = 10_000  # files in a manifest
-_VALUES = 500  # of each file that does not exist
+_VALUES, _FEW_VALUES = 20_000, 500  # of each file that does not exist; few of a million files
 _ASKED = 200  # keys
 
 
@@ -218,7 +218,7 @@ def _ask(directory: str, rounds: int) -> tuple[tuple[float, ...], tuple[float, .
         return parse_rows(data, *arguments)
 
     table_index.parse_rows = counted
-    lookup.plan(directory, where="id = 77777")
+    Lookup().plan(directory, where="id = 77777")
     table_index.parse_rows = parse_rows
     return tuple(new), tuple(again), sum(sizes)
 
@@ -279,13 +279,13 @@ def _made_table(entries: int, manifests: int = 1) -> Path:
             paths += made
         table.snapshot(1, written)
         table.finish()
-        _index_of(directory, paths)
+        _index_of(directory, paths, _VALUES if manifests == 1 else _FEW_VALUES)
         done.write_text(json.dumps({"files": len(paths)}))
     return directory
 
 
-def _index_of(directory: Path, paths: list[str]) -> None:
-    """Publish an index with a filter of random values for each path."""
+def _index_of(directory: Path, paths: list[str], values: int) -> None:
+    """Publish an index with a filter of so many random values for each path."""
     from puffin.index.bloom import BloomFilterBuilder
     from puffin.index.manifest import IndexManifest, commit
     from puffin.index.segment import NewFilters, SegmentPlan, write_segment
@@ -302,8 +302,8 @@ def _index_of(directory: Path, paths: list[str]) -> None:
     for number, path in enumerate(paths):
         if number % _ENTRIES == 0:
             say(f"making filters of {number:,} of {len(paths):,} files")
-        builder = BloomFilterBuilder(_VALUES, 0.01)
-        builder.update([random.integers(0, 2**64, _VALUES, np.uint64)])
+        builder = BloomFilterBuilder(values, 0.01)
+        builder.update([random.integers(0, 2**64, values, np.uint64)])
         filters[path] = builder.compact().folded(0.01)
     segment = write_segment(plan, NewFilters.by_size(filters), home.uri_of, home.store)
     commit(IndexManifest(0, opened.state.uuid, {key: 0.01}, (segment,)), home.directory, home.store)

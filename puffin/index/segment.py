@@ -33,7 +33,7 @@ from puffin.format import CREATED_BY, INDEX_DIRECTORY_V1, INDEX_V1, ZSTD, BlobMe
 from puffin.format.compression import compress, decompress
 from puffin.format.layout import FIRST_BLOB_OFFSET
 from puffin.index.bloom import BLOCK_BYTES, MOST_LG_BLOCKS, WORDS, Bits, BloomFilter
-from puffin.index.checksums import row_checksums
+from puffin.index.checksums import Words, row_checksums
 from puffin.storage import FileSource, Store
 from puffin.tables.leftovers import APPLICATION
 from puffin.tables.statistics_json import typed
@@ -79,8 +79,8 @@ class FilterRows(Protocol):
     def lg_blocks(self) -> int: ...
     @property
     def files(self) -> Sequence[str]: ...
-    def rows(self, first: int, count: int) -> Bits:
-        """``count`` blocks of every file from block ``first`` on: an array of blocks by files by eight words."""
+    def fill(self, rows: Words, first: int) -> None:
+        """Put blocks of every file, from block ``first`` on, side by side into rows of eight words for each file."""
         ...
 
 
@@ -95,8 +95,9 @@ class NewFilters:
     def files(self) -> Sequence[str]:
         return tuple(self.filters)
 
-    def rows(self, first: int, count: int) -> Bits:
-        return np.stack([filter_.blocks[first : first + count] for filter_ in self.filters.values()], axis=1)
+    def fill(self, rows: Words, first: int) -> None:
+        for place, filter_ in enumerate(self.filters.values()):
+            rows[:, place * WORDS : (place + 1) * WORDS] = filter_.blocks[first : first + len(rows)]
 
     @classmethod
     def by_size(cls, filters: Mapping[str, BloomFilter]) -> list[NewFilters]:
@@ -148,8 +149,11 @@ class SegmentRows:
     def files(self) -> Sequence[str]:
         return [self.size_class.files[i] for i in self.kept]
 
-    def rows(self, first: int, count: int) -> Bits:
-        return np.concatenate([rows[:, self.kept] for rows in read_rows(self.source, self.size_class, first, count)])
+    def fill(self, rows: Words, first: int) -> None:
+        done = 0
+        for blocks in read_rows(self.source, self.size_class, first, len(rows)):
+            rows[done : done + len(blocks)] = blocks[:, self.kept].reshape(len(blocks), -1)
+            done += len(blocks)
 
 
 def row_bytes(files: int) -> int:
@@ -182,12 +186,11 @@ def parse_rows(data: bytes, files: int, first: int, count: int = 1) -> Bits:
     """The blocks of files from block ``first`` on, as for `read_rows`; CorruptError if a checksum is wrong."""
     if len(data) != count * row_bytes(files):
         raise CorruptError(f"expected {count * row_bytes(files)} bytes from block {first} on, found {len(data)}")
-    rows = np.frombuffer(data, np.uint8).reshape(count, row_bytes(files))
-    bits = np.ascontiguousarray(rows[:, :-_CRC_BYTES])
-    wrong = row_checksums(bits, first) != np.ascontiguousarray(rows[:, -_CRC_BYTES:]).view("<u4").ravel()
+    rows = np.frombuffer(data, "<u4").reshape(count, -1)
+    wrong = row_checksums(rows, first) != rows[:, -1]
     if wrong.any():
         raise CorruptError(f"block {first + int(wrong.argmax())}: expected another CRC-32 of its {files} files")
-    return bits.view("<u4").reshape(count, files, WORDS)
+    return rows[:, :-1].reshape(count, files, WORDS)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -249,16 +252,16 @@ def _write_class(
     offsets = []
     for first in range(0, 1 << lg_blocks, per_chunk):
         count = min(per_chunk, (1 << lg_blocks) - first)
-        rows = np.concatenate([group.rows(first, count) for group in groups], axis=1)
+        rows = np.empty((count, len(files) * WORDS + 1), "<u4")
+        begin = 0
+        for group in groups:
+            end = begin + len(group.files) * WORDS
+            group.fill(rows[:, begin:end], first)
+            begin = end
+        rows[:, -1] = row_checksums(rows, first)
         said = {"lg-blocks": str(lg_blocks), "first-block": str(first)}
-        offsets.append(add(INDEX_V1, _with_checksums(rows, first), said))
+        offsets.append(add(INDEX_V1, rows.tobytes(), said))
     return {"lg-blocks": lg_blocks, "rows-per-chunk": per_chunk, "offsets": offsets, "files": files}
-
-
-def _with_checksums(rows: Bits, first: int) -> bytes:
-    bits = np.ascontiguousarray(rows, "<u4").view(np.uint8).reshape(len(rows), -1)
-    checksums = row_checksums(bits, first).astype("<u4").view(np.uint8).reshape(-1, _CRC_BYTES)
-    return np.concatenate([bits, checksums], axis=1).tobytes()
 
 
 def read_directory(entry: SegmentEntry, source: FileSource) -> tuple[SizeClass, ...]:

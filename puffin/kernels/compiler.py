@@ -15,6 +15,7 @@ UINT64, INT64, INT32 = types.uint64, types.int64, types.int32
 NONE = types.void
 # Arrays that kernels only read.
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+UINT32S = types.Array(types.uint32, 1, "C", readonly=True)
 UINT64S = types.Array(types.uint64, 1, "C", readonly=True)
 INT64S = types.Array(types.int64, 1, "C", readonly=True)
 STRIDED_UINT64S = types.Array(types.uint64, 1, "A", readonly=True)

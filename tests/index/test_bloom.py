@@ -238,8 +238,14 @@ def test_both_zeros_are_sought() -> None:
     assert found == {xxh64(struct.pack("<d", zero)) for zero in (0.0, -0.0)}
 
 
-@pytest.mark.parametrize("width", [32, 96, 4064, 4096, 8192])
-@pytest.mark.parametrize("first", [0, 1000])
-def test_checksums_of_rows_are_those_of_zlib(width: int, first: int) -> None:
-    rows = np.random.default_rng(width).integers(0, 256, (7, width), np.uint8)
-    assert row_checksums(rows, first).tolist() == [zlib.crc32(row.tobytes(), first + i) for i, row in enumerate(rows)]
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("words", [8, 24, 1016, 1024, 2048])
+@pytest.mark.parametrize("first", [0, 1000, 2**22])
+def test_checksums_of_rows_are_those_of_zlib(
+    words: int, first: int, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert load_kernels()
+    monkeypatch.setattr("puffin.index.checksums.kernels_ready", lambda: compiled)
+    rows = np.random.default_rng(words).integers(0, 2**32, (7, words + 1), np.uint32)
+    expected = [zlib.crc32(row[:-1].tobytes(), first + i) for i, row in enumerate(rows)]
+    assert row_checksums(rows, first).tolist() == expected

@@ -10,14 +10,13 @@ from deltalake import DeltaTable, write_deltalake
 
 from puffin.errors import StorageError
 from puffin.files.task_reader import TaskReader
-from puffin.index.segment import SegmentRows
-from puffin.index.upkeep import IndexHome
 from puffin.load import load_table
 from puffin.planning.plan import Planner
 from puffin.tables.base import SnapshotSelector
 from stats_jobs import Options, analyze
 from stats_jobs.index import IndexOptions, IndexReport, index
 from stats_jobs.index_plan import IndexPlan
+from tests.index.stored_filters import stored_filters
 
 
 @pytest.fixture
@@ -79,16 +78,8 @@ def test_filters_are_equal_whichever_job_built_them(tmp_path: Path) -> None:
 
 
 def filters(path: str) -> list[tuple[str, bytes]]:
-    """The bytes of all filters, with their columns."""
-    home = IndexHome.of(load_table(path).open())
-    found = home.read()
-    of_columns = []
-    for segment in found.segments:
-        with home.store.open_source(home.uri_of(segment.id)) as source:
-            for size_class in found.classes[segment.id]:
-                rows = SegmentRows(source, size_class, range(size_class.count)).rows(0, 1 << size_class.lg_blocks)
-                of_columns += [(segment.column, rows[:, i].tobytes()) for i in range(size_class.count)]
-    return sorted(of_columns)
+    """The bitsets of all files, with their columns."""
+    return sorted((column, bits) for (column, _), bits in stored_filters(path).items())
 
 
 def test_no_index_leaves_the_index_as_it_is(tmp_path: Path) -> None:

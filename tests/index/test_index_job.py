@@ -23,7 +23,6 @@ from pyspark.sql import SparkSession
 from puffin.clean import clean
 from puffin.errors import UnsupportedTypeError, UsageError
 from puffin.index.manifest import manifest_uri
-from puffin.index.segment import read_directory
 from puffin.index.upkeep import Index, IndexHome
 from puffin.load import load_table
 from puffin.planning.file_plan import FilePlan
@@ -32,6 +31,7 @@ from puffin.tables.base import SnapshotSelector
 from stats_jobs.execute import Partial
 from stats_jobs.index import IndexOptions, index
 from stats_jobs.index_plan import IndexPlan
+from tests.index.stored_filters import stored_filters
 
 ROWS = 50
 
@@ -177,20 +177,8 @@ def test_merged_segments_have_the_bytes_of_one_built_at_once(table: Table, tmp_p
 
 
 def filters_of(table: Table) -> dict[str, bytes]:
-    """The bitset of each file."""
-    found: dict[str, bytes] = {}
-    home = table.home
-    contents = home.read()
-    for segment in contents.segments:
-        with home.store.open_source(home.uri_of(segment.id)) as source:
-            for size_class in read_directory(segment, source):
-                rows = [
-                    source.read_at(size_class.offset_of(block), size_class.row_bytes)
-                    for block in range(1 << size_class.lg_blocks)
-                ]
-                for place, path in enumerate(size_class.files):
-                    found[path] = b"".join(row[32 * place : 32 * place + 32] for row in rows)
-    return found
+    """The bitset of each file, of an index of one column."""
+    return {path: bits for (_, path), bits in stored_filters(table.path).items()}
 
 
 def damages(file: Path) -> Iterable[Callable[[], None]]:

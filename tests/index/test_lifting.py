@@ -16,7 +16,6 @@ from deltalake import write_deltalake
 from puffin.files.parquet.parquet_footer import ColumnChunk, read_footer
 from puffin.index.bloom import BloomFilter
 from puffin.index.file_filters import IndexKind, LiftingIndexKind
-from puffin.index.upkeep import IndexHome
 from puffin.index.value_hashes import hash_values
 from puffin.load import load_table
 from puffin.planning.plan import Planner
@@ -25,6 +24,7 @@ from stats_jobs.execute import Partial, merge_partials, read_batch
 from stats_jobs.index import IndexOptions, index
 from stats_jobs.plan import split_task
 from tests.hand_made_table import HandMadeTable, store_for
+from tests.index.stored_filters import stored_filters
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -363,20 +363,9 @@ def delta_table(root: Path, files: int) -> tuple[str, list[int]]:
     return str(root), keys
 
 
-def stored_filters(path: str) -> dict[str, bytes]:
-    """The filters of an index by file, as it stores them."""
-    from puffin.index.segment import SegmentRows
-
-    home = IndexHome.of(load_table(path).open())
-    found = {}
-    index_ = home.read()
-    for segment in index_.segments:
-        with home.store.open_source(home.uri_of(segment.id)) as source:
-            for size_class in index_.classes[segment.id]:
-                rows = SegmentRows(source, size_class, range(size_class.count))
-                blocks = rows.rows(0, 1 << size_class.lg_blocks)
-                found |= {file: blocks[:, i].tobytes() for i, file in enumerate(size_class.files)}
-    return found
+def filters_of(path: str) -> dict[str, bytes]:
+    """The bitset of each file, of an index of one column."""
+    return {file: bits for (_, file), bits in stored_filters(path).items()}
 
 
 def test_job_lifts_the_files_of_delta_rs(tmp_path: Path) -> None:
@@ -390,7 +379,7 @@ def test_job_lifts_the_files_of_delta_rs(tmp_path: Path) -> None:
     assert [len(list(planner.plan(f"k = {key}").files)) for key in keys] == [1, 1, 1]
     again = index(path)
     assert (again.files_lifted, again.files_read) == (0, 0)
-    for file, stored in stored_filters(path).items():
+    for file, stored in filters_of(path).items():
         values = pq.read_table(Path(path, Path(file).name))["k"]
         lifted, (hashes,) = BloomFilter.from_bytes(stored), [np.concatenate(list(hash_values(values, "long")))]
         assert lifted.may_contain(hashes).all()
@@ -428,7 +417,7 @@ def test_filters_of_delta_rs_have_every_value_of_every_type(tmp_path: Path) -> N
     for column in columns:
         report = index(path, IndexOptions(columns=(column,)))
         assert (column, report.files_lifted) == (column, 1)
-        assert stored_filters(path) == {task.data_file.file_path: built_filter(path, column, task).to_bytes()}
+        assert filters_of(path) == {task.data_file.file_path: built_filter(path, column, task).to_bytes()}
         index(path, IndexOptions(drop=(column,)))
 
 
@@ -494,7 +483,7 @@ def test_job_lifts_the_files_of_parquet_mr(spark: "SparkSession", warehouse: Pat
     for column in columns:
         report = index(path, IndexOptions(columns=(column,)))
         found[column] = (report.files_lifted, report.files_read)
-        lifted = stored_filters(path)
+        lifted = filters_of(path)
         (task,) = load_table(path).open().tasks
         built = built_filter(path, column, task)
         assert lifted == {task.data_file.file_path: built.to_bytes()}
