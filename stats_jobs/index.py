@@ -217,7 +217,7 @@ def _index(table: Table, options: IndexOptions, spark: SparkStarter, progress: P
 
 def _plan(opened: TableSnapshot, options: IndexOptions) -> IndexPlan:
     home = IndexHome.of(opened, places.chosen_home(opened.state, options.home))
-    found = home.read(verify_bytes=options.driver_bytes)
+    found = home.checked(home.read())
     if found.manifest.version == 0 and not options.columns:
         raise UsageError(
             f"{home.directory}: expected an index, found none: name columns with --columns, or see --advise"

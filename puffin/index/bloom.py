@@ -27,8 +27,8 @@ MOST_LG_BLOCKS = 22  # 128 MiB, the largest filter in Parquet
 SALTS = np.array(
     (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31), np.uint32
 )
-_LG_IN_CACHE = 14  # 512 KiB: a filter of more blocks is filled with many hashes at a time
-_MANY = 1 << 20
+_LG_IN_CACHE = 15  # 1 MiB: a filter of more blocks is filled with many hashes at a time
+_MANY = 1 << 21
 _HEADROOM = 1.25  # blocks fill unevenly, so they need more bits than the formula for one of average load
 
 Bits = npt.NDArray[np.uint32]

@@ -175,11 +175,12 @@ def read_rows(source: FileSource, size_class: SizeClass, first: int, count: int)
         block += rows
 
 
-def check_rows(classes: Iterable[SizeClass], source: FileSource) -> None:
-    """Read every filter of a segment; CorruptError if one has changed."""
-    for size_class in classes:
-        for _ in read_rows(source, size_class, 0, 1 << size_class.lg_blocks):
-            pass
+def check_chunk(size_class: SizeClass, number: int, source: FileSource) -> None:
+    """Read a chunk of a class; CorruptError if a filter in it has changed."""
+    first = number * size_class.rows_per_chunk
+    count = min(size_class.rows_per_chunk, (1 << size_class.lg_blocks) - first)
+    for _ in read_rows(source, size_class, first, count):
+        pass
 
 
 def parse_rows(data: bytes, files: int, first: int, count: int = 1) -> Bits:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import random
 from collections.abc import Mapping, Sequence, Set
 
 from puffin.errors import ConflictError, CorruptError, NotFoundError, UnsupportedError
@@ -22,7 +23,7 @@ from puffin.index.segment import (
     SegmentPlan,
     SegmentRows,
     SizeClass,
-    check_rows,
+    check_chunk,
     read_directory,
     write_segment,
 )
@@ -31,6 +32,7 @@ from puffin.statistics.private_state import places
 from puffin.storage import Store
 from puffin.tables.snapshot import TableSnapshot
 
+CHECKED_BYTES = 64 * 1024 * 1024
 _ATTEMPTS = 10
 _UNREADABLE = (CorruptError, NotFoundError, UnsupportedError)
 
@@ -56,29 +58,55 @@ class IndexHome:
     def uri_of(self, segment_id: str) -> str:
         return segment_uri(self.directory, segment_id)
 
-    def read(self, verify_bytes: int = 0, known: Index | None = None) -> Index:
+    def read(self, known: Index | None = None) -> Index:
         """
-        The newest index, without segments that cannot be read; all are read whole if they have at most so many bytes.
+        The newest index, without segments whose directory cannot be read; filters are not checked.
 
         Segments that are in ``known`` are not read. Raises CorruptMetadataError or UnsupportedTableError for a manifest
         that cannot be read, and StorageError.
         """
         manifest = read_newest(self.directory, self.store)
         classes: dict[str, tuple[SizeClass, ...]] = {}
-        verifies = sum(segment.file_size for segment in manifest.segments) <= verify_bytes
         for segment in manifest.segments:
             if known is not None and segment.id in known.classes:
                 classes[segment.id] = known.classes[segment.id]
                 continue
             try:
                 with self.store.open_source(self.uri_of(segment.id)) as source:
-                    found = read_directory(segment, source)
-                    if verifies:
-                        check_rows(found, source)
-                classes[segment.id] = found
+                    classes[segment.id] = read_directory(segment, source)
             except _UNREADABLE as exc:
                 _log.warning("index segment %s is left out, its files are read again: %s", segment.id, exc)
         return Index(manifest, classes)
+
+    def checked(self, index: Index, most_bytes: int = CHECKED_BYTES) -> Index:
+        """
+        The index without segments that were found damaged, by reading filters up to about so many bytes.
+
+        A larger index is checked in parts that chance chooses, so that runs find all damage in time. Raises
+        StorageError.
+        """
+        chunks = [
+            (segment, size_class, number)
+            for segment in index.segments
+            for size_class in index.classes[segment.id]
+            for number in range(len(size_class.offsets))
+        ]
+        random.shuffle(chunks)
+        chosen: dict[str, list[tuple[SizeClass, int]]] = {}
+        for segment, size_class, number in chunks:
+            if most_bytes > 0:
+                most_bytes -= size_class.row_bytes * size_class.rows_per_chunk
+                chosen.setdefault(segment.id, []).append((size_class, number))
+        damaged: set[str] = set()
+        for segment_id, of_segment in chosen.items():
+            try:
+                with self.store.open_source(self.uri_of(segment_id)) as source:
+                    for size_class, number in of_segment:
+                        check_chunk(size_class, number, source)
+            except _UNREADABLE as exc:
+                _log.warning("index segment %s is left out, its files are read again: %s", segment_id, exc)
+                damaged.add(segment_id)
+        return index.without(damaged)
 
 
 def index_homes(opened: TableSnapshot) -> list[IndexHome]:
