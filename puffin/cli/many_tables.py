@@ -18,14 +18,14 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import click
 
 from puffin.cli.logs import JSON, about, failure
 from puffin.cli.options import as_json, diagnostics, key_values, log_format, of_catalog, of_home, print_failure
 from puffin.cli.render import console, print_json, print_lines, print_result
-from puffin.cli.summary import RunSummary
+from puffin.cli.summary import JobReport, RunSummary
 from puffin.errors import PuffinError
 
 if TYPE_CHECKING:
@@ -39,14 +39,6 @@ _log = logging.getLogger(__name__)
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 Progress: TypeAlias = Callable[[int, int], None]
 Watch: TypeAlias = Callable[[str], AbstractContextManager[Progress | None]]
-
-
-class JobReport(Protocol):
-    """The report of a job on one table."""
-
-    @property
-    def rows_read(self) -> int: ...
-    def to_json(self) -> dict[str, Any]: ...
 
 
 _Report = TypeVar("_Report", bound=JobReport)

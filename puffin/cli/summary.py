@@ -11,12 +11,18 @@ import errno
 import fcntl
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from puffin.errors import CommitUnknownError, PuffinError, StorageError, UsageError
 
-if TYPE_CHECKING:
-    from puffin.cli.many_tables import JobReport
+
+class JobReport(Protocol):
+    """The report of a job on one table."""
+
+    @property
+    def rows_read(self) -> int: ...
+    def to_json(self) -> dict[str, Any]: ...
+
 
 _OF_REPORT = (
     *("format", "snapshot-id", "mode", "committed"),

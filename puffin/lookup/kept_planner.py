@@ -11,19 +11,25 @@ import dataclasses
 import threading
 import weakref
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from puffin.index.table_index import RowCache
 from puffin.planning.file_plan import FilePlan
 from puffin.planning.plan import FoundIndex, Planner
 from puffin.tables.snapshot import TableSnapshot
 
-if TYPE_CHECKING:
-    from puffin.lookup.cache import View
-
 MOST_FILES = 4_000_000
 _MOST_PLANS = 256
 _PLAN_BYTES = 16 * 1024 * 1024  # of one planner; a plan has a byte for each file
+
+
+class View(Protocol):
+    """What a planner needs to know of a table that a cache keeps open; see `puffin.lookup.cache.View`."""
+
+    opened: TableSnapshot
+    used: float
+    fresh_until: float
+    planner: KeptPlanner | None
 
 
 class KeptPlanner:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING, Any
 
 from pyarrow.dataset import FileSystemDataset
@@ -11,19 +12,16 @@ from puffin.errors import UsageError
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-    from puffin.planning.file_plan import FilePlan
 
-
-def planned_dataset(table: DeltaTable, plan: FilePlan) -> FileSystemDataset:
-    """Implements `puffin.planning.file_plan.FilePlan.for_deltalake`."""
+def planned_dataset(
+    table: DeltaTable, location: str, every_path: Set[str], planned_paths: Iterable[str]
+) -> FileSystemDataset:
+    """The dataset of the planned files; UsageError unless the table at this location has every file of the plan."""
     whole: Any = table.to_pyarrow_dataset()
-    below = f"{plan.location.rstrip('/')}/"
+    below = f"{location.rstrip('/')}/"
     by_path = {below + fragment.path: fragment for fragment in whole.get_fragments()}
     # Versions do not tell: one that only notes statistics has the files of the one before.
-    if by_path.keys() != {task.data_file.file_path for task in plan.all_files}:
-        raise UsageError(
-            f"{plan.table}: expected the files of version {plan.snapshot_id}, that of the plan, "
-            f"found those of version {table.version()}"
-        )
-    fragments = [by_path[task.data_file.file_path] for task in plan.files]
+    if by_path.keys() != every_path:
+        raise UsageError(f"{location}: expected the files of the plan, found those of version {table.version()}")
+    fragments = [by_path[path] for path in planned_paths]
     return FileSystemDataset(fragments, whole.schema, whole.format, whole.filesystem)

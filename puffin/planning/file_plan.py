@@ -106,7 +106,8 @@ class FilePlan:
         from puffin.planning.deltalake_dataset import planned_dataset
 
         self._check_format("delta")
-        return planned_dataset(table, self)
+        every_path = {task.data_file.file_path for task in self.all_files}
+        return planned_dataset(table, self.location, every_path, (task.data_file.file_path for task in self.files))
 
     def parquet_paths(self) -> list[str]:
         """

@@ -114,7 +114,7 @@ def test_index_spares_files_in_both_forms(tmp_path: Path) -> None:
 def test_plan_of_another_version_is_refused(table: Path) -> None:
     plan = puffin.plan(str(table), "k = 1")
     write_deltalake(table, pa.table({"k": [1], "p": ["x"], "added": [None]}, None), mode="append")
-    with pytest.raises(UsageError, match="expected the files of version 6, that of the plan, found those of version 7"):
+    with pytest.raises(UsageError, match="expected the files of the plan, found those of version 7"):
         plan.for_deltalake(DeltaTable(table))
     assert plan.for_deltalake(DeltaTable(table, version=6)).count_rows() > 0
 
@@ -147,7 +147,7 @@ def test_file_outside_of_the_table_is_no_file_of_a_dataset(tmp_path: Path) -> No
     (tmp_path / "clone" / log).write_text("\n".join(map(json.dumps, actions)))
     plan = puffin.plan(str(tmp_path / "clone"), "k = 1")
     assert duckdb.read_parquet(plan.parquet_paths()).count("*").fetchall() == [(2,)]
-    with pytest.raises(UsageError, match="expected the files of version 0"):
+    with pytest.raises(UsageError, match="found those of version 0"):
         plan.for_deltalake(DeltaTable(tmp_path / "clone"))
 
 
