@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 
 from puffin.index.file_filters import FileFilters, IndexKind, LiftingIndexKind, SegmentPlace
@@ -63,13 +64,13 @@ class IndexPlan:
 
     def scans(self, built: Iterable[Partial] = ()) -> list[Scan]:
         """Scans for the filters that were not built yet; columns that lack the same files share one."""
-        done = {column: self._filters(column, built).paths for column in self.rates}
+        done = {c: {path for filters in self._built(c, built) for path in filters.paths} for c in self.rates}
         alike: dict[tuple[str, ...], list[Column]] = {}
         for column, tasks in self.lacks.items():
             alike.setdefault(tuple(path for path in tasks if path not in done[column]), []).append(column)
         return [
             Scan(
-                {column: (self._lifting_kind(column),) for column in columns},
+                {column: (self._kind(column, LiftingIndexKind),) for column in columns},
                 tuple(self.lacks[columns[0]][p] for p in paths),
             )
             for paths, columns in alike.items()
@@ -128,11 +129,8 @@ class IndexPlan:
         # Only live rows are checked for Julian dates.
         return task.deleted_by is None and not (task.delete_files and self.opened.scan_context.rebases_dates)
 
-    def _kind(self, column: Column) -> IndexKind:
-        return IndexKind(type=column.type, fpp=self.rates[column], place=self._place(column))
-
-    def _lifting_kind(self, column: Column) -> IndexKind:
-        return LiftingIndexKind(type=column.type, fpp=self.rates[column], place=self._place(column))
+    def _kind(self, column: Column, kind: type[IndexKind] = IndexKind) -> IndexKind:
+        return kind(type=column.type, fpp=self.rates[column], place=self._place(column))
 
     def _place(self, column: Column) -> SegmentPlace:
         state, fpp = self.opened.state, self.rates[column]
@@ -140,16 +138,17 @@ class IndexPlan:
         plan = SegmentPlan(column.field_id, state.key_of(column), column.type, mapping, fpp)
         return SegmentPlace(self.home.directory, plan)
 
-    def _filters(self, column: Column, built: Iterable[Partial]) -> FileFilters:
-        kind, filters = self._kind(column), FileFilters()
-        for partial in built:
-            filters = filters.merge(partial.added.get(column.field_id, {}).get(kind, FileFilters()))
-        return filters
+    def _built(self, column: Column, built: Iterable[Partial]) -> list[FileFilters]:
+        """The filters of a column in each part of what was read."""
+        kind = self._kind(column)
+        found = (partial.added.get(column.field_id, {}).get(kind) for partial in built)
+        return [filters for filters in found if filters is not None]
 
     def _write(self, column: Column, built: Sequence[Partial]) -> list[SegmentEntry]:
         """The new segments of a column, written here or by executors."""
         is_mapped = any(column.field_id in partial.mapped for partial in built)
-        filters = self._filters(column, built).finished(self.rates[column])
+        merged = functools.reduce(FileFilters.merge, self._built(column, built), FileFilters())
+        filters = merged.finished(self.rates[column])
         segments = list(filters.segments)
         if filters.whole:
             segments.append(self._place(column).write(filters.whole, self.home.store, is_mapped=is_mapped))
@@ -160,11 +159,7 @@ def _lacking(opened: TableSnapshot, index: Index, column: Column, fpp: float) ->
     state = opened.state
     key = state.key_of(column)
     has = index.paths_of(key, state.mapping_digest(column)) if index.manifest.columns.get(key) == fpp else set()
-    constant = {
-        spec_id
-        for spec_id, fields in state.partition_specs.items()
-        if any(field["transform"] == "identity" and field["source-id"] == column.field_id for field in fields)
-    }
+    constant = state.specs_with(column, "identity")
     found: dict[str, FileScanTask] = {}
     for task in () if opened.is_empty else opened.tasks:
         file = task.data_file

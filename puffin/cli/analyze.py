@@ -66,18 +66,7 @@ def command(
         index=not no_index,
         commit=not no_commit,
     )
-    run_job(
-        ctx,
-        chosen,
-        Job(
-            lambda table, spark, progress: analyze(table, options, spark, progress, **chosen.table_in),
-            lambda tables, spark, watch: analyze_many(
-                tables, options, spark, only_stale=chosen.only_stale, watch=watch, **chosen.table_in
-            ),
-            _text,
-            _ending,
-        ),
-    )
+    run_job(ctx, chosen, Job(analyze, analyze_many, options, _text, _ending))
 
 
 def _ending(answer: Report) -> str:

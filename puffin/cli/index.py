@@ -63,18 +63,7 @@ def command(
     from stats_jobs.index import IndexOptions
 
     options = IndexOptions(**options_as_given, **chosen.limits, drop=drop or ())
-    run_job(
-        ctx,
-        chosen,
-        Job(
-            lambda table, spark, progress: index(table, options, spark, progress, **chosen.table_in),
-            lambda tables, spark, watch: index_many(
-                tables, options, spark, only_stale=chosen.only_stale, watch=watch, **chosen.table_in
-            ),
-            _text,
-            _ending,
-        ),
-    )
+    run_job(ctx, chosen, Job(index, index_many, options, _text, _ending))
 
 
 def _ending(report: IndexReport) -> str:

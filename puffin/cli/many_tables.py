@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
     from puffin.tables.snapshot import Table
-    from stats_jobs import SparkStarter
 
 _log = logging.getLogger(__name__)
 
@@ -50,16 +49,16 @@ class Job(Generic[_Report]):
     A job as the command line runs it.
 
     Attributes:
-        run: Runs it on one table.
-        run_many: Runs it on several, as `stats_jobs.many.in_order`.
+        run: Runs it on one table, as `stats_jobs.analyze`.
+        run_many: Runs it on several, as `stats_jobs.analyze_many`.
+        options: How, as both take it.
         text: The lines that a person sees of a report; takes the table's name too.
         ending: How a table ended, in a few words that a count can precede.
     """
 
-    run: Callable[[str | Table, SparkStarter, Progress | None], _Report]
-    run_many: Callable[
-        [Sequence[str | Table], SparkStarter, Watch], Generator[tuple[str, _Report | PuffinError], None, None]
-    ]
+    run: Callable[..., _Report]
+    run_many: Callable[..., Generator[tuple[str, _Report | PuffinError], None, None]]
+    options: Any
     text: Callable[[str, _Report], list[str]]
     ending: Callable[[_Report], str]
 
@@ -223,7 +222,7 @@ def run_job(ctx: click.Context, chosen: TableOptions, job: Job[_Report]) -> None
             settings["table"] = name
             try:
                 with screen(bars=as_text) as shown, shown.watch(name) as progress:
-                    report = job.run(wanted[0], spark, progress)
+                    report = job.run(wanted[0], job.options, spark, progress, **chosen.table_in)
             except BaseException as exc:
                 _record(run, name, exc, job)
                 raise
@@ -233,8 +232,12 @@ def run_job(ctx: click.Context, chosen: TableOptions, job: Job[_Report]) -> None
             return
         started = time.monotonic()
         answers = {}
-        with screen(bars=as_text) as shown, contextlib.closing(job.run_many(wanted, spark, shown.watch)) as outcomes:
-            for name, answer in outcomes:
+        with contextlib.ExitStack() as cleanup:
+            shown = cleanup.enter_context(screen(bars=as_text))
+            outcomes = job.run_many(
+                wanted, job.options, spark, only_stale=chosen.only_stale, watch=shown.watch, **chosen.table_in
+            )
+            for name, answer in cleanup.enter_context(contextlib.closing(outcomes)):
                 answers[name] = answer
                 _record(run, name, answer, job)
                 if not chosen.json_output:

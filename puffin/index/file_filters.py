@@ -114,7 +114,7 @@ class _Builder:
 
     def begin_file(self, task: FileScanTask) -> None:
         self._is_lifted = False
-        self._of_file = BloomFilterBuilder(_rows(task.data_file), self._kind.fpp)
+        self._of_file = BloomFilterBuilder(expected_rows(task.data_file), self._kind.fpp)
 
     def lift(self, task: FileScanTask, bitsets: Sequence[bytes]) -> bool:
         """Take the filters of a file instead of its values, if they are good enough."""
@@ -146,5 +146,6 @@ class _Builder:
         return FileFilters(self._whole, self._pieces)
 
 
-def _rows(file: ContentFile) -> int:
+def expected_rows(file: ContentFile) -> int:
+    """The rows of a file; a guess from its size if the metadata does not count them."""
     return file.record_count or file.file_size_in_bytes // _BYTES_PER_ROW

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
+from puffin.index.file_filters import expected_rows
 from puffin.lookup.planner import answer_from
 from puffin.lookup.question import Question
 from puffin.planning.advice import ColumnAdvice, ColumnFacts, advise_column, chosen_rate
@@ -13,8 +14,6 @@ from puffin.tables.base import Column
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import Table, TableSnapshot
 from puffin.tables.state import TableState
-
-_BYTES_PER_ROW = 8  # of a file whose metadata does not count its rows
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ def advise(table: Table, columns: Sequence[str] | None = None, fpp: float | None
     answers = answer_from(opened, Question(opened.name, columns)).columns
     tasks = () if opened.is_empty else opened.tasks
     metrics = opened.file_metrics(chosen) if tasks else {}
-    rows = [t.data_file.record_count or t.data_file.file_size_in_bytes // _BYTES_PER_ROW for t in tasks]
+    rows = [expected_rows(task.data_file) for task in tasks]
     found = []
     for column, answer in zip(chosen, answers, strict=True):
         distinct = answer.distinct
@@ -73,22 +72,13 @@ def _snapshot_id(opened: TableSnapshot) -> int | None:
 
 
 def _constant(state: TableState, column: Column, tasks: Sequence[FileScanTask]) -> list[bool]:
-    specs = {spec_id for spec_id, spec in state.partition_specs.items() if _fields(spec, column, "identity")}
+    specs = state.specs_with(column, "identity")
     return [task.data_file.spec_id in specs for task in tasks]
 
 
 def _buckets(state: TableState, column: Column, tasks: Sequence[FileScanTask]) -> list[Hashable]:
-    fields = {spec_id: _fields(spec, column, "bucket") for spec_id, spec in state.partition_specs.items()}
+    fields = state.specs_with(column, "bucket")
     return [
         tuple((field, task.data_file.partition.get(field)) for field in fields.get(task.data_file.spec_id, ()))
         for task in tasks
-    ]
-
-
-def _fields(spec: Sequence[Mapping[str, Any]], column: Column, transform: str) -> list[str]:
-    """The ids of the partition fields of a column with this transform, as JSON has them."""
-    return [
-        str(field["field-id"])
-        for field in spec
-        if field.get("source-id") == column.field_id and str(field["transform"]).partition("[")[0] == transform
     ]

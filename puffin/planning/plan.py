@@ -14,7 +14,7 @@ import itertools
 import logging
 import operator
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 
 import numpy as np
 
@@ -154,6 +154,7 @@ class Planner:
         found = self.find_index() if index is None else index
         warnings = list(found.warnings)
         asked = tuple(predicates(expression))
+        self._load_metrics({each.field_id for each in asked})
         answers = {id(each): self._answer(each, found.index, warnings) for each in asked}
         left = [
             _evaluate(expression, len(files.tasks), functools.partial(_after, answers, steps)) for steps in (1, 2, 3)
@@ -211,18 +212,21 @@ class Planner:
         by_bounds = by_index = everything
         column = self._columns.get(predicate.field_id)
         if column is not None and files.tasks:
-            by_bounds = self._metrics_of(column).may_match(predicate)
+            by_bounds = self._metrics[column.field_id].may_match(predicate)
             if index is not None and predicate.op in (Op.EQ, Op.IN):
                 by_index = index.may_hold(self._key_of(column), predicate.values, warnings)
         return _Answer(files.partitions.may_match(predicate), by_bounds, by_index)
 
-    def _metrics_of(self, column: Column) -> ColumnMetrics:
-        if column.field_id not in self._metrics:
-            with self._loading:
-                if column.field_id not in self._metrics:
-                    of_files = self._opened.file_metrics([column])[column.field_id]
-                    self._metrics[column.field_id] = ColumnMetrics(column.type, of_files)
-        return self._metrics[column.field_id]
+    def _load_metrics(self, field_ids: Set[int]) -> None:
+        """Read what a filter needs of all its columns at once: each time, every manifest is read."""
+        wanted = field_ids & self._columns.keys()
+        if not self._files.tasks or wanted <= self._metrics.keys():
+            return
+        with self._loading:
+            columns = [self._columns[field_id] for field_id in sorted(wanted - self._metrics.keys())]
+            of_columns = self._opened.file_metrics(columns) if columns else {}
+            for column in columns:
+                self._metrics[column.field_id] = ColumnMetrics(column.type, of_columns[column.field_id])
 
     def _key_of(self, column: Column) -> ColumnKey:
         state = self._opened.state

@@ -104,6 +104,16 @@ class TableState:
         """
         return column.field_id in self.field_ids
 
+    def specs_with(self, column: Column, transform: str) -> dict[int, list[str]]:
+        """The partition specs that have this transform of a column, with the ids of the fields, as JSON has them."""
+        found: dict[int, list[str]] = {}
+        for spec_id, spec in self.partition_specs.items():
+            for field in spec:
+                is_transform = str(field["transform"]).partition("[")[0] == transform
+                if field.get("source-id") == column.field_id and is_transform:
+                    found.setdefault(spec_id, []).append(str(field["field-id"]))
+        return found
+
     def key_of(self, column: Column) -> str:
         """What files of ours outside the metadata call a column: the same for as long as the table has it."""
         return str(column.field_id)
