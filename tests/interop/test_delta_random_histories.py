@@ -1,16 +1,18 @@
 """
-Statistics of a Delta table that are kept current step by step are those of a full run, whatever happened to the table.
+Statistics and indexes of a Delta table that are kept current step by step are right, whatever happened to the table.
 
 delta-spark makes eleven tables of different kinds and does to each what a random generator says; some steps are notes
 that another program puts into the log. After every step the statistics are brought up to date and held against a run
 over all rows: the sketches have to be the same bytes. Sketches are small (32 nominal entries), so that a few hundred
-rows are many.
+rows are many. The index is brought up to date now and then, and plans are held against all rows of all files at every
+step. ``PUFFIN_INDEX_HISTORIES=100`` plays more histories.
 """
 
 from __future__ import annotations
 
 import collections
 import json
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,10 @@ from typing import Any
 import pytest
 
 from puffin.load import load_table
+from tests.index.probes import IndexedTable, check_pruning
+from tests.index.whole_files import DeltaFiles
 
-HISTORIES, STEPS = 11, 2
+HISTORIES, STEPS = max(11, int(os.environ.get("PUFFIN_INDEX_HISTORIES", "0"))), 2
 LG_K = 5
 COLUMNS = {
     "id": "cast(pmod(hash(id, {n}), 400) AS bigint)",
@@ -27,6 +31,8 @@ COLUMNS = {
     "s": "if(id % 11 = 0, NULL, concat('s', pmod(hash(id, {n}, 2), 300)))",
     "p": "cast(pmod(hash(id, {n}, 3), 4) AS int)",
     "d": "cast(pmod(hash(id, {n}, 4), 9999) / 100 AS decimal(9, 2))",
+    "f": "if(id % 13 = 0, float('NaN'), if(id % 17 = 0, NULL, float(pmod(hash(id, {n}, 6), 999) / 7)))",
+    "at": "timestamp_micros(pmod(hash(id, {n}, 7), 1000) * 94670778123)",
 }
 
 ACTIONS = {"append": 5, "delete": 3, "update": 1, "merge": 1, "overwrite": 1, "optimize": 2, "purge": 1, "evolve": 3,
@@ -118,7 +124,8 @@ class History:
         )
         spare = [name for name in ("c0", "c1", "s", "d") if name not in self._columns]
         if change == "widen":
-            self._sql("ALTER TABLE {t} ALTER COLUMN k TYPE bigint")
+            name, wider = self._random.choice([("k", "bigint"), ("f", "double")])
+            self._sql(f"ALTER TABLE {{t}} ALTER COLUMN {name} TYPE {wider}")
         elif change == "drop" and len(spare) < 3:
             name = self._random.choice([name for name in ("s", "d", "c0", "c1") if name in self._columns])
             self._sql(f"ALTER TABLE {{t}} DROP COLUMN {name}")
@@ -151,15 +158,23 @@ def bases() -> collections.Counter[str]:
     return collections.Counter()
 
 
+@pytest.fixture(scope="module")
+def probes():
+    """What was asked of the plans of each history."""
+    return []
+
+
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_incremental_sketches_equal_a_full_run_after_every_step(
-    spark, tmp_path, analyze_table, stored_payloads, bases, seed
+def test_statistics_and_plans_are_right_after_every_step(
+    spark, tmp_path, analyze_table, stored_payloads, bases, probes, seed
 ):
     history = History(spark, tmp_path / "t", seed)
     table = load_table(str(tmp_path / "t"))
+    indexed = IndexedTable(str(tmp_path / "t"), DeltaFiles(tmp_path / "t"), seed)
+    probes.append(indexed.probes)
     done = ["create"]
     while True:
-        kept = analyze_table(table, lg_k=LG_K)
+        kept = analyze_table(table, lg_k=LG_K, index=indexed.runs())
         full = analyze_table(table, lg_k=LG_K, mode="full", commit=False)
         fresh = {column.column.field_id for column in full.columns}
         stored = {i: payload for i, payload in stored_payloads(table, kept.entry).items() if i in fresh}
@@ -168,6 +183,7 @@ def test_incremental_sketches_equal_a_full_run_after_every_step(
         bases.update(str(column.basis) for column in kept.columns)
         if done[-1] in ("optimize", "purge", "checkpoint", "note"):
             assert kept.files_read == 0, done
+        indexed.step()
         if len(done) > STEPS:
             break
         # Whatever chance has it, each action ends at least one history.
@@ -180,3 +196,8 @@ def test_histories_rarely_fall_back_to_full_reads(bases):
     assert min(bases["added-files"], bases["changed-files"], bases["carried"]) > HISTORIES
     # Every history begins with all rows of its first version.
     assert bases["full"] - HISTORIES * len(COLUMNS) < bases.total() / 10
+
+
+@pytest.mark.xdist_group("Spark, Delta and golden tables")
+def test_indexes_of_histories_exclude_files(probes):
+    check_pruning(probes)
