@@ -1,7 +1,8 @@
 # Everything is done in .venv, which the first target that needs it builds.
 #   make demo         the main job on real data
 #   make test         every test; make check first lints and type-checks
-#   make test-engines  Trino, Spark and pyiceberg at the same tables, some minutes; the first time a download of 575 MB
+#   make test-engines  Trino, Spark and pyiceberg at the same tables, and Iceberg's own tests of REST catalogs at ours,
+#                      some ten minutes; the first time a download of 600 MB
 #   make soak         the server under load for ten minutes, while its tables change
 #   make bench        the job beside what a user would run instead; see benchmarks/README.md
 #   make fuzz         bytes that nobody wrote for every reader, some twenty minutes; FUZZ_ARGS='--help' tells more
@@ -44,6 +45,7 @@ test-engines: $(READY)
 	    sh tools/install.sh $(VENV) --editable '.[engines]'; }
 	$(JAVA) $(BIN)/python tools/jars.py trino >/dev/null
 	$(JAVA) $(BIN)/pytest tests/engines $(PYTEST_ARGS)
+	$(JAVA) PUFFIN_FACE_PREDICATES=300 $(BIN)/pytest tests/interop/face $(PYTEST_ARGS)
 
 check: lint types test
 

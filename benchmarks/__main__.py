@@ -25,6 +25,7 @@ from benchmarks.measures import (
     many,
     memory,
     planning,
+    rest_plan,
     serve,
     speed,
     startup,
@@ -33,7 +34,21 @@ from benchmarks.measures import (
 from benchmarks.results import Results
 from benchmarks.run import ROOT, Run, Sizes
 
-_MEASURES = (speed, cores, memory, planning, startup, lookup, serve, incremental, state, many, index_job, index_plan)
+_MEASURES = (
+    speed,
+    cores,
+    memory,
+    planning,
+    startup,
+    lookup,
+    serve,
+    incremental,
+    state,
+    many,
+    index_job,
+    index_plan,
+    rest_plan,
+)
 _NAMES = [name for part in _MEASURES for name in part.NAMES]
 _HEAVY = "memory", "incremental", "million"  # a flag for each, and the measures whose names begin so
 _RECORD = ROOT / "benchmarks" / "RESULTS.md"

@@ -325,6 +325,29 @@ def _orc_streams() -> Iterator[bytes]:
             yield count.to_bytes(2, "little") + bytes.fromhex(run)
 
 
+def _scan_requests() -> Iterator[bytes]:
+    """As Spark and pyiceberg write them, and in the form that the spec prefers."""
+    reference = {"type": "reference", "name": "c3"}
+    filters: list[object] = [
+        True,
+        {
+            "type": "and",
+            "left": {"type": "not-null", "term": "c1"},
+            "right": {"type": "eq", "term": "c1", "value": 5},
+        },
+        {"type": "or", "left": {"type": "is-nan", "term": "c2"}, "right": {"type": "lt", "term": "c2", "value": -0.5}},
+        {"type": "not", "child": {"type": "starts-with", "term": "c3", "value": "ab"}},
+        {"type": "in", "term": "c4", "values": [19000, "2024-01-03"]},
+        {"type": "gt-eq", "term": "c5", "value": "2024-01-03T00:00:00+00:00"},
+        {"type": "not-in", "term": "c6", "values": ["12.50", "1.25"]},
+        {"type": "eq", "term": {"type": "transform", "transform": "bucket[16]", "term": "c1"}, "value": 3},
+        {"type": "eq", "left": reference, "right": {"type": "literal", "value": "x", "data-type": "string"}},
+        {"type": "in", "child": reference, "values": {"type": "literals", "values": ["a", "b"]}},
+    ]
+    for filter_ in filters:
+        yield json.dumps({"snapshot-id": 1, "select": ["c1"], "filter": filter_, "case-sensitive": False}).encode()
+
+
 _SOUND: Mapping[str, Callable[[], Iterable[bytes]]] = {
     "puffin-file": _puffin_files,
     "puffin-footer-json": _footer_payloads,
@@ -340,6 +363,7 @@ _SOUND: Mapping[str, Callable[[], Iterable[bytes]]] = {
     "partition-sketches-image": _partition_sketches,
     "column-summary": lambda: [b'[3,1,null,16,"a","b"]', b"[3,0,0,24,-1.5,1e300]"],
     "table-metadata": _metadata_documents,
+    "scan-request": _scan_requests,
     "manifest-list": lambda: _manifests(lists=True),
     "manifest": lambda: [kind + file for kind in (b"a", b"D") for file in _manifests(lists=False)],
     "delta-log-entry": _log_entries,

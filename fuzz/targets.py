@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import json
 import struct
 import tempfile
 import zlib
@@ -32,6 +33,7 @@ from puffin.delta.log.replay import DeltaLog
 from puffin.delta.schema import table_schema
 from puffin.delta.statistics.documents import decode_entry, decode_field_ids
 from puffin.errors import (
+    ColumnNotFound,
     CorruptDataFileError,
     CorruptDeletionVectorError,
     CorruptMetadataError,
@@ -39,6 +41,7 @@ from puffin.errors import (
     CorruptSketchError,
     UnsupportedError,
     UnsupportedTableError,
+    UsageError,
 )
 from puffin.files.formats import open_data_file
 from puffin.files.orc.integers import read_bits, read_integers
@@ -58,18 +61,22 @@ from puffin.files.parquet.thrift import MALFORMED
 from puffin.format import Blob, Limits, PuffinReader, PuffinWriter, compression, footer_json
 from puffin.format.deletion_vector import MAGIC as VECTOR_MAGIC
 from puffin.format.deletion_vector import DeletionVector
+from puffin.iceberg.expression_json import FilterJson, parse_expression
+from puffin.iceberg.filter_binding import JsonFilterParser
 from puffin.iceberg.metadata.document import decode_document, encode_document, parse_state
 from puffin.iceberg.scan.manifest_lists import ManifestFile, manifest_files
 from puffin.iceberg.scan.manifests import live_files_of
 from puffin.index.lifting import lifted
 from puffin.inspection import describe, verify
 from puffin.kernels import load_kernels
+from puffin.rest_catalog.scan_request import ScanRequest
 from puffin.sketches.partition_sketches import PartitionSketches
 from puffin.sketches.row_counts import RowCounts
 from puffin.sketches.theta_image import SketchImage
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.private_state import manifest as private_state
 from puffin.tables.document import partition_specs
+from puffin.tables.expression import predicates
 from puffin.tables.scan_task import AVRO, DATA
 from puffin.values.column_summary import ColumnSummary
 
@@ -240,6 +247,45 @@ def table_metadata(data: bytes) -> None:
     assert repr(decode_document(encode_document(document, compress=False), _WHERE)) == repr(document)
     state = parse_state(document, _WHERE)
     partition_specs(state.document)
+
+
+@_target(UsageError, UnsupportedError, ColumnNotFound)
+def scan_request(data: bytes) -> None:
+    """The body of a request for a plan; the partitions of its filter can be tested, and NOT undoes NOT."""
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError):
+        return
+    filter_ = ScanRequest.of(body).filter
+    if filter_ is None:
+        return
+    tree = parse_expression(filter_)
+    doubled = {"type": "not", "child": {"type": "not", "child": body["filter"]}}
+    with contextlib.suppress(UsageError):  # two levels more may be too deep
+        assert repr(parse_expression(FilterJson.of(doubled))) == repr(tree)
+    for predicate in predicates(_filter_parser()(filter_)):
+        for spec_id, test in predicate.partitions.items():
+            for values in _SAMPLES[spec_id]:
+                assert isinstance(test.holds([values[field_id] for field_id in test.field_ids]), bool)
+
+
+_SAMPLES: dict[int, list[dict[int, Any]]] = {
+    0: [{}],
+    1: [{1000: 5, 1001: 3, 1002: "x"}, {1000: None, 1001: None, 1002: None}, {1000: -(1 << 63), 1001: 0, 1002: ""}],
+}
+"""Partition tuples of the specs below."""
+
+
+@functools.cache
+def _filter_parser() -> JsonFilterParser:
+    types = ("long", "double", "string", "date", "timestamptz", "decimal(9, 2)", "uuid", "binary", "boolean", "float")
+    fields = [{"id": i, "name": f"c{i}", "required": False, "type": type_} for i, type_ in enumerate(types, 1)]
+    by = ((1, "identity"), (1, "bucket[16]"), (3, "truncate[2]"))
+    spec = [
+        {"source-id": source, "field-id": 1000 + i, "name": f"p{i}", "transform": transform}
+        for i, (source, transform) in enumerate(by)
+    ]
+    return JsonFilterParser([{"type": "struct", "schema-id": 0, "fields": fields}], {0: [], 1: spec})
 
 
 @_target(CorruptMetadataError, UnsupportedTableError, kilobytes=8)

@@ -97,6 +97,12 @@ class Tables:
 
         return list_namespaces(self._opened())
 
+    def namespace_properties(self, namespace: str) -> dict[str, str]:
+        """The properties of a namespace, none if it does not exist; raises what `load_table` raises."""
+        from puffin.iceberg.sdk import namespace_properties
+
+        return namespace_properties(self._opened(), namespace)
+
     def of_namespace(self, namespace: str) -> list[str]:
         """The names of a namespace's tables, sorted; raises what `load_table` raises."""
         from puffin.iceberg.sdk import list_tables

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from puffin.statistics.draft import StatisticsDraft
 
-pytest_plugins = ["tests.hand_made_table"]
+pytest_plugins = ["tests.hand_made_table", "tests.iceberg_rest_server"]
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN_TABLES = ROOT / "fixtures" / "tables-spark-3.5-iceberg-1.10" / "iceberg-spark.tar.gz"

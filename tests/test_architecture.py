@@ -37,7 +37,8 @@ ROOMS = {
         *("errors", "format", "iceberg", "index", "load", "planning"),
         *("sketches", "statistics", "storage", "tables", "values"),
     },
-    "server": {"errors", "inspection", "lookup", "storage", "version"},
+    "rest_catalog": {"errors", "iceberg", "lookup", "planning", "storage", "tables", "values", "version"},
+    "server": {"errors", "inspection", "lookup", "rest_catalog", "storage", "version"},
     "stats_jobs": {
         *("errors", "files", "format", "iceberg", "index", "kernels", "load"),
         *("sketches", "statistics", "storage", "tables", "values", "version"),
@@ -75,9 +76,10 @@ SDK_HOMES = {
     "botocore": {"puffin.storage.new_objects", "puffin.iceberg.catalogs.glue"},  # credentials; errors of a client
     "zstandard": {"puffin.format.compression"},
     "lz4": {"puffin.format.compression"},
-    "fastapi": {"puffin.server.app"},
+    "fastapi": {"puffin.server.app", "puffin.server.iceberg.routes"},
     "starlette": {"puffin.server.app"},
     "uvicorn": {"puffin.server.process"},
+    "requests": {"puffin.rest_catalog.http"},
 }
 
 

@@ -60,7 +60,7 @@ def _keyed(run: Run, results: Results) -> None:
     from puffin import Lookup
 
     files = _KEYED_FILES if run.sizes.full else 50
-    directory, keys = _keyed_table(files)
+    directory, keys = keyed_table(files)
     if run.wants(_FILES):
         for fpp in (0.001, 0.01):
             _files_left(directory, keys, fpp, results)
@@ -126,7 +126,7 @@ def _mean_left(plans: Any) -> float:
     return statistics.mean(sum(1 for _ in plan.files) for plan in plans)
 
 
-def _keyed_table(files: int) -> tuple[Path, Any]:
+def keyed_table(files: int) -> tuple[Path, Any]:
     """An indexed table whose key is random, and some keys that it has; all keys are even."""
     from stats_jobs.index import IndexOptions, index
 
@@ -157,7 +157,7 @@ def _keyed_table(files: int) -> tuple[Path, Any]:
 
 
 def _made(run: Run, results: Results) -> None:
-    directory = _made_table(run.sizes.manifest_entries)
+    directory = made_table(run.sizes.manifest_entries)
     milliseconds, again, size = in_fresh_process(_ask, str(directory), run.rounds)
     files = f"{run.sizes.manifest_entries:,} files"
     if run.wants(_PLAN):
@@ -176,7 +176,7 @@ def _made(run: Run, results: Results) -> None:
 
 def _million(run: Run, results: Results) -> None:
     manifests = 100 if run.sizes.full else 2
-    directory = _made_table(run.sizes.manifest_entries, manifests)
+    directory = made_table(run.sizes.manifest_entries, manifests)
     milliseconds, _, _ = in_fresh_process(_ask, str(directory), run.rounds)
     files = f"{run.sizes.manifest_entries * manifests:,} files"
     peak = in_fresh_process(_peak, str(directory))
@@ -259,7 +259,7 @@ def _timed(work: Any, times: int = 3) -> list[float]:
     return seconds
 
 
-def _made_table(entries: int, manifests: int = 1) -> Path:
+def made_table(entries: int, manifests: int = 1) -> Path:
     """An indexed table whose files' bounds all span every key."""
     directory = HOME / "data" / f"index-made-{entries}-{manifests}"
     done = directory / "done"

@@ -34,6 +34,9 @@ _MIB = 1024**2
     help="Also answer requests whose Host header has this name; by default a loopback interface answers only its own "
     "names. May be repeated.",
 )
+@click.option(
+    "--iceberg", is_flag=True, help="Also serve the Iceberg tables as a REST catalog that plans scans, at /iceberg."
+)
 @click.option("--catalog", metavar="NAME", help="Serve tables of this pyiceberg catalog, by name.")
 @catalog_property
 @click.option(
@@ -75,6 +78,7 @@ def command(
     token_file: str | None,
     roots: tuple[str, ...],
     hosts: tuple[str, ...],
+    iceberg: bool,
     catalog: str | None,
     catalog_properties: dict[str, str],
     ttl: float,
@@ -96,6 +100,7 @@ def command(
         token=None if token_file is None else read_token(token_file),
         ttl_seconds=ttl,
         hosts=hosts,
+        iceberg=iceberg,
         limits=Limits(body=max_body, running=max_requests, request_seconds=timeout),
     )
     try:

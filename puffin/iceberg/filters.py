@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import decimal
 import functools
+import operator
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -18,6 +19,7 @@ from puffin.iceberg.sdk import one_line
 from puffin.iceberg.simple_filter import read_equality
 from puffin.tables.expression import Combination, Constant, Expression, Op, PartitionTest, Predicate
 from puffin.values.json_values import to_json
+from puffin.values.transforms import calendar_value
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -51,14 +53,25 @@ class FilterParser:
     """Parses row filters and binds them to a schema; raises as `partition_tests`."""
 
     def __init__(self, schema: Mapping[str, Any], specs: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:
-        self._schema = _optional_schema(schema)
-        self._projections = {spec_id: _Projection(self._schema, spec) for spec_id, spec in specs.items() if spec}
+        self._binder = Binder(schema, specs)
 
     def __call__(self, where: str) -> Expression:
         from pyiceberg.expressions.visitors import rewrite_not
 
         with _errors_about(where):
-            return self._bound(_to_scale(rewrite_not(parse(where)), self._schema))
+            return self._binder.bind(rewrite_not(parse(where)))
+
+
+class Binder:
+    """Binds pyiceberg's expressions without NOT to a schema; an expression that does not fit it is any error."""
+
+    def __init__(self, schema: Mapping[str, Any], specs: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:
+        self._schema = _optional_schema(schema)
+        self._projections = {spec_id: _Projection(self._schema, spec) for spec_id, spec in specs.items() if spec}
+
+    def bind(self, expression: Any) -> Expression:
+        """The expression on field ids, with a test of the partitions of each spec for each predicate."""
+        return self._bound(_to_scale(expression, self._schema))
 
     def _bound(self, expression: Any) -> Expression:
         from pyiceberg.expressions import And, Or
@@ -80,6 +93,16 @@ class FilterParser:
             tuple(_json_literal(str(field.field_type), value) for value in sorted(each.value for each in literals)),
             {spec_id: projection.test_of(expression) for spec_id, projection in self._projections.items()},
         )
+
+
+def unbound(op: Op, name: str, literals: Sequence[Any]) -> Any:
+    """pyiceberg's test of a column; ``literals`` are of the column's type, times as integers."""
+    from pyiceberg import expressions
+
+    test: Any = getattr(expressions, _PREDICATES[op])
+    if op in (Op.IN, Op.NOT_IN):
+        return test(name, literals)
+    return test(name, *literals)
 
 
 def parse(where: str) -> Any:
@@ -146,6 +169,7 @@ class _Projection:
 
         of_one_column = (field for field in spec if len(field.get("source-ids", ())) <= 1)
         known = PartitionSpec(*(PartitionField(**f) for f in of_one_column if f["source-id"] in schema.field_ids))
+        self._schema, self._spec = schema, known
         self._project: Callable[[Any], Any] = lambda expression: inclusive_projection(schema, known)(expression)
         self._fields = [
             NestedField(f.field_id, f.name, f.transform.result_type(schema.find_type(f.source_id)), required=False)
@@ -160,7 +184,7 @@ class _Projection:
         try:
             projected = self._project(expression)
         except OverflowError:  # over the last or before the first date of Python
-            return PartitionTest((), lambda _: True)
+            return self._test_of_dates(expression)
         wanted = extract_field_ids(bind(Schema(*self._fields), projected, case_sensitive=True))
         looked_at = [field for field in self._fields if field.field_id in wanted]
         # A predicate that pyiceberg finds to be true or false needs its field in the schema even so.
@@ -170,6 +194,50 @@ class _Projection:
             tuple(field.field_id for field in looked_at),
             lambda values: evaluate(Record(*values, *(None for _ in others))),
         )
+
+    def _test_of_dates(self, expression: Any) -> PartitionTest:
+        """What `test_of` returns, of a test of one column, for dates of any year."""
+        from pyiceberg.expressions import And, Or
+        from pyiceberg.expressions.visitors import bind
+
+        if isinstance(expression, And | Or):
+            return PartitionTest((), lambda _: True)
+        bound: Any = bind(self._schema, expression, case_sensitive=True)
+        column = bound.term.ref().field
+        step, compare = _INCLUSIVE[_OPERATORS[type(bound).__name__.removeprefix("Bound")]]
+        dates = [each.value + step for each in getattr(bound, "literals", None) or [bound.literal]]
+        ends: dict[int, list[int]] = {}
+        for field in self._spec.fields_by_source_id(column.field_id):
+            found = [_partition_of_date(str(field.transform), str(column.field_type), date) for date in dates]
+            known = [each for each in found if each is not None]
+            if len(known) == len(dates):
+                ends[field.field_id] = known
+        return PartitionTest(
+            tuple(ends),
+            lambda values: all(
+                value is not None and any(compare(value, each) for each in found)
+                for value, found in zip(values, ends.values(), strict=True)
+            ),
+        )
+
+
+_INCLUSIVE: dict[Op, tuple[int, Callable[[int, int], bool]]] = {
+    Op.EQ: (0, operator.eq),
+    Op.IN: (0, operator.eq),
+    Op.LT: (-1, operator.le),
+    Op.LT_EQ: (0, operator.le),
+    Op.GT: (1, operator.ge),
+    Op.GT_EQ: (0, operator.ge),
+}
+"""The last date that passes, from the one of the filter, and how partitions compare with that of this date."""
+
+
+def _partition_of_date(transform: str, type_: str, date: int) -> int | None:
+    """The value of a partition field for a date; None if it is not known."""
+    try:
+        return date if transform == "identity" else calendar_value(transform, type_, date)
+    except OverflowError:
+        return None
 
 
 def _optional_schema(schema: Mapping[str, Any]) -> Schema:
@@ -214,6 +282,7 @@ _OPERATORS = {
     "StartsWith": Op.STARTS_WITH,
     "NotStartsWith": Op.NOT_STARTS_WITH,
 }
+_PREDICATES = {op: name for name, op in _OPERATORS.items()}
 
 
 @contextlib.contextmanager

@@ -56,6 +56,25 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
         raise SetupError(f"catalog {name!r} cannot be used: {one_line(exc)}") from exc
 
 
+def rest_properties(name: str, properties: Mapping[str, str]) -> dict[str, Any] | None:
+    """
+    The configured properties of a REST catalog, which is not opened; None for a catalog of another kind.
+
+    None also for one whose requests are signed (SigV4), which nobody can send on for another caller. Raises SetupError
+    if the configuration cannot be read.
+    """
+    from pyiceberg.catalog import infer_catalog_type
+    from pyiceberg.utils.config import Config, merge_config
+
+    try:
+        found = merge_config(Config().get_catalog_config(name) or {}, dict(properties))
+        kind = found.get("type") or getattr(infer_catalog_type(name, found), "value", None)
+    except Exception as exc:
+        raise SetupError(f"catalog {name!r} cannot be used: {one_line(exc)}") from exc
+    is_signed = str(found.get("rest.sigv4-enabled", False)).lower() == "true"
+    return dict(found) if str(kind).lower() == "rest" and "uri" in found and not is_signed else None
+
+
 def catalog_kind(catalog: Catalog) -> str:
     """The name of the known pyiceberg class of the catalog, perhaps a base class; else of the catalog's own class."""
     # By name, since importing a class may need a library that other catalogs do without.
@@ -92,6 +111,18 @@ def list_namespaces(catalog: Catalog) -> list[str]:
     except Exception as exc:
         raise StorageError(f"catalog {catalog.name!r} failed: {one_line(exc)}") from exc
     return sorted(".".join(namespace) for namespace in found)
+
+
+def namespace_properties(catalog: Catalog, namespace: str) -> dict[str, str]:
+    """The properties of a namespace; none if it does not exist."""
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
+    try:
+        return {str(key): str(value) for key, value in catalog.load_namespace_properties(namespace).items()}
+    except NoSuchNamespaceError:
+        return {}
+    except Exception as exc:
+        raise StorageError(f"namespace {namespace}: catalog {catalog.name!r} failed: {one_line(exc)}") from exc
 
 
 def list_tables(catalog: Catalog, namespace: str) -> list[str]:

@@ -91,7 +91,7 @@ class TableIndex:
         self, manifest: IndexManifest, directory: str, store: Store, positions: Mapping[str, int], rows: RowCache
     ) -> None:
         self.manifest = manifest
-        self._directory = directory
+        self.directory = directory
         self._store = store
         self._positions = positions
         self._rows = rows
@@ -135,7 +135,7 @@ class TableIndex:
     def _open(self, segment: SegmentEntry, warnings: list[str]) -> Sequence[_Placed]:
         if segment.id not in self._placed:  # two threads may both read it, and find the same
             try:
-                with self._store.open_source(segment_uri(self._directory, segment.id)) as source:
+                with self._store.open_source(segment_uri(self.directory, segment.id)) as source:
                     classes = read_directory(segment, source)
             except PuffinError as exc:
                 _warn(segment, exc, warnings)
@@ -158,7 +158,7 @@ class TableIndex:
 
     def _row(self, segment: SegmentEntry, size_class: SizeClass, block: int) -> Bits:
         def load() -> Bits:
-            with self._store.open_source(segment_uri(self._directory, segment.id)) as source:
+            with self._store.open_source(segment_uri(self.directory, segment.id)) as source:
                 data = source.read_at(size_class.offset_of(block), size_class.row_bytes)
             row: Bits = parse_rows(data, size_class.count, block)[0]
             return row

@@ -18,13 +18,16 @@ from puffin.lookup.cache import Kept, TableCache, View
 from puffin.lookup.history import ColumnHistory, column_history
 from puffin.lookup.kept_planner import KeptPlanners
 from puffin.lookup.listing import AnalyzedTable, analyzed_table, table_names
+from puffin.lookup.opened_views import OpenedView, OpenedViews
 from puffin.lookup.planner import answer_from
 from puffin.lookup.question import Question, question_of
 from puffin.lookup.sets import JoinEstimate, UnionEstimate, column_sketch, join_estimate, union_estimate
 from puffin.planning.file_plan import FilePlan
+from puffin.planning.plan import Filter
 from puffin.statistics.answer import TableAnswer
 from puffin.storage import FileSource, Store, store_for
 from puffin.tables.base import SnapshotSelector
+from puffin.tables.snapshot import CURRENT, TableSnapshot
 
 TTL_SECONDS = 10.0
 MOST_TABLES = 1000
@@ -77,6 +80,7 @@ class Lookup:
         self._takes_locations = locations or catalog is None
         self._cache = TableCache(self._tables.load, ttl_seconds, max_tables, clock)
         self._planners = KeptPlanners()
+        self._opened_views = OpenedViews(self._planners, ttl_seconds, max_tables, clock)
         self.counts = self._cache.counts
 
     def __len__(self) -> int:
@@ -125,10 +129,16 @@ class Lookup:
         self.counts.hits += 1
         return True
 
+    def opened(self, table: str, selector: SnapshotSelector = CURRENT, *, checked: bool = False) -> TableSnapshot:
+        """A table as it was opened within the time to live; if ``checked``, not before this call."""
+        if checked:
+            self._cache.expire(table)
+        return self._cache.view(table, selector, self._clock()).opened
+
     def plan(
         self,
         table: str,
-        where: str | None = None,
+        where: Filter | None = None,
         *,
         snapshot_id: int | None = None,
         ref: str | None = None,
@@ -142,21 +152,15 @@ class Lookup:
         """
         selector = SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
 
-        def planned() -> FilePlan:
-            view = self._cache.view(table, selector, self._clock())
-            planner = self._planners.of(view)
-            plan = planner.known(where, view)
-            if plan is not None:
-                self.counts.hits += 1
-                return plan
-            self.counts.misses += 1
-            is_first = planner.files_total == 0
-            plan = planner.plan(where, view)
-            if is_first:
-                self._planners.make_room(planner)
-            return plan
+        return self.following([table], lambda: self._planned(self._cache.view(table, selector, self._clock()), where))
 
-        return self.following([table], planned)
+    def plan_opened(self, opened: TableSnapshot, where: Filter | None = None) -> FilePlan:
+        """
+        As `plan`, for a table that the caller has opened, whose stores read what is not in memory yet.
+
+        Openings of a table that have the same object as their state share what was read and planned.
+        """
+        return self._planned(self._opened_views.of(opened), where)
 
     def history(self, table: str, column: str) -> ColumnHistory:
         """The statistics of a column over the snapshots of a table; errors as for `ndv`."""
@@ -253,6 +257,14 @@ class Lookup:
             raise UsageError("namespaces need a catalog")
         return table_names(self._tables, namespaces if self._has_catalog else (), roots)
 
+    def namespaces(self) -> list[str]:
+        """The dotted names of the catalog's namespaces, sorted; errors as for `tables`."""
+        return self._tables.namespaces()
+
+    def namespace_properties(self, namespace: str) -> dict[str, str]:
+        """The properties of a namespace of the catalog, none if it does not exist; errors as for `tables`."""
+        return self._tables.namespace_properties(namespace)
+
     def analyzed(self, table: str) -> AnalyzedTable | None:
         """A summary of a table's statistics; None if it has none. PuffinError if the table cannot be loaded."""
         return analyzed_table(table, self._view(Question(table)).opened)
@@ -263,6 +275,19 @@ class Lookup:
         except PuffinError as exc:
             _log.warning("skipped a table: %s", exc)
             return None
+
+    def _planned(self, view: View | OpenedView, where: Filter | None) -> FilePlan:
+        planner = self._planners.of(view)
+        plan = planner.known(where, view)
+        if plan is not None:
+            self.counts.hits += 1
+            return plan
+        self.counts.misses += 1
+        is_first = planner.files_total == 0
+        plan = planner.plan(where, view)
+        if is_first:
+            self._planners.make_room(planner)
+        return plan
 
     def _view(self, question: Question) -> View:
         return self._cache.view(question.table, question.selector, self._clock())

@@ -15,11 +15,12 @@ from typing import Protocol
 
 from puffin.index.table_index import RowCache
 from puffin.planning.file_plan import FilePlan
-from puffin.planning.plan import FoundIndex, Planner
+from puffin.planning.plan import Filter, FoundIndex, Planner
 from puffin.tables.snapshot import TableSnapshot
 
 MOST_FILES = 4_000_000
 _MOST_PLANS = 256
+_LONGEST_FILTER = 16 * 1024  # of a plan that is kept
 _PLAN_BYTES = 16 * 1024 * 1024  # of one planner; a plan has a byte for each file
 
 
@@ -48,7 +49,7 @@ class KeptPlanner:
         self._planner = Planner(dataclasses.replace(opened), self._rows)
         self._index: FoundIndex | None = None
         self._index_until: float | None = None
-        self._plans: OrderedDict[str | None, FilePlan] = OrderedDict()
+        self._plans: OrderedDict[Filter | None, FilePlan] = OrderedDict()
 
     @property
     def files_total(self) -> int:
@@ -60,7 +61,7 @@ class KeptPlanner:
         with self._lock:
             self._reset(self._opened)
 
-    def known(self, where: str | None, view: View) -> FilePlan | None:
+    def known(self, where: Filter | None, view: View) -> FilePlan | None:
         """The plan that was made for this filter; None if there is none, or the index has to be looked for."""
         with self._lock:
             plan = self._plans.get(where) if self._index_until == view.fresh_until else None
@@ -68,7 +69,7 @@ class KeptPlanner:
                 self._plans.move_to_end(where)
             return plan
 
-    def plan(self, where: str | None, view: View) -> FilePlan:
+    def plan(self, where: Filter | None, view: View) -> FilePlan:
         """The plan for a filter, with the index as it was when the view was last checked for commits, or later."""
         planner, index = self._current(view)
         known = self.known(where, view)
@@ -80,9 +81,10 @@ class KeptPlanner:
             newest = planner.find_index()
             if not newest.is_same(index):
                 plan = planner.plan(where, index=newest)
-        if not plan.warnings:  # what could not be read may be there the next time
+        # What could not be read may be there the next time, and a long filter is hardly asked twice.
+        if not plan.warnings and len(str(where)) <= _LONGEST_FILTER:
             with self._lock:
-                if self._index is index:
+                if self._index is not None and self._index.is_same(index):
                     self._plans[where] = plan
                     while len(self._plans) > min(_MOST_PLANS, 1 + _PLAN_BYTES // (1 + len(plan.all_files))):
                         self._plans.popitem(last=False)
@@ -93,9 +95,9 @@ class KeptPlanner:
             until, opened = view.fresh_until, view.opened  # in this order: an opening is never older than its time
             with self._lock:
                 known, index = self._planner, self._index
-                if index is not None and self._index_until == until:
-                    return known, index
                 planner = known if opened is self._opened else known.reopened(opened)
+                if index is not None and self._index_until == until:
+                    return planner, index if planner is known else planner.reopened_index(index)
             found = planner.find_index()
             with self._lock:
                 if self._planner is known:  # and has not forgotten its files meanwhile

@@ -22,6 +22,7 @@ from puffin.values.column_bounds import Comparable, comparable
 
 Order: TypeAlias = "Callable[[npt.NDArray[Any]], npt.NDArray[Any]]"
 """Makes values that compare in some order."""
+Places: TypeAlias = "npt.NDArray[np.int64]"
 
 _UNKNOWN = -1
 _INTEGERS = ("int", "long", "date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
@@ -62,8 +63,7 @@ class ColumnMetrics:
             # A number that was rounded to a ``float`` may differ from all of them.
             pairs = zip(values, predicate.values, strict=True)
             exact = [value for value, given in pairs if self._type != "float" or value == given]
-            is_one_of_them = any_of((none_of(everything), *map(self._is_only_value, exact)))
-            return none_of(all_of((is_one_of_them, self._no_nulls, self._no_nans)))
+            return none_of(all_of((self._is_one_of(exact), self._no_nulls, self._no_nans)))
         if op is Op.NOT_STARTS_WITH:
             (prefix,) = values
             sides = (side.prefix_is(operator.eq, prefix) for side in (self._lower, self._upper))
@@ -71,18 +71,32 @@ class ColumnMetrics:
         if self._type == "float" and op not in (Op.EQ, Op.IN):
             # An engine may round the number to the column's type, or compare the values as doubles.
             values = [(max if op in (Op.LT, Op.LT_EQ) else min)(*values, *predicate.values)]
-        in_bounds = any_of(self._is_in_bounds(op, value) for value in values) if values else none_of(everything)
+        if op is Op.IN:
+            in_bounds = self._is_around_one_of(values)
+        else:
+            in_bounds = any_of(
+                self._is_in_order(op, value, order) for value in values for order in self._orders([value])
+            )
         return all_of((in_bounds, none_of(self._only_nulls)))
 
-    def _is_only_value(self, value: Comparable) -> Flags:
-        sides = (self._lower, self._upper)
-        return all_of(side.compare(operator.eq, value, order) for side in sides for order in self._orders(value))
+    def _is_one_of(self, values: Sequence[Comparable]) -> Flags:
+        """Where both bounds are the same one of these values, in every order."""
+        order = self._orders(values)[-1]  # what is equal in it is equal in the others
+        (first, after_first), (last, after_last) = self._places(values, order)
+        return all_of((first == last, first < after_first, last < after_last))
 
-    def _is_in_bounds(self, op: Op, value: Comparable) -> Flags:
-        return any_of(self._is_in_order(op, value, order) for order in self._orders(value))
+    def _is_around_one_of(self, values: Sequence[Comparable]) -> Flags:
+        """Where one of these values is within the bounds in some order; quick for any number of them."""
+        places = [self._places(values, order) for order in self._orders(values)]
+        is_around = any_of(first < after_last for (first, _), (_, after_last) in places)
+        return all_of((is_around, none_of(self._only_nans)))
 
-    def _orders(self, value: Comparable) -> Sequence[Order]:
-        if self._is_float and value == 0:
+    def _places(self, values: Sequence[Comparable], order: Order) -> Sequence[tuple[Places, Places]]:
+        """Of the lower and of the upper bounds: how many values are less, and how many are not greater."""
+        return self._lower.places(values, order, 0), self._upper.places(values, order, len(values))
+
+    def _orders(self, values: Sequence[Comparable]) -> Sequence[Order]:
+        if self._is_float and 0 in values:
             return _as_they_are, _zeros_apart
         return (_as_they_are, _signed_halves) if self._type == "uuid" else (_as_they_are,)
 
@@ -113,10 +127,25 @@ class _Side:
 
     def compare(self, test: Callable[[Any, Any], Any], value: Comparable, order: Order) -> Flags:
         """Where the bound is known and the test of it holds in an order."""
+        # As an array of objects, since numpy's own strings lose zeros at their end.
+        return self._where(test(self._ordered(order), order(np.array([value], self.values.dtype))))
+
+    def places(self, values: Sequence[Comparable], order: Order, unknown: int) -> tuple[Places, Places]:
+        """For each bound how many values are less, and how many are not greater; ``unknown`` for those not known."""
+        of_type = np.empty(len(values), self.values.dtype)
+        of_type[:] = values
+        of_type, bounds = np.sort(order(of_type)), self._ordered(order)
+        less, not_greater = (np.full(len(self.known), unknown, np.int64) for _ in range(2))
+        is_number = bounds == bounds  # NaN has no place
+        known = np.flatnonzero(self.known)[is_number]
+        less[known] = np.searchsorted(of_type, bounds[is_number], "left")
+        not_greater[known] = np.searchsorted(of_type, bounds[is_number], "right")
+        return less, not_greater
+
+    def _ordered(self, order: Order) -> npt.NDArray[Any]:
         if order not in self._in_order:
             self._in_order[order] = order(self.values)
-        # As an array of objects, since numpy's own strings lose zeros at their end.
-        return self._where(test(self._in_order[order], order(np.array([value], self.values.dtype))))
+        return self._in_order[order]
 
     def prefix_is(self, test: Callable[[Any, Any], bool], prefix: Any) -> Flags:
         """Where the bound is known, and the test holds of its first characters, as many as the prefix has."""

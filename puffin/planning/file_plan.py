@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from puffin.errors import UnsupportedTableError, UsageError
-from puffin.planning.flags import Flags
+from puffin.planning.flags import Flags, count
 from puffin.tables.scan_task import FileScanTask
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class FilePlan:
 
     Attributes:
         snapshot_id: None if the table has no snapshot yet.
+        sizes: The bytes of each of ``all_files``.
         kept: For each of ``all_files`` whether it is planned.
         pruned: Each excluded file counts at the first step that excludes it.
         warnings: Why the index was not used in full, one line each.
@@ -66,6 +68,7 @@ class FilePlan:
     snapshot_id: int | None
     where: str | None
     all_files: tuple[FileScanTask, ...]
+    sizes: npt.NDArray[np.int64]
     kept: Flags
     pruned: Pruned
     index: PlannedIndex
@@ -79,6 +82,21 @@ class FilePlan:
     def files(self) -> Iterator[FileScanTask]:
         """The planned files, each with the delete files that apply to it."""
         return (self.all_files[i] for i in np.flatnonzero(self.kept))
+
+    @property
+    def files_matched(self) -> int:
+        """How many files are planned."""
+        return count(self.kept)
+
+    @property
+    def bytes_total(self) -> int:
+        """The size of all files."""
+        return int(self.sizes.sum())
+
+    @property
+    def bytes_matched(self) -> int:
+        """The size of the planned files."""
+        return int(self.sizes[self.kept].sum())
 
     def for_pyiceberg(self, scan: DataScan) -> DataScan:
         """
@@ -140,16 +158,15 @@ class FilePlan:
 
     def head_to_json(self) -> dict[str, Any]:
         """All but the files."""
-        matched = [task.data_file.file_size_in_bytes for task in self.files]
         return {
             "table": self.table,
             "format": self.format,
             "snapshot-id": self.snapshot_id,
             "where": self.where,
             "files-total": len(self.all_files),
-            "files-matched": len(matched),
-            "bytes-total": sum(task.data_file.file_size_in_bytes for task in self.all_files),
-            "bytes-matched": sum(matched),
+            "files-matched": self.files_matched,
+            "bytes-total": self.bytes_total,
+            "bytes-matched": self.bytes_matched,
             "pruned": self.pruned.to_json(),
             "index": {"columns": list(self.index.columns), "files-covered": self.index.files_covered},
             "warnings": list(self.warnings),

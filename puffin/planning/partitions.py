@@ -1,4 +1,4 @@
-"""Excludes files by their partitions: each distinct partition tuple is tested once."""
+"""Excludes files by their partitions: what a predicate looks at in a partition tuple is tested once for each value."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from puffin.planning.flags import Flags
 from puffin.tables.expression import Op, Predicate
@@ -16,6 +17,10 @@ from puffin.tables.scan_task import FileScanTask
 from puffin.tables.state import TableState
 from puffin.values.column_bounds import comparable
 from puffin.values.partition_tuples import tuple_types, value_from_json
+
+_Places: TypeAlias = "npt.NDArray[np.int64]"
+_Kinds: TypeAlias = "tuple[_Places, _Places, Sequence[Mapping[str, Any]]]"
+"""The places of some tuples in the list of all, the number of the kind of each, and the values of each kind."""
 
 _TRUNCATE = re.compile(r"truncate\[(\d+)\]")
 
@@ -40,6 +45,7 @@ class FilePartitions:
                 of_source.append((str(field["field-id"]), int(match[1])))
         self._tuples: list[tuple[int, Mapping[str, Any]]] = []
         self._of_files = np.empty(len(tasks), np.int64)
+        self._known_kinds: dict[tuple[int, frozenset[str]], _Kinds] = {}
         numbers: dict[tuple[int, str], int] = {}
         for i, task in enumerate(tasks):
             spec_id, partition = task.data_file.spec_id, task.data_file.partition
@@ -50,12 +56,33 @@ class FilePartitions:
 
     def may_match(self, predicate: Predicate) -> Flags:
         """For each file whether its partition may have rows that pass."""
-        passes = np.array([self._passes(predicate, *each) for each in self._tuples], np.bool_)
+        passes = np.ones(len(self._tuples), np.bool_)
+        for spec_id, test in predicate.partitions.items():
+            truncated = self._widths.get((spec_id, predicate.field_id), ())
+            looked_at = {str(field_id) for field_id in test.field_ids} | {key for key, _ in truncated}
+            places, alike, kinds = self._kinds(spec_id, frozenset(looked_at))
+            if len(places):
+                passes[places] = np.array([self._passes(predicate, spec_id, each) for each in kinds], np.bool_)[alike]
         return passes[self._of_files]
 
+    def _kinds(self, spec_id: int, fields: frozenset[str]) -> _Kinds:
+        """The tuples of a spec by the values of some fields, which are all that a test looks at."""
+        if (spec_id, fields) not in self._known_kinds:
+            places, alike = [], []
+            kinds: dict[str, tuple[int, Mapping[str, Any]]] = {}
+            for place, (spec_of_tuple, partition) in enumerate(self._tuples):
+                if spec_of_tuple == spec_id:
+                    values = {key: partition[key] for key in sorted(fields) if key in partition}
+                    number, _ = kinds.setdefault(json.dumps(values), (len(kinds), values))
+                    places.append(place)
+                    alike.append(number)
+            of_kinds = [values for _, values in kinds.values()]
+            self._known_kinds[spec_id, fields] = np.array(places, np.int64), np.array(alike, np.int64), of_kinds
+        return self._known_kinds[spec_id, fields]
+
     def _passes(self, predicate: Predicate, spec_id: int, partition: Mapping[str, Any]) -> bool:
-        test = predicate.partitions.get(spec_id)
-        if test is None or any(str(field_id) not in partition for field_id in test.field_ids):
+        test = predicate.partitions[spec_id]
+        if any(str(field_id) not in partition for field_id in test.field_ids):
             return True
         types = self._types[spec_id]
         truncated = self._widths.get((spec_id, predicate.field_id), ())
@@ -77,8 +104,8 @@ def _is_ambiguous(predicate: Predicate, number: float, type_: str) -> bool:
     """Whether readings of a predicate may disagree on a number."""
     if math.isnan(number):
         return predicate.op in (Op.GT, Op.GT_EQ)  # in SQL, NaN is the largest number
-    if number == 0:
-        return 0 in predicate.values  # Iceberg tells -0.0 from 0.0
+    if number == 0:  # Iceberg tells -0.0 from 0.0
+        return any(value == 0 and math.copysign(1, value) != math.copysign(1, number) for value in predicate.values)
     # An engine may round a literal to the column's type, or compare the values as doubles.
     return type_ == "float" and any(
         comparable(type_, value) == np.float32(number) and not value == number == float(np.float32(number))

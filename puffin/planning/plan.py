@@ -15,32 +15,42 @@ import logging
 import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence, Set
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from puffin.errors import PuffinError
+from puffin.iceberg.expression_json import FilterJson
 from puffin.index.manifest import read_newest
 from puffin.index.table_index import ColumnKey, RowCache, TableIndex
 from puffin.index.upkeep import index_homes
+from puffin.index.value_hashes import hash_scalar
 from puffin.planning.bounds import ColumnMetrics
 from puffin.planning.file_plan import FilePlan, PlannedIndex, PredicateReport, Pruned
 from puffin.planning.flags import Flags, all_of, any_of, count
 from puffin.planning.partitions import FilePartitions
 from puffin.tables.base import Column
-from puffin.tables.document import current_schema
+from puffin.tables.document import all_schemas, current_schema
 from puffin.tables.expression import Combination, Constant, Expression, Op, Predicate, predicates
+from puffin.tables.file_metrics import NO_METRICS
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot
 from puffin.values.partition_tuples import tuple_types
 
 _COLUMN_MAPPING = "delta.columnMapping.mode"
+_MOST_SOUGHT = 1_000
+"""Values of a filter that the index is asked for; each costs a read, and many of them leave few files out."""
+
+Filter: TypeAlias = "str | FilterJson"
+"""A row filter: text in pyiceberg's grammar, or JSON in that of the REST protocol."""
 
 _log = logging.getLogger(__name__)
 
 
-def parse(opened: TableSnapshot, where: str) -> Expression:
+def parse(opened: TableSnapshot, where: Filter) -> Expression:
     """
-    Parse a filter for a table.
+    Parse a filter for a table. The names in one as text are those of the current schema; see `JsonFilterParser`.
 
     Raises ColumnNotFound if the current schema lacks a column, UsageError if the filter cannot be parsed or its types
     do not match, MissingDependencyError if pyiceberg is not installed.
@@ -48,8 +58,9 @@ def parse(opened: TableSnapshot, where: str) -> Expression:
     return filter_parser(opened)(where)
 
 
-def filter_parser(opened: TableSnapshot) -> Callable[[str], Expression]:
+def filter_parser(opened: TableSnapshot) -> Callable[[Filter], Expression]:
     """A function that does what `parse` does; MissingDependencyError if pyiceberg is not installed."""
+    from puffin.iceberg.filter_binding import JsonFilterParser
     from puffin.iceberg.filters import FilterParser
 
     state = opened.state
@@ -57,7 +68,24 @@ def filter_parser(opened: TableSnapshot) -> Callable[[str], Expression]:
         spec_id: [field for field in spec if field["field-id"] in tuple_types(spec, state.source_types)]
         for spec_id, spec in state.partition_specs.items()
     }
-    return FilterParser(current_schema(state.document), specs)
+    current = current_schema(state.document)
+    of_snapshot = None if opened.is_empty else opened.snapshot.schema_id
+    others = [schema for schema in all_schemas(state.document) if schema.get("schema-id") == of_snapshot]
+    parser = FilterParser(current, specs)
+    json_parser = JsonFilterParser([current, *(each for each in others if each != current)], specs)
+    return lambda where: json_parser(where) if isinstance(where, FilterJson) else parser(where)
+
+
+def warm_up() -> None:
+    """Plan once in memory, so that the first caller does not wait for modules to be imported."""
+    from puffin.iceberg.filter_binding import JsonFilterParser
+
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "a", "required": False, "type": "string"}]}
+    spec = [{"field-id": 1000, "source-id": 1, "transform": "identity", "name": "a"}]
+    filter_ = FilterJson.of({"type": "eq", "term": "a", "value": "a"})
+    for predicate in predicates(JsonFilterParser([schema], {0: spec})(filter_)):
+        ColumnMetrics("string", [NO_METRICS]).may_match(predicate)
+        hash_scalar("string", "string", predicate.values[0])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,6 +126,7 @@ class _Files:
     """The files of a snapshot, and the place of each path among them."""
 
     tasks: tuple[FileScanTask, ...]
+    sizes: npt.NDArray[np.int64]
     positions: Mapping[str, int]
     partitions: FilePartitions
 
@@ -105,7 +134,8 @@ class _Files:
     def of(cls, opened: TableSnapshot) -> _Files:
         tasks = () if opened.is_empty else opened.tasks
         positions = {task.data_file.file_path: i for i, task in enumerate(tasks)}
-        return cls(tasks, positions, FilePartitions(opened.state, tasks))
+        sizes = np.array([task.data_file.file_size_in_bytes for task in tasks], np.int64)
+        return cls(tasks, sizes, positions, FilePartitions(opened.state, tasks))
 
 
 class Planner:
@@ -127,7 +157,7 @@ class Planner:
         self._loaded_files: list[_Files] = []
         self._metrics: dict[int, ColumnMetrics] = {}
         self._index: TableIndex | None = None
-        self._parser: Callable[[str], Expression] | None = None
+        self._parser: Callable[[Filter], Expression] | None = None
 
     def reopened(self, opened: TableSnapshot) -> Planner:
         """This planner for a later opening of the same state, whose credentials may be fresher."""
@@ -140,7 +170,7 @@ class Planner:
         """How many files the planner keeps in memory; 0 until it has read them."""
         return len(self._loaded_files[0].tasks) if self._loaded_files else 0
 
-    def plan(self, where: str | None, *, with_index: bool = True, index: FoundIndex | None = None) -> FilePlan:
+    def plan(self, where: Filter | None, *, with_index: bool = True, index: FoundIndex | None = None) -> FilePlan:
         """
         The files of the snapshot that can hold rows which a filter means; all of them without a filter.
 
@@ -155,7 +185,11 @@ class Planner:
         warnings = list(found.warnings)
         asked = tuple(predicates(expression))
         self._load_metrics({each.field_id for each in asked})
-        answers = {id(each): self._answer(each, found.index, warnings) for each in asked}
+        sought = itertools.accumulate(len(each.values) for each in asked)
+        answers = {
+            id(each): self._answer(each, found.index if values <= _MOST_SOUGHT else None, warnings)
+            for each, values in zip(asked, sought, strict=True)
+        }
         left = [
             _evaluate(expression, len(files.tasks), functools.partial(_after, answers, steps)) for steps in (1, 2, 3)
         ]
@@ -164,8 +198,9 @@ class Planner:
             table=opened.name,
             format=opened.state.format,
             snapshot_id=None if opened.is_empty else opened.snapshot.snapshot_id,
-            where=where,
+            where=None if where is None else str(where),
             all_files=files.tasks,
+            sizes=files.sizes,
             kept=left[-1],
             pruned=Pruned(*(before - after for before, after in itertools.pairwise(counts))),
             index=self._used(asked, found.index, warnings),
@@ -176,7 +211,7 @@ class Planner:
             maps_columns=opened.state.properties.get(_COLUMN_MAPPING, "none").lower() != "none",
         )
 
-    def _parse(self, where: str) -> Expression:
+    def _parse(self, where: Filter) -> Expression:
         if self._parser is None:
             self._parser = filter_parser(self._opened)
         return self._parser(where)
@@ -197,6 +232,12 @@ class Planner:
             _log.warning("%s: the index is left out: %s", self._opened.name, exc)
             return FoundIndex(None, (f"the index is left out: {exc}",))
         return NO_INDEX
+
+    def reopened_index(self, found: FoundIndex) -> FoundIndex:
+        """An index that was found for another opening of the table, read through this one's stores."""
+        if found.index is None:
+            return found
+        return dataclasses.replace(found, index=found.index.reopened(self._opened.store_for(found.index.directory)))
 
     @property
     def _files(self) -> _Files:

@@ -46,11 +46,18 @@ def create_app(settings: Settings, hosts: Hosts | None = None) -> App:
     service, counted = Service(settings), metrics.Metrics()
     entrance = Entrance(app, settings, hosts or Hosts(), service, counted)
     _add_routes(app, _Handlers(service, entrance, counted))
+    if settings.iceberg:
+        from puffin.rest_catalog.catalog import warm_up
+        from puffin.server.iceberg.routes import add_routes
+
+        warm_up()
+        add_routes(app, service, settings)
     methods = _methods(app)
     entrance.routes = frozenset(methods)
 
     async def refuse(request: Request, error: Exception) -> Response:
-        raise _problem_of(error, methods.get(request.scope["path"], ())) from error
+        path = getattr(request.scope.get("route"), "path", request.scope["path"])
+        raise _problem_of(error, methods.get(str(path), ())) from error
 
     for error in (RequestValidationError, HTTPException):
         app.add_exception_handler(error, refuse)
@@ -90,6 +97,10 @@ class _Handlers:
         """List the data files that can hold rows which a filter means, with the delete files that apply to them."""
         return _json(await self._service.plan(asked))
 
+    async def plans(self) -> Response:
+        """Count the plans that were made since the server started, and what they left out, table by table."""
+        return _json(encode(self._service.plans.to_json()))
+
     async def tables(self, query: Annotated[documents.TablesQuery, Query()]) -> Response:
         """List the tables with statistics, and their age: of the catalog and below the allowed roots."""
         return _json(await self._service.tables(query))
@@ -125,6 +136,7 @@ def _add_routes(app: FastAPI, handlers: _Handlers) -> None:
         ("POST", STATS, handlers.batch, documents.BatchDocument, reads),
         ("POST", "/v1/estimate/join", handlers.estimate_join, documents.JoinDocument, reads),
         ("POST", PLAN, handlers.plan, documents.PlanDocument, reads),
+        ("GET", "/v1/plans", handlers.plans, documents.PlansDocument, reads),
         ("GET", "/v1/tables", handlers.tables, documents.TablesDocument, reads),
         ("GET", "/v1/history", handlers.history, documents.HistoryDocument, reads),
         ("GET", "/v1/dump", handlers.dump, documents.DumpDocument, reads),

@@ -230,6 +230,23 @@ class PlanDocument(_Document):
     files: list[PlannedFileDocument]
 
 
+class PlanCountDocument(_Document):
+    """The plans of a table since the server started, and the files that they left out."""
+
+    table: str
+    plans: int
+    files_total: int = Field(description="Files of the snapshot, summed over the plans.")
+    files_planned: int
+    pruned: PrunedDocument
+    bytes_not_read: int = Field(description="The size of the files that were left out.")
+
+
+class PlansDocument(_Document):
+    """The tables that were planned, those with the most plans first; the last thousand tables are counted."""
+
+    tables: list[PlanCountDocument]
+
+
 class ListedTableDocument(_Document):
     """A table that has statistics."""
 

@@ -13,6 +13,8 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 COMMON: Headers = [(b"cache-control", b"private, no-cache"), (b"x-content-type-options", b"nosniff")]
 """Default headers of every response."""
+IS_HEAD = "puffin.is-head"
+"""In the scope of a request that wants no body, which routes see as GET."""
 
 _ETAG_BYTES = 16
 
@@ -42,15 +44,16 @@ class Encoded:
     def response_to(self, headers: Headers) -> tuple[int, Headers, bytes]:
         """The status, headers and body for a request with these headers: 304 if its caller has the answer."""
         for name, value in headers:
-            if name == b"if-none-match" and self._is_among(value):
+            if name == b"if-none-match" and is_among(self.etag, value):
                 return 304, [(b"etag", self.etag), *COMMON], b""
         return 200, self.headers, self.body
 
-    def _is_among(self, if_none_match: bytes) -> bool:
-        """Whether one of the tags is this one, by the weak comparison of RFC 9110 for If-None-Match."""
-        if if_none_match.strip() == b"*":
-            return True
-        return self.etag in (tag.strip().removeprefix(b"W/") for tag in if_none_match.split(b","))
+
+def is_among(etag: bytes, if_none_match: bytes) -> bool:
+    """Whether one of the tags is this one, by the weak comparison of RFC 9110 for If-None-Match."""
+    if if_none_match.strip() == b"*":
+        return True
+    return etag in (tag.strip().removeprefix(b"W/") for tag in if_none_match.split(b","))
 
 
 def encode_plan(plan: FilePlan) -> bytes:

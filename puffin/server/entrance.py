@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import logging
 import time
 import traceback
@@ -20,12 +19,15 @@ from typing import Any, TypeAlias
 
 from puffin.lookup.cache import Kept
 from puffin.server import page
-from puffin.server.encoded import COMMON, Encoded, Headers
+from puffin.server.encoded import COMMON, IS_HEAD, Encoded
 from puffin.server.hosts import Hosts
+from puffin.server.iceberg import errors as iceberg_errors
+from puffin.server.iceberg.errors import error_body, iceberg_problem
 from puffin.server.metrics import Metrics
 from puffin.server.problems import MEDIA_TYPE, Problem
 from puffin.server.service import Service
 from puffin.server.settings import Settings
+from puffin.server.tokens import has_token
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = Scope
@@ -35,6 +37,8 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 STATS = "/v1/stats"
 PLAN = "/v1/plan"
+ICEBERG = "/iceberg/"
+"""What the paths of the Iceberg REST face begin with."""
 HEALTH = "/healthz"
 READY = "/readyz"
 OPEN = frozenset({HEALTH, READY, *page.FILES})
@@ -59,6 +63,7 @@ class Entrance:
         self._limits = settings.limits
         self._token = settings.token
         self._lookup = service.lookup
+        self._forwards = service.upstream is not None
         self._metrics = metrics
         # Weak, so that an answer that the lookup drops does not stay in memory with the metadata of its view.
         self._warm: dict[bytes, weakref.ref[Kept]] = {}
@@ -71,10 +76,10 @@ class Entrance:
         began = time.perf_counter()
         path = scope["path"]
         if scope["method"] == "HEAD":
-            scope = {**scope, "method": "GET"}  # uvicorn keeps the original scope, and drops the body
+            scope = {**scope, "method": "GET", IS_HEAD: True}  # uvicorn keeps the original scope, and drops the body
         if not self._hosts.include(scope["headers"]):
             status = await _refuse(_MISDIRECTED, path, send)
-        elif self._token is None or path in OPEN or _has_token(scope["headers"], self._token):
+        elif self._is_open(path) or (self._token is not None and has_token(scope["headers"], self._token)):
             if path == STATS and scope["method"] == "GET":
                 answer = self._warm_answer(scope["query_string"])
                 if answer is not None:
@@ -86,7 +91,12 @@ class Entrance:
             status = await self._route(scope, receive, send)
         else:
             status = await _refuse(_UNAUTHORIZED, path, send)
-        self._metrics.observe(path if path in self.routes else _OTHER, status, time.perf_counter() - began)
+        template = getattr(scope.get("route"), "path", path)
+        self._metrics.observe(template if template in self.routes else _OTHER, status, time.perf_counter() - began)
+
+    def _is_open(self, path: str) -> bool:
+        # Before a catalog that authorizes its callers, their tokens are for that.
+        return self._token is None or path in OPEN or (self._forwards and path.startswith(ICEBERG))
 
     def remember(self, query_string: bytes, kept: Kept) -> None:
         """Answer the same query string with this answer, as long as that is valid."""
@@ -119,11 +129,11 @@ class Entrance:
             finally:
                 self.running -= 1
         except Exception as exc:
-            problem = Problem.of(exc)
-            if problem.status == 500 and scope["path"] == PLAN:
+            problem = Problem.of(exc) if not scope["path"].startswith(ICEBERG) else iceberg_problem(exc)
+            if problem.status == 500 and (scope["path"] == PLAN or scope["path"].startswith(ICEBERG)):
                 # The messages of errors may quote values of the filter, which belong in no log.
                 frames = "".join(traceback.format_tb(exc.__traceback__))
-                _logger.error("%s failed: %s\n%s", PLAN, type(exc).__name__, frames)
+                _logger.error("a plan failed: %s\n%s", type(exc).__name__, frames)
             elif problem.status == 500:
                 _logger.exception("%s %s failed", scope["method"], scope["path"])
         else:
@@ -196,9 +206,10 @@ def _replay(body: bytes) -> Receive:
 
 
 async def _refuse(problem: Problem, path: str, send: Send) -> int:
-    body = problem.body(path)
+    is_iceberg = path.startswith(ICEBERG)
+    body = error_body(problem) if is_iceberg else problem.body(path)
     headers = [
-        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-type", (iceberg_errors.MEDIA_TYPE if is_iceberg else MEDIA_TYPE).encode()),
         (b"content-length", str(len(body)).encode()),
         *((name.lower().encode(), value.encode()) for name, value in problem.headers),
         *COMMON,
@@ -206,11 +217,3 @@ async def _refuse(problem: Problem, path: str, send: Send) -> int:
     await send({"type": "http.response.start", "status": problem.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
     return problem.status
-
-
-def _has_token(headers: Headers, token: bytes) -> bool:
-    presented = [value for name, value in headers if name == b"authorization"]
-    if len(presented) != 1:
-        return False
-    scheme, _, value = presented[0].partition(b" ")
-    return hmac.compare_digest(value.strip(), token) and scheme.lower() == b"bearer"

@@ -25,6 +25,12 @@ _HELP = {
     "puffin_lookup_revalidations_total": "Times a table was asked whether anything was committed.",
     "puffin_lookup_metadata_reads_total": "Times the metadata of a table was loaded.",
     "puffin_lookup_evictions_total": "Tables that made room in memory for others.",
+    "puffin_plans_total": "Plans of scans that were made.",
+    "puffin_plan_files_total": "Files of the snapshots of all plans.",
+    "puffin_plan_files_pruned_by_partition_total": "Files that plans left out by their partitions.",
+    "puffin_plan_files_pruned_by_bounds_total": "Files that plans left out by bounds and counts of columns.",
+    "puffin_plan_files_pruned_by_index_total": "Files that plans left out by the index.",
+    "puffin_plan_bytes_not_read_total": "Bytes of the files that plans left out.",
 }
 
 

@@ -20,6 +20,7 @@ from puffin.server.entrance import App
 from puffin.server.hosts import Hosts
 from puffin.server.service import check_catalog
 from puffin.server.settings import Limits, Settings
+from puffin.server.spelling import spelling_etag
 
 _BACKLOG = 2048
 
@@ -35,7 +36,9 @@ def serve(settings: Settings, host: str, port: int, on_start: Callable[[str, int
     with _listening(host, port) as listener:
         address, bound = listener.getsockname()[:2]
         app = create_app(settings, Hosts.at(address, settings.hosts))
-        run(app, settings.limits, listener, lambda: on_start(address, bound))
+        run(
+            spelling_etag(app) if settings.iceberg else app, settings.limits, listener, lambda: on_start(address, bound)
+        )
 
 
 def run(app: App, limits: Limits, listener: socket.socket, on_start: Callable[[], None]) -> None:

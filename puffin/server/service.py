@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from puffin.errors import (
     CorruptError,
@@ -28,11 +28,15 @@ from puffin.lookup import AnalyzedTable, FilePlan, Lookup, Question
 from puffin.lookup.cache import Kept
 from puffin.server.documents import JoinRequest, PlanRequest, TablesQuery
 from puffin.server.encoded import Encoded, encode, encode_plan
+from puffin.server.plan_counts import PlanCounts
 from puffin.server.problems import Problem
 from puffin.server.roots import Roots
 from puffin.server.settings import Settings
 from puffin.server.workers import Workers
 from puffin.storage import store_for
+
+if TYPE_CHECKING:
+    from puffin.rest_catalog.upstream import Upstream
 
 _MOST_NAMES = 10_000  # of the tables that a list considers
 
@@ -52,6 +56,10 @@ class Service:
     Answers questions about the tables that a server serves.
 
     Raises Problem if a table is not served or too busy, and PuffinError as `puffin.Lookup` does.
+
+    Attributes:
+        upstream: The REST catalog that authorizes the callers of the REST face, or None.
+        plans: Counts of the plans that were made; used on the event loop alone.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -59,6 +67,8 @@ class Service:
         self._roots = Roots(settings.roots)
         self._workers = Workers(settings.limits)
         self._has_catalog = settings.catalog is not None
+        self.upstream = upstream_of(settings)
+        self.plans = PlanCounts()
         self.lookup = Lookup(
             catalog=settings.catalog,
             catalog_properties=settings.catalog_properties,
@@ -100,7 +110,14 @@ class Service:
 
     async def plan(self, asked: PlanRequest) -> bytes:
         """The files that can hold rows which a filter means; planned and encoded in a thread."""
-        return await self.read(asked.table, lambda: encode_plan(self._plan(asked)))
+
+        def planned() -> tuple[FilePlan, bytes]:
+            plan = self._plan(asked)
+            return plan, encode_plan(plan)
+
+        plan, body = await self.read(asked.table, planned)
+        self.plans.add(plan)
+        return body
 
     async def tables(self, query: TablesQuery) -> bytes:
         """A page of the analyzed tables by name; tables that cannot be read in time are listed separately."""
@@ -126,11 +143,15 @@ class Service:
         table = asked.question.table
         return encode(await self.read(table, lambda: self.lookup.following([table], lambda: self._dump(asked))))
 
+    async def run(self, key: str, call: Callable[[], _Result]) -> _Result:
+        """Call ``call`` in a thread; calls with one key share the threads of one table."""
+        return await self._workers.run(key, call)
+
     async def read(self, table: str, call: Callable[[], _Result]) -> _Result:
         """Check in a thread that the table is served, and call ``call`` there."""
 
         def checked() -> _Result:
-            self._check(table)
+            self.check(table)
             return call()
 
         return await self._workers.run(table, checked)
@@ -147,19 +168,24 @@ class Service:
 
         def check() -> None:
             self._roots.check_present()
-            next(self.lookup.table_names(), None)
+            if self.upstream is None:
+                next(self.lookup.table_names(), None)
+            else:  # it may refuse to list anything for this server itself
+                self.upstream.check_answers()
 
         await self._workers.run("", check)
 
     def metrics(self) -> Mapping[str, int]:
-        """Counts of threads and lookup, by metric name."""
+        """Counts of threads, lookup and plans, by metric name."""
         counts = dataclasses.asdict(self.lookup.counts)
         return {
             "puffin_storage_threads": self._workers.busy,
             **{f"puffin_lookup_{name}_total": count for name, count in counts.items()},
+            **self.plans.metrics(),
         }
 
-    def _check(self, table: str) -> None:
+    def check(self, table: str) -> None:
+        """Raise Problem 403 or TableNotFound for a table that is not served."""
         if not self._has_catalog or "/" in table:  # the lookup decides the same way
             self._roots.check(table)
         elif "." not in table:
@@ -227,8 +253,19 @@ def _check_ref(table: str, ref: str | None, wanted: int | None, found: int | Non
         raise SnapshotNotFound(f"{table}: {ref!r} is snapshot {found}, not {wanted}")
 
 
+def upstream_of(settings: Settings) -> Upstream | None:
+    """The REST catalog that authorizes the callers of the REST face; None without one. Raises SetupError."""
+    if not settings.iceberg or settings.catalog is None:
+        return None
+    from puffin.rest_catalog.upstream import Upstream
+
+    return Upstream.of(settings.catalog, settings.catalog_properties)
+
+
 def check_catalog(settings: Settings) -> None:
     """Raise SetupError or UsageError if a catalog cannot be used; one that does not answer now may do so later."""
+    if upstream_of(settings) is not None:
+        return  # it is the callers' tokens that have to be good
     lookup = Lookup(catalog=settings.catalog, catalog_properties=settings.catalog_properties)
     try:
         next(lookup.table_names(), None)

@@ -54,6 +54,7 @@ class Settings:
         catalog: The catalog whose tables are served by name, or None.
         token: What callers must present; None for no check.
         ttl_seconds: How long an answer is valid without a check for commits.
+        iceberg: Whether the tables are also served as an Iceberg REST catalog.
         hosts: Names that the server answers to, besides those of a loopback interface; at another interface, none means
             all.
     """
@@ -64,6 +65,7 @@ class Settings:
     token: bytes | None = dataclasses.field(default=None, repr=False)
     ttl_seconds: float = 5
     hosts: Sequence[str] = ()
+    iceberg: bool = False
     limits: Limits = dataclasses.field(default_factory=Limits)
 
 

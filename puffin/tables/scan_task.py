@@ -34,6 +34,8 @@ class ContentFile:
         content_offset: The byte offset of a deletion vector in its Puffin file; None for other files.
         equality_columns: The columns by which an equality delete file compares rows, in the order of field ids. Dropped
             columns are as they last were.
+        sort_order_id: The table's sort order that the rows follow, if known.
+        first_row_id: The id of the first row, in tables with row lineage (format version 3).
     """
 
     content: str
@@ -48,6 +50,8 @@ class ContentFile:
     content_offset: int | None = None
     content_size_in_bytes: int | None = None
     equality_columns: tuple[Column, ...] = ()
+    sort_order_id: int | None = None
+    first_row_id: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

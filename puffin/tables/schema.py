@@ -6,6 +6,7 @@ It walks the JSON without a class for each type, so an unknown type is a leaf wi
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -63,3 +64,21 @@ def _fields(struct: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
     if not isinstance(fields, list):
         raise CorruptMetadataError(f"schema: expected a list of fields in {where}, found {type(fields).__name__}")
     return fields
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Field:
+    """A field with its dotted name; ``type`` is the text of a primitive type, or the document of a nested one."""
+
+    field_id: int
+    name: str
+    type: Any
+
+
+def fields_of(schema: Mapping[str, Any], prefix: str = "") -> Iterator[Field]:
+    """All fields of a schema outside lists and maps, also structs."""
+    for field in schema["fields"]:
+        name = f"{prefix}{field['name']}"
+        yield Field(field["id"], name, field["type"])
+        if isinstance(field["type"], Mapping) and field["type"].get("type") == "struct":
+            yield from fields_of(field["type"], f"{name}.")

@@ -67,6 +67,19 @@ def partition_value(type_: str, physical: Any) -> Any:
     return to_decimal(int.from_bytes(physical, "big", signed=True), ValueType.parse(type_).scale)
 
 
+def calendar_value(transform: str, source_type: str, physical: int) -> int | None:
+    """
+    The year, month, day or hour of a date or a timestamp, as the partition field has it; None for other transforms.
+
+    Dates may lie outside of Python's. OverflowError if the units do not fit 64 bits.
+    """
+    if transform not in _CALENDAR:
+        return None
+    units = "D" if source_type == "date" else "ns" if source_type.endswith("_ns") else "us"
+    moment = np.array(physical, np.int64).astype(f"datetime64[{units}]")
+    return int(moment.astype(f"datetime64[{_CALENDAR[transform]}]").astype(np.int64))
+
+
 def to_partition_value(transform: str, source_type: str, text: str) -> Any:
     """
     Parse the text of a partition value as Iceberg writes it (``2024-01`` for a month).

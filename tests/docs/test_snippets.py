@@ -10,7 +10,7 @@ Each page is one script in a directory of its own, with ``examples/`` and the sh
 ``json``     is parsed
 ===========  ===================================================================================================
 
-`puffin serve` runs in the background at a free port, which takes the place of the default one in the commands below it.
+`puffin serve` runs in the background at a free port, which takes the place of the default one in the blocks below it.
 A block after ``<!-- not run: reason -->`` needs what a test cannot have. Its Python is compiled, and the command line
 has to accept every command of it, with each option.
 """
@@ -144,7 +144,7 @@ class Script:
             for line in block.text.replace("\\\n", " ").splitlines():
                 self._command(line)
         elif block.language == "python":
-            self._lines += ["python - <<'PYTHON'", block.text.rstrip(), "PYTHON"]
+            self._lines += ["python - <<'PYTHON'", self._at_our_port(block.text.rstrip()), "PYTHON"]
         elif block.language == "console":
             for command, output in re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", block.text, re.M):
                 said = self._directory / f".said-{len(self._expected)}"
@@ -160,7 +160,10 @@ class Script:
                 f"for i in $(seq 200); do curl -sf {url} >/dev/null && break; sleep 0.1; done",
             ]
         else:
-            self._lines.append(line.replace(f":{DEFAULT_PORT}", f":{self._port}"))
+            self._lines.append(self._at_our_port(line))
+
+    def _at_our_port(self, text: str) -> str:
+        return text.replace(f":{DEFAULT_PORT}", f":{self._port}")
 
     def run(self, environment: dict[str, str]) -> None:
         ran = subprocess.run(

@@ -18,9 +18,11 @@ import operator
 import random
 import struct
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Context, Decimal
 from typing import Any, TypeAlias
+
+from tests.planning.transformed import transformed
 
 Row: TypeAlias = Mapping[int, Any]
 """Values by field id; dates and times are counts of days and microseconds."""
@@ -65,23 +67,39 @@ class Leaf:
 
 @dataclasses.dataclass(frozen=True)
 class Test:
-    """A test of one column."""
+    """A test of one column, or of a partition transform of one, which the grammar cannot write."""
 
     __test__ = False
 
     leaf: Leaf
     op: str
     values: tuple[Any, ...] = ()
+    transform: str | None = None
 
     def __str__(self) -> str:
-        said = [literal(self.leaf.type, value) for value in self.values]
+        said = [literal(self.type, value) for value in self.values]
         if self.op.endswith("like"):
             said = [f"'{self.values[0]}%'"]
         values = f"({', '.join(said)})" if self.op.endswith("in") else "".join(said)
-        return f"{self.leaf.name} {self.op} {values}".rstrip()
+        term = self.leaf.name if self.transform is None else f"{self.transform}({self.leaf.name})"
+        return f"{term} {self.op} {values}".rstrip()
+
+    @property
+    def type(self) -> str:
+        """Of the values."""
+        if self.transform is None or self.transform.startswith("truncate"):
+            return self.leaf.type
+        return "date" if self.transform == "day" else "int"
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the grammar has such a test."""
+        return self.transform is None and (not self.values or _has_literals(self.type))
 
     def holds(self, row: Row, reading: Reading) -> bool | None:
         value, op = row[self.leaf.field_id], self.op
+        if self.transform is not None:
+            value = transformed(self.transform, self.leaf.type, value)
         if op.endswith("null"):
             return (value is None) == (op == "is null")
         if op.endswith("nan"):
@@ -114,6 +132,10 @@ class Not:
     def __str__(self) -> str:
         return f"not ({self.part})"
 
+    @property
+    def is_writable(self) -> bool:
+        return self.part.is_writable
+
     def holds(self, row: Row, reading: Reading) -> bool | None:
         found = self.part.holds(row, reading)
         return None if found is None else not found
@@ -132,6 +154,10 @@ class Both:
 
     def __str__(self) -> str:
         return f"({self.left}) {'and' if self.is_and else 'or'} ({self.right})"
+
+    @property
+    def is_writable(self) -> bool:
+        return self.left.is_writable and self.right.is_writable
 
     def holds(self, row: Row, reading: Reading) -> bool | None:
         found = [side.holds(row, reading) for side in (self.left, self.right)]
@@ -155,6 +181,17 @@ def without_not(filter_: Filter) -> Filter:
     return filter_
 
 
+def leaf_tests(filter_: Filter) -> Iterator[Test]:
+    """The tests of a filter, from left to right."""
+    if isinstance(filter_, Not):
+        yield from leaf_tests(filter_.part)
+    elif isinstance(filter_, Both):
+        yield from leaf_tests(filter_.left)
+        yield from leaf_tests(filter_.right)
+    else:
+        yield filter_
+
+
 def matches(filter_: Filter, rows: Sequence[Row]) -> bool:
     """Whether any reading takes any of the rows."""
     pushed = without_not(filter_)
@@ -172,7 +209,7 @@ def rounded(value: float) -> float:
 
 
 def literal(type_: str, value: Any) -> str:
-    """A value as the grammar writes it."""
+    """A value as the grammar writes it, or for people if it cannot."""
     if type_ == "string":
         return f"'{value}'"
     if type_ == "date":
@@ -186,6 +223,8 @@ def literal(type_: str, value: Any) -> str:
         return f"'{uuid.UUID(bytes=value)}'"
     if type_ == "boolean":
         return str(value).lower()
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
     return f"{value:f}" if isinstance(value, Decimal) else f"{Decimal(repr(value)):f}"
 
 
@@ -196,6 +235,7 @@ class RandomFilters:
     Args:
         present: Draws a value of a column that some row has, or null.
         made_up: Draws a value of a type, or null.
+        transform: Draws a transform of a column; with it, filters are drawn that the grammar cannot write.
     """
 
     def __init__(
@@ -204,11 +244,13 @@ class RandomFilters:
         leaves: Sequence[Leaf],
         present: Callable[[Leaf], Any],
         made_up: Callable[[str], Any],
+        transform: Callable[[Leaf], str] | None = None,
     ) -> None:
         self._source = source
         self._leaves = leaves
         self._present = present
         self._made_up = made_up
+        self._transform = transform
 
     def draw(self, depth: int) -> Filter:
         """A filter with at most so many levels of and, or and not."""
@@ -221,12 +263,18 @@ class RandomFilters:
 
     def _test(self) -> Test:
         leaf = self._source.choice(self._leaves)
-        op = self._source.choice(_operators(leaf.type))
+        if self._transform is not None and self._source.random() < 0.2:
+            transform = self._transform(leaf)
+            if transform not in ("identity", "void"):
+                return self._test_of_transform(leaf, transform)
+        op = self._source.choice(_operators(leaf.type, in_json=self._transform is not None))
         if op.startswith("is"):
             return Test(leaf, op)
         count = self._source.randint(1, 4) if op.endswith("in") else 1
         values = tuple(self._value(leaf) for _ in range(count))
         is_exact = leaf.type in ("int", "long") or leaf.type.startswith("decimal")
+        if self._transform is not None:
+            is_exact = leaf.type.startswith("decimal")  # engines write no fractions for integers
         if is_exact and op in COMPARISONS and self._source.random() < 0.2:
             more = Decimal(self._source.choice(("0.5", "0.1", "-0.9", "0.0000001")))
             values = (Context(prec=60).add(values[0], more),)
@@ -235,16 +283,33 @@ class RandomFilters:
             values = (prefix or "a",)
         return Test(leaf, op, values)
 
+    def _test_of_transform(self, leaf: Leaf, transform: str) -> Test:
+        of_result = Test(leaf, "is null", transform=transform)
+        ops = [op for op in _operators(of_result.type, in_json=True) if not op.endswith("nan")]
+        op = self._source.choice(ops)
+        count = 0 if op.startswith("is") else self._source.randint(1, 4) if op.endswith("in") else 1
+        values = tuple(transformed(transform, leaf.type, self._value(leaf)) for _ in range(count))
+        if op.endswith("like"):
+            values = (values[0][: self._source.choice((1, 2, 3))] or "a",)
+        return dataclasses.replace(of_result, op=op, values=values)
+
     def _value(self, leaf: Leaf) -> Any:
         while True:
             value = self._present(leaf) if self._source.random() < 0.7 else self._made_up(leaf.type)
-            if value is not None and not (isinstance(value, float) and not math.isfinite(value)):
-                return value
+            if value is None or (isinstance(value, float) and not math.isfinite(value)):
+                continue
+            # Engines write no nanoseconds.
+            return value - value % 1000 if leaf.type.endswith("_ns") else value
 
 
-def _operators(type_: str) -> list[str]:
+def _has_literals(type_: str) -> bool:
+    """Whether the grammar has literals of a type."""
+    return type_ not in UNWRITABLE and not type_.startswith("fixed")
+
+
+def _operators(type_: str, *, in_json: bool = False) -> list[str]:
     found = ["is null", "is not null"]
-    if type_ not in UNWRITABLE and not type_.startswith("fixed"):
+    if in_json or _has_literals(type_):
         found += ["=", "=", "=", "!="]
         found += [] if type_ == "boolean" else ["<", "<=", ">", ">=", "in", "in", "not in"]
     found += ["is nan", "is not nan"] if type_ in FLOATS else []

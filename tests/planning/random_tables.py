@@ -11,7 +11,6 @@ import json
 import math
 import random
 import struct
-import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -22,6 +21,7 @@ import pyarrow.parquet as pq
 
 from tests.hand_made_table import CONTENT, HandMadeTable
 from tests.planning.random_filters import FLOATS, Leaf, RandomFilters, Row, rounded
+from tests.planning.transformed import transformed
 
 FIELDS = {
     1: ("i", "int"),
@@ -43,7 +43,8 @@ FIELDS = {
     17: ("dm", "decimal(15, 3)"),
 }
 STRUCT_ID, STRUCT = 30, {31: ("n", "int"), 32: ("t", "string")}
-ADDED = {40: ("new", "long", 7), 41: ("s", "string", None)}
+SECOND_TEXT = 41
+ADDED = {40: ("new", "long", 7), SECOND_TEXT: ("s", "string", None)}
 """Columns that come later, with the value that rows of older files have; one takes the name of a dropped column."""
 
 PROMOTIONS = {"int": "long", "float": "double", "decimal(9, 2)": "decimal(18, 2)", "decimal(15, 3)": "decimal(38, 3)"}
@@ -78,7 +79,6 @@ TEXTS = (
     "\U0010ffff" * 18,
 )
 BYTES = (b"", b"a", b"a\0", b"\xff" * 20, b"abc" * 8, b"\x7f\x80")
-WORD_BITS = {"int": 32, "long": 64}
 MAPPED_NAMES = {field_id: f"old_{name}" for field_id, (name, _) in FIELDS.items()}
 NAN = {"float": struct.pack("<f", math.nan), "double": struct.pack("<d", math.nan)}
 DAY = 86_400_000_000
@@ -97,6 +97,7 @@ class RandomTable:
     Attributes:
         files: The data files with all rows that they were written with.
         snapshots: The same of each snapshot.
+        columns_of: The columns as they were at each snapshot.
     """
 
     def __init__(self, root: Path, seed: int) -> None:
@@ -106,6 +107,7 @@ class RandomTable:
         self.files: list[KnownFile] = []
         self._deletes: list[dict[str, Any]] = []
         self.snapshots: dict[int, list[KnownFile]] = {}
+        self.columns_of: dict[int, list[Leaf]] = {}
         self._written = 0
         self._version = 0
         if self.source.random() < 0.7:
@@ -129,12 +131,13 @@ class RandomTable:
         self.append()
         self.commit()
 
-    def filters(self, without: Collection[str] = ()) -> RandomFilters:
+    def filters(self, without: Collection[str] = (), *, in_json: bool = False) -> RandomFilters:
         """Filters over the columns as they are now but those of some types, most often over sources of partitions."""
         sources = self._sources_of_specs()
         leaves = [leaf for leaf in self.leaves if leaf.type not in without]
         often = [leaf for leaf in leaves if leaf.field_id in sources]
-        return RandomFilters(self.source, [*leaves, *often * 6], self.present, self.made_up)
+        transform = self.transform_of if in_json else None
+        return RandomFilters(self.source, [*leaves, *often * 6], self.present, self.made_up, transform)
 
     @property
     def leaves(self) -> list[Leaf]:
@@ -152,7 +155,7 @@ class RandomTable:
             self.columns[7] = ("renamed", self.columns[7][1])
         if 5 in self.columns and 5 not in taken and self.source.random() < 0.5:
             del self.columns[5]
-            self.columns[41] = ADDED[41][:2]
+            self.columns[SECOND_TEXT] = ADDED[SECOND_TEXT][:2]
         if self.source.random() < 0.5:
             self.columns[40] = ADDED[40][:2]
         self.table.evolve(self._fields())
@@ -180,10 +183,11 @@ class RandomTable:
 
     def _append(self, rows: Sequence[Row], most_files: int) -> None:
         spec_id = self.source.randrange(len(self.table.document["partition-specs"]))
-        partitions: dict[tuple[Any, ...], list[Row]] = {}
+        partitions: dict[str, tuple[tuple[Any, ...], list[Row]]] = {}
         for row in rows:
-            partitions.setdefault(self._partition_of(row, spec_id), []).append(row)
-        for partition, of_file in list(partitions.items())[:most_files]:
+            partition = self._partition_of(row, spec_id)
+            partitions.setdefault(repr(partition), (partition, []))[1].append(row)  # -0.0 and 0.0 are two
+        for partition, of_file in list(partitions.values())[:most_files]:
             self.files.append(self._write(of_file, spec_id, partition))
 
     def delete(self) -> None:
@@ -204,7 +208,10 @@ class RandomTable:
 
     def commit(self) -> Path:
         """Make a snapshot of all files; return the path of the metadata."""
-        self.snapshots[self.table.snapshot(*(known.entry for known in self.files), *self._deletes)] = list(self.files)
+        snapshot_id = self.table.snapshot(*(known.entry for known in self.files), *self._deletes)
+        self.table.document["snapshots"][-1]["schema-id"] = self.table.document["current-schema-id"]
+        self.snapshots[snapshot_id] = list(self.files)
+        self.columns_of[snapshot_id] = self.leaves
         return self.write_metadata()
 
     def roll_back(self) -> None:
@@ -281,6 +288,12 @@ class RandomTable:
         width = 16 if type_ == "uuid" else 4
         return pick((random_.randbytes(width), *(bytes([byte] * width) for byte in (0, 9, 255))))
 
+    def transform_of(self, leaf: Leaf) -> str:
+        """A transform of a column, most often one that a spec has."""
+        specs = self.table.document["partition-specs"]
+        known = [each["transform"] for spec in specs for each in spec["fields"] if each["source-id"] == leaf.field_id]
+        return self.source.choice(known) if known and self.source.random() < 0.8 else self._transform(leaf.type)
+
     def _fields(self) -> list[tuple[Any, ...]]:
         top = [(field_id, *column, *self._default(field_id)) for field_id, column in self.columns.items()]
         return [*top, (STRUCT_ID, "st", [(field_id, *column) for field_id, column in STRUCT.items()])]
@@ -317,20 +330,13 @@ class RandomTable:
         return rounded(value) if type_ == "float" and value is not None else value
 
     def _partition_of(self, row: Row, spec_id: int) -> tuple[Any, ...]:
-        from pyiceberg.schema import Schema
-        from pyiceberg.transforms import parse_transform
-
-        schema = Schema.model_validate(self.table.document["schemas"][-1])
-        found = []
-        for field in self.table.document["partition-specs"][spec_id]["fields"]:
-            source = schema.find_type(field["source-id"])
-            value = row[field["source-id"]]
-            value = uuid.UUID(bytes=value) if str(source) == "uuid" and value is not None else value
-            found.append(parse_transform(field["transform"]).transform(source)(value))
-            if field["transform"].startswith("truncate") and str(source) in WORD_BITS and found[-1] is not None:
-                most = 1 << (WORD_BITS[str(source)] - 1)
-                found[-1] = (found[-1] + most) % (2 * most) - most  # as Java's integers overflow
-        return tuple(found)
+        fields = self.table.document["partition-specs"][spec_id]["fields"]
+        sources = [field["source-id"] for field in fields]
+        transforms = [field["transform"] for field in fields]
+        return tuple(
+            transformed(transform, self._type_of(source), row[source])
+            for transform, source in zip(transforms, sources, strict=True)
+        )
 
     def _write(self, rows: list[Row], spec_id: int, partition: tuple[Any, ...]) -> KnownFile:
         """A file in some format, perhaps without field ids, and without some columns that no partition comes from."""
@@ -378,6 +384,10 @@ class RandomTable:
         for field_id in [f for f in (3, 4) if self.source.random() < 0.1]:
             # Earlier writers stored NaN as a bound, which says nothing.
             said["upper_bounds"] = {**said["upper_bounds"], field_id: NAN[self._type_of(field_id)]}
+        for name, most in (("lower_bounds", min), ("upper_bounds", max)):
+            if 16 in said[name]:  # pyiceberg cuts nanoseconds off
+                bound = struct.pack("<q", most(row[16] for row in rows if row[16] is not None))
+                said[name] = {**said[name], 16: bound}
         names = ("value_counts", "null_value_counts", "lower_bounds", "upper_bounds")
         return {**{name: said[name] for name in names}, "nan_value_counts": nans}
 

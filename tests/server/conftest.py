@@ -23,6 +23,7 @@ from puffin.server.hosts import Hosts
 from puffin.server.settings import Settings
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.storage.local import LocalStore
+from tests.server.iceberg_face import Face
 
 TTL = 0.2
 PATIENCE = 60  # seconds, after which what has not come never will
@@ -72,6 +73,12 @@ def client_of() -> Iterator[Callable[..., Client]]:
     yield make
     for client in clients:
         client.close()
+
+
+@pytest.fixture
+def face_of(client_of: Callable[..., Client]) -> Callable[..., Face]:
+    """Makes a caller of the REST face of a server with these settings."""
+    return lambda *roots, **settings: Face(client_of(*roots, iceberg=True, **settings))
 
 
 @pytest.fixture
@@ -222,10 +229,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 
 @pytest.fixture(scope="session")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """Another process, which demands the token ``abc``."""
+    """Another process, which demands the token ``abc`` and has the REST face."""
     token = tmp_path_factory.mktemp("token") / "token"
     token.write_text("abc\n")
-    process = Process(tmp_path_factory.mktemp("guarded"), "--token-file", str(token))
+    process = Process(tmp_path_factory.mktemp("guarded"), "--token-file", str(token), "--iceberg")
     yield process
     process.end()
 

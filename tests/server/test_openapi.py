@@ -11,6 +11,8 @@ import pytest
 import schemathesis
 from deltalake import write_deltalake
 
+from tests.server.iceberg_face import table_of_files
+
 
 @pytest.fixture
 def document(tmp_path: Path, client_of: Callable[..., Any]) -> Any:
@@ -18,8 +20,12 @@ def document(tmp_path: Path, client_of: Callable[..., Any]) -> Any:
 
 
 def test_schemathesis_finds_no_violation(guarded: Any, analyzed: Callable[..., Path], tmp_path: Path) -> None:
-    """It sends valid and invalid requests to a server that demands a token."""
+    """It sends valid and invalid requests to a server that demands a token and has the REST face."""
     analyzed(guarded.root / "t", range(100), 200)
+    # The protocol's status for what it cannot carry, where schemathesis expects none.
+    accepted = '["2xx", "3xx", "401", "403", "404", "406", "429", "5xx"]'
+    config = f"[checks]\npositive_data_acceptance.expected-statuses = {accepted}\n"
+    (tmp_path / "schemathesis.toml").write_text(config)
     options = ["--max-examples", "4", "--seed", "1", "--generation-database", "none", "--no-color"]
     command = [sys.executable, "-m", "schemathesis.cli", "run", f"{guarded.url}/openapi.json", *options]
     command += ["--header", "Authorization: Bearer abc"]
@@ -43,6 +49,7 @@ def test_answers_follow_the_document(
         ("GET", "/v1/tables"): client.get("/v1/tables"),
         ("POST", "/v1/stats"): client.post("/v1/stats", json={"requests": [{"table": table}, {"table": broken}]}),
         ("POST", "/v1/plan"): client.post("/v1/plan", json={"table": str(files), "where": "a = 1"}),
+        ("GET", "/v1/plans"): client.get("/v1/plans"),
         ("POST", "/v1/estimate/join"): client.post("/v1/estimate/join", json={"left": side, "right": side}),
     }
     another = client.get("/healthz")
@@ -62,6 +69,7 @@ def test_every_operation_describes_its_parameters_and_responses(document: Any) -
         ("post", "/v1/stats"),
         ("post", "/v1/estimate/join"),
         ("post", "/v1/plan"),
+        ("get", "/v1/plans"),
         ("get", "/v1/tables"),
         ("get", "/v1/history"),
         ("get", "/v1/dump"),
@@ -84,3 +92,46 @@ def test_query_of_stats_is_described(document: Any) -> None:
     assert parameters.keys() == {"table", "column", "snapshot-id", "ref", "If-None-Match"}
     assert [name for name, each in parameters.items() if each["required"]] == ["table"]
     assert document["paths"]["/v1/stats"]["get"]["responses"]["304"]["headers"]["ETag"]
+
+
+def test_operations_of_the_face_have_errors_of_the_protocol(face_of: Callable[..., Any], tmp_path: Path) -> None:
+    face = face_of(tmp_path, token=b"x")
+    headers = {"Authorization": "Bearer x"}
+    paths = face.client.get("/openapi.json", headers=headers).json()["paths"]
+    operations = {
+        (method.upper(), path.removeprefix("/iceberg")): operation
+        for path, of in paths.items()
+        for method, operation in of.items()
+        if path.startswith("/iceberg/")
+    }
+    for operation in operations.values():
+        errors = {status: of["content"] for status, of in operation["responses"].items() if status >= "4"}
+        assert errors.keys() >= {"400", "401", "404", "406", "413", "422", "429", "500", "503", "504"}
+        expected = {"application/json": {"schema": {"$ref": "#/components/schemas/IcebergErrorDocument"}}}
+        assert all(content == expected for content in errors.values())
+    assert operations["GET", "/v1/namespaces/{namespace}/tables/{table}"]["responses"]["304"]["headers"]["ETag"]
+    endpoints = (each.split() for each in face.get("/config", headers=headers).json()["endpoints"])
+    named = {
+        (method, path.replace("/{prefix}", "").replace("-", "_")) for method, path in endpoints if method != "HEAD"
+    }
+    assert named <= operations.keys()
+
+
+def test_answers_of_the_face_follow_the_document(tmp_path: Path, face_of: Callable[..., Any]) -> None:
+    table_of_files(tmp_path / "db" / "t", "f")
+    face = face_of(tmp_path)
+    schema = schemathesis.openapi.from_dict(face.client.get("/openapi.json").json())
+    of_table = "/namespaces/{namespace}/tables/{table}"
+    answers = {
+        ("GET", "/config"): face.get("/config"),
+        ("GET", "/namespaces"): face.get("/namespaces", params={"pageToken": "", "pageSize": 1}),
+        ("GET", "/namespaces/{namespace}"): face.get("/namespaces/db"),
+        ("GET", "/namespaces/{namespace}/tables"): face.get("/namespaces/db/tables"),
+        ("GET", of_table): face.load("db", "t"),
+        ("POST", f"{of_table}/plan"): face.plan("db", "t"),
+    }
+    refused = face.plan("db", "t", filter=1)
+    for (method, path), answer in answers.items():
+        assert answer.status_code == 200
+        schema[f"/iceberg/v1{path}"][method].validate_response(answer)
+        schema[f"/iceberg/v1{path}"][method].validate_response(refused)

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import httpx
 import pytest
+
+from tests.server.iceberg_face import table_of_files
 
 ROOT = Path(__file__).parent.parent.parent
 FILES = ["/", "/page.js", "/charts.js", "/page.css"]
@@ -89,3 +92,14 @@ def test_page_has_a_strict_policy(tmp_path: Path, client_of: Callable[..., Any],
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|\son\w+=|style=", answer.text)
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", answer.text)
+
+
+def test_page_shows_what_plans_left_out(shared: Any, look: Callable[..., tuple[str, str]]) -> None:
+    table = table_of_files(shared.root / "<i>planned", *"abcd")
+    for where in ("a = 12", "a = 25", "a = 25"):
+        httpx.post(f"{shared.url}/v1/plan", json={"table": str(table.root), "where": where}).raise_for_status()
+    document, console = look(f"{shared.url}/")
+    assert console == ""
+    assert "Plans since the server started" in document
+    (row,) = re.findall(r"<tr><td[^>]*><a [^>]*>[^<]*&lt;i&gt;planned</a></td>.*?</tr>", document)
+    assert re.findall(r'<td class="number">([^<]*)</td>', row) == ["3", "3 of 12", "0", "9", "0", "0B"]

@@ -13,6 +13,7 @@ TOKEN = b"s3cret-token"
 GUARDED = [
     "/v1/stats?table=/x",
     "/v1/plan",
+    "/v1/plans",
     "/v1/tables",
     "/v1/history",
     "/v1/dump",

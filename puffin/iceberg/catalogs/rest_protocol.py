@@ -55,7 +55,7 @@ def load_table(catalog: RestCatalog, identifier: str) -> LoadedTable:
     try:
         answer = response.json()
         location, document = typed(answer, "metadata-location", str), typed(answer, "metadata", dict)
-        vended = _nearest(answer.get("storage-credentials") or (), location)
+        vended = nearest_credentials(answer.get("storage-credentials") or (), location)
         of_table = {**(document.get("properties") or {}), **(answer.get("config") or {}), **vended}
         properties = {**catalog.properties, **of_table}
         return LoadedTable(document, location, io_properties(properties))
@@ -100,7 +100,7 @@ def _request(catalog: RestCatalog, method: str, identifier: str, **body: Any) ->
     return response
 
 
-def _nearest(credentials: Sequence[Mapping[str, Any]], location: str) -> Mapping[str, str]:
+def nearest_credentials(credentials: Sequence[Mapping[str, Any]], location: str) -> Mapping[str, str]:
     """The vended credentials with the longest prefix of the location."""
     fitting = [credential for credential in credentials if location.startswith(credential["prefix"])]
     config: Mapping[str, str] = max(fitting, key=lambda c: len(c["prefix"]))["config"] if fitting else {}

@@ -47,7 +47,7 @@ def decode_document(data: bytes, location: str) -> dict[str, Any]:
     bytes or values, or if the gzip stream is broken.
     """
     try:
-        text = _inflated(data) if data.startswith(_GZIP_MAGIC) else data  # names are less reliable
+        text = document_text(data)
         _check_size(text)
         document = json.loads(text, parse_float=_finite, parse_constant=_no_number)
     except (ValueError, RecursionError, EOFError, OSError, zlib.error) as exc:
@@ -55,6 +55,11 @@ def decode_document(data: bytes, location: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise CorruptMetadataError(f"{location}: expected a JSON object, found {type(document).__name__}")
     return document
+
+
+def document_text(data: bytes) -> bytes:
+    """The JSON in a metadata file, plain or gzip; ValueError, EOFError, OSError or zlib.error if it is broken."""
+    return _inflated(data) if data.startswith(_GZIP_MAGIC) else data  # names are less reliable
 
 
 def encode_document(document: Mapping[str, Any], *, compress: bool) -> bytes:

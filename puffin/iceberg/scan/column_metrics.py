@@ -56,6 +56,16 @@ def file_metrics(opened: TableSnapshot, columns: Sequence[Column]) -> dict[int, 
     return found
 
 
+def stored_metrics(opened: TableSnapshot, field_ids: Sequence[int]) -> list[Mapping[int, ColumnMetrics]]:
+    """What manifests hold of these columns, for each data file in manifest order."""
+    return [
+        file.metrics
+        for manifest in manifests_of(opened, opened.snapshot)
+        if not manifest.of_deletes
+        for file in live_files_of(manifest, opened.store_for, field_ids, nan_counts=True)
+    ]
+
+
 def _metrics_of(file: LiveFile, field_id: int, type_: str) -> FileMetrics:
     known = file.metrics[field_id]
     lower, upper = (_bound_of(type_, bound) for bound in (known.lower_bound, known.upper_bound))

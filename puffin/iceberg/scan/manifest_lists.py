@@ -21,10 +21,10 @@ from puffin.tables.snapshot import TableSnapshot
 
 # Field ids of manifest_file.
 _MANIFEST_PATH, _PARTITION_SPEC_ID, _CONTENT, _KEY_METADATA = 500, 502, 517, 519
-_SEQUENCE_NUMBER, _MIN_SEQUENCE_NUMBER, _ADDED_SNAPSHOT_ID = 515, 516, 503
+_SEQUENCE_NUMBER, _MIN_SEQUENCE_NUMBER, _ADDED_SNAPSHOT_ID, _FIRST_ROW_ID = 515, 516, 503, 520
 _FILES_COUNTS = _ADDED_FILES, _EXISTING_FILES, _DELETED_FILES = 504, 505, 506
-# The oldest writers omit these.
-_OPTIONAL = (_CONTENT, _SEQUENCE_NUMBER, _MIN_SEQUENCE_NUMBER, _ADDED_SNAPSHOT_ID, *_FILES_COUNTS)
+# The oldest writers omit these; only format version 3 has the last.
+_OPTIONAL = (_CONTENT, _SEQUENCE_NUMBER, _MIN_SEQUENCE_NUMBER, _ADDED_SNAPSHOT_ID, *_FILES_COUNTS, _FIRST_ROW_ID)
 _TYPES: dict[int, Any] = {
     _MANIFEST_PATH: str,
     _PARTITION_SPEC_ID: int,
@@ -51,6 +51,7 @@ class ManifestFile:
         added_snapshot_id: The snapshot that added it; None if unknown, as for the next two.
         entries: The number of its entries.
         live_files: The number of entries that are not deleted.
+        first_row_id: The id of the first row in the files that have none of their own; None without row lineage.
     """
 
     manifest_path: str
@@ -61,6 +62,7 @@ class ManifestFile:
     added_snapshot_id: int | None = None
     entries: int | None = None
     live_files: int | None = None
+    first_row_id: int | None = None
     encrypted: bool = False
 
 
@@ -103,6 +105,7 @@ def _manifest_file(record: Mapping[int, Any], manifest_list: str) -> ManifestFil
         added_snapshot_id=record.get(_ADDED_SNAPSHOT_ID),
         entries=None if live is None or deleted is None else live + deleted,
         live_files=live,
+        first_row_id=record.get(_FIRST_ROW_ID),
         encrypted=record.get(_KEY_METADATA) is not None,
     )
 

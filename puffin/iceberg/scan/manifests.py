@@ -23,6 +23,7 @@ from puffin.tables.scan_task import DATA, DELETE_FILE_PATH, EQUALITY_DELETES, PO
 _CONTENT, _FILE_PATH, _FILE_FORMAT, _PARTITION, _RECORD_COUNT, _FILE_SIZE = 134, 100, 101, 102, 103, 104
 _KEY_METADATA, _SPLIT_OFFSETS, _EQUALITY_IDS = 131, 132, 135
 _REFERENCED_DATA_FILE, _CONTENT_OFFSET, _CONTENT_SIZE = 143, 144, 145
+_SORT_ORDER_ID, _FIRST_ROW_ID = 140, 142
 _STATUS, _SEQUENCE_NUMBER, _DATA_FILE = 0, 3, 2
 # Maps by column, each with the ids of its keys and values.
 _METRICS = _VALUE_COUNTS, _NULL_VALUE_COUNTS, _LOWER_BOUNDS, _UPPER_BOUNDS = 109, 110, 125, 128
@@ -34,7 +35,10 @@ _KEY_AND_VALUE = {
     _UPPER_BOUNDS: (129, 130),
     _NAN_VALUE_COUNTS: (138, 139),
 }
-_BASIC = (_CONTENT, _FILE_PATH, _FILE_FORMAT, _PARTITION, _RECORD_COUNT, _FILE_SIZE, _KEY_METADATA, _SPLIT_OFFSETS)
+_BASIC = (
+    *(_CONTENT, _FILE_PATH, _FILE_FORMAT, _PARTITION, _RECORD_COUNT, _FILE_SIZE),
+    *(_KEY_METADATA, _SPLIT_OFFSETS, _SORT_ORDER_ID, _FIRST_ROW_ID),
+)
 _OF_DELETES = (_EQUALITY_IDS, _REFERENCED_DATA_FILE, _CONTENT_OFFSET, _CONTENT_SIZE)
 _ENTRY = {_STATUS: None, _SEQUENCE_NUMBER: None}
 _DATA_ENTRY = {**_ENTRY, _DATA_FILE: dict.fromkeys(_BASIC)}
@@ -75,6 +79,8 @@ class LiveFile:
         sequence_number: The data sequence number, inherited where the manifest omits it.
         partition: Values by partition field id, in Avro's physical form: a decimal is its bytes.
         referenced_data_file: The only data file that a delete file applies to, if known.
+        first_row_id: The id of a data file's first row, inherited where the manifest omits it; None without row
+            lineage.
         equality_ids: The columns by which an equality delete file compares rows.
         metrics: By field id: of an equality delete file, those columns; of a data file, the requested columns.
     """
@@ -94,6 +100,8 @@ class LiveFile:
     encrypted: bool
     equality_ids: tuple[int, ...]
     metrics: Mapping[int, ColumnMetrics]
+    sort_order_id: int | None = None
+    first_row_id: int | None = None
 
 
 def live_files(manifests: Iterable[ManifestFile], store_for: Callable[[str], Store]) -> Iterator[LiveFile]:
@@ -128,7 +136,21 @@ def live_files_of(
         store_for,
         lambda entry: None if entry[_STATUS] == _DELETED else _live_file(entry, manifest, metrics_of),
     )
-    return (file for file in entries if file is not None)
+    return _with_row_ids((file for file in entries if file is not None), manifest)
+
+
+def _with_row_ids(files: Iterator[LiveFile], manifest: ManifestFile) -> Iterator[LiveFile]:
+    """The files with the row ids that they inherit (spec, "First Row ID Inheritance")."""
+    next_id = manifest.first_row_id
+    if next_id is None or manifest.of_deletes:
+        yield from files
+        return
+    for file in files:
+        if file.first_row_id is None:
+            yield dataclasses.replace(file, first_row_id=next_id)
+            next_id += file.record_count
+        else:
+            yield file
 
 
 class NamedFiles:
@@ -209,6 +231,8 @@ def _live_file(entry: Mapping[int, Any], manifest: ManifestFile, metrics_of: Col
         encrypted=file.get(_KEY_METADATA) is not None,
         equality_ids=equality_ids,
         metrics=_metrics(file, equality_ids or metrics_of),
+        sort_order_id=_optional(file, _SORT_ORDER_ID, int),
+        first_row_id=_optional(file, _FIRST_ROW_ID, int),
     )
 
 

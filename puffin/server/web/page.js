@@ -84,6 +84,8 @@ async function show() {
   mark();
   if (!table) {
     at("main").replaceChildren(element("p", { class: "muted" }, "Choose a table."));
+    const planned = await get("/v1/plans").catch(() => ({ tables: [] })); // the list says what is wrong
+    if (mine === shown && planned.tables.length) at("main").append(plansView(planned.tables));
     return;
   }
   try {
@@ -95,6 +97,30 @@ async function show() {
   } catch (error) {
     if (mine === shown) at("main").replaceChildren(element("p", { class: "problem", role: "alert" }, error.message));
   }
+}
+
+/** What plans have left out, table by table. */
+function plansView(tables) {
+  const head = element("tr");
+  for (const [title, kind] of [["table"], ["plans", "number"], ["files read", "number"], ["by partition", "number"], ["by bounds", "number"], ["by index", "number"], ["bytes not read", "number"]]) {
+    head.append(element("th", { class: kind ?? "", scope: "col" }, title));
+  }
+  const body = element("tbody");
+  for (const table of tables) {
+    const number = (value) => element("td", { class: "number" }, value);
+    const { partition, bounds, index } = table.pruned;
+    const total = table["files-total"];
+    const row = element("tr", {}, element("td", { class: "name" }, element("a", { href: link(table.table) }, table.table)));
+    row.append(
+      number(count.format(table.plans)),
+      number(total ? `${count.format(table["files-planned"])} of ${count.format(total)}` : "0"),
+      ...[partition, bounds, index].map((pruned) => number(count.format(pruned))),
+      number(`${short.format(table["bytes-not-read"])}B`),
+    );
+    body.append(row);
+  }
+  const title = element("h2", {}, "Plans since the server started");
+  return element("section", { class: "plans" }, title, element("div", { class: "card" }, element("table", {}, element("thead", {}, head), body)));
 }
 
 function* tableView(stats, past) {

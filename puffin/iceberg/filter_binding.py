@@ -1,0 +1,260 @@
+"""
+Binds filters in expression JSON to the schemas that their names may mean, and types their literals by the columns.
+
+A client may pin a snapshot and yet use the names of the current schema, so a name is looked up in both schemas. One
+that means different columns there prunes nothing. Partitions are tested by pyiceberg's projections, and a transform of
+a column by the partition field that has the same one.
+"""
+
+from __future__ import annotations
+
+import decimal
+import functools
+import math
+import re
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from puffin.errors import ColumnNotFound, CorruptMetadataError, UnsupportedTableError, UsageError
+from puffin.iceberg.expression_json import FilterJson, Term, Unbound, UnboundPredicate, parse_expression
+from puffin.iceberg.filters import Binder, unbound
+from puffin.iceberg.sdk import one_line
+from puffin.tables.expression import Combination, Constant, Expression, Op, PartitionTest, Predicate
+from puffin.tables.schema import Field, fields_of
+from puffin.values.json_values import to_scalar
+from puffin.values.partition_tuples import value_from_json, value_to_json
+from puffin.values.transforms import result_type
+from puffin.values.value_type import is_hashable
+
+_Specs = Mapping[int, Sequence[Mapping[str, Any]]]
+
+_NO_COLUMN = -1
+_INFINITE = ("Infinity", "-Infinity")
+_MOST_DIGITS = 1000
+_TEMPORAL = ("date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
+_MICROSECOND = 1000  # nanoseconds
+_NULL_TESTS = (Op.IS_NULL, Op.NOT_NULL)
+
+
+class JsonFilterParser:
+    """
+    Parses filters in expression JSON for a table.
+
+    Args:
+        schemas: Those that names may mean, the current one first.
+        specs: The fields of each partition spec, without those whose values are unknown.
+    """
+
+    def __init__(self, schemas: Sequence[Mapping[str, Any]], specs: _Specs) -> None:
+        self._schemas = [_Schema(schema, specs) for schema in schemas]
+        self._specs = specs
+
+    def __call__(self, filter_: FilterJson) -> Expression:
+        """
+        The filter on field ids.
+
+        Raises ColumnNotFound if no schema has a column, UsageError if the filter has another form than the protocol's
+        or a literal does not fit its column.
+        """
+        return self._bound(parse_expression(filter_), filter_.case_sensitive)
+
+    def _bound(self, tree: Unbound, case_sensitive: bool) -> Expression:
+        if isinstance(tree, bool):
+            return Constant(tree)
+        if not isinstance(tree, UnboundPredicate):
+            return Combination(tuple(self._bound(part, case_sensitive) for part in tree.parts), tree.is_and)
+        found = {
+            field.field_id: (schema, field)
+            for schema in reversed(self._schemas)
+            if (field := schema.find(tree.term, case_sensitive=case_sensitive)) is not None
+        }
+        if not found:
+            raise ColumnNotFound(f"filter: column {tree.term.column!r}: the table has no such column")
+        if len(found) > 1:
+            return _unprunable(tree)
+        ((schema, field),) = found.values()
+        return self._transformed(tree, field) if tree.term.transform else schema.bound(tree, field)
+
+    def _transformed(self, tree: UnboundPredicate, field: Field) -> Expression:
+        """A test of the partition fields with the same transform; other specs say nothing about it."""
+        transform = str(tree.term.transform)
+        try:
+            type_ = result_type(transform, str(field.type))
+        except UnsupportedTableError as exc:
+            raise UsageError(f"filter: {tree.term}: {exc}") from exc
+        _check_prefixes(tree.op, type_, str(tree.term))
+        values = tuple(_json_form(type_, each, str(tree.term)) for each in tree.literals)
+        holds = functools.partial(_holds, tree.op, [value_from_json(type_, value) for value in values])
+        tests = {
+            spec_id: PartitionTest((each["field-id"],), holds)
+            for spec_id, spec in self._specs.items()
+            for each in spec
+            if each["source-id"] == field.field_id and each["transform"] == transform
+        }
+        return Predicate(tree.op, _NO_COLUMN, str(tree.term), values, tests)
+
+
+class _Schema:
+    def __init__(self, document: Mapping[str, Any], specs: _Specs) -> None:
+        fields = list(fields_of(document))
+        self._by_name = {field.name: field for field in reversed(fields)}
+        self._by_id = {field.field_id: field for field in fields}
+        self._folded: dict[str, list[Field]] = {}
+        for field in fields:
+            self._folded.setdefault(field.name.lower(), []).append(field)
+        self._binder = Binder(document, specs)
+
+    def find(self, term: Term, *, case_sensitive: bool) -> Field | None:
+        if isinstance(term.column, int):
+            return self._by_id.get(term.column)
+        field = self._by_name.get(term.column)
+        if field is not None or case_sensitive:
+            return field
+        alike = self._folded.get(term.column.lower(), [])
+        if len(alike) > 1:
+            raise UsageError(f"filter: column {term.column!r}: {len(alike)} columns differ from it in case alone")
+        return alike[0] if alike else None
+
+    def bound(self, tree: UnboundPredicate, field: Field) -> Expression:
+        what = f"column {field.name}"
+        if not isinstance(field.type, str) or not is_hashable(field.type) or field.type.endswith("_ns"):
+            return _bound_without_partitions(tree, field, what)
+        _check_prefixes(tree.op, field.type, what)
+        literals = [_literal(field.type, each, what) for each in tree.literals]
+        if any(isinstance(each, float) and math.isinf(each) for each in literals):
+            return _unprunable(tree)  # pyiceberg takes one for a number that no float reaches
+        try:
+            return self._binder.bind(unbound(tree.op, field.name, literals))
+        except Exception as exc:  # pyiceberg has many for a test that does not fit a type
+            raise UsageError(f"filter: {what} of type {field.type}: {one_line(exc)}") from exc
+
+
+def _check_prefixes(op: Op, type_: str, what: str) -> None:
+    if op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH) and type_ not in ("string", "binary"):
+        raise UsageError(f"filter: {what} of type {type_} has no prefixes")
+
+
+def _bound_without_partitions(tree: UnboundPredicate, field: Field, what: str) -> Expression:
+    """A test of a type that pyiceberg does not know; engines that do not know it either have no partitions by it."""
+    if tree.op in _NULL_TESTS:
+        return Predicate(tree.op, field.field_id, field.name, (), {})
+    if not isinstance(field.type, str) or not field.type.endswith("_ns"):
+        raise UsageError(f"filter: {what}: expected a column of a primitive type, or a test of null")
+    values = tuple(_json_form(field.type, each, what) for each in tree.literals)
+    return Predicate(tree.op, field.field_id, field.name, values, {})
+
+
+def _unprunable(tree: UnboundPredicate) -> Expression:
+    return Predicate(tree.op, _NO_COLUMN, str(tree.term), (), {})
+
+
+def _literal(type_: str, value: Any, what: str) -> Any:
+    """A literal as pyiceberg takes it for a column of a type."""
+    physical = _physical(type_, value, what)
+    if type_ == "uuid":
+        return uuid.UUID(bytes=physical)
+    with np.errstate(over="ignore"):  # the literal is then infinite, as it is for the column
+        # The shortest number that means it, as partition values are read.
+        return float(str(np.float32(physical))) if type_ == "float" else physical
+
+
+def _json_form(type_: str, value: Any, what: str) -> Any:
+    try:
+        found = value_to_json(type_, _physical(type_, value, what))
+        value_from_json(type_, found)
+        return found
+    except CorruptMetadataError as exc:
+        raise UsageError(f"filter: {what}: expected a literal of type {type_}, found one beyond its range") from exc
+
+
+def _physical(type_: str, value: Any, what: str) -> Any:
+    """The value of a bare JSON literal: of a time its units since the epoch, of a decimal a ``Decimal``."""
+    name = re.split(r"[\[(]", type_, maxsplit=1)[0]
+    expected = f"filter: {what}: expected a literal of type {type_}, found"
+    if type(value) not in _KINDS[name]:
+        raise UsageError(f"{expected} a {type(value).__name__}")
+    try:
+        return _READERS.get(name, _as_it_is)(type_, value)
+    except (ValueError, ArithmeticError, CorruptMetadataError) as exc:
+        raise UsageError(f"{expected} a {type(value).__name__} that is none") from exc
+
+
+def _as_it_is(_: str, value: Any) -> Any:
+    return value
+
+
+def _integer(_: str, value: Any) -> int:
+    if isinstance(value, str):
+        value = _decimal(_, value)
+    if value != int(value) or not -(1 << 63) <= value < 1 << 63:
+        raise ValueError("a fraction, or beyond 64 bits")
+    return int(value)
+
+
+def _number(_: str, value: Any) -> float:
+    # pyiceberg sends the numbers of a filter's text as texts.
+    return float(value if value in _INFINITE else _decimal(_, value))
+
+
+def _units(type_: str, value: Any) -> int:
+    if isinstance(value, str):
+        units: int = to_scalar(type_, value).value
+        return units
+    # Clients write microseconds for every timestamp.
+    return _integer(type_, value * _MICROSECOND if type_.endswith("_ns") else value)
+
+
+def _decimal(_: str, value: Any) -> decimal.Decimal:
+    number = decimal.Decimal(str(value))
+    if not number.is_finite() or not -_MOST_DIGITS < number.adjusted() < _MOST_DIGITS:
+        raise ValueError("not a number of this size")
+    return number
+
+
+def _bytes(type_: str, value: str) -> bytes:
+    found: bytes = to_scalar(type_, value).as_py()
+    return found
+
+
+def _holds(op: Op, literals: Sequence[Any], values: Sequence[Any]) -> bool:
+    """Whether a partition value passes; null differs from every value, and no comparison with it is true."""
+    (value,) = values
+    if value is None:
+        return op in (Op.IS_NULL, Op.NOT_EQ, Op.NOT_IN, Op.NOT_NAN, Op.NOT_STARTS_WITH)
+    return _TESTS[op](value, literals)
+
+
+_TESTS: dict[Op, Callable[[Any, Sequence[Any]], bool]] = {
+    Op.LT: lambda value, literals: bool(value < literals[0]),
+    Op.LT_EQ: lambda value, literals: bool(value <= literals[0]),
+    Op.GT: lambda value, literals: bool(value > literals[0]),
+    Op.GT_EQ: lambda value, literals: bool(value >= literals[0]),
+    Op.EQ: lambda value, literals: value in literals,
+    Op.IN: lambda value, literals: value in literals,
+    Op.NOT_EQ: lambda value, literals: value not in literals,
+    Op.NOT_IN: lambda value, literals: value not in literals,
+    Op.IS_NULL: lambda _value, _literals: False,
+    Op.NOT_NULL: lambda _value, _literals: True,
+    Op.IS_NAN: lambda _value, _literals: False,  # no transform but identity has numbers with NaN
+    Op.NOT_NAN: lambda _value, _literals: True,
+    Op.STARTS_WITH: lambda value, literals: value[: len(literals[0])] == literals[0],
+    Op.NOT_STARTS_WITH: lambda value, literals: value[: len(literals[0])] != literals[0],
+}
+_KINDS: dict[str, tuple[type[Any], ...]] = {
+    "boolean": (bool,),
+    **dict.fromkeys(("int", "long"), (int, str)),
+    **dict.fromkeys(("float", "double"), (int, float, str)),
+    **dict.fromkeys(_TEMPORAL, (int, str)),
+    "decimal": (str, int, float),
+    **dict.fromkeys(("string", "uuid", "fixed", "binary"), (str,)),
+}
+_READERS: dict[str, Callable[[str, Any], Any]] = {
+    **dict.fromkeys(("int", "long"), _integer),
+    **dict.fromkeys(("float", "double"), _number),
+    **dict.fromkeys(_TEMPORAL, _units),
+    "decimal": _decimal,
+    **dict.fromkeys(("uuid", "fixed", "binary"), _bytes),
+}

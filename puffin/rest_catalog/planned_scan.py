@@ -1,0 +1,58 @@
+"""A plan as the answers that a client gets: one if it is small, else parts that the client asks for one by one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from puffin.planning.file_plan import FilePlan
+from puffin.rest_catalog.scan_tasks import Metrics, TaskEncoder
+from puffin.tables.scan_task import FileScanTask
+
+FILES_OF_PART = 5_000
+_BYTES_OF_FILTERS = 16 * 1024 * 1024  # in a part, since each file has the filter beside it
+_BYTES_OF_METRICS = 1_000  # of a file, with some columns
+_NO_METRICS: Metrics = {}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class PlannedScan:
+    """
+    The files of a plan, ready to be sent.
+
+    Attributes:
+        metrics: The statistics that the client asked for, for each file of the snapshot; empty if for none.
+    """
+
+    plan: FilePlan
+    positions: npt.NDArray[np.int64]
+    encoder: TaskEncoder
+    metrics: Sequence[Metrics] = ()
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory this takes, without the files, which all plans of a snapshot share."""
+        arrays = self.plan.kept.nbytes + self.positions.nbytes
+        return arrays + len(self.encoder.residual) + _BYTES_OF_METRICS * len(self.metrics)
+
+    @property
+    def _files_of_part(self) -> int:
+        return max(1, min(FILES_OF_PART, _BYTES_OF_FILTERS // len(self.encoder.residual)))
+
+    @property
+    def parts(self) -> int:
+        """How many parts there are; 1 if all files fit an answer."""
+        return max(1, -(-len(self.positions) // self._files_of_part))
+
+    def part(self, number: int) -> bytes:
+        """The tasks of a part, from 0, as the keys of an answer."""
+        size = self._files_of_part
+        positions = self.positions[number * size : (number + 1) * size].tolist()
+        metrics = (self.metrics[i] if self.metrics else _NO_METRICS for i in positions)
+        return self.encoder.encode(self._tasks(positions), metrics)
+
+    def _tasks(self, positions: Sequence[int]) -> Iterator[FileScanTask]:
+        return (self.plan.all_files[i] for i in positions)

@@ -1,0 +1,72 @@
+"""Which side plans the scans of a table: this service, or the client where the protocol cannot say what it has to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from puffin.errors import UnsupportedTableError
+from puffin.tables.document import all_schemas
+from puffin.tables.schema import fields_of
+from puffin.tables.state import TableState
+from puffin.values.transforms import result_type
+
+KEY, SERVER, CLIENT = "scan-planning-mode", "server", "client"
+REASON = "puffin-sidecar.scan-planning-reason"
+PROPERTY = "puffin-sidecar.scan-planning-mode"
+"""A table property with which an owner takes a table back."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlanningMode:
+    """The mode, and why the client plans."""
+
+    mode: str = SERVER
+    reason: str | None = None
+
+    @property
+    def config(self) -> dict[str, str]:
+        """For the answer to a client that loads the table."""
+        return {KEY: self.mode, **({} if self.reason is None else {REASON: self.reason})}
+
+
+def planning_mode(state: TableState) -> PlanningMode:
+    """Which side plans the scans of a table."""
+    reason = _reason(state)
+    return PlanningMode() if reason is None else PlanningMode(CLIENT, reason)
+
+
+def _reason(state: TableState) -> str | None:
+    if state.properties.get(PROPERTY, "").lower() == CLIENT:
+        return f"the table's property {PROPERTY}"
+    if "encryption.key-id" in state.properties:
+        return "the table is encrypted"
+    for spec in state.partition_specs.values():
+        for field in spec:
+            reason = _reason_of_field(field, state.source_types)
+            if reason is not None:
+                return f"partition field {field['name']}: {reason}"
+    return _reused_name(state)
+
+
+def _reason_of_field(field: Mapping[str, Any], types: Mapping[int, str]) -> str | None:
+    if len(field.get("source-ids", ())) > 1:
+        return "a transform of several columns"
+    source_type = None if field["transform"] == "void" else types.get(field["source-id"])
+    try:
+        type_ = None if source_type is None else result_type(field["transform"], source_type)
+    except UnsupportedTableError as exc:
+        return str(exc)
+    # NaN and -0.0: JSON has no word for the one, and engines disagree on the order of the other.
+    return "partitions by floating-point numbers" if type_ in ("float", "double") else None
+
+
+def _reused_name(state: TableState) -> str | None:
+    """A client that pins a snapshot does not say whether its names are those of now or of then."""
+    ids: dict[str, set[int]] = {}
+    for schema in all_schemas(state.document):
+        for field in fields_of(schema):
+            ids.setdefault(field.name.lower(), set()).add(field.field_id)
+    reused = next((name for name, of_name in ids.items() if len(of_name) > 1), None)
+    return None if reused is None else f"column {reused}: the name meant another column before"

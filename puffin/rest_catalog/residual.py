@@ -1,0 +1,33 @@
+"""The filter that a client is to apply to the rows of a task."""
+
+from __future__ import annotations
+
+from puffin.iceberg.expression_json import FilterJson, columns_of, parse_expression
+from puffin.tables.document import all_schemas, current_schema
+from puffin.tables.schema import fields_of
+from puffin.tables.state import TableState
+
+_ALL_ROWS = b"true"
+
+
+def residual_of(filter_: FilterJson | None, state: TableState, *, is_java: bool) -> bytes:
+    """
+    The filter of the request, encoded: all files that come back may have rows that do not pass.
+
+    Java's client looks up the names of a residual in the current schema if the table has partitions, so it fails for a
+    column that had another name at the snapshot. It gets true instead if it is Spark, which tests the rows itself.
+    Java's generic reader does not, but takes names literally unless told otherwise, and Spark does not.
+    """
+    if filter_ is None:
+        return _ALL_ROWS
+    if is_java and not filter_.case_sensitive and any(state.partition_specs.values()) and _has_old_name(filter_, state):
+        return _ALL_ROWS
+    return filter_.text.encode()
+
+
+def _has_old_name(filter_: FilterJson, state: TableState) -> bool:
+    if len(all_schemas(state.document)) < 2:
+        return False
+    known = {field.name.lower() for field in fields_of(current_schema(state.document))}
+    names = (name for name in columns_of(parse_expression(filter_)) if isinstance(name, str))
+    return any(name.lower() not in known for name in names)

@@ -1,0 +1,136 @@
+"""A table as the REST catalog behind this one gives it to one caller: passed on, and opened with what was vended."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from puffin.errors import StorageError
+from puffin.iceberg.catalogs.file import IcebergMetadataFile
+from puffin.iceberg.catalogs.rest_protocol import nearest_credentials
+from puffin.iceberg.metadata.document import parse_state
+from puffin.iceberg.sdk import io_properties
+from puffin.iceberg.stores import stores
+from puffin.iceberg.table import IcebergSnapshot
+from puffin.rest_catalog.names import TableName
+from puffin.rest_catalog.planning_mode import CLIENT, KEY
+from puffin.rest_catalog.upstream import UpstreamConfig
+from puffin.tables.base import SnapshotSelector
+from puffin.tables.state import TableState
+from puffin.tables.statistics_json import typed
+
+_MOST_STATES = 1_000
+_DIGEST_BYTES = 16
+_RESTRICTIONS = "read-restrictions"
+_GRANT = re.compile("key|token|secret|sas|credential|password|role|profile|connection-string")
+_FRESH_CREDENTIALS = "refresh-credentials-endpoint"
+_REMOTE_SIGNING = "remote-signing-enabled"
+_SIGNERS = ("signer.uri", "s3.signer.uri")
+
+
+class States:
+    """Tables at their newest versions, each parsed once however many callers load it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[tuple[TableName, str], tuple[bytes, TableState]] = OrderedDict()
+
+    def of(self, table: TableName, snapshots: str, location: str, document: Mapping[str, Any]) -> TableState:
+        """
+        The state that a document describes: the same object for the same document, whoever loads it.
+
+        A catalog may tell callers different things of one version, so it is the document that counts. Raises
+        CorruptMetadataError and UnsupportedTableError.
+        """
+        # Not only the location: what one caller does not see of a version must not come from another's.
+        text = json.dumps([location, document]).encode()
+        digest = hashlib.blake2b(text, digest_size=_DIGEST_BYTES).digest()
+        with self._lock:
+            known = self._known.get((table, snapshots))
+        if known is not None and known[0] == digest:
+            return known[1]
+        state = parse_state(document, location).without_history()
+        with self._lock:
+            self._known[table, snapshots] = digest, state
+            self._known.move_to_end((table, snapshots))
+            while len(self._known) > _MOST_STATES:
+                self._known.popitem(last=False)
+        return state
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UpstreamTable:
+    """The answer to one caller who loads a table; it holds secrets."""
+
+    name: TableName
+    location: str
+    document: Mapping[str, Any] = dataclasses.field(repr=False)
+    answer: Mapping[str, Any] = dataclasses.field(repr=False)
+
+    @classmethod
+    def of(cls, name: TableName, answer: Mapping[str, Any]) -> UpstreamTable:
+        """From the answer's document; StorageError if it is of another form."""
+        try:
+            return cls(name, typed(answer, "metadata-location", str), typed(answer, "metadata", dict), answer)
+        except TypeError as exc:
+            raise StorageError(f"{name}: expected a table from the catalog, found {exc}") from exc
+
+    def is_planned_by(self, config: UpstreamConfig) -> bool:
+        """Whether the catalog plans the table's scans itself, or lets callers read a part of it only."""
+        mode = self._config.get(KEY)
+        plans = config.plans if mode is None else str(mode).lower() != CLIENT
+        return plans or bool(self.answer.get(_RESTRICTIONS))
+
+    def opened(
+        self, state: TableState, selector: SnapshotSelector, config: UpstreamConfig, own: Mapping[str, str]
+    ) -> IcebergSnapshot:
+        """
+        The table, whose files are opened with what was vended to the caller.
+
+        Only if nothing was vended are credentials of ``own``, our configuration, used.
+        """
+        vended = io_properties(
+            {
+                **self._config,
+                **nearest_credentials(self.answer.get("storage-credentials") or (), self.location),
+            }
+        )
+        if any(_GRANT.search(name) for name in vended):
+            own = {name: value for name, value in own.items() if not _GRANT.search(name)}
+        properties = {**config.io_properties, **own, **vended}
+        store_for = stores(properties)
+        return IcebergSnapshot(
+            name=str(self.name),
+            state=state,
+            selector=selector,
+            store_for=store_for,
+            io_properties=properties,
+            table=IcebergMetadataFile(self.location, store_for),
+        )
+
+    def body(self, mode: Mapping[str, str], config: UpstreamConfig) -> bytes:
+        """The answer for our client: as it was but for who plans, and for addresses that were relative to another."""
+        of_table = _absolute(self._config, config)
+        if any(name.endswith(_REMOTE_SIGNING) for name in of_table):
+            of_table = {**dict.fromkeys(_SIGNERS, config.uri), **of_table}
+        changed: dict[str, Any] = {"config": {**of_table, **mode}}
+        if vended := self.answer.get("storage-credentials"):
+            changed["storage-credentials"] = [{**each, "config": _absolute(each["config"], config)} for each in vended]
+        return json.dumps({**self.answer, **changed}, separators=(",", ":")).encode()
+
+    @property
+    def _config(self) -> Mapping[str, Any]:
+        return self.answer.get("config") or {}
+
+
+def _absolute(properties: Mapping[str, Any], config: UpstreamConfig) -> dict[str, Any]:
+    return {
+        name: config.absolute(value) if name.endswith(_FRESH_CREDENTIALS) and isinstance(value, str) else value
+        for name, value in properties.items()
+    }

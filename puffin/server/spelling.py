@@ -1,0 +1,35 @@
+"""
+The header ETag in this spelling, for Iceberg's Java client.
+
+It looks for no other spelling, although names of headers have no case, and uvicorn sends them in lower case. Without
+the header the client loads the metadata of a table again each time that it needs the table.
+"""
+
+from __future__ import annotations
+
+from puffin.server.entrance import ICEBERG, App, Message, Receive, Scope, Send
+
+
+class _AsSpelled(bytes):
+    """The name of a header that uvicorn cannot put into lower case."""
+
+    def lower(self) -> bytes:
+        return self
+
+
+_ETAG = _AsSpelled(b"ETag")
+
+
+def spelling_etag(app: App) -> App:
+    """The same application, for uvicorn alone: other servers and clients may need the names in lower case."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_spelled(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                spelled = [(_ETAG if name == b"etag" else name, value) for name, value in message["headers"]]
+                message = {**message, "headers": spelled}
+            await send(message)
+
+        await app(scope, receive, send_spelled if scope["path"].startswith(ICEBERG) else send)
+
+    return call

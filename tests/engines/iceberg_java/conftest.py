@@ -1,0 +1,116 @@
+"""
+Iceberg's own tests, unchanged, at our REST catalog.
+
+They create and fill the tables that they then read, which ours refuses. So each test talks to a router: what only reads
+goes to ``puffin serve --iceberg``, the rest to Iceberg's own REST catalog, from which ours takes the tables.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.engines.iceberg_java.junit import JUnit
+from tests.engines.iceberg_java.router import Router, running_router
+from tests.iceberg_rest_server import jars_of_pyspark
+
+HERE = Path(__file__).resolve().parent
+EXTENSION = "META-INF/services/org.junit.jupiter.api.extension.Extension"
+PATIENCE = 30
+SPARK_SETTINGS = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+# What Spark's own launcher opens, of that which it uses here.
+OPENED = (
+    *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
+    *("java.util.concurrent", "java.util.concurrent.atomic", "sun.nio.ch", "sun.nio.cs", "sun.security.action"),
+    "sun.util.calendar",
+)
+
+
+@pytest.fixture
+def routed(rest_catalog: dict[str, str]) -> Iterator[Callable[..., tuple[Router, str]]]:
+    """
+    Starts our REST catalog and a router to it, and returns the router and its URI.
+
+    Ours has the tables of the router's other catalog, through its REST protocol or, by ``kind``, from its database;
+    ``program`` is what is run as ``puffin``.
+    """
+    warehouse = Path(urlsplit(rest_catalog["warehouse"]).path)
+    of_kind = {
+        "rest": ("rest", {"type": "rest", "uri": rest_catalog["uri"]}),
+        "sql": ("backend", {"type": "sql", "uri": f"sqlite:///{warehouse.parent / 'catalog.db'}"}),
+    }
+    with ExitStack() as stack:
+
+        def start(kind: str, program: Sequence[str] = ("-m", "puffin")) -> tuple[Router, str]:
+            name, properties = of_kind[kind]
+            arguments = ["serve", "--iceberg", "--port", "0", "--ttl", "0", "--catalog", name]
+            for key, value in properties.items():
+                arguments += ["--catalog-property", f"{key}={value}"]
+            uri = stack.enter_context(_running([sys.executable, *program, *arguments]))
+            router = Router(f"{uri}/iceberg", rest_catalog["uri"])
+            return router, stack.enter_context(running_router(router))
+
+        yield start
+    shutil.rmtree(warehouse / "newdb", ignore_errors=True)  # files that the kit leaves, and does not expect
+
+
+@pytest.fixture
+def junit(
+    jars: Callable[[str], list[Path]], java_home: Path, quick_java: list[str], tmp_path: Path
+) -> Callable[..., JUnit]:
+    """Makes a JVM for tests of REST catalogs, the URI of one being given; with Spark if told so."""
+
+    def make(uri: str, *, with_spark: bool = False) -> JUnit:
+        found = [*jars("rest-server"), *jars("iceberg-tests"), *jars("sqlite")]
+        options = ["-Xmx1g", *quick_java, f"-Duri={uri}", f"-Djava.io.tmpdir={tmp_path}"]
+        if with_spark:
+            found = [*jars("iceberg-spark-tests"), *found, *jars_of_pyspark("*")]
+            options += ["-Xmx2g", f"-Dderby.system.home={tmp_path}"]
+            options += [f"-D{key}={value}" for key, value in SPARK_SETTINGS.items()]
+            options += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
+        else:
+            found = [*found, *jars_of_pyspark("hadoop-client-*", "log4j-*")]
+        return JUnit(java=java_home / "bin" / "java", options=options, classpath=found, directory=tmp_path)
+
+    return make
+
+
+@pytest.fixture
+def catalog_under_test(jars: Callable[[str], list[Path]], java_home: Path, tmp_path: Path) -> Path:
+    """The directory with JUnit's extension `CatalogUnderTest`, compiled with no need of a whole JDK."""
+    classes = tmp_path / "classes"
+    classpath = ":".join(map(str, [*jars("rest-server"), *jars("iceberg-tests")]))
+    compiler = ["org.eclipse.jdt.internal.compiler.batch.Main", "-17", "-cp", classpath, "-d", classes]
+    command = [java_home / "bin" / "java", "-cp", classpath, *compiler, HERE / "CatalogUnderTest.java"]
+    subprocess.run(command, check=True)
+    (classes / EXTENSION).parent.mkdir(parents=True)
+    (classes / EXTENSION).write_text("org.apache.iceberg.rest.CatalogUnderTest\n")
+    return classes
+
+
+@contextmanager
+def _running(command: Sequence[str]) -> Iterator[str]:
+    """Run ``puffin serve``, and yield its URI."""
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        said = []
+        while (line := process.stderr.readline()) and not line.startswith("serving at http://"):
+            said.append(line)
+        assert line, "".join(said)
+        yield line.split()[-1]
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE)

@@ -1,0 +1,44 @@
+"""Partitions of dates are exact where pyiceberg's calendar ends: Spark does not look at such a filter again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from puffin.iceberg.expression_json import FilterJson
+from puffin.planning.plan import Planner
+from tests.bound import bound
+from tests.hand_made_table import HandMadeTable
+
+FIRST, LAST = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, as days since 1970
+YEARS = {FIRST - 1: -1970, FIRST: -1969, 0: 0, LAST: 8029, LAST + 1: 8030}
+
+
+@pytest.mark.parametrize(
+    ("op", "days", "left"),
+    [
+        ("gt", LAST, [LAST + 1]),
+        ("gt-eq", LAST + 1, [LAST + 1]),
+        ("lt", LAST + 1, [FIRST - 1, FIRST, 0, LAST]),
+        ("lt", FIRST, [FIRST - 1]),
+        ("lt-eq", FIRST - 1, [FIRST - 1]),
+        ("gt", FIRST - 1, [FIRST, 0, LAST, LAST + 1]),
+        ("eq", LAST + 1, [LAST + 1]),
+        ("in", [LAST + 1, FIRST - 1], [FIRST - 1, LAST + 1]),
+    ],
+)
+def test_plan_has_the_years_of_the_filter_alone(tmp_path: Path, op: str, days: Any, left: list[int]) -> None:
+    table = HandMadeTable(tmp_path, [(1, "d", "date")], spec=[(1, "year")])
+    entries = []
+    for day, year in YEARS.items():
+        path = table.write(f"{day}.parquet", pa.table({"d": pa.array([day], pa.int32()).cast(pa.date32())}), {"d": 1})
+        entries.append(table.data(path, partition=(year,)))
+    nulls = table.write("null.parquet", pa.table({"d": pa.array([None], pa.date32())}), {"d": 1})
+    snapshot_id = table.snapshot(*entries, table.data(nulls, partition=(None,)))
+    filter_ = FilterJson.of({"type": op, "term": "d", "values" if op == "in" else "value": days})
+    plan = Planner(bound(table.state(), snapshot_id)).plan(filter_)
+    assert [int(Path(task.data_file.file_path).stem) for task in plan.files] == left
+    assert plan.pruned.partition == len(YEARS) + 1 - len(left)

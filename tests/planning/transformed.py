@@ -1,0 +1,36 @@
+"""Partition transforms of single values, by pyiceberg and numpy."""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from typing import Any
+
+import numpy as np
+
+CALENDAR = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
+UNITS = {"date": "D", "timestamp_ns": "ns"}
+WORD_BITS = {"int": 32, "long": 64}
+
+
+def transformed(transform: str, type_: str, value: Any) -> Any:
+    """The value of a partition field for a value of its source, whose type this is."""
+    if transform in CALENDAR and value is not None:  # pyiceberg's end with the year 9999
+        moment = np.datetime64(value, UNITS.get(type_, "us"))
+        return int(moment.astype(f"datetime64[{CALENDAR[transform]}]").astype(np.int64))
+    if type_ == "uuid" and value is not None:
+        value = uuid.UUID(bytes=value)
+    found = _transform(transform, type_)(value)
+    if transform.startswith("truncate") and type_ in WORD_BITS and found is not None:
+        most = 1 << (WORD_BITS[type_] - 1)
+        found = (found + most) % (2 * most) - most  # as Java's integers overflow
+    return found
+
+
+@functools.cache
+def _transform(transform: str, type_: str) -> Any:
+    from pyiceberg.transforms import parse_transform
+    from pyiceberg.types import NestedField
+
+    source = NestedField.model_validate({"id": 1, "name": "a", "type": type_, "required": False}).field_type
+    return parse_transform(transform).transform(source)

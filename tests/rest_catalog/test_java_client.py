@@ -1,0 +1,65 @@
+"""Iceberg's Java client finds in our answers what it looks for, beyond what the protocol says."""
+
+from __future__ import annotations
+
+import http.client
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+NAMESPACE = "/iceberg/v1/namespaces/db"
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """Host and port of a process that serves a catalog with the table ``db.t``."""
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}"}
+    own = SqlCatalog("own", **properties)
+    own.create_namespace("db", {"owner": "finance"})
+    own.create_table("db.t", pa.schema([("k", pa.int64())]))
+    command = [sys.executable, "-m", "puffin", "serve", "--iceberg", "--port", "0", "--catalog", "own"]
+    command += [f"--catalog-property={key}={value}" for key, value in properties.items()]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        yield process.stderr.readline().strip().rpartition("//")[2]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def ask(address: str, path: str, **headers: str) -> tuple[int, dict[str, str], str]:
+    connection = http.client.HTTPConnection(address, timeout=30)
+    try:
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_etag_is_spelled_as_java_looks_for_it(address: str) -> None:
+    """Its map of headers tells lower from upper case; without the header it loads a table's metadata each time."""
+    status, headers, _ = ask(address, f"{NAMESPACE}/tables/t")
+    assert status == 200
+    status, again, body = ask(address, f"{NAMESPACE}/tables/t", **{"If-None-Match": headers["ETag"]})
+    assert (status, again["ETag"], body) == (304, headers["ETag"], "")
+
+
+def test_namespace_has_its_properties(address: str) -> None:
+    status, _, body = ask(address, NAMESPACE)
+    assert status == 200
+    assert '"owner":"finance"' in body
+
+
+def test_absences_are_told_in_the_words_of_icebergs_catalogs(address: str) -> None:
+    assert "Table does not exist: db.gone" in ask(address, f"{NAMESPACE}/tables/gone")[2]
+    for path in ("gone", "gone/tables"):
+        status, _, body = ask(address, f"/iceberg/v1/namespaces/{path}")
+        assert status == 404
+        assert "Namespace does not exist: gone" in body

@@ -1,0 +1,201 @@
+"""A served catalog plans from memory, in parts of bounded size, and knows which tables the client plans itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.transforms import IdentityTransform
+
+from puffin.errors import ColumnNotFound, SnapshotNotFound, TableNotFound, UsageError
+from puffin.lookup import Lookup
+from puffin.rest_catalog import planned_scan
+from puffin.rest_catalog.catalog import ServedCatalog
+from puffin.rest_catalog.names import Names, TableName
+from puffin.rest_catalog.planning_mode import CLIENT, KEY, PROPERTY, REASON, SERVER
+from puffin.rest_catalog.scan_request import ScanRequest
+from puffin.storage.local import LocalStore
+from stats_jobs.index import IndexOptions, index
+
+TABLE = TableName(("db",), "t")
+FILES = 6
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> SqlCatalog:
+    """The catalog that the tables are written through."""
+    catalog = SqlCatalog("own", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
+    catalog.create_namespace("db")
+    return catalog
+
+
+@pytest.fixture
+def table(own: SqlCatalog) -> Any:
+    """A table of some files, whose keys the bounds of all files span."""
+    made = own.create_table("db.t", pa.schema([("k", pa.int64()), ("s", pa.string())]))
+    for number in range(FILES):
+        keys = [-1000, *range(number * 10, number * 10 + 10), 1000]
+        made.append(pa.table({"k": keys, "s": [f"s{key}" for key in keys]}))
+    return made
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Callable[..., ServedCatalog]:
+    def make(**settings: Any) -> ServedCatalog:
+        lookup = Lookup(ttl_seconds=3600, **settings)
+        return ServedCatalog(lookup, Names(lookup, [f"{tmp_path}/warehouse"], has_catalog=False), lambda _: None)
+
+    return make
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that were opened."""
+    files: list[str] = []
+    for name in ("read", "open_source"):
+        real = getattr(LocalStore, name)
+
+        monkeypatch.setattr(LocalStore, name, _noting(real, files))
+    return files
+
+
+def _noting(real: Callable[..., Any], files: list[str]) -> Callable[..., Any]:
+    def noted(self: LocalStore, path: str, *others: Any) -> Any:
+        files.append(path)
+        return real(self, path, *others)
+
+    return noted
+
+
+def asked(key: int, **others: Any) -> ScanRequest:
+    return ScanRequest.of({"filter": {"type": "eq", "term": "k", "value": key}, **others})
+
+
+def paths(planned: planned_scan.PlannedScan) -> list[str]:
+    parts = [json.loads(b"{%b}" % planned.part(number)) for number in range(planned.parts)]
+    return [task["data-file"]["file-path"] for part in parts for task in part["file-scan-tasks"]]
+
+
+def test_second_plan_of_a_snapshot_reads_no_metadata_and_no_manifest(
+    table: Any, served: Callable[..., ServedCatalog], opened: list[str]
+) -> None:
+    index(table.location().removeprefix("file://"), IndexOptions(columns=("k",)))
+    catalog, snapshot_id = served(), table.current_snapshot().snapshot_id
+    assert len(paths(catalog.plan(TABLE, asked(5, **{"snapshot-id": snapshot_id})))) == 1
+    assert any("/metadata/" in path for path in opened)
+    opened.clear()
+    assert len(paths(catalog.plan(TABLE, asked(25, **{"snapshot-id": snapshot_id})))) == 1
+    assert not [path for path in opened if "/metadata/" in path]
+
+
+def test_plan_of_the_current_snapshot_sees_a_commit_at_once(table: Any, served: Callable[..., ServedCatalog]) -> None:
+    catalog = served()
+    before = paths(catalog.plan(TABLE, asked(1000)))
+    etag = catalog.load(TABLE).etag
+    table.append(pa.table({"k": [1000], "s": ["new"]}))
+    assert len(paths(catalog.plan(TABLE, asked(1000)))) == len(before) + 1
+    assert catalog.load(TABLE).etag != etag
+
+
+def test_large_plan_comes_in_parts(
+    table: Any, served: Callable[..., ServedCatalog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = paths(served().plan(TABLE, ScanRequest()))
+    monkeypatch.setattr(planned_scan, "FILES_OF_PART", 4)
+    planned = served().plan(TABLE, ScanRequest())
+    assert planned.parts == 2
+    assert paths(planned) == whole
+    assert len(whole) == FILES
+
+
+def test_large_filter_makes_parts_smaller(
+    table: Any, served: Callable[..., ServedCatalog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planned_scan, "_BYTES_OF_FILTERS", 400)
+    values = {"type": "in", "term": "k", "values": list(range(50))}
+    planned = served().plan(TABLE, ScanRequest.of({"filter": values}))
+    assert planned.parts == 3
+    assert len(paths(planned)) == FILES
+
+
+def test_filter_is_echoed_as_residual(table: Any, served: Callable[..., ServedCatalog]) -> None:
+    (task, *_) = json.loads(b"{%b}" % served().plan(TABLE, asked(5)).part(0))["file-scan-tasks"]
+    assert task["residual-filter"] == {"type": "eq", "term": "k", "value": 5}
+    (task, *_) = json.loads(b"{%b}" % served().plan(TABLE, ScanRequest()).part(0))["file-scan-tasks"]
+    assert task["residual-filter"] is True
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ({"filter": {"type": "eq", "term": "gone", "value": 1}}, ColumnNotFound),
+        ({"filter": {"type": "eq", "term": "k", "value": "one"}}, UsageError),
+        ({"filter": {"type": "like", "term": "k", "value": 1}}, UsageError),
+        ({"filter": None}, UsageError),
+        ({"snapshot-id": 1}, SnapshotNotFound),
+        ({"stats-fields": ["gone"]}, ColumnNotFound),
+    ],
+)
+def test_request_that_cannot_be_planned_is_an_error(
+    table: Any, served: Callable[..., ServedCatalog], body: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        served().plan(TABLE, ScanRequest.of(body))
+
+
+def test_missing_table_is_not_found(served: Callable[..., ServedCatalog]) -> None:
+    with pytest.raises(TableNotFound):
+        served().load(TABLE)
+
+
+def test_service_plans_an_ordinary_table(table: Any, served: Callable[..., ServedCatalog]) -> None:
+    assert served().load(TABLE).config == {KEY: SERVER}
+
+
+def test_property_gives_a_table_back_to_the_client(table: Any, served: Callable[..., ServedCatalog]) -> None:
+    catalog = served()
+    etag = catalog.load(TABLE).etag
+    with table.transaction() as changes:
+        changes.set_properties({PROPERTY: CLIENT})
+    loaded = catalog.load(TABLE)
+    assert loaded.config[KEY] == CLIENT
+    assert loaded.config[REASON]
+    assert loaded.etag != etag
+
+
+def test_client_plans_a_table_whose_name_means_another_column_now(
+    table: Any, served: Callable[..., ServedCatalog]
+) -> None:
+    with table.update_schema() as change:
+        change.rename_column("s", "t")
+    assert served().load(TABLE).config[KEY] == SERVER
+    with table.update_schema() as change:
+        change.rename_column("k", "s")
+    assert served().load(TABLE).config[KEY] == CLIENT
+
+
+def test_client_plans_a_table_partitioned_by_numbers_with_nan(
+    own: SqlCatalog, served: Callable[..., ServedCatalog]
+) -> None:
+    made = own.create_table("db.t", pa.schema([("x", pa.float64())]))
+    with made.update_spec() as change:
+        change.add_field("x", IdentityTransform())
+    assert served().load(TABLE).config[KEY] == CLIENT
+
+
+def test_reused_name_excludes_no_file(table: Any, served: Callable[..., ServedCatalog]) -> None:
+    """A client that pins a snapshot may mean the column of then or that of now."""
+    old = table.current_snapshot().snapshot_id
+    with table.update_schema() as change:
+        change.rename_column("k", "x")
+    with table.update_schema() as change:
+        change.rename_column("s", "k")
+    request = ScanRequest.of({"snapshot-id": old, "filter": {"type": "eq", "term": "k", "value": 10_000}})
+    assert len(paths(served().plan(TABLE, request))) == FILES
+    by_new_name = {"type": "eq", "term": "x", "value": 10_000}
+    assert paths(served().plan(TABLE, ScanRequest.of({"snapshot-id": old, "filter": by_new_name}))) == []

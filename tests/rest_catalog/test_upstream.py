@@ -1,0 +1,133 @@
+"""What a REST catalog behind this one tells a caller is taken as it is: its addresses, credentials and versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from puffin.rest_catalog.caller import Caller
+from puffin.rest_catalog.names import TableName
+from puffin.rest_catalog.upstream import Upstream, UpstreamConfig
+from puffin.rest_catalog.upstream_table import States, UpstreamTable
+from puffin.tables.snapshot import CURRENT
+
+TABLE = TableName(("a b", "c"), "t/ä")
+PLAIN = UpstreamConfig.of({}, {"uri": "http://up/catalog/"})
+OWN = {"s3.access-key-id": "own", "s3.secret-access-key": "own", "s3.role-arn": "own", "s3.endpoint": "http://own"}
+
+
+@pytest.fixture
+def loaded(table_document: Callable[..., dict[str, Any]]) -> Callable[..., UpstreamTable]:
+    def make(**others: Any) -> UpstreamTable:
+        location = "s3://bucket/t/metadata/1.metadata.json"
+        document = table_document("s3://bucket/t", properties={"s3.endpoint": "http://of-the-table"})
+        return UpstreamTable.of(TABLE, {"metadata-location": location, "metadata": document, **others})
+
+    return make
+
+
+def io_properties(table: UpstreamTable, config: UpstreamConfig = PLAIN) -> dict[str, str]:
+    state = States().of(TABLE, "all", table.location, table.document)
+    return dict(table.opened(state, CURRENT, config, OWN).io_properties)
+
+
+def test_files_are_opened_with_what_was_vended(loaded: Callable[..., UpstreamTable]) -> None:
+    vended = [
+        {"prefix": "s3://bucket/", "config": {"s3.access-key-id": "wider"}},
+        {"prefix": "s3://bucket/t", "config": {"s3.access-key-id": "vended", "s3.session-token": "vended"}},
+        {"prefix": "s3://other", "config": {"s3.access-key-id": "other"}},
+    ]
+    table = loaded(**{"storage-credentials": vended, "config": {"s3.region": "there", "token": "not for files"}})
+    assert io_properties(table) == {
+        "s3.endpoint": "http://own",
+        "s3.region": "there",
+        "s3.access-key-id": "vended",
+        "s3.session-token": "vended",
+    }
+
+
+def test_credentials_in_the_config_of_a_table_replace_ours(loaded: Callable[..., UpstreamTable]) -> None:
+    table = loaded(config={"s3.access-key-id": "vended", "s3.secret-access-key": "vended"})
+    assert io_properties(table).items() >= {("s3.access-key-id", "vended"), ("s3.secret-access-key", "vended")}
+    assert "own" not in io_properties(table).values()
+
+
+def test_our_credentials_open_files_only_if_none_are_vended(loaded: Callable[..., UpstreamTable]) -> None:
+    config = UpstreamConfig.of({"overrides": {"s3.region": "there"}}, {"uri": "http://up"})
+    assert io_properties(loaded(), config) == {**OWN, "s3.region": "there"}
+
+
+def test_callers_share_a_state_only_if_they_are_shown_the_same(loaded: Callable[..., UpstreamTable]) -> None:
+    states, shown = States(), loaded()
+    first = states.of(TABLE, "all", shown.location, shown.document)
+    assert states.of(TABLE, "all", shown.location, dict(shown.document)) is first
+    less = {**shown.document, "snapshots": [], "current-snapshot-id": None}
+    assert states.of(TABLE, "all", shown.location, less).snapshots == {}
+
+
+@pytest.mark.parametrize(
+    "restricted", [{"read-restrictions": {"filter": True}}, {"config": {"scan-planning-mode": "x"}}]
+)
+def test_table_with_rules_of_its_catalog_is_planned_there(
+    loaded: Callable[..., UpstreamTable], restricted: dict[str, Any]
+) -> None:
+    assert loaded(**restricted).is_planned_by(PLAIN)
+    assert not loaded(config={"scan-planning-mode": "CLIENT"}).is_planned_by(PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("document", "own", "address"),
+    [
+        ({}, {}, "http://up/v1/namespaces/a%20b%1Fc/tables/t%2F%C3%A4"),
+        (
+            {"overrides": {"prefix": "p/q"}},
+            {"prefix": "own"},
+            "http://up/v1/p/q/namespaces/a%20b%1Fc/tables/t%2F%C3%A4",
+        ),
+        ({"defaults": {"prefix": "p"}}, {"prefix": "own"}, "http://up/v1/own/namespaces/a%20b%1Fc/tables/t%2F%C3%A4"),
+        ({"overrides": {"uri": "http://to/"}}, {}, "http://to/v1/namespaces/a%20b%1Fc/tables/t%2F%C3%A4"),
+        (
+            {"defaults": {"namespace-separator": "%2E"}},
+            {},
+            "http://up/v1/namespaces/a%20b%2Ec/tables/t%2F%C3%A4",
+        ),
+    ],
+)
+def test_tables_are_where_the_catalog_says(document: dict[str, Any], own: dict[str, str], address: str) -> None:
+    assert UpstreamConfig.of(document, {"uri": "http://up/", **own}).path_of(TABLE) == address
+
+
+def test_relative_addresses_become_those_of_the_catalog(loaded: Callable[..., UpstreamTable]) -> None:
+    name = "gcs.oauth2.refresh-credentials-endpoint"
+    credentials = [{"prefix": "gs:", "config": {name: "/v1/fresh", "gcs.oauth2.token": "t"}}]
+    config = {name: "https://elsewhere/fresh", "s3.remote-signing-enabled": "true", "signer.uri": "https://signer"}
+    body = loaded(config=config, **{"storage-credentials": credentials}).body({}, PLAIN).decode()
+    assert f'"{name}":"https://elsewhere/fresh"' in body
+    assert f'"{name}":"http://up/catalog/v1/fresh"' in body
+    assert '"s3.signer.uri":"http://up/catalog"' in body
+    assert '"signer.uri":"https://signer"' in body
+
+
+def test_nothing_shows_the_token_of_a_caller() -> None:
+    headers = {"authorization": "Bearer secret", "x-realm": "secret"}
+    caller = Caller.of(headers, ["x-realm"])
+    assert "secret" not in repr(caller)
+    assert caller.digest != Caller.of({"authorization": "Bearer secret"}, ["x-realm"]).digest
+    assert caller.digest == Caller.of({**headers, "if-none-match": "x"}, ["x-realm"]).digest
+
+
+@pytest.mark.parametrize(
+    ("properties", "is_upstream"),
+    [
+        ({"type": "rest", "uri": "http://up"}, True),
+        ({"uri": "https://up"}, True),
+        ({"type": "rest", "uri": "http://up", "rest.sigv4-enabled": "true"}, False),
+        ({"type": "sql", "uri": "sqlite://"}, False),
+        ({"uri": "thrift://up"}, False),
+        ({"type": "glue"}, False),
+    ],
+)
+def test_catalog_that_takes_tokens_authorizes_callers(properties: dict[str, str], is_upstream: bool) -> None:
+    assert (Upstream.of("up", properties) is not None) == is_upstream
