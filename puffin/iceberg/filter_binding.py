@@ -143,6 +143,7 @@ def _bound_without_partitions(tree: UnboundPredicate, field: Field, what: str) -
         return Predicate(tree.op, field.field_id, field.name, (), {})
     if not isinstance(field.type, str) or not field.type.endswith("_ns"):
         raise UsageError(f"filter: {what}: expected a column of a primitive type, or a test of null")
+    _check_prefixes(tree.op, field.type, what)
     values = tuple(_json_form(field.type, each, what) for each in tree.literals)
     return Predicate(tree.op, field.field_id, field.name, values, {})
 

@@ -60,8 +60,7 @@ class Client:
         self._loop.close()
 
 
-@pytest.fixture
-def client_of() -> Iterator[Callable[..., Client]]:
+def made_clients() -> Iterator[Callable[..., Client]]:
     """Makes a client of a server with these settings."""
     clients = []
 
@@ -73,6 +72,10 @@ def client_of() -> Iterator[Callable[..., Client]]:
     yield make
     for client in clients:
         client.close()
+
+
+client_of = pytest.fixture(made_clients, name="client_of")
+lasting_client_of = pytest.fixture(made_clients, name="lasting_client_of", scope="module")
 
 
 @pytest.fixture

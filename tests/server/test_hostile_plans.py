@@ -22,7 +22,7 @@ import pytest
 from tests.hand_made_table import HandMadeTable
 from tests.server.iceberg_face import JAVA, PYTHON, bounds_of, publish, table_path
 
-BODIES = int(os.environ.get("PUFFIN_HOSTILE_PLANS", "300"))
+BODIES = int(os.environ.get("PUFFIN_HOSTILE_PLANS", "200"))
 MOST_GROWTH = 16 * 1024  # KiB
 PATIENCE = 60  # seconds
 MEGABYTE = 1024 * 1024
@@ -68,9 +68,9 @@ class Attacker:
         self._random = random.Random(13)
 
     def body(self) -> bytes:
-        """What to send; one in thirty is so large that it takes seconds."""
+        """What to send; one in a hundred is so large that it takes seconds."""
         any_of, number = self._random.choice, self._random.randint
-        if self._random.random() < 1 / 30:
+        if self._random.random() < 1 / 100:
             return encoded({"filter": any_of([self._many_values, self._many_tests])()})
         return any_of(
             [

@@ -25,6 +25,14 @@ PLAN = f"{table_path('db', 't')}/plan"
 TYPES = {404: "NotFoundException", 405: "RESTException", 406: "UnsupportedOperationException"}
 
 
+@pytest.fixture(scope="module")
+def lasting_face(tmp_path_factory: pytest.TempPathFactory, lasting_client_of: Callable[..., Any]) -> Face:
+    """One face for the tests that only ask."""
+    root = tmp_path_factory.mktemp("lasting")
+    table_of_files(root / "db" / "t", "f")
+    return Face(lasting_client_of(root, iceberg=True, ttl_seconds=600))
+
+
 @pytest.fixture
 def face(tmp_path: Path, face_of: Callable[..., Face]) -> Face:
     table_of_files(tmp_path / "db" / "t", "f")
@@ -55,15 +63,17 @@ def of_a(type_: str, **keys: Any) -> dict[str, Any]:
         ("PATCH", "/config", 405),
     ],
 )
-def test_what_is_not_served_is_an_error_of_the_protocol(face: Face, method: str, path: str, status: int) -> None:
-    answer = face.send(method, path)
+def test_what_is_not_served_is_an_error_of_the_protocol(
+    lasting_face: Face, method: str, path: str, status: int
+) -> None:
+    answer = lasting_face.send(method, path)
     assert problem_of(answer) == (status, TYPES[status])
     assert bool(answer.headers.get("allow")) == (status == 405)
 
 
-def test_allowed_methods_are_those_of_the_path(face: Face) -> None:
-    assert face.send("POST", f"{PLAN}/x").headers["allow"] == "GET, DELETE"
-    assert face.send("POST", table_path("db", "t")).headers["allow"] == "GET"
+def test_allowed_methods_are_those_of_the_path(lasting_face: Face) -> None:
+    assert lasting_face.send("POST", f"{PLAN}/x").headers["allow"] == "GET, DELETE"
+    assert lasting_face.send("POST", table_path("db", "t")).headers["allow"] == "GET"
 
 
 def test_metrics_name_routes_and_no_tables(face: Face) -> None:
@@ -77,8 +87,8 @@ def test_metrics_name_routes_and_no_tables(face: Face) -> None:
 
 
 @pytest.mark.parametrize("path", ["/iceberg/", "/iceberg/v2/config", "/iceberg/x"])
-def test_paths_outside_of_the_version_are_errors_of_the_protocol(face: Face, path: str) -> None:
-    assert problem_of(face.client.get(path)) == (404, "NotFoundException")
+def test_paths_outside_of_the_version_are_errors_of_the_protocol(lasting_face: Face, path: str) -> None:
+    assert problem_of(lasting_face.client.get(path)) == (404, "NotFoundException")
 
 
 def test_face_is_there_only_if_asked_for(tmp_path: Path, client_of: Callable[..., Any]) -> None:
@@ -99,15 +109,14 @@ def test_face_is_there_only_if_asked_for(tmp_path: Path, client_of: Callable[...
         ("GET", "/nope"),
     ],
 )
-@pytest.mark.parametrize("authorization", [None, "Bearer wrong", "Basic right", "right"])
 def test_every_path_needs_the_token(
-    tmp_path: Path, face_of: Callable[..., Face], method: str, path: str, authorization: str | None
+    lasting_client_of: Callable[..., Any], tmp_path: Path, method: str, path: str
 ) -> None:
-    headers = {} if authorization is None else {"Authorization": authorization}
-    answer = face_of(tmp_path, token=b"right").send(method, path, headers=headers)
-    assert answer.status_code == 401
-    assert answer.headers["www-authenticate"].startswith("Bearer")
-    assert problem_of(answer) == (401, "NotAuthorizedException")
+    face = Face(lasting_client_of(tmp_path, iceberg=True, token=b"right"))
+    for authorization in (None, "Bearer wrong", "Basic right", "right"):
+        answer = face.send(method, path, headers={} if authorization is None else {"Authorization": authorization})
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+        assert problem_of(answer) == (401, "NotAuthorizedException")
 
 
 def test_caller_with_the_token_is_answered(tmp_path: Path, face_of: Callable[..., Face]) -> None:
@@ -153,15 +162,15 @@ def test_caller_with_the_token_is_answered(tmp_path: Path, face_of: Callable[...
         {"case-sensitive": "no"},
     ],
 )
-def test_request_that_cannot_be_read_is_refused(face: Face, body: dict[str, Any]) -> None:
-    assert problem_of(face.send("POST", PLAN, json=body)) == BAD_REQUEST
+def test_request_that_cannot_be_read_is_refused(lasting_face: Face, body: dict[str, Any]) -> None:
+    assert problem_of(lasting_face.send("POST", PLAN, json=body)) == BAD_REQUEST
 
 
-def test_filter_of_too_many_tests_is_refused(face: Face) -> None:
+def test_filter_of_too_many_tests_is_refused(lasting_face: Face) -> None:
     tests: Any = of_a("eq", value=5)
     for _ in range(11):
         tests = {"type": "or", "left": tests, "right": tests}
-    answer = face.plan("db", "t", filter=tests)
+    answer = lasting_face.plan("db", "t", filter=tests)
     assert problem_of(answer) == BAD_REQUEST
     assert "2,000 tests" in answer.json()["error"]["message"]
 
@@ -175,15 +184,15 @@ def test_filter_of_too_many_tests_is_refused(face: Face) -> None:
         ("[", "]"),
     ],
 )
-def test_filter_that_is_nested_too_deep_is_refused(face: Face, opening: str, closing: str, depth: int) -> None:
+def test_filter_that_is_nested_too_deep_is_refused(lasting_face: Face, opening: str, closing: str, depth: int) -> None:
     body = f'{{"filter":{opening * depth}true{closing * depth}}}'
-    assert problem_of(face.send("POST", PLAN, content=body)) == BAD_REQUEST
+    assert problem_of(lasting_face.send("POST", PLAN, content=body)) == BAD_REQUEST
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"1", b"null", b'"x"', b"\xff", b"nul", b'{"filter":NaN}'])
-def test_body_that_is_no_object_is_refused(face: Face, body: bytes) -> None:
+def test_body_that_is_no_object_is_refused(lasting_face: Face, body: bytes) -> None:
     for path in (PLAN, f"{table_path('db', 't')}/tasks"):
-        assert problem_of(face.send("POST", path, content=body)) == BAD_REQUEST
+        assert problem_of(lasting_face.send("POST", path, content=body)) == BAD_REQUEST
 
 
 @pytest.mark.parametrize(
@@ -194,12 +203,12 @@ def test_body_that_is_no_object_is_refused(face: Face, body: bytes) -> None:
         {"select": ["a", "_last_updated_sequence_number"]},
     ],
 )
-def test_what_the_face_does_not_plan_is_406(face: Face, body: dict[str, Any]) -> None:
-    assert problem_of(face.send("POST", PLAN, json=body)) == (406, "UnsupportedOperationException")
+def test_what_the_face_does_not_plan_is_406(lasting_face: Face, body: dict[str, Any]) -> None:
+    assert problem_of(lasting_face.send("POST", PLAN, json=body)) == (406, "UnsupportedOperationException")
 
 
-def test_missing_snapshot_is_404(face: Face) -> None:
-    assert problem_of(face.plan("db", "t", snapshot_id=99)) == (404, "NoSuchSnapshotException")
+def test_missing_snapshot_is_404(lasting_face: Face) -> None:
+    assert problem_of(lasting_face.plan("db", "t", snapshot_id=99)) == (404, "NoSuchSnapshotException")
 
 
 def test_broken_table_is_an_error_that_says_what_is_broken(face: Face, tmp_path: Path) -> None:

