@@ -1,7 +1,7 @@
 """
 Random predicates return the same rows from both catalogs, whatever kind of table it is.
 
-``PUFFIN_FACE_PREDICATES=300``, as in ``make test-engines``, asks that many of every kind of table; without it there are
+``PUFFIN_FACE_PREDICATES=40``, as in ``make test-engines``, asks that many of every kind of table; without it there are
 a few, and of some kinds alone. ``PUFFIN_FACE_SEED`` asks others.
 """
 
