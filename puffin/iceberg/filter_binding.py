@@ -8,6 +8,7 @@ a column by the partition field that has the same one.
 
 from __future__ import annotations
 
+import dataclasses
 import decimal
 import functools
 import math
@@ -36,6 +37,7 @@ _INFINITE = ("Infinity", "-Infinity")
 _MOST_DIGITS = 1000
 _TEMPORAL = ("date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
 _MICROSECOND = 1000  # nanoseconds
+_MICROSECONDS_OF_A_DAY = 24 * 60 * 60 * 1_000_000
 _NULL_TESTS = (Op.IS_NULL, Op.NOT_NULL)
 
 
@@ -66,17 +68,19 @@ class JsonFilterParser:
             return Constant(tree)
         if not isinstance(tree, UnboundPredicate):
             return Combination(tuple(self._bound(part, case_sensitive) for part in tree.parts), tree.is_and)
-        found = {
-            field.field_id: (schema, field)
-            for schema in reversed(self._schemas)
+        found = [
+            (schema, field)
+            for schema in self._schemas
             if (field := schema.find(tree.term, case_sensitive=case_sensitive)) is not None
-        }
+        ]
         if not found:
             raise ColumnNotFound(f"filter: column {tree.term.column!r}: the table has no such column")
-        if len(found) > 1:
+        (schema, field), *others = found
+        if any(other.field_id != field.field_id for _, other in others):
             return _unprunable(tree)
-        ((schema, field),) = found.values()
-        return self._transformed(tree, field) if tree.term.transform else schema.bound(tree, field)
+        if tree.term.transform:
+            return self._transformed(tree, field)
+        return _any_reading(tree, schema, field, [other for _, other in others if other.type != field.type])
 
     def _transformed(self, tree: UnboundPredicate, field: Field) -> Expression:
         """A test of the partition fields with the same transform; other specs say nothing about it."""
@@ -130,6 +134,35 @@ class _Schema:
             return self._binder.bind(unbound(tree.op, field.name, literals))
         except Exception as exc:  # pyiceberg has many for a test that does not fit a type
             raise UsageError(f"filter: {what} of type {field.type}: {one_line(exc)}") from exc
+
+
+def _any_reading(tree: UnboundPredicate, schema: _Schema, field: Field, before: Sequence[Field]) -> Expression:
+    """
+    A test of a column whose type was another one before: the client may have written its literals for either type.
+
+    A literal that fits only one of them means that one.
+    """
+    parts, errors = [], []
+    for read_as in (field, *before):
+        try:
+            literals = tuple(_promoted(read_as, field, each) for each in tree.literals)
+            parts.append(schema.bound(dataclasses.replace(tree, literals=literals), field))
+        except UsageError as exc:
+            errors.append(exc)
+    if not parts:
+        raise errors[0]
+    return parts[0] if len(parts) == 1 else Combination(tuple(parts), is_and=False)
+
+
+def _promoted(before: Field, field: Field, literal: Any) -> Any:
+    """A literal for a type that a column had before, as one for the type that it has now."""
+    what = f"column {field.name}"
+    if (before.type, field.type) == ("float", "double"):
+        with np.errstate(over="ignore"):
+            return float(np.float32(_physical("float", literal, what)))
+    if before.type == "date" and str(field.type).startswith("timestamp"):
+        return _physical("date", literal, what) * _MICROSECONDS_OF_A_DAY
+    return literal  # the same number as an int or a long, or as decimals of one scale
 
 
 def _check_prefixes(op: Op, type_: str, what: str) -> None:

@@ -86,7 +86,10 @@ class FilePartitions:
             return True
         types = self._types[spec_id]
         truncated = self._widths.get((spec_id, predicate.field_id), ())
-        if any(_may_have_overflowed(partition.get(key), width) for key, width in truncated):
+        # A null stays one, so tests of null hold for every number.
+        if predicate.op not in (Op.IS_NULL, Op.NOT_NULL) and any(
+            _may_have_overflowed(partition.get(key), width) for key, width in truncated
+        ):
             return True
         values = {f: value_from_json(types[f], partition[str(f)]) for f in test.field_ids}
         is_ambiguous = any(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from puffin.errors import ColumnNotFound
+from puffin.errors import ColumnNotFound, UsageError
+from puffin.iceberg.expression_json import FilterJson
 from puffin.planning.plan import Planner
 from tests.bound import bound
 from tests.hand_made_table import HandMadeTable
@@ -111,6 +112,30 @@ def test_float_matches_a_literal_before_and_after_rounding(make_table: MakeTable
     assert kept(by_partition, where) or not expected
 
 
+@pytest.mark.parametrize(
+    ("types", "layout", "value", "literals"),
+    [
+        (("float", "double"), "<f", TENTH, (0.1, "0.1", TENTH)),
+        (("date", "timestamp"), "<i", 1, (1, "1970-01-02", 86_400_000_000, "1970-01-02T00:00:00")),
+    ],
+)
+def test_pinned_snapshot_takes_literals_of_its_own_type(
+    make_table: MakeTable, types: tuple[str, str], layout: str, value: Any, literals: Sequence[Any]
+) -> None:
+    """A client that reads an old snapshot may write a literal for the type that the column had then."""
+    table = make_table([(1, "c", types[0])])
+    bounds = {f"{end}_bounds": {1: struct.pack(layout, value)} for end in ("lower", "upper")}
+    path = table.write("data.parquet", pa.table({"c": [0]}), {"c": 1})
+    snapshot_id = table.snapshot(table.data(path, **bounds))
+    table.document["snapshots"][-1]["schema-id"] = 0
+    table.evolve([(1, "c", types[1])])
+    planner = Planner(bound(table.state(), snapshot_id))
+    for literal in literals:
+        assert list(planner.plan(FilterJson.of({"type": "eq", "term": "c", "value": literal})).files), literal
+    with pytest.raises(UsageError, match="expected a literal of type"):
+        planner.plan(FilterJson.of({"type": "eq", "term": "c", "value": "x"}))
+
+
 def test_nan_partition_is_above_every_number(make_table: MakeTable) -> None:
     planner = planner_of(make_table([(1, "c", "double")], spec=[(1, "identity")]), partition=(float("nan"),))
     assert kept(planner, "c > 5")
@@ -155,6 +180,8 @@ def test_least_integers_are_in_the_partition_that_java_overflows_to(make_table: 
     planner = planner_of(table, partition=((1 << 63) - 3,), **between("<q", least, 0))
     assert kept(planner, f"c = {least}")
     assert kept(planner, "c < -5")
+    nulls_unknown = planner_of(table, partition=((1 << 63) - 3,))
+    assert not kept(nulls_unknown, "c is null")
 
 
 def test_filter_beyond_every_partition_is_answered(make_table: MakeTable) -> None:
