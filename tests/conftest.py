@@ -30,7 +30,6 @@ pytest_plugins = ["tests.hand_made_table", "tests.iceberg_rest_server"]
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN_TABLES = ROOT / "fixtures" / "tables-spark-3.5-iceberg-1.10" / "iceberg-spark.tar.gz"
 GOLDEN_WAREHOUSE = Path("/tmp/golden-wh")  # written into the tables' metadata and manifests
-COMMITTING_PROCESS = ROOT / "tests" / "tables" / "committing_process.py"
 ICEBERG_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 DELTA_SETTINGS = {
     "spark.sql.extensions": f"{ICEBERG_EXTENSIONS},io.delta.sql.DeltaSparkSessionExtension",
@@ -430,22 +429,10 @@ def race() -> Callable[..., None]:
         whats: Sequence[str],
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        command = [sys.executable, str(COMMITTING_PROCESS), name, json.dumps(catalog)]
-        pipe = subprocess.PIPE
-        writers = [
-            subprocess.Popen([*command, what], text=True, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
-            for what in whats
-        ]
-        try:
-            assert [writer.stdout.readline() for writer in writers] == ["ready\n"] * len(writers)
-            for writer in writers:
-                writer.stdin.write("go\n")
-                writer.stdin.flush()
-            said = [writer.communicate(timeout=60)[1] for writer in writers]
-            assert [writer.returncode for writer in writers] == [0] * len(writers), said
-        finally:
-            for writer in writers:
-                writer.kill()
+        from tests.processes import at_once
+        from tests.tables.committing import commit
+
+        at_once(commit, [(name, catalog, what, environment or {}) for what in whats])
 
     return run
 

@@ -5,8 +5,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from puffin.clean import clean
 from puffin.errors import UnsupportedTypeError, UsageError
+from puffin.index import upkeep
 from puffin.index.manifest import manifest_uri
 from puffin.index.upkeep import Index, IndexHome
 from puffin.load import load_table
@@ -32,6 +31,7 @@ from stats_jobs.execute import Partial
 from stats_jobs.index import IndexOptions, index
 from stats_jobs.index_plan import IndexPlan
 from tests.index.stored_filters import stored_filters
+from tests.processes import at_once, talking
 
 ROWS = 50
 
@@ -367,8 +367,9 @@ def test_run_that_is_killed_before_its_manifest_costs_only_time(table: Table) ->
     keys = table.append(2)
     indexed(table, "k")
     keys += table.append(2)
-    killed = subprocess.run([sys.executable, "-c", KILLED_BEFORE_THE_MANIFEST, table.path], check=False, timeout=120)
-    assert killed.returncode == -signal.SIGKILL
+    killed, _ = talking(index_until_the_manifest, table.path)
+    killed.join(60)
+    assert killed.exitcode == -signal.SIGKILL
     assert len(table.segment_files()) == 2
     plan = table.plan(f"k = {keys[0]}")
     assert (plan.index.files_covered, sum(1 for _ in plan.files), plan.warnings) == (2, 3, ())
@@ -377,14 +378,9 @@ def test_run_that_is_killed_before_its_manifest_costs_only_time(table: Table) ->
     assert [table.matched(f"k = {key}") for key in keys] == [1] * 4
 
 
-KILLED_BEFORE_THE_MANIFEST = """
-import os, signal, sys
-from puffin.index import upkeep
-from stats_jobs.index import index
-
-upkeep.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-index(sys.argv[1])
-"""
+def index_until_the_manifest(_: object, path: str) -> None:
+    upkeep.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    index(path)
 
 
 @pytest.mark.parametrize("step", range(3))
@@ -430,18 +426,11 @@ def test_two_builders_in_two_processes_lose_nothing(table: Table) -> None:
     indexed(table, "k")
     for _ in range(2):
         keys += table.append()
-        code = (
-            "import sys; from stats_jobs.index import index, IndexOptions as O; index(sys.argv[1], O(columns=('s',)))"
-        )
-        builders = [subprocess.Popen([sys.executable, "-c", code, table.path]) for _ in range(2)]
-        assert [builder.wait(timeout=120) for builder in builders] == [0, 0]
+        at_once(index_s, [(table.path,)] * 2)
     assert [table.matched(f"k = {key}") for key in keys] == [1] * 8
     assert [table.matched(f"s = 'key-{key}'") for key in keys] == [1] * 8
 
 
-INDEX_S = """
-import sys
-from stats_jobs.index import IndexOptions, index
-
-index(sys.argv[1], IndexOptions(columns=("s",)))
-"""
+def index_s(meet: Callable[[], object], path: str) -> None:
+    meet()
+    index(path, IndexOptions(columns=("s",)))

@@ -1,17 +1,15 @@
 """
 One process of `test_iceberg_races`: it does one thing after the other, each when it is told to.
 
-It reads orders, JSON objects on a line each. It prepares what can be prepared, prints ``ready``, starts when it reads
-the next line, and prints what came of it as a JSON object. A job that pauses prints ``paused`` in the middle, and goes
-on when it reads a line.
+It receives orders. It prepares what can be prepared, says ``ready``, starts when it is told anything, and says what
+came of it. A job that pauses says ``paused`` in the middle, and goes on when it is told anything.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from typing import Any
 
 import pyarrow as pa
@@ -28,10 +26,11 @@ from stats_jobs import Options, Report, analyze
 class Pausing:
     """A table that pauses before the first use of one attribute of its snapshot."""
 
-    def __init__(self, table: Table, attribute: str) -> None:
+    def __init__(self, table: Table, attribute: str, pause: Callable[[], object]) -> None:
         self.name = table.name
         self._table = table
         self.attribute: str | None = attribute
+        self.pause = pause
 
     def open(self, selector: SnapshotSelector = CURRENT) -> Any:
         return PausingSnapshot(self, self._table.open(selector))
@@ -45,18 +44,30 @@ class PausingSnapshot:
     def __getattr__(self, name: str) -> Any:
         if name == self._table.attribute:
             self._table.attribute = None
-            say("paused")
-            listen()
+            self._table.pause()
         return getattr(self._opened, name)
 
 
-def prepare(order: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+def follow_orders(test: Connection) -> None:
+    """Do what the test says, until it is gone."""
+    while True:
+        try:
+            order = test.recv()
+        except EOFError:
+            return
+        action = prepare(order, lambda: (test.send("paused"), test.recv()))
+        test.send("ready")
+        test.recv()
+        test.send(action())
+
+
+def prepare(order: dict[str, Any], pause: Callable[[], object]) -> Callable[[], dict[str, Any]]:
     name, catalog = order["table"], order["catalog"]
     if order["do"] == "append":
         return lambda: append(load_catalog("races", **catalog), name, order["seconds"])
     table = load_table(name, catalog=catalog and "races", catalog_properties=catalog)
     if "pause" in order:
-        table = Pausing(table, order["pause"])
+        table = Pausing(table, order["pause"], pause)
     options = Options(columns=tuple(order["columns"]), mode=order.get("mode", "auto"))
     if order["do"] == "analyze":
         return lambda: tell(lambda: analyze(table, options))
@@ -91,20 +102,3 @@ def tell(run: Callable[[], Report]) -> dict[str, Any]:
     except PuffinError as exc:
         return {"error": type(exc).__name__, "says": str(exc)}
     return {"committed": report.committed, "attempts": report.attempts}
-
-
-def say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
-def listen() -> str:
-    return sys.stdin.readline()
-
-
-if __name__ == "__main__":
-    for line in iter(listen, ""):
-        action = prepare(json.loads(line))
-        say("ready")
-        listen()
-        say(json.dumps(action()))

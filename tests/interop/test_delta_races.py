@@ -5,7 +5,7 @@ Every writer of rows has a partition of its own, so that what another one commit
 takes it for one where files were removed), and keeps account of its rows. What is asked is whether we are such a
 reason, and whether what we say is right.
 
-The race takes 6 seconds, and as many as ``DELTA_RACE_SECONDS`` says where that is set: 60 were enough for everybody to
+The race takes 4 seconds, and as many as ``DELTA_RACE_SECONDS`` says where that is set: 60 were enough for everybody to
 meet everybody. ``-s`` shows who did how much.
 
 A log entry has to be put by whoever is first. deltalake and we do that with ``link``; delta-spark looks whether there
@@ -15,16 +15,14 @@ its own, and that commit is lost. So here delta-spark gets a log store that link
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,16 +30,17 @@ import pytest
 
 from puffin.delta.statistics.documents import decode_entry
 from puffin.format import PuffinReader
+from puffin.inspection import verify
 from puffin.lookup import ndv
 from puffin.storage import LocalStore
 from stats_jobs import Options, analyze
+from tests.interop.delta_racers import analyze_column, analyze_repeatedly, write
+from tests.processes import at_once, started
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PROCESS = Path(__file__).parent / "delta_racing_process.py"
-SECONDS = float(os.environ.get("DELTA_RACE_SECONDS", "6"))
-PIPES: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+SECONDS = float(os.environ.get("DELTA_RACE_SECONDS", "4"))
 EIGHT = tuple("abcdefgh")
 
 LINKING_LOG_STORE = """
@@ -144,51 +143,6 @@ class SparkWriter(threading.Thread):
         return True
 
 
-class StatisticsJob(threading.Thread):
-    """A thread that runs ``puffin analyze`` again and again, each time in its own process."""
-
-    def __init__(self, table: Path, *options: str) -> None:
-        super().__init__(name=f"analyze {' '.join(options)}")
-        self._command = [sys.executable, "-m", "puffin", "analyze", str(table), *options, "--json"]
-        self.deadline = 0.0
-        self.reports: list[dict[str, Any]] = []
-        self.failures: list[tuple[int, str]] = []
-
-    def run(self) -> None:
-        while time.monotonic() < self.deadline:
-            ran = subprocess.run(self._command, check=False, capture_output=True, text=True)
-            if ran.returncode == 0:
-                self.reports.append(json.loads(ran.stdout))
-            else:
-                self.failures.append((ran.returncode, ran.stderr))
-
-
-@contextlib.contextmanager
-def processes(table: Path, *whats: tuple[str, str]) -> Iterator[list[subprocess.Popen[str]]]:
-    """Start writers of a table and wait until they are ready; kill them in the end."""
-    command = [sys.executable, str(PROCESS), str(table)]
-    started = [subprocess.Popen([*command, *what], **PIPES) for what in whats]
-    try:
-        assert [process.stdout.readline() for process in started] == ["ready\n"] * len(started)
-        yield started
-    finally:
-        for process in started:
-            process.kill()
-
-
-def go(started: list[subprocess.Popen[str]]) -> None:
-    for process in started:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-
-
-def said(started: list[subprocess.Popen[str]], seconds: float = 60) -> list[Any]:
-    """Return what each process did; all of them must exit with 0."""
-    outputs = [process.communicate(timeout=seconds) for process in started]
-    assert [process.returncode for process in started] == [0] * len(started), outputs
-    return [json.loads(stdout) for stdout, _ in outputs]
-
-
 def versions(table: Path) -> list[int]:
     """Return the versions that have a log entry, in order."""
     return sorted(int(p.name[:20]) for p in (table / "_delta_log").iterdir() if re.fullmatch(r"\d{20}\.json", p.name))
@@ -225,13 +179,7 @@ def check_entries(table: Path) -> None:
         assert file.stat().st_size == entry.file_size_in_bytes
     assert {path.name for path in directory.glob("*.stats")} == named
     assert not list(table.rglob("*.tmp"))
-    verified = subprocess.run(
-        [sys.executable, "-m", "puffin", "verify", *sorted(map(str, directory.glob("*.stats")))],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert verified.returncode == 0, verified.stdout
+    assert [error for path in directory.glob("*.stats") for error in verify(str(path)).errors] == []
 
 
 def payloads(path: str) -> dict[tuple[str | int, ...], bytes]:
@@ -257,21 +205,23 @@ def test_writers_and_statistics_jobs_do_not_disturb_each_other(
     delta_spark: SparkSession, race_table: Path, count_distinct: Callable[..., dict[str, int]]
 ) -> None:
     spark_writers = [SparkWriter(delta_spark, race_table, name) for name in ("spark-append", "spark-rewrite")]
-    jobs = [
-        StatisticsJob(race_table, "--columns", "w,id"),
-        StatisticsJob(race_table, "--columns", "k,s", "--mode", "full"),
-    ]
     names = ("append", "rewrite")
+    options = Options(columns=("w", "id")), Options(columns=("k", "s"), mode="full")
     spark_writers[1].append()  # the JVM's first ones take as long as ten others
     spark_writers[1].delete()
-    with processes(race_table, *((name, str(SECONDS)) for name in names)) as started:
-        deadline = time.monotonic() + SECONDS
-        go(started)
-        for thread in (*spark_writers, *jobs):
-            thread.deadline = deadline
+    table = str(race_table)
+    with (
+        started(write, [(table, name, SECONDS) for name in names]) as writers,
+        started(analyze_repeatedly, [(table, each, SECONDS) for each in options]) as analyses,
+    ):
+        writers.go()
+        analyses.go()
+        for thread in spark_writers:
+            thread.deadline = time.monotonic() + SECONDS
             thread.start()
-        accounts = dict(zip(names, said(started, SECONDS + 60), strict=True))
-        for thread in (*spark_writers, *jobs):
+        accounts = dict(zip(names, writers.results(SECONDS + 60), strict=True))
+        jobs = analyses.results(SECONDS + 60)
+        for thread in spark_writers:
             thread.join()
     for writer in spark_writers:
         accounts[writer.name] = {"commits": writer.commits, "failures": writer.failures, "rows": writer.rows}
@@ -289,8 +239,8 @@ def test_writers_and_statistics_jobs_do_not_disturb_each_other(
     assert sorted(map(tuple, rows)) == sorted(expected)
 
     # The statistics jobs came through, and what they left is whole and right.
-    assert [job.failures for job in jobs] == [[], []]
-    assert all(job.reports for job in jobs)
+    assert [job["failures"] for job in jobs] == [[], []]
+    assert all(job["reports"] for job in jobs)
     check_entries(race_table)
     check_entries_are_right(delta_spark, race_table, count_distinct)
     last = analyze(str(race_table))
@@ -315,21 +265,22 @@ def test_blind_appends_never_fail_because_of_us(tmp_path: Path) -> None:
     columns = pa.table({"w": pa.array([""]), "id": pa.array([0]), "k": pa.array([0]), "s": pa.array([""])})
     write_deltalake(table, columns)
     names = ("one", "two", "three")
-    jobs = [StatisticsJob(table, "--columns", "id"), StatisticsJob(table, "--columns", "s", "--mode", "full")]
-    with processes(table, *((name, str(SECONDS / 2)) for name in names)) as started:
-        go(started)
-        for job in jobs:
-            job.deadline = time.monotonic() + SECONDS / 2
-            job.start()
-        accounts = dict(zip(names, said(started, SECONDS + 60), strict=True))
-        for job in jobs:
-            job.join()
+    options = Options(columns=("id",)), Options(columns=("s",), mode="full")
+    with (
+        started(write, [(str(table), name, SECONDS / 2) for name in names]) as writers,
+        started(analyze_repeatedly, [(str(table), each, SECONDS / 2) for each in options]) as analyses,
+    ):
+        writers.go()
+        analyses.go()
+        accounts = dict(zip(names, writers.results(SECONDS + 60), strict=True))
+        jobs = analyses.results(SECONDS + 60)
     tally(table, accounts, jobs)
     assert [account["failures"] for account in accounts.values()] == [[]] * 3
-    assert [job.failures for job in jobs] == [[], []]
+    assert [job["failures"] for job in jobs] == [[], []]
     made = versions(table)
     assert made == list(range(len(made)))
-    assert sum(is_note(table, version) for version in made) == sum(r["committed"] for job in jobs for r in job.reports)
+    committed = sum(report["committed"] for job in jobs for report in job["reports"])
+    assert sum(is_note(table, version) for version in made) == committed
     answers = analyze(str(table)).columns
     rows = 1 + sum(len(account["rows"]) for account in accounts.values())
     assert {c.column.name: c.ndv for c in answers if c.column.name in ("w", "k")} == {"w": 3, "k": 7}
@@ -352,7 +303,7 @@ def check_entries_are_right(spark: SparkSession, table: Path, count_distinct: Ca
         assert {answer.column.name: answer.ndv for answer in answers} == exact, version
 
 
-def tally(table: Path, accounts: dict[str, Any], jobs: list[StatisticsJob]) -> None:
+def tally(table: Path, accounts: dict[str, Any], jobs: Sequence[dict[str, Any]]) -> None:
     """Print who did how much."""
     made = versions(table)
     lines = [f"\n{len(made)} versions, {sum(is_note(table, v) for v in made)} of them notes"]
@@ -361,12 +312,12 @@ def tally(table: Path, accounts: dict[str, Any], jobs: list[StatisticsJob]) -> N
         lines.append(f"{name}: {account['commits']} commits, {len(account['rows'])} rows, {len(failures)} failures")
         lines += failures
     for job in jobs:
-        committed = [report for report in job.reports if report["committed"]]
+        committed = [report for report in job["reports"] if report["committed"]]
         attempts = sum(report["attempts"] for report in committed)
-        bases = Counter(column["basis"] for report in job.reports for column in report["columns"])
+        bases = Counter(column["basis"] for report in job["reports"] for column in report["columns"])
         lines.append(
-            f"{job.name}: {len(job.reports)} runs, {len(committed)} commits in {attempts} attempts, "
-            f"{len(job.failures)} failures, {dict(bases)}"
+            f"job: {len(job['reports'])} runs, {len(committed)} commits in {attempts} attempts, "
+            f"{len(job['failures'])} failures, {dict(bases)}"
         )
     sys.stdout.write("\n".join([*lines, ""]))
 
@@ -378,9 +329,7 @@ def test_concurrent_jobs_of_one_version_merge_their_columns(tmp_path: Path) -> N
 
     table = tmp_path / "eight"
     write_deltalake(table, pa.table({c: [row % count for row in range(8)] for count, c in enumerate(EIGHT, 1)}))
-    with processes(table, *(("analyze", column) for column in EIGHT)) as started:
-        go(started)
-        reports = said(started)
+    reports = at_once(analyze_column, [(str(table), column) for column in EIGHT])
     assert [(r["snapshot-id"], r["committed"]) for r in reports] == [(0, True)] * 8
     answers = ndv(str(table), snapshot_id=0).columns
     assert [(a.column.name, a.ndv, a.source) for a in answers] == [(c, i, "snapshot") for i, c in enumerate(EIGHT, 1)]

@@ -11,9 +11,7 @@ A race takes some seconds, and as many as ``PUFFIN_RACE_SECONDS`` says where tha
 from __future__ import annotations
 
 import itertools
-import json
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -29,9 +27,10 @@ from pyiceberg.catalog import load_catalog
 from puffin.format import PuffinReader
 from puffin.load import load_table
 from puffin.lookup import ndv
+from tests.interop.racing_worker import follow_orders
+from tests.processes import talking
 
-WORKER = Path(__file__).parent / "racing_worker.py"
-SECONDS = float(os.environ.get("PUFFIN_RACE_SECONDS", "3"))
+SECONDS = float(os.environ.get("PUFFIN_RACE_SECONDS", "2"))
 EIGHT = tuple("abcdefgh")
 ROWS = pa.table({c: pa.array([row % count for row in range(8)], pa.int64()) for count, c in enumerate(EIGHT, 1)})
 PATIENT = {
@@ -145,25 +144,23 @@ class Worker:
     """A process that follows orders; see ``racing_worker.py``."""
 
     def __init__(self) -> None:
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        self._process = subprocess.Popen([sys.executable, str(WORKER)], text=True, **pipes)
+        self._process, self._pipe = talking(follow_orders)
 
     def order(self, table: CatalogTable | DirectoryTable, do: str, **options: Any) -> None:
-        self.tell(json.dumps({"do": do, "table": table.name, "catalog": table.properties, **options}))
+        self.tell({"do": do, "table": table.name, "catalog": table.properties, **options})
 
-    def tell(self, line: str) -> None:
-        self._process.stdin.write(f"{line}\n")
-        self._process.stdin.flush()
+    def tell(self, what: object) -> None:
+        self._pipe.send(what)
 
     def expect(self, word: str) -> None:
-        assert self._process.stdout.readline() == f"{word}\n"
+        assert self.answer() == word
 
-    def answer(self) -> dict[str, Any]:
-        return json.loads(self._process.stdout.readline())
+    def answer(self) -> Any:
+        return self._pipe.recv()
 
     def end(self) -> None:
         self._process.kill()
-        self._process.communicate()
+        self._process.join()
 
 
 class CatalogAppender:
@@ -210,7 +207,7 @@ class SparkAppender(threading.Thread):
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[list[Worker]]:
-    """Eight processes, started once because starting takes longer than their work."""
+    """Eight processes."""
     started = [Worker() for _ in EIGHT]
     yield started
     for worker in started:

@@ -21,11 +21,11 @@ import json
 import os
 import random
 import re
-import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -44,11 +44,11 @@ from puffin.load import load_table
 from puffin.statistics.private_state.manifest import decode
 from puffin.statistics.stored_blobs import StoredBlobs
 from stats_jobs import Options, analyze
+from tests.processes import talking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PROCESS = Path(__file__).parent / "killed_process.py"
 KINDS = ("directory", "sql", "rest", "delta")
 KILLS = -(-int(os.environ.get("PUFFIN_KILLS", "4")) // len(KINDS))  # of each kind
 LATEST = 1.3  # of the time that a run takes, since no two take the same; most kills are at its end, where it commits
@@ -227,29 +227,38 @@ class Job:
     """A process that gets ready to analyze a table; a context manager that ends it."""
 
     def __init__(self, victim: Victim) -> None:
-        command = [sys.executable, str(PROCESS), victim.name, json.dumps(victim.catalog and dict(victim.catalog))]
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        self._process = subprocess.Popen(command, text=True, **pipes)
+        self._process, self._pipe = talking(analyze_when_told, victim.name, victim.catalog)
 
     def __enter__(self) -> Job:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
+        self.kill()
 
     def start(self) -> None:
-        assert self._process.stdout.readline() == "ready\n"
-        self._process.stdin.write("go\n")
-        self._process.stdin.flush()
+        assert self._pipe.recv() == "ready"
+        self._pipe.send("go")
 
     def is_done(self) -> bool:
         """Whether the job reported success before it ended."""
-        return self._process.stdout.readline() == "done\n"
+        try:
+            return self._pipe.recv() == "done"
+        except (EOFError, ConnectionResetError):
+            return False
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.wait()
+        self._process.join()
+
+
+def analyze_when_told(test: Connection, name: str, catalog: Mapping[str, str] | None) -> None:
+    """Analyze a table in full when the test says anything, and say when it is done."""
+    table = load_table(name, catalog=catalog and "killed", catalog_properties=catalog)
+    analyze(table, Options(mode="full", dry_run=True))  # whatever takes its time only once is done before the start
+    test.send("ready")
+    test.recv()
+    analyze(table, Options(mode="full", partitions=True))
+    test.send("done")
 
 
 def seconds_of_a_run(victim: Victim) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -255,7 +254,7 @@ def operations(s3, place: str) -> list[str]:
 
 def test_iceberg_directory_keeps_the_statistics_of_all_racers(directory, s3, race):
     """Four processes start at once, each with its own column."""
-    race(directory.location, None, COLUMNS, {**os.environ, **s3.environment})
+    race(directory.location, None, COLUMNS, s3.environment)
     (entry,) = directory.published["statistics"]
     found = {blob["fields"][0]: blob["properties"]["ndv"] for blob in entry["blob-metadata"]}
     assert found == {1: "1", 2: "2", 3: "3", 4: "4"}

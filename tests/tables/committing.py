@@ -1,12 +1,10 @@
-"""
-One writer of `test_commit_races`: a process that commits when it is told to, so that several do it at once.
+"""What one process of a race does: it commits statistics of a column, or an append."""
 
-It is called with a table as `load_table` takes it, a catalog's properties in JSON (null for a directory) and the name
-of a column, or of an append. It prints a line when it is ready, and starts when it reads one.
-"""
+from __future__ import annotations
 
-import json
-import sys
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import load_catalog
@@ -23,35 +21,29 @@ from puffin.tables.commit import commit_statistics
 APPEND = "append"
 
 
-def main(name: str, catalog: str, what: str) -> None:
-    properties = json.loads(catalog)
+def commit(
+    meet: Callable[[], object], name: str, catalog: Mapping[str, str] | None, what: str, environment: Mapping[str, str]
+) -> None:
+    """Commit to a table as `load_table` takes it, what the name of a column or `APPEND` says, when all have met."""
+    os.environ.update(environment)
     if what == APPEND:
-        target = load_catalog("races", **properties)
-        wait()
+        target = load_catalog("races", **(catalog or {}))
+        meet()
         append(target, name)
         return
-    table = load_table(name, catalog=properties and "races", catalog_properties=properties)
+    table = load_table(name, catalog=catalog and "races", catalog_properties=catalog)
     opened = table.open(SnapshotSelector(snapshot_id=next(iter(table.open().state.snapshots))))
     (column,) = opened.state.select_columns((what,))
     sketch = ThetaSketch.from_arrow(pa.array(range(column.field_id), pa.int64()), column.type)
     draft = StatisticsDraft(opened, [ColumnStatistics(column, {THETA: sketch})], FileOptions())
-    wait()
+    meet()
     commit_statistics(table, draft)
 
 
-def append(catalog, name: str) -> None:
+def append(catalog: Any, name: str) -> None:
     while True:
         try:
             catalog.load_table(name).append(pa.table({"a": pa.array([1], pa.int64())}))
         except CommitFailedException:
             continue
         return
-
-
-def wait() -> None:
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-    sys.stdin.readline()
-
-
-main(*sys.argv[1:])

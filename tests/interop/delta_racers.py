@@ -1,48 +1,53 @@
-"""
-One writer of `test_delta_races`: a process that starts when it is told to, so that several do it at once.
+"""What the processes of `test_delta_races` do; each starts when all have met."""
 
-It is called with a table and what to do: ``analyze`` and a column, or ``rewrite`` or ``append`` (or another name for
-that), each on rows of its own, and for how many seconds. It prints a line when it is ready, starts when it reads one,
-and prints in the end what it did, in JSON.
-"""
+from __future__ import annotations
 
-import json
-import sys
 import time
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
+from puffin.errors import PuffinError
+from stats_jobs import Options, analyze
+
+Meet: TypeAlias = "Callable[[], object]"
+
 ROWS = 20
-PAUSE_SECONDS = 0.4  # deltalake commits in a tenth of the time that delta-spark takes, which would never get a turn
+PAUSE_SECONDS = 0.4  # deltalake and we commit in a tenth of the time of delta-spark, which would never get a turn
 
 
-def main(table: str, what: str, argument: str) -> None:
-    if what == "analyze":
-        from stats_jobs import Options, analyze
+def analyze_column(meet: Meet, table: str, column: str) -> dict[str, Any]:
+    DeltaTable(table).version()  # whatever takes its time only once is done before the start
+    meet()
+    return analyze(table, Options(columns=(column,))).to_json()
 
-        DeltaTable(table).version()  # whatever takes its time only once is done before the start
-        wait()
-        say(json.dumps(analyze(table, Options(columns=(argument,))).to_json()))
-        return
-    writer = Writer(table, what)
-    wait()
-    deadline = time.monotonic() + float(argument)
+
+def analyze_repeatedly(meet: Meet, table: str, options: Options, seconds: float) -> dict[str, Any]:
+    """The reports of all runs, and the errors of those that failed."""
+    meet()
+    reports, failures = [], []
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        writer.rewrite() if what == "rewrite" else writer.append()
+        try:
+            reports.append(analyze(table, options).to_json())
+        except PuffinError as exc:
+            failures.append(repr(exc))
         time.sleep(PAUSE_SECONDS)
-    say(json.dumps({"commits": writer.commits, "failures": writer.failures, "rows": writer.rows}))
+    return {"reports": reports, "failures": failures}
 
 
-def wait() -> None:
-    say("ready")
-    sys.stdin.readline()
-
-
-def say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+def write(meet: Meet, table: str, name: str, seconds: float) -> dict[str, Any]:
+    """Append rows to a partition, or delete and overwrite some too if that is the name; returns the account."""
+    writer = Writer(table, name)
+    meet()
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        writer.rewrite() if name == "rewrite" else writer.append()
+        time.sleep(PAUSE_SECONDS)
+    return {"commits": writer.commits, "failures": writer.failures, "rows": writer.rows}
 
 
 class Writer:
@@ -79,7 +84,7 @@ class Writer:
             ):
                 self.rows = new
 
-    def _try(self, operation: str, write) -> bool:
+    def _try(self, operation: str, write: Callable[[], object]) -> bool:
         before = DeltaTable(self._table).version()
         try:
             write()
@@ -103,7 +108,3 @@ class Writer:
                 "s": pa.array([f"{self._name}-{id_ // 3}" for id_ in rows]),
             }
         )
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
