@@ -163,7 +163,10 @@ def scan_of(opened: TableSnapshot, plan: FilePlan, request: ScanRequest, *, take
     residual = residual_of(request.filter, opened.state, is_java=takes_null)
     encoder = TaskEncoder(opened.state.partition_specs, residual, takes_null, opened.state.source_types)
     metrics = _statistics(opened, request.stats_fields) if len(plan.all_files) else ()
-    return PlannedScan(plan, np.flatnonzero(plan.kept), encoder, metrics)
+    # The texts of a filter may be large, and the residual has it.
+    return PlannedScan(
+        dataclasses.replace(plan, where=None, predicates=()), np.flatnonzero(plan.kept), encoder, metrics
+    )
 
 
 def _statistics(opened: TableSnapshot, names: tuple[str, ...]) -> list[Metrics] | tuple[()]:

@@ -14,7 +14,6 @@ from puffin.tables.scan_task import FileScanTask
 
 FILES_OF_PART = 5_000
 _BYTES_OF_FILTERS = 16 * 1024 * 1024  # in a part, since each file has the filter beside it
-_FORMS_OF_FILTER = 4  # that a plan keeps: texts, bytes, and the report of each test
 _BYTES_OF_METRICS = 1_000  # of a file, with some columns
 _NO_METRICS: Metrics = {}
 
@@ -25,6 +24,7 @@ class PlannedScan:
     The files of a plan, ready to be sent.
 
     Attributes:
+        plan: Without the texts of the filter.
         metrics: The statistics that the client asked for, for each file of the snapshot; empty if for none.
     """
 
@@ -37,7 +37,7 @@ class PlannedScan:
     def size(self) -> int:
         """About how many bytes of memory this takes, without the files, which all plans of a snapshot share."""
         arrays = self.plan.kept.nbytes + self.positions.nbytes
-        return arrays + _FORMS_OF_FILTER * len(self.encoder.residual) + _BYTES_OF_METRICS * len(self.metrics)
+        return arrays + len(self.encoder.residual) + _BYTES_OF_METRICS * len(self.metrics)
 
     @property
     def _files_of_part(self) -> int:

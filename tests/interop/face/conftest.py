@@ -45,9 +45,9 @@ class Face:
         jvm = self.spark._jvm
         return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(self.spark._jsparkSession, f"{catalog}.{name}")
 
-    def planner(self, name: str) -> str:
-        """The class that plans the scans of a table in the face: by the server, or by the client."""
-        return str(self.table(name).newScan().getClass().getSimpleName())
+    def planner(self, name: str, catalog: str = FAST) -> str:
+        """The class that plans the scans of a table: by the server, or by the client."""
+        return str(self.table(name, catalog).newScan().getClass().getSimpleName())
 
     def directory(self, name: str) -> Path:
         return self.warehouse.joinpath(*name.split("."))
@@ -55,6 +55,13 @@ class Face:
     def metadata_files(self, name: str) -> dict[str, bytes]:
         """What is in the folder of a table's metadata."""
         return {path.name: path.read_bytes() for path in (self.directory(name) / "metadata").iterdir()}
+
+
+def add_catalog(spark: SparkSession, name: str, url: str) -> None:
+    """Let a session know the face of a server as a catalog."""
+    settings = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "rest", ".cache-enabled": "false"}
+    for key, value in (settings | {".uri": f"{url}/iceberg"}).items():
+        spark.conf.set(f"spark.sql.catalog.{name}{key}", value)
 
 
 @pytest.fixture(scope="session")
@@ -68,10 +75,7 @@ def face_process(warehouse: Path) -> Iterator[Process]:
 @pytest.fixture(scope="session")
 def face(spark: SparkSession, face_process: Process, warehouse: Path) -> Face:
     """Both catalogs."""
-    settings = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "rest", ".cache-enabled": "false"}
-    settings[".uri"] = f"{face_process.url}/iceberg"
-    for key, value in settings.items():
-        spark.conf.set(f"spark.sql.catalog.{FAST}{key}", value)
+    add_catalog(spark, FAST, face_process.url)
     return Face(spark, face_process, warehouse)
 
 
