@@ -65,7 +65,7 @@ def excluded_by_partition(made: RandomTable, filter_: Filter) -> set[str]:
         str(known.entry["file_path"])
         for known in made.files
         for part in parts[known.entry["spec_id"]]
-        if any(part.holds(row, Reading.ICEBERG) is not True for row in known.rows)
+        if any(part.holds(row, Reading.ICEBERG) is False for row in known.rows)
     }
 
 

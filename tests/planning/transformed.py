@@ -11,6 +11,8 @@ import numpy as np
 CALENDAR = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
 UNITS = {"date": "D", "timestamp_ns": "ns"}
 WORD_BITS = {"int": 32, "long": 64}
+OLDER_TYPES = {"long": "int"}
+"""The types that a column of integers may have had before."""
 
 
 def transformed(transform: str, type_: str, value: Any) -> Any:
@@ -25,6 +27,16 @@ def transformed(transform: str, type_: str, value: Any) -> Any:
         most = 1 << (WORD_BITS[type_] - 1)
         found = (found + most) % (2 * most) - most  # as Java's integers overflow
     return found
+
+
+def is_of(type_: str, value: int | None) -> bool:
+    """Whether a type has an integer."""
+    return value is not None and -1 << (WORD_BITS[type_] - 1) <= value < 1 << (WORD_BITS[type_] - 1)
+
+
+def overflows(transform: str, type_: str, value: int) -> bool:
+    """Whether a transform of an integer is another one if it is a Java integer of this type."""
+    return transform.startswith("truncate") and transformed(transform, type_, value) > value
 
 
 @functools.cache
