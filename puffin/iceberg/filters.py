@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import decimal
 import functools
+import itertools
 import operator
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
 
 _MOST_DIGITS = 1000  # of numbers in filters
+_DEEPEST = 200
+_QUOTED = re.compile("'[^']*'")
 _GRAMMAR = (
     "expected tests such as a = 5, b in ('x', 'y'), c.d is not null or e like 'x%', joined by and, or and not; "
     "found something else"
@@ -106,10 +110,14 @@ def unbound(op: Op, name: str, literals: Sequence[Any]) -> Any:
 
 
 def parse(where: str) -> Any:
-    """A row filter as pyiceberg has it; raises what pyparsing raises."""
+    """A row filter as pyiceberg has it; raises what pyparsing raises, UsageError if it is nested too deep."""
     from pyiceberg.expressions import EqualTo
 
     simple = read_equality(where)
+    # The grammar takes time with the square of the depth.
+    steps = ((char == "(") - (char == ")") for char in _QUOTED.sub("", where))
+    if max(itertools.accumulate(steps), default=0) > _DEEPEST:
+        raise UsageError(f"expected parentheses nested at most {_DEEPEST} deep")
     return _grammar().parse_string(where, parse_all=True)[0] if simple is None else cast("Any", EqualTo)(*simple)
 
 

@@ -13,6 +13,8 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.expressions.parser import parse
 
 import puffin
+from puffin.errors import UsageError
+from puffin.iceberg import filters
 from puffin.iceberg.simple_filter import read_equality
 
 COLUMNS = ["k", "a.b", "a . b", "_x$1", "K9", "ä", "1a", '"k"', "a..b", "a.in", "true", "False", "NOT", "null"]
@@ -64,3 +66,13 @@ def test_tab_in_a_value_stays_a_tab(tmp_path: Path) -> None:
     for where in ("s = 'a\tb'", "s in ('a\tb')", "s = 'a\tb' and s is not null"):
         (task,) = puffin.plan(str(tmp_path / "t"), where).files
         assert pq.read_table(task.data_file.file_path)["s"].to_pylist() == ["a\tb"]
+
+
+def test_parentheses_are_nested_at_most_200_deep() -> None:
+    def nested(test: str, depth: int) -> str:
+        return "(" * depth + test + ")" * depth
+
+    assert str(filters.parse(nested("k = 1", 200))) == str(EqualTo("k", 1))
+    assert str(filters.parse(f"s = '{'(' * 300}'")) == str(EqualTo("s", "(" * 300))
+    with pytest.raises(UsageError, match="at most 200 deep"):
+        filters.parse(nested("k = 1", 201))
