@@ -142,16 +142,19 @@ def _any_reading(tree: UnboundPredicate, schema: _Schema, field: Field, before: 
 
     A literal that fits only one of them means that one.
     """
-    parts, errors = [], []
+    parts: dict[str, Expression] = {}
+    errors = []
     for read_as in (field, *before):
         try:
             literals = tuple(_promoted(read_as, field, each) for each in tree.literals)
-            parts.append(schema.bound(dataclasses.replace(tree, literals=literals), field))
+            if repr(literals) not in parts:
+                parts[repr(literals)] = schema.bound(dataclasses.replace(tree, literals=literals), field)
         except UsageError as exc:
             errors.append(exc)
     if not parts:
         raise errors[0]
-    return parts[0] if len(parts) == 1 else Combination(tuple(parts), is_and=False)
+    found = tuple(parts.values())
+    return found[0] if len(found) == 1 else Combination(found, is_and=False)
 
 
 def _promoted(before: Field, field: Field, literal: Any) -> Any:
