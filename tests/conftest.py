@@ -20,6 +20,8 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.local_files import set_permissions_without_processes
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -176,6 +178,7 @@ def spark(
         patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
+        set_permissions_without_processes(session, scratch / "classes")
         yield session
         session.stop()
 
