@@ -16,11 +16,11 @@ from typing import Any, TypeAlias
 
 from puffin.errors import CorruptError, NotFoundError
 from puffin.sketches.partition_sketches import PartitionSketches
+from puffin.statistics.basis import CARRIED, FULL, ColumnPlan
 from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.statistics.kinds.kind import Kind, Parts, Unsubtractable, Values
 from puffin.tables.changes import Changes, compare, rows_of
 from puffin.tables.scan_task import FileScanTask
-from stats_jobs.basis import CARRIED, FULL, ColumnPlan
 from stats_jobs.execute import Partial
 from stats_jobs.partitions import PartitionPlan
 from stats_jobs.plan import Scan

@@ -11,13 +11,13 @@ import dataclasses
 from typing import Any
 
 from puffin.statistics.answer import ColumnAnswer
+from puffin.statistics.basis import CARRIED, CHANGED, ColumnPlan, plan_columns
 from puffin.statistics.damage import damaged_entries
 from puffin.statistics.kinds import ROW_COUNTS, sized_kinds
 from puffin.statistics.kinds.kind import Kind
 from puffin.statistics.resolve import answer_columns
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.snapshot import PartitionStatistics, Table
-from stats_jobs.basis import CARRIED, CHANGED, ColumnPlan, plan_columns
 from stats_jobs.options import FULL as FULL_MODE
 from stats_jobs.options import INCREMENTAL, Options
 from stats_jobs.partitions import PartitionPlans, partitions_kept, plan_partitions
@@ -51,7 +51,7 @@ def decide(target: Target) -> Decision:
     if options.mode == FULL_MODE:
         plans = [ColumnPlan.in_full(column, "asked for") for column in target.columns]
     else:
-        plans = plan_columns(target, target.columns, beside_partitions=bool(partitions.by_field))
+        plans = plan_columns(target.earlier, target.columns, beside_partitions=bool(partitions.by_field))
     unbased = {field_id for field_id, plan in partitions.by_field.items() if plan.base is None}
     no_sketches = "there are no sketches by partition that fit"
     reasons = [(column, no_sketches) for column in target.columns if column.field_id in unbased]
@@ -121,5 +121,5 @@ def _are_whole(target: Target, entry: StatisticsEntry) -> bool:
     must_be_complete = target.options.mode != INCREMENTAL
     if must_be_complete and noted and (blobs.has_lost_state(entry) or any(map(blobs.misses, noted.values()))):
         return False
-    plans = plan_columns(target, [column for column in target.columns if column.field_id not in noted])
+    plans = plan_columns(target.earlier, [column for column in target.columns if column.field_id not in noted])
     return all(plan.basis == CARRIED and plan.base_id == entry.snapshot_id for plan in plans)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from puffin.errors import UsageError
+from puffin.index.coverage import indexed_columns
 from puffin.index.manifest import IndexManifest
 from puffin.index.sizes import DEFAULT_FPP, check_fpp
 from puffin.index.upkeep import Index, IndexHome
@@ -227,15 +228,15 @@ def _plan(opened: TableSnapshot, options: IndexOptions) -> IndexPlan:
 
 def _rates(state: TableState, manifest: IndexManifest, options: IndexOptions) -> dict[Column, float]:
     """The columns of the index after the run, with their rates of false positives."""
-    known = {key: column for column in state.columns if (key := state.key_of(column)) in manifest.columns}
+    known = indexed_columns(state, manifest)
     added = () if options.columns is None else state.select_columns(options.columns)
     for column in added:
         check_indexable(column.type)
     dropped = set(state.select_columns(options.drop))
-    columns = dict.fromkeys((*known.values(), *added))
+    columns = dict.fromkeys((*known, *added))
     return {
         column: options.fpp if options.fpp is not None and (column in added or not added)
-        else manifest.columns.get(state.key_of(column), DEFAULT_FPP)
+        else known.get(column, DEFAULT_FPP)
         for column in columns
         if column not in dropped
     }  # fmt: skip

@@ -13,6 +13,7 @@ import datetime
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 
+from puffin.index.coverage import lacking_files
 from puffin.index.file_filters import FileFilters, IndexKind, LiftingIndexKind, SegmentPlace
 from puffin.index.leftovers import remove_old_files
 from puffin.index.segment import SegmentEntry, SegmentPlan
@@ -44,7 +45,7 @@ class IndexPlan:
 
     @classmethod
     def of(cls, opened: TableSnapshot, home: IndexHome, before: Index, rates: Mapping[Column, float]) -> IndexPlan:
-        lacks = {column: _lacking(opened, before, column, fpp) for column, fpp in rates.items()}
+        lacks = {column: lacking_files(opened, before, column, fpp) for column, fpp in rates.items()}
         return cls(opened, home, before, rates, lacks)
 
     @property
@@ -153,16 +154,3 @@ class IndexPlan:
         if filters.whole:
             segments.append(self._place(column).write(filters.whole, self.home.store, is_mapped=is_mapped))
         return segments
-
-
-def _lacking(opened: TableSnapshot, index: Index, column: Column, fpp: float) -> dict[str, FileScanTask]:
-    state = opened.state
-    key = state.key_of(column)
-    has = index.paths_of(key, state.mapping_digest(column)) if index.manifest.columns.get(key) == fpp else set()
-    constant = state.specs_with(column, "identity")
-    found: dict[str, FileScanTask] = {}
-    for task in () if opened.is_empty else opened.tasks:
-        file = task.data_file
-        if file.file_path not in has and file.spec_id not in constant:
-            found[file.file_path] = dataclasses.replace(task, delete_files=())
-    return found

@@ -22,14 +22,14 @@ from collections.abc import Collection, Iterable, Mapping
 from puffin.errors import PuffinError, UsageError
 from puffin.sketches.partition_sketches import PartitionSketches, lg_k_for
 from puffin.statistics.ancestry import KnownSketch
+from puffin.statistics.bases import Base
+from puffin.statistics.basis import Unfit, nearest_fit
 from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.tables.base import Column, Snapshot
 from puffin.tables.scan_task import FileScanTask
 from puffin.values.partition_tuples import PartitionKey, partition_key
 from puffin.values.value_type import hashes_alike
-from stats_jobs.basis import Unfit, nearest_fit
 from stats_jobs.options import FULL
-from stats_jobs.stored import Base
 from stats_jobs.target import Target
 
 _log = logging.getLogger(__name__)

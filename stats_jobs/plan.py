@@ -87,20 +87,13 @@ def balance(tasks: Sequence[FileScanTask], batches: int) -> list[list[FileScanTa
     """Split tasks into groups of about equal bytes; no group is empty unless there are fewer tasks."""
     heap: list[tuple[int, int]] = [(0, index) for index in range(batches)]
     groups: list[list[FileScanTask]] = [[] for _ in range(batches)]
-    for task in sorted(tasks, key=lambda task: -_weight(task)):
+    for task in sorted(tasks, key=lambda task: -task.bytes):
         weight, index = heapq.heappop(heap)
         groups[index].append(task)
-        heapq.heappush(heap, (weight + max(1, _weight(task)), index))
+        heapq.heappush(heap, (weight + max(1, task.bytes), index))
     return groups
 
 
 def total_bytes(tasks: Iterable[FileScanTask]) -> int:
     """About how many bytes of their files these tasks read if they read every column."""
-    return sum(map(_weight, tasks))
-
-
-def _weight(task: FileScanTask) -> int:
-    if task.deleted_by is None:
-        return task.length
-    named = sum(file.record_count for file in task.deleted_by)
-    return min(task.length, task.length * named // max(1, task.data_file.record_count))
+    return sum(task.bytes for task in tasks)

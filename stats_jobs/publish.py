@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from puffin.statistics.assemble import ColumnStatistics
+from puffin.statistics.basis import CARRIED, FULL
 from puffin.statistics.blob_properties import HASHED_HERE
 from puffin.statistics.damage import damaged_entries
 from puffin.statistics.draft import FileOptions, StatisticsDraft
@@ -16,7 +17,6 @@ from puffin.tables.commit import commit_statistics
 from puffin.tables.snapshot import PartitionStatistics, Table, TableSnapshot
 from puffin.values.column_bounds import Missing
 from puffin.values.row_summary import RowSummary
-from stats_jobs.basis import CARRIED, FULL
 from stats_jobs.compute import Computed
 from stats_jobs.decide import Decision
 from stats_jobs.options import INCREMENTAL

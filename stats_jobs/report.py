@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from puffin.statistics import basis
 from puffin.statistics.answer import SNAPSHOT, ColumnAnswer
 from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.statistics.kinds.theta import distinct_of
 from puffin.tables.base import Column, Snapshot, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
-from stats_jobs import basis
 from stats_jobs.compute import Computation, Computed
 from stats_jobs.decide import Decision
 from stats_jobs.index import IndexReport

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from puffin.errors import UnsupportedError
 from puffin.statistics.ancestry import KnownSketch, known_sketches
+from puffin.statistics.bases import Bases
+from puffin.statistics.basis import Earlier
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.base import Column, Snapshot, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 from puffin.values.partition_tuples import tuple_types
 from stats_jobs.options import INCREMENTAL, Options
-from stats_jobs.stored import Bases
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,6 +49,13 @@ class Target:
         blobs = StoredBlobs(opened, field_ids)
         bases = Bases(opened, blobs, columns)
         return cls(opened, tuple(columns), options, settled, entry, known, current, blobs, bases)
+
+    @property
+    def earlier(self) -> Earlier:
+        """The earlier statistics of the columns, for the sizes and the mode of the options."""
+        options = self.options
+        completes = options.mode != INCREMENTAL
+        return Earlier(self.opened, self.known, self.bases, options.kinds, options.lg_k, completes)
 
     @property
     def is_partitioned(self) -> bool:

@@ -105,6 +105,10 @@ class _Handlers:
         """List the tables with statistics, and their age: of the catalog and below the allowed roots."""
         return _json(await self._service.tables(query))
 
+    async def status(self) -> Response:
+        """Show how well statistics and index describe every table, worst first: the document of `puffin status`."""
+        return _json(await self._service.status())
+
     async def history(self, query: Annotated[documents.HistoryQuery, Query()]) -> Response:
         """Show the statistics of a column, snapshot by snapshot."""
         return _json(await self._service.history(query.table, query.column))
@@ -138,6 +142,7 @@ def _add_routes(app: FastAPI, handlers: _Handlers) -> None:
         ("POST", PLAN, handlers.plan, documents.PlanDocument, reads),
         ("GET", "/v1/plans", handlers.plans, documents.PlansDocument, reads),
         ("GET", "/v1/tables", handlers.tables, documents.TablesDocument, reads),
+        ("GET", "/v1/status", handlers.status, documents.StatusDocument, reads),
         ("GET", "/v1/history", handlers.history, documents.HistoryDocument, reads),
         ("GET", "/v1/dump", handlers.dump, documents.DumpDocument, reads),
         ("GET", HEALTH, handlers.health, documents.HealthDocument, (408, 413, 500)),

@@ -265,6 +265,30 @@ class TablesDocument(_Document):
     next: str | None = Field(description="What `after` has to be for the next page; null if this is the last.")
 
 
+class TableStatusDocument(_Document):
+    """What the metadata of a table says of its statistics and its index; null where that is not known."""
+
+    table: str
+    format: Literal["iceberg", "delta"] | None
+    snapshot_id: int | None
+    stats_snapshot_id: int | None = Field(description="The snapshot whose rows the newest statistics are of.")
+    snapshots_behind: int | None = Field(description="How many snapshots have changed the rows since.")
+    rows_changed_share: float | None = Field(description="Rows in files that came or went since, of the table's rows.")
+    columns_missing: list[str] = Field(description="The columns that could have statistics and have none.")
+    indexed_columns: list[str]
+    index_files_missing: int | None = Field(description="Files that lack a filter of an indexed column.")
+    bytes_to_read: int | None = Field(description="About what the next `puffin analyze` would open.")
+    health: int = Field(ge=0, le=100, description="100 if nothing is to do, 0 without statistics or with an error.")
+    reason: str = Field(description="The largest cause of the lost health.")
+    error: str | None = Field(description="Why the table cannot be read.")
+
+
+class StatusDocument(_Document):
+    """Every table, the lowest health first."""
+
+    tables: list[TableStatusDocument]
+
+
 class PointDocument(_Document):
     """A column as of the rows of one snapshot."""
 

@@ -26,6 +26,8 @@ from puffin.errors import (
 from puffin.inspection import describe
 from puffin.lookup import AnalyzedTable, FilePlan, Lookup, Question
 from puffin.lookup.cache import Kept
+from puffin.lookup.health import TableStatus
+from puffin.lookup.status import table_status
 from puffin.server.documents import JoinRequest, PlanRequest, TablesQuery
 from puffin.server.encoded import Encoded, encode, encode_plan
 from puffin.server.plan_counts import PlanCounts
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from puffin.rest_catalog.upstream import Upstream
 
 _MOST_NAMES = 10_000  # of the tables that a list considers
+_STATUS_AT_ONCE = 16  # tables, so that other requests find free threads
 
 _Result = TypeVar("_Result")
 
@@ -134,6 +137,19 @@ class Service:
             }
         )
 
+    async def status(self) -> bytes:
+        """The status of every table, those in need first; one that is not read in time has that as its error."""
+        names = iter(await self._workers.run("", lambda: self._table_names(None)))
+        until = asyncio.get_running_loop().time() + self._table_seconds
+        found: list[TableStatus] = []
+
+        async def some() -> None:
+            for name in names:
+                found.append(await self._status(name, until))
+
+        await asyncio.gather(*(some() for _ in range(_STATUS_AT_ONCE)))
+        return encode({"tables": [table.to_json() for table in sorted(found, key=lambda each: each.need)]})
+
     async def history(self, table: str, column: str) -> bytes:
         """The statistics of a column, snapshot by snapshot."""
         return encode((await self.read(table, lambda: self.lookup.history(table, column))).to_json())
@@ -206,6 +222,17 @@ class Service:
             return await asyncio.wait_for(read, self._table_seconds)
         except (PuffinError, Problem, asyncio.TimeoutError) as exc:
             return exc
+
+    async def _status(self, table: str, until: float) -> TableStatus:
+        def read() -> TableStatus:
+            # A copy, so that what it reads of files does not stay in memory with the view.
+            return table_status(table, dataclasses.replace(self.lookup.opened(table)))
+
+        left = until - asyncio.get_running_loop().time()
+        try:
+            return await asyncio.wait_for(self.read(table, read), left)
+        except (PuffinError, Problem, asyncio.TimeoutError) as exc:
+            return TableStatus.of_error(table, Problem.of(exc).detail)
 
     def _plan(self, asked: PlanRequest) -> FilePlan:
         if asked.ref is None:

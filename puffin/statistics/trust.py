@@ -46,8 +46,7 @@ class Trust:
             return "the statistics do not say of which type it was when they were made"
         if said.is_ours:
             if said.has_provenance:
-                writer = said.provenance.writer
-                return None if writer is None else _about_sketch(writer_objection(writer, hashed))
+                return noted_objection(known)
             if said.summary is None:
                 return "an earlier version built its sketch on another engine's, and did not note whose"
         elif objection := writer_objection(said.writer(self._stored.created_by(known.entry)), hashed):
@@ -68,6 +67,12 @@ class Trust:
                 found = {}
             self._values[snapshot.snapshot_id] = found
         return self._values[snapshot.snapshot_id]
+
+
+def noted_objection(known: KnownSketch) -> str | None:
+    """Why a sketch of ours that notes its provenance cannot be built on, or None, from metadata alone."""
+    writer, hashed = known.said.provenance.writer, known.type
+    return None if writer is None or hashed is None else _about_sketch(writer_objection(writer, hashed))
 
 
 def _about_sketch(said: str | None) -> str | None:

@@ -70,6 +70,21 @@ class FileScanTask:
     length: int
     deleted_by: tuple[ContentFile, ...] | None = None
 
+    @property
+    def rows(self) -> int:
+        """About how many rows of a whole file it has; live and deleted ones are not told apart."""
+        if self.deleted_by is None:
+            return self.data_file.record_count
+        return min(self.data_file.record_count, sum(file.record_count for file in self.deleted_by))
+
+    @property
+    def bytes(self) -> int:
+        """About how many bytes it reads if it reads every column."""
+        if self.deleted_by is None:
+            return self.length
+        named = sum(file.record_count for file in self.deleted_by)
+        return min(self.length, self.length * named // max(1, self.data_file.record_count))
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScanContext:

@@ -142,6 +142,18 @@ def test_list_continues_without_tables_that_do_not_answer(
     assert answer["unreadable"] == [str(slow)]
 
 
+def test_status_continues_without_tables_that_do_not_answer(
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], hanging: Callable[[Path], None]
+) -> None:
+    slow, fast = write_table(tmp_path / "slow"), write_table(tmp_path / "fast", snapshots=(), ndv={})
+    hanging(slow)
+    client = client_of(tmp_path, ttl_seconds=600, limits=Limits(request_seconds=1))
+    client.stats(fast)
+    tables = {each["table"]: each for each in client.get("/v1/status").json()["tables"]}
+    assert tables[str(slow)]["error"] == "storage or catalog did not answer in time"
+    assert (tables[str(slow)]["health"], tables[str(fast)]["error"]) == (0, None)
+
+
 def test_too_many_requests_for_one_slow_table_are_429(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], hanging: Callable[[Path], None]
 ) -> None:

@@ -15,6 +15,7 @@ GUARDED = [
     "/v1/plan",
     "/v1/plans",
     "/v1/tables",
+    "/v1/status",
     "/v1/history",
     "/v1/dump",
     "/metrics",

@@ -13,13 +13,13 @@ from puffin.errors import CorruptSketchError, FileNotFound
 from puffin.iceberg.metadata.document import parse_state
 from puffin.sketches.row_counts import RowCountsBuilder, row_counts_limit
 from puffin.sketches.theta_sketch import ThetaSketch
+from puffin.statistics.bases import Base
+from puffin.statistics.basis import plan_columns
 from puffin.statistics.kinds import ROW_COUNTS, THETA, to_properties
 from puffin.statistics.kinds.theta import ThetaKind
 from puffin.tables.changes import Changes
 from puffin.tables.scan_task import ContentFile, FileScanTask
 from stats_jobs import Options
-from stats_jobs.basis import plan_columns
-from stats_jobs.stored import Base
 from stats_jobs.target import Target
 
 NOTHING = Changes((), ())
@@ -103,7 +103,7 @@ def plan(table_document):
         column = state.select_columns(("a",))
         opened = SimpleNamespace(state=state, snapshot=state.snapshot(30), changes_since=changes_since)
         target = dataclasses.replace(Target.of(opened, column, options), bases=Stored(stored, **kept))
-        (planned,) = plan_columns(target, column)
+        (planned,) = plan_columns(target.earlier, column)
         return planned.basis, planned.base_id, planned.reason
 
     return run

@@ -10,6 +10,8 @@ import pytest
 from puffin.errors import CorruptDataFileError, FileNotFound, StorageError
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
 from puffin.sketches.theta_sketch import ThetaSketch
+from puffin.statistics.bases import Base
+from puffin.statistics.basis import ADDED, CARRIED, CHANGED, FULL, ColumnPlan
 from puffin.statistics.kinds import PARTITION_SKETCHES, ROW_COUNTS, SUMMARY, THETA
 from puffin.statistics.kinds.row_counts import RowCountsKind
 from puffin.statistics.kinds.theta import ThetaKind
@@ -19,12 +21,10 @@ from puffin.tables.scan_task import ContentFile, FileScanTask
 from puffin.values.column_bounds import NO_VALUES, Bounds
 from puffin.values.column_summary import ColumnSummary
 from puffin.values.row_summary import RowSummary
-from stats_jobs.basis import ADDED, CARRIED, CHANGED, FULL, ColumnPlan
 from stats_jobs.compute import compute
 from stats_jobs.execute import Partial, merge_partials
 from stats_jobs.partitions import PartitionPlan
 from stats_jobs.session import Turn
-from stats_jobs.stored import Base
 from tests.counting import count_rows
 
 LG_K = 5

@@ -38,12 +38,12 @@ from puffin.errors import (
 )
 from puffin.load import load_table
 from puffin.lookup import ndv
+from puffin.statistics.basis import ADDED, FULL
 from puffin.storage import LocalStore, Sink, local_path
 from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.snapshot import CURRENT, TableSnapshot
 from puffin.tables.state import TableState
 from stats_jobs import Options, analyze
-from stats_jobs.basis import ADDED, FULL
 
 ROWS = pa.table({"a": pa.array(range(100), pa.int64()), "b": [str(i % 7) for i in range(100)]})
 MORE_ROWS = pa.table({"a": pa.array(range(50, 150), pa.int64()), "b": [str(i % 9) for i in range(100)]})

@@ -17,6 +17,7 @@ from puffin.iceberg.scan import changes
 from puffin.iceberg.scan.changes import moved_between_specs
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
 from puffin.sketches.theta_image import MAX_THETA
+from puffin.statistics.bases import Base
 from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.changes import Changes, Difference
@@ -24,7 +25,6 @@ from puffin.tables.scan_task import ContentFile, FileScanTask
 from puffin.values.partition_tuples import partition_key
 from stats_jobs import Options, analyze
 from stats_jobs.partitions import PartitionPlan, carry_partitions, partitions_kept, plan_partitions
-from stats_jobs.stored import Base
 from stats_jobs.target import Target
 from tests.bound import bound
 

@@ -14,23 +14,43 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from puffin.errors import PuffinError
 from puffin.statistics.ancestry import KnownSketch
+from puffin.statistics.bases import Base, Bases
 from puffin.statistics.kinds import THETA
+from puffin.statistics.kinds.kind import Kind
 from puffin.tables.base import Column
 from puffin.tables.changes import Changes
-from stats_jobs.options import INCREMENTAL
-from stats_jobs.stored import Base
-from stats_jobs.target import Target
+from puffin.tables.snapshot import TableSnapshot
 
 _log = logging.getLogger(__name__)
 
 _Plan = TypeVar("_Plan")
 
 FULL, ADDED, CHANGED, CARRIED = "full", "added-files", "changed-files", "carried"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Earlier:
+    """
+    The earlier statistics of a table, and what is wanted of new ones.
+
+    Attributes:
+        known: The sketches of each column, by field id, as `puffin.statistics.ancestry.known_sketches`.
+        kinds: The kinds of statistics to keep for each column, in the wanted size.
+        lg_k: That size.
+        completes: Whether statistics of ours must have all that we keep beside them.
+    """
+
+    opened: TableSnapshot
+    known: Mapping[int, Sequence[KnownSketch]]
+    bases: Bases
+    kinds: Sequence[Kind[Any]]
+    lg_k: int
+    completes: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,24 +99,24 @@ def nearest_fit(
     return None, reasons
 
 
-def plan_columns(target: Target, columns: Iterable[Column], *, beside_partitions: bool = False) -> list[ColumnPlan]:
+def plan_columns(earlier: Earlier, columns: Iterable[Column], *, beside_partitions: bool = False) -> list[ColumnPlan]:
     """Plan each column, in the order given; ``beside_partitions`` if it gets sketches by partition too."""
-    plans = [_plan(target, column) for column in columns]
-    return [_beside_partitions(target, plan) for plan in plans] if beside_partitions else plans
+    plans = [_plan(earlier, column) for column in columns]
+    return [_beside_partitions(earlier, plan) for plan in plans] if beside_partitions else plans
 
 
-def _plan(target: Target, column: Column) -> ColumnPlan:
-    bases, incomplete = target.bases, list[ColumnPlan]()
+def _plan(earlier: Earlier, column: Column) -> ColumnPlan:
+    bases, incomplete = earlier.bases, list[ColumnPlan]()
 
     def plan_on(known: KnownSketch) -> ColumnPlan:
-        plan = _plan_on(target, known)
-        if target.options.mode != INCREMENTAL and (lack := bases.lacks(known)) is not None:
+        plan = _plan_on(earlier, known)
+        if earlier.completes and (lack := bases.lacks(known)) is not None:
             if _can_do(known, plan):
                 incomplete.append(plan)
             raise Unfit(lack)
         return plan
 
-    plan, reasons = nearest_fit(target.known[column.field_id], column, "statistics", plan_on)
+    plan, reasons = nearest_fit(earlier.known[column.field_id], column, "statistics", plan_on)
     if plan is not None:
         return plan
     if incomplete and not bases.had_ours(column):
@@ -104,21 +124,21 @@ def _plan(target: Target, column: Column) -> ColumnPlan:
     return ColumnPlan.in_full(column, reasons[0] if reasons else "no earlier statistics of the column")
 
 
-def _plan_on(target: Target, known: KnownSketch) -> ColumnPlan:
-    options, bases = target.options, target.bases
+def _plan_on(earlier: Earlier, known: KnownSketch) -> ColumnPlan:
+    bases = earlier.bases
     if known.snapshot is None:
         raise Unfit("the snapshot of its earlier statistics has expired, or is of another branch")
-    if known.said.lg_k != options.lg_k:
-        raise Unfit(f"the earlier sketch has lg-k {known.said.lg_k}, expected {options.lg_k}")
+    if known.said.lg_k != earlier.lg_k:
+        raise Unfit(f"the earlier sketch has lg-k {known.said.lg_k}, expected {earlier.lg_k}")
     if known.misfit is not None:
         raise Unfit(known.misfit)
-    changes = target.opened.changes_since(known.snapshot).narrowed
+    changes = earlier.opened.changes_since(known.snapshot).narrowed
     base = bases.read(known)
-    if (reason := bases.objection(known, base, options.lg_k)) is not None:
+    if (reason := bases.objection(known, base, earlier.lg_k)) is not None:
         raise Unfit(reason)
     basis = CHANGED if changes.removed else ADDED if changes.added else CARRIED
     if basis == CHANGED:
-        refusals = (kind.cannot_forget(base.values) for kind in options.kinds)
+        refusals = (kind.cannot_forget(base.values) for kind in earlier.kinds)
         if (refusal := next(filter(None, refusals), None)) is not None:
             raise Unfit(bases.lacks(known) or refusal)
     return ColumnPlan(known.column, basis, base, known.snapshot.snapshot_id, changes)
@@ -126,14 +146,15 @@ def _plan_on(target: Target, known: KnownSketch) -> ColumnPlan:
 
 def _can_do(known: KnownSketch, plan: ColumnPlan) -> bool:
     """Whether another engine's sketch can be carried, or gives the same result as a full run when built on."""
+    if known.said.is_ours or plan.base is None:
+        return False
     # Engines sample differently: only a sketch that has every hash is the same for all of them.
-    has_every_hash = plan.base is not None and not plan.base.values[THETA].estimating
-    return not known.said.is_ours and (known.age == 0 or has_every_hash)
+    return known.age == 0 or not plan.base.values[THETA].estimating
 
 
-def _beside_partitions(target: Target, plan: ColumnPlan) -> ColumnPlan:
+def _beside_partitions(earlier: Earlier, plan: ColumnPlan) -> ColumnPlan:
     """A full run if the plan would keep another engine's sketch, which cannot announce sketches by partition."""
-    nearest = next(iter(target.known[plan.column.field_id]), None)
-    if plan.base_id == target.opened.snapshot.snapshot_id and nearest is not None and not nearest.said.is_ours:
+    nearest = next(iter(earlier.known[plan.column.field_id]), None)
+    if plan.base_id == earlier.opened.snapshot.snapshot_id and nearest is not None and not nearest.said.is_ours:
         return ColumnPlan.in_full(plan.column, "another engine made its sketch, which cannot tell of partitions")
     return plan

@@ -13,12 +13,12 @@ from typing import Any
 from puffin.errors import CorruptError, FileNotFound
 from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.blob_properties import HASHED_HERE, Provenance, SketchProperties
-from puffin.statistics.kinds import THETA, sized_kinds
+from puffin.statistics.kinds import THETA, private_kinds, sized_kinds
 from puffin.statistics.kinds.kind import Home, Kind, Values
 from puffin.statistics.private_state.upkeep import has_private_state
 from puffin.statistics.private_state.writing import KeptBlob
 from puffin.statistics.stored_blobs import StoredBlobs
-from puffin.statistics.trust import Trust
+from puffin.statistics.trust import Trust, noted_objection
 from puffin.tables.base import Column
 from puffin.tables.snapshot import TableSnapshot
 
@@ -91,3 +91,21 @@ class Bases:
             return self._blobs.read(known, kind)
         except FileNotFound:
             return None  # `lacks` reports it
+
+
+class AnnouncedBases(Bases):
+    """
+    As `Bases`, but what we noted the making of counts as stored as it was announced: no sketch of it is read.
+
+    The values of a base are then None, for the private kinds that its manifest lists. Other sketches are read, since
+    only their files tell who made them and whether they have every hash.
+    """
+
+    def read(self, known: KnownSketch) -> Base:
+        if not known.said.has_provenance:
+            return super().read(known)
+        private = (kind for kind in private_kinds() if self._blobs.kept(known, kind) is not None)
+        return Base(dict.fromkeys(private), known.said.provenance)
+
+    def objection(self, known: KnownSketch, base: Base, lg_k: int) -> str | None:
+        return noted_objection(known) if known.said.has_provenance else super().objection(known, base, lg_k)

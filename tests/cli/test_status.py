@@ -1,0 +1,125 @@
+"""``puffin status``: the document of the contract, the table for people, and which tables it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from pyiceberg.catalog import load_catalog
+
+from stats_jobs import analyze
+
+KEYS = [
+    *("table", "format", "snapshot-id", "stats-snapshot-id", "snapshots-behind", "rows-changed-share"),
+    *("columns-missing", "indexed-columns", "index-files-missing", "bytes-to-read", "health", "reason", "error"),
+]
+
+
+def write(table: Path, rows: int) -> None:
+    write_deltalake(str(table), pa.table({"k": list(range(rows))}), mode="append")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A directory with a table without statistics, one that has changed since, and a current one."""
+    for name in ("db/bare", "db/behind", "current"):
+        write(tmp_path / "root" / name, 100)
+    analyze(str(tmp_path / "root/db/behind"))
+    analyze(str(tmp_path / "root/current"))
+    write(tmp_path / "root/db/behind", 25)
+    return tmp_path / "root"
+
+
+def test_document_has_the_keys_of_the_contract(puffin: Callable[..., Any], root: Path) -> None:
+    run = puffin("status", "--root", root, "--json")
+    assert (run.code, run.stderr) == (0, "")
+    assert list(run.document) == ["tables"]
+    assert [list(each) for each in run.document["tables"]] == [KEYS] * 3
+    bare, behind, current = run.document["tables"]
+    new = max((root / "db/behind").glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns)
+    assert behind == {
+        "table": str(root / "db/behind"),
+        "format": "delta",
+        "snapshot-id": 2,
+        "stats-snapshot-id": 0,
+        "snapshots-behind": 1,
+        "rows-changed-share": 0.2,
+        "columns-missing": [],
+        "indexed-columns": [],
+        "index-files-missing": 0,
+        "bytes-to-read": new.stat().st_size,
+        "health": 90,
+        "reason": "20 % of the rows came or went since the statistics",
+        "error": None,
+    }
+    assert (bare["health"], bare["columns-missing"], current["health"]) == (0, ["k"], 100)
+
+
+def test_people_see_a_table_with_the_worst_first(puffin: Callable[..., Any], root: Path) -> None:
+    head, *lines = puffin("status", "--root", root).text.splitlines()
+    assert head.split() == ["health", "table", "behind", "age", "changed", "without", "index", "lacks", "to", "read"]
+    assert [line.split()[:2] for line in lines] == [
+        ["0", str(root / "db/bare")],
+        ["90", str(root / "db/behind")],
+        ["100", str(root / "current")],
+    ]
+    assert lines[1].endswith("20 % of the rows came or went since the statistics")
+
+
+def test_table_that_cannot_be_read_does_not_stop_the_others(puffin: Callable[..., Any], root: Path) -> None:
+    (root / "broken" / "metadata").mkdir(parents=True)
+    (root / "broken" / "metadata" / "v1.metadata.json").write_text("{")
+    run = puffin("status", "--root", root, "--json")
+    assert (run.code, run.stderr) == (1, "puffin: 1 of 4 tables failed\n")
+    failed = [each for each in run.document["tables"] if each["error"] is not None]
+    assert [(each["table"], each["health"], each["format"]) for each in failed] == [(str(root / "broken"), 0, None)]
+    assert "v1.metadata.json" in failed[0]["error"]
+    text = puffin("status", "--root", root)
+    assert (text.code, failed[0]["error"] in text.text) == (1, True)
+
+
+def test_namespace_chooses_tables_of_a_catalog(puffin: Callable[..., Any], root: Path, tmp_path: Path) -> None:
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/wh"}
+    catalog = load_catalog("prod", **properties)
+    rows = pa.table({"k": [1, 2, 3]})
+    for namespace in ("one", "two"):
+        catalog.create_namespace(namespace)
+        catalog.create_table(f"{namespace}.t", rows.schema).append(rows)
+    catalog.create_table("two.empty", rows.schema)
+    named = [option for pair in properties.items() for option in ("--catalog-property", "=".join(pair))]
+
+    def found(*options: object) -> list[tuple[str, int]]:
+        document = puffin("status", "--catalog", "prod", *named, *options, "--json").document
+        return [(each["table"], each["health"]) for each in document["tables"]]
+
+    assert found() == [("one.t", 0), ("two.t", 0), ("two.empty", 100)]
+    analyze("two.t", catalog="prod", catalog_properties=properties)
+    assert found("--namespace", "two") == [("two.empty", 100), ("two.t", 100)]
+    assert found("--namespace", "one", "--root", root / "current") == [("one.t", 0), (str(root / "current"), 100)]
+    absent = puffin("status", "--catalog", "prod", *named, "--namespace", "absent")
+    assert (absent.code, absent.stderr) == (2, "puffin: catalog 'prod': no namespace 'absent'\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "expected --catalog or --root"),
+        (("--root", "/", "--namespace", "n"), "--namespace needs --catalog"),
+        (("--root", "/", "--catalog-property", "a=b"), "--catalog-property needs --catalog"),
+    ],
+)
+def test_wrong_usage_is_refused(puffin: Callable[..., Any], options: tuple[str, ...], said: str) -> None:
+    run = puffin("status", *options)
+    assert (run.code, run.stdout) == (2, b"")
+    assert said in run.stderr
+
+
+def test_root_that_does_not_exist_is_an_error(puffin: Callable[..., Any], tmp_path: Path) -> None:
+    run = puffin("status", "--root", tmp_path / "absent")
+    assert (run.code, run.stderr) == (1, f"puffin: {tmp_path}/absent: no such directory\n")
+    assert puffin("status", "--root", tmp_path).text == "no tables\n"
+    assert puffin("status", "--root", tmp_path, "--json").document == {"tables": []}

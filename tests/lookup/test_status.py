@@ -1,0 +1,303 @@
+"""The status of a table: what its metadata says of statistics and index, and one number for its need."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from puffin.load import load_table
+from puffin.lookup.health import TableStatus
+from puffin.lookup.status import Place, status, table_status
+from stats_jobs import Options, analyze
+from stats_jobs.index import IndexOptions, index
+from tests.foretold import analyze_as_foretold, check_foretold
+
+FIELDS = [(1, "k", "long"), (2, "s", "string")]
+
+
+def status_of(table: Any) -> TableStatus:
+    return table_status(str(table), load_table(str(table)).open())
+
+
+def append(table: Path, first: int, count: int) -> None:
+    keys = list(range(first, first + count))
+    write_deltalake(str(table), pa.table({"k": keys, "s": [f"key {key}" for key in keys]}), mode="append")
+
+
+def sizes(table: Path) -> dict[str, int]:
+    return {file.name: file.stat().st_size for file in table.glob("*.parquet")}
+
+
+@pytest.fixture
+def analyzed(tmp_path: Path) -> Path:
+    """A Delta table of a hundred rows with statistics."""
+    append(tmp_path / "t", 0, 100)
+    analyze(str(tmp_path / "t"))
+    return tmp_path / "t"
+
+
+class History:
+    """An Iceberg directory table of hand-made files whose snapshots follow each other."""
+
+    def __init__(self, made: Any) -> None:
+        self.made = made
+        self.version = 0
+        (made.root / "metadata").mkdir()
+
+    def __str__(self) -> str:
+        return str(self.made.root)
+
+    def snapshot(self, *entries: Any) -> int:
+        stored = self.made.root / "metadata" / f"v{self.version}.metadata.json"
+        if self.version:
+            self.made.document = json.loads(stored.read_text())
+        parent = self.made.document.get("current-snapshot-id")
+        snapshot_id = self.made.snapshot(*entries)
+        if parent is not None:
+            self.made.document["snapshots"][-1]["parent-snapshot-id"] = parent
+        self.write()
+        return snapshot_id
+
+    def write(self) -> None:
+        self.version += 1
+        (self.made.root / "metadata" / f"v{self.version}.metadata.json").write_text(json.dumps(self.made.document))
+
+    def analyze(self) -> None:
+        analyze_as_foretold(load_table(str(self)))
+        self.version += 1
+
+    def file(self, name: str, first: int, count: int) -> dict[str, Any]:
+        keys = list(range(first, first + count))
+        table = pa.table({"k": keys, "s": [f"key {key}" for key in keys]})
+        entry: dict[str, Any] = self.made.data(self.made.write(name, table, {"k": 1, "s": 2}))
+        return entry
+
+
+@pytest.fixture
+def history(make_table: Any) -> History:
+    return History(make_table(FIELDS))
+
+
+def test_current_statistics_need_nothing(analyzed):
+    found = status_of(analyzed)
+    assert (found.health, found.reason, found.bytes_to_read) == (100, "the statistics are current", 0)
+    assert (found.statistics_snapshot_id, found.snapshots_behind, found.rows_changed_share) == (0, 0, 0.0)
+    assert (found.columns_missing, found.indexed_columns, found.index_files_missing) == ((), (), 0)
+
+
+def test_table_without_statistics_has_to_be_read_whole(tmp_path):
+    append(tmp_path / "t", 0, 100)
+    append(tmp_path / "t", 100, 10)
+    found = status_of(tmp_path / "t")
+    assert (found.health, found.reason) == (0, "the table has no statistics")
+    assert found.bytes_to_read == sum(sizes(tmp_path / "t").values())
+    assert (found.statistics_snapshot_id, found.snapshots_behind, found.rows_changed_share) == (None, None, None)
+    assert found.columns_missing == ("k", "s")
+
+
+def test_appended_files_are_what_changed_and_what_is_read(analyzed):
+    before = sizes(analyzed)
+    append(analyzed, 100, 20)
+    append(analyzed, 120, 5)
+    found = status_of(analyzed)
+    assert (found.snapshot_id, found.statistics_snapshot_id, found.snapshots_behind) == (3, 0, 2)
+    assert found.rows_changed_share == 0.2
+    assert found.bytes_to_read == sum(size for name, size in sizes(analyzed).items() if name not in before)
+    assert (found.health, found.reason) == (90, "20 % of the rows came or went since the statistics")
+
+
+def test_compaction_changes_no_rows(analyzed):
+    append(analyzed, 100, 20)
+    analyze(str(analyzed))
+    DeltaTable(str(analyzed)).optimize.compact()
+    found = status_of(analyzed)
+    assert (found.health, found.bytes_to_read, found.rows_changed_share, found.snapshots_behind) == (100, 0, 0.0, 0)
+    assert check_foretold(load_table(str(analyzed))) == 0
+
+
+def test_more_changes_than_rows_count_as_all_rows(analyzed):
+    write_deltalake(str(analyzed), pa.table({"k": [1], "s": ["one"]}), mode="overwrite")
+    found = status_of(analyzed)
+    assert (found.rows_changed_share, found.health) == (1.0, 50)
+
+
+def test_rows_of_files_that_a_delta_log_removed_count(analyzed):
+    append(analyzed, 100, 100)
+    analyze(str(analyzed))
+    DeltaTable(str(analyzed)).delete("k < 50")  # which writes the other half of the file again
+    found = status_of(analyzed)
+    assert found.rows_changed_share == 1.0
+    append(analyzed, 1000, 850)
+    assert status_of(analyzed).rows_changed_share == 1.0
+    append(analyzed, 2000, 9000)
+    analyze(str(analyzed))
+    DeltaTable(str(analyzed)).delete("k >= 100 and k < 200")  # a file of its own
+    assert status_of(analyzed).rows_changed_share == pytest.approx(100 / 9900)
+
+
+def test_table_without_a_snapshot_needs_nothing(directory):
+    found = status_of(directory("t", snapshots=()))
+    assert (found.snapshot_id, found.health, found.reason) == (None, 100, "the table has no snapshot yet")
+    assert (found.bytes_to_read, found.columns_missing) == (0, ())
+
+
+def test_table_without_columns_for_statistics_needs_nothing(directory):
+    found = status_of(directory("t", columns=()))
+    assert (found.snapshot_id, found.health, found.reason) == (10, 100, "no column can have statistics")
+
+
+def test_age_is_unknown_if_the_snapshot_of_the_statistics_has_expired(history):
+    """An engine that analyzes one column keeps the others' sketches, each of its older snapshot."""
+    first = history.file("a.parquet", 0, 100)
+    history.snapshot(first)
+    history.analyze()
+    history.snapshot(first, history.file("b.parquet", 100, 100))
+    stored = json.loads((history.made.root / "metadata" / f"v{history.version}.metadata.json").read_text())
+    (entry,) = stored["statistics"]
+    entry["snapshot-id"] = 2  # its sketches still are of snapshot 1
+    stored["snapshots"] = [each for each in stored["snapshots"] if each["snapshot-id"] != 1]
+    history.made.document = stored
+    history.write()
+    found = status_of(history)
+    assert (found.statistics_snapshot_id, found.snapshots_behind, found.rows_changed_share) == (1, None, None)
+    assert found.statistics_timestamp_ms is None
+    assert found.bytes_to_read == sum(
+        task.data_file.file_size_in_bytes for task in load_table(str(history)).open().tasks
+    )
+    assert (found.health, found.reason) == (40, "nobody knows how many rows changed since the statistics")
+
+
+def test_statistics_that_no_ancestor_has_do_not_count(history):
+    first = history.file("a.parquet", 0, 100)
+    history.snapshot(first)
+    history.analyze()
+    history.snapshot(first)
+    del history.made.document["snapshots"][-1]["parent-snapshot-id"]
+    history.write()
+    found = status_of(history)
+    assert (found.statistics_snapshot_id, found.snapshots_behind, found.health) == (None, None, 0)
+    assert found.reason == "no statistics of the current snapshot or a known ancestor"
+
+
+def test_deleted_rows_count_and_not_their_whole_file(history):
+    kept, hit = history.file("a.parquet", 0, 300), history.file("b.parquet", 300, 100)
+    history.snapshot(kept, hit)
+    history.analyze()
+    deletes = history.made.position_deletes("d.parquet", [(Path(hit["file_path"]), row) for row in range(20)])
+    history.snapshot(kept, hit, deletes)
+    found = status_of(history)
+    assert found.rows_changed_share == 0.05
+    assert found.bytes_to_read == hit["file_size_in_bytes"] // 5
+    assert check_foretold(load_table(str(history))) == found.bytes_to_read
+
+
+def test_file_with_equality_deletes_counts_whole(history):
+    kept, hit = history.file("a.parquet", 0, 300), history.file("b.parquet", 300, 100)
+    history.snapshot(kept)
+    history.analyze()
+    history.snapshot(kept, hit)
+    assert status_of(history).rows_changed_share == 0.25
+    history.analyze()
+    path = history.made.write("e.parquet", pa.table({"k": [5]}), {"k": 1})
+    deletes = history.made.data(path, content=2, equality_ids=[1], sequence_number=3)
+    history.snapshot(kept, hit, deletes)
+    assert status_of(history).rows_changed_share == 1.0
+    check_foretold(load_table(str(history)))
+
+
+def test_lost_private_state_is_the_reason_of_a_full_read(analyzed):
+    shutil.rmtree(analyzed / "_puffin_sidecar")
+    found = status_of(analyzed)
+    assert (found.health, found.rows_changed_share) == (90, 0.0)
+    assert found.reason == ("column k has to be read in full: the private state beside the earlier sketch is gone")
+    assert found.bytes_to_read == sum(sizes(analyzed).values())
+
+
+def test_columns_of_another_engine_count_without_our_state(directory, sketched):
+    """The sketch is read, since only its file tells who made it."""
+    found = status_of(directory("t", sketched(10, {1: 3, 2: 5}), columns=("a", "b")))
+    assert (found.statistics_snapshot_id, found.columns_missing, found.bytes_to_read) == (10, (), 0)
+    assert found.health == 100
+
+
+def test_new_column_lacks_statistics(analyzed):
+    more = pa.table({"k": [1000], "s": ["more"], "n": [1]})
+    write_deltalake(str(analyzed), more, mode="append", schema_mode="merge")
+    found = status_of(analyzed)
+    assert found.columns_missing == ("n",)
+    assert (found.health, found.reason) == (89, "1 of 3 columns have no statistics")
+    assert found.bytes_to_read == sum(sizes(analyzed).values())
+
+
+def test_older_columns_cost_points_though_others_are_current(analyzed):
+    append(analyzed, 100, 20)
+    analyze(str(analyzed), Options(columns=("k",)))
+    found = status_of(analyzed)
+    assert (found.rows_changed_share, found.health) == (0.0, 90)
+    assert found.reason == "some columns have older statistics than others"
+    assert found.bytes_to_read > 0
+
+
+def test_index_lacks_new_files_until_it_is_caught_up(analyzed):
+    index(str(analyzed), IndexOptions(columns=("s",)))
+    found = status_of(analyzed)
+    assert (found.indexed_columns, found.index_files_missing, found.health) == (("s",), 0, 100)
+    for first in (100, 101, 102):
+        append(analyzed, first, 1)
+    analyze(str(analyzed), Options(index=False))
+    found = status_of(analyzed)
+    assert (found.index_files_missing, found.health) == (3, 85)
+    assert found.reason == "the index lacks 3 of 4 files"
+    assert found.bytes_to_read == 0
+    index(str(analyzed))
+    assert status_of(analyzed).health == 100
+
+
+def test_index_that_cannot_be_read_is_no_error_of_the_table(analyzed):
+    index(str(analyzed), IndexOptions(columns=("s",)))
+    (manifest,) = analyzed.rglob("index/0*/version-hint.text")
+    document, _, _ = manifest.read_bytes().rstrip(b"\n").rpartition(b"\n")
+    newer = document.replace(b'"format-version":1', b'"format-version":9')
+    manifest.write_bytes(newer + b"\n%08x\n" % zlib.crc32(newer))
+    found = status_of(analyzed)
+    assert (found.error, found.indexed_columns, found.index_files_missing, found.health) == (None, (), None, 80)
+    assert found.reason.startswith("the index cannot be read: ")
+
+
+def test_current_table_costs_neither_manifests_nor_data_files(history, opened):
+    history.snapshot(history.file("a.parquet", 0, 100))
+    history.analyze()
+    opened.clear()
+    assert status_of(history).health == 100
+    assert [name for name in opened if not name.endswith((".json", ".text", ".stats"))] == []
+
+
+def test_status_opens_no_data_file(history, opened):
+    first = history.file("a.parquet", 0, 100)
+    history.snapshot(first)
+    history.analyze()
+    history.snapshot(first, history.file("b.parquet", 100, 100))
+    opened.clear()
+    assert status_of(history).rows_changed_share == 0.5
+    assert opened
+    assert [name for name in opened if name.endswith(".parquet")] == []
+
+
+def test_tables_below_roots_come_worst_first_and_broken_ones_too(analyzed, tmp_path, directory):
+    append(tmp_path / "db" / "bare", 0, 100)
+    append(tmp_path / "db" / "small", 0, 1)
+    broken = directory("db/broken")
+    (broken.root / "metadata" / "v1.metadata.json").write_text("{\n")
+    found = status(Place(roots=(str(tmp_path), str(tmp_path))))
+    assert [Path(each.table).name for each in found] == ["bare", "small", "broken", "t"]
+    assert [each.health for each in found] == [0, 0, 0, 100]
+    assert "v1.metadata.json" in str(found[2].error)
+    assert "\n" not in str(found[2].error)
+    assert (found[2].format, found[2].bytes_to_read, found[2].reason) == (None, None, "the table cannot be read")

@@ -1,0 +1,53 @@
+"""``GET /v1/status`` is what ``puffin status`` prints of the tables that are served."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import write_deltalake
+from pyiceberg.catalog import load_catalog
+
+from puffin.lookup.status import Place, status
+from stats_jobs import analyze
+from stats_jobs.index import IndexOptions, index
+
+
+def test_status_is_that_of_the_command(tmp_path: Path, client_of: Callable[..., Any]) -> None:
+    """It follows commits to tables and new filters, which change no metadata."""
+    for name in ("root/bare", "root/current", "outside"):
+        write_deltalake(str(tmp_path / name), pa.table({"k": [1, 2, 3]}))
+    analyze(str(tmp_path / "root/current"))
+    (tmp_path / "root/broken/_delta_log").mkdir(parents=True)
+    client = client_of(tmp_path / "root", ttl_seconds=0)
+
+    def tables() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = client.get("/v1/status").json()["tables"]
+        return found
+
+    first = tables()
+    assert first == [each.to_json() for each in status(Place(roots=(str(tmp_path / "root"),)))]
+    assert [(Path(each["table"]).name, each["health"]) for each in first] == [
+        ("bare", 0),
+        ("broken", 0),
+        ("current", 100),
+    ]
+    index(str(tmp_path / "root/current"), IndexOptions(columns=("k",)))
+    assert tables()[-1]["indexed-columns"] == ["k"]
+    shutil.rmtree(tmp_path / "root/broken")
+    analyze(str(tmp_path / "root/bare"))
+    assert [each["health"] for each in tables()] == [100, 100]
+
+
+def test_status_has_the_tables_of_the_catalog(tmp_path: Path, client_of: Callable[..., Any]) -> None:
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/wh"}
+    catalog, rows = load_catalog("prod", **properties), pa.table({"k": [1, 2, 3]})
+    catalog.create_namespace("db")
+    catalog.create_table("db.t", rows.schema).append(rows)
+    (tmp_path / "empty").mkdir()
+    client = client_of(tmp_path / "empty", catalog="prod", catalog_properties=properties)
+    (found,) = client.get("/v1/status").json()["tables"]
+    assert (found["table"], found["health"], found["columns-missing"]) == ("db.t", 0, ["k"])
