@@ -2,8 +2,8 @@
 Iceberg's own REST catalog: the servlet and handlers of its test suite over a JDBC catalog in SQLite.
 
 Iceberg's ``RESTCatalogServer`` puts the same parts together but listens on every network interface, so they are put
-together here: py4j, which comes with pyspark, starts a JVM that ends with this process, and the port is free because
-the server itself asks for any. Its commits go through SQLite's compare-and-set, so conflicts are real ones.
+together here, in a JVM that ends with this process, and the port is free because the server itself asks for any. Its
+commits go through SQLite's compare-and-set, so conflicts are real ones.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.java_gateway import running_java
 
 SERVER_LOG = pytest.StashKey[Path]()
 LOG_LINES_SHOWN = 100
@@ -26,31 +28,14 @@ def rest_catalog(
     pytestconfig: pytest.Config,
 ) -> Iterator[dict[str, str]]:
     """The properties that open the REST catalog in pyiceberg and, with their prefix, in Spark."""
-    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-
     directory = tmp_path_factory.mktemp("rest-catalog")
     warehouse = directory / "warehouse"
     warehouse.mkdir()
     log = pytestconfig.stash[SERVER_LOG] = directory / "server.log"
-    with log.open("a", buffering=1) as output:
-        classpath = [*jars("rest-server"), *jars("sqlite"), *jars_of_pyspark("hadoop-client-*", "log4j-*")]
-        port, token, process = launch_gateway(
-            classpath=":".join(map(str, classpath)),
-            java_path=str(java_home / "bin" / "java"),
-            javaopts=["-Xmx512m", *quick_java, "-Dlog4j2.level=INFO"],
-            redirect_stdout=output,
-            redirect_stderr=output,
-            die_on_exit=True,
-            enable_auth=True,
-            return_proc=True,
-        )
-        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
-        try:
-            yield {"type": "rest", "uri": _serve(gateway.jvm, directory, warehouse), "warehouse": warehouse.as_uri()}
-        finally:
-            gateway.close()
-            process.kill()
-            process.wait()
+    classpath = [*jars("rest-server"), *jars("sqlite"), *jars_of_pyspark("hadoop-client-*", "log4j-*")]
+    options = [*quick_java, "-Dlog4j2.level=INFO"]
+    with running_java(java_home, ":".join(map(str, classpath)), options, log) as jvm:
+        yield {"type": "rest", "uri": _serve(jvm, directory, warehouse), "warehouse": warehouse.as_uri()}
 
 
 @pytest.hookimpl(wrapper=True)

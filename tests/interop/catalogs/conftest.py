@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 
+from tests.java_gateway import running_java
 from tools.postgres import PostgresError, running_postgres
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -79,29 +80,13 @@ def rest(rest_catalog: dict[str, str]) -> Server:
 def hive(java_home: Path, quick_java: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A Hive metastore."""
     import pyspark
-    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
     directory = tmp_path_factory.mktemp("hive")
-    log = directory / "server.log"
-    with log.open("a", buffering=1) as output:
-        port, token, process = launch_gateway(
-            classpath=str(Path(pyspark.__file__).parent / "jars" / "*"),
-            java_path=str(java_home / "bin" / "java"),
-            javaopts=["-Xmx512m", *quick_java, f"-Dderby.system.home={directory}"],
-            redirect_stdout=output,
-            redirect_stderr=output,
-            die_on_exit=True,
-            enable_auth=True,
-            return_proc=True,
-        )
-        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
-        try:
-            uri = f"thrift://127.0.0.1:{serve_metastore(gateway.jvm, directory)}"
-            yield Server(name="hive", properties={"type": "hive", "uri": uri, "warehouse": directory.as_uri()})
-        finally:
-            gateway.close()
-            process.kill()
-            process.wait()
+    classpath = str(Path(pyspark.__file__).parent / "jars" / "*")
+    options = [*quick_java, f"-Dderby.system.home={directory}"]
+    with running_java(java_home, classpath, options, directory / "server.log") as jvm:
+        uri = f"thrift://127.0.0.1:{serve_metastore(jvm, directory)}"
+        yield Server(name="hive", properties={"type": "hive", "uri": uri, "warehouse": directory.as_uri()})
 
 
 @pytest.fixture(scope="session")
