@@ -16,7 +16,9 @@ from typing import Any, TypeAlias
 from puffin.errors import UsageError
 from puffin.tables.expression import Op
 
-_DEEPEST = 200
+DEEPEST = 200
+"""How deep a filter may be nested, in JSON or as text."""
+
 _MOST_TESTS = 2_000  # each costs about a millisecond; a list of values is one test
 _MOST_VALUES = 50_000  # in all lists, each about 0.05 ms
 _SHOWN = 60
@@ -127,7 +129,7 @@ class _Reader:
         self._tests = self._values = 0
 
     def expression(self, document: Any, *, negated: bool, depth: int) -> Unbound:
-        if depth > _DEEPEST:
+        if depth > DEEPEST:
             raise _too_deep()
         if isinstance(document, bool):
             return document is not negated
@@ -258,7 +260,7 @@ def _shown(value: Any) -> str:
 
 
 def _too_deep() -> UsageError:
-    return UsageError(f"filter: expected AND, OR and NOT nested at most {_DEEPEST} deep")
+    return UsageError(f"filter: expected AND, OR and NOT nested at most {DEEPEST} deep")
 
 
 def _no_number(text: str) -> Any:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from puffin.errors import ColumnNotFound, UsageError
+from puffin.iceberg.expression_json import DEEPEST
 from puffin.iceberg.sdk import one_line
 from puffin.iceberg.simple_filter import read_equality
 from puffin.tables.expression import Combination, Constant, Expression, Op, PartitionTest, Predicate
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
 
 _MOST_DIGITS = 1000  # of numbers in filters
-_DEEPEST = 200
 _QUOTED = re.compile("'[^']*'")
 _GRAMMAR = (
     "expected tests such as a = 5, b in ('x', 'y'), c.d is not null or e like 'x%', joined by and, or and not; "
@@ -116,8 +116,8 @@ def parse(where: str) -> Any:
     simple = read_equality(where)
     # The grammar takes time with the square of the depth.
     steps = ((char == "(") - (char == ")") for char in _QUOTED.sub("", where))
-    if max(itertools.accumulate(steps), default=0) > _DEEPEST:
-        raise UsageError(f"expected parentheses nested at most {_DEEPEST} deep")
+    if max(itertools.accumulate(steps), default=0) > DEEPEST:
+        raise UsageError(f"expected parentheses nested at most {DEEPEST} deep")
     return _grammar().parse_string(where, parse_all=True)[0] if simple is None else cast("Any", EqualTo)(*simple)
 
 
