@@ -31,7 +31,10 @@ from puffin.sketches.counted_hashes import hash_rows
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
 from puffin.sketches.row_counts import RowCountsBuilder
 from puffin.sketches.theta_sketch import ThetaSketch
+from puffin.sketches.value_tally import DistributionBuilder
+from puffin.statistics.kinds.joint import JointKind
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
+from puffin.tables.base import Column
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"
@@ -135,7 +138,7 @@ def _sketch(count: int) -> ThetaSketch:
 
 def _row_counts(count: int) -> bytes:
     builder = RowCountsBuilder(64)
-    for hashes, rows in hash_rows(pa.array([i // 2 for i in range(2 * count)], pa.int64()), "long"):
+    for hashes, rows, _ in hash_rows(pa.array([i // 2 for i in range(2 * count)], pa.int64()), "long"):
         builder.update_hashes(hashes, rows)
     return builder.compact().to_bytes()
 
@@ -146,6 +149,24 @@ def _partition_sketches() -> Iterator[bytes]:
         for partition in range(partitions):
             sketch = _sketch(4 + 20 * partition)
             builder.add((0, json.dumps({"1000": partition}, separators=(",", ":"))), sketch.theta, sketch.hashes)
+        yield builder.compact().to_bytes()
+
+
+def _distributions() -> Iterator[bytes]:
+    for texts in ([], ["a", "b", "b"], [str(i % 9) * (i % 70) for i in range(40)]):
+        builder = DistributionBuilder(8)
+        for hashed in hash_rows(pa.array(texts, pa.string()), "string"):
+            builder.update_hashed(*hashed)
+        found = builder.compact().cut()
+        yield found.to_bytes()
+        yield found.without_values().to_bytes()
+
+
+def _joint_sketches() -> Iterator[bytes]:
+    columns = [Column(i, f"c{i}", "long", (i,), (None,)) for i in (1, 2, 7)]
+    for sets in ((), (columns[:2],), (columns[:2], columns)):
+        builder = JointKind(5, tuple(map(tuple, sets))).start()
+        builder.update_rows({i: pa.array([i, None, 3, 3], pa.int64()) for i in (1, 2, 7)})  # type: ignore[attr-defined]
         yield builder.compact().to_bytes()
 
 
@@ -361,6 +382,8 @@ _SOUND: Mapping[str, Callable[[], Iterable[bytes]]] = {
     "deletion-vector-bitmaps": lambda: [vector[_PREAMBLE_SIZE:-_CRC_SIZE] for vector in _deletion_vectors()],
     "row-counts-image": lambda: [_row_counts(count) for count in (0, 1, 5)],
     "partition-sketches-image": _partition_sketches,
+    "distribution-image": _distributions,
+    "joint-sketches-image": _joint_sketches,
     "column-summary": lambda: [b'[3,1,null,16,"a","b"]', b"[3,0,0,24,-1.5,1e300]"],
     "table-metadata": _metadata_documents,
     "scan-request": _scan_requests,

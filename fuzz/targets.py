@@ -70,6 +70,8 @@ from puffin.index.lifting import lifted
 from puffin.inspection import describe, verify
 from puffin.kernels import load_kernels
 from puffin.rest_catalog.scan_request import ScanRequest
+from puffin.sketches.distribution import Distribution
+from puffin.sketches.joint_sketches import JointSketches
 from puffin.sketches.partition_sketches import PartitionSketches
 from puffin.sketches.row_counts import RowCounts
 from puffin.sketches.theta_image import SketchImage
@@ -228,6 +230,16 @@ def row_counts_image(data: bytes) -> None:
 @_target(CorruptSketchError)
 def partition_sketches_image(data: bytes) -> None:
     assert PartitionSketches.from_bytes(data).to_bytes() == data
+
+
+@_target(CorruptSketchError)
+def distribution_image(data: bytes) -> None:
+    assert Distribution.from_bytes(data).to_bytes() == data
+
+
+@_target(CorruptSketchError)
+def joint_sketches_image(data: bytes) -> None:
+    assert JointSketches.from_bytes(data).to_bytes() == data
 
 
 @_target()

@@ -108,6 +108,7 @@ class Reading:
         start: In bytes; only row groups that begin from here to before ``stop`` are read.
         each_row: Whether the number of rows of a value matters, not only whether a row has it.
         summaries: Whether to summarize the columns too.
+        side_by_side: Field ids of columns that come with a value or null for each row, all in the same batches.
     """
 
     columns: Sequence[FileColumn]
@@ -116,3 +117,4 @@ class Reading:
     stop: float
     each_row: bool
     summaries: bool
+    side_by_side: frozenset[int] = frozenset()

@@ -34,10 +34,11 @@ Lift: TypeAlias = Callable[[FileScanTask, Column, Sequence[bytes]], bool]
 
 class TaskReader:
     """
-    Reads the tasks of one batch; opens shared delete files once; ``each_row`` and ``summaries`` are as in `Reading`.
+    Reads the tasks of one batch; opens shared delete files once; ``each_row``, ``summaries`` and ``side_by_side`` are
+    as in `Reading`.
 
-    If ``lift`` is given, it is offered the Bloom filters of each column first; they are those of the whole file, even
-    if the task is a piece of it, and of deleted rows too.
+    If ``lift`` is given, it is offered the Bloom filters of each column first that is not read side by side; they are
+    those of the whole file, even if the task is a piece of it, and of deleted rows too.
 
     Attributes:
         has_used_mapping: Whether a file had no field ids, so that the table's name mapping applied.
@@ -51,12 +52,14 @@ class TaskReader:
         each_row: bool,
         summaries: bool = True,
         lift: Lift | None = None,
+        side_by_side: frozenset[int] = frozenset(),
     ) -> None:
         self.has_used_mapping = False
         self._batch = batch
         self._each_row = each_row
         self._summaries = summaries
         self._lift = lift
+        self._side_by_side = side_by_side
         self._store_for = store_for
         self._positions: dict[str, dict[str, DeletionVector]] = {}
         self._deleted_keys: dict[tuple[int, ...], DeletedKeys] = {}
@@ -92,6 +95,7 @@ class TaskReader:
                 stop=_stop(task),
                 each_row=self._each_row,
                 summaries=self._summaries,
+                side_by_side=self._side_by_side,
             )
             rows = file.rows(reading)
             if self._batch.context.rebases_dates and file.footer is not None:
@@ -106,7 +110,8 @@ class TaskReader:
         for column in columns:
             is_rebased = self._batch.context.rebases_dates and file.footer is not None
             is_julian = is_rebased and may_be_julian(file.footer, column)
-            bitsets = () if is_julian else file.bloom_filters(column)
+            is_needed = column.column.field_id in self._side_by_side
+            bitsets = () if is_julian or is_needed else file.bloom_filters(column)
             if bitsets and lift(task, column.column, bitsets):
                 size += sum(map(len, bitsets))
             else:

@@ -8,8 +8,10 @@ The Puffin file format and its deletion vectors: bytes in, values out; no tables
 from puffin.format.model import (
     CREATED_BY,
     DELETION_VECTOR_V1,
+    DISTRIBUTION_V1,
     INDEX_DIRECTORY_V1,
     INDEX_V1,
+    JOINT_V1,
     LZ4,
     PARTITION_SKETCHES_V1,
     ROW_COUNTS_V1,
@@ -28,8 +30,10 @@ from puffin.format.writer import PuffinWriter, Sink
 __all__ = [
     "CREATED_BY",
     "DELETION_VECTOR_V1",
+    "DISTRIBUTION_V1",
     "INDEX_DIRECTORY_V1",
     "INDEX_V1",
+    "JOINT_V1",
     "LZ4",
     "PARTITION_SKETCHES_V1",
     "ROW_COUNTS_V1",

@@ -9,6 +9,7 @@ hashes each entry once.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,20 +17,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from puffin.errors import UsageError
-from puffin.sketches.hashing import hash_array
+from puffin.sketches.hashing import hash_serialized
 from puffin.sketches.row_tally import Hashes, Rows
 from puffin.values.plain_arrays import plain_array
-from puffin.values.serialized import slice_rows
+from puffin.values.serialized import ByteStrings, SerializedValues, slice_rows
+from puffin.values.single_value import single_values
 
 _MAY_BE_EMPTY = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
-def hash_rows(array: pa.Array | pa.ChunkedArray, type_string: str) -> Iterator[tuple[Hashes, Rows | None]]:
-    """
-    Hash a column and count every row; arguments and errors are those of `hash_array`.
+class Hashed(NamedTuple):
+    """Hashes of some values, the rows of each (None for one row each), and the serialized values in the same order."""
 
-    Returns slices of hashes, each with the rows of each hash, or None for one row each.
-    """
+    hashes: Hashes
+    rows: Rows | None
+    values: SerializedValues
+
+
+def hash_rows(array: pa.Array | pa.ChunkedArray, type_string: str) -> Iterator[Hashed]:
+    """Hash a column in slices and count every row; arguments and errors are those of `hash_array`."""
     for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
         plain = plain_array(chunk)
         if isinstance(plain, pa.DictionaryArray):
@@ -38,15 +44,14 @@ def hash_rows(array: pa.Array | pa.ChunkedArray, type_string: str) -> Iterator[t
             rows = np.array([plain.false_count, plain.true_count])
             yield from hash_counted(pa.array([False, True]), rows, type_string)
         else:
-            yield from ((hashes, None) for hashes in hash_array(plain, type_string))
+            yield from (Hashed(hashes, None, values) for hashes, values in _hash_array(plain, type_string))
 
 
-def hash_counted(values: pa.Array, rows: Rows, type_string: str) -> Iterator[tuple[Hashes, Rows]]:
+def hash_counted(values: pa.Array, rows: Rows, type_string: str) -> Iterator[Hashed]:
     """
-    Hash values whose row counts are known: ``rows`` is int64, 0 or more for each value.
+    Hash values whose row counts are known, in slices: ``rows`` is int64, 0 or more for each value.
 
-    Returns slices of hashes, each with the rows of each hash. Errors are those of `hash_array`, and UsageError if
-    ``rows`` has another type or shape or a negative count.
+    Errors are those of `hash_array`, and UsageError if ``rows`` has another type or shape or a negative count.
     """
     if rows.dtype != np.int64 or rows.shape != (len(values),) or (rows < 0).any():
         raise UsageError(f"rows: expected {len(values)} int64 from 0 on, found {rows.dtype} of shape {rows.shape}")
@@ -62,17 +67,30 @@ def hash_counted(values: pa.Array, rows: Rows, type_string: str) -> Iterator[tup
         yield from _hash_slice(values.slice(start, step), rows[start : start + step], type_string)
 
 
-def _hash_slice(values: pa.Array, rows: Rows, type_string: str) -> Iterator[tuple[Hashes, Rows]]:
-    hashes = list(hash_array(values, type_string))
-    if len(hashes) == 1:
-        yield hashes[0], rows
+def _hash_slice(values: pa.Array, rows: Rows, type_string: str) -> Iterator[Hashed]:
+    parts = list(_hash_array(values, type_string))
+    if len(parts) == 1:
+        yield Hashed(parts[0][0], rows, parts[0][1])
         return
-    # `hash_array` groups decimals by length, which loses the order. So hash once for each binary digit of the rows:
+    # `single_values` groups decimals by length, which loses the order. So hash once for each binary digit of the rows:
     # all values with that digit get the same rows, whatever their order.
     for exponent in range(int(rows.max(initial=0)).bit_length()):
         digit = np.int64(1 << exponent)
-        for part in hash_array(values.filter(pa.array(rows & digit > 0)), type_string):
-            yield part, np.full(len(part), digit)
+        for hashes, of_part in _hash_array(values.filter(pa.array(rows & digit > 0)), type_string):
+            yield Hashed(hashes, np.full(len(hashes), digit), of_part)
+
+
+def _hash_array(array: pa.Array, type_string: str) -> Iterator[tuple[Hashes, SerializedValues]]:
+    for values in single_values(array, type_string):
+        hashes = hash_serialized(values)
+        if isinstance(values, ByteStrings) and len(values.offsets) > len(hashes) + 1:
+            values = _without_empty(values)
+        yield hashes, values
+
+
+def _without_empty(values: ByteStrings) -> ByteStrings:
+    is_kept = values.offsets[1:] > values.offsets[:-1]
+    return ByteStrings(values.data, np.append(values.offsets[:-1][is_kept], values.offsets[-1]))
 
 
 def _histogram(array: pa.DictionaryArray) -> Rows:

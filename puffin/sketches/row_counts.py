@@ -20,6 +20,7 @@ import numpy as np
 
 from puffin.errors import CorruptSketchError, UsageError
 from puffin.kernels import kernels_ready
+from puffin.sketches.parcel import pack, unpack
 from puffin.sketches.row_counts_image import MAX_COUNT, parse_image, write_image
 from puffin.sketches.row_tally import Hashes, Rows, RowTally, SortedTally, TableTally, cut, sum_rows
 from puffin.sketches.theta_image import MAX_THETA
@@ -106,7 +107,7 @@ class RowCounts:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as the image: checked on arrival, and the arrays stay read-only."""
-        return RowCounts.from_bytes, (self.to_bytes(),)
+        return _unpickled, pack(self.to_bytes())
 
 
 class RowCountsBuilder:
@@ -129,6 +130,10 @@ class RowCountsBuilder:
     def compact(self) -> RowCounts:
         """The row counts so far; the builder stays usable."""
         return _frozen(*self._tally.state())
+
+
+def _unpickled(packed: bytes, size: int) -> RowCounts:
+    return RowCounts.from_bytes(unpack(packed, size))
 
 
 def _frozen(theta: int, hashes: Hashes, rows: Rows) -> RowCounts:

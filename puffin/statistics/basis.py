@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from puffin.errors import PuffinError
@@ -99,10 +99,13 @@ def nearest_fit(
     return None, reasons
 
 
-def plan_columns(earlier: Earlier, columns: Iterable[Column], *, beside_partitions: bool = False) -> list[ColumnPlan]:
-    """Plan each column, in the order given; ``beside_partitions`` if it gets sketches by partition too."""
+def plan_columns(earlier: Earlier, columns: Iterable[Column], *, announcing: Collection[int] = ()) -> list[ColumnPlan]:
+    """
+    Plan each column, in the order given; ``announcing`` has the field ids of those that also get sketches by partition
+    or joint sketches, which the column's own sketch has to announce.
+    """
     plans = [_plan(earlier, column) for column in columns]
-    return [_beside_partitions(earlier, plan) for plan in plans] if beside_partitions else plans
+    return [_announcing(earlier, plan) if plan.column.field_id in announcing else plan for plan in plans]
 
 
 def _plan(earlier: Earlier, column: Column) -> ColumnPlan:
@@ -152,9 +155,9 @@ def _can_do(known: KnownSketch, plan: ColumnPlan) -> bool:
     return known.age == 0 or not plan.base.values[THETA].estimating
 
 
-def _beside_partitions(earlier: Earlier, plan: ColumnPlan) -> ColumnPlan:
-    """A full run if the plan would keep another engine's sketch, which cannot announce sketches by partition."""
+def _announcing(earlier: Earlier, plan: ColumnPlan) -> ColumnPlan:
+    """A full run if the plan would keep another engine's sketch, which cannot announce what is kept beside it."""
     nearest = next(iter(earlier.known[plan.column.field_id]), None)
     if plan.base_id == earlier.opened.snapshot.snapshot_id and nearest is not None and not nearest.said.is_ours:
-        return ColumnPlan.in_full(plan.column, "another engine made its sketch, which cannot tell of partitions")
+        return ColumnPlan.in_full(plan.column, "another engine made its sketch, which cannot tell of more statistics")
     return plan

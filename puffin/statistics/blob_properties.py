@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from puffin.sketches.theta_sketch import DEFAULT_LG_K
 from puffin.statistics.answer import Distinct
@@ -23,11 +23,14 @@ _BOUNDS = "puffin-sidecar.bounds"
 _TYPE = "puffin-sidecar.type"
 _LG_K = "puffin-sidecar.lg-k"
 PARTITIONS_PROPERTY = "puffin-sidecar.partitions"
+JOINT_PROPERTY = "puffin-sidecar.joint"
+"""The sets of columns with joint sketches that begin with this one: ``1+2,1+3+4``, by field id."""
 SUMMARY_PROPERTY = "puffin-sidecar.summary"
 LOOSE_PROPERTY = "puffin-sidecar.loose-min-max"
 """Says that min or max may be a value of deleted rows, so that a later run looks for closer bounds."""
 _READING = "puffin-sidecar.reading"
 _WRITER = "puffin-sidecar.writer"
+_VALUES, _NO_VALUES = "puffin-sidecar.values", "none"
 
 _BY_FIELD_IDS, _UNKNOWN_READING = "1", "0"
 
@@ -39,17 +42,20 @@ class Provenance:
 
     Attributes:
         mapping: The digest of the table's name mapping for the column, if a file that was read had no field ids.
+        keeps_values: Whether values of the column are kept beside the sketch: bounds, and those of a distribution.
         writer: The ``created-by`` of another engine's sketch that it was built on, however many runs ago; None if we
             hashed every value.
     """
 
     mapping: str | None = None
     writer: str | None = None
+    keeps_values: bool = True
 
     def to_properties(self) -> dict[str, str]:
         return {
             _READING: _BY_FIELD_IDS if self.mapping is None else f"{_BY_FIELD_IDS}:{self.mapping}",
             **({} if self.writer is None else {_WRITER: self.writer}),
+            **({} if self.keeps_values else {_VALUES: _NO_VALUES}),
         }
 
 
@@ -64,6 +70,11 @@ def sketch_properties(distinct: Distinct, type_: str, lg_k: int) -> dict[str, st
         _TYPE: type_,
         **({} if lg_k == DEFAULT_LG_K else {_LG_K: str(lg_k)}),
     }
+
+
+def joint_text(sets: Iterable[Sequence[int]]) -> str:
+    """The value of `JOINT_PROPERTY` for these sets of field ids."""
+    return ",".join("+".join(map(str, each)) for each in sets)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +106,7 @@ class SketchProperties:
     def provenance(self) -> Provenance:
         """How the sketch was made, as far as its blob says; for another engine's, only the writer."""
         mapping = self.stored.get(_READING, "").partition(":")[2]
-        return Provenance(mapping or None, self.stored.get(_WRITER))
+        return Provenance(mapping or None, self.stored.get(_WRITER), self.stored.get(_VALUES) != _NO_VALUES)
 
     @property
     def type(self) -> str | None:
@@ -111,6 +122,13 @@ class SketchProperties:
     def partitions(self) -> int | None:
         """How many partitions have sketches beside the blob; None without them."""
         return _digits(self.stored.get(PARTITIONS_PROPERTY, ""))
+
+    @functools.cached_property
+    def joint(self) -> tuple[tuple[int, ...], ...]:
+        """The sets of columns with joint sketches beside the blob, by field id, those that can be read."""
+        sets = (part.split("+") for part in self.stored.get(JOINT_PROPERTY, "").split(",") if part)
+        ids = (tuple(map(_digits, each)) for each in sets)
+        return tuple(tuple(found) for each in ids if len(found := [i for i in each if i is not None]) == len(each))
 
     @functools.cached_property
     def summary(self) -> ColumnSummary | None:

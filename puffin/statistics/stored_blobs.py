@@ -9,11 +9,10 @@ these themselves. A broken blob does not affect its neighbours.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import starmap
 from typing import Any, NamedTuple
 
 from puffin.errors import CorruptError, PuffinError, UnsupportedError
-from puffin.format import CREATED_BY, THETA_V1, BlobMetadata, PuffinReader
+from puffin.format import CREATED_BY, ROW_COUNTS_V1, THETA_V1, BlobMetadata, PuffinReader
 from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.kinds import private_kinds
@@ -41,6 +40,7 @@ class StoredBlobs:
         self._files: dict[tuple[str, str], _Content | PuffinError] = {}
         self._states: dict[str, Mapping[BlobKey, KeptBlob | OmittedBlob] | None] = {}
         self._lost: dict[str, bool] = {}
+        self._types: dict[str, Collection[str]] = {}
 
     def read(self, known: KnownSketch, kind: Kind[T]) -> T | None:
         """
@@ -93,25 +93,36 @@ class StoredBlobs:
         if path not in self._lost:
             state = self._state(entry)
             kept = [blob for blob in (state or {}).values() if isinstance(blob, KeptBlob)]
-            parts = {blob.part_uri: blob.stored.part.file_size for blob in kept}
-            self._lost[path] = state is None or not all(starmap(self._has_part, parts.items()))
+            parts = {blob.stored.part.id: blob for blob in kept}  # many blobs are in one part
+            self._lost[path] = state is None or not all(map(self._has_part, parts.values()))
         return self._lost[path]
 
     def misses(self, known: KnownSketch) -> bool:
         """
         Whether the manifest lacks a blob that every run keeps beside a sketch of ours.
 
-        Blobs noted as omitted do not count, nor those beside sketches that we built on another engine's.
+        Blobs noted as omitted do not count, nor those beside sketches that we built on another engine's, nor kinds of
+        which the manifest has none at all: the version that wrote it did not know them.
         """
         if not known.said.is_hashed_here:
             return False
         state = self._state(known.entry)
-        keys = {_key_of(known.blob, kind.name) for kind in private_kinds() if kind.is_default}
-        return state is None or not keys <= state.keys()
+        if state is None:
+            return True
+        return not all(_key_of(known.blob, type_) in state for type_ in self._kept_types(known.entry))
 
-    def _has_part(self, uri: str, size: int) -> bool:
+    def _has_part(self, kept: KeptBlob) -> bool:
+        uri = kept.part_uri
         found = self._opened.store_for(uri).find(uri)
-        return found is not None and found.size == size
+        return found is not None and found.size == kept.stored.part.file_size
+
+    def _kept_types(self, entry: StatisticsEntry) -> Collection[str]:
+        """The types of private blobs that a run keeps by default, of those that the manifest's writer knew."""
+        path = entry.statistics_path
+        if path not in self._types:
+            known = {key.type for key in self._state(entry) or ()} | {ROW_COUNTS_V1}
+            self._types[path] = [k.name for k in private_kinds() if k.is_default and k.name in known]
+        return self._types[path]
 
     def _state(self, entry: StatisticsEntry) -> Mapping[BlobKey, KeptBlob | OmittedBlob] | None:
         path = entry.statistics_path

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 
@@ -82,6 +82,14 @@ class Combination:
 
 
 Expression: TypeAlias = Predicate | Constant | Combination
+
+
+def combined(parts: Iterable[Expression], is_and: bool) -> Combination:
+    """The combination of parts; a combination of the same kind among them counts as its parts."""
+    flat: list[Expression] = []
+    for part in parts:
+        flat += part.parts if isinstance(part, Combination) and part.is_and == is_and else (part,)
+    return Combination(tuple(flat), is_and)
 
 
 def predicates(expression: Expression) -> Iterator[Predicate]:

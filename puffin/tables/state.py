@@ -193,6 +193,10 @@ class TableState:
         """The columns of the current schema by field id."""
         return {column.field_id: column for column in self.columns}
 
+    def has_column(self, name: str) -> bool:
+        """Whether the schema has such a primitive column."""
+        return name in self._columns_by_name
+
     def _column(self, name: str) -> Column:
         try:
             return self._columns_by_name[name]

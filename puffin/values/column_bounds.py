@@ -64,7 +64,7 @@ class Bounds:
 
     def to_json(self, type_: str) -> tuple[JsonValue, JsonValue]:
         """The bounds in JSON single-value form; None if a bound is missing or JSON cannot express it."""
-        return _to_json(type_, self.lower), _to_json(type_, self.upper)
+        return comparable_to_json(type_, self.lower), comparable_to_json(type_, self.upper)
 
     def is_inside(self, other: Bounds) -> bool:
         """Whether it is certain that the values of these rows are all strictly between the bounds of others."""
@@ -106,7 +106,8 @@ def _inner(choose: Callable[[Any, Any], Any], one: Bound, other: Bound) -> Bound
     return Missing.NO_VALUE if Missing.NO_VALUE in (one, other) else choose(one, other)
 
 
-def _to_json(type_: str, bound: Bound) -> JsonValue:
+def comparable_to_json(type_: str, bound: Bound) -> JsonValue:
+    """A bound in JSON single-value form; None if it is no value, infinite, or has no text that can be read back."""
     if isinstance(bound, Missing) or (isinstance(bound, float) and math.isinf(bound)):
         return None
     physical: Any = bound

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from puffin.values.column_bounds import NO_VALUES, Bounds
+from puffin.values.column_bounds import NO_VALUES, UNKNOWN, Bounds
 from puffin.values.column_summary import ColumnSummary
 from puffin.values.value_type import ValueType
 
@@ -83,6 +83,10 @@ class RowSummary:
             is_loose=not removed.bounds.is_inside(self.bounds),
         )
         return self.plus(gone)
+
+    def without_bounds(self) -> RowSummary:
+        """The same counts, of values with unknown bounds."""
+        return replace(self, bounds=UNKNOWN, is_loose=False)
 
     def within(self, bounds: Bounds, *, is_loose: bool) -> RowSummary:
         """The same rows, of which these bounds are known too; ``is_loose`` if they may be those of removed rows."""

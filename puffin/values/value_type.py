@@ -7,6 +7,7 @@ metadata, so this module rejects types of later format versions by name, before 
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -41,6 +42,7 @@ class ValueType:
     scale: int = 0
 
     @classmethod
+    @functools.lru_cache(maxsize=1024)
     def parse(cls, type_string: str) -> ValueType:
         """Parse an appendix C type such as ``"fixed[16]"``; UnsupportedTypeError if it has no single-value bytes."""
         if type_string in _WITHOUT_PARAMETERS:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from puffin.clean import clean
-from puffin.format import ROW_COUNTS_V1
+from puffin.format import DISTRIBUTION_V1, ROW_COUNTS_V1
 from puffin.statistics.private_state.upkeep import remove_lost_state
 from stats_jobs import Options
 from stats_jobs.decide import is_stale
@@ -53,10 +53,10 @@ def bases(report) -> dict[str, tuple[int, str]]:
 
 
 def test_private_state_is_a_manifest_and_parts_that_orphan_removal_spares(table):
-    manifest, part = sorted(files(table), key=lambda name: name.startswith("parts/"))
+    manifest, *parts = sorted(files(table), key=lambda name: name.startswith("parts/"))
     assert manifest == Path(table.entry.statistics_path).name
-    assert part.startswith("parts/")
-    assert part.endswith("/version-hint.text")
+    assert len(parts) == 2  # blobs with values of the table are in one of their own
+    assert all(part.startswith("parts/") and part.endswith("/version-hint.text") for part in parts)
     assert table.check().current
 
 
@@ -68,15 +68,20 @@ def test_deleted_rows_are_subtracted_using_private_row_counts(table, private_pay
 
 
 def test_unchanged_part_is_referenced_and_not_rewritten(table):
-    (part,) = [name for name in files(table) if name.startswith("parts/")]
+    """But blobs with values are copied, so that the values beside them can be erased."""
+    first = {name for name in files(table) if name.startswith("parts/")}
     table.append(rows(100))
     table.analyze(columns=("k",))
-    parts = [name for name in files(table) if name.startswith("parts/")]
+    parts = {name for name in files(table) if name.startswith("parts/")}
     manifest = json.loads((table.private / Path(table.entry.statistics_path).name).read_text())
-    fields = {f"parts/{p['id']}/version-hint.text": [b["fields"] for b in p["blobs"]] for p in manifest["parts"]}
-    assert len(parts) == 2
-    assert fields.pop(part) == [[2]]
-    assert list(fields.values()) == [[[1]]]
+    found = {
+        f"parts/{part['id']}/version-hint.text": sorted((b["type"], b["fields"]) for b in part["blobs"])
+        for part in manifest["parts"]
+    }
+    assert len(parts) == 4
+    (kept,) = first & found.keys()
+    assert found.pop(kept) == [(ROW_COUNTS_V1, [2])]
+    assert sorted(found.values()) == [[(DISTRIBUTION_V1, [1]), (DISTRIBUTION_V1, [2])], [(ROW_COUNTS_V1, [1])]]
 
 
 @pytest.mark.parametrize("lost", ["manifest", "part", "all"])
@@ -188,8 +193,8 @@ def test_private_state_is_deleted_with_its_statistics_file(table):
     assert sorted(uri.partition("_puffin_sidecar/")[2] for uri in private) == first
     clean(table.table, remove=True, now=now)
     assert not set(first) & set(files(table))
-    assert len(files(table)) == 2
-    assert len(list((table.private / "parts").iterdir())) == 1
+    assert len(files(table)) == 3
+    assert len(list((table.private / "parts").iterdir())) == 2
     assert table.check().current
 
 

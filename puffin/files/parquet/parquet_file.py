@@ -90,7 +90,8 @@ class _RowGroupReader:
             plan = plans.get(column.names) if column.constant is None else None
             if self._reading.summaries:
                 summaries[field_id] = ChunkSummary(column.column.type, self._statistics(group, column.names, plan))
-            found = None if plan is None else plan.read(self._source)
+            is_needed = field_id in self._reading.side_by_side
+            found = None if plan is None or is_needed else plan.read(self._source)
             if plan is None or found is None:
                 rest.append(column)
                 continue

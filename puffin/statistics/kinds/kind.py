@@ -28,15 +28,17 @@ class Need(enum.Enum):
 
     HASHES = "update_hashes(hashes)"
     COUNTED_HASHES = "update_hashes(hashes, rows): the rows with each hash, None if each has one"
+    HASHED_VALUES = "update_hashed(hashes, rows, values): likewise, with the serialized values in the same order"
     VALUES = "update_values(array, rows): likewise, but a value may have no rows"
     COUNTED_VALUES = "as VALUES, for kinds that need exact numbers of rows"
     WRITTEN_VALUES = "update_written(array, rows): as VALUES, but of deleted rows too"
     SUMMARIES = "update_summary(RowSummary)"
     BLOOM_FILTERS = "lift(FileScanTask, bitsets): Parquet's of a whole file; false to be given its values"
+    ROWS_OF_COLUMNS = "update_rows(arrays by field id), of equal lengths: the rows of the columns ``side_by_side``"
     FILES = "begin_file(FileScanTask) before the values of a file, end_file(FileScanTask, its live rows) after them"
 
 
-EVERY_ROW = frozenset((Need.COUNTED_HASHES, Need.COUNTED_VALUES))
+EVERY_ROW = frozenset((Need.COUNTED_HASHES, Need.COUNTED_VALUES, Need.HASHED_VALUES, Need.ROWS_OF_COLUMNS))
 """The needs that a dictionary alone cannot meet, so that every row is read."""
 
 
@@ -90,6 +92,11 @@ class Kind(ABC, Generic[T]):
     def of(self, values: Values) -> T | None:
         """The value of this kind in those of a column."""
         return values.get(self)
+
+    @property
+    def side_by_side(self) -> frozenset[int]:
+        """The field ids of the columns whose rows it needs side by side."""
+        return frozenset()
 
     def is_taken(self, beside: Collection[Kind[Any]]) -> bool:
         """Whether it is computed from rows, and not from another of these kinds."""

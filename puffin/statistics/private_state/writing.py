@@ -1,21 +1,35 @@
 """
 Writes statistics files, each with its private state: a part for new blobs, and the manifest.
 
-Blobs that an earlier run wrote and that are still valid are referred to; only those in another home are copied. The
-part is written before the manifest that refers to it, and both before the commit: a killed job leaves files that
+Blobs that an earlier run wrote and that are still valid are referred to; those in another home are copied. So are those
+in a part that also holds values of the table that are no longer wanted: a value that was erased may not stay because
+other blobs of its part do. To make that rare, blobs with values have a part of their own.
+
+The part is written before the manifest that refers to it, and both before the commit: a killed job leaves files that
 nothing refers to, but never a manifest without its parts.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from puffin.errors import CorruptError, PuffinError
-from puffin.format import CREATED_BY, Blob, PuffinReader, PuffinWriter, RawBlob, WrittenFile
+from puffin.format import (
+    CREATED_BY,
+    DISTRIBUTION_V1,
+    PARTITION_SKETCHES_V1,
+    Blob,
+    BlobMetadata,
+    PuffinReader,
+    PuffinWriter,
+    RawBlob,
+    WrittenFile,
+)
 from puffin.statistics.private_state import places
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.storage import Store
@@ -25,6 +39,9 @@ from puffin.tables.snapshot import TableSnapshot
 from puffin.version import version
 
 _log = logging.getLogger(__name__)
+
+WITH_VALUES = frozenset((DISTRIBUTION_V1, PARTITION_SKETCHES_V1))
+"""The types of blobs that hold values of the table, and not only their hashes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,22 +118,23 @@ class StatisticsFiles:
 
     def _write_private(self, opened: TableSnapshot, entry: StatisticsEntry, contents: Contents) -> None:
         directory = places.directory(opened.state, contents.home)
+        new = [blob for blob in contents.private if isinstance(blob, Blob | RawBlob)]
+        omitted = frozenset(blob.key for blob in contents.private if isinstance(blob, OmittedBlob))
         found: dict[BlobKey, StoredKey] = {}
-        new: list[Blob | RawBlob] = []
-        omitted: set[BlobKey] = set()
+        by_part: dict[str, list[KeptBlob]] = {}
         for blob in contents.private:
-            if isinstance(blob, OmittedBlob):
-                omitted.add(blob.key)
-            elif not isinstance(blob, KeptBlob):
-                new.append(blob)
-            elif blob.directory == directory:
-                found[blob.key] = blob.stored
+            if isinstance(blob, KeptBlob):
+                by_part.setdefault(blob.part_uri, []).append(blob)
+        for kept in by_part.values():
+            if kept[0].directory == directory and not _holds_other_values(opened, kept):
+                found |= {blob.key: blob.stored for blob in kept}
             else:
-                new.append(_copied(opened, blob))
-        if new:
-            found |= self._write_part(opened, directory, new)
+                new += _copied(opened, kept)
+        for has_values in (True, False):
+            if some := [blob for blob in new if (_type_of(blob) in WITH_VALUES) == has_values]:
+                found |= self._write_part(opened, directory, some)
         name = entry.statistics_path.rpartition("/")[2]
-        manifest = Manifest(opened.state.uuid, name, entry.file_size_in_bytes, found, frozenset(omitted))
+        manifest = Manifest(opened.state.uuid, name, entry.file_size_in_bytes, found, omitted)
         uri = places.manifest_uri(directory, name)
         self.add(uri, opened)
         with opened.store_for(uri).create(uri) as sink:
@@ -157,14 +175,46 @@ def delete_files(uris: Iterable[str], store_for: Callable[[str], Store]) -> list
     return failures
 
 
-def _copied(opened: TableSnapshot, blob: KeptBlob) -> RawBlob:
-    part, key, uri = blob.stored.part, blob.key, blob.part_uri
-    wanted = key.type, (key.field_id,), blob.stored.snapshot_id
+def _holds_other_values(opened: TableSnapshot, kept: Sequence[KeptBlob]) -> bool:
+    """Whether the part of these blobs also holds values in others; a part that is broken is left as it is."""
+    wanted = {_stored_as(blob) for blob in kept}
+    try:
+        with _part_of(opened, kept[0]) as reader:
+            stored = {_key(blob) for blob in reader.file_metadata.blobs}
+            return wanted <= stored and any(key.type in WITH_VALUES for key in stored - wanted)
+    except PuffinError as exc:
+        _log.warning("%s: whether it holds values of deleted rows is unknown: %s", kept[0].part_uri, exc)
+        return False
+
+
+def _copied(opened: TableSnapshot, kept: Sequence[KeptBlob]) -> list[RawBlob]:
+    """Read blobs of one part, to store them under the snapshots of their sketches."""
+    copies: list[RawBlob] = []
+    with _part_of(opened, kept[0]) as reader:
+        stored = {_key(blob): blob for blob in reader.file_metadata.blobs}
+        for blob in kept:
+            if _stored_as(blob) not in stored:
+                raise CorruptError(f"{blob.part_uri}: expected a blob {tuple(blob.key)}, found none")
+            raw = reader.read_raw(stored[_stored_as(blob)])
+            metadata = dataclasses.replace(raw.metadata, snapshot_id=blob.key.snapshot_id)
+            copies.append(dataclasses.replace(raw, metadata=metadata))
+    return copies
+
+
+@contextlib.contextmanager
+def _part_of(opened: TableSnapshot, kept: KeptBlob) -> Iterator[PuffinReader]:
+    part, uri = kept.stored.part, kept.part_uri
     with opened.store_for(uri).open_source(uri) as source:
-        reader = PuffinReader(source, file_size=part.file_size, footer_size=part.footer_size)
-        for stored in reader.file_metadata.blobs:
-            if (stored.type, stored.fields, stored.snapshot_id) == wanted:
-                raw = reader.read_raw(stored)
-                metadata = dataclasses.replace(raw.metadata, snapshot_id=key.snapshot_id)
-                return dataclasses.replace(raw, metadata=metadata)
-    raise CorruptError(f"{uri}: expected a blob {tuple(key)}, found none")
+        yield PuffinReader(source, file_size=part.file_size, footer_size=part.footer_size)
+
+
+def _type_of(blob: Blob | RawBlob) -> str:
+    return blob.type if isinstance(blob, Blob) else blob.metadata.type
+
+
+def _stored_as(blob: KeptBlob) -> BlobKey:
+    return blob.key._replace(snapshot_id=blob.stored.snapshot_id)
+
+
+def _key(stored: BlobMetadata) -> BlobKey:
+    return BlobKey(stored.type, stored.fields[0], stored.snapshot_id)

@@ -109,7 +109,7 @@ def text_file(*blocks):
     return avro_file(*([sized(text.encode()) for text in block] for block in blocks), schema=schema)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(
     st.lists(st.lists(st.text("ab/", max_size=4).map("s3://bucket/".__add__) | st.text(max_size=3), max_size=4)),
     st.sets(st.text("ab/", max_size=4).map("s3://bucket/".__add__) | st.text(max_size=3), max_size=4),

@@ -206,7 +206,7 @@ def test_footer_cut_at_any_byte_is_refused(nested_file):
     assert all(parsed_or_refused(whole[:end]) is None for end in range(len(whole)))
 
 
-@settings(max_examples=300, deadline=1000)
+@settings(max_examples=150, deadline=1000)
 @given(st.data())
 def test_changed_footer_is_read_or_refused(nested_file, data):
     changed = bytearray(body(nested_file))

@@ -208,7 +208,7 @@ def test_damaged_metadata_raises_only_our_errors(make_table):
 # --- splitting ----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     size=st.integers(0, 2000),
     target=st.integers(1, 2500),

@@ -1,0 +1,211 @@
+"""
+Distributions: how the rows of a column are spread over its values.
+
+A distribution holds two sets of values. *Heavy* values are those with the most rows. The *sample* has the values with
+the smallest hashes: the same values in every table that has them, and each value of a column as likely as any other.
+The sample stands for all values that are not heavy.
+
+Row counts are intervals, since a count in bounded memory may miss rows: ``low`` rows were counted, and no value has
+more than ``high``. A value that is neither heavy nor in the sample has at most ``missed`` rows. All of that holds
+whatever the order of rows is; adding and subtracting parts keeps it. Which values are heavy does not depend on their
+hashes, so that the others in the sample stand for all others. The rows of the sample are in the column's row counts.
+
+Each value is certain to be in the rows: it is dropped as soon as its last row may be gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from puffin.sketches.distribution_image import parse_image, write_image
+from puffin.sketches.parcel import pack, unpack
+from puffin.sketches.row_counts import RowCounts
+from puffin.sketches.row_tally import Hashes
+from puffin.sketches.smallest import is_first_of_run
+from puffin.sketches.theta_image import MAX_THETA
+from puffin.values.value_bytes import MOST_BYTES, contents, cut_to
+
+SAMPLE, HEAVY = 6144, 3072
+"""The most values in the sample, and the most heavy values."""
+PARTS = 2
+"""Distributions of parts of the rows have so many times the heavy values, since the parts may disagree on them."""
+MOST_VALUE_BYTES = 160 * 1024
+"""The most bytes of all values together; if they have more, they are cut shorter."""
+CUTS = (MOST_BYTES, 32, 16, 8)
+"""The lengths to which values are cut."""
+
+Counts: TypeAlias = "npt.NDArray[np.uint64]"
+Flags: TypeAlias = "npt.NDArray[np.bool_]"
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """
+    The values of some rows. Immutable; equal distributions have equal bytes.
+
+    Attributes:
+        rows: The rows that have a hash: neither null nor an empty string.
+        missed: No value outside has more rows.
+        theta: The sample has every value whose hash is below it; 2^63 - 1 if that is every value.
+        hashes: Of the heavy values and of the sample, ascending, distinct.
+        low, high: The fewest and the most rows of each, without regard to row counts.
+        is_heavy: Whether each is a heavy value; others are in the sample only.
+        values: The bytes of each (table spec, appendix D), perhaps cut; None if values are not kept.
+        is_cut: Whether each is only the beginning of its value.
+    """
+
+    rows: int
+    missed: int
+    theta: int
+    hashes: Hashes
+    low: Counts
+    high: Counts
+    is_heavy: Flags
+    values: pa.LargeBinaryArray | None
+    is_cut: Flags
+
+    @classmethod
+    def from_bytes(cls, image: bytes | bytearray | memoryview) -> Distribution:
+        """Read the payload of a distribution blob; raise CorruptSketchError if it is invalid."""
+        return cls(*parse_image(image))
+
+    def to_bytes(self) -> bytes:
+        """The payload of a ``puffin-sidecar-distribution-v1`` blob."""
+        return write_image(self)
+
+    def without_values(self) -> Distribution:
+        """The same without values; hashes and rows stay."""
+        return replace(self, values=None, is_cut=np.zeros(len(self.hashes), np.bool_))
+
+    @property
+    def in_sample(self) -> Flags:
+        """Whether each value is in the sample."""
+        return self.hashes < np.uint64(self.theta)
+
+    def rows_of(self, hashes: Hashes) -> tuple[Counts, Counts]:
+        """The fewest and the most rows of the values with these hashes, whether they are in the distribution or not."""
+        low, high = np.zeros(len(hashes), np.uint64), np.zeros(len(hashes), np.uint64)
+        high[hashes >= np.uint64(self.theta)] = self.missed
+        at, has = places(hashes, self.hashes)
+        low[has], high[has] = self.low[at[has]], self.high[at[has]]
+        return low, high
+
+    def plus(self, other: Distribution) -> Distribution:
+        """The distribution of the rows of both, of any size."""
+        every = np.concatenate((self.hashes, other.hashes))
+        hashes, first = first_of_each(every)
+        (low, high), (more_low, more_high) = self.rows_of(hashes), other.rows_of(hashes)
+        heavy = np.sort(np.concatenate((self.hashes[self.is_heavy], other.hashes[other.is_heavy])))
+        values = None
+        if self.values is not None and other.values is not None:
+            values = pa.concat_arrays([self.values, other.values]).take(pa.array(first))
+        return Distribution(
+            rows=self.rows + other.rows,
+            missed=self.missed + other.missed,
+            theta=min(self.theta, other.theta),
+            hashes=hashes,
+            low=low + more_low,
+            high=high + more_high,
+            is_heavy=is_among(hashes, heavy),
+            values=values,
+            is_cut=np.concatenate((self.is_cut, other.is_cut))[first],
+        )
+
+    def minus(self, removed: Distribution) -> Distribution:
+        """The distribution after these rows were removed; a value may be left without rows until it is cut."""
+        least, most = removed.rows_of(self.hashes)
+        low, high = self.low - np.minimum(self.low, most), self.high - np.minimum(self.high, least)
+        return replace(self, rows=max(0, self.rows - removed.rows), low=low, high=high)
+
+    def beside(self, counts: RowCounts) -> Distribution:
+        """The same without values that have no rows left, or may have none, as row counts of the same rows tell."""
+        is_below = self.hashes < np.uint64(counts.theta)
+        kept = np.where(is_below, is_among(self.hashes, counts.hashes), self.low > 0)
+        return replace(self._only(kept), theta=min(self.theta, counts.theta))
+
+    def with_exact(self, counts: RowCounts) -> Distribution:
+        """The same with the exact rows of values below the theta of row counts."""
+        low, high = self.low.copy(), self.high.copy()
+        at, has = places(self.hashes, counts.hashes)
+        low[has] = high[has] = counts.rows[at[has]].view(np.uint64)
+        return replace(self, low=low, high=high)
+
+    def cut(self, sample: int = SAMPLE, times: int = 1) -> Distribution:
+        """At most so many values in the sample, and ``times`` `HEAVY` others."""
+        theta, in_sample = self.theta, self.in_sample
+        present = np.flatnonzero(in_sample)
+        if len(present) > sample:
+            theta = int(self.hashes[present[sample]])
+            in_sample = self.hashes < np.uint64(theta)
+        # If every value is there with its rows, parts and their order must make no difference.
+        may_be = self.is_heavy | (theta == MAX_THETA and self.missed == 0)
+        is_heavy = may_be & (self.low > self.missed) & (self.low > 1)
+        most = times * HEAVY
+        if np.count_nonzero(is_heavy) > most:
+            # Of values with equal rows none stays: a choice by their hashes would leave the sample unlike the others.
+            is_heavy &= self.low > np.sort(self.low[is_heavy])[-most - 1]
+        kept = in_sample | is_heavy
+        gone = self.high[~kept & ~in_sample]
+        missed = max(self.missed, int(gone.max(initial=0)))
+        found = self._only(kept)
+        found = replace(found, theta=theta, missed=min(missed, self.rows), is_heavy=is_heavy[kept])
+        return found._within_bytes()
+
+    def _only(self, kept: Flags) -> Distribution:
+        return replace(
+            self,
+            hashes=self.hashes[kept],
+            low=self.low[kept],
+            high=self.high[kept],
+            is_heavy=self.is_heavy[kept],
+            values=None if self.values is None else self.values.filter(pa.array(kept)),
+            is_cut=self.is_cut[kept],
+        )
+
+    def _within_bytes(self) -> Distribution:
+        if self.values is None:
+            return self
+        lengths, _ = contents(self.values)
+        most = next((most for most in CUTS if int(np.minimum(lengths, most).sum()) <= MOST_VALUE_BYTES), CUTS[-1])
+        is_cut = self.is_cut | (lengths > most)
+        return self if not (lengths > most).any() else replace(self, values=cut_to(self.values, most), is_cut=is_cut)
+
+    def __eq__(self, other: object) -> bool:
+        return self.to_bytes() == other.to_bytes() if isinstance(other, Distribution) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.to_bytes())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle as the image."""
+        return _unpickled, pack(self.to_bytes())
+
+
+def _unpickled(packed: bytes, size: int) -> Distribution:
+    return Distribution.from_bytes(unpack(packed, size))
+
+
+def first_of_each(hashes: Hashes) -> tuple[Hashes, npt.NDArray[np.int64]]:
+    """The distinct hashes, ascending, and a position of each; np.unique takes three times as long."""
+    order = hashes.argsort()
+    in_order = hashes[order]
+    starts = np.flatnonzero(is_first_of_run(in_order))
+    return in_order[starts], order[starts]
+
+
+def places(hashes: Hashes, ascending: Hashes) -> tuple[npt.NDArray[np.intp], Flags]:
+    """The place of each hash among those in ascending order, and whether it is there; if not, the place is any."""
+    if not len(ascending):
+        return np.zeros(len(hashes), np.intp), np.zeros(len(hashes), np.bool_)
+    at = np.minimum(np.searchsorted(ascending, hashes), len(ascending) - 1)
+    return at, ascending[at] == hashes
+
+
+def is_among(hashes: Hashes, ascending: Hashes) -> Flags:
+    """Whether each hash is one of those in ascending order."""
+    return places(hashes, ascending)[1]

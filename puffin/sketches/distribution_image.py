@@ -1,0 +1,103 @@
+"""
+The byte image of distributions: the payload of a ``puffin-sidecar-distribution-v1`` blob.
+
+Everything is little-endian. Arrays of numbers are byte planes, as in row counts: the lowest bytes of all numbers, then
+their second bytes, up to their highest::
+
+    byte   0  version            1 byte, 1
+           1  flags              1 byte: bit 0 set if there are values, the others 0
+           2  seed hash          2 bytes, as in the image of a sketch
+           4  count              4 bytes
+           8  theta              8 bytes
+          16  rows               8 bytes
+          24  missed             8 bytes
+          32  hashes             8 planes of count bytes; ascending, distinct, above 0
+      then    low                8 planes of count bytes; each at most rows
+      then    slack              8 planes of count bytes: high less low
+      then    heavy              count bytes, each 0 or 1
+    if there are values
+      then    lengths            count bytes; 128 more for a value that was cut
+      then    values             the bytes of one value after the other
+
+A value that is not heavy is in the sample: its hash is below theta.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from puffin.sketches.image_arrays import from_planes, to_planes
+from puffin.sketches.image_rules import ImageRules
+from puffin.sketches.theta_image import MAX_THETA, SEED_HASH
+from puffin.values.value_bytes import MOST_BYTES, binary_array, contents
+
+if TYPE_CHECKING:
+    from puffin.sketches.distribution import Distribution
+
+MAX_COUNT = 1 << 20
+"""The most values to read."""
+
+_RULES = ImageRules("distribution")
+_expect = _RULES.expect
+_VERSION, _HAS_VALUES, _IS_CUT = 1, 1, 128
+_PREAMBLE = struct.Struct("<BBHIQQQ")
+_VERSION_OFFSET, _FLAGS_OFFSET, _SEED_HASH_OFFSET = 0, 1, 2
+_COUNT_OFFSET, _THETA_OFFSET, _ROWS_OFFSET, _MISSED_OFFSET = 4, 8, 16, 24
+_MAX_ROWS = (1 << 63) - 1
+_WORD = 8
+
+
+def write_image(found: Distribution) -> bytes:
+    count, values = len(found.hashes), found.values
+    flags = 0 if values is None else _HAS_VALUES
+    head = _PREAMBLE.pack(_VERSION, flags, SEED_HASH, count, found.theta, found.rows, found.missed)
+    numbers = (found.hashes, found.low, found.high - found.low)
+    planes = [to_planes(each.astype("<u8", copy=False)) for each in numbers]
+    parts = [head, *planes, found.is_heavy.astype(np.uint8).tobytes()]
+    if values is not None:
+        lengths, data = contents(values)
+        parts += [(lengths + np.where(found.is_cut, _IS_CUT, 0)).astype(np.uint8).tobytes(), data.tobytes()]
+    return b"".join(parts)
+
+
+def parse_image(image: bytes | bytearray | memoryview) -> tuple[Any, ...]:
+    """Read the attributes of a distribution; raise CorruptSketchError if a field breaks its rule."""
+    view = memoryview(image).cast("B")
+    _RULES.expect_at_least(view, _PREAMBLE.size)
+    version, flags, seed_hash, count, theta, rows, missed = _PREAMBLE.unpack_from(view)
+    _expect(version == _VERSION, _VERSION_OFFSET, "version", _VERSION, version)
+    _expect(flags & ~_HAS_VALUES == 0, _FLAGS_OFFSET, "flags", "0 or 1", flags)
+    _expect(seed_hash == SEED_HASH, _SEED_HASH_OFFSET, "seed hash", f"{SEED_HASH:#06x}", f"{seed_hash:#06x}")
+    _RULES.expect_at_most(count, MAX_COUNT, _COUNT_OFFSET, "count")
+    _expect(1 <= theta <= MAX_THETA, _THETA_OFFSET, "theta", f"1 to {MAX_THETA}", theta)
+    _RULES.expect_at_most(rows, _MAX_ROWS, _ROWS_OFFSET, "rows")
+    _RULES.expect_at_most(missed, rows, _MISSED_OFFSET, "missed")
+    at = [_PREAMBLE.size + i * count * _WORD for i in range(4)]
+    heavy_at, lengths_at = at[3], at[3] + count
+    size = lengths_at + (count if flags else 0)
+    _RULES.expect_at_least(view, size)
+    hashes, low, slack = (from_planes(view[start : start + count * _WORD], _WORD).astype(np.uint64) for start in at[:3])
+    is_above = np.ones(count, np.bool_)
+    is_above[1:] = hashes[1:] > hashes[:-1]
+    is_sound = is_above & (hashes > 0) & (hashes <= MAX_THETA)
+    _RULES.expect_each(hashes, is_sound, (at[0], 1), "hash", "above the one before it")
+    _RULES.expect_each(low, low <= rows, (at[1], 1), "low", f"at most {rows}")
+    _RULES.expect_each(slack, slack <= np.uint64(rows) - low, (at[2], 1), "slack", f"at most {rows} with low")
+    heavy = np.frombuffer(view[heavy_at:lengths_at], np.uint8)
+    _RULES.expect_each(heavy, heavy <= 1, (heavy_at, 1), "heavy", "0 or 1")
+    is_heavy = heavy.astype(np.bool_)
+    _RULES.expect_each(hashes, is_heavy | (hashes < theta), (at[0], 1), "hash", f"below theta {theta}")
+    values, is_cut = None, np.zeros(count, np.bool_)
+    if flags:
+        lengths = np.frombuffer(view[lengths_at:size], np.uint8).astype(np.int64)
+        is_cut = lengths >= _IS_CUT
+        lengths = lengths % _IS_CUT
+        _RULES.expect_each(lengths, lengths <= MOST_BYTES, (lengths_at, 1), "length", f"at most {MOST_BYTES}")
+        size += int(lengths.sum())
+        _RULES.expect_size(view, size)
+        values = binary_array(lengths, np.frombuffer(view[lengths_at + count : size], np.uint8))
+    _RULES.expect_size(view, size)
+    return rows, missed, theta, hashes, low, low + slack, is_heavy, values, is_cut

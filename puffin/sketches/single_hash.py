@@ -1,0 +1,48 @@
+"""The hash of a theta sketch for one value at a time, without arrays: a lookup has one, and no time for numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from puffin.sketches.hashing import SEED
+
+_C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
+_MASK = (1 << 64) - 1
+_BLOCK, _WORD = 16, 8
+
+
+def hash_one(data: bytes) -> int:
+    """The hash of a serialized value, as `puffin.sketches.hashing` computes it for arrays of them."""
+    h1 = h2 = SEED
+    length = len(data)
+    ends = length - length % _BLOCK
+    for start in range(0, ends, _BLOCK):
+        low = int.from_bytes(data[start : start + _WORD], "little")
+        high = int.from_bytes(data[start + _WORD : start + _BLOCK], "little")
+        h1 ^= _mixed(low, _C1, 31, _C2)
+        h1 = ((h1 << 27 | h1 >> 37) + h2 & _MASK) * 5 + 0x52DCE729 & _MASK
+        h2 ^= _mixed(high, _C2, 33, _C1)
+        h2 = ((h2 << 31 | h2 >> 33) + h1 & _MASK) * 5 + 0x38495AB5 & _MASK
+    if ends < length:
+        h1 ^= _mixed(int.from_bytes(data[ends : ends + _WORD], "little"), _C1, 31, _C2)
+        h2 ^= _mixed(int.from_bytes(data[ends + _WORD :], "little"), _C2, 33, _C1)
+    h1, h2 = h1 ^ length, h2 ^ length
+    h1 = h1 + h2 & _MASK
+    h2 = h2 + h1 & _MASK
+    return (_avalanche(h1) + _avalanche(h2) & _MASK) >> 1
+
+
+def hash_tuple(hashes: Sequence[int]) -> int:
+    """The hash of a tuple from those of its values, as `puffin.sketches.tuple_hashes` computes it."""
+    return max(1, hash_one(b"".join(each.to_bytes(_WORD, "little") for each in hashes)))
+
+
+def _mixed(word: int, before: int, bits: int, after: int) -> int:
+    word = word * before & _MASK
+    return (word << bits | word >> 64 - bits) * after & _MASK
+
+
+def _avalanche(word: int) -> int:
+    word = (word ^ word >> 33) * 0xFF51AFD7ED558CCD & _MASK
+    word = (word ^ word >> 33) * 0xC4CEB9FE1A85EC53 & _MASK
+    return word ^ word >> 33

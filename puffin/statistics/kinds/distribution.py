@@ -1,0 +1,53 @@
+"""
+Distributions: heavy values and a sample of the others, with their rows, for estimates.
+
+They are kept beside row counts, which tell the rows of the sample exactly, and which rows of it are gone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from puffin.format import DISTRIBUTION_V1
+from puffin.sketches.distribution import PARTS, SAMPLE, Distribution
+from puffin.sketches.row_counts import row_counts_limit
+from puffin.sketches.value_tally import DistributionBuilder
+from puffin.statistics.kinds.kind import Kind, Need, Parts, Values
+from puffin.statistics.kinds.row_counts import ROW_COUNTS
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class DistributionKind(Kind[Distribution]):
+    """The distribution of a column; ``keeps_values`` tells whether the values stand in it, or only their hashes."""
+
+    keeps_values: bool = True
+
+    name = DISTRIBUTION_V1
+    title = "a distribution"
+    needs = frozenset((Need.HASHED_VALUES,))
+    codec = Distribution
+
+    @property
+    def _sample(self) -> int:
+        return min(SAMPLE, row_counts_limit(self.lg_k))
+
+    def start(self) -> DistributionBuilder:
+        return DistributionBuilder(self._sample, keeps_values=self.keeps_values)
+
+    def merge(self, left: Distribution, right: Distribution) -> Distribution:
+        return left.plus(right).cut(self._sample, PARTS)
+
+    def combined(self, parts: Parts, made: Values) -> Distribution | None:
+        counts = ROW_COUNTS.of(made)
+        added, removed = (self.of(part) or self.start().compact() for part in (parts.added, parts.removed))
+        base = self.start().compact() if parts.base is None else self.of(parts.base)
+        if counts is None or base is None:
+            return None
+        found = base.plus(added).minus(removed).beside(counts).cut(self._sample)
+        return found if self.keeps_values else found.without_values()
+
+    def cannot_forget(self, values: Values) -> str | None:
+        return None
+
+
+DISTRIBUTION = DistributionKind()

@@ -1,0 +1,119 @@
+"""
+Joint sketches of sets of columns, kept with the first column of each set: the one with the lowest field id.
+
+A property of that column's sketch announces the sets. A set needs the rows of all of its columns side by side.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from puffin.errors import PuffinError
+from puffin.format import JOINT_V1
+from puffin.sketches.distribution import SAMPLE
+from puffin.sketches.joint_sketches import JointColumn, JointSketch, JointSketches
+from puffin.sketches.row_counts import RowCounts, RowCountsBuilder, row_counts_limit
+from puffin.sketches.tuple_hashes import tuple_hashes
+from puffin.sketches.value_tally import DistributionBuilder
+from puffin.statistics.blob_properties import JOINT_PROPERTY, joint_text
+from puffin.statistics.kinds.distribution import DISTRIBUTION
+from puffin.statistics.kinds.kind import Builder, Kind, Need, Unsubtractable, Values
+from puffin.tables.base import Column
+from puffin.values.serialized import Words
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class JointKind(Kind[JointSketches]):
+    """The joint sketches of ``sets``, which all begin with one column; the field ids of each ascend."""
+
+    sets: tuple[tuple[Column, ...], ...] = ()
+
+    name = JOINT_V1
+    title = "joint sketches"
+    needs = frozenset((Need.ROWS_OF_COLUMNS,))
+    codec = JointSketches
+    is_default = False
+
+    @property
+    def side_by_side(self) -> frozenset[int]:
+        return frozenset(column.field_id for columns in self.sets for column in columns)
+
+    def start(self) -> Builder[JointSketches]:
+        return _Builder(tuple(_SetBuilder(columns, self) for columns in self.sets))
+
+    def merge(self, left: JointSketches, right: JointSketches) -> JointSketches:
+        both = ((each, right.find(each.field_ids)) for each in left)
+        return JointSketches.of(each if other is None else self._merged(each, other) for each, other in both)
+
+    def updated(self, base: JointSketch | None, added: JointSketch | None, removed: JointSketch | None) -> JointSketch:
+        """
+        The one set of this kind after rows were added and removed; None stands for no rows.
+
+        Raises Unsubtractable if the rows cannot be subtracted, or too many were.
+        """
+        (columns,) = self.sets
+        nothing = _SetBuilder(columns, self).compact()
+        base, added, removed = base or nothing, added or nothing, removed or nothing
+        try:
+            counts = base.counts.combine(added.counts, removed.counts, self._limit)
+        except PuffinError as exc:
+            raise Unsubtractable(str(exc)) from exc
+        if counts.sketch(self.lg_k) is None:
+            raise Unsubtractable("so many rows were deleted that the headroom of its row counts is spent")
+        found = base.distribution.plus(added.distribution).minus(removed.distribution)
+        return JointSketch(nothing.columns, counts, found.beside(counts).cut(self._sample))
+
+    def properties(self, values: Values, type_: str) -> dict[str, str]:
+        return {JOINT_PROPERTY: joint_text(each.field_ids for each in values[self])}
+
+    def _merged(self, left: JointSketch, right: JointSketch) -> JointSketch:
+        builder = RowCountsBuilder(self._limit)
+        builder.merge(left.counts)
+        builder.merge(right.counts)
+        kind = dataclasses.replace(DISTRIBUTION, lg_k=self.lg_k, keeps_values=False)
+        return JointSketch(left.columns, builder.compact(), kind.merge(left.distribution, right.distribution))
+
+    @property
+    def _limit(self) -> int:
+        return row_counts_limit(self.lg_k)
+
+    @property
+    def _sample(self) -> int:
+        return min(SAMPLE, self._limit)
+
+
+class _Builder:
+    def __init__(self, sets: tuple[_SetBuilder, ...]) -> None:
+        self._sets = sets
+
+    def update_rows(self, arrays: Mapping[int, pa.Array]) -> None:
+        for each in self._sets:
+            each.update_rows(arrays)
+
+    def compact(self) -> JointSketches:
+        return JointSketches.of(each.compact() for each in self._sets)
+
+
+class _SetBuilder:
+    def __init__(self, columns: tuple[Column, ...], kind: JointKind) -> None:
+        self._columns = columns
+        self._counts = RowCountsBuilder(kind._limit)
+        self._distribution = DistributionBuilder(kind._sample, keeps_values=False)
+
+    def update_rows(self, arrays: Mapping[int, pa.Array]) -> None:
+        if not all(column.field_id in arrays for column in self._columns):
+            return
+        hashes = tuple_hashes([arrays[c.field_id] for c in self._columns], [c.type for c in self._columns])
+        self._distribution.update_hashed(hashes, None, Words(hashes, None, 8))
+        self._counts.update_hashes(hashes)
+
+    def compact(self) -> JointSketch:
+        columns = tuple(JointColumn(column.field_id, column.type) for column in self._columns)
+        counts: RowCounts = self._counts.compact()
+        return JointSketch(columns, counts, self._distribution.compact())
+
+
+JOINT = JointKind()

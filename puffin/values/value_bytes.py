@@ -1,0 +1,99 @@
+"""
+Single values in binary form (table spec, appendix D), a few at a time: picked out of a column, and compared.
+
+Bytes of up to `MOST_BYTES` are kept; longer strings are cut, and a cut value stands for all that begin with it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from puffin.values.serialized import ByteStrings, SerializedValues
+from puffin.values.value_type import ValueType
+
+MOST_BYTES = 64
+"""The longest value that is kept whole."""
+
+Positions: TypeAlias = npt.NDArray[np.int64]
+
+_NUMBERS = {
+    **dict.fromkeys(("int", "date"), "<i4"),
+    **dict.fromkeys(("long", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), "<i8"),
+    "boolean": "u1",
+    "float": "<f4",
+    "double": "<f8",
+}
+_FORMATS = {"<i4": "<i", "<i8": "<q", "u1": "?", "<f4": "<f", "<f8": "<d"}
+
+
+def pick(values: SerializedValues, positions: Positions) -> pa.LargeBinaryArray:
+    """The values at these positions, cut to one byte more than `MOST_BYTES`, so that cut ones can be told."""
+    if isinstance(values, ByteStrings):
+        starts = values.offsets[positions]
+        lengths = np.minimum(values.offsets[positions + 1] - starts, MOST_BYTES + 1)
+        ends = np.cumsum(lengths)
+        places = np.repeat(starts - ends + lengths, lengths) + np.arange(int(ends[-1]) if len(ends) else 0)
+        return binary_array(lengths, values.data[places])
+    low = values.low[positions]
+    words = [low] if values.high is None else [low, values.high[positions]]
+    each = np.stack(words, axis=1).astype("<u8", copy=False).view(np.uint8).reshape(len(low), -1)
+    length: Any = values.length if isinstance(values.length, int) else values.length[positions]
+    lengths = np.broadcast_to(np.asarray(length, np.int64), len(low))
+    return binary_array(lengths, each[np.arange(each.shape[1]) < lengths[:, None]])
+
+
+def binary_array(lengths: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> pa.LargeBinaryArray:
+    """Values of these lengths, one after the other in ``data``."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(lengths), buffers)
+
+
+def contents(values: pa.LargeBinaryArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """The lengths of values, and their bytes one after the other."""
+    _, offsets, data = values.buffers()
+    bounds = np.frombuffer(offsets, np.int64, len(values) + 1, values.offset * 8)
+    everything = np.frombuffer(data or b"", np.uint8)
+    return np.diff(bounds), everything[int(bounds[0]) : int(bounds[-1])]
+
+
+def cut_to(values: pa.LargeBinaryArray, most: int) -> pa.LargeBinaryArray:
+    return pc.binary_slice(values, 0, most) if len(values) else values
+
+
+def to_comparables(values: pa.LargeBinaryArray, type_string: str) -> npt.NDArray[Any]:
+    """
+    The values as `puffin.values.column_bounds.comparable` has them, in an array that numpy compares.
+
+    Numbers, dates and times are arrays of numbers. Decimals are unscaled Python integers, strings are their UTF-8
+    bytes, which have the order of their code points; these are arrays of objects.
+    """
+    name = ValueType.parse(type_string).name
+    if name in _NUMBERS:
+        _, data = contents(values)
+        numbers = data.view(_NUMBERS[name])
+        return numbers.astype(np.bool_) if name == "boolean" else numbers
+    found = np.empty(len(values), object)
+    of_decimals = name == "decimal"
+    found[:] = [int.from_bytes(v, "big", signed=True) if of_decimals else v for v in values.to_pylist()]
+    return found
+
+
+def serializer(type_string: str) -> Callable[[Any], bytes]:
+    """A function from a value as `to_comparables` has it to its bytes."""
+    name = ValueType.parse(type_string).name
+    if name in _NUMBERS:
+        return struct.Struct(_FORMATS[_NUMBERS[name]]).pack
+    return _signed_bytes if name == "decimal" else bytes
+
+
+def _signed_bytes(unscaled: int) -> bytes:
+    return unscaled.to_bytes((unscaled + (unscaled < 0)).bit_length() // 8 + 1, "big", signed=True)

@@ -1,0 +1,61 @@
+"""``puffin analyze --joint`` and ``--no-values``, as a user calls them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from puffin import ndv
+from puffin.errors import ColumnNotFound
+from stats_jobs import Options, analyze
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "people"
+    rows = {"city": ["Ulm", "Ulm", None, "Bonn"] * 25, "zip": pa.array([1, 1, 2, None] * 25, pa.int64())}
+    write_deltalake(path, pa.table(rows))
+    return path
+
+
+def test_joint_sketches_are_reported_and_kept(puffin, table):
+    run = puffin("analyze", table, "--joint", "zip+city")
+    assert run.code == 0
+    assert "joint sketch of city+zip: 3 distinct tuples" in run.text
+    write_deltalake(table, pa.table({"city": ["Ulm"], "zip": pa.array([7], pa.int64())}), mode="append")
+    (joint,) = puffin("analyze", table, "--json").document["joint"]
+    assert joint == {"columns": ["city", "zip"], "ndv": 4, "lower": 4, "upper": 4, "exact": True, "reason": None}
+    assert "statistics are current" in puffin("analyze", table).text
+    assert "joint" not in puffin("analyze", table, "--no-joint", "--json").document
+
+
+def test_set_of_one_column_is_a_wrong_call(puffin, table):
+    run = puffin("analyze", table, "--joint", "city")
+    assert (run.code, run.stdout) == (2, b"")
+    assert run.stderr == "puffin: joint: expected 2 to 4 columns such as country+city, found 'city'\n"
+
+
+def test_no_values_keeps_counts_and_no_bounds(puffin, table):
+    assert puffin("analyze", table, "--no-values").code == 0
+    city, zip_ = puffin("ndv", table, "city", "zip", "--json").document["columns"]
+    assert (city["ndv"], city["null-count"], city["min"], city["max"]) == (2, 25, None, None)
+    assert (zip_["ndv"], zip_["min"]) == (2, None)
+    stored = [path.read_bytes() for path in table.rglob("*") if "_puffin" in str(path) and path.is_file()]
+    assert stored
+    assert not any(b"Bonn" in each for each in stored)
+
+
+def test_values_of_one_column_can_be_left_out(table):
+    """Of a first run, of current statistics, and for good; a name that no column has is refused."""
+    analyze(str(table))
+    assert [c.to_json()["min"] for c in ndv(str(table), ["city", "zip"]).columns] == ["Bonn", 1]
+    report = analyze(str(table), Options(no_values=("city",)))
+    assert (report.committed, report.bytes_read) == (True, 0)
+    write_deltalake(table, pa.table({"city": ["Aalen"], "zip": pa.array([0], pa.int64())}), mode="append")
+    analyze(str(table))
+    assert [c.to_json()["min"] for c in ndv(str(table), ["city", "zip"]).columns] == [None, 0]
+    analyze(str(table), Options(mode="full", no_values=("zip",)))
+    assert [c.to_json()["min"] for c in ndv(str(table), ["city", "zip"]).columns] == ["Aalen", None]
+    with pytest.raises(ColumnNotFound, match="town"):
+        analyze(str(table), Options(no_values=("town",)))

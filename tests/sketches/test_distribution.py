@@ -1,0 +1,173 @@
+"""Distributions bound the rows of every value, whatever the order of rows, and are read strictly."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from puffin.errors import CorruptSketchError
+from puffin.sketches.counted_hashes import hash_counted, hash_rows
+from puffin.sketches.distribution import HEAVY, MOST_VALUE_BYTES, SAMPLE, Distribution
+from puffin.sketches.hashing import hash_array
+from puffin.sketches.row_counts import RowCounts, RowCountsBuilder
+from puffin.sketches.value_tally import DistributionBuilder
+
+LIMIT = 4 * 4096
+
+
+def counted(values: np.ndarray, parts: int = 1) -> tuple[Distribution, RowCounts]:
+    """The distribution of longs as the job makes it, and the row counts beside it."""
+    counts, found = RowCountsBuilder(LIMIT), None
+    for part in np.array_split(values, parts):
+        builder = DistributionBuilder(SAMPLE)
+        for each in hash_rows(pa.array(part, pa.int64()), "long"):
+            builder.update_hashed(*each)
+            counts.update_hashes(each.hashes, each.rows)
+        found = builder.compact() if found is None else found.plus(builder.compact()).cut(times=2)
+    assert found is not None
+    return found.beside(counts.compact()).cut(), counts.compact()
+
+
+def longs(found: Distribution) -> list[int]:
+    assert found.values is not None
+    return [int.from_bytes(value.as_py(), "little", signed=True) for value in found.values]
+
+
+def zipf(rng: np.random.Generator, alpha: float, values: int, rows: int) -> np.ndarray:
+    weights = np.cumsum(1 / np.arange(1, values + 1) ** alpha)
+    return rng.permutation(values)[np.searchsorted(weights / weights[-1], rng.random(rows))]
+
+
+COLUMNS = {
+    "unique": lambda rng: rng.permutation(150_000),
+    "skewed": lambda rng: zipf(rng, 1.0, 60_000, 300_000),
+    "sorted": lambda rng: np.sort(zipf(rng, 0.8, 60_000, 300_000)),
+    "one value comes late": lambda rng: np.append(rng.permutation(100_000), np.full(5_000, -7)),
+    "few": lambda rng: rng.integers(0, 500, 50_000),
+}
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("column", COLUMNS)
+def test_rows_of_every_value_are_within_bounds(hashed_by, column, parts):
+    values = COLUMNS[column](np.random.default_rng(3))
+    true = Counter(values.tolist())
+    found, counts = counted(values, parts)
+    known = dict(zip(longs(found), zip(found.low.tolist(), found.high.tolist(), strict=True), strict=True))
+    assert all(low <= true[value] <= high for value, (low, high) in known.items())
+    assert max((rows for value, rows in true.items() if value not in known), default=0) <= found.missed
+    exact = found.with_exact(counts)
+    sampled = dict(zip(longs(exact), exact.low.tolist(), strict=True))
+    below = [value for value, hash_ in zip(longs(found), found.hashes, strict=True) if hash_ < found.theta]
+    assert [sampled[value] for value in below] == [true[value] for value in below]
+    assert np.count_nonzero(found.is_heavy) <= HEAVY
+    assert len(below) <= SAMPLE
+
+
+@pytest.mark.parametrize("column", ["skewed", "one value comes late"])
+def test_values_with_the_most_rows_are_heavy(hashed_by, column):
+    values = COLUMNS[column](np.random.default_rng(4))
+    found, _ = counted(values)
+    heavy = {value for value, is_heavy in zip(longs(found), found.is_heavy, strict=True) if is_heavy}
+    assert {value for value, _ in Counter(values.tolist()).most_common(100 if column == "skewed" else 1)} <= heavy
+
+
+def test_whether_a_value_is_heavy_does_not_depend_on_its_hash(hashed_by):
+    """Otherwise the sample of the others would have too few of those with many rows."""
+    rng, of_sample, expected = np.random.default_rng(5), 0, 0.0
+    for start in range(0, 8_000_000, 1_000_000):
+        found, _ = counted(zipf(rng, 0.9, 60_000, 150_000) + start)
+        heavy = found.hashes[found.is_heavy]
+        of_sample += int((heavy < found.theta).sum())
+        expected += len(heavy) * found.theta / 2**63
+    assert abs(of_sample - expected) < 4 * expected**0.5
+
+
+def test_added_and_removed_rows_keep_the_bounds():
+    rng = np.random.default_rng(6)
+    values = zipf(rng, 0.9, 60_000, 200_000)
+    gone = rng.random(len(values)) < 0.3
+    (base, _), (removed, _) = counted(values), counted(values[gone])
+    left, counts = counted(values[~gone])
+    true = Counter(values[~gone].tolist())
+    found = base.minus(removed).beside(counts).cut()
+    assert found.rows == left.rows
+    assert all(low <= true[v] <= high for v, low, high in zip(longs(found), found.low, found.high, strict=True))
+    assert all(true[value] > 0 for value in longs(found))
+    assert found.theta == base.theta
+
+
+def test_few_values_are_exact_and_equal_whatever_the_order(hashed_by):
+    values = np.random.default_rng(7).integers(0, 3000, 40_000)
+    one, counts = counted(values)
+    other, _ = counted(values[::-1], parts=4)
+    assert one.with_exact(counts) == other.with_exact(counts)
+    rows = dict(zip(longs(one), one.with_exact(counts).low.tolist(), strict=True))
+    assert rows == Counter(values.tolist())
+
+
+@pytest.mark.parametrize(
+    ("type_", "array"),
+    [
+        ("string", pa.array(["", "a", "a", None, "z" * 200, "z" * 100 + "y"])),
+        ("decimal(38, 2)", pa.array(["1.50", "-1.50", "99999999999999999999999999999999.99", "1.50"])),
+        ("boolean", pa.array([True, False, True])),
+        ("double", pa.array([0.0, -0.0, float("nan"), 1.5])),
+    ],
+)
+def test_values_of_each_kind_of_bytes_are_kept(hashed_by, type_, array):
+    if type_.startswith("decimal"):
+        array = array.cast(pa.decimal128(38, 2))
+    builder = DistributionBuilder(SAMPLE)
+    for each in hash_counted(array, np.ones(len(array), np.int64), type_):
+        builder.update_hashed(*each)
+    found = builder.compact()
+    hashes = sorted({int(h) for part in hash_array(array, type_) for h in part})
+    assert found.hashes.tolist() == hashes
+    assert found.values is not None
+    assert [len(value.as_py()) == 64 for value in found.values] == found.is_cut.tolist()
+
+
+def test_long_strings_are_cut_until_all_fit():
+    strings = pa.array([f"{i:060d}" for i in range(SAMPLE)])
+    builder = DistributionBuilder(SAMPLE)
+    for each in hash_rows(strings, "string"):
+        builder.update_hashed(*each)
+    found = builder.compact().cut()
+    assert found.values is not None
+    assert sum(len(value.as_py()) for value in found.values) <= MOST_VALUE_BYTES
+    assert found.is_cut.all()
+
+
+def test_image_is_read_back_and_cut_anywhere_is_refused():
+    found, _ = counted(np.arange(40) % 13)
+    image = found.to_bytes()
+    assert Distribution.from_bytes(image) == found == pickle.loads(pickle.dumps(found))
+    for size in range(len(image)):
+        with pytest.raises(CorruptSketchError, match="distribution"):
+            Distribution.from_bytes(image[:size])
+    with pytest.raises(CorruptSketchError, match="size"):
+        Distribution.from_bytes(image + b"\0")
+
+
+@pytest.mark.parametrize(
+    ("offset", "value", "field"),
+    [(0, 2, "version"), (1, 2, "flags"), (2, 0, "seed hash"), (15, 255, "theta"), (23, 255, "rows"), (31, 1, "missed")],
+)
+def test_a_wrong_field_is_named(offset, value, field):
+    image = bytearray(counted(np.arange(40) % 13)[0].to_bytes())
+    image[offset] = value
+    with pytest.raises(CorruptSketchError, match=f"distribution, {field} at offset"):
+        Distribution.from_bytes(bytes(image))
+
+
+def test_without_values_hashes_and_rows_stay():
+    found, _ = counted(np.arange(40) % 13)
+    bare = Distribution.from_bytes(found.without_values().to_bytes())
+    assert bare.values is None
+    assert (bare.hashes == found.hashes).all()
+    assert (bare.low == found.low).all()
