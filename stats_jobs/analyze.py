@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from puffin.load import load_table
 from puffin.tables.snapshot import Table
-from stats_jobs.compute import Computation, compute
+from stats_jobs.compute import BesideColumns, Computation, compute
 from stats_jobs.decide import decide
 from stats_jobs.index_upkeep import IndexUpkeep
+from stats_jobs.joint import columns_of
 from stats_jobs.options import Options
 from stats_jobs.publish import publish
 from stats_jobs.report import Report, report
@@ -61,7 +62,7 @@ def analyze(
     with starter_for(table, spark) as (starter, session_seconds):
         started = time.monotonic()
         opened = table.open(options.selector)
-        is_empty, columns = opened.is_empty, opened.state.select_columns(options.columns)
+        is_empty, columns = opened.is_empty, columns_of(opened.state, options)
         target = None if is_empty else Target.of(opened, columns, options)
         if target is not None and (columns or target.entry is not None):
             decision = decide(target)
@@ -69,9 +70,9 @@ def analyze(
             upkeep = IndexUpkeep.of(opened, options)
             computation = Computation()
             if decision.current is None:
-                by_field = decision.partitions.by_field
+                beside = BesideColumns(decision.partitions.by_field, decision.joint.plans)
                 computation = compute(
-                    decision.columns, runner, lambda: opened.tasks, decision.kinds, by_field, upkeep.beside
+                    decision.columns, runner, lambda: opened.tasks, decision.kinds, beside, upkeep.beside
                 )
             target.check_not_incremental((each.plan.column, each.plan.reason) for each in computation.columns)
             published = publish(table, target, decision, computation.columns)

@@ -5,7 +5,8 @@ What is read for a column is combined with its base, kind by kind. If that fails
 counts contradict them, or more was deleted than the headroom covers) a second run computes the column in full: nothing
 uncertain is written.
 
-Sketches by partition have plans of their own. A file that both plans need is read once.
+Sketches by partition and joint sketches have plans of their own. A file that two plans need for the same columns is
+read once.
 """
 
 from __future__ import annotations
@@ -15,13 +16,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from puffin.errors import CorruptError, NotFoundError
+from puffin.sketches.joint_sketches import JointSketch, JointSketches
 from puffin.sketches.partition_sketches import PartitionSketches
 from puffin.statistics.basis import CARRIED, FULL, ColumnPlan
-from puffin.statistics.kinds import PARTITION_SKETCHES
+from puffin.statistics.kinds import JOINT, PARTITION_SKETCHES, THETA
+from puffin.statistics.kinds.joint import JointKind
 from puffin.statistics.kinds.kind import Kind, Parts, Unsubtractable, Values
+from puffin.statistics.private_state.writing import KeptBlob
+from puffin.tables.base import Column
 from puffin.tables.changes import Changes, compare, rows_of
 from puffin.tables.scan_task import FileScanTask
 from stats_jobs.execute import Partial
+from stats_jobs.joint import JointPlan
 from stats_jobs.partitions import PartitionPlan
 from stats_jobs.plan import Scan
 from stats_jobs.run import Runner
@@ -34,12 +40,25 @@ class Computed:
     """
     The statistics of a column, with the plan that was carried out in the end.
 
-    ``is_mapped`` tells that a file without field ids was read, for which the table's name mapping was used.
+    ``is_mapped`` tells that a file without field ids was read, for which the table's name mapping was used. ``kept`` is
+    where values beside those of the plan's base are stored already.
     """
 
     plan: ColumnPlan
     values: Values
     is_mapped: bool
+    kept: Mapping[Kind[Any], KeptBlob] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BesideColumns:
+    """The plans of what columns get beside their own statistics: ``partitions`` by field id, and sets of columns."""
+
+    partitions: Mapping[int, PartitionPlan] = dataclasses.field(default_factory=dict)
+    joint: Sequence[JointPlan] = ()
+
+
+_NOTHING = BesideColumns()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,7 +88,7 @@ def compute(
     runner: Runner,
     all_files: Callable[[], tuple[FileScanTask, ...]],
     kinds: Sequence[Kind[Any]],
-    partition_plans: Mapping[int, PartitionPlan] | None = None,
+    others: BesideColumns = _NOTHING,
     beside: Beside = list,
 ) -> Computation:
     """
@@ -78,37 +97,44 @@ def compute(
     Args:
         all_files: The whole snapshot's, for full runs.
         kinds: The kinds for whole columns, in the order of the table of kinds.
-        partition_plans: By field id, for columns that get sketches by partition.
+        others: The plans of what these columns get beside that.
         beside: Adds kinds to the scans; called for the first that succeed.
     """
     total = _Total(runner, beside)
-    unread = dict(partition_plans or {})
+    unread, sets = dict(others.partitions), list(others.joint)
     by_partition = max((plan.lg_k for plan in unread.values()), default=PARTITION_SKETCHES.lg_k)
-    scans = _Scans(tuple(kinds), dataclasses.replace(PARTITION_SKETCHES, lg_k=by_partition), all_files)
+    lg_k = max((kind.lg_k for kind in kinds), default=THETA.lg_k)
+    scans = _Scans(tuple(kinds), dataclasses.replace(PARTITION_SKETCHES, lg_k=by_partition), lg_k, all_files)
     done: dict[int, Computed] = {}
     failed: dict[int, ColumnPlan] = {}
     partitions: dict[int, PartitionSketches] = {}
+    joint: list[tuple[JointPlan, JointSketch]] = []
     try:
-        partial = total.read(scans.of(plans, unread))
+        partial = total.read(scans.of(plans, unread, sets))
         partitions, unread = _by_partition(unread, partial), {}
         for plan in plans:
             try:
                 done[plan.column.field_id] = _computed(plan, partial, kinds)
             except Unsubtractable as exc:
                 failed[plan.column.field_id] = ColumnPlan.in_full(plan.column, str(exc))
+        joint, sets = _joint(sets, partial, lg_k)
     except (NotFoundError, CorruptError) as exc:
-        if all(plan.basis == FULL for plan in plans):
+        if all(plan.basis == FULL for plan in plans) and all(plan.base is None for plan in sets):
             raise
         # A removed file may be gone or broken; if it is a live one, the second run fails too.
         failed = {p.column.field_id: p if p.basis == FULL else ColumnPlan.in_full(p.column, str(exc)) for p in plans}
         unread = {field_id: PartitionPlan(plan.lg_k, all_files()) for field_id, plan in unread.items()}
-    if failed:
-        partial = total.read(scans.of(failed.values(), unread))
+        sets = [plan if plan.base is None else plan.in_full(str(exc)) for plan in sets]
+    if failed or sets:
+        partial = total.read(scans.of(failed.values(), unread, sets))
         partitions |= _by_partition(unread, partial)
         done |= {field_id: _computed(plan, partial, kinds) for field_id, plan in failed.items()}
+        joint += _joint(sets, partial, lg_k)[0]
     for field_id, sketches in partitions.items():
         values = {**done[field_id].values, PARTITION_SKETCHES: sketches}
         done[field_id] = dataclasses.replace(done[field_id], values=values)
+    for field_id in dict.fromkeys(plan.first.field_id for plan, _ in joint):
+        done[field_id] = _with_joint(done[field_id], [each for each in joint if each[0].first.field_id == field_id])
     return dataclasses.replace(total.took, columns=tuple(done[plan.column.field_id] for plan in plans))
 
 
@@ -139,27 +165,56 @@ class _Scans:
 
     kinds: tuple[Kind[Any], ...]
     by_partition: Kind[PartitionSketches]
+    lg_k: int
     all_files: Callable[[], tuple[FileScanTask, ...]]
 
-    def of(self, plans: Iterable[ColumnPlan], partition_plans: Mapping[int, PartitionPlan]) -> list[Scan]:
+    def of(
+        self,
+        plans: Iterable[ColumnPlan],
+        partition_plans: Mapping[int, PartitionPlan],
+        sets: Sequence[JointPlan],
+    ) -> list[Scan]:
         alike: dict[object, list[tuple[ColumnPlan, PartitionPlan | None]]] = {}
         for plan in plans:
             of_partitions = partition_plans.get(plan.column.field_id)
             bases = plan.base_id, of_partitions is not None, None if of_partitions is None else of_partitions.base_id
             alike.setdefault(bases, []).append((plan, of_partitions))
-        return [scan for group in alike.values() for scan in self._of_group(group) if scan.tasks]
+        left = [plan for plan in sets if not plan.is_carried]
+        scans: list[Scan] = []
+        for group in alike.values():
+            columns = {plan.column for plan, _ in group}
+            shared = [each for each in left if each.base_id == group[0][0].base_id and columns.issuperset(each.columns)]
+            left = [each for each in left if each not in shared]
+            scans += self._of_group(group, shared)
+        scans += [scan for each in left for scan in self._of_set(each)]
+        return [scan for scan in scans if scan.tasks]
 
-    def _of_group(self, group: Sequence[tuple[ColumnPlan, PartitionPlan | None]]) -> list[Scan]:
+    def _of_group(
+        self, group: Sequence[tuple[ColumnPlan, PartitionPlan | None]], sets: Sequence[JointPlan]
+    ) -> list[Scan]:
         columns, (plan, of_partitions) = tuple(plan.column for plan, _ in group), group[0]
-        changes = Changes(self.all_files(), ()) if plan.changes is None else plan.changes
+        changes = self._changes(plan.changes)
         needed = compare(changes.added, () if of_partitions is None else of_partitions.tasks, rows_of)
-        whole = dict.fromkeys(columns, self.kinds)
+        whole = {column: (*self.kinds, *self._joint(column, sets)) for column in columns}
+        both = {column: (*kinds, self.by_partition) for column, kinds in whole.items()}
         return [
             Scan(whole, tuple(needed.before)),
-            Scan(dict.fromkeys(columns, (*self.kinds, self.by_partition)), tuple(needed.both)),
+            Scan(both, tuple(needed.both)),
             Scan(dict.fromkeys(columns, (self.by_partition,)), tuple(needed.after)),
             Scan(whole, changes.removed, removed=True),
         ]
+
+    def _of_set(self, plan: JointPlan) -> list[Scan]:
+        changes = self._changes(plan.changes)
+        kinds = {column: self._joint(column, (plan,)) for column in plan.columns}
+        return [Scan(kinds, changes.added), Scan(kinds, changes.removed, removed=True)]
+
+    def _changes(self, changes: Changes | None) -> Changes:
+        return Changes(self.all_files(), ()) if changes is None else changes
+
+    def _joint(self, column: Column, sets: Sequence[JointPlan]) -> tuple[JointKind, ...]:
+        of_column = tuple(each.columns for each in sets if each.first == column)
+        return (JointKind(self.lg_k, of_column),) if of_column else ()
 
 
 def _by_partition(plans: Mapping[int, PartitionPlan], partial: Partial) -> dict[int, PartitionSketches]:
@@ -181,3 +236,22 @@ def _computed(plan: ColumnPlan, partial: Partial, kinds: Sequence[Kind[Any]]) ->
         if value is not None:
             values[kind] = value
     return Computed(plan, values, field_id in partial.mapped)
+
+
+def _joint(
+    plans: Iterable[JointPlan], partial: Partial, lg_k: int
+) -> tuple[list[tuple[JointPlan, JointSketch]], list[JointPlan]]:
+    """The joint sketches of the plans, and the plans in full of those that could not be combined."""
+    done, failed = [], []
+    for plan in plans:
+        try:
+            done.append((plan, plan.sketch(partial, lg_k)))
+        except Unsubtractable as exc:
+            failed.append(plan.in_full(str(exc)))
+    return done, failed
+
+
+def _with_joint(computed: Computed, sets: Sequence[tuple[JointPlan, JointSketch]]) -> Computed:
+    values = {**computed.values, JOINT: JointSketches.of(sketch for _, sketch in sets)}
+    kept = sets[0][0].kept
+    return dataclasses.replace(computed, values=values, kept={} if kept is None else {JOINT: kept})

@@ -18,6 +18,7 @@ from puffin.statistics.kinds.kind import Kind
 from puffin.statistics.resolve import answer_columns
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.snapshot import PartitionStatistics, Table
+from stats_jobs.joint import JointPlans, columns_of, has_other_sets, plan_joint, wanted_sets
 from stats_jobs.options import FULL as FULL_MODE
 from stats_jobs.options import INCREMENTAL, Options
 from stats_jobs.partitions import PartitionPlans, partitions_kept, plan_partitions
@@ -32,6 +33,7 @@ class Decision:
     columns: tuple[ColumnPlan, ...]
     partitions: PartitionPlans
     kinds: tuple[Kind[Any], ...] = ()
+    joint: JointPlans = dataclasses.field(default_factory=JointPlans)
 
 
 def decide(target: Target) -> Decision:
@@ -43,15 +45,18 @@ def decide(target: Target) -> Decision:
     """
     options = target.options
     current = None if options.mode == FULL_MODE else _current_answers(target)
-    partitions = plan_partitions(target, is_current=current is not None)
-    if current is not None and not partitions.by_field:
+    sets = wanted_sets(target)
+    are_columns_current = current is not None and not has_other_sets(target, sets)
+    partitions = plan_partitions(target, is_current=are_columns_current)
+    if current is not None and are_columns_current and not partitions.by_field:
         return Decision(current, (), partitions)
     if options.writes:
         target.opened.check_committable()
     if options.mode == FULL_MODE:
         plans = [ColumnPlan.in_full(column, "asked for") for column in target.columns]
     else:
-        plans = plan_columns(target.earlier, target.columns, beside_partitions=bool(partitions.by_field))
+        announcing = {column.field_id for column in target.columns} if partitions.by_field else set(sets)
+        plans = plan_columns(target.earlier, target.columns, announcing=announcing)
     unbased = {field_id for field_id, plan in partitions.by_field.items() if plan.base is None}
     no_sketches = "there are no sketches by partition that fit"
     reasons = [(column, no_sketches) for column in target.columns if column.field_id in unbased]
@@ -59,9 +64,10 @@ def decide(target: Target) -> Decision:
     # Those that are kept, and those needed to subtract rows.
     taken = [kind for kind in options.kinds if kind.is_reported or not options.dry_run]
     if any(plan.basis == CHANGED for plan in plans):
-        taken.append(ROW_COUNTS)
-    kinds = tuple(kind for kind in sized_kinds(options.lg_k) if kind in taken)
-    return Decision(None, tuple(plans), partitions, kinds)
+        taken.append(dataclasses.replace(ROW_COUNTS, lg_k=options.lg_k))
+    kinds = tuple(taken[taken.index(kind)] for kind in sized_kinds(options.lg_k) if kind in taken)
+    rewritten = {each.field_id for each in target.columns if target.must_rewrite(each)} | partitions.by_field.keys()
+    return Decision(None, tuple(plans), partitions, kinds, plan_joint(target, plans, sets, rewritten))
 
 
 def is_stale(table: Table, options: Options) -> bool:
@@ -74,13 +80,13 @@ def is_stale(table: Table, options: Options) -> bool:
     """
     opened = table.open(options.selector)
     state, is_empty = opened.state, opened.is_empty
-    columns = state.select_columns(options.columns)
+    columns = columns_of(state, options)
     if damaged_entries(state):
         return True
     if not columns or is_empty:
         return bool(columns)
     target = Target.of(opened, columns, options)
-    if _current_answers(target) is None:
+    if _current_answers(target) is None or has_other_sets(target, wanted_sets(target)):
         return True
     return options.partitions and target.is_partitioned and partitions_kept(target) is None
 
@@ -100,7 +106,7 @@ def _current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
         known = target.current.get(column.field_id)
         if known is None or known.said.lg_k != options.lg_k or known.misfit is not None:
             return None
-        if known.blob.snapshot_id != entry.snapshot_id:
+        if known.blob.snapshot_id != entry.snapshot_id or target.must_rewrite(column):
             return None
     if not _are_whole(target, entry):
         return None

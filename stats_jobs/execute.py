@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from puffin.errors import CorruptDataFileError, CorruptError, NotFoundError, UnsupportedError
+from puffin.files.rows import Rows
 from puffin.files.task_reader import TaskReader
 from puffin.iceberg.stores import stores
 from puffin.kernels import load_kernels
-from puffin.sketches.counted_hashes import hash_counted, hash_rows
+from puffin.sketches.counted_hashes import Hashed, hash_counted, hash_rows
 from puffin.sketches.hashing import hash_array
-from puffin.sketches.row_tally import Hashes, Rows
+from puffin.sketches.row_tally import Hashes
 from puffin.statistics.kinds.kind import EVERY_ROW, Kind, Need, Values, merged
 from puffin.storage import Store
 from puffin.tables.base import Column
@@ -89,6 +90,7 @@ def read_batch(
         each_row=not needs.isdisjoint(EVERY_ROW),
         summaries=Need.SUMMARIES in needs,
         lift=lifting.take if Need.BLOOM_FILTERS in needs else None,
+        side_by_side=frozenset[int]().union(*(kind.side_by_side for of in kinds for kind in of)),
     )
     try:
         for task in batch.tasks:
@@ -98,11 +100,7 @@ def read_batch(
             for live in reader.read(task):
                 rows += live.count
                 bytes_read += live.bytes_read
-                for field_id, values in live.columns.items():
-                    columns[field_id].update_values(values, task)
-                    columns[field_id].update_written(values if live.written is None else live.written[field_id], task)
-                for field_id, summary in live.summaries.items():
-                    columns[field_id].update_summary(summary)
+                _feed(columns, live, task)
             for column in columns.values():
                 column.end_file(task, rows - before)
     except (CorruptError, UnsupportedError, NotFoundError) as exc:
@@ -111,6 +109,15 @@ def read_batch(
     mapped = frozenset(columns) if reader.has_used_mapping else frozenset()
     added, gone = ({}, found) if removed else (found, {})
     return Partial(added, gone, rows, bytes_read, mapped, frozenset(lifting.taken))
+
+
+def _feed(columns: Mapping[int, _ColumnReading], live: Rows, task: FileScanTask) -> None:
+    for field_id, values in live.columns.items():
+        columns[field_id].update_values(values, task)
+        columns[field_id].update_written(values if live.written is None else live.written[field_id], task)
+        columns[field_id].update_rows(live.columns, task)
+    for field_id, summary in live.summaries.items():
+        columns[field_id].update_summary(summary)
 
 
 def merge_partials(left: Partial, right: Partial) -> Partial:
@@ -159,7 +166,6 @@ class _ColumnReading:
 
     def __init__(self, column: Column, kinds: Kinds) -> None:
         self._column = column
-        self._each_row = not _needs(kinds).isdisjoint(EVERY_ROW)
         self._builders: dict[Kind[Any], Any] = {kind: kind.start() for kind in kinds if kind.is_taken(kinds)}
         self._given = {need: [b for kind, b in self._builders.items() if need in kind.needs] for need in Need}
 
@@ -170,20 +176,32 @@ class _ColumnReading:
         return any(builder.lift(task, bitsets) for builder in self._given[Need.BLOOM_FILTERS])
 
     def update_values(self, values: ColumnValues, task: FileScanTask) -> None:
-        counted, plain = self._given[Need.COUNTED_HASHES], self._given[Need.HASHES]
+        counted, plain, whole = (self._given[n] for n in (Need.COUNTED_HASHES, Need.HASHES, Need.HASHED_VALUES))
         with self._errors_in(task):
             for builder in (*self._given[Need.VALUES], *self._given[Need.COUNTED_VALUES]):
                 builder.update_values(values.array, values.rows)
-            for hashes, rows in self._hash(values) if counted or plain else ():
-                for builder in counted:
-                    builder.update_hashes(hashes, rows)
-                for builder in plain:
-                    builder.update_hashes(hashes)
+            if whole or counted:
+                for each in self._count(values):
+                    for builder in whole:
+                        builder.update_hashed(each.hashes, each.rows, each.values)
+                    for builder in counted:
+                        builder.update_hashes(each.hashes, each.rows)
+                    for builder in plain:
+                        builder.update_hashes(each.hashes)
+            elif plain:
+                for hashes in self._hash(values):
+                    for builder in plain:
+                        builder.update_hashes(hashes)
 
     def update_written(self, values: ColumnValues, task: FileScanTask) -> None:
         for builder in self._given[Need.WRITTEN_VALUES]:
             with self._errors_in(task):
                 builder.update_written(values.array, values.rows)
+
+    def update_rows(self, columns: Mapping[int, ColumnValues], task: FileScanTask) -> None:
+        for builder in self._given[Need.ROWS_OF_COLUMNS]:
+            with self._errors_in(task):
+                builder.update_rows({field_id: values.array for field_id, values in columns.items()})
 
     def update_summary(self, summary: RowSummary) -> None:
         for builder in self._given[Need.SUMMARIES]:
@@ -207,10 +225,12 @@ class _ColumnReading:
         except CorruptDataFileError as exc:
             raise CorruptDataFileError(f"{task.data_file.file_path}: column {self._column.name}: {exc}") from exc
 
-    def _hash(self, values: ColumnValues) -> Iterator[tuple[Hashes, Rows | None]]:
+    def _count(self, values: ColumnValues) -> Iterator[Hashed]:
         if values.rows is not None:
-            yield from hash_counted(values.array, values.rows, self._column.type)
-        elif self._each_row:
-            yield from hash_rows(values.array, self._column.type)
-        else:
-            yield from ((hashes, None) for hashes in hash_array(values.array, self._column.type))
+            return hash_counted(values.array, values.rows, self._column.type)
+        return hash_rows(values.array, self._column.type)
+
+    def _hash(self, values: ColumnValues) -> Iterator[Hashes]:
+        if values.rows is not None:
+            return (each.hashes for each in hash_counted(values.array, values.rows, self._column.type))
+        return hash_array(values.array, self._column.type)

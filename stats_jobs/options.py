@@ -7,8 +7,9 @@ from typing import Any
 
 from puffin.errors import UsageError
 from puffin.format import LZ4, ZSTD
+from puffin.sketches.joint_sketches import LEAST_COLUMNS, MOST_COLUMNS
 from puffin.sketches.theta_sketch import DEFAULT_LG_K, check_lg_k
-from puffin.statistics.kinds import ROW_COUNTS, sized_kinds
+from puffin.statistics.kinds import DISTRIBUTION, ROW_COUNTS, sized_kinds
 from puffin.statistics.kinds.kind import Kind
 from puffin.tables.base import SnapshotSelector
 
@@ -31,8 +32,12 @@ class Options:
             ``"incremental"`` fails rather than read all rows; ``"full"`` reads all rows and always commits.
         lg_k: Base-2 logarithm of a sketch's nominal entries.
         codec: The compression of sketches: ``"none"``, ``"zstd"`` or ``"lz4"``.
+        joint: Sets of columns to keep joint sketches of, each as ``"country+city"``, of 2 to 4 columns.
         partitions: Whether to keep statistics by partition too, and to write a partition statistics file.
         row_counts: Whether to keep row counts in private state, to subtract deleted rows later.
+        no_values: Whether to keep no value of the table, or the columns to keep none of: hashes only, and no bounds.
+            Later runs that are not ``"full"`` keep none either.
+        no_joint: Whether to drop joint sketches that an earlier run was asked for and this one is not.
         home: The URI of a directory for private state; None for the table's property, or a hidden folder of the table.
         index: Whether to catch up the table's index, if it has one, with the same reading.
         commit: Whether the table's metadata gets to refer to the file.
@@ -48,8 +53,11 @@ class Options:
     mode: str = AUTO
     lg_k: int = DEFAULT_LG_K
     codec: str = "none"
+    joint: tuple[str, ...] = ()
     partitions: bool = False
     row_counts: bool = True
+    no_values: bool | tuple[str, ...] = False
+    no_joint: bool = False
     home: str | None = None
     index: bool = True
     commit: bool = True
@@ -61,14 +69,24 @@ class Options:
         """Whether the run changes the table's metadata."""
         return self.commit and not self.dry_run
 
+    def omits_values(self, column: str) -> bool:
+        """Whether no value of the column of this name may be kept."""
+        return self.no_values if isinstance(self.no_values, bool) else column in self.no_values
+
     @property
     def kinds(self) -> tuple[Kind[Any], ...]:
         """The kinds of statistics that are kept for whole columns."""
         kept = (kind for kind in sized_kinds(self.lg_k) if kind.is_default)
-        return tuple(kind for kind in kept if self.row_counts or kind != ROW_COUNTS)
+        wanted = (kind for kind in kept if self.row_counts or kind not in (ROW_COUNTS, DISTRIBUTION))
+        without = dataclasses.replace(DISTRIBUTION, lg_k=self.lg_k, keeps_values=False)
+        return tuple(without if self.no_values is True and kind == DISTRIBUTION else kind for kind in wanted)
 
     def __post_init__(self) -> None:
         check_lg_k(self.lg_k)
         for what, value, known in (("mode", self.mode, MODES), ("codec", self.codec, CODECS)):
             if value not in known:
                 raise UsageError(f"{what}: expected one of {', '.join(known)}, found {value!r}")
+        for columns in self.joint:
+            names = columns.split("+")
+            if not LEAST_COLUMNS <= len(names) <= MOST_COLUMNS or not all(names):
+                raise UsageError(f"joint: expected 2 to 4 columns such as country+city, found {columns!r}")

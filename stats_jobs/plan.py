@@ -22,6 +22,7 @@ SMALL_BATCH = 512 * 1024 * 1024  # bytes; less work per core is one batch
 SMALLEST_SPLIT = 8 * 1024 * 1024  # bytes; opening a file again costs about as much as decoding this
 LARGEST_BATCH = 1024 * 1024 * 1024  # bytes
 _FIRST_ROW_GROUP = 4  # the first row group of a Parquet file begins after its magic
+MOST_COLUMNS = 128  # of a batch: the state of a column of many values takes up to 6 MB while it is read
 MOST_BATCHES = 100_000  # what a driver can schedule, in case sizes in the metadata are absurd
 
 
@@ -46,19 +47,44 @@ class Scan:
 
 def plan_batches(scans: Iterable[Scan], *, parallelism: int) -> list[Scan]:
     """Split scans into parts for one executor each, of which ``parallelism`` run at once."""
-    scans = [scan for scan in scans if scan.tasks and scan.kinds]
-    total = sum(total_bytes(scan.tasks) for scan in scans)
+    parts = [
+        (part, total_bytes(scan.tasks) * len(part.kinds) // len(scan.kinds))
+        for scan in scans
+        if scan.tasks and scan.kinds
+        for part in by_columns(scan)
+    ]
+    total = sum(of_part for _, of_part in parts)
     rounds = min(max(1, total // (parallelism * SMALL_BATCH)), BATCHES_PER_CORE)
     batches = max(parallelism * rounds, min(-(-total // LARGEST_BATCH), MOST_BATCHES))
     # Pieces are smaller than batches, so that batches get about equal work.
     target = max(SMALLEST_SPLIT, total // max(batches, parallelism * BATCHES_PER_CORE))
     planned = []
-    for scan in scans:
-        splits = [split for task in scan.tasks for split in split_task(task, target)]
-        share = batches if len(scans) == 1 else -(-batches * total_bytes(scan.tasks) // max(1, total))
+    for part, of_part in parts:
+        size = max(target, target * total_bytes(part.tasks) // max(1, of_part))  # of files, of which this reads a share
+        splits = [split for task in part.tasks for split in split_task(task, size)]
+        share = batches if len(parts) == 1 else -(-batches * of_part // max(1, total))
         for chosen in balance(splits, max(1, min(len(splits), share))):
-            planned.append(dataclasses.replace(scan, tasks=tuple(chosen)))
+            planned.append(dataclasses.replace(part, tasks=tuple(chosen)))
     return planned
+
+
+def by_columns(scan: Scan) -> list[Scan]:
+    """
+    Divide a scan of many columns into several of at most `MOST_COLUMNS` each, for the memory of who reads it.
+
+    The columns of joint sketches stay together.
+    """
+    if len(scan.kinds) <= MOST_COLUMNS:
+        return [scan]
+    tied = frozenset[int]().union(*(kind.side_by_side for of in scan.kinds.values() for kind in of))
+    together = [column for column in scan.columns if column.field_id in tied]
+    others = [column for column in scan.columns if column.field_id not in tied]
+    groups = [others[start : start + MOST_COLUMNS] for start in range(0, len(others), MOST_COLUMNS)]
+    return [
+        dataclasses.replace(scan, kinds={column: scan.kinds[column] for column in group})
+        for group in (together, *groups)
+        if group
+    ]
 
 
 def split_task(task: FileScanTask, target_bytes: int) -> list[FileScanTask]:

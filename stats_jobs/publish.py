@@ -10,7 +10,7 @@ from puffin.statistics.basis import CARRIED, FULL
 from puffin.statistics.blob_properties import HASHED_HERE
 from puffin.statistics.damage import damaged_entries
 from puffin.statistics.draft import FileOptions, StatisticsDraft
-from puffin.statistics.kinds import PARTITION_SKETCHES, SUMMARY
+from puffin.statistics.kinds import DISTRIBUTION, JOINT, PARTITION_SKETCHES, SUMMARY
 from puffin.statistics.private_state.upkeep import remove_lost_state
 from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import commit_statistics
@@ -109,7 +109,9 @@ def _to_write(
         for computed in columns
         if computed.plan.column.field_id not in stored
         or computed.plan.basis == FULL
-        or PARTITION_SKETCHES in computed.values
+        or not computed.values.keys().isdisjoint((PARTITION_SKETCHES, JOINT))
+        or target.must_rewrite(computed.plan.column)
+        or computed.plan.column.field_id in decision.joint.dropped
     }
     left_behind = None
     if not target.options.partitions:
@@ -124,10 +126,19 @@ def _to_write(
 def _statistics(target: Target, computed: Computed) -> ColumnStatistics:
     options, plan, base = target.options, computed.plan, computed.plan.base
     values = {kind: value for kind, value in computed.values.items() if kind in options.kinds or not kind.is_default}
-    kept = dict(base.kept) if base is not None and plan.basis == CARRIED else {}
+    kept = {**(base.kept if base is not None and plan.basis == CARRIED else {}), **computed.kept}
     provenance = HASHED_HERE if base is None else base.provenance
     if computed.is_mapped:
         provenance = dataclasses.replace(provenance, mapping=target.opened.state.mapping_digest(plan.column))
+    if not target.keeps_values(plan.column):
+        provenance = dataclasses.replace(provenance, keeps_values=False)
+        if (distribution := DISTRIBUTION.of(values)) is not None and distribution.values is not None:
+            values[DISTRIBUTION] = distribution.without_values()
+            kept.pop(DISTRIBUTION, None)
+        if (summary := SUMMARY.of(values)) is not None:
+            values[SUMMARY] = summary.without_bounds()
+    else:
+        provenance = dataclasses.replace(provenance, keeps_values=True)
     # An incremental run may build on incomplete statistics; a later run completes them.
     lost = options.kinds if options.mode == INCREMENTAL else ()
     return ColumnStatistics(plan.column, values, provenance, kept, lost)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics import basis
-from puffin.statistics.answer import SNAPSHOT, ColumnAnswer
-from puffin.statistics.kinds import PARTITION_SKETCHES
+from puffin.statistics.answer import SNAPSHOT, ColumnAnswer, Distinct
+from puffin.statistics.kinds import JOINT, PARTITION_SKETCHES
 from puffin.statistics.kinds.theta import distinct_of
 from puffin.tables.base import Column, Snapshot, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
+from puffin.tables.state import TableState
 from stats_jobs.compute import Computation, Computed
 from stats_jobs.decide import Decision
 from stats_jobs.index import IndexReport
@@ -31,6 +33,26 @@ class PartitionReport:
         return {"kept": self.count is not None, "count": self.count, "reason": self.reason}
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class JointReport:
+    """The distinct tuples of a set of columns, or why an earlier joint sketch was left behind."""
+
+    columns: tuple[str, ...]
+    distinct: Distinct | None
+    reason: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        distinct = self.distinct
+        return {
+            "columns": list(self.columns),
+            "ndv": None if distinct is None else distinct.ndv,
+            "lower": None if distinct is None else distinct.lower,
+            "upper": None if distinct is None else distinct.upper,
+            "exact": distinct is not None and distinct.exact,
+            "reason": self.reason,
+        }
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """
@@ -47,6 +69,7 @@ class Report:
         attempts: How often the commit was tried.
         entries_repaired: How many damaged statistics entries the commit repaired, since other engines fail on them.
         partitions: Set if sketches by partition were asked for, or earlier ones were left behind.
+        joint: The sets of columns whose joint sketches were computed, carried to this snapshot, or left behind.
         index: Set if the table has an index, which was caught up.
     """
 
@@ -66,6 +89,7 @@ class Report:
     attempts: int = 0
     entries_repaired: int = 0
     partitions: PartitionReport | None = None
+    joint: tuple[JointReport, ...] = ()
     index: IndexReport | None = None
 
     @classmethod
@@ -108,6 +132,7 @@ class Report:
             "attempts": self.attempts,
             "entries-repaired": self.entries_repaired,
             **({} if self.partitions is None else {"partitions": self.partitions.to_json()}),
+            **({"joint": [each.to_json() for each in self.joint]} if self.joint else {}),
             **({} if self.index is None else {"index": self.index.to_json()}),
         }
 
@@ -133,6 +158,7 @@ def report(
         attempts=published.attempts,
         entries_repaired=published.repaired,
         partitions=_partitions(target.options, decision, columns, published),
+        joint=tuple(_joint(opened.state, decision, columns)),
     )
 
 
@@ -146,6 +172,15 @@ def _answer(computed: Computed, snapshot: Snapshot) -> ColumnAnswer:
         basis=plan.basis,
         reason=plan.reason,
     )
+
+
+def _joint(state: TableState, decision: Decision, columns: Sequence[Computed]) -> Iterator[JointReport]:
+    for computed in columns:
+        for found in JOINT.of(computed.values) or ():
+            names = tuple(state.columns_by_id[field_id].name for field_id in found.field_ids)
+            yield JointReport(names, Distinct.of(ThetaSketch(found.counts.theta, found.counts.hashes, True)))
+    for columns_of_set, reason in decision.joint.left_behind.items():
+        yield JointReport(tuple(column.name for column in columns_of_set), None, reason)
 
 
 def _partitions(

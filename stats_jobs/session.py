@@ -47,6 +47,8 @@ _QUIET = {
 }
 _CHATTER = ("Using ", "Setting ", "To adjust")
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set for a program that spark-submit runs
+_CAUSE = "Caused by: "
+_WATCHED_EVERY = 0.5  # seconds
 _GROUP, _RUNNING = "spark.jobGroup.id", "RUNNING"
 
 
@@ -125,6 +127,16 @@ class SparkStarter:
                 raise
             return time.monotonic() - started
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether Spark did not start, or has ended since, so that another starter is needed."""
+        if self._failure is not None or self._context is None:
+            return self._failure is not None
+        try:
+            return self._context._jsc is None or bool(self._context._jsc.sc().isStopped())
+        except spark_errors():
+            return True
+
     @contextlib.contextmanager
     def slot(self) -> Iterator[Turn]:
         """Compute in the block: Spark runs, and at most `SLOTS` tables compute at once. Raises as `start`."""
@@ -150,12 +162,21 @@ class SparkStarter:
             return SparkSession(self.context)
 
     @contextlib.contextmanager
-    def job(self, tasks: int, progress: Progress | None) -> Iterator[None]:
-        """Run a job in the block, calling ``progress(done, tasks)``; StorageError if it fails or is cancelled."""
+    def job(
+        self, tasks: int, progress: Progress | None, is_in_vain: Callable[[], bool] | None = None
+    ) -> Iterator[None]:
+        """
+        Run a job in the block, calling ``progress(done, tasks)``; StorageError if it fails or is cancelled.
+
+        A job that ``is_in_vain`` is cancelled, but for one in the caller's job group, where it may not be alone.
+        """
         self._check_not_cancelled()
         context = self.context
         try:
-            with self._grouped(context) as group, _reporting(context, group, tasks, progress):
+            with (
+                self._grouped(context) as (group, own),
+                _watched(context, group, tasks, progress, is_in_vain if own else None),
+            ):
                 yield
         except spark_errors() as exc:
             raise StorageError(f"the Spark job failed: {_last_error(str(exc))}") from exc
@@ -192,8 +213,8 @@ class SparkStarter:
             raise StorageError("the Spark job was cancelled")
 
     @contextlib.contextmanager
-    def _grouped(self, context: SparkContext) -> Iterator[str]:
-        """The job group of this thread: the caller's, who may cancel by it, or one for this block."""
+    def _grouped(self, context: SparkContext) -> Iterator[tuple[str, bool]]:
+        """The job group of this thread: the caller's, who may cancel by it, or our own for this block."""
         group = context.getLocalProperty(_GROUP)
         own = group is None
         if group is None:
@@ -201,7 +222,7 @@ class SparkStarter:
             context.setLocalProperty(_GROUP, group)
         self._groups.append(group)
         try:
-            yield group
+            yield group, own
         finally:
             self._groups.remove(group)
             if own:
@@ -304,20 +325,25 @@ def thrown(exc: Exception) -> Any | None:
 
 
 @contextlib.contextmanager
-def _reporting(context: SparkContext, group: str, tasks: int, progress: Progress | None) -> Iterator[None]:
-    if progress is None:
+def _watched(
+    context: SparkContext, group: str, tasks: int, progress: Progress | None, is_in_vain: Callable[[], bool] | None
+) -> Iterator[None]:
+    if progress is None and is_in_vain is None:
         yield
         return
     done = threading.Event()
-    tracker = context.statusTracker()
 
     def watch() -> None:
         with contextlib.suppress(*spark_errors()):  # the job itself raises
-            while not done.wait(0.5):
-                jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
-                running = (job for job in jobs if job and job.status == _RUNNING)
-                stages = (tracker.getStageInfo(stage) for job in running for stage in job.stageIds)
-                progress(min(tasks, sum(stage.numCompletedTasks for stage in stages if stage)), tasks)
+            while not done.wait(_WATCHED_EVERY):
+                if is_in_vain is not None and is_in_vain():
+                    context.cancelJobGroup(group)
+                if progress is not None:
+                    tracker = context.statusTracker()
+                    jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
+                    running = (job for job in jobs if job and job.status == _RUNNING)
+                    stages = (tracker.getStageInfo(stage) for job in running for stage in job.stageIds)
+                    progress(min(tasks, sum(stage.numCompletedTasks for stage in stages if stage)), tasks)
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -326,7 +352,8 @@ def _reporting(context: SparkContext, group: str, tasks: int, progress: Progress
     finally:
         done.set()
         watcher.join()
-    progress(tasks, tasks)
+    if progress is not None:
+        progress(tasks, tasks)
 
 
 def _import_all(_: int) -> None:
@@ -360,8 +387,11 @@ def _start_failure(exc: Exception, log: Path) -> str:
 
 
 def _last_error(report: str) -> str:
-    # Spark quotes the Python worker's traceback inside a Java one; the last line of the worker's has the error.
-    lines = [line.strip() for line in report.splitlines() if line.strip()]
+    # Spark quotes the Python worker's traceback inside a Java one; the last line of the worker's has the error. Of
+    # errors in Java alone, the last cause says most; without causes it is the first line.
+    lines = [line.strip().removeprefix(": ") for line in report.splitlines() if line.strip()]
+    causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
     raised = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception", "NotFound"))]
-    python = [line for line in raised if not line.startswith(("java.", "org.apache.", "py4j.", "Caused by", "at "))]
-    return (python or raised or lines or ["no reason was given"])[-1]
+    java = [line for line in raised if line.startswith(("java.", "org.apache.", "py4j."))]
+    python = [line for line in raised if line not in java and not line.startswith((_CAUSE, "at "))]
+    return (python[-1:] or causes[-1:] or java[:1] or lines[-1:] or ["no reason was given"])[0]

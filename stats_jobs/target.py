@@ -13,7 +13,7 @@ from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.base import Column, Snapshot, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 from puffin.values.partition_tuples import tuple_types
-from stats_jobs.options import INCREMENTAL, Options
+from stats_jobs.options import FULL, INCREMENTAL, Options
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,8 +41,11 @@ class Target:
 
     @classmethod
     def of(cls, opened: TableSnapshot, columns: Sequence[Column], options: Options) -> Target:
+        """Raises ColumnNotFound if there is no column whose values the options leave out."""
         settled = opened.state.settled(opened.snapshot)
         entry = opened.state.statistics.get(settled.snapshot_id)
+        if not isinstance(options.no_values, bool):
+            opened.state.select_columns(options.no_values)  # a wrong name would keep values
         field_ids = [column.field_id for column in columns]
         known = known_sketches(opened, field_ids)
         current = {each.column.field_id: each for of in known.values() for each in of if each.entry is entry}
@@ -56,6 +59,20 @@ class Target:
         options = self.options
         completes = options.mode != INCREMENTAL
         return Earlier(self.opened, self.known, self.bases, options.kinds, options.lg_k, completes)
+
+    def keeps_values(self, column: Column) -> bool:
+        """Whether values of a column are kept: once they are not, only a full run brings them back."""
+        if (omits := self.options.omits_values(column.name)) or self.options.mode == FULL:
+            return not omits
+        ours = (known for known in self.known[column.field_id] if known.said.is_ours)
+        return next((known.said.provenance.keeps_values for known in ours), True)
+
+    def must_rewrite(self, column: Column) -> bool:
+        """Whether values are stored beside the sketch of the snapshot that the options exclude."""
+        known = self.current.get(column.field_id)
+        if known is None or not known.said.is_ours:
+            return False
+        return self.options.omits_values(column.name) and known.said.provenance.keeps_values
 
     @property
     def is_partitioned(self) -> bool:

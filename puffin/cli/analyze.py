@@ -12,7 +12,7 @@ from puffin.cli.render import columns_table, human_bytes
 
 if TYPE_CHECKING:
     from stats_jobs import Report
-    from stats_jobs.report import PartitionReport
+    from stats_jobs.report import JointReport, PartitionReport
 
 
 @click.command(name="analyze")
@@ -29,6 +29,14 @@ if TYPE_CHECKING:
     "row; full always does.",
 )
 @click.option("--partitions", is_flag=True, help="Also compute NDV by partition and a partition statistics file.")
+@click.option(
+    "--joint",
+    multiple=True,
+    metavar="a+b",
+    help="Also compute joint sketches of these 2 to 4 columns; repeatable. Later runs keep them.",
+)
+@click.option("--no-joint", is_flag=True, help="Drop earlier joint sketches that --joint does not name.")
+@click.option("--no-values", is_flag=True, help="Keep hashes only, no value of the table and no min and max.")
 @click.option("--lg-k", type=int, default=12, help="Log2 of a sketch's nominal entries, 5 to 26.")
 @click.option(
     "--codec",
@@ -92,6 +100,7 @@ def _text(name: str, answer: Report) -> list[str]:
     ]
     if answer.partitions is not None:
         lines.append(_partitions_text(answer.partitions))
+    lines += [_joint_text(each) for each in answer.joint]
     if answer.entries_repaired:
         entries = "1 entry" if answer.entries_repaired == 1 else f"{answer.entries_repaired} entries"
         lines.append(f"repaired {entries} of the table: every engine can read its statistics files now")
@@ -113,6 +122,13 @@ def _text(name: str, answer: Report) -> list[str]:
     else:
         lines.append(f"written, not committed: {path}")
     return lines
+
+
+def _joint_text(joint: JointReport) -> str:
+    names = "+".join(joint.columns)
+    if joint.distinct is None:
+        return f"no joint sketch of {names}: {joint.reason}"
+    return f"joint sketch of {names}: {joint.distinct.ndv:,} distinct tuples"
 
 
 def _partitions_text(partitions: PartitionReport) -> str:

@@ -17,13 +17,12 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import click
 
 from puffin.cli.logs import JSON, about, failure
-from puffin.cli.options import as_json, diagnostics, key_values, log_format, of_catalog, of_home, print_failure
+from puffin.cli.options import as_json, by_name, diagnostics, key_values, log_format, of_catalog, of_home, print_failure
 from puffin.cli.render import console, print_json, print_lines, print_result
 from puffin.cli.summary import JobReport, RunSummary
 from puffin.errors import PuffinError
@@ -105,9 +104,9 @@ class TableOptions:
 
     def wants(self, table: str, *, dotted: bool) -> bool:
         """Whether the patterns take a table; ``dotted`` if it has the name of a catalog's table."""
-        name = table.rpartition(".")[2].strip("`") if dotted else table.rstrip("/").rpartition("/")[2]
-        included = not self.include or any(fnmatchcase(name, pattern) for pattern in self.include)
-        return included and not any(fnmatchcase(name, pattern) for pattern in self.exclude)
+        from puffin.lookup.places import NamePatterns
+
+        return NamePatterns(self.include, self.exclude).take(table, dotted=dotted)
 
     def _found(self) -> Iterable[str]:
         if self.tables and self.namespace is not None:
@@ -188,19 +187,7 @@ def _options(verb: str, stale: str) -> list[Callable[[Any], Any]]:
             "repeated.",
         ),
         click.option("--namespace", metavar="NS", help=f"{verb} every table of this catalog namespace."),
-        click.option(
-            "--include",
-            multiple=True,
-            metavar="PATTERN",
-            help="Only tables whose name matches: * stands for any characters, ? for one, [ab] for either. The name is "
-            "what follows the namespace, or the last part of a path; case matters. May be repeated.",
-        ),
-        click.option(
-            "--exclude",
-            multiple=True,
-            metavar="PATTERN",
-            help="Skip tables whose name matches, even if --include matches it too. May be repeated.",
-        ),
+        by_name,
         click.option("--only-stale", is_flag=True, help=f"Skip tables whose {stale} up to date."),
     ]
 

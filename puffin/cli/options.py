@@ -160,3 +160,21 @@ log_format = click.option(
     callback=_keep,
     help="Format of stderr: text for people, or a JSON object per line, failures included.",
 )
+
+
+def by_name(command: _Command) -> _Command:
+    """The options ``include`` and ``exclude``, patterns as `puffin.lookup.places.NamePatterns` takes them."""
+    include = click.option(
+        "--include",
+        multiple=True,
+        metavar="PATTERN",
+        help="Only tables whose name matches: * stands for any characters, ? for one, [ab] for either. The name is "
+        "what follows the namespace, or the last part of a path; case matters. May be repeated.",
+    )
+    exclude = click.option(
+        "--exclude",
+        multiple=True,
+        metavar="PATTERN",
+        help="Skip tables whose name matches, even if --include matches it too. May be repeated.",
+    )
+    return include(exclude(command))

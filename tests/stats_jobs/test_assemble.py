@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from puffin.format import PARTITION_SKETCHES_V1, ROW_COUNTS_V1, THETA_V1, BlobMetadata, RawBlob
+from puffin.format import DISTRIBUTION_V1, PARTITION_SKETCHES_V1, ROW_COUNTS_V1, THETA_V1, BlobMetadata, RawBlob
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
 from puffin.sketches.row_counts import RowCountsBuilder
 from puffin.sketches.theta_image import MAX_THETA
@@ -119,10 +119,10 @@ def test_new_sketch_refers_to_private_blobs_that_are_already_stored():
     counts = RowCountsBuilder(10).compact()
     stored = KeptBlob(BlobKey(ROW_COUNTS_V1, 1, 7), StoredKey(Part("p", 10, 5), 5), "s3://b/t/_puffin_sidecar")
     one = statistics(1, beside={ROW_COUNTS: counts}, kept={ROW_COUNTS: stored})
-    (private,) = companion_blobs([one], SNAPSHOT)
+    private, *_ = companion_blobs([one], SNAPSHOT)
     assert private == dataclasses.replace(stored, key=BlobKey(ROW_COUNTS_V1, 1, 10))
-    (omitted,) = companion_blobs([statistics(1, kept={ROW_COUNTS: stored})], SNAPSHOT)
-    assert omitted == OmittedBlob(BlobKey(ROW_COUNTS_V1, 1, 10))
+    omitted = companion_blobs([statistics(1, kept={ROW_COUNTS: stored})], SNAPSHOT)
+    assert omitted == [OmittedBlob(BlobKey(type_, 1, 10)) for type_ in (ROW_COUNTS_V1, DISTRIBUTION_V1)]
 
 
 def test_first_sketch_names_a_private_home_other_than_the_default():

@@ -1,16 +1,19 @@
 """Files become batches of about equal work, and every row group is in exactly one of them."""
 
 import dataclasses
+from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from puffin.statistics.kinds.joint import JointKind
 from puffin.tables.base import Column
 from puffin.tables.scan_task import ContentFile, FileScanTask, ScanContext
 from stats_jobs import plan
 from stats_jobs.plan import MOST_BATCHES, Scan, balance, plan_batches, total_bytes
 
 MIB = 1024 * 1024
+GIB = 1024 * MIB
 
 
 def task(size, name="f", offsets=(), spec_id=0):
@@ -141,3 +144,19 @@ def test_deleted_rows_are_weighed_by_their_number():
     whole = FileScanTask(rows, (), 0, 1000)
     some, none = (dataclasses.replace(whole, deleted_by=named) for named in ((deletes,), ()))
     assert [total_bytes([each]) for each in (whole, some, none)] == [1000, 10, 0]
+
+
+def test_scan_of_many_columns_is_divided_and_joint_columns_stay_together():
+    """Every column is read from every file once, in batches of few columns."""
+    columns = [Column(i, f"c{i}", "long", (i,), (None,)) for i in range(1, 3 * plan.MOST_COLUMNS)]
+    joint = JointKind(12, ((columns[0], columns[-1]),))
+    scan = Scan(
+        {column: (joint,) if column == columns[0] else () for column in columns}, (task(GIB, "a"), task(5, "b"))
+    )
+    batches = planned([scan])
+    assert all(len(batch.columns) <= plan.MOST_COLUMNS for batch in batches)
+    assert all((columns[0] in batch.columns) == (columns[-1] in batch.columns) for batch in batches)
+    read = Counter((c.field_id, t.data_file.file_path) for batch in batches for c in batch.columns for t in batch.tasks)
+    assert set(read) == {(c.field_id, name) for c in columns for name in "ab"}
+    of_a = [t for batch in batches if columns[1] in batch.columns for t in batch.tasks if t.data_file.file_path == "a"]
+    assert sum(piece.length for piece in of_a) == GIB

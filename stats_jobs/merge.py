@@ -1,0 +1,128 @@
+"""
+Brings the partial results of Spark's tasks together, so that nothing on the driver grows with their number.
+
+A few small results go to the driver as they are. Otherwise executors merge them: each result is cut into groups of
+columns, a shuffle sorts the pieces by group and task, and what arrives is merged one piece after the other. If there
+are many tasks, their pieces are merged in segments first, which run side by side. The driver then fetches one result
+for each group, a few groups at a time.
+
+Pieces are merged in the order of tasks, so the result does not depend on which task ends first.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from stats_jobs.execute import Partial, merge_partials
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+
+_FEW = (
+    512  # columns of all tasks together, of which each has some 0.4 MB: below a quarter of spark.driver.maxResultSize
+)
+_GROUP = 8  # columns that are merged together
+_FETCHED = 32  # groups that the driver fetches at once
+_MOST_REDUCERS = 1000
+
+_Key: TypeAlias = "tuple[int, int, int]"  # group, segment, and the task or the segment that was merged
+_Piece: TypeAlias = "tuple[_Key, bytes]"
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """
+    Which pieces are merged together.
+
+    Attributes:
+        of_column: The group of each column, by field id.
+        weight: The size of a column's values, 1 for the kinds that every table has.
+        segment: So many tasks are merged before their results are.
+    """
+
+    of_column: Mapping[int, int]
+    weight: int = 1
+    segment: int = 64
+
+    @classmethod
+    def of(cls, field_ids: Iterable[int], weight: int = 1) -> Groups:
+        size = max(1, _GROUP // weight)
+        return cls({field_id: place // size for place, field_id in enumerate(sorted(set(field_ids)))}, weight)
+
+    @property
+    def count(self) -> int:
+        return max(self.of_column.values(), default=0) + 1
+
+    def cut(self, partial: Partial) -> Iterator[tuple[int, Partial]]:
+        """The partial's columns by group; what it says of all columns is in the first piece."""
+        added, removed = ({self.of_column[field_id] for field_id in of} for of in (partial.added, partial.removed))
+        for group in sorted({0} | added | removed):
+            first = partial if group == 0 else Partial()
+            yield (
+                group,
+                Partial(
+                    {field_id: v for field_id, v in partial.added.items() if self.of_column[field_id] == group},
+                    {field_id: v for field_id, v in partial.removed.items() if self.of_column[field_id] == group},
+                    first.rows,
+                    first.bytes_read,
+                    first.mapped,
+                    first.lifted,
+                    first.failure,
+                ),
+            )
+
+
+def merged_on_executors(partials: RDD[Partial], groups: Groups) -> Partial:
+    """Merge the partial of each of the RDD's partitions, in their order."""
+    tasks = partials.getNumPartitions()
+    if tasks * len(groups.of_column) * groups.weight <= _FEW:
+        return partials.reduce(merge_partials)
+    pieces: RDD[_Piece] = partials.mapPartitionsWithIndex(functools.partial(_cut, groups))
+    if tasks > groups.segment:
+        pieces = _merged(pieces, groups.count * math.ceil(tasks / groups.segment))
+    merged = _merged(pieces, groups.count)
+    found = Partial()
+    wave = max(1, _FETCHED * merged.getNumPartitions() // groups.count)
+    for start in range(0, merged.getNumPartitions(), wave):
+        places = range(start, min(start + wave, merged.getNumPartitions()))
+        fetched = merged.context.runJob(merged, list, places)
+        found = functools.reduce(merge_partials, (_loaded(piece) for _, piece in fetched), found)
+    return found
+
+
+def _cut(groups: Groups, task: int, partials: Iterable[Partial]) -> Iterator[_Piece]:
+    for partial in partials:
+        for group, piece in groups.cut(partial):
+            yield (group, task // groups.segment, task), pickle.dumps(piece)
+
+
+def _merged(pieces: RDD[_Piece], results: int) -> RDD[_Piece]:
+    """Merge the pieces that have the group and the segment in common; those of a group are in one segment then."""
+    reducers = min(results, _MOST_REDUCERS)
+    place = functools.partial(_reducer, reducers)
+    shuffled: RDD[_Piece] = pieces.repartitionAndSortWithinPartitions(  # type: ignore[call-overload]
+        reducers, place
+    )  # its stubs do not know that tuples have an order
+    return shuffled.mapPartitions(_merge_runs)
+
+
+def _reducer(reducers: int, key: _Key) -> int:
+    group, segment, _ = key
+    return (group + segment) % reducers
+
+
+def _merge_runs(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
+    for (group, segment), run in itertools.groupby(pieces, key=lambda piece: piece[0][:2]):
+        merged = functools.reduce(merge_partials, (_loaded(content) for _, content in run))
+        yield (group, 0, segment), pickle.dumps(merged)
+
+
+def _loaded(piece: bytes) -> Partial:
+    found: Partial = pickle.loads(piece)  # noqa: S301 - one of our own tasks made it
+    return found
