@@ -18,6 +18,7 @@ from benchmarks import report
 from benchmarks.machine import machine, versions
 from benchmarks.measures import (
     cores,
+    estimates,
     incremental,
     index_job,
     index_plan,
@@ -48,6 +49,7 @@ _MEASURES = (
     index_job,
     index_plan,
     rest_plan,
+    estimates,
 )
 _NAMES = [name for part in _MEASURES for name in part.NAMES]
 _HEAVY = "memory", "incremental", "million"  # a flag for each, and the measures whose names begin so

@@ -10,7 +10,7 @@ from benchmarks.run import Run
 
 About: TypeAlias = Mapping[str, str | Mapping[str, str]]
 
-_DIGITS = {"s": 3, "ms": 2, "MiB": 0, "B": 0, "B a value": 2, "files": 1, "µs": 2, "reads": 0}
+_DIGITS = {"s": 3, "ms": 2, "MiB": 0, "B": 0, "B a value": 2, "files": 1, "µs": 2, "reads": 0, "times": 3}
 
 
 def to_json(run: Run, results: Results, about: About) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def to_markdown(run: Run, results: Results) -> str:
         parts.append(f"Dictionary-encoded columns of {table}: {', '.join(columns) or 'none'}.")
     if results.accuracy:
         parts.append(_table(_ACCURACY, map(_checked, results.accuracy)))
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, *results.sections])
 
 
 def to_record(run: Run, results: Results, about: About) -> str:

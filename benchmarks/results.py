@@ -152,8 +152,10 @@ class Results:
 
     Attributes:
         dictionary_columns: By table, those that are dictionary-encoded in every data page that Spark wrote.
+        sections: What a measure has to show beside its rows, as Markdown.
     """
 
     rows: list[Row] = dataclasses.field(default_factory=list)
     accuracy: list[Accuracy] = dataclasses.field(default_factory=list)
     dictionary_columns: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    sections: list[str] = dataclasses.field(default_factory=list)

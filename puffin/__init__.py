@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from puffin.format import Blob, PuffinReader, PuffinWriter
     from puffin.format.deletion_vector import DeletionVector
     from puffin.load import load_table
-    from puffin.lookup import Lookup, ndv, plan
+    from puffin.lookup import Lookup, estimate, ndv, plan
     from puffin.sketches.theta_sketch import ThetaSketch
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "PuffinReader",
     "PuffinWriter",
     "ThetaSketch",
+    "estimate",
     "load_table",
     "ndv",
     "plan",
@@ -39,6 +40,7 @@ _HOMES = {
     "PuffinReader": "puffin.format",
     "PuffinWriter": "puffin.format",
     "ThetaSketch": "puffin.sketches.theta_sketch",
+    "estimate": "puffin.lookup",
     "load_table": "puffin.load",
     "ndv": "puffin.lookup",
     "plan": "puffin.lookup",

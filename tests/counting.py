@@ -14,5 +14,5 @@ def count_rows(
 ) -> None:
     """``rows`` gives the rows of each value, possibly 0; None is one each."""
     counted = hash_rows(array, type_string) if rows is None else hash_counted(array, rows, type_string)
-    for hashes, rows_of_each in counted:
+    for hashes, rows_of_each, _ in counted:
         builder.update_hashes(hashes, rows_of_each)

@@ -21,7 +21,7 @@ from pyiceberg.catalog import load_catalog
 ROOT = Path(__file__).resolve().parent.parent
 LOTS = [(15_000, 25_000), (25_000, 40_000), (40_000, 50_000)]
 PORT = 8680
-SIZE = "1400,720"
+SIZE = "1400,1100"
 
 sys.path.insert(0, str(ROOT))
 from examples.shop import catalog_properties, orders  # noqa: E402

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 @click.argument("left_column")
 @click.argument("right_table")
 @click.argument("right_column")
+@click.option("--left-where", metavar="EXPR", help="Join only rows of the left table that match this expression.")
+@click.option("--right-where", metavar="EXPR", help="Likewise, of the right table.")
 @of_catalog
 @as_json
 @diagnostics
@@ -28,20 +30,24 @@ def command(
     left_column: str,
     right_table: str,
     right_column: str,
+    left_where: str | None,
+    right_where: str | None,
     catalog: str | None,
     catalog_properties: dict[str, str],
     json_output: bool,
 ) -> None:
     """
-    Estimate the overlap of two columns and the rows of their equi-join, from their sketches alone.
+    Estimate the overlap of two columns and the rows of their equi-join, from statistics alone.
 
     Tables are named as for puffin ndv and may have different formats; with --catalog, a name with a slash is still a
-    path or URI. Both columns need the same type: an int and a long are hashed differently.
+    path or URI. For a join on several columns, write a+b; pairs are matched in this order. Both columns need the same
+    type: an int and a long are hashed differently.
     """
     from puffin.lookup import Lookup
 
     lookup = Lookup(catalog=catalog, catalog_properties=catalog_properties, locations=catalog is not None)
-    estimate = lookup.estimate_join(left_table, left_column, right_table, right_column)
+    sides = left_table, left_column, right_table, right_column
+    estimate = lookup.estimate_join(*sides, left_where, right_where)
     print_result(estimate, _lines(estimate), as_json=json_output)
 
 
@@ -53,9 +59,21 @@ def _lines(estimate: JoinEstimate) -> Iterator[str]:
         rows.append((which, f"{side.table} {side.column}", _number(side.row_count), _number(side.ndv), share))
     yield from aligned(rows, right=(2, 3, 4))
     overlap = estimate.overlap
-    bounds = "exact" if overlap.exact else f"{overlap.lower:,} to {overlap.upper:,} at 95 %"
-    yield f"both have {overlap.ndv:,} values ({bounds})"
-    yield f"the join has about {_number(estimate.join_rows)} rows"
+    if overlap is not None:
+        bounds = "exact" if overlap.exact else f"{overlap.lower:,} to {overlap.upper:,} at 95 %"
+        yield f"both have {overlap.ndv:,} values ({bounds})"
+    found = estimate.to_json()
+    yield f"the join has about {_number(estimate.join_rows)} rows{_bounds(found['join-lower'], found['join-upper'])}"
+    if estimate.rows is not None:
+        kinds = "rows", "semi-rows", "anti-rows", "outer-rows"
+        counted = [(of, *(_number(found[f"{of}-{kind}"]) for kind in kinds)) for of in ("left", "right")]
+        yield from aligned([("", "rows", "with a partner", "without", "outer join"), *counted], right=range(1, 5))
+
+
+def _bounds(lower: int | None, upper: int | None) -> str:
+    if lower is None or upper is None:
+        return ""
+    return " (exact)" if lower == upper else f" ({lower:,} to {upper:,})"
 
 
 def _number(value: int | None) -> str:

@@ -13,14 +13,16 @@ import itertools
 import operator
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from puffin.errors import ColumnNotFound, UsageError
+from puffin.errors import ColumnNotFound, PuffinError, UsageError
 from puffin.iceberg.expression_json import DEEPEST
 from puffin.iceberg.sdk import one_line
-from puffin.iceberg.simple_filter import read_equality
-from puffin.tables.expression import Combination, Constant, Expression, Op, PartitionTest, Predicate
+from puffin.iceberg.simple_binding import bound_test, simple_fields
+from puffin.iceberg.simple_filter import Simple, SimpleTest, SimpleTests, read_filter
+from puffin.tables.expression import Constant, Expression, Op, PartitionTest, Predicate, combined
+from puffin.tables.schema import fields_of
 from puffin.values.json_values import to_json
 from puffin.values.transforms import calendar_value
 
@@ -46,24 +48,39 @@ def partition_tests(
     """
     from pyiceberg.expressions.visitors import bind
 
-    with _errors_about(where):
+    try:
         bound_to = _optional_schema(schema)
         expression = _to_scale(parse(where), bound_to)
         bind(bound_to, expression, case_sensitive=True)
         return {spec_id: _Projection(bound_to, spec).test_of(expression) for spec_id, spec in specs.items()}
+    except Exception as exc:  # of pyparsing, or any error about a literal's type
+        raise _error_about(where, exc) from exc
 
 
 class FilterParser:
-    """Parses row filters and binds them to a schema; raises as `partition_tests`."""
+    """
+    Parses row filters and binds them to a schema; raises as `partition_tests`.
+
+    Without partition specs, the tests of a simple filter are bound without pyiceberg as far as `bound_test` can.
+    """
 
     def __init__(self, schema: Mapping[str, Any], specs: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:
         self._binder = Binder(schema, specs)
+        self._fields = {} if any(specs.values()) else simple_fields(fields_of(schema))
 
     def __call__(self, where: str) -> Expression:
-        from pyiceberg.expressions.visitors import rewrite_not
+        try:
+            simple = read_filter(where) if self._fields else None
+            return self._binder.bind(_without_not(parse(where))) if simple is None else self._bound(simple)
+        except Exception as exc:  # of pyparsing, or any error about a literal's type
+            raise _error_about(where, exc) from exc
 
-        with _errors_about(where):
-            return self._binder.bind(rewrite_not(parse(where)))
+    def _bound(self, simple: Simple) -> Expression:
+        if isinstance(simple, SimpleTests):
+            return combined(map(self._bound, simple.parts), simple.is_and)
+        field = self._fields.get(simple.name)
+        found = None if field is None else bound_test(simple, field)
+        return self._binder.bind(_of_simple(simple)) if found is None else found
 
 
 class Binder:
@@ -83,7 +100,7 @@ class Binder:
 
         if isinstance(expression, And | Or):
             sides = (self._bound(side) for side in (expression.left, expression.right))
-            return Combination(tuple(sides), is_and=isinstance(expression, And))
+            return combined(sides, isinstance(expression, And))
         bound: Any = bind(self._schema, expression, case_sensitive=True)
         name = type(bound).__name__
         if name in ("AlwaysTrue", "AlwaysFalse"):
@@ -111,14 +128,28 @@ def unbound(op: Op, name: str, literals: Sequence[Any]) -> Any:
 
 def parse(where: str) -> Any:
     """A row filter as pyiceberg has it; raises what pyparsing raises, UsageError if it is nested too deep."""
-    from pyiceberg.expressions import EqualTo
-
-    simple = read_equality(where)
+    simple = read_filter(where)
+    if simple is not None:
+        return _of_simple(simple)
     # The grammar takes time with the square of the depth.
     steps = ((char == "(") - (char == ")") for char in _QUOTED.sub("", where))
     if max(itertools.accumulate(steps), default=0) > DEEPEST:
         raise UsageError(f"expected parentheses nested at most {DEEPEST} deep")
-    return _grammar().parse_string(where, parse_all=True)[0] if simple is None else cast("Any", EqualTo)(*simple)
+    return _grammar().parse_string(where, parse_all=True)[0]
+
+
+def _of_simple(simple: Simple) -> Any:
+    from pyiceberg.expressions import And, Or
+
+    if isinstance(simple, SimpleTest):
+        return unbound(simple.op, simple.name, simple.values)
+    return (And if simple.is_and else Or)(*map(_of_simple, simple.parts))
+
+
+def _without_not(expression: Any) -> Any:
+    from pyiceberg.expressions.visitors import rewrite_not
+
+    return rewrite_not(expression)
 
 
 @functools.cache
@@ -293,12 +324,8 @@ _OPERATORS = {
 _PREDICATES = {op: name for name, op in _OPERATORS.items()}
 
 
-@contextlib.contextmanager
-def _errors_about(where: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as exc:  # of pyparsing, or any error about a literal's type
-        error = ColumnNotFound if str(exc).startswith("Could not find field") else UsageError
-        # pyparsing lists its whole grammar.
-        said = _GRAMMAR if type(exc).__name__ == "ParseException" else one_line(exc)
-        raise error(f"filter {where!r}: {said}") from exc
+def _error_about(where: str, exc: Exception) -> PuffinError:
+    error = ColumnNotFound if str(exc).startswith("Could not find field") else UsageError
+    # pyparsing lists its whole grammar.
+    said = _GRAMMAR if type(exc).__name__ == "ParseException" else one_line(exc)
+    return error(f"filter {where!r}: {said}")

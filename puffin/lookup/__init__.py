@@ -1,6 +1,7 @@
 """The planner's lookup: NDV, bounds and age of columns, and the files that a filter can match, from metadata alone."""
 
 from puffin.lookup.cached_lookup import Lookup
+from puffin.lookup.estimates import TableEstimate, estimate
 from puffin.lookup.history import ColumnHistory, HistoryPoint
 from puffin.lookup.listing import AnalyzedTable
 from puffin.lookup.planner import lookup, ndv
@@ -23,7 +24,9 @@ __all__ = [
     "PartitionMatch",
     "Question",
     "TableAnswer",
+    "TableEstimate",
     "UnionEstimate",
+    "estimate",
     "lookup",
     "ndv",
     "plan",

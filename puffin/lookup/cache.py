@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from puffin.errors import FileNotFound, TableNotFound
+from puffin.lookup.estimates import Estimator
 from puffin.lookup.gate import Gate
 from puffin.lookup.kept_planner import KeptPlanner
 from puffin.tables.base import SnapshotSelector
@@ -47,7 +48,7 @@ class View:
     """
     A table opened at one snapshot selector. ``number`` is unique; ``questions`` lists the cached ones, oldest first.
 
-    ``planner`` is there once a scan of the view was planned.
+    ``planner`` is there once a scan of the view was planned, ``estimator`` once an estimate was asked for.
     """
 
     opened: TableSnapshot
@@ -58,6 +59,7 @@ class View:
     questions: dict[Hashable, None] = dataclasses.field(default_factory=dict)
     is_kept: bool = True
     planner: KeptPlanner | None = None
+    estimator: Estimator | None = None
 
     def counts_at(self, now: float) -> bool:
         """Whether the view and its answers are still valid; if so, mark the view as used."""

@@ -15,13 +15,16 @@ from typing import TypeVar
 from puffin.errors import FileNotFound, PuffinError, UsageError
 from puffin.load import Tables
 from puffin.lookup.cache import Kept, TableCache, View
+from puffin.lookup.distribution import ColumnDistribution, column_distribution
+from puffin.lookup.estimates import Estimator, TableEstimate
 from puffin.lookup.history import ColumnHistory, column_history
+from puffin.lookup.joins import JoinPairs, JoinQuestion
 from puffin.lookup.kept_planner import KeptPlanners
 from puffin.lookup.listing import AnalyzedTable, analyzed_table, table_names
 from puffin.lookup.opened_views import OpenedView, OpenedViews
 from puffin.lookup.planner import answer_from
 from puffin.lookup.question import Question, question_of
-from puffin.lookup.sets import JoinEstimate, UnionEstimate, column_sketch, join_estimate, union_estimate
+from puffin.lookup.sets import JoinEstimate, UnionEstimate, column_sketch, union_estimate
 from puffin.planning.file_plan import FilePlan
 from puffin.planning.plan import Filter
 from puffin.statistics.answer import TableAnswer
@@ -80,6 +83,7 @@ class Lookup:
         self._takes_locations = locations or catalog is None
         self._cache = TableCache(self._tables.load, ttl_seconds, max_tables, clock)
         self._planners = KeptPlanners()
+        self._joins = JoinPairs()
         self._opened_views = OpenedViews(self._planners, ttl_seconds, max_tables, clock)
         self.counts = self._cache.counts
 
@@ -162,44 +166,84 @@ class Lookup:
         """
         return self._planned(self._opened_views.of(opened), where)
 
+    def estimate(
+        self,
+        table: str,
+        where: str | None = None,
+        group_by: Sequence[str] | None = None,
+        *,
+        snapshot_id: int | None = None,
+        ref: str | None = None,
+        as_of_ms: int | None = None,
+    ) -> TableEstimate:
+        """The answer of `puffin.estimate` to the same arguments, with the same errors; statistics stay in memory."""
+        is_current = snapshot_id is None and ref is None and as_of_ms is None
+        selector = CURRENT if is_current else SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
+
+        def estimated() -> TableEstimate:
+            view = self._cache.view(table, selector, self._clock())
+            return self._estimator(view).estimate(where, group_by)
+
+        return self.following([table], estimated)
+
     def history(self, table: str, column: str) -> ColumnHistory:
         """The statistics of a column over the snapshots of a table; errors as for `ndv`."""
         return column_history(self._view(Question(table)).opened, Question(table, (column,)))
+
+    def distribution(self, table: str, column: str) -> ColumnDistribution:
+        """The most frequent values of a column and its histogram; errors as for `ndv`."""
+        view = self._view(Question(table))
+        return self.following([table], lambda: column_distribution(self._estimator(view), column))
 
     def open_statistics(self, table: str, path: str) -> FileSource:
         """Open a statistics file of a table with its catalog's credentials; PuffinError if that fails."""
         return self._view(Question(table)).opened.store_for(path).open_source(path)
 
-    def estimate_join(self, left_table: str, left_column: str, right_table: str, right_column: str) -> JoinEstimate:
+    def estimate_join(
+        self,
+        left_table: str,
+        left_column: str,
+        right_table: str,
+        right_column: str,
+        left_where: str | None = None,
+        right_where: str | None = None,
+    ) -> JoinEstimate:
         """
         Estimate the overlap of two columns of current snapshots, and the rows of their equi-join.
 
+        Args:
+            left_column, right_column: A name, or several with ``+`` between them, matched in their order.
+            left_where, right_where: Row filters in pyiceberg's grammar.
+
         Raises:
             NotFoundError: There is no such table or column, or one has no statistics.
+            UsageError: A filter cannot be parsed, or the sides do not have as many columns.
             UnsupportedTypeError: The columns are hashed differently.
             CorruptError, StorageError: Metadata or a statistics file cannot be read.
         """
-        return self.join(Question(left_table, (left_column,)), Question(right_table, (right_column,)))
+        left = JoinQuestion(question_of(left_table, (left_column,)), left_where)
+        return self.join(left, JoinQuestion(question_of(right_table, (right_column,)), right_where))
 
-    def join(self, left: Question, right: Question) -> JoinEstimate:
+    def join(self, left: Question | JoinQuestion, right: Question | JoinQuestion) -> JoinEstimate:
         """As `estimate_join`, for the columns of two questions."""
+        asked = [each if isinstance(each, JoinQuestion) else JoinQuestion(each) for each in (left, right)]
 
         def estimate() -> JoinEstimate:
             now = self._clock()
-            left_view, right_view = self._view(left), self._view(right)
-            key = (left, right, right_view.number)
+            left_view, right_view = (self._view(each.question) for each in asked)
+            key = (*asked, right_view.number)
             kept = self._cache.answers.get(key)
             if kept is not None:
                 self.counts.hits += 1
             else:
-                sides = ((left_view, left), (right_view, right))
-                kept = self._make(
-                    left_view, key, now, lambda: join_estimate(*(column_sketch(v.opened, q) for v, q in sides))
-                )
+                sides = [
+                    (each, self._estimator(view)) for each, view in zip(asked, (left_view, right_view), strict=True)
+                ]
+                kept = self._make(left_view, key, now, lambda: self._joins.estimate(*sides))
             found: JoinEstimate = kept.answer
             return found
 
-        return self.following((left.table, right.table), estimate)
+        return self.following([each.question.table for each in asked], estimate)
 
     def union_ndv(self, columns: Iterable[Question | tuple[str, str]]) -> UnionEstimate:
         """
@@ -288,6 +332,11 @@ class Lookup:
         if is_first:
             self._planners.make_room(planner)
         return plan
+
+    def _estimator(self, view: View) -> Estimator:
+        if view.estimator is None:
+            view.estimator = Estimator(view.opened)
+        return view.estimator
 
     def _view(self, question: Question) -> View:
         return self._cache.view(question.table, question.selector, self._clock())

@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 
 from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedError, UnsupportedTypeError, UsageError
+from puffin.estimates.interval import Interval
+from puffin.estimates.joins import JoinRows
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.question import Question
 from puffin.sketches.theta_sketch import DEFAULT_LG_K, ThetaSketch, merge
@@ -84,28 +86,63 @@ class JoinEstimate:
         containment_right: The share of the right side's distinct values that the left side has; None if unknown.
         jaccard: The distinct values of both over those of either; None if unknown.
         join_rows: None if the rows of a side are unknown.
+        rows: What row counts and distributions tell of the join; None if the estimate is from sketches alone.
+        left_rows, right_rows: The rows of each side after its filter.
     """
 
     left: JoinSide
     right: JoinSide
-    overlap: Distinct
+    overlap: Distinct | None
     containment_left: float | None
     containment_right: float | None
     jaccard: float | None
     join_rows: int | None
+    rows: JoinRows | None = None
+    left_rows: Interval | None = None
+    right_rows: Interval | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
             "left": self.left.to_json(),
             "right": self.right.to_json(),
-            "overlap-ndv": self.overlap.ndv,
-            "overlap-lower": self.overlap.lower,
-            "overlap-upper": self.overlap.upper,
+            "overlap-ndv": None if self.overlap is None else self.overlap.ndv,
+            "overlap-lower": None if self.overlap is None else self.overlap.lower,
+            "overlap-upper": None if self.overlap is None else self.overlap.upper,
             "containment-left": self.containment_left,
             "containment-right": self.containment_right,
             "jaccard": self.jaccard,
             "join-rows": self.join_rows,
+            **self._rows_to_json(),
         }
+
+    def _rows_to_json(self) -> dict[str, Any]:
+        rows, (left, right) = self.rows, (self.left_rows, self.right_rows)
+        if rows is None or left is None or right is None:
+            return dict.fromkeys(_ROW_KEYS)
+        semi = rows.left_semi.rounded()[0], rows.right_semi.rounded()[0]
+        of_sides = left.rounded()[0], right.rounded()[0]
+        anti = [max(0, every - partnered) for every, partnered in zip(of_sides, semi, strict=True)]
+        _, lower, upper = rows.rows.rounded()
+        join_rows = self.join_rows or 0
+        return {
+            "join-lower": lower,
+            "join-upper": upper,
+            "method": rows.method,
+            "left-rows": of_sides[0],
+            "right-rows": of_sides[1],
+            "left-semi-rows": semi[0],
+            "left-anti-rows": anti[0],
+            "right-semi-rows": semi[1],
+            "right-anti-rows": anti[1],
+            "left-outer-rows": join_rows + anti[0],
+            "right-outer-rows": join_rows + anti[1],
+        }
+
+
+_ROW_KEYS = (
+    *("join-lower", "join-upper", "method", "left-rows", "right-rows", "left-semi-rows", "left-anti-rows"),
+    *("right-semi-rows", "right-anti-rows", "left-outer-rows", "right-outer-rows"),
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

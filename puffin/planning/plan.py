@@ -58,8 +58,12 @@ def parse(opened: TableSnapshot, where: Filter) -> Expression:
     return filter_parser(opened)(where)
 
 
-def filter_parser(opened: TableSnapshot) -> Callable[[Filter], Expression]:
-    """A function that does what `parse` does; MissingDependencyError if pyiceberg is not installed."""
+def filter_parser(opened: TableSnapshot, *, with_partitions: bool = True) -> Callable[[Filter], Expression]:
+    """
+    A function that does what `parse` does; MissingDependencyError if pyiceberg is not installed.
+
+    Without partitions, predicates have no tests of them, and most filters are parsed in microseconds.
+    """
     from puffin.iceberg.filter_binding import JsonFilterParser
     from puffin.iceberg.filters import FilterParser
 
@@ -67,6 +71,7 @@ def filter_parser(opened: TableSnapshot) -> Callable[[Filter], Expression]:
     specs = {
         spec_id: [field for field in spec if field["field-id"] in tuple_types(spec, state.source_types)]
         for spec_id, spec in state.partition_specs.items()
+        if with_partitions
     }
     current = current_schema(state.document)
     of_snapshot = None if opened.is_empty else opened.snapshot.schema_id

@@ -137,6 +137,17 @@ def test_json_document_has_the_contracted_keys(lookup, analyzed):
         "containment-right": 0.25,
         "jaccard": 0.2,
         "join-rows": 100,
+        "join-lower": 0,
+        "join-upper": 4000,
+        "method": "theta",
+        "left-rows": 100,
+        "right-rows": 40,
+        "left-semi-rows": 50,
+        "left-anti-rows": 50,
+        "right-semi-rows": 10,
+        "right-anti-rows": 30,
+        "left-outer-rows": 150,
+        "right-outer-rows": 130,
     }
 
 

@@ -20,7 +20,7 @@ from stats_jobs.index import IndexOptions, index
 from tests.planning.random_filters import FLOATS, matches
 from tests.planning.random_tables import RandomTable
 
-FILTERS = int(os.environ.get("PUFFIN_RANDOM_FILTERS", "600"))
+FILTERS = int(os.environ.get("PUFFIN_RANDOM_FILTERS", "300"))
 FIRST_SEED = int(os.environ.get("PUFFIN_RANDOM_FILTERS_SEED", "0"))
 FILTERS_OF_A_TABLE = 100
 
@@ -63,7 +63,7 @@ def test_plan_leaves_out_no_file_with_a_matching_row(tmp_path: Path) -> None:
 def test_plan_without_index_has_no_more_files_than_pyiceberg(tmp_path: Path) -> None:
     """But for files with rows that match, numbers that may be NaN, and uuids, of which Java has an order of its own."""
     ours = theirs = asked = 0
-    for seed in range(FIRST_SEED, FIRST_SEED + 4):
+    for seed in range(FIRST_SEED, FIRST_SEED + 2):
         made = grown(tmp_path / str(seed), seed, with_deletes=False)  # pyiceberg refuses deletes by value
         planner, filters = Planner(load_table(str(made.table.root)).open()), made.filters(without=(*FLOATS, "uuid"))
         peer = StaticTable.from_metadata(str(made.write_metadata()))
@@ -76,5 +76,5 @@ def test_plan_without_index_has_no_more_files_than_pyiceberg(tmp_path: Path) -> 
                 must = {str(known.entry["file_path"]) for known in made.files if matches(filter_, known.rows)}
                 assert found <= peers | must, f"seed {seed}: {filter_}"
                 ours, theirs, asked = ours + len(found), theirs + len(peers), asked + 1
-    assert asked > 180
+    assert asked > 90
     assert ours <= theirs * 1.01

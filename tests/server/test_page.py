@@ -8,8 +8,11 @@ from typing import Any
 from urllib.parse import urlencode
 
 import httpx
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
+from stats_jobs import analyze
 from tests.server.iceberg_face import table_of_files
 
 ROOT = Path(__file__).parent.parent.parent
@@ -59,6 +62,30 @@ def test_page_shows_bars_history_and_age_of_a_table(
     assert f"<small>{shared.root}</small>" in document
 
 
+def test_page_shows_the_distribution_of_a_column_and_a_join(shared: Any, look: Callable[..., tuple[str, str]]) -> None:
+    """A bar for each value of a column of few, its most frequent values, and what the address asks to join."""
+    for name in ("orders", "customers"):
+        write_deltalake(shared.root / name, pa.table({"k": [1, 1, 1, 2, None], "s": ["<i>a", "<i>a", "b", "b", "b"]}))
+        analyze(str(shared.root / name))
+    table, other = str(shared.root / "orders"), str(shared.root / "customers")
+    document, console = look(f"{shared.url}/#{urlencode({'table': table, 'column': 'k', 'join': other, 'on': 'k'})}")
+    assert console == ""
+    assert re.findall(r'class="fill bucket".*?<title>(.*?)</title>', document) == [
+        "1: 3 rows (3 to 3)",
+        "2: 1 rows (1 to 1)",
+    ]
+    rows = re.findall(
+        r'<tr><td class="name">(1|2)</td><td class="number">(.*?)</td><td class="number">(.*?)</td>', document
+    )
+    assert rows == [("1", "3", "60 %"), ("2", "1", "20 %")]
+    joined = "10 rows, between 10 and 10 · 100 % of the left values are on the right · 100 % of the right values"
+    assert joined in document
+    document, console = look(f"{shared.url}/#{urlencode({'table': table, 'column': 's'})}")
+    assert console == ""
+    assert "&lt;i&gt;a: 2 rows" in document
+    assert "<i>" not in document
+
+
 def test_page_shows_names_as_text(
     shared: Any, write_table: Callable[..., Path], look: Callable[..., tuple[str, str]]
 ) -> None:
@@ -69,6 +96,38 @@ def test_page_shows_names_as_text(
     assert "<img" not in document
     assert "<b>" not in document
     assert console == ""
+
+
+def test_page_opens_with_the_health_of_all_tables(
+    tmp_path: Path, process_of: Callable[..., Any], look: Callable[..., tuple[str, str]]
+) -> None:
+    """The worst first: what cannot be read, what has no statistics, what is stale and what is current."""
+    (tmp_path / "broken/_delta_log").mkdir(parents=True)
+    for name, is_analyzed in (("bare", False), ("current", True), ("<i>stale", True)):
+        (tmp_path / name).mkdir()
+        write_deltalake(tmp_path / name, pa.table({"k": [1, 2, 3]}))
+        if is_analyzed:
+            analyze(str(tmp_path / name))
+    write_deltalake(tmp_path / "<i>stale", pa.table({"k": [4, 5, 6]}), mode="append")
+    document, console = look(f"{process_of(tmp_path).url}/")
+    assert console == ""
+    assert "Health of all tables" in document
+    rows = [
+        re.findall(r"<td[^>]*>(.*?)</td>", row)
+        for row in re.findall(r"<tr>(<td.*?)</tr>", document.partition("Health of all tables")[2])
+    ]
+    cells = [[re.sub(r"<[^>]*>", "", cell) for cell in row] for row in rows]
+    assert [(row[0], row[1].split()[0], row[2]) for row in cells] == [
+        ("0", "bare", "missing"),
+        ("0", "broken", "broken"),
+        ("75", "&lt;i&gt;stale", "stale"),
+        ("100", "current", "current"),
+    ]
+    assert "expected" in cells[1][3]
+    assert cells[3][3:7] == ["the statistics are current", "0", cells[3][5], "0 %"]
+    assert re.fullmatch(r"\d+ (s|min)", cells[3][5])
+    assert '<span class="chip bad">1 missing</span>' in document
+    assert "<i>" not in document
 
 
 def test_page_shows_problems(shared: Any, look: Callable[..., tuple[str, str]]) -> None:

@@ -179,7 +179,9 @@ class Face:
 
     def _count(self, with_table: bool, made: asyncio.Future[PlannedScan]) -> None:
         if not made.cancelled() and made.exception() is None:
-            self._service.plans.add(made.result().plan, with_table=with_table)
+            plan = made.result().plan
+            self._service.plans.add(plan, with_table=with_table)
+            self._service.asked(plan.table)
 
     def _catalog_for(self, request: Request) -> ServedCatalog | CallersCatalog:
         """What a caller may ask: the catalog behind this one, for others than those with our own token."""

@@ -1,4 +1,4 @@
-// The two drawings of the page, as SVG: a bar with its bounds, and a line over time with its band.
+// The drawings of the page, as SVG: a bar with its bounds, a line over time with its band, and a histogram.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -68,6 +68,35 @@ export function history(points, format) {
     dot.append(shape("title", {}, `${format(point.ndv)} (${format(point.lower)} to ${format(point.upper)}), snapshot ${point["snapshot-id"]}`));
     svg.append(dot);
   });
+  return svg;
+}
+
+/** The rows of each bucket, from 0; `name` makes text of a value. */
+export function histogram(buckets, name, format) {
+  const width = 860, height = 200, left = 70, right = 24, top = 14, bottom = 34;
+  const most = niceCeiling(Math.max(...buckets.map((bucket) => bucket.rows), 1));
+  const step = (width - left - right) / buckets.length;
+  const y = (value) => height - bottom - ((height - top - bottom) * value) / most;
+  const svg = drawing(width, height, `${buckets.length} buckets`);
+  svg.setAttribute("preserveAspectRatio", "xMidYMid meet");
+  for (let i = 0; i <= 2; i++) {
+    const value = (most * i) / 2;
+    svg.append(
+      shape("line", { class: "grid", x1: left, x2: width - right, y1: y(value), y2: y(value) }),
+      shape("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, format(value)),
+    );
+  }
+  buckets.forEach((bucket, i) => {
+    const top = y(bucket.rows);
+    const rect = shape("rect", { class: "fill bucket", x: left + i * step + 1, y: top, width: Math.max(step - 2, 1), height: height - bottom - top });
+    const values = bucket.first === bucket.last ? name(bucket.first) : `${name(bucket.first)} to ${name(bucket.last)}`;
+    rect.append(shape("title", {}, `${values}: ${format(bucket.rows)} rows (${format(bucket.lower)} to ${format(bucket.upper)})`));
+    svg.append(rect);
+  });
+  const ends = [[left, "start", buckets[0].first], [width - right, "end", buckets[buckets.length - 1].last]];
+  for (const [x, anchor, value] of ends) {
+    svg.append(shape("text", { x, y: height - 12, "text-anchor": anchor }, name(value).slice(0, 40)));
+  }
   return svg;
 }
 

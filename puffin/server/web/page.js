@@ -1,6 +1,6 @@
 // What the page shows is in the fragment: #table=...&column=... Nothing is ever put into the page but as text.
 
-import { bar, history } from "/charts.js";
+import { bar, histogram, history } from "/charts.js";
 
 const at = (id) => document.getElementById(id);
 const count = new Intl.NumberFormat("en");
@@ -14,11 +14,14 @@ function element(name, attributes = {}, ...children) {
   return made;
 }
 
-/** The answer to a GET; snapshot ids that a number cannot hold become text. */
-async function get(path, parameters = {}) {
+const get = (path, parameters = {}) => ask(`${path}?${new URLSearchParams(parameters)}`);
+const post = (path, body) => ask(path, { method: "POST", body: JSON.stringify(body) }, { "Content-Type": "application/json" });
+
+/** The answer to a request; snapshot ids that a number cannot hold become text. */
+async function ask(path, request = {}, headers = {}) {
   const token = sessionStorage.getItem("token");
-  const query = new URLSearchParams(parameters);
-  const response = await fetch(`${path}?${query}`, { headers: token ? { Authorization: `Bearer ${token}` } : {} });
+  if (token) headers.Authorization = `Bearer ${token}`;
+  const response = await fetch(path, { ...request, headers });
   const document = JSON.parse(await response.text(), (_, value, context) =>
     typeof value === "number" && !Number.isSafeInteger(value) && Number.isInteger(value) ? (context?.source ?? value) : value,
   );
@@ -34,7 +37,10 @@ function chip(behind, isShort = false) {
   return element("span", { class: "chip old" }, `${count.format(behind)}${snapshots} behind`);
 }
 
-const link = (table, column) => `#${new URLSearchParams(column ? { table, column } : { table })}`;
+const link = (table, column, join, on) => {
+  const asked = { table, column, join, on };
+  return `#${new URLSearchParams(Object.entries(asked).filter(([, value]) => value))}`;
+};
 
 /** A table's own name, and the namespace or directory that it is in. */
 function placed(table) {
@@ -73,41 +79,112 @@ function mark() {
 
 function asked() {
   const parameters = new URLSearchParams(location.hash.slice(1));
-  return { table: parameters.get("table"), column: parameters.get("column") };
+  return Object.fromEntries(["table", "column", "join", "on"].map((key) => [key, parameters.get(key)]));
 }
 
 let shown = 0; // a number for what was asked for last, so that an answer which comes late is dropped
 
 async function show() {
-  const { table, column } = asked();
+  const { table, column, join, on } = asked();
   const mine = ++shown;
   mark();
   if (!table) {
-    at("main").replaceChildren(element("p", { class: "muted" }, "Choose a table."));
-    const planned = await get("/v1/plans").catch(() => ({ tables: [] })); // the list says what is wrong
-    if (mine === shown && planned.tables.length) at("main").append(plansView(planned.tables));
-    return;
+    at("main").replaceChildren(element("p", { class: "muted" }, "Looking at all tables …"));
   }
   try {
-    const [stats, past] = await Promise.all([
+    if (!table) {
+      const [health, planned] = await Promise.all([get("/v1/status"), get("/v1/plans")]);
+      if (mine === shown) at("main").replaceChildren(...healthView(health.tables), ...(planned.tables.length ? [plansView(planned.tables)] : []));
+      return;
+    }
+    const [stats, ...ofColumn] = await Promise.all([
       get("/v1/stats", { table }),
-      column ? get("/v1/history", { table, column }) : null,
+      ...(column ? [get("/v1/history", { table, column }), distribution(table, column)] : []),
     ]);
-    if (mine === shown) at("main").replaceChildren(...tableView(stats, past));
+    if (mine !== shown) return;
+    at("main").replaceChildren(...tableView(stats, ...ofColumn));
+    if (join && on) await showJoin({ left: { table, column }, right: { table: join, column: on } });
   } catch (error) {
     if (mine === shown) at("main").replaceChildren(element("p", { class: "problem", role: "alert" }, error.message));
   }
 }
 
+/** A table with these columns, each a title and perhaps a class, in a card. */
+function tableOf(columns, body) {
+  const head = element("tr");
+  for (const [title, kind, span] of columns) head.append(element("th", { class: kind ?? "", scope: "col", colspan: span ?? "1" }, title));
+  return element("div", { class: "card" }, element("table", {}, element("thead", {}, head), body));
+}
+
+const number = (value) => element("td", { class: "number" }, value);
+
+/** How a state looks; states are the autopilot's, or follow from the health if the server has none. */
+const STATES = {
+  current: "good", fresh: "good", never: "good", stale: "old", due: "old", waiting: "old", held: "bad", missing: "bad", broken: "bad",
+};
+
+function stateOf(table) {
+  if (table.error !== null) return "broken";
+  if (table.state !== null) return table.state;
+  if (table.health === 100) return "current";
+  return table["stats-snapshot-id"] === null ? "missing" : "stale";
+}
+
+/** The health of every table, those in need first. */
+function* healthView(tables) {
+  const counts = new Map();
+  for (const table of tables) counts.set(stateOf(table), (counts.get(stateOf(table)) ?? 0) + 1);
+  const about = element("p", { class: "about" }, element("span", {}, tables.length ? `${count.format(tables.length)} tables` : "There are no tables."));
+  for (const [state, kind] of Object.entries(STATES)) {
+    if (counts.has(state)) about.append(element("span", { class: `chip ${kind}` }, `${count.format(counts.get(state))} ${state}`));
+  }
+  yield element("h1", {}, "Health of all tables");
+  yield about;
+  if (!tables.length) return;
+  const body = element("tbody"), more = element("button", {}, "more");
+  const add = () => {
+    const begin = body.children.length;
+    body.append(...tables.slice(begin, begin + ROWS).map(healthRow));
+    more.hidden = body.children.length === tables.length;
+  };
+  more.addEventListener("click", add);
+  add();
+  const columns = [["health", "number"], ["table"], ["state"], ["", "name"], ["behind", "number"], ["age", "number"], ["changed", "number"], ["to read", "number"]];
+  yield element("section", { class: "plans" }, tableOf(columns, body), more);
+}
+
+const ROWS = 500; // that are added at once
+
+function healthRow(table) {
+  const [name, namespace] = placed(table.table);
+  const state = stateOf(table), behind = table["snapshots-behind"], changed = table["rows-changed-share"], toRead = table["bytes-to-read"];
+  const named = element("td", { class: "name" }, element("a", { href: link(table.table), title: table.table }, name));
+  if (namespace) named.append(element("small", { class: "muted" }, ` ${namespace}`));
+  const why = table.error ?? (state === table.state ? table["state-reason"] : null) ?? table.reason;
+  const row = element("tr", {}, number(String(table.health)), named);
+  row.append(
+    element("td", {}, element("span", { class: `chip ${STATES[state] ?? "old"}` }, state)),
+    element("td", { class: "name muted" }, why),
+    number(behind === null ? "" : count.format(behind)),
+    element("td", { class: "number", title: table["stats-timestamp"] ?? "" }, ageOf(table["stats-timestamp"])),
+    number(changed === null ? "" : share(changed)),
+    number(toRead === null ? "" : `${short.format(toRead)}B`),
+  );
+  return row;
+}
+
+/** The age of a time, in its largest unit. */
+function ageOf(time) {
+  if (time === null) return "";
+  const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(time)) / 1000));
+  const [unit, size] = [["d", 86400], ["h", 3600], ["min", 60]].find(([, size]) => seconds >= size) ?? ["s", 1];
+  return `${count.format(Math.floor(seconds / size))} ${unit}`;
+}
+
 /** What plans have left out, table by table. */
 function plansView(tables) {
-  const head = element("tr");
-  for (const [title, kind] of [["table"], ["plans", "number"], ["files read", "number"], ["by partition", "number"], ["by bounds", "number"], ["by index", "number"], ["bytes not read", "number"]]) {
-    head.append(element("th", { class: kind ?? "", scope: "col" }, title));
-  }
   const body = element("tbody");
   for (const table of tables) {
-    const number = (value) => element("td", { class: "number" }, value);
     const { partition, bounds, index } = table.pruned;
     const total = table["files-total"];
     const row = element("tr", {}, element("td", { class: "name" }, element("a", { href: link(table.table) }, table.table)));
@@ -120,10 +197,11 @@ function plansView(tables) {
     body.append(row);
   }
   const title = element("h2", {}, "Plans since the server started");
-  return element("section", { class: "plans" }, title, element("div", { class: "card" }, element("table", {}, element("thead", {}, head), body)));
+  const pruned = ["files read", "by partition", "by bounds", "by index", "bytes not read"].map((column) => [column, "number"]);
+  return element("section", { class: "plans" }, title, tableOf([["table"], ["plans", "number"], ...pruned], body));
 }
 
-function* tableView(stats, past) {
+function* tableView(stats, past, distribution) {
   const known = stats.columns.filter((column) => column.ndv !== null);
   const ages = known.map((column) => column["snapshots-behind"]);
   const oldest = ages.includes(null) ? null : Math.max(0, ...ages);
@@ -143,6 +221,9 @@ function* tableView(stats, past) {
   yield about;
   if (past) yield historyView(past);
   yield columnsView(stats, past?.column);
+  if (!distribution) return;
+  yield distributionView(distribution);
+  yield joinView(stats.table, distribution.column);
 }
 
 function historyView(past) {
@@ -152,15 +233,71 @@ function historyView(past) {
   return card;
 }
 
+/** The distribution of a column; if it cannot be read, the rest of the page is shown all the same. */
+const distribution = (table, column) =>
+  get("/v1/distribution", { table, column }).catch((error) => ({ column, reason: error.message }));
+
+/** The histogram of a column, and its most frequent values. */
+function distributionView(found) {
+  const card = element("section", { class: "card plot" }, element("h2", {}, `Rows of ${found.column} by value`));
+  if (found.reason) {
+    card.append(element("p", { class: "muted" }, found.reason));
+    return card;
+  }
+  if (found.histogram.length) card.append(histogram(found.histogram, text, (value) => short.format(value)));
+  const body = element("tbody");
+  for (const value of found.heavy) {
+    const row = element("tr", {}, element("td", { class: "name" }, `${text(value.value)}${value.cut ? "…" : ""}`));
+    const bounds = value.lower === value.upper ? "exact" : `${count.format(value.lower)} – ${count.format(value.upper)}`;
+    row.append(
+      element("td", { class: "number" }, count.format(value.rows)),
+      element("td", { class: "number" }, share(value.rows / Math.max(found["row-count"], 1))),
+      element("td", { class: "muted" }, bounds),
+    );
+    body.append(row);
+  }
+  const head = element("tr");
+  for (const [title, kind] of [["most frequent values"], ["rows", "number"], ["share", "number"], ["bounds"]]) {
+    head.append(element("th", { class: kind ?? "", scope: "col" }, title));
+  }
+  if (found.heavy.length) card.append(element("table", { class: "facts" }, element("thead", {}, head), body));
+  return card;
+}
+
+/** Asks for a column to join with; the answer comes below. */
+function joinView(table, column) {
+  const { join, on } = asked();
+  const input = (name, label, value) => element("input", { name, "aria-label": label, placeholder: label, value: value ?? "", required: "", spellcheck: "false" });
+  const form = element("form", { class: "join" }, input("join", "table", join), input("on", "column", on), element("button", {}, "estimate"));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const typed = (name) => form.elements[name].value.trim();
+    location.hash = link(table, column, typed("join"), typed("on"));
+  });
+  return element("section", { class: "card plot" }, element("h2", {}, `Join ${column} with`), form, element("p", { id: "joined" }));
+}
+
+async function showJoin(sides) {
+  const mine = shown;
+  const told = await post("/v1/estimate/join", sides).then(joinText, (error) => error.message);
+  if (mine === shown) at("joined").textContent = told;
+}
+
+function joinText(found) {
+  if (found["join-rows"] === null) return "Statistics do not tell the rows of this join.";
+  const rows = `${count.format(found["join-rows"])} rows`;
+  const between = (from, to) => `between ${count.format(from)} and ${count.format(to)}`;
+  const bounds = found["join-lower"] === null ? "" : `, ${between(found["join-lower"], found["join-upper"])}`;
+  const contained = [["containment-left", "of the left values are on the right"], ["containment-right", "of the right values on the left"]];
+  const parts = contained.filter(([key]) => found[key] !== null).map(([key, said]) => `${share(found[key])} ${said}`);
+  return [`${rows}${bounds}`, ...parts, ...(found.method ? [`from: ${found.method}`] : [])].join(" · ");
+}
+
 function columnsView(stats, selected) {
   const most = Math.max(1, ...stats.columns.map((column) => column.upper ?? 0));
-  const head = element("tr");
-  for (const [title, kind, span] of [["column"], ["type"], ["distinct values (log)", "", "2"], ["95 % bounds"], ["age"], ["nulls", "number"], ["min"], ["max"]]) {
-    head.append(element("th", { class: kind ?? "", scope: "col", colspan: span ?? "1" }, title));
-  }
   const body = element("tbody");
   for (const column of stats.columns) body.append(columnRow(stats.table, column, most, column.column === selected));
-  return element("div", { class: "card" }, element("table", {}, element("thead", {}, head), body));
+  return tableOf([["column"], ["type"], ["distinct values (log)", "", "2"], ["95 % bounds"], ["age"], ["nulls", "number"], ["min"], ["max"]], body);
 }
 
 function columnRow(table, column, most, isSelected) {

@@ -1,0 +1,132 @@
+"""
+Ours: `puffin.Lookup` after `stats_jobs.analyze`.
+
+It estimates filters, groups and joins of two tables. For more tables it is used as a planner would: the rows that each
+table keeps after its filter, times the selectivity of each edge as if the edges were independent of each other, where
+the selectivity of an edge is that of the join of its two tables with their filters.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from benchmarks.estimates.engine import OURS, Engine, Estimate
+from benchmarks.estimates.questions import Question
+from benchmarks.estimates.suite import Edge, Suite
+from benchmarks.run import say
+from puffin.errors import PuffinError
+from puffin.lookup import Lookup
+from stats_jobs import Options, analyze
+
+_ALL_IN_PROCESS = 1 << 40  # bytes that the job may read without starting Spark
+
+
+def analyze_suite(suite: Suite) -> float:
+    """Compute the statistics of all tables anew; returns the seconds that it took."""
+    started = time.monotonic()
+    for name, table in suite.tables.items():
+        known = {field.name for field in dataclasses.fields(Options)}
+        joint: dict[str, Any] = {"joint": table.joint} if "joint" in known else {}
+        if table.joint and not joint:
+            say(f"{suite.name}.{name}: stats_jobs.Options has no option joint yet: no joint sketches")
+        analyze(str(table.directory), Options(mode="full", driver_bytes=_ALL_IN_PROCESS, **joint))
+    return time.monotonic() - started
+
+
+class Ours(Engine):
+    """Estimates by a lookup that has been asked about each table before."""
+
+    name = OURS
+
+    def __init__(self, suite: Suite) -> None:
+        super().__init__()
+        self._tables = {name: str(table.directory) for name, table in suite.tables.items()}
+        self._lookup: Any = Lookup(ttl_seconds=1e9)
+        self._seconds = 0.0
+        self._warm_up(suite)
+
+    def estimate(self, question: Question) -> Estimate | None:
+        try:
+            self._join_before(question)
+            self._seconds = 0.0
+            found = self._answer(question)
+        except (AttributeError, TypeError) as error:  # what has not been built yet
+            self.miss(f"missing: {error}")
+            return None
+        except PuffinError as error:
+            self.miss(f"refused: {type(error).__name__}: {str(error)[:100]}")
+            return None
+        if found is None:
+            self.miss("no estimate")
+            return None
+        return dataclasses.replace(found, microseconds=self._seconds * 1e6)
+
+    def _warm_up(self, suite: Suite) -> None:
+        """Ask once about every column, as a planner has done long before, so that what is timed reads no files."""
+        for name, table in suite.tables.items():
+            columns = pq.read_schema(table.files[0]).names
+            for group in [*([column] for column in columns), *(joint.split("+") for joint in table.joint)]:
+                with contextlib.suppress(AttributeError, PuffinError):
+                    self._lookup.estimate(self._tables[name], f"{group[0]} is not null", group)
+
+    def _join_before(self, question: Question) -> None:
+        """Join the tables once with other filters, as a planner has done before that joins them again."""
+        for edge in question.edges if len(question.edges) == 1 else ():
+            sides = self._tables[edge.left], edge.left_column, self._tables[edge.right], edge.right_column
+            self._lookup.estimate_join(*sides, left_where=f"{edge.pairs[0][0]} is not null")
+
+    def _timed(self, ask: Callable[[], Any]) -> dict[str, Any]:
+        """The answer as JSON; what the lookup takes for it counts, the JSON does not."""
+        started = time.perf_counter()
+        found = ask()
+        self._seconds += time.perf_counter() - started
+        answer: dict[str, Any] = found.to_json()
+        return answer
+
+    def _answer(self, question: Question) -> Estimate | None:
+        if not question.edges:
+            (table,) = question.tables
+            return self._filter_or_groups(table, question.filter_of(table), question.group_by)
+        if len(question.edges) == 1:
+            return _join_rows(self._join(question, question.edges[0]))
+        return self._product(question)
+
+    def _filter_or_groups(self, table: str, where: str | None, group_by: tuple[str, ...]) -> Estimate | None:
+        answer = self._timed(lambda: self._lookup.estimate(self._tables[table], where, list(group_by) or None))
+        value, lower, upper = ("groups", "groups-lower", "groups-upper") if group_by else ("rows", "lower", "upper")
+        methods = "; ".join(sorted({str(each["method"]) for each in answer.get("methods") or ()}))
+        return None if answer[value] is None else Estimate(answer[value], answer[lower], answer[upper], method=methods)
+
+    def _join(self, question: Question, edge: Edge) -> dict[str, Any]:
+        sides = self._tables[edge.left], edge.left_column, self._tables[edge.right], edge.right_column
+        where = {"left_where": question.filter_of(edge.left), "right_where": question.filter_of(edge.right)}
+        given = {name: text for name, text in where.items() if text is not None}
+        return self._timed(lambda: self._lookup.estimate_join(*sides, **given))
+
+    def _product(self, question: Question) -> Estimate | None:
+        rows: dict[str, float] = {}
+        for table in question.tables:
+            kept = self._filter_or_groups(table, question.filter_of(table), ())
+            if kept is None:
+                return None
+            rows[table] = kept.rows
+        joins = [self._join(question, edge) for edge in question.edges]
+        product = math.prod(rows.values())
+        for edge, join in zip(question.edges, joins, strict=True):
+            if join["join-rows"] is None:
+                return None
+            product *= join["join-rows"] / max(rows[edge.left] * rows[edge.right], 1)
+        return Estimate(product)
+
+
+def _join_rows(join: dict[str, Any]) -> Estimate | None:
+    if join["join-rows"] is None:
+        return None
+    return Estimate(join["join-rows"], join.get("join-lower"), join.get("join-upper"), method=join.get("method"))

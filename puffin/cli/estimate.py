@@ -1,0 +1,66 @@
+"""``puffin estimate``: the rows that a filter leaves, and the groups that a grouping makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from puffin.cli.options import as_json, diagnostics, of_catalog, of_snapshot
+from puffin.cli.render import aligned, print_result
+
+if TYPE_CHECKING:
+    from puffin.lookup.estimates import TableEstimate
+    from puffin.tables.base import SnapshotSelector
+
+
+@click.command(name="estimate")
+@click.argument("table")
+@of_catalog
+@of_snapshot
+@click.option("--where", metavar="EXPR", help="Estimate the rows that match this Iceberg expression.")
+@click.option("--group-by", metavar="a,b", help="Estimate the groups that these columns make; null is one group.")
+@as_json
+@diagnostics
+def command(
+    *,
+    table: str,
+    catalog: str | None,
+    catalog_properties: dict[str, str],
+    selector: SnapshotSelector,
+    where: str | None,
+    group_by: str | None,
+    json_output: bool,
+) -> None:
+    """
+    Estimate how many rows a filter leaves and how many groups a grouping makes, from statistics alone.
+
+    Bounds hold 95 times in 100, those of filters on several columns always. TABLE is the path or URI of a table
+    directory or of an Iceberg metadata file; with --catalog, namespace.table.
+    """
+    from puffin.load import load_table
+    from puffin.lookup.estimates import Estimator
+
+    opened = load_table(table, catalog=catalog, catalog_properties=catalog_properties).open(selector)
+    found = Estimator(opened).estimate(where, None if group_by is None else _names(group_by))
+    print_result(found, _lines(found), as_json=json_output)
+
+
+def _names(text: str) -> list[str]:
+    return [name for each in text.split(",") if (name := each.strip())]
+
+
+def _lines(found: TableEstimate) -> Iterator[str]:
+    document = found.to_json()
+    snapshot = "no snapshot yet" if found.snapshot_id is None else f"snapshot {found.snapshot_id}"
+    yield f"{found.table} ({found.format}, {snapshot}, {found.row_count:,} rows)"
+    yield _said("rows", document["rows"], document["lower"], document["upper"])
+    if found.groups is not None:
+        yield _said("groups", document["groups"], document["groups-lower"], document["groups-upper"])
+    if found.methods:
+        yield from aligned([("predicate", "method"), *found.methods])
+
+
+def _said(what: str, number: int, lower: int, upper: int) -> str:
+    return f"{number:,} {what} ({'exact' if lower == upper else f'{lower:,} to {upper:,}'})"

@@ -1,0 +1,57 @@
+"""The rows of one side of a join by the hashes of its values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from puffin.sketches.distribution import Distribution, is_among
+from puffin.sketches.row_counts import RowCounts
+from puffin.sketches.row_tally import Hashes
+
+Numbers: TypeAlias = "npt.NDArray[np.float64]"
+Flags: TypeAlias = "npt.NDArray[np.bool_]"
+
+_EMPTY = np.zeros(1, np.uint64)
+"""The hash under which empty strings stand here: no value has it, and engines give these none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """
+    The rows of values by hash.
+
+    Attributes:
+        theta: All values below it are there, with their exact rows.
+        hashes: Ascending; of heavy values and of those below theta.
+        low, high: The fewest and the most rows of each.
+        is_heavy: Whether each is heavy.
+        missed: No other value has more rows.
+    """
+
+    theta: int
+    hashes: Hashes
+    low: Numbers
+    high: Numbers
+    is_heavy: Flags
+    missed: float
+
+    @classmethod
+    def of(cls, found: Distribution, counts: RowCounts | None, empty: int) -> Counted:
+        """The rows of a distribution, of the row counts beside it, and of so many empty strings."""
+        parts = [(found.hashes, found.low.astype(np.float64), found.high.astype(np.float64), found.is_heavy)]
+        theta = found.theta
+        if counts is not None and counts.theta > theta:
+            others = ~is_among(counts.hashes, found.hashes)
+            rows = counts.rows[others].astype(np.float64)
+            parts.append((counts.hashes[others], rows, rows, np.zeros(len(rows), np.bool_)))
+            theta = counts.theta
+        if empty:
+            rows = np.array([float(empty)])
+            parts.append((_EMPTY, rows, rows, np.ones(1, np.bool_)))
+        hashes, low, high, is_heavy = map(np.concatenate, zip(*parts, strict=True))
+        order = hashes.argsort()
+        return cls(theta, hashes[order], low[order], high[order], is_heavy[order], float(found.missed))

@@ -1,0 +1,211 @@
+"""
+The rows that a filter leaves.
+
+Parts of a filter on one column become one set of values, whatever they are combined by. Sets of different columns are
+taken as independent of each other; the bounds are Fréchet's, which hold however they depend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from puffin.estimates.column_rows import ColumnRows
+from puffin.estimates.interval import ALWAYS, AT_95, NOTHING, Interval
+from puffin.estimates.tuple_rows import JOINT, TupleRows
+from puffin.estimates.tuple_rows import Part as TuplePart
+from puffin.estimates.value_set import ValueSet, compared
+from puffin.tables.expression import Combination, Constant, Expression, Predicate
+
+INDEPENDENCE = "independence assumed"
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """
+    The rows of a table, and those of its columns by field id; ``column`` loads them when they are asked for.
+
+    Attributes:
+        sets: The field ids, which ascend, of the sets of columns that have a joint sketch.
+        tuples: The rows of the tuples of such a set; None if its sketch cannot be read.
+    """
+
+    rows: int
+    column: Callable[[int], ColumnRows]
+    sets: tuple[tuple[int, ...], ...] = ()
+    tuples: Callable[[tuple[int, ...]], TupleRows | None] = lambda _: None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OfColumn:
+    """A part of a filter that is a set of values of one column."""
+
+    field_id: int
+    values: ValueSet
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Joined:
+    """Parts of a filter on several columns, all of which have to hold, or one."""
+
+    parts: tuple[Part, ...]
+    is_and: bool
+
+
+Part = OfColumn | Joined | Constant
+"""A filter by columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByColumn:
+    """A filter with the parts on one column united, and each of its predicates, in their order."""
+
+    part: Part
+    predicates: tuple[tuple[Predicate, OfColumn], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Methods:
+    """How the rows of a filter were found, as text only once it is asked for."""
+
+    where: Expression
+    of_predicates: tuple[tuple[Predicate, str], ...]
+    together: str | None
+
+    def said(self) -> tuple[tuple[str, str], ...]:
+        """Each predicate with its method, in their order, and the whole filter if it is on several columns."""
+        said = tuple((str(predicate), method) for predicate, method in self.of_predicates)
+        return said if self.together is None else (*said, (_said(self.where), self.together))
+
+
+def rows_of_filter(table: TableRows, where: Expression, filter_: ByColumn) -> tuple[Interval, Methods]:
+    """Estimate the rows that pass a filter, with 95 % bounds; ``filter_`` is the same by columns."""
+    known: dict[Part, str] = {}
+    found = rows_of(table, filter_.part, known=known).within(0, table.rows)
+    methods = [
+        (predicate, known.get(part) or table.column(part.field_id).find(part.values, AT_95)[1])
+        for predicate, part in filter_.predicates
+    ]
+    return found, Methods(where, tuple(methods), known.get(filter_.part) if isinstance(filter_.part, Joined) else None)
+
+
+def rows_of(table: TableRows, part: Part, z: float = AT_95, known: dict[Part, str] | None = None) -> Interval:
+    """The rows that pass a part of a filter; ``known`` takes the method for each part."""
+    if isinstance(part, Constant):
+        return Interval.exactly(table.rows if part.value else 0)
+    if isinstance(part, OfColumn):
+        found, method = table.column(part.field_id).find(part.values, z)
+    else:
+        found, method = _rows_of_several(table, part, known)
+    if known is not None:
+        known[part] = method
+    return found
+
+
+def _rows_of_several(table: TableRows, part: Joined, known: dict[Part, str] | None) -> tuple[Interval, str]:
+    rows = float(table.rows)
+    if rows == 0:
+        return NOTHING, INDEPENDENCE
+    # Bounds that hold however the columns depend have to hold for each of them.
+    each = [rows_of(table, inner, ALWAYS, known) for inner in part.parts]
+    if not part.is_and:
+        return _any_of(each, rows), INDEPENDENCE
+    if table.sets:
+        return _with_tuples(table, part.parts, each)
+    return _all_of(each, rows), INDEPENDENCE
+
+
+def _with_tuples(table: TableRows, parts: Sequence[Part], each: Sequence[Interval]) -> tuple[Interval, str]:
+    """What joint sketches tell of the columns that they cover; these are independent of the others."""
+    rows = float(table.rows)
+    left = {
+        part.field_id: (i, TuplePart(table.column(part.field_id), part.values, each[i]))
+        for i, part in enumerate(parts)
+        if isinstance(part, OfColumn)
+    }
+    together: list[Interval] = []
+    covered: set[int] = set()
+    for field_ids in sorted(table.sets, key=len, reverse=True):
+        chosen = [left[field_id] for field_id in field_ids if field_id in left]
+        at = {i for i, _ in chosen}
+        if len(at) < len(field_ids) or at & covered or (tuples := table.tuples(field_ids)) is None:
+            continue
+        found = tuples.find([part for _, part in chosen])
+        if found is not None:
+            always = _all_of([each[i] for i in at], rows)
+            together.append(found.within(always.lower, always.upper))
+            covered |= at
+    if len(together) == 1 and len(covered) == len(parts):
+        return together[0], JOINT
+    return _all_of([*together, *(found for i, found in enumerate(each) if i not in covered)], rows), INDEPENDENCE
+
+
+def _all_of(each: Sequence[Interval], rows: float) -> Interval:
+    together, lower, upper = rows, (1 - len(each)) * rows, rows
+    for found in each:
+        together *= found.rows / rows
+        lower += found.lower
+        upper = min(upper, found.upper)
+    lower = max(lower, 0.0)
+    return Interval(min(max(together, lower), upper), lower, upper)
+
+
+def _any_of(each: Sequence[Interval], rows: float) -> Interval:
+    others, lower, upper = 1.0, 0.0, 0.0
+    for found in each:
+        others *= 1 - found.rows / rows
+        lower = max(lower, found.lower)
+        upper += found.upper
+    upper = min(upper, rows)
+    return Interval(min(max(rows * (1 - others), lower), upper), lower, upper)
+
+
+def by_column(table: TableRows, where: Expression) -> ByColumn:
+    """A filter with the parts on one column united."""
+    predicates: list[tuple[Predicate, OfColumn]] = []
+    return ByColumn(_by_column(table, where, predicates), tuple(predicates))
+
+
+def _by_column(table: TableRows, where: Expression, predicates: list[tuple[Predicate, OfColumn]]) -> Part:
+    if isinstance(where, Predicate):
+        type_ = table.column(where.field_id).facts.type
+        part = OfColumn(where.field_id, ValueSet.of(where.op, [compared(type_, value) for value in where.values]))
+        predicates.append((where, part))
+        return part
+    if isinstance(where, Constant):
+        return where
+    return _combined([_by_column(table, part, predicates) for part in where.parts], where.is_and)
+
+
+def _combined(parts: Sequence[Part], is_and: bool) -> Part:
+    flat: list[Part] = []
+    for part in parts:
+        if isinstance(part, Joined) and part.is_and == is_and:
+            flat.extend(part.parts)
+        else:
+            flat.append(part)
+    sets: dict[int, OfColumn] = {}
+    others: list[Part] = []
+    for part in flat:
+        if isinstance(part, Constant):
+            if part.value != is_and:
+                return part
+        elif isinstance(part, OfColumn):
+            known = sets.get(part.field_id)
+            if known is not None:
+                merge = known.values.intersection if is_and else known.values.union
+                part = OfColumn(part.field_id, merge(part.values))
+            sets[part.field_id] = part
+        else:
+            others.append(part)
+    made = [*sets.values(), *others]
+    if not made:
+        return Constant(is_and)
+    return made[0] if len(made) == 1 else Joined(tuple(made), is_and)
+
+
+def _said(where: Expression) -> str:
+    if isinstance(where, Combination):
+        parts = (f"({_said(part)})" if isinstance(part, Combination) else _said(part) for part in where.parts)
+        return (" and " if where.is_and else " or ").join(parts)
+    return str(where) if isinstance(where, Predicate) else str(where.value).lower()

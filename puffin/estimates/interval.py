@@ -1,0 +1,119 @@
+"""A number of rows with its bounds, and what a sample tells of one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+AT_95, ALWAYS = 1.96, 4.5
+"""Standard deviations on each side: bounds that hold 95 times in 100, and bounds that practically always hold."""
+
+_TINY = 1e-6  # of a row, as sums of shares have it
+
+
+class Interval(NamedTuple):
+    """An estimate and its bounds: ``lower`` <= ``rows`` <= ``upper``. A tuple, which is made in half the time."""
+
+    rows: float
+    lower: float
+    upper: float
+
+    @classmethod
+    def exactly(cls, rows: float) -> Interval:
+        return cls(rows, rows, rows)
+
+    @classmethod
+    def between(cls, lower: float, upper: float) -> Interval:
+        """Anything from ``lower`` to ``upper``."""
+        return cls((lower + upper) / 2, lower, upper)
+
+    @property
+    def is_exact(self) -> bool:
+        return self.lower == self.upper
+
+    def rounded(self) -> tuple[int, int, int]:
+        """Whole rows: the estimate, the lower and the upper bound."""
+        lower, upper = math.floor(self.lower + _TINY), math.ceil(self.upper - _TINY)
+        return min(max(round(self.rows), lower), upper), lower, upper
+
+    def plus(self, other: Interval) -> Interval:
+        return Interval(self.rows + other.rows, self.lower + other.lower, self.upper + other.upper)
+
+    def minus(self, other: Interval) -> Interval:
+        return Interval(self.rows - other.rows, self.lower - other.upper, self.upper - other.lower)
+
+    def times(self, factor: float) -> Interval:
+        return Interval(self.rows * factor, self.lower * factor, self.upper * factor)
+
+    def within(self, lower: float, upper: float) -> Interval:
+        """The same, for a number that is known to be within these bounds."""
+        if lower <= self.lower <= self.rows <= self.upper <= upper:
+            return self
+        return Interval(
+            min(max(self.rows, lower), upper), min(max(self.lower, lower), upper), min(max(self.upper, lower), upper)
+        )
+
+
+NOTHING = Interval.exactly(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """How many values of a sample there are, their rows, and the sum of the squares of these."""
+
+    count: float = 0
+    rows: float = 0
+    squares: float = 0
+
+    def plus(self, other: Sums) -> Sums:
+        return Sums(self.count + other.count, self.rows + other.rows, self.squares + other.squares)
+
+    def minus(self, other: Sums) -> Sums:
+        return Sums(self.count - other.count, self.rows - other.rows, self.squares - other.squares)
+
+
+def share_of(rows: Interval, matched: Sums, every: Sums, sampled: float, z: float) -> Interval:
+    """
+    The rows of the values outside a sample that match, if ``rows`` are those of all of them.
+
+    ``sampled`` is the share of all values that are in the sample: the fewer are outside, the more may chance make these
+    differ from it. The estimate is a ratio, so that nothing is uncertain when all values match or none can. The bounds
+    are Wilson's, for as many values as would vary as much.
+    """
+    if every.count == 0:
+        return Interval(rows.rows / 2, 0, rows.upper)
+    unit = every.squares / every.rows / every.rows / (1 - sampled)  # the share of one value, as rows see it
+    if matched.count == 0:
+        # Half of the times, a match of so many values has none in the sample.
+        guess = math.sqrt(min(1.0, math.log(2) * unit) * min(1.0, 1 / max(rows.rows, 1)))
+        return Interval(min(guess, 1) * rows.rows, 0, min(1, z * z * unit) * rows.upper)
+    share = matched.rows / every.rows
+    if matched.count == every.count:
+        return Interval(rows.rows, max(0.0, 1 - z * z * unit) * rows.lower, rows.upper)
+    spread = ((1 - share) ** 2 * matched.squares + share**2 * (every.squares - matched.squares)) / every.rows**2
+    effective = share * (1 - share) / spread * (1 - sampled)  # values of equal rows that would vary as much
+    middle = (share + z * z / (2 * effective)) / (1 + z * z / effective)
+    reach = z / (1 + z * z / effective) * math.sqrt(share * (1 - share) / effective + (z / (2 * effective)) ** 2)
+    lower, upper = max(0.0, middle - reach), min(1.0, middle + reach)
+    return Interval(share * rows.rows, lower * rows.lower, upper * rows.upper)
+
+
+def sum_of(matched: Sums, every: Sums, sampled: float, z: float) -> Interval:
+    """
+    A sum over all values, if the sample, of the share ``sampled`` of them, has these sums.
+
+    ``every`` tells how much one value may add, for the bounds of a sum of which the sample has nothing.
+    """
+    if sampled >= 1:
+        return Interval.exactly(matched.rows)
+    of = matched if matched.count else every
+    if of.count == 0 or of.rows == 0:
+        return NOTHING
+    unit = of.squares / of.rows
+    effective = matched.rows / unit
+    reach = z * math.sqrt((1 - sampled) * (effective + z * z * (1 - sampled) / 4))
+    middle = effective + z * z * (1 - sampled) / 2
+    return Interval(
+        matched.rows / sampled, max(0.0, middle - reach) * unit / sampled, (middle + reach) * unit / sampled
+    )

@@ -1,0 +1,175 @@
+"""
+The rows of an equi-join of two columns, or of two sets of columns.
+
+A value gives as many rows as the product of its rows on both sides. Where a value is heavy on a side, its rows are
+known there. Both sides sample by hash, so that they have the same values in their samples, with the rows of each: these
+tell the products of the values that are heavy on neither side, and of those that are heavy on one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from puffin.estimates.interval import AT_95, NOTHING, Interval, Sums, sum_of
+from puffin.estimates.matches import Matches, OneSided
+
+HEAVY_AND_SAMPLE, SAMPLE, EXACT = "heavy hitters and sample", "sample", "all values"
+THETA, INDEPENDENCE = "theta", "independence assumed"
+
+_FEW = 3  # values that count as much as the mean of all
+
+
+@dataclass(frozen=True, slots=True)
+class JoinSide:
+    """
+    One side of a join.
+
+    Attributes:
+        rows: The rows that are left after its filter, those with a null among them.
+        chosen: Those that are left after the part of the filter that is on the joined column.
+        share: Of the rows of each value, those that are left after the rest of the filter, and that came since.
+    """
+
+    rows: Interval
+    chosen: Interval
+    share: Interval
+
+
+class JoinRows(NamedTuple):
+    """The rows of an inner join, and of the semi-joins of both sides."""
+
+    rows: Interval
+    left_semi: Interval
+    right_semi: Interval
+    method: str
+
+    def without_nulls(self, share: float) -> JoinRows:
+        """The same if up to this share of the rows has a null, and these were joined too."""
+        rows, left, right = (
+            Interval(each.rows * (1 - share), 0, each.upper) for each in (self.rows, self.left_semi, self.right_semi)
+        )
+        return JoinRows(rows, left, right, self.method)
+
+    def minus(self, other: JoinRows) -> JoinRows:
+        """The same without the rows of some values."""
+        rows, left, right = (
+            of_all.minus(gone).within(0, of_all.upper)
+            for of_all, gone in (
+                (self.rows, other.rows),
+                (self.left_semi, other.left_semi),
+                (self.right_semi, other.right_semi),
+            )
+        )
+        return JoinRows(rows, left, right, self.method)
+
+    def filtered(self, left: JoinSide, right: JoinSide) -> JoinRows:
+        """The same after the filters of both sides, as far as these are not on the joined columns."""
+        kept = Interval(*(rows * a * b for rows, a, b in zip(self.rows, left.share, right.share, strict=True)))
+        left_semi = _of_side(self.left_semi, left, right, self.rows)
+        right_semi = _of_side(self.right_semi, right, left, self.rows)
+        # A row with a partner is in the join at least once.
+        most = max(left.rows.upper * right.rows.upper, 0.0)
+        least = min(max(kept.lower, left_semi.lower, right_semi.lower), most)
+        rows = Interval(kept.rows, least, max(kept.upper, least)).within(least, max(most, least))
+        return JoinRows(rows, left_semi, right_semi, INDEPENDENCE)
+
+
+class _Way(NamedTuple):
+    """What is summed over the values: the product of rows, or the rows of one side that have a partner."""
+
+    exact: tuple[float, float, float]
+    light: Sums
+    whole_light: Sums
+    left_rows: bool
+    right_rows: bool
+
+
+def join_rows(found: Matches, whole: Matches | None = None) -> JoinRows:
+    """
+    Estimate a join without filters from values of both sides, with 95 % bounds.
+
+    If these are not all values, ``whole`` has all: they tell what values may have of which the sample has none.
+    """
+    whole = whole or found
+    if found.is_complete:
+        method = EXACT
+    else:
+        method = HEAVY_AND_SAMPLE if found.left.heavy or found.right.heavy or found.both_heavy else SAMPLE
+    rows = _summed(found, _Way(found.exact_rows, found.light_rows, whole.light_rows, True, True))
+    left_semi = _summed(found, _Way(found.exact_left, found.light_left, whole.light_left, True, False))
+    right_semi = _summed(found, _Way(found.exact_right, found.light_right, whole.light_right, False, True))
+    return JoinRows(rows, left_semi, right_semi, method)
+
+
+def join_of_values(rows: Iterable[tuple[Interval, Interval]], is_complete: bool) -> JoinRows:
+    """Estimate a join of single values from the rows of each on both sides; ``is_complete`` as in `Matches`."""
+    joined = left_semi = right_semi = NOTHING
+    for left, right in rows:
+        joined = joined.plus(Interval(*(a * b for a, b in zip(left, right, strict=True))))
+        left_semi, right_semi = left_semi.plus(_with_partner(left, right)), right_semi.plus(_with_partner(right, left))
+    return JoinRows(joined, left_semi, right_semi, EXACT if is_complete else HEAVY_AND_SAMPLE)
+
+
+def _with_partner(rows: Interval, partners: Interval) -> Interval:
+    """The rows of a value, if it has partners."""
+    upper = rows.upper if partners.upper > 0 else 0.0
+    return Interval(min(rows.rows * min(1.0, partners.rows), upper), rows.lower if partners.lower >= 1 else 0.0, upper)
+
+
+def _summed(found: Matches, way: _Way) -> Interval:
+    low, mid, high = way.exact
+    if found.is_complete:
+        return Interval(mid, low, high)
+    light = sum_of(way.light, way.whole_light, found.share, AT_95)
+    left = _unknown(found.left, found.right_missed, way.left_rows, way.right_rows)
+    right = _unknown(found.right, found.left_missed, way.right_rows, way.left_rows)
+    return Interval(mid, low, high).plus(light).plus(left).plus(right)
+
+
+def _unknown(found: OneSided, missed: float, of_rows: bool, other_rows: bool) -> Interval:
+    """
+    The sum over the values that are heavy on one side, and not known on the other.
+
+    ``of_rows`` tells whether rows of the heavy side count, or values; ``other_rows`` the same of the other side.
+    """
+    if found.unknown == 0:
+        return NOTHING
+    if of_rows:
+        heavy, alike, weight, squares = found.heavy_rows, found.known_rows, found.unknown_rows, found.unknown_squares
+    else:
+        heavy, alike, weight, squares = found.heavy, found.known, found.unknown, found.unknown
+    if other_rows:
+        product = found.products if of_rows else found.known_partners
+        of_known, of_light, seen_squares, most = found.known_partners, found.light_partners, found.squares, missed
+    else:
+        product = found.partnered_rows if of_rows else found.partnered
+        of_known, of_light, most = found.partnered, found.light_partnered, min(missed, 1.0)
+        seen_squares = of_known + of_light
+    few = _FEW * heavy / found.heavy
+    mean_of_all = of_light / found.light if found.light else 0.0
+    mean = (product + few * mean_of_all) / (alike + few)
+    seen = found.known + found.light
+    variance = most**2
+    if seen:
+        variance = max(0.0, seen_squares - 2 * mean * (of_known + of_light) + seen * mean**2) / seen
+    upper = weight * most
+    of_mean = weight**2 / (found.known + _FEW)
+    reach = AT_95 * math.sqrt(variance * (squares + of_mean))
+    rows = min(weight * mean, upper)
+    return Interval(rows, max(0.0, rows - reach), min(upper, rows + reach))
+
+
+def _of_side(found: Interval, side: JoinSide, other: JoinSide, joined: Interval) -> Interval:
+    """The rows of a semi-join, if both sides have filters on other columns."""
+    # A row has as many partners as the join has rows for each: with several, one of them is likely to pass.
+    partners = joined.rows / found.rows if found.rows else 0.0
+    passes = 1.0 if other.share.rows >= 1 else 1 - (1 - other.share.rows) ** max(partners, 1)
+    lower = 0.0
+    if other.share.lower >= 1:
+        # Whatever rows the filter leaves, no more of them lack a partner than did before.
+        lower = max(found.lower * side.share.lower, side.rows.lower - (side.chosen.upper - found.lower), 0.0)
+    rows = Interval(found.rows * side.share.rows * passes, lower, max(lower, found.upper * side.share.upper))
+    return rows.within(0, side.rows.upper)

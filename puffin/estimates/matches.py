@@ -1,0 +1,236 @@
+"""
+Two columns side by side, value by value, and the sums over the values from which the rows of their joins follow.
+
+The sums are prepared once for a pair of columns. If the values are known, they are prepared in their order, each over
+all values before one: then those of a span of values are differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from puffin.estimates.counted import Counted, Flags, Numbers
+from puffin.estimates.interval import Sums
+from puffin.estimates.known_values import KnownValues, place_in
+from puffin.estimates.value_set import Span
+from puffin.sketches.distribution import first_of_each, is_among
+from puffin.sketches.row_tally import Hashes
+from puffin.sketches.theta_image import MAX_THETA
+
+
+class OneSided(NamedTuple):
+    """
+    Sums over values that are heavy on this side, and not on the other; *known* ones are known on the other side.
+
+    *Light* values are in both samples, and heavy on neither side.
+
+    Attributes:
+        heavy, known, unknown, light: How many values; of the light ones, those with rows on this side.
+        heavy_rows, known_rows, unknown_rows: Their rows on this side; ``unknown_squares`` the squares of these.
+        products, partnered_rows, partnered: Of known values, the products of the rows of both sides, the rows on this
+            side of those with rows on the other, and how many these are.
+        known_partners, light_partners: The rows on the other side; ``squares`` the squares of both together.
+        light_partnered: How many light values have rows on both sides.
+    """
+
+    heavy: float
+    heavy_rows: float
+    known: float
+    known_rows: float
+    unknown: float
+    unknown_rows: float
+    unknown_squares: float
+    products: float
+    partnered_rows: float
+    partnered: float
+    known_partners: float
+    light: float
+    light_partners: float
+    light_partnered: float
+    squares: float
+
+
+_OF_SIDE = len(OneSided._fields)
+
+
+class Matches(NamedTuple):
+    """
+    The sums over some values that both sides may have.
+
+    Attributes:
+        share: Of all values, those in both samples.
+        is_complete: Whether every value of both sides is known.
+        left_missed, right_missed: No value that is not known on a side has more rows there.
+        both_heavy: How many values are heavy on both sides.
+        exact_rows: The fewest, the likely, and the most products of the rows of values whose rows are known on both
+            sides; ``exact_left`` and ``exact_right`` the rows of one side of those with rows on the other.
+        light_rows, light_left, light_right: The same of light values.
+        left, right: The sums over the values that are heavy on one side only.
+    """
+
+    share: float
+    is_complete: bool
+    left_missed: float
+    right_missed: float
+    both_heavy: float
+    exact_rows: tuple[float, float, float]
+    exact_left: tuple[float, float, float]
+    exact_right: tuple[float, float, float]
+    light_rows: Sums
+    light_left: Sums
+    light_right: Sums
+    left: OneSided
+    right: OneSided
+
+
+class _Totals(NamedTuple):
+    """What holds for all values of two columns, and is no sum: see `Matches`."""
+
+    share: float
+    is_complete: bool
+    left_missed: float
+    right_missed: float
+
+    @classmethod
+    def of(cls, left: Counted, right: Counted) -> _Totals:
+        is_complete = left.theta == right.theta == MAX_THETA
+        return cls(min(left.theta, right.theta) / MAX_THETA, is_complete, left.missed, right.missed)
+
+
+def matches_of(left: Counted, right: Counted) -> Matches:
+    """The sums over all values of two columns."""
+    terms = _terms(left, right, _united(left.hashes, right.hashes))
+    return _matches(_Totals.of(left, right), terms.sum(axis=1).tolist())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OrderedMatches:
+    """The values of two columns in ascending order, the sums over all values before each, and over the whole."""
+
+    totals: _Totals
+    keys: list[Any]
+    sums: Numbers
+    whole: Matches
+
+    @classmethod
+    def of(cls, left: tuple[Counted, KnownValues], right: tuple[Counted, KnownValues]) -> OrderedMatches:
+        """From the rows of both columns by hash, and their values in order."""
+        (left_rows, left_values), (right_rows, right_values) = left, right
+        at = np.flatnonzero(~is_among(right_values.hashes, np.sort(left_values.hashes)))
+        keys = [*left_values.keys, *(right_values.keys[i] for i in at.tolist())]
+        hashes = np.concatenate((left_values.hashes, right_values.hashes[at]))
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        every = _united(left_rows.hashes, right_rows.hashes)
+        terms = _terms(left_rows, right_rows, every)[:, np.searchsorted(every, hashes[order])]
+        sums = np.zeros((len(keys) + 1, len(terms)))
+        np.cumsum(terms.T, axis=0, out=sums[1:])
+        totals = _Totals.of(left_rows, right_rows)
+        return cls(totals, [keys[i] for i in order], sums, _matches(totals, sums[-1].tolist()))
+
+    def within(self, spans: Sequence[Span]) -> Matches:
+        """The sums over the values in these spans."""
+        found = np.zeros(self.sums.shape[1])
+        for start, stop in spans:
+            found += self.sums[place_in(self.keys, stop)] - self.sums[place_in(self.keys, start)]
+        return _matches(self.totals, found.tolist())
+
+
+def _matches(totals: _Totals, sums: Sequence[float]) -> Matches:
+    (b, e0, e1, e2, l0, l1, l2, r0, r1, r2, n, p, pp, ln, lq, rn, rq), rest = sums[:_COMMON], sums[_COMMON:]
+    return Matches(
+        share=totals.share,
+        is_complete=totals.is_complete,
+        left_missed=totals.left_missed,
+        right_missed=totals.right_missed,
+        both_heavy=b,
+        exact_rows=(e0, e1, e2),
+        exact_left=(l0, l1, l2),
+        exact_right=(r0, r1, r2),
+        light_rows=Sums(n, p, pp),
+        light_left=Sums(n, ln, lq),
+        light_right=Sums(n, rn, rq),
+        left=OneSided._make(rest[:_OF_SIDE]),
+        right=OneSided._make(rest[_OF_SIDE:]),
+    )
+
+
+def _united(left: Hashes, right: Hashes) -> Hashes:
+    return first_of_each(np.concatenate((left, right)))[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The rows of some values on one side: the fewest, the likely and the most; and which of them are certain."""
+
+    low: Numbers
+    mid: Numbers
+    high: Numbers
+    is_heavy: Flags
+    is_known: Flags
+
+    @classmethod
+    def of(cls, side: Counted, every: Hashes) -> _Side:
+        low, high, is_heavy = np.zeros(len(every)), np.zeros(len(every)), np.zeros(len(every), np.bool_)
+        is_below = every < np.uint64(side.theta)
+        high[~is_below] = side.missed
+        at = np.searchsorted(every, side.hashes)
+        low[at], high[at], is_heavy[at] = side.low, side.high, side.is_heavy
+        return cls(low, (low + high) / 2, high, is_heavy, is_heavy | is_below)
+
+
+_COMMON = 17
+
+
+def _terms(left: Counted, right: Counted, every: Hashes) -> Numbers:
+    """What each value adds to the sums: those of `Matches` in the order in which they are read, a row for each sum."""
+    one, other = _Side.of(left, every), _Side.of(right, every)
+    exact = one.is_known & other.is_known
+    light = (every < np.uint64(min(left.theta, right.theta))) & ~one.is_heavy & ~other.is_heavy
+    if left.theta == right.theta == MAX_THETA:
+        light = np.zeros(len(every), np.bool_)
+    else:
+        exact &= one.is_heavy | other.is_heavy
+    mids = one.mid, other.mid
+    both = light & (one.mid > 0) & (other.mid > 0)
+    pairs = ((one.low, other.low), mids, (one.high, other.high))
+    product = np.where(both, one.mid * other.mid, 0)
+    of_light = [np.where(both, each, 0) for each in mids]
+    common = [
+        one.is_heavy & other.is_heavy,
+        *(np.where(exact, a * b, 0) for a, b in pairs),
+        *(np.where(exact & (b > 0), a, 0) for a, b in pairs),
+        *(np.where(exact & (a > 0), b, 0) for a, b in pairs),
+        *(both, product, product**2),
+        *(term for each in of_light for term in (each, each**2)),
+    ]
+    return np.array([*common, *_one_sided(one, other, light), *_one_sided(other, one, light)], np.float64)
+
+
+def _one_sided(side: _Side, other: _Side, light: Flags) -> OneSided:
+    """The terms of `OneSided`, an array for each."""
+    heavy = side.is_heavy & ~other.is_heavy
+    known, unknown, alike = heavy & other.is_known, heavy & ~other.is_known, light & (side.mid > 0)
+    rows, partners = side.mid, other.mid
+    has_partner = partners > 0
+    terms: dict[str, Any] = {
+        "heavy": heavy,
+        "heavy_rows": rows * heavy,
+        "known": known,
+        "known_rows": rows * known,
+        "unknown": unknown,
+        "unknown_rows": rows * unknown,
+        "unknown_squares": rows**2 * unknown,
+        "products": rows * partners * known,
+        "partnered_rows": rows * (known & has_partner),
+        "partnered": known & has_partner,
+        "known_partners": partners * known,
+        "light": alike,
+        "light_partners": partners * alike,
+        "light_partnered": alike & has_partner,
+        "squares": partners**2 * (known | alike),
+    }
+    return OneSided(**terms)

@@ -1,0 +1,177 @@
+"""
+The rows of tuples of columns, as the joint sketch of these columns tells.
+
+A joint sketch has no values. Tuples are looked up by their hashes: those of single values that are given, and in one
+column also all values of a range, if its distribution has every value.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from puffin.estimates.column_rows import ColumnRows, several
+from puffin.estimates.counted import Counted
+from puffin.estimates.interval import NOTHING, Interval
+from puffin.estimates.value_set import ValueSet
+from puffin.sketches.distribution import places
+from puffin.sketches.single_hash import hash_one, hash_tuple
+from puffin.sketches.theta_image import MAX_THETA
+from puffin.sketches.tuple_hashes import EMPTY, NULL, hashes_of
+from puffin.values.value_bytes import serializer
+
+JOINT = "joint"
+
+_MOST_OF_COLUMN, _MOST_TUPLES = 16, 64  # looked up one by one; a set of values with more is not worth the time
+_MOST_OF_RANGE = 4096
+_MOST_KEPT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The values of one column that a filter lets pass, and its rows with these."""
+
+    column: ColumnRows
+    values: ValueSet
+    rows: Interval
+
+
+class TupleRows:
+    """
+    The rows of tuples, prepared for questions; any thread may ask.
+
+    Args:
+        rows: The tuples, as if they were the values of a column.
+        counted: The same by hash, as far as they are known.
+        types: Of the columns, in the order in which tuples are hashed.
+    """
+
+    def __init__(self, rows: ColumnRows, counted: Counted, types: Sequence[str]) -> None:
+        self._column = rows
+        self._counted = counted
+        counts = zip(counted.low.tolist(), counted.high.tolist(), strict=True)
+        self._rows = dict(zip(counted.hashes.tolist(), counts, strict=True))
+        self._hashes = [_hashes_by(type_) for type_ in types]
+        self._along: dict[tuple[Any, ...], _Along] = {}
+
+    def find(self, parts: Sequence[Part]) -> Interval | None:
+        """The rows that have these values in all columns; None if more than one column has other than a few values."""
+        hashes: list[list[int] | None] = []
+        for part, hashes_by in zip(parts, self._hashes, strict=True):
+            single = part.values.single_values(_MOST_OF_COLUMN)
+            hashes.append(None if single is None else [each for value in single for each in hashes_by(value)])
+        if None not in hashes:
+            return self._of_points([each for each in hashes if each is not None])
+        return self._of_range(parts, hashes) if hashes.count(None) == 1 else None
+
+    def _of_points(self, hashes: Sequence[Sequence[int]]) -> Interval | None:
+        if np.prod([len(each) for each in hashes]) > _MOST_TUPLES:
+            return None
+        low = high = 0.0
+        absent = 0
+        for each in itertools.product(*hashes):
+            hashed = hash_tuple(each)
+            found = self._rows.get(hashed)
+            if found is not None:
+                low, high = low + found[0], high + found[1]
+            elif hashed >= self._counted.theta:  # others that the sketch does not have are not there
+                absent += 1
+        rows = Interval((low + high) / 2, low, high)
+        if absent:
+            rows = rows.plus(several(self._column.single, absent).within(0, self._column.unsampled.upper))
+        return self._column.as_now(rows.within(0, self._column.facts.rows))
+
+    def _of_range(self, parts: Sequence[Part], hashes: Sequence[Sequence[int] | None]) -> Interval | None:
+        """
+        The rows with single values in all columns but one, and a range there.
+
+        The rows of the tuples that are known are added up. The others have what the single values leave of their rows;
+        of these as many are taken to be in the range as of all rows of the table.
+        """
+        at = hashes.index(None)
+        part, known = parts[at], parts[at].column.known_values
+        facts = part.column.facts, self._column.facts
+        if known is None or not part.column.is_complete or len(known.keys) > _MOST_OF_RANGE:
+            return None
+        if any(each.added != 0 or each.removed != 0 for each in facts) or (part.values.nan and facts[0].nans != 0):
+            return None
+        if known.has_cut and any(known.doubt(span) for span in part.values.spans):
+            return None
+        others = [each for i, each in enumerate(hashes) if i != at and each is not None]
+        count = int(np.prod([len(each) for each in others]))
+        if count > _MOST_OF_COLUMN:
+            return None
+        along = self._found_along(at, others, known.hashes)
+        spans = [(known.place(start), known.place(stop)) for start, stop in part.values.spans]
+        if part.values.null:
+            spans.append((len(known.keys), len(known.keys) + 1))
+        low, high = along.between(spans)
+        if self._counted.theta == MAX_THETA:
+            return Interval((low + high) / 2, low, high)
+        all_low, all_high = along.between([(0, len(known.keys) + 1)])
+        of_points = _least(each.rows for i, each in enumerate(parts) if i != at)
+        unknown = max(0.0, of_points.rows - (all_low + all_high) / 2)
+        share = part.rows.rows / max(facts[0].rows, 1)
+        upper = max(low, of_points.upper - (all_low - low))
+        return Interval(min(max((low + high) / 2 + unknown * share, low), upper), low, upper)
+
+    def _found_along(self, at: int, others: Sequence[Sequence[int]], hashes: Any) -> _Along:
+        """The known tuples of some values, in the order of the values of the column ``at``; null is after the last."""
+        key = at, *(tuple(each) for each in others)
+        found = self._along.get(key)
+        if found is None:
+            along = np.append(np.where(hashes == 0, np.uint64(EMPTY), hashes), np.uint64(NULL))
+            sums = np.zeros((2, len(along)))
+            for each in itertools.product(*others):
+                columns = [np.full(len(along), value, np.uint64) for value in each]
+                place, has = places(hashes_of([*columns[:at], along, *columns[at:]]), self._counted.hashes)
+                sums[0][has] += self._counted.low[place[has]]
+                sums[1][has] += self._counted.high[place[has]]
+            kept = np.flatnonzero(sums[1])
+            low, high = ([0.0, *np.cumsum(each[kept]).tolist()] for each in sums)
+            found = _Along(kept.tolist(), low, high)
+            if len(self._along) >= _MOST_KEPT:
+                self._along.clear()
+            self._along[key] = found
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Along:
+    """Tuples in the order of the values of one column: the places of these, and the rows of all before each."""
+
+    at: list[int]
+    low: list[float]
+    high: list[float]
+
+    def between(self, spans: Sequence[tuple[int, int]]) -> tuple[float, float]:
+        low = high = 0.0
+        for start, stop in spans:
+            i, j = bisect.bisect_left(self.at, start), bisect.bisect_left(self.at, stop)
+            low, high = low + self.low[j] - self.low[i], high + self.high[j] - self.high[i]
+        return low, high
+
+
+def _hashes_by(type_: str) -> Callable[[Any], tuple[int, ...]]:
+    """The numbers under which a tuple may have a value; 0.0 has two."""
+    to_bytes = serializer(type_)
+
+    def found(value: Any) -> tuple[int, ...]:
+        if value is None:
+            return (NULL,)
+        if value == b"":
+            return (EMPTY,)
+        if isinstance(value, float) and value == 0:
+            return hash_one(to_bytes(0.0)), hash_one(to_bytes(-0.0))
+        return (hash_one(to_bytes(value)),)
+
+    return found
+
+
+def _least(each: Iterable[Interval]) -> Interval:
+    return min(each, key=lambda rows: rows.rows, default=NOTHING)

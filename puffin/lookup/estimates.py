@@ -1,0 +1,327 @@
+"""
+Estimates for a table, from what statistics say of it: rows of a filter, groups, and sides of a join.
+
+Table metadata and private state are read when a column is first asked for. After that, everything is in memory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from puffin.errors import PuffinError, UsageError
+from puffin.estimates.column_rows import ColumnFacts, ColumnRows
+from puffin.estimates.counted import Counted
+from puffin.estimates.filters import Methods, Part, TableRows, by_column, rows_of_filter
+from puffin.estimates.groups import groups_of
+from puffin.estimates.interval import Interval
+from puffin.estimates.tuple_rows import TupleRows
+from puffin.estimates.value_set import compared
+from puffin.load import load_table
+from puffin.planning.plan import filter_parser
+from puffin.sketches.row_counts import RowCounts
+from puffin.statistics.ancestry import KnownSketch, known_sketches
+from puffin.statistics.answer import Distinct
+from puffin.statistics.joint import FoundJoint, joint_of
+from puffin.statistics.kinds import DISTRIBUTION, ROW_COUNTS
+from puffin.statistics.kinds.kind import Kind, T
+from puffin.statistics.resolve import answer_columns
+from puffin.statistics.stored_blobs import StoredBlobs
+from puffin.tables.base import Column, SnapshotSelector
+from puffin.tables.expression import Constant, Expression
+from puffin.tables.snapshot import TableSnapshot
+from puffin.values.column_summary import ColumnSummary
+
+_UNKNOWN = ColumnSummary(None, None, None, None, None, None)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TableEstimate:
+    """
+    The rows that a filter leaves, and the groups that a grouping makes; both with 95 % bounds.
+
+    Attributes:
+        row_count: The rows of the table.
+        groups: None without a grouping.
+    """
+
+    table: str
+    format: str
+    snapshot_id: int | None
+    where: str | None
+    group_by: tuple[str, ...] | None
+    row_count: int
+    rows: Interval
+    groups: Interval | None
+    how: Methods = dataclasses.field(compare=False, repr=False)
+
+    @property
+    def methods(self) -> tuple[tuple[str, str], ...]:
+        """For each predicate, and for a filter on several columns, how the rows were found."""
+        return self.how.said()
+
+    @property
+    def selectivity(self) -> float:
+        return self.rows.rows / self.row_count if self.row_count else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        rows, groups = self.rows.rounded(), (None,) * 3 if self.groups is None else self.groups.rounded()
+        return {
+            "table": self.table,
+            "format": self.format,
+            "snapshot-id": self.snapshot_id,
+            "where": self.where,
+            "group-by": None if self.group_by is None else list(self.group_by),
+            "row-count": self.row_count,
+            "rows": rows[0],
+            "lower": rows[1],
+            "upper": rows[2],
+            "selectivity": self.selectivity,
+            "groups": groups[0],
+            "groups-lower": groups[1],
+            "groups-upper": groups[2],
+            "methods": [{"predicate": predicate, "method": method} for predicate, method in self.methods],
+        }
+
+
+def estimate(
+    table: str,
+    where: str | None = None,
+    group_by: Sequence[str] | None = None,
+    *,
+    snapshot_id: int | None = None,
+    ref: str | None = None,
+    as_of_ms: int | None = None,
+    catalog: str | None = None,
+    catalog_properties: Mapping[str, str] | None = None,
+) -> TableEstimate:
+    """
+    The rows that a filter leaves and the groups that columns make among them, from statistics alone.
+
+    Args:
+        table: As for `puffin.ndv`, as are the other arguments.
+        where: A row filter in pyiceberg's grammar; None for all rows.
+        group_by: Columns to group by; null is one group, and their order does not matter.
+
+    Raises:
+        NotFoundError: There is no such table, snapshot or column.
+        UsageError: The filter cannot be parsed, or its types do not match.
+        CorruptMetadataError, UnsupportedTableError, StorageError: The metadata cannot be read.
+        MissingDependencyError: There is a filter or a catalog, and pyiceberg is not installed.
+    """
+    selector = SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
+    loaded = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
+    return Estimator(loaded.open(selector)).estimate(where, group_by)
+
+
+class Estimator:
+    """Estimates for one snapshot of a table; any thread may use it."""
+
+    def __init__(self, opened: TableSnapshot) -> None:
+        self.opened = opened
+        self._columns: dict[int, ColumnRows] = {}
+        self._loading = threading.RLock()
+        self._parser: Callable[[str], Expression] | None = None
+        self._joint: dict[tuple[int, ...], FoundJoint | None] = {}
+        self._counts: dict[int, RowCounts | None] = {}
+        self._tuple_rows: dict[tuple[int, ...], TupleRows | None] = {}
+
+    def estimate(self, where: str | None = None, group_by: Sequence[str] | None = None) -> TableEstimate:
+        """
+        Estimate the rows that pass a filter, and the groups that columns make among them.
+
+        Raises ColumnNotFound if there is no such column, UsageError if the filter cannot be parsed or no column is
+        named, PuffinError if metadata cannot be read.
+        """
+        opened = self.opened
+        columns = None if group_by is None else opened.state.select_columns(tuple(group_by))
+        if columns == ():
+            raise UsageError(f"{opened.name}: group by: expected at least one column, found none")
+        expression = Constant(True) if where is None else self._parse(where)
+        table = self.table
+        filter_ = by_column(table, expression)
+        found, how = rows_of_filter(table, expression, filter_)
+        groups = None
+        if columns is not None:
+            field_ids = [column.field_id for column in columns]
+            groups = groups_of(table, field_ids, filter_.part, self._tuples(columns))
+        return TableEstimate(
+            table=opened.name,
+            format=opened.state.format,
+            snapshot_id=None if opened.is_empty else opened.snapshot.snapshot_id,
+            where=where,
+            group_by=None if columns is None else tuple(column.name for column in columns),
+            row_count=table.rows,
+            rows=found,
+            groups=groups,
+            how=how,
+        )
+
+    @functools.cached_property
+    def counted_rows(self) -> int | None:
+        """The live rows, as statistics of the snapshot counted them, or as metadata tells; None if neither does."""
+        return 0 if self.opened.is_empty else _row_count(self.opened)
+
+    @functools.cached_property
+    def table(self) -> TableRows:
+        """The rows of the table and of its columns; reads its manifests if nothing else tells how many these are."""
+        with self._loading:
+            rows = self.counted_rows
+            if rows is None:
+                rows = sum(task.data_file.record_count for task in self.opened.tasks)
+        return TableRows(rows, self.column, self._sets, self.tuples)
+
+    @functools.cached_property
+    def _sets(self) -> tuple[tuple[int, ...], ...]:
+        """The sets of columns that have a joint sketch, by field ids, which ascend."""
+        known = {} if self.opened.is_empty else known_sketches(self.opened)
+        return tuple(sorted({ids for sketches in known.values() for each in sketches for ids in each.said.joint}))
+
+    def tuples(self, field_ids: tuple[int, ...]) -> TupleRows | None:
+        """The rows of the tuples of these columns, whose field ids ascend; None without a joint sketch."""
+        if field_ids not in self._tuple_rows:
+            with self._loading:
+                self._tuple_rows[field_ids] = self._rows_of_tuples(field_ids)
+        return self._tuple_rows[field_ids]
+
+    def _rows_of_tuples(self, field_ids: tuple[int, ...]) -> TupleRows | None:
+        columns = [self.opened.state.columns_by_id[field_id] for field_id in field_ids]
+        found = self.joint(columns)
+        if found is None:
+            return None
+        changed, is_same = found.known.freshness, found.known.age == 0
+        distribution = found.distribution.with_exact(found.counts)
+        facts = ColumnFacts(
+            type="struct",
+            rows=distribution.rows,
+            now=self.table.rows,
+            added=0 if is_same else changed.records_added,
+            removed=0 if is_same else changed.records_deleted,
+            nulls=0,
+            nans=0,
+            ndv=Interval(0, 0, distribution.rows),
+            distribution=distribution,
+        )
+        counted = Counted.of(distribution, found.counts, 0)
+        return TupleRows(ColumnRows(facts), counted, [column.type for column in columns])
+
+    def column(self, field_id: int) -> ColumnRows:
+        """The rows of a column."""
+        found = self._columns.get(field_id)
+        if found is None:
+            with self._loading:
+                found = self._columns.get(field_id)
+                if found is None:
+                    found = self._columns[field_id] = ColumnRows(self._facts(field_id))
+        return found
+
+    def part(self, where: str) -> Part:
+        """A filter by columns; raises as `estimate`."""
+        return by_column(self.table, self._parse(where)).part
+
+    @property
+    def growth(self) -> float | None:
+        """How many rows there are for each one that statistics counted; None if these are the same rows."""
+        facts = [column.facts for column in [*self._columns.values()]]  # other threads may add columns
+        if all(each.added == each.removed == 0 for each in facts):
+            return None
+        return next((each.now / each.rows for each in facts if each.rows), 1.0)
+
+    def row_counts(self, field_id: int) -> RowCounts | None:
+        """The row counts of a column; None if there are none that can be read."""
+        self.column(field_id)
+        return self._counts.get(field_id)
+
+    def joint(self, columns: Sequence[Column]) -> FoundJoint | None:
+        """The joint sketch of these columns, in any order; None if there is none."""
+        field_ids = tuple(sorted({column.field_id for column in columns}))
+        if field_ids not in self._joint:
+            with self._loading:
+                found = {} if self.opened.is_empty else joint_of(self.opened, field_ids)
+                self._joint[field_ids] = found.get(field_ids)
+        return self._joint[field_ids]
+
+    def _tuples(self, columns: Sequence[Column]) -> Interval | None:
+        """The number of distinct tuples of these columns, if they have a joint sketch."""
+        found = self.joint(columns) if len({column.field_id for column in columns}) > 1 else None
+        if found is None:
+            return None
+        sketch = found.counts.sketch(found.known.said.lg_k)
+        if sketch is None:
+            return None
+        distinct = Distinct.of(sketch)
+        changed = found.known.freshness
+        added = 0 if found.known.age == 0 else changed.records_added
+        removed = 0 if found.known.age == 0 else changed.records_deleted
+        lower = 0 if removed is None else max(0, distinct.lower - removed)
+        upper = self.table.rows if added is None else distinct.upper + added
+        return Interval(distinct.ndv, lower, upper).within(lower, upper)
+
+    def _parse(self, where: str) -> Expression:
+        if self._parser is None:
+            self._parser = filter_parser(self.opened, with_partitions=False)
+        return self._parser(where)
+
+    def _facts(self, field_id: int) -> ColumnFacts:
+        opened, now = self.opened, self.table.rows
+        column = opened.state.columns_by_id.get(field_id)
+        if opened.is_empty or column is None:
+            unknown = Interval(0, 0, now)
+            type_ = "binary" if column is None else column.type
+            return ColumnFacts(type=type_, rows=now, now=now, added=0, removed=0, nulls=None, nans=None, ndv=unknown)
+        stored = StoredBlobs(opened, [column.field_id])
+        nearest = known_sketches(opened, [column.field_id])[column.field_id]
+        (answer,) = answer_columns({column.field_id: nearest}, [column], stored)
+        summary = answer.summary or _UNKNOWN
+        usable = [each for each in nearest if each.misfit is None]
+        of = next((each for each in usable if each.blob.snapshot_id == answer.stats_snapshot_id), None)
+        distinct = answer.distinct
+        ndv = Interval(0, 0, now) if distinct is None else Interval(distinct.ndv, distinct.lower, distinct.upper)
+        rows = summary.row_count if of is not None and summary.row_count is not None else now
+        is_same = of is not None and of.age == 0
+        distribution = None
+        if of is not None:
+            distribution, counts = _read(stored, of, DISTRIBUTION), _read(stored, of, ROW_COUNTS)
+            self._counts[field_id] = counts
+            distribution = None if distribution is None or counts is None else distribution.with_exact(counts)
+        type_ = column.type if of is None or of.type is None else of.type
+        return ColumnFacts(
+            type=type_,
+            rows=rows,
+            now=now,
+            added=0 if is_same else answer.freshness.records_added,
+            removed=0 if is_same else answer.freshness.records_deleted,
+            nulls=summary.null_count,
+            nans=0 if type_ not in ("float", "double") else summary.nan_count,
+            ndv=ndv,
+            lower=compared(type_, summary.min),
+            upper=compared(type_, summary.max),
+            distribution=distribution,
+        )
+
+
+def _read(stored: StoredBlobs, known: KnownSketch, kind: Kind[T]) -> T | None:
+    try:
+        return stored.read(known, kind)
+    except PuffinError as exc:
+        _log.warning("%s: %s is left out: %s", known.entry.statistics_path, kind.title, exc)
+        return None
+
+
+def _row_count(opened: TableSnapshot) -> int | None:
+    for known in known_sketches(opened).values():
+        for each in known[:1]:
+            summary = each.said.summary
+            if summary is not None and summary.row_count is not None:
+                added, deleted = each.freshness.records_added, each.freshness.records_deleted
+                if each.age == 0:
+                    return summary.row_count
+                if added is not None and deleted is not None:
+                    return max(0, summary.row_count + added - deleted)
+    return opened.snapshot.total_records

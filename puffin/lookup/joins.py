@@ -1,0 +1,373 @@
+"""
+The rows of a join of two tables, from their estimators.
+
+The part of a filter that is on the joined column chooses among the values of a side. The rest leaves a share of each
+value's rows, as if it did not depend on the value.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeAlias
+
+from puffin.errors import UnsupportedTypeError, UsageError
+from puffin.estimates.counted import Counted
+from puffin.estimates.filters import Joined, OfColumn, Part, rows_of
+from puffin.estimates.groups import groups_of
+from puffin.estimates.interval import AT_95, Interval
+from puffin.estimates.joins import INDEPENDENCE, THETA, JoinRows, JoinSide, join_of_values, join_rows
+from puffin.estimates.matches import OrderedMatches, matches_of
+from puffin.estimates.value_set import ValueSet
+from puffin.lookup.estimates import Estimator
+from puffin.lookup.question import Question
+from puffin.lookup.sets import JoinEstimate, column_sketch, join_estimate
+from puffin.lookup.sets import JoinSide as JoinSideOf
+from puffin.tables.base import Column
+from puffin.tables.expression import Constant, Op
+from puffin.values.value_type import hashes_alike
+
+_ALL = Constant(True)
+_MOST_POINTS = 64  # values that are looked up one by one
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JoinQuestion:
+    """One side of a join: the question about its columns, and a filter of its rows in pyiceberg's grammar."""
+
+    question: Question
+    where: str | None = None
+
+
+_Asked: TypeAlias = tuple[JoinQuestion, Estimator]
+
+
+class JoinPairs:
+    """
+    What was prepared for joins, by the two columns or sets of columns; the least recently used is dropped.
+
+    A pair of tables that have changed replaces that of their earlier snapshots, so that these do not stay in memory.
+    Only ``with_values`` of the pairs keep the sums over their values, which take a few megabytes each.
+    """
+
+    def __init__(self, most: int = 256, with_values: int = 32) -> None:
+        self._most, self._with_values = most, with_values
+        self._pairs: OrderedDict[Hashable, _Pair] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def estimate(self, left: _Asked, right: _Asked) -> JoinEstimate:
+        """Estimate overlap and rows of a join; raises as `puffin.lookup.Lookup.estimate_join`."""
+        if left[0].question.is_of_partitions or right[0].question.is_of_partitions:
+            one, other = (column_sketch(estimator.opened, asked.question) for asked, estimator in (left, right))
+            return join_estimate(one, other)
+        key = left[0].question, right[0].question
+        with self._lock:
+            pair = self._pairs.get(key)
+            if pair is not None:
+                self._pairs.move_to_end(key)
+        if pair is None or not pair.is_of(left[1], right[1]):
+            pair = _Pair(left, right)
+            with self._lock:
+                self._pairs[key] = pair
+                if len(self._pairs) > self._most:
+                    self._pairs.popitem(last=False)
+        with self._lock:  # each pair gets to this place before it is the least recently used
+            older = next(itertools.islice(reversed(self._pairs.values()), self._with_values, None), None)
+        if older is not None:
+            older.forget_values()
+        return pair.estimate(left[0].where, right[0].where)
+
+
+class _Pair:
+    """The columns of both sides of joins, with what does not depend on filters."""
+
+    def __init__(self, left: _Asked, right: _Asked) -> None:
+        one, other = (_columns(asked, estimator) for asked, estimator in (left, right))
+        if len(one) != len(other):
+            said = " and ".join("+".join(column.name for column in columns) for columns in (one, other))
+            raise UsageError(f"expected as many columns on both sides of a join, found {said}")
+        self._sides = (left[1], one), (right[1], other)
+        if len(one) == 1:
+            sketches = (column_sketch(estimator.opened, asked.question) for asked, estimator in (left, right))
+            self._by_sketches = join_estimate(*sketches)
+        else:
+            check_alike(self._sides)
+            self._by_sketches = JoinEstimate(
+                left=_described(left[1], one),
+                right=_described(right[1], other),
+                overlap=None,
+                containment_left=None,
+                containment_right=None,
+                jaccard=None,
+                join_rows=None,
+            )
+        self._rows = RowsOfJoins(*self._sides, self._by_sketches.join_rows)
+
+    def is_of(self, left: Estimator, right: Estimator) -> bool:
+        """Whether the sides have these estimators."""
+        return self._sides[0][0] is left and self._sides[1][0] is right
+
+    def forget_values(self) -> None:
+        """Drop the sums over the values; they are made again if a filter needs them."""
+        vars(self._rows).pop("_ordered", None)
+
+    def estimate(self, left_where: str | None, right_where: str | None) -> JoinEstimate:
+        found = self._by_sketches
+        if len(self._sides[0][1]) == 1 and any(estimator.counted_rows is None for estimator, _ in self._sides):
+            return found
+        left, right = Side(*self._sides[0], left_where), Side(*self._sides[1], right_where)
+        rows = self._rows.of(left, right)
+        if rows.method == THETA:
+            rows = rows._replace(
+                left_semi=_contained(left, found.containment_left, rows.left_semi),
+                right_semi=_contained(right, found.containment_right, rows.right_semi),
+            )
+        return JoinEstimate(
+            left=found.left,
+            right=found.right,
+            overlap=found.overlap,
+            containment_left=found.containment_left,
+            containment_right=found.containment_right,
+            jaccard=found.jaccard,
+            join_rows=rows.rows.rounded()[0],
+            rows=rows,
+            left_rows=left.rows,
+            right_rows=right.rows,
+        )
+
+
+def _columns(asked: JoinQuestion, estimator: Estimator) -> tuple[Column, ...]:
+    """The columns of a side; a name with ``+`` in it is matched whole before it is taken as several."""
+    state = estimator.opened.state
+    names = [
+        name
+        for each in asked.question.columns or ()
+        for name in ([each] if "+" not in each or state.has_column(each) else each.split("+"))
+    ]
+    return state.select_columns(names)
+
+
+_OneSide: TypeAlias = tuple[Estimator, tuple[Column, ...]]
+
+
+class RowsOfJoins:
+    """
+    The rows of the equi-joins of two columns, or of two sets of them, with filters.
+
+    ``by_sketches`` is what sketches alone say of the join without filters, for sides without row counts.
+    """
+
+    def __init__(self, left: _OneSide, right: _OneSide, by_sketches: float | None = None) -> None:
+        self._left, self._right = left, right
+        self._by_sketches = by_sketches
+        self._is_of_one = len(left[1]) == 1
+
+    def of(self, left: Side, right: Side) -> JoinRows:
+        """Estimate a join with 95 % bounds."""
+        found = self._unfiltered
+        if found is None:
+            return self._apart(left, right) if not self._is_of_one else self._by_theta(left, right)
+        has_changed = left.has_changed or right.has_changed
+        values = _both(left.own, right.own) if self._is_of_one else None
+        of_values = None if values is None else self._of_values(found, values, has_changed)
+        found = of_values or found
+        rests = [side.rest(of_values is not None) for side in (left, right)]
+        if has_changed or not all(rest is _ALL for rest in rests):
+            found = found.filtered(left.of_join(*rests), right.of_join(*reversed(rests)))
+        nulls = 0.0 if self._is_of_one else min(left.null_share, right.null_share)
+        return found if nulls == 0 else found.without_nulls(nulls)
+
+    def _of_values(self, found: JoinRows, values: ValueSet, has_changed: bool) -> JoinRows | None:
+        """The rows of some values, of all rows that were found; None if a side keeps no values."""
+        columns = [estimator.column(column.field_id) for estimator, (column,) in (self._left, self._right)]
+        if any(column.known_values is None for column in columns):
+            return None
+        left_out = values.points_left_out
+        points = (values if left_out is None else left_out).single_values(_MOST_POINTS)
+        if points is None or has_changed:  # a column tells the rows of a value as they are now
+            ordered = self._ordered
+            return None if ordered is None else join_rows(ordered.within(values.spans), ordered.whole)
+        sets = [ValueSet.of(Op.EQ, (point,)) for point in points if point is not None]
+        rows = ((columns[0].find(each, AT_95)[0], columns[1].find(each, AT_95)[0]) for each in sets)
+        some = join_of_values(rows, columns[0].is_complete and columns[1].is_complete)
+        return some if left_out is None else found.minus(some)
+
+    @functools.cached_property
+    def _unfiltered(self) -> JoinRows | None:
+        """The rows without filters; None if statistics do not have them by value on both sides."""
+        if self._is_of_one:
+            left, right = (_counted(*side) for side in (self._left, self._right))
+        else:
+            left, right = _of_tuples(self._left, self._right)
+        return None if left is None or right is None else join_rows(matches_of(left, right))
+
+    @functools.cached_property
+    def _ordered(self) -> OrderedMatches | None:
+        """The values of both sides in order, for filters on the joined column; None if a side keeps no values."""
+        sides = []
+        for estimator, (column,) in (self._left, self._right):
+            rows = estimator.column(column.field_id)
+            counted = rows.counted(None)
+            if rows.known_values is None or counted is None:
+                return None
+            sides.append((counted, rows.known_values))
+        return OrderedMatches.of(*sides)
+
+    @functools.cached_property
+    def _columns(self) -> list[RowsOfJoins]:
+        """The joins of the pairs of columns."""
+        (left, ones), (right, others) = self._left, self._right
+        return [RowsOfJoins((left, (one,)), (right, (other,))) for one, other in zip(ones, others, strict=True)]
+
+    def _apart(self, left: Side, right: Side) -> JoinRows:
+        pairs = zip(self._columns, left.apart(), right.apart(), strict=True)
+        return _independent([each.of(one, other) for each, one, other in pairs], left, right)
+
+    def _by_theta(self, left: Side, right: Side) -> JoinRows:
+        by_sketches = self._by_sketches
+        if by_sketches is None:
+            by_sketches = left.table_rows * right.table_rows / max(left.ndv, right.ndv, 1.0)
+        rows, most = by_sketches * left.kept * right.kept, left.rows.upper * right.rows.upper
+        return JoinRows(Interval(rows, 0, most).within(0, most), _at_most(rows, left), _at_most(rows, right), THETA)
+
+
+class Side:
+    """A side of a join: the joined columns of a table, and a filter."""
+
+    def __init__(self, estimator: Estimator, columns: Sequence[Column], where: str | None) -> None:
+        self.columns = tuple(columns)
+        self.estimator = estimator
+        self._where = where
+        self._part = _ALL if where is None else estimator.part(where)
+        self.rows = rows_of(estimator.table, self._part)
+        self.own, self._rest = _divided(self._part, self.columns[0].field_id)
+
+    @property
+    def table_rows(self) -> int:
+        return self.estimator.table.rows
+
+    @property
+    def kept(self) -> float:
+        """The share of rows that the filter leaves."""
+        return self.rows.rows / max(self.table_rows, 1)
+
+    @property
+    def ndv(self) -> float:
+        """The distinct values of the first column."""
+        return self.estimator.column(self.columns[0].field_id).facts.ndv.rows
+
+    @property
+    def null_share(self) -> float:
+        """Of the rows, those with a null in one of several columns: a tuple with one counts, but joins nothing."""
+        columns = (self.estimator.column(column.field_id) for column in self.columns)
+        return min(1.0, sum(column.nulls.upper for column in columns) / max(self.table_rows, 1))
+
+    def apart(self) -> list[Side]:
+        """A side for each of the columns."""
+        return [Side(self.estimator, [column], self._where) for column in self.columns]
+
+    def rest(self, has_values: bool) -> Part:
+        """The filter; if ``has_values``, without the part on the joined column."""
+        return self._rest if has_values else self._part
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether rows came or went since they were counted."""
+        return self.estimator.growth is not None
+
+    def of_join(self, rest: Part, of_other: Part) -> JoinSide:
+        """What the rest of the filter leaves; ``of_other`` is that of the other side."""
+        table, whole = self.estimator.table, Interval.exactly(1)
+        rows = max(table.rows, 1)
+        # Which rows of a value are left is not known, whatever the estimate says.
+        share = whole if rest is _ALL else Interval(rows_of(table, rest).rows / rows, 0, 1)
+        if (growth := self.estimator.growth) is not None:
+            return JoinSide(self.rows, Interval(0, 0, rows), Interval(share.rows * growth, 0, rows))
+        chosen = Interval.exactly(table.rows)
+        if of_other is _ALL and rest is self._rest and self.own is not None:
+            chosen = rows_of(table, OfColumn(self.columns[0].field_id, self.own))
+        return JoinSide(self.rows, chosen, share)
+
+
+def check_alike(sides: Iterable[_OneSide]) -> None:
+    """Raise UnsupportedTypeError if equal values of two columns have different hashes."""
+    (left, ones), (right, others) = sides
+    for one, other in zip(ones, others, strict=True):
+        if not hashes_alike(one.type, other.type):
+            raise UnsupportedTypeError(
+                f"{left.opened.name} {one.name} is of type {one.type} and {right.opened.name} {other.name} of type "
+                f"{other.type}: their hashes cannot be compared; bring both columns to one type and analyze them again"
+            )
+
+
+def _described(estimator: Estimator, columns: Sequence[Column]) -> JoinSideOf:
+    """The side of several columns, as answers describe it."""
+    groups = groups_of(estimator.table, [column.field_id for column in columns], _ALL)
+    name = "+".join(column.name for column in columns)
+    return JoinSideOf(estimator.opened.name, name, groups.rounded()[0], estimator.table.rows)
+
+
+def _counted(estimator: Estimator, columns: Sequence[Column]) -> Counted | None:
+    """The rows of a column by hash; None if statistics do not have them."""
+    field_id = columns[0].field_id
+    return estimator.column(field_id).counted(estimator.row_counts(field_id))
+
+
+def _of_tuples(left: _OneSide, right: _OneSide) -> tuple[Counted | None, Counted | None]:
+    """
+    The rows of tuples on both sides; None without a joint sketch.
+
+    Joint sketches hash tuples in the order of field ids: that has to pair the same columns on both sides.
+    """
+    pairs = {(one.field_id, other.field_id) for one, other in zip(left[1], right[1], strict=True)}
+    others = [other for _, other in sorted(pairs)]
+    if len(pairs) < len(left[1]) or others != sorted(set(others)):
+        return None, None
+    left_found, right_found = (estimator.joint(columns) for estimator, columns in (left, right))
+    if left_found is None or right_found is None:
+        return None, None
+    one, other = (
+        Counted.of(each.distribution.with_exact(each.counts), each.counts, 0) for each in (left_found, right_found)
+    )
+    return one, other
+
+
+def _both(left: ValueSet | None, right: ValueSet | None) -> ValueSet | None:
+    """The values that the filters of both sides let pass: values are equal in a join."""
+    if left is None or right is None:
+        return left or right
+    return left.intersection(right)
+
+
+def _divided(part: Part, field_id: int) -> tuple[ValueSet | None, Part]:
+    """The values of a column that a filter lets pass, and the rest of the filter."""
+    if isinstance(part, OfColumn) and part.field_id == field_id:
+        return part.values, _ALL
+    if isinstance(part, Joined) and part.is_and:
+        own = [each for each in part.parts if isinstance(each, OfColumn) and each.field_id == field_id]
+        rest = tuple(each for each in part.parts if each not in own)
+        if own:
+            return own[0].values, rest[0] if len(rest) == 1 else Joined(rest, True) if rest else _ALL
+    return None, part
+
+
+def _independent(each: Sequence[JoinRows], left: Side, right: Side) -> JoinRows:
+    """A join on several columns, none of which tells anything of the others."""
+    pairs = left.rows.rows * right.rows.rows
+    rows = pairs * math.prod(found.rows.rows / pairs for found in each) if pairs else 0.0
+    upper = min(found.rows.upper for found in each)
+    return JoinRows(Interval(min(rows, upper), 0, upper), _at_most(rows, left), _at_most(rows, right), INDEPENDENCE)
+
+
+def _contained(side: Side, share: float | None, otherwise: Interval) -> Interval:
+    """The rows whose value the other side has, if it has this share of the values."""
+    return otherwise if share is None else Interval(side.rows.rows * share, 0, side.rows.upper)
+
+
+def _at_most(rows: float, side: Side) -> Interval:
+    return Interval(min(rows, side.rows.rows), 0, side.rows.upper)

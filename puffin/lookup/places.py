@@ -1,0 +1,126 @@
+"""Where tables are, a catalog or directories, and the tables that are found there."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
+
+from puffin.errors import NotFoundError, PuffinError, UsageError
+from puffin.load import MOST_DIRECTORIES, Tables
+from puffin.storage import local_path, store_for
+from puffin.tables.snapshot import Table
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NamePatterns:
+    """Tables by their own names, without namespace or directory: those included, or all, but none that is excluded."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    def take(self, table: str, *, dotted: bool) -> bool:
+        """Whether a table is taken; ``dotted`` if it has the name of a catalog's table, and not a location."""
+        name = table.rpartition(".")[2].strip("`") if dotted else table.rstrip("/").rpartition("/")[2]
+        included = not self.include or any(fnmatchcase(name, pattern) for pattern in self.include)
+        return included and not any(fnmatchcase(name, pattern) for pattern in self.exclude)
+
+
+EVERY_NAME = NamePatterns()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Place:
+    """
+    Where tables are: a catalog, or directories.
+
+    Attributes:
+        catalog: A catalog in pyiceberg's configuration; ``catalog_properties`` override that configuration.
+        namespace: The only namespace of the catalog to look into; None for all that match one of ``patterns``.
+        roots: Directories whose tables are found too, in up to ``directories`` directories below each.
+        names: The tables that are wanted, by their own names.
+    """
+
+    catalog: str | None = None
+    catalog_properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    namespace: str | None = None
+    roots: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ("*",)
+    directories: int = MOST_DIRECTORIES
+    names: NamePatterns = EVERY_NAME
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FoundTable:
+    """
+    A table that was found, or a namespace that cannot be listed.
+
+    Attributes:
+        name: ``namespace.table`` in a catalog; otherwise the location.
+        place: The catalog or the root that it was found in.
+        load: Loads it.
+        error: Why the namespace of this name cannot be listed.
+    """
+
+    name: str
+    place: str
+    load: Callable[[], Table]
+    error: PuffinError | None = None
+
+    @property
+    def dotted(self) -> str:
+        """The name that patterns match: ``namespace.table``, or the path below the root with dots for slashes."""
+        below = self.name.removeprefix(self.place.rstrip("/"))
+        if below == self.name:  # of a catalog
+            return self.name
+        return below.strip("/").replace("/", ".") or self.place.rstrip("/").rpartition("/")[2]
+
+
+def table_key(name: str) -> str:
+    """The same text for every spelling of a table's name: the absolute path of a local directory, or the name."""
+    try:
+        path = local_path(name) if "/" in name else None
+    except UsageError:  # such as file:here/there
+        return name
+    return name.rstrip("/") if path is None else os.path.abspath(path)  # noqa: PTH100 - a Path would keep the dots
+
+
+def tables_at(place: Place, tables: Tables | None = None) -> Iterator[FoundTable]:
+    """
+    Find the wanted tables of a place, one by one; ``tables`` are those of its catalog, if it is open already.
+
+    Raises UsageError, SetupError or StorageError if the catalog or a root cannot be used, and NotFoundError if there is
+    no such root.
+    """
+    for each in _all_at(place, tables):
+        if each.error is not None or place.names.take(each.name, dotted=each.place == place.catalog):
+            yield each
+
+
+def _all_at(place: Place, tables: Tables | None) -> Iterator[FoundTable]:
+    located = Tables()
+    for root in dict.fromkeys(place.roots):
+        found = [FoundTable(name, root, load) for name, load in located.tables_below(root, place.directories)]
+        if not found and not store_for(root).exists(root):
+            raise NotFoundError(f"{root}: no such directory")
+        yield from found
+    if place.catalog is None:
+        return
+    tables = tables or Tables(place.catalog, place.catalog_properties)
+    if place.namespace is not None:
+        yield from (_found(tables, name, place.catalog) for name in tables.of_namespace(place.namespace))
+        return
+    for namespace in tables.namespaces():
+        if not any(fnmatchcase(namespace, pattern) for pattern in place.patterns):
+            continue
+        try:
+            names = tables.of_namespace(namespace)
+        except PuffinError as exc:
+            yield dataclasses.replace(_found(tables, namespace, place.catalog), error=exc)
+        else:
+            yield from (_found(tables, name, place.catalog) for name in names)
+
+
+def _found(tables: Tables, name: str, place: str) -> FoundTable:
+    return FoundTable(name, place, lambda: tables.load(name))

@@ -1,0 +1,183 @@
+"""Tests of equality on several columns are answered from their joint sketch, and the bounds hold; DuckDB counts."""
+
+from __future__ import annotations
+
+import decimal
+import random
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+import puffin
+from puffin.lookup import Lookup
+from stats_jobs import Options, analyze
+
+ROWS = 60_000
+
+
+def correlated(seed: int, rows: int = ROWS) -> pa.Table:
+    """Cities belong to countries, and shops to cities; a few rows do not keep to that."""
+    rng = np.random.default_rng(seed)
+    weights = np.cumsum(1 / np.arange(1, 40_001) ** 0.9)
+    shop = rng.permutation(40_000)[np.searchsorted(weights / weights[-1], rng.random(rows))]
+    city = np.where(rng.random(rows) < 0.02, rng.integers(0, 2000, rows), shop % 2000)
+    country = np.where(rng.random(rows) < 0.02, rng.integers(0, 40, rows), city % 40)
+    return pa.table(
+        {
+            "shop": shop,
+            "city": pa.array([None if each % 50 == 0 else "" if each % 51 == 0 else f"city {each}" for each in city]),
+            "country": pa.array([f"c{each}" for each in country]),
+            "paid": rng.random(rows),
+        }
+    )
+
+
+class Counted:
+    """The same rows for DuckDB."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self.rows = rows
+        self._connection = duckdb.connect(config={"threads": 1})
+        self._connection.execute("create table rows as select * from rows")
+
+    def count(self, where: str) -> int:
+        found = self._connection.execute(f"select count(*) from rows where {where}").fetchone()
+        assert found is not None
+        return int(found[0])
+
+
+def equality(column: str, value: Any) -> str:
+    if value is None:
+        return f"{column} is null"
+    return f"{column} = '{value}'" if isinstance(value, str) else f"{column} = {value}"
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path, rows = str(tmp_path_factory.mktemp("conjunctions") / "t"), correlated(1)
+    write_deltalake(path, rows)
+    analyze(path, Options(joint=("country+city", "shop+country", "shop+country+city")))
+    return path, Counted(rows)
+
+
+def q_error(found: float, true: float) -> float:
+    return max(max(found, 1) / max(true, 1), max(true, 1) / max(found, 1))
+
+
+@pytest.mark.parametrize("columns", [("country", "city"), ("city", "country"), ("shop", "country", "city")])
+def test_equality_of_all_columns_of_a_set_is_near(table, columns):
+    path, rows = table
+    chance, lookup, errors, inside = random.Random(2), Lookup(), [], []
+    for _ in range(100):
+        row = chance.randrange(ROWS)
+        where = " and ".join(equality(column, rows.rows[column][row].as_py()) for column in columns)
+        found, true = lookup.estimate(path, where), rows.count(where)
+        assert found.methods[-1] == (" and ".join(found_text for found_text, _ in found.methods[:-1]), "joint")
+        rounded = found.rows.rounded()
+        errors.append(q_error(rounded[0], true))
+        inside.append(rounded[1] <= true <= rounded[2])
+    errors.sort()
+    assert errors[len(errors) // 2] <= 1.5
+    assert errors[int(len(errors) * 0.9)] <= 3
+    assert np.mean(inside) >= 0.92
+
+
+@pytest.mark.parametrize("columns", [("country", "city"), ("city", "country"), ("shop", "country")])
+def test_range_in_one_column_of_a_set_is_near_and_bounds_always_hold(table, columns):
+    path, rows = table
+    chance, lookup, errors = random.Random(3), Lookup(), []
+    one, other = columns
+    for _ in range(100):
+        row = chance.randrange(ROWS)
+        value = rows.rows[other][row].as_py() or "city 77"
+        sign = chance.choice(["<", "<=", ">", ">="])
+        where = f"{equality(one, rows.rows[one][row].as_py())} and {other} {sign} '{value}'"
+        found, true = lookup.estimate(path, where), rows.count(where)
+        assert found.methods[-1][1] == "joint"
+        rounded = found.rows.rounded()
+        assert rounded[1] <= true <= rounded[2], where
+        errors.append(q_error(rounded[0], true))
+    errors.sort()
+    assert errors[len(errors) // 2] <= 1.5
+    assert errors[int(len(errors) * 0.9)] <= 3
+
+
+def test_parts_that_no_set_covers_count_as_independent(table):
+    path, rows = table
+    lookup = Lookup()
+    for where in ("country = 'c3' and shop > 700", "country = 'c3' and city = 'city 3' and paid < 0.5"):
+        found, true = lookup.estimate(path, where), rows.count(where)
+        assert found.methods[-1][1] == "independence assumed"
+        assert found.rows.lower <= true <= found.rows.upper
+    covered = lookup.estimate(path, "country = 'c3' and city = 'city 3'").rows.rows
+    assert found.rows.rows == pytest.approx(covered / 2, rel=0.1)
+
+
+def test_conjunctions_are_exact_while_statistics_have_every_tuple(tmp_path):
+    chance = random.Random(3)
+    whole = [decimal.Decimal(each) for each in (-128, 127, 32768)]
+    columns = {
+        "i": pa.array([chance.choice([None, -1, 0, 7]) for _ in range(600)], pa.int32()),
+        "l": pa.array([chance.choice([None, 1 << 40, 5]) for _ in range(600)], pa.int64()),
+        "s": pa.array([chance.choice([None, "", "a", "ü" * 80]) for _ in range(600)], pa.string()),
+        "f": pa.array([chance.choice([None, 0.0, -0.0, 1.5]) for _ in range(600)], pa.float64()),
+        "n": pa.array([chance.choice([None, *whole]) for _ in range(600)], pa.decimal128(9, 0)),
+        "b": pa.array([chance.choice([None, True, False]) for _ in range(600)], pa.bool_()),
+        "d": pa.array([chance.choice([None, 0, -1, 19000]) for _ in range(600)], pa.int32()).cast(pa.date32()),
+    }
+    rows, path = Counted(pa.table(columns)), str(tmp_path / "t")
+    write_deltalake(path, rows.rows)
+    sets = ("i+s", "l+f", "n+b", "d+i+b", "s+n")
+    analyze(path, Options(joint=sets))
+    literals = {
+        "i": ["-1", "0", "7", "8"],
+        "l": [str(1 << 40), "5", "6"],
+        "s": ["''", "'a'", f"'{'ü' * 80}'", "'b'"],
+        "f": ["0.0", "1.5", "2.5"],
+        "n": ["-128", "127", "32768", "-129"],
+        "b": ["true", "false"],
+        "d": ["'1970-01-01'", "'1969-12-31'", "'2022-01-08'", "'2030-01-01'"],
+    }
+    lookup = Lookup()
+    for _ in range(120):
+        parts = []
+        for column in chance.choice(sets).split("+"):
+            some = chance.sample(literals[column], 2)
+            parts.append(
+                chance.choice(
+                    [
+                        f"{column} = {some[0]}",
+                        f"{column} in ({', '.join(some)})",
+                        f"{column} is null",
+                        f"({column} = {some[0]} or {column} is null)",
+                        f"{column} >= {some[0]}",
+                        f"{column} is not null",
+                    ]
+                )
+            )
+        where = " and ".join(parts)
+        found = lookup.estimate(path, where)
+        ranged = sum(">=" in part or "not null" in part for part in parts)
+        # Where a cut value belongs is not known.
+        is_joint = ranged <= 1 and not any(">= 'ü" in part for part in parts)
+        assert found.methods[-1][1] == ("joint" if is_joint else "independence assumed"), where
+        true, (_, lower, upper) = rows.count(where), found.rows.rounded()
+        assert lower <= true <= upper, where
+        assert lower == upper or not is_joint, where
+
+
+def test_bounds_of_a_conjunction_hold_after_changes_that_no_run_has_seen(tmp_path):
+    path = str(tmp_path / "t")
+    write_deltalake(path, correlated(4, 3000))
+    analyze(path, Options(joint=("country+city",)))
+    write_deltalake(path, correlated(5, 500), mode="append")
+    DeltaTable(path).delete("country = 'c7'")
+    now = Counted(DeltaTable(path).to_pyarrow_table())
+    for city in (7, 8, 47, 48):
+        where = f"country = 'c{city % 40}' and city = 'city {city}'"
+        lower, upper = puffin.estimate(path, where).rows.rounded()[1:]
+        assert lower <= now.count(where) <= upper

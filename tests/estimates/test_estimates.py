@@ -1,0 +1,266 @@
+"""Estimates are near the true counts, and their bounds hold as often as they say; DuckDB counts."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+import puffin
+from puffin.errors import ColumnNotFound, UsageError
+from puffin.estimates.interval import Interval
+from puffin.lookup import Lookup
+from stats_jobs import Options, analyze
+
+ROWS = 150_000
+
+
+def zipf(rng: np.random.Generator, alpha: float, values: int = 60_000) -> np.ndarray:
+    weights = np.cumsum(1 / np.arange(1, values + 1) ** alpha)
+    return rng.permutation(values)[np.searchsorted(weights / weights[-1], rng.random(ROWS))]
+
+
+def skewed(seed: int) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    texts = zipf(rng, 0.9, 20_000)
+    return pa.table(
+        {
+            "a": zipf(rng, 0.6),
+            "b": zipf(rng, 1.0),
+            "s": pa.array([f"k{value:05d}" if value % 9 else None for value in texts]),
+            "d": rng.normal(0, 100, ROWS),
+            "g": rng.integers(0, 40, ROWS),
+        }
+    )
+
+
+def ask(query: str, **tables: pa.Table) -> tuple[Any, ...]:
+    """The one row of DuckDB's answer."""
+    with duckdb.connect() as connection:
+        for name, rows in tables.items():
+            connection.register(name, rows)
+        found = connection.execute(query).fetchone()
+    assert found is not None
+    return found
+
+
+@dataclasses.dataclass
+class Table:
+    """A Delta table with statistics, and the same rows for DuckDB."""
+
+    path: Path
+    rows: pa.Table
+    lookup: Lookup
+
+    def count(self, where: str) -> int:
+        return int(ask(f"select count(*) from rows where {where}", rows=self.rows)[0])
+
+    def groups(self, columns: str, where: str = "true") -> int:
+        return int(ask(f"select count(*) from (select distinct {columns} from rows where {where})", rows=self.rows)[0])
+
+    def estimate(self, where: str | None = None, group_by: list[str] | None = None) -> dict[str, Any]:
+        return self.lookup.estimate(str(self.path), where, group_by).to_json()
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Table]:
+    def made(rows: pa.Table, **options: Any) -> Table:
+        path = tmp_path_factory.mktemp("estimates") / "t"
+        write_deltalake(path, rows)
+        analyze(str(path), Options(**options))
+        return Table(path, rows, Lookup())
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def table(make: Callable[..., Table]) -> Table:
+    return make(skewed(1), joint=("g+s",))
+
+
+def literal(value: Any) -> str:
+    return f"'{value}'" if isinstance(value, str) else repr(value)
+
+
+def filters(table: Table, chance: random.Random) -> Iterator[tuple[str, str]]:
+    """A kind and a filter on one column; literals are drawn by row."""
+
+    def drawn(column: str) -> str:
+        while (value := table.rows[column][chance.randrange(ROWS)].as_py()) is None:
+            pass
+        return literal(value)
+
+    for column in ("a", "b", "s", "d"):
+        yield "=", f"{column} = {drawn(column)}"
+        yield "!=", f"{column} != {drawn(column)}"
+        yield "range", f"{column} {chance.choice(['<', '<=', '>', '>='])} {drawn(column)}"
+        low, high = sorted((drawn(column), drawn(column)), key=lambda each: float(each) if column != "s" else each)
+        yield "range", f"{column} >= {low} and {column} <= {high}"
+        yield "in", f"{column} in ({', '.join(drawn(column) for _ in range(4))})"
+        yield "null", f"{column} is {chance.choice(['', 'not '])}null"
+    yield "prefix", f"s like '{drawn('s')[1 : chance.randrange(3, 6)]}%'"
+
+
+def q_error(found: float, true: float) -> float:
+    return max(max(found, 1) / max(true, 1), max(true, 1) / max(found, 1))
+
+
+def test_filters_on_one_column_are_near_and_bounds_hold(table):
+    chance, errors, inside = random.Random(2), [], []
+    for _ in range(8):
+        for _, where in filters(table, chance):
+            found, true = table.estimate(where), table.count(where)
+            errors.append(q_error(found["rows"], true))
+            if found["lower"] == found["upper"]:
+                assert found["lower"] == true, where
+            else:
+                inside.append(found["lower"] <= true <= found["upper"])
+    errors.sort()
+    assert errors[len(errors) // 2] <= 1.1
+    assert errors[int(len(errors) * 0.99)] <= 6
+    assert np.mean(inside) >= 0.9
+
+
+def test_every_estimate_is_exact_while_statistics_have_every_value(make):
+    rng = random.Random(3)
+    texts = [None, "", "a", "ab", "abc", "b" * 80, "b" * 80 + "c"]
+    numbers = [None, 0.0, -0.0, float("nan"), float("inf"), 1.5, -2.0]
+    rows = pa.table(
+        {
+            "s": pa.array([rng.choice(texts) for _ in range(400)], pa.string()),
+            "f": pa.array([rng.choice(numbers) for _ in range(400)], pa.float64()),
+            "i": pa.array([rng.choice([None, *range(9)]) for _ in range(400)], pa.int32()),
+        }
+    )
+    table = make(rows)
+    for where in (
+        *("s = ''", "s > 'a'", "s <= 'ab'", "s like 'ab%'", "s not like 'b%'", f"s = '{'b' * 80}'", "s != ''"),
+        *("f = 0", "f < 0.5", "f > 1", "f != 1.5", "f is null", "f is not null", "i in (1, 3, 77)", "i not in (1, 3)"),
+        *("i > 2 and i < 7 and i != 4", "i < 2 or i > 5 or i is null", "s = 'nothing'"),
+    ):
+        found = table.estimate(where)
+        assert found["lower"] == found["rows"] == found["upper"] == table.count(where), where
+    for columns in ("s", "i"):
+        assert table.estimate(group_by=[columns])["groups"] == table.groups(columns)
+
+
+def test_filters_on_several_columns_have_bounds_that_always_hold(table):
+    chance = random.Random(4)
+    for _ in range(6):
+        parts = [where for _, where in filters(table, chance)]
+        chance.shuffle(parts)
+        for one, other in zip(parts[::2], parts[1::2], strict=False):
+            if one[0] == other[0]:
+                continue  # on one column, where bounds are those of a sample
+            for word in ("and", "or"):
+                where = f"({one}) {word} ({other})"
+                found, true = table.estimate(where), table.count(where)
+                assert found["lower"] <= true <= found["upper"], where
+                assert found["methods"][-1]["method"] == "independence assumed"
+
+
+def test_groups_are_near_with_and_without_a_joint_sketch(table):
+    for columns in ("a", "b", "s", "g", "g, s"):
+        found, true = table.estimate(group_by=columns.split(", ")), table.groups(columns)
+        assert q_error(found["groups"], true) <= 1.05, columns
+        assert found["groups-lower"] * 0.98 <= true <= found["groups-upper"] * 1.02, columns
+    for columns, where in (("a, b", "true"), ("s", "g = 3"), ("b", "b < 3000"), ("g", "b = 17")):
+        found, true = (
+            table.estimate(None if where == "true" else where, columns.split(", ")),
+            table.groups(columns, where),
+        )
+        assert found["groups-lower"] <= true <= found["groups-upper"], (columns, where)
+
+
+def test_joins_of_skewed_keys_are_near(make, table):
+    other = make(skewed(5))
+    errors = []
+    for left in ("a", "b"):
+        for right in ("a", "b"):
+            for where in (None, "a < 9000", "g < 9"):
+                found = table.lookup.estimate_join(str(table.path), left, str(other.path), right, where).to_json()
+                rows = ask(
+                    f"select sum(x.n * y.n)::bigint, sum(x.n)::bigint from (select {left} k, count(*) n from one "
+                    f"where {where or 'true'} group by 1) x "
+                    f"join (select {right} k, count(*) n from two group by 1) y using (k)",
+                    one=table.rows,
+                    two=other.rows,
+                )
+                errors.append(q_error(found["join-rows"], rows[0]))
+                assert q_error(found["left-semi-rows"], rows[1]) <= 1.6
+                assert found["left-outer-rows"] == found["join-rows"] + found["left-anti-rows"]
+    errors.sort()
+    assert errors[len(errors) // 2] <= 1.3
+    assert errors[-1] <= 4
+
+
+def test_composite_join_uses_the_joint_sketch(make):
+    rng = np.random.default_rng(6)
+    rows = pa.table({"x": rng.integers(0, 30, 20_000), "y": rng.integers(0, 40, 20_000)})
+    table = make(rows, joint=("x+y",))
+    found = table.lookup.estimate_join(str(table.path), "x+y", str(table.path), "x+y").to_json()
+    true = ask("select sum(n * n)::bigint from (select count(*) n from rows group by x, y)", rows=rows)
+    assert found["join-lower"] == found["join-rows"] == found["join-upper"] == true[0]
+
+
+def test_bounds_hold_after_changes_that_no_run_has_seen(make):
+    rng = np.random.default_rng(7)
+    rows = pa.table({"k": rng.integers(0, 50, 3000)})
+    table = make(rows)
+    write_deltalake(table.path, pa.table({"k": np.full(500, 7)}), mode="append")
+    DeltaTable(table.path).delete("k = 9")
+    now = DeltaTable(table.path).to_pyarrow_table()
+    for value in (7, 9, 20):
+        found = puffin.estimate(str(table.path), f"k = {value}")
+        true = ask(f"select count(*) from now where k = {value}", now=now)
+        lower, upper = found.rows.rounded()[1:]
+        assert lower <= true[0] <= upper
+
+
+def test_incremental_statistics_estimate_as_full_ones_do(make):
+    chance = random.Random(8)
+    rows = pa.table({"k": [chance.randrange(300) for _ in range(3000)]})
+    table = make(rows)
+    for _ in range(4):
+        DeltaTable(table.path).delete(f"k % 7 = {chance.randrange(7)} and k > {chance.randrange(200)}")
+        write_deltalake(table.path, pa.table({"k": [chance.randrange(400) for _ in range(300)]}), mode="append")
+        analyze(str(table.path))
+    estimates = [puffin.estimate(str(table.path), f"k < {limit}") for limit in (50, 150, 390)]
+    analyze(str(table.path), Options(mode="full"))
+    assert estimates == [puffin.estimate(str(table.path), f"k < {limit}") for limit in (50, 150, 390)]
+    assert all(each.rows.is_exact for each in estimates)
+
+
+def test_tables_without_statistics_and_without_rows_get_an_answer(tmp_path):
+    write_deltalake(tmp_path / "bare", pa.table({"k": [1, 2, None]}))
+    found = puffin.estimate(str(tmp_path / "bare"), "k > 1", ["k"])
+    assert (found.rows.lower, found.rows.upper) == (0, 3)
+    assert found.methods == (("k > 1", "no statistics"),)
+    write_deltalake(tmp_path / "empty", pa.schema([("k", pa.int64())]).empty_table())
+    analyze(str(tmp_path / "empty"))
+    assert puffin.estimate(str(tmp_path / "empty"), "k > 1").rows == Interval.exactly(0)
+
+
+def test_only_hashes_answer_without_values(make):
+    table = make(pa.table({"k": [1, 1, 2, 3] * 100}), no_values=True)
+    found = table.estimate("k = 1")
+    assert found["lower"] <= 200 <= found["upper"]
+
+
+def test_wrong_filters_and_columns_are_one_error(table):
+    with pytest.raises(ColumnNotFound, match="absent"):
+        table.estimate(group_by=["absent"])
+    with pytest.raises(UsageError, match="at least one column"):
+        table.estimate(group_by=[])
+    with pytest.raises(UsageError):
+        table.estimate("a <")
+    with pytest.raises(UsageError, match="as many columns on both sides"):
+        table.lookup.estimate_join(str(table.path), "a+b", str(table.path), "a")

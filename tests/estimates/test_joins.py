@@ -1,0 +1,255 @@
+"""Joins with filters are as DuckDB counts them, and the prepared sums are those of a plain loop."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from puffin.errors import UnsupportedTypeError
+from puffin.estimates.counted import Counted
+from puffin.estimates.joins import join_rows
+from puffin.estimates.known_values import KnownValues
+from puffin.estimates.matches import Matches, OrderedMatches, matches_of
+from puffin.estimates.value_set import EVERYTHING, Span
+from puffin.lookup import Lookup
+from puffin.lookup.joins import JoinPairs
+from puffin.sketches.theta_image import MAX_THETA
+from stats_jobs import Options, analyze
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    def made(rows: pa.Table, **options: Any) -> str:
+        path = str(tmp_path_factory.mktemp("joins") / "t")
+        write_deltalake(path, rows)
+        analyze(path, Options(**options))
+        return path
+
+    return made
+
+
+def small(seed: int) -> pa.Table:
+    chance = random.Random(seed)
+    texts = [None, "", "a", "ab", "abc", "zz", "b" * 70]
+    return pa.table(
+        {
+            "i": pa.array([chance.choice([None, *range(30)]) for _ in range(500)], pa.int64()),
+            "s": pa.array([chance.choice(texts) for _ in range(500)], pa.string()),
+            "f": pa.array([chance.choice([None, 0.5, -1.5, 2.0, 1e300]) for _ in range(500)], pa.float64()),
+            "g": pa.array([chance.randrange(9) for _ in range(500)], pa.int32()),
+        }
+    )
+
+
+def counted(left: pa.Table, right: pa.Table, on: list[tuple[str, str]], wheres: tuple[str, str]) -> tuple[int, ...]:
+    """The rows of the inner join, and of both semi-joins."""
+    sides = []
+    for which, (name, where) in enumerate(zip(("l", "r"), wheres, strict=True)):
+        names = [pair[which] for pair in on]
+        keys = ", ".join(f"{column} k{i}" for i, column in enumerate(names))
+        sides.append(f"(select {keys}, count(*) n from {name} where {where} group by {', '.join(names)})")
+    matched = " and ".join(f"x.k{i} = y.k{i}" for i in range(len(on)))
+    with duckdb.connect() as connection:
+        connection.register("l", left)
+        connection.register("r", right)
+        found = connection.execute(
+            "select coalesce(sum(x.n * y.n), 0)::bigint, coalesce(sum(x.n), 0)::bigint, coalesce(sum(y.n), 0)::bigint "
+            f"from {sides[0]} x join {sides[1]} y on {matched}"
+        ).fetchone()
+    assert found is not None
+    return found
+
+
+def filter_of(key: str, chance: random.Random) -> str:
+    literals = {"i": [0, 3, 11, 29, 40], "s": ["''", "'a'", "'ab'", "'zz'"], "f": [0.5, 2.0, 0.1]}[key]
+    one, other = chance.choice(literals), chance.choice(literals)
+    return chance.choice(
+        [
+            f"{key} = {one}",
+            f"{key} != {one}",
+            f"{key} >= {one}",
+            f"{key} < {one} or {key} > {other}",
+            f"{key} in ({one}, {other})",
+            f"{key} is not null",
+            f"{key} is null",
+        ]
+    )
+
+
+def test_filters_of_the_joined_columns_leave_exact_rows(make):
+    rows = small(1), small(2)
+    paths, lookup, chance = [make(each) for each in rows], Lookup(), random.Random(3)
+    for key in ("i", "s", "f"):
+        for _ in range(25):
+            wheres = filter_of(key, chance), chance.choice([filter_of(key, chance), "true"])
+            asked = [None if where == "true" else where for where in wheres]
+            found = lookup.estimate_join(paths[0], key, paths[1], key, *asked).rows
+            expected = counted(*rows, [(key, key)], wheres)
+            assert [each.rounded() for each in (found.rows, found.left_semi, found.right_semi)] == [
+                (true, true, true) for true in expected
+            ], wheres
+
+
+def test_bounds_hold_with_filters_of_other_columns(make):
+    rows = small(4), small(5)
+    paths, lookup, chance = [make(each) for each in rows], Lookup(), random.Random(6)
+    above = 0
+    for _ in range(60):
+        wheres = f"g < {chance.randrange(10)}", chance.choice(["true", f"g >= {chance.randrange(9)}"])
+        if chance.random() < 0.5:
+            wheres = f"({wheres[0]}) and ({filter_of('i', chance)})", wheres[1]
+        asked = [None if where == "true" else where for where in wheres]
+        found = lookup.estimate_join(paths[0], "i", paths[1], "i", *asked).rows
+        expected = counted(*rows, [("i", "i")], wheres)
+        for interval, true in zip((found.rows, found.left_semi, found.right_semi), expected, strict=True):
+            assert interval.lower - 1e-6 <= true <= interval.upper + 1e-6, wheres
+        above += found.rows.lower > 0
+    assert above > 10
+
+
+def test_pairs_of_a_composite_join_stand_in_any_order(make):
+    rng = np.random.default_rng(6)
+    rows = [
+        pa.table({"x": rng.integers(0, 30, 20_000), "y": rng.integers(0, 40, 20_000), "z": rng.integers(0, 9, 20_000)})
+        for _ in range(2)
+    ]
+    paths = [make(each, joint=("x+y", "x+y+z")) for each in rows]
+    lookup = Lookup()
+    for columns in ("x+y", "y+x", "z+x+y", "y+z+x"):
+        expected = counted(*rows, [(each, each) for each in columns.split("+")], ("true", "true"))
+        found = lookup.estimate_join(paths[0], columns, paths[1], columns)
+        assert found.rows.method == "all values"
+        assert found.rows.rows.rounded() == (expected[0],) * 3
+    crossed = lookup.estimate_join(paths[0], "x+y", paths[1], "y+x")  # the joint sketches hash these tuples otherwise
+    assert crossed.rows.method == "independence assumed"
+    assert crossed.rows.rows.lower <= counted(*rows, [("x", "y"), ("y", "x")], ("true", "true"))[0]
+
+
+def test_composite_join_of_columns_that_are_hashed_differently_is_refused(make):
+    rows = pa.table({"a": [1, 2], "b": [3, 4]})
+    other = pa.table({"a": pa.array([1, 2], pa.int32()), "b": [3, 4]})
+    with pytest.raises(UnsupportedTypeError, match="a of type int"):
+        Lookup().estimate_join(make(rows, joint=("a+b",)), "a+b", make(other, joint=("a+b",)), "a+b")
+
+
+# --- the sums, beside a plain loop -----------------------------------------------------------------------------------
+
+
+class Side:
+    """Random values with the rows of each: heavy ones anywhere, the others below theta only."""
+
+    def __init__(self, rng: np.random.Generator, theta: int) -> None:
+        hashes = np.unique(rng.integers(1, 400, 150).astype(np.uint64)) * np.uint64(MAX_THETA // 400)
+        is_heavy = rng.random(len(hashes)) < 0.3
+        kept = is_heavy | (hashes < np.uint64(theta))
+        hashes, is_heavy = hashes[kept], is_heavy[kept]
+        low = np.where(is_heavy, rng.integers(8, 90, len(hashes)), rng.integers(1, 7, len(hashes))).astype(np.float64)
+        high = low + np.where(is_heavy & (hashes >= np.uint64(theta)), rng.integers(0, 4, len(hashes)), 0)
+        self.counted = Counted(theta, hashes, low, high, is_heavy, 7.0)
+        flags = is_heavy, np.zeros(len(hashes), np.bool_)
+        self.values = KnownValues((hashes % np.uint64(397)).astype(np.int64), hashes, (low, high), flags)
+
+
+def restricted(side: Side, spans: list[Span]) -> dict[int, tuple[float, float, bool]]:
+    """The rows of the values in these spans, by hash."""
+    of = side.counted
+    rows = dict(
+        zip(of.hashes.tolist(), zip(of.low.tolist(), of.high.tolist(), of.is_heavy.tolist(), strict=True), strict=True)
+    )
+    return {
+        key: each
+        for key, each in rows.items()
+        if any(a <= (0, key % 397, 0) and (0, key % 397, 1) <= b for a, b in spans)
+    }
+
+
+def products(left: Side, right: Side, spans: list[Span]) -> tuple[float, float, float, float]:
+    """Exact products, fewest and most; those of light values; and the rows heavy on the left, unknown on the right."""
+    theta = min(left.counted.theta, right.counted.theta)
+    ones, others = restricted(left, spans), restricted(right, spans)
+    low = high = light = unknown = 0.0
+    for key in ones.keys() | others.keys():
+        one = ones.get(key, (0.0, 0.0 if key < left.counted.theta else 7.0, False))
+        other = others.get(key, (0.0, 0.0 if key < right.counted.theta else 7.0, False))
+        known = [each[2] or key < side.counted.theta for each, side in ((one, left), (other, right))]
+        if all(known) and (one[2] or other[2]):
+            low, high = low + one[0] * other[0], high + one[1] * other[1]
+        elif key < theta:
+            light += one[0] * other[0]
+        elif one[2]:
+            unknown += (one[0] + one[1]) / 2
+    return low, high, light, unknown
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_sums_are_those_of_a_plain_loop(seed):
+    rng = np.random.default_rng(seed)
+    left, right = (Side(rng, int(MAX_THETA * share)) for share in rng.uniform(0.2, 0.9, 2))
+    ordered = OrderedMatches.of((left.counted, left.values), (right.counted, right.values))
+    for _ in range(20):
+        cuts = sorted(
+            (0, int(value), int(after))
+            for value, after in zip(rng.integers(0, 400, 4), rng.integers(0, 2, 4), strict=True)
+        )
+        spans = [(cuts[0], cuts[1]), (cuts[2], cuts[3])]
+        found = ordered.within(spans)
+        assert (found.exact_rows[0], found.exact_rows[2], found.light_rows.rows, found.left.unknown_rows) == (
+            pytest.approx(products(left, right, spans))
+        )
+    everything = matches_of(left.counted, right.counted)
+    assert_alike(ordered.within([EVERYTHING]), everything)
+    mirrored = matches_of(right.counted, left.counted)
+    assert (mirrored.left, mirrored.right) == (pytest.approx(everything.right), pytest.approx(everything.left))
+    assert join_rows(mirrored).left_semi == pytest.approx(join_rows(everything).right_semi)
+
+
+def assert_alike(one: Matches, other: Matches) -> None:
+    assert one.exact_rows == pytest.approx(other.exact_rows)
+    assert one.left == pytest.approx(other.left)
+    assert one.right == pytest.approx(other.right)
+    assert (one.light_rows, one.light_left) == (other.light_rows, other.light_left)
+
+
+def test_values_that_no_sample_has_are_not_taken_for_absent(make):
+    rng = np.random.default_rng(9)
+    rows = [pa.table({"k": rng.integers(0, 30_000, 90_000)}) for _ in range(2)]
+    paths, lookup = [make(each) for each in rows], Lookup()
+    inside = []
+    for _ in range(60):
+        values = sorted(set(rng.integers(0, 30_000, 3).tolist()))
+        for where in (f"k in ({', '.join(map(str, values))})", f"k >= {values[0]} and k < {values[0] + 3}"):
+            found = lookup.estimate_join(paths[0], "k", paths[1], "k", where).rows
+            true = counted(*rows, [("k", "k")], (where, "true"))[0]
+            assert found.rows.lower < found.rows.upper or found.rows.lower == true
+            inside.append(found.rows.lower <= true <= found.rows.upper)
+    assert np.mean(inside) >= 0.93
+
+
+def test_pairs_that_are_not_asked_for_forget_their_values_and_answer_the_same(make):
+    rows = small(7), small(8)
+    paths, lookup = [make(each) for each in rows], Lookup()
+    lookup._joins = JoinPairs(most=2, with_values=1)
+    for number in range(2):
+        for key in ("i", "s", "f", "i"):
+            where = {"i": f"i > {number}", "s": f"s > 'a{number}'", "f": f"f < {number}"}[key]
+            found = lookup.estimate_join(paths[0], key, paths[1], key, where, f"{key} is not null and g >= 0").rows
+            expected = counted(*rows, [(key, key)], (where, "g >= 0"))[0]
+            assert found.rows.lower <= expected <= found.rows.upper
+            assert len(lookup._joins._pairs) <= 2
+
+
+def test_pair_of_a_changed_table_takes_the_place_of_the_earlier_one(make):
+    """Statistics of snapshots that nobody asks for do not stay in memory."""
+    path, lookup = make(pa.table({"k": [1, 2]})), Lookup(ttl_seconds=0)
+    for times in range(1, 4):
+        assert lookup.estimate_join(path, "k", path, "k").join_rows == 2 * times * times
+        assert len(lookup._joins._pairs) == 1
+        write_deltalake(path, pa.table({"k": [1, 2]}), mode="append")
+        analyze(path)

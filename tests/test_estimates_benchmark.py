@@ -1,0 +1,67 @@
+"""The benchmark of estimates asks the same questions for the same seed, and counts their answers right."""
+
+import random
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from benchmarks.estimates.generator import JOIN_FILTERED, JOIN_MANY, Amounts, questions_of
+from benchmarks.estimates.iceberg_table import write_table
+from benchmarks.estimates.predicates import SINGLE_KINDS
+from benchmarks.estimates.score import percentile, q_error
+from benchmarks.estimates.suite import BenchTable, Edge, Suite
+
+ROWS = 2_000
+AMOUNTS = Amounts(single=6, conjunctions=6, joins=40, groups=6)
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
+    """Three tables with skewed keys, nulls among them."""
+    source = random.Random(5)
+    tables = {}
+    for name in ("a", "b", "c"):
+        rows = {
+            "k": [None if source.random() < 0.1 else int(source.expovariate(0.01)) for _ in range(ROWS)],
+            "m": [source.randrange(300) for _ in range(ROWS)],
+            "s": [source.choice(("ab", "abc", "b", "ca")) for _ in range(ROWS)],
+        }
+        directory = tmp_path_factory.mktemp("suite") / name
+        write_table(directory, pa.table(rows))
+        tables[name] = BenchTable(name, directory, ("k+m",))
+    return Suite("tiny", tables, (Edge("a", "k", "b", "k"), Edge("b", "m", "c", "m"), Edge("a", "k+m", "c", "k+m")))
+
+
+def test_a_seed_gives_the_same_questions_each_only_once(suite):
+    questions = questions_of(suite, 3, AMOUNTS)
+    assert questions == questions_of(suite, 3, AMOUNTS)
+    assert questions != questions_of(suite, 4, AMOUNTS)
+    assert len(questions) == len(set(questions))
+
+
+def test_every_kind_of_predicate_is_asked_equally_often(suite):
+    questions = questions_of(suite, 3, AMOUNTS)
+    assert [sum(q.kind == kind for q in questions) for kind in SINGLE_KINDS] == [AMOUNTS.single] * len(SINGLE_KINDS)
+
+
+def test_joins_are_counted_as_if_their_rows_were_made(suite):
+    joins = [q for q in questions_of(suite, 3, AMOUNTS) if q.kind in (JOIN_FILTERED, JOIN_MANY)]
+    assert {len(join.tables) for join in joins} == {2, 3}
+    with duckdb.connect() as connection:
+        for name, table in suite.tables.items():
+            files = [str(Path(file)) for file in table.files]
+            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM read_parquet(?)", [files])
+        for join in joins:
+            made = connection.execute(f"SELECT count(*) FROM ({join.to_sql(str)})").fetchall()
+            assert connection.execute(join.to_count(str)).fetchall() == made
+
+
+def test_a_q_error_is_a_factor_in_either_direction():
+    assert q_error(10, 5) == q_error(5, 10) == 2
+    assert q_error(0, 0) == q_error(0.2, 1) == 1
+
+
+def test_a_percentile_is_one_of_the_values():
+    assert [percentile([4, 1, 3, 2], share) for share in (0.5, 0.9, 1)] == [2, 4, 4]
