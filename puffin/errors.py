@@ -7,7 +7,8 @@ Every error this project raises on purpose, sorted by what the caller does next.
     ├── UsageError                      fix the call
     │   └── ClosedWriterError               a writer was used after finish or failure
     ├── SetupError                      install or configure something
-    │   └── MissingDependencyError          an extra is not installed
+    │   ├── MissingDependencyError          an extra is not installed
+    │   └── PolicyError                     a policy file has mistakes; carries them with their lines
     ├── NotFoundError                   name something that exists
     │   ├── FileNotFound
     │   ├── TableNotFound
@@ -33,6 +34,7 @@ each is the ``__cause__`` of one of these.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -61,6 +63,21 @@ class MissingDependencyError(SetupError):
 
     def __init__(self, library: str, extra: str) -> None:
         super().__init__(f"{library} is not installed: pip install 'puffin-sidecar[{extra}]'")
+
+
+class PolicyError(SetupError):
+    """
+    A policy file is not what its schema says.
+
+    Attributes:
+        mistakes: Line, from 1, and message of each.
+    """
+
+    def __init__(self, file: str, mistakes: Sequence[tuple[int, str]]) -> None:
+        lines = [f"{file}:{line}: {message}" for line, message in mistakes]
+        more = "" if len(lines) == 1 else f" (and {len(lines) - 1} more)"
+        super().__init__(f"{lines[0]}{more}")
+        self.mistakes = tuple(mistakes)
 
 
 class NotFoundError(PuffinError):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 _METADATA, _DELTA_LOG = "metadata", "_delta_log"
-_MOST_DIRECTORIES = 10_000  # searched below one root
+MOST_DIRECTORIES = 10_000  # searched below one root
 
 
 def load_table(table: str, *, catalog: str | None = None, catalog_properties: Mapping[str, str] | None = None) -> Table:
@@ -71,24 +71,31 @@ class Tables:
 
         return table_of(self._opened(), self._name, name)
 
-    def below(self, root: str) -> Iterator[str]:
+    def below(self, root: str, most: int = MOST_DIRECTORIES) -> Iterator[str]:
+        """The names of `tables_below`."""
+        return (name for name, _ in self.tables_below(root, most))
+
+    def tables_below(self, root: str, most: int = MOST_DIRECTORIES) -> Iterator[tuple[str, Callable[[], Table]]]:
         """
-        Yield the directories below a root that look like tables, or the root itself.
+        Yield the directories below a root that look like tables, or the root itself, each with what loads it as `load`
+        does, without a second look at what is stored there.
 
         The search skips links and directories whose names begin with a dot or an underscore. It takes near directories
-        first, and stops after a part of a very large tree.
+        first, and stops after ``most`` directories.
         """
         store = self._store_for(root)
         waiting = [root.rstrip("/") or root]
-        for looked_into in range(_MOST_DIRECTORIES):
+        for looked_into in range(most):
             if looked_into == len(waiting):
                 return
             directory = waiting[looked_into]
             inside = store.directories(directory)
-            if _DELTA_LOG in inside or (_METADATA in inside and _holds_metadata(store, join(directory, _METADATA))):
-                yield directory
+            if _DELTA_LOG in inside:
+                yield directory, functools.partial(self._below, _delta_at, directory)
+            elif _METADATA in inside and _holds_metadata(store, join(directory, _METADATA)):
+                yield directory, functools.partial(self._below, _iceberg_at, directory)
             else:
-                room = _MOST_DIRECTORIES - len(waiting)
+                room = most - len(waiting)
                 waiting += [join(directory, name) for name in inside if not name.startswith((".", "_"))][:room]
 
     def namespaces(self) -> list[str]:
@@ -109,6 +116,9 @@ class Tables:
 
         return list_tables(self._opened(), namespace)
 
+    def _below(self, table_at: Callable[[str, Callable[[str], Store]], Table], name: str) -> Table:
+        return self.load(name) if has_query(name) else table_at(name, self._store_for)
+
     def _opened(self) -> Catalog:
         with self._opening:
             return self._catalog
@@ -123,7 +133,6 @@ class Tables:
 
 
 def _table_at(location: str, store_for: Callable[[str], Store]) -> Table:
-    from puffin.iceberg.catalogs.directory import IcebergDirectory
     from puffin.iceberg.catalogs.file import IcebergMetadataFile
 
     store = store_for(location)
@@ -137,11 +146,21 @@ def _table_at(location: str, store_for: Callable[[str], Store]) -> Table:
             "configure the store in the environment (AWS_ENDPOINT_URL), or use a catalog"
         )
     if store.exists(join(location, _DELTA_LOG)):
-        from puffin.delta.directory import DeltaDirectory
-
-        return DeltaDirectory(location, store_for)
+        return _delta_at(location, store_for)
     if not store.list(join(location, _METADATA)):
         raise TableNotFound(f"{location}: expected a table: _delta_log or metadata in it, found neither")
+    return _iceberg_at(location, store_for)
+
+
+def _delta_at(location: str, store_for: Callable[[str], Store]) -> Table:
+    from puffin.delta.directory import DeltaDirectory
+
+    return DeltaDirectory(location, store_for)
+
+
+def _iceberg_at(location: str, store_for: Callable[[str], Store]) -> Table:
+    from puffin.iceberg.catalogs.directory import IcebergDirectory
+
     return IcebergDirectory(location, store_for)
 
 

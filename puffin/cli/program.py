@@ -19,7 +19,10 @@ import click
 from puffin.cli.options import print_failure, silence_logs
 from puffin.errors import PuffinError, UsageError
 
-_COMMANDS = ("analyze", "clean", "dump", "estimate-join", "index", "ndv", "plan", "serve", "status", "verify")
+_COMMANDS = (
+    *("analyze", "autopilot", "clean", "dump", "estimate", "estimate-join", "index"),
+    *("ndv", "plan", "policy", "serve", "status", "verify"),
+)
 _SHORT = {"dump", "verify"}  # too short for garbage collection to pay; local files need no library that logs
 
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from puffin.cli.options import catalog_property, diagnostics, log_format
+
+if TYPE_CHECKING:
+    from puffin.autopilot.pilot import Autopilot
+    from puffin.policy.model import Policy
 
 _MIB = 1024**2
 
@@ -39,6 +44,13 @@ _MIB = 1024**2
 )
 @click.option("--catalog", metavar="NAME", help="Serve tables of this pyiceberg catalog, by name.")
 @catalog_property
+@click.option(
+    "--policy",
+    "policy_file",
+    metavar="FILE",
+    help="Also run the autopilot with this policy, in this process; without --allow-root and --catalog, serve what it "
+    "covers.",
+)
 @click.option(
     "--ttl",
     default=5.0,
@@ -81,6 +93,7 @@ def command(
     iceberg: bool,
     catalog: str | None,
     catalog_properties: dict[str, str],
+    policy_file: str | None,
     ttl: float,
     timeout: float,
     max_body: int,
@@ -93,6 +106,11 @@ def command(
     """
     from puffin.server.settings import Limits, Settings, read_token
 
+    pilot = None
+    if policy_file is not None:
+        pilot = _autopilot(policy_file, ctx.find_root().obj)
+        if not (roots or catalog is not None):
+            roots, catalog, catalog_properties = _covered(pilot.policy)
     settings = Settings(
         roots=roots,
         catalog=catalog,
@@ -101,6 +119,7 @@ def command(
         ttl_seconds=ttl,
         hosts=hosts,
         iceberg=iceberg,
+        **({} if pilot is None else _beside(pilot)),
         limits=Limits(body=max_body, running=max_requests, request_seconds=timeout),
     )
     try:
@@ -109,7 +128,44 @@ def command(
         from puffin.errors import MissingDependencyError
 
         raise MissingDependencyError(exc.name or "fastapi", "server") from exc
-    serve(settings, host, port, functools.partial(_announce, ctx.find_root().obj))
+    announce = functools.partial(_announce, ctx.find_root().obj)
+    if pilot is None:
+        serve(settings, host, port, announce)
+        return
+    from puffin.cli.autopilot import beside
+
+    with beside(pilot) as start:
+
+        def begin(address: str, bound: int) -> None:
+            announce(address, bound)
+            start()
+
+        serve(settings, host, port, begin)
+
+
+def _autopilot(file: str, settings: Mapping[str, Any]) -> Autopilot:
+    """The autopilot of a policy file; its runs are logged."""
+    from puffin.autopilot.pilot import Autopilot
+    from puffin.policy.document import read_policy
+
+    as_text = settings.get("log-format") != "json"
+    return Autopilot(read_policy(file), verbose=as_text and bool(settings.get("verbose")))
+
+
+def _beside(pilot: Autopilot) -> dict[str, Any]:
+    """What server and autopilot tell each other, as settings of the server."""
+    return {"more_metrics": pilot.counts.render, "verdicts": pilot.last, "asked": pilot.asked.add}
+
+
+def _covered(policy: Policy) -> tuple[tuple[str, ...], str | None, dict[str, str]]:
+    """The roots and the catalog that a policy covers; UsageError of click if it has several catalogs."""
+    if len(policy.catalogs) > 1:
+        raise click.UsageError(f"{policy.file} has several catalogs, and a server has one: name it with --catalog")
+    roots = tuple(root if ":" in root else str(Path(root).absolute()) for root in policy.roots)
+    if not policy.catalogs:
+        return roots, None, {}
+    (only,) = policy.catalogs
+    return roots, only.name, dict(only.properties)
 
 
 def _announce(settings: Mapping[str, Any], host: str, port: int) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from puffin.cli.options import as_json, catalog_property, diagnostics, print_failure
+from puffin.cli.options import as_json, by_name, catalog_property, diagnostics, print_failure
 from puffin.cli.render import aligned, human_bytes, print_json, print_lines
 
 if TYPE_CHECKING:
     from puffin.lookup.health import TableStatus
+    from puffin.lookup.places import NamePatterns
 
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
 
@@ -24,16 +26,25 @@ _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
 @click.option(
     "--root", "roots", multiple=True, metavar="URI", help="Every table below this directory; may be repeated."
 )
+@click.option(
+    "--policy",
+    metavar="FILE",
+    help="Every table that this policy covers, and whether it is due.",
+)
+@by_name
 @as_json
 @diagnostics
 @click.pass_context
 def command(
     ctx: click.Context,
     *,
+    policy: str | None,
     catalog: str | None,
     catalog_properties: dict[str, str],
     namespace: str | None,
     roots: tuple[str, ...],
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
     json_output: bool,
 ) -> None:
     """
@@ -41,21 +52,49 @@ def command(
 
     No data file is opened. Health is 100 if the statistics are current, and 0 without statistics.
     """
-    if catalog is None and not roots:
-        raise click.UsageError("expected --catalog or --root")
-    if catalog is None and (namespace is not None or catalog_properties):
+    if policy is not None and (catalog is not None or namespace is not None or roots or catalog_properties):
+        raise click.UsageError("--policy excludes --catalog, --catalog-property, --namespace and --root")
+    if policy is None and catalog is None and not roots:
+        raise click.UsageError("expected --catalog, --root or --policy")
+    if policy is None and catalog is None and (namespace is not None or catalog_properties):
         raise click.UsageError(f"{'--namespace' if namespace is not None else '--catalog-property'} needs --catalog")
-    from puffin.lookup.status import Place, status
+    from puffin.lookup.places import NamePatterns, Place
 
-    tables = status(Place(catalog, catalog_properties, namespace, roots))
+    names = NamePatterns(include, exclude)
+    if policy is None:
+        from puffin.lookup.status import status
+
+        tables = status(Place(catalog, catalog_properties, namespace, roots, names=names))
+        documents = [table.to_json() for table in tables]
+    else:
+        tables, documents = _of_policy(policy, names)
     if json_output:
-        print_json({"tables": [table.to_json() for table in tables]})
+        print_json({"tables": documents})
     else:
         print_lines(_lines(tables))
     failed = sum(table.error is not None for table in tables)
     if failed:
         print_failure(f"{failed} of {len(tables)} tables failed", ctx.find_root().obj)
         ctx.exit(1)
+
+
+def _of_policy(file: str, names: NamePatterns) -> tuple[list[TableStatus], list[dict[str, Any]]]:
+    """The tables of a policy with their documents, the latter with what the policy says of each."""
+    from puffin.autopilot.decide import judge
+    from puffin.autopilot.look import Watcher
+    from puffin.policy.document import read_policy
+
+    seen = sorted(Watcher(read_policy(file), names).look(), key=lambda each: each.status.need)
+    verdicts = [judge(each, time.time()) for each in seen]
+    documents = [
+        {**each.to_json(), "state": verdict.state, "state-reason": verdict.why}
+        for each, verdict in zip(seen, verdicts, strict=True)
+    ]
+    reasons = [
+        f"{verdict.state}: {verdict.why}" if each.status.error is None else each.status.reason
+        for each, verdict in zip(seen, verdicts, strict=True)
+    ]
+    return [dataclasses.replace(each.status, reason=r) for each, r in zip(seen, reasons, strict=True)], documents
 
 
 def _lines(tables: Sequence[TableStatus]) -> Iterator[str]:

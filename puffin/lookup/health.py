@@ -34,7 +34,9 @@ class TableStatus:
         snapshots_behind: How many snapshots have changed the rows since; None if unknown.
         rows_changed_share: Rows in files that came or went since, over those of the table; None if unknown.
         columns_missing: The columns that could have statistics and have none.
+        columns_with_values: Columns whose values stand in statistics and should not.
         index_files_missing: Files that lack a filter of an indexed column; None if the index cannot be read.
+        index_bytes_to_read: The bytes of those files.
         bytes_to_read: About the bytes of the files that the next ``auto`` run opens for statistics.
         health: From 0 to 100, see `puffin.lookup.health`; ``reason`` names the largest cause.
         error: Why the table cannot be read, in one line.
@@ -48,8 +50,10 @@ class TableStatus:
     snapshots_behind: int | None = None
     rows_changed_share: float | None = None
     columns_missing: tuple[str, ...] = ()
+    columns_with_values: tuple[str, ...] = ()
     indexed_columns: tuple[str, ...] = ()
     index_files_missing: int | None = None
+    index_bytes_to_read: int | None = None
     bytes_to_read: int | None = None
     health: int = 0
     reason: str

@@ -31,7 +31,7 @@ class HistoryPoint:
     def to_json(self) -> dict[str, Any]:
         return {
             "snapshot-id": self.snapshot.snapshot_id,
-            "timestamp": _iso(self.snapshot.timestamp_ms),
+            "timestamp": iso_time(self.snapshot.timestamp_ms),
             "operation": self.snapshot.operation,
             **dataclasses.asdict(self.distinct),
             "row-count": None if self.summary is None else self.summary.row_count,
@@ -65,7 +65,8 @@ def column_history(opened: TableSnapshot, question: Question) -> ColumnHistory:
     return ColumnHistory(question.table, wanted, tuple(points.values())[:MOST_POINTS][::-1])
 
 
-def _iso(timestamp_ms: int) -> str | None:
+def iso_time(timestamp_ms: int) -> str | None:
+    """A time in milliseconds since the epoch as ISO 8601 in UTC; None if no calendar has it."""
     try:
         at = datetime.datetime.fromtimestamp(timestamp_ms / 1000, datetime.timezone.utc)
     except (OverflowError, ValueError, OSError):

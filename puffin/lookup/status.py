@@ -8,16 +8,16 @@ read. Manifests are read only if files came or went since the statistics, or if 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from puffin.errors import NotFoundError, PuffinError
+from puffin.errors import PuffinError
 from puffin.index.coverage import indexed_columns, lacking_files
-from puffin.index.upkeep import index_homes
-from puffin.load import Tables
+from puffin.index.manifest import IndexManifest
+from puffin.index.sizes import DEFAULT_FPP
+from puffin.index.upkeep import Index, index_homes
 from puffin.lookup.health import (
     BEST,
     Loss,
@@ -29,6 +29,7 @@ from puffin.lookup.health import (
     rows_lost,
     upkeep_needed,
 )
+from puffin.lookup.places import FoundTable, Place, tables_at
 from puffin.sketches.theta_sketch import DEFAULT_LG_K
 from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.statistics.bases import AnnouncedBases
@@ -36,7 +37,7 @@ from puffin.statistics.basis import FULL, ColumnPlan, Earlier, plan_columns
 from puffin.statistics.damage import damaged_entries
 from puffin.statistics.kinds import sized_kinds
 from puffin.statistics.stored_blobs import StoredBlobs
-from puffin.storage import store_for
+from puffin.tables.base import Column
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot
 
@@ -47,20 +48,15 @@ _log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Place:
+class Wanted:
     """
-    Where tables are: a catalog, or directories.
-
-    Attributes:
-        catalog: A catalog in pyiceberg's configuration; ``catalog_properties`` override that configuration.
-        namespace: The only namespace of the catalog to look into; None for all.
-        roots: Directories whose tables are found too.
+    The columns of a table that should have statistics, None for all, those that should have an index, and those whose
+    values should not stand in statistics.
     """
 
-    catalog: str | None = None
-    catalog_properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    namespace: str | None = None
-    roots: tuple[str, ...] = ()
+    columns: tuple[str, ...] | None = None
+    index_columns: tuple[str, ...] = ()
+    no_values: tuple[str, ...] = ()
 
 
 def status(place: Place) -> list[TableStatus]:
@@ -72,7 +68,7 @@ def status(place: Place) -> list[TableStatus]:
     """
     with ThreadPoolExecutor(TABLES_AT_ONCE, thread_name_prefix="puffin-status") as pool:
         try:
-            found = list(pool.map(lambda look: look(), _lookups(place)))
+            found = list(pool.map(_status_of_found, tables_at(place)))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
     return sorted(found, key=lambda each: each.need)
@@ -87,10 +83,10 @@ def status_of(name: str, opened: Callable[[], TableSnapshot]) -> TableStatus:
         return TableStatus.of_error(name, exc)
 
 
-def table_status(name: str, opened: TableSnapshot) -> TableStatus:
-    """The status of an opened table; PuffinError if its metadata cannot be read."""
+def table_status(name: str, opened: TableSnapshot, wanted: Wanted = Wanted()) -> TableStatus:
+    """The status of an opened table, as far as it is wanted; PuffinError if its metadata cannot be read."""
     state = opened.state
-    columns = state.select_columns(None)
+    columns = state.select_columns(wanted.columns)
     if opened.is_empty or not columns:
         return TableStatus(
             table=name,
@@ -102,9 +98,9 @@ def table_status(name: str, opened: TableSnapshot) -> TableStatus:
             reason="the table has no snapshot yet" if opened.is_empty else "no column can have statistics",
         )
     known = known_sketches(opened, [column.field_id for column in columns])
-    plans = _plans(opened, known)
+    plans = _plans(opened, known, columns)
     nearest = min((of[0] for of in known.values() if of), key=lambda each: each.age, default=None)
-    index = _IndexCover.of(opened)
+    index = _IndexCover.of(opened, wanted.index_columns)
     found = TableStatus(
         table=name,
         format=state.format,
@@ -112,7 +108,9 @@ def table_status(name: str, opened: TableSnapshot) -> TableStatus:
         columns_missing=tuple(column.name for column in columns if not known[column.field_id]),
         indexed_columns=index.columns,
         index_files_missing=index.missing,
+        index_bytes_to_read=index.bytes,
         bytes_to_read=_bytes_to_read(opened, plans),
+        columns_with_values=_with_values(opened, wanted.no_values),
         reason=_why_none(opened),
     )
     if nearest is None:
@@ -129,36 +127,16 @@ def table_status(name: str, opened: TableSnapshot) -> TableStatus:
     return dataclasses.replace(found, health=points, reason=reason)
 
 
-def _lookups(place: Place) -> Iterator[Callable[[], TableStatus]]:
-    """What finds the status of each table of a place."""
-    tables = Tables()
-    for root in dict.fromkeys(place.roots):
-        names = list(tables.below(root))
-        if not names and not store_for(root).exists(root):
-            raise NotFoundError(f"{root}: no such directory")
-        yield from (_lookup(tables, name) for name in names)
-    if place.catalog is None:
-        return
-    tables = Tables(place.catalog, place.catalog_properties)
-    if place.namespace is not None:
-        yield from (_lookup(tables, name) for name in tables.of_namespace(place.namespace))
-        return
-    for namespace in tables.namespaces():
-        try:
-            names = tables.of_namespace(namespace)
-        except PuffinError as exc:
-            yield functools.partial(TableStatus.of_error, namespace, exc)
-        else:
-            yield from (_lookup(tables, name) for name in names)
+def _status_of_found(table: FoundTable) -> TableStatus:
+    if table.error is not None:
+        return TableStatus.of_error(table.name, table.error)
+    return status_of(table.name, lambda: table.load().open())
 
 
-def _lookup(tables: Tables, name: str) -> Callable[[], TableStatus]:
-    return lambda: status_of(name, lambda: tables.load(name).open())
-
-
-def _plans(opened: TableSnapshot, known: Mapping[int, Sequence[KnownSketch]]) -> list[ColumnPlan]:
+def _plans(
+    opened: TableSnapshot, known: Mapping[int, Sequence[KnownSketch]], columns: Sequence[Column]
+) -> list[ColumnPlan]:
     """What the next ``auto`` run of the job would do for each column."""
-    columns = opened.state.select_columns(None)
     blobs = StoredBlobs(opened, known.keys())
     kinds = [kind for kind in sized_kinds(DEFAULT_LG_K) if kind.is_default]
     bases = AnnouncedBases(opened, blobs, columns)
@@ -228,6 +206,8 @@ def _upkeep(
     opened: TableSnapshot, plans: Iterable[ColumnPlan], known: Mapping[int, Sequence[KnownSketch]], found: TableStatus
 ) -> Iterator[Loss]:
     """What the next run has to do beside reading what changed since the newest statistics; the first reason counts."""
+    if found.columns_with_values:
+        yield upkeep_needed(f"values of column {found.columns_with_values[0]} are kept, and should not be")
     full = [plan for plan in plans if plan.basis == FULL and known[plan.column.field_id]]
     ages = {of[0].age for of in known.values() if of}
     if full:
@@ -240,6 +220,14 @@ def _upkeep(
         yield upkeep_needed("some engines cannot read an entry of its statistics")
 
 
+def _with_values(opened: TableSnapshot, unwanted: Sequence[str]) -> tuple[str, ...]:
+    """Those of these columns whose nearest sketch of ours has values beside it."""
+    columns = opened.state.select_columns(unwanted)
+    known = known_sketches(opened, [column.field_id for column in columns])
+    ours = {column.name: [k.said for k in known[column.field_id] if k.said.is_ours] for column in columns}
+    return tuple(name for name, said in ours.items() if said and said[0].provenance.keeps_values)
+
+
 def _why_none(opened: TableSnapshot) -> str:
     if opened.state.statistics:
         return "no statistics of the current snapshot or a known ancestor"
@@ -248,25 +236,35 @@ def _why_none(opened: TableSnapshot) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _IndexCover:
-    """The indexed columns, how many files lack a filter of one, and what that costs."""
+    """The indexed columns, how many files lack a filter of one that is there or wanted, and what that costs."""
 
     columns: tuple[str, ...] = ()
     missing: int | None = 0
+    bytes: int | None = 0
     loss: Loss = _NO_LOSS
 
     @classmethod
-    def of(cls, opened: TableSnapshot) -> _IndexCover:
+    def of(cls, opened: TableSnapshot, wanted: Sequence[str]) -> _IndexCover:
         """The first of the table's homes that has an index counts, as for a planner."""
         try:
             for home in index_homes(opened):
                 index = home.read()
                 if index.manifest.version:
-                    rates = indexed_columns(opened.state, index.manifest)
-                    lacking = {p for column, rate in rates.items() for p in lacking_files(opened, index, column, rate)}
-                    total = len(opened.tasks) if rates else 0
-                    names = tuple(column.name for column in rates)
-                    return cls(names, len(lacking), index_lost(len(lacking), total))
+                    return cls._in(opened, index, wanted)
+            return cls._in(opened, Index(IndexManifest(), {}), wanted) if wanted else cls()
         except PuffinError as exc:
             _log.info("%s: the index is not known: %s", opened.name, exc)
-            return cls(missing=None, loss=broken_index(" ".join(str(exc).split())))
-        return cls()
+            return cls(missing=None, bytes=None, loss=broken_index(" ".join(str(exc).split())))
+
+    @classmethod
+    def _in(cls, opened: TableSnapshot, index: Index, wanted: Sequence[str]) -> _IndexCover:
+        there = indexed_columns(opened.state, index.manifest)
+        rates = dict.fromkeys(opened.state.select_columns(wanted), DEFAULT_FPP) | there
+        lacking = {
+            path: task.data_file.file_size_in_bytes
+            for column, rate in rates.items()
+            for path, task in lacking_files(opened, index, column, rate).items()
+        }
+        total = len(opened.tasks) if rates else 0
+        names = tuple(column.name for column in there)
+        return cls(names, len(lacking), sum(lacking.values()), index_lost(len(lacking), total))

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from puffin.lookup import Question
-from puffin.server import documents, metrics, openapi, page
+from puffin.server import answers, documents, metrics, openapi, page
 from puffin.server.encoded import Encoded, encode
 from puffin.server.entrance import HEALTH, PLAN, READY, STATS, App, Entrance
 from puffin.server.hosts import Hosts
@@ -43,7 +43,7 @@ def create_app(settings: Settings, hosts: Hosts | None = None) -> App:
         redirect_slashes=False,
         dependencies=[Depends(_refuse_repeated)],
     )
-    service, counted = Service(settings), metrics.Metrics()
+    service, counted = Service(settings), metrics.Metrics(settings.more_metrics)
     entrance = Entrance(app, settings, hosts or Hosts(), service, counted)
     _add_routes(app, _Handlers(service, entrance, counted))
     if settings.iceberg:
@@ -93,6 +93,10 @@ class _Handlers:
         """Estimate the values that two columns share and the rows of their equi-join, from their sketches."""
         return _json(await self._service.join(asked))
 
+    async def estimate_filter(self, asked: documents.EstimateRequest) -> Response:
+        """Estimate the rows that a filter leaves and the groups that a grouping makes, from statistics alone."""
+        return _json(await self._service.estimate(asked))
+
     async def plan(self, asked: documents.PlanRequest) -> Response:
         """List the data files that can hold rows which a filter means, with the delete files that apply to them."""
         return _json(await self._service.plan(asked))
@@ -109,9 +113,13 @@ class _Handlers:
         """Show how well statistics and index describe every table, worst first: the document of `puffin status`."""
         return _json(await self._service.status())
 
-    async def history(self, query: Annotated[documents.HistoryQuery, Query()]) -> Response:
+    async def history(self, query: Annotated[documents.ColumnQuery, Query()]) -> Response:
         """Show the statistics of a column, snapshot by snapshot."""
         return _json(await self._service.history(query.table, query.column))
+
+    async def distribution(self, query: Annotated[documents.ColumnQuery, Query()]) -> Response:
+        """Show the most frequent values of a column, and its histogram."""
+        return _json(await self._service.distribution(query.table, query.column))
 
     async def dump(self, query: Annotated[documents.TableQuery, Query()]) -> Response:
         """Show the statistics file that answers for a table: the document of `puffin dump --json`."""
@@ -136,17 +144,19 @@ class _Handlers:
 def _add_routes(app: FastAPI, handlers: _Handlers) -> None:
     reads = (400, 403, 404, 408, 413, 422, 429, 500, 503, 504)
     routes: tuple[tuple[str, str, Callable[..., Awaitable[Response]], Any, Sequence[int]], ...] = (
-        ("GET", STATS, handlers.stats, documents.TableDocument, (304, *reads)),
-        ("POST", STATS, handlers.batch, documents.BatchDocument, reads),
-        ("POST", "/v1/estimate/join", handlers.estimate_join, documents.JoinDocument, reads),
-        ("POST", PLAN, handlers.plan, documents.PlanDocument, reads),
-        ("GET", "/v1/plans", handlers.plans, documents.PlansDocument, reads),
-        ("GET", "/v1/tables", handlers.tables, documents.TablesDocument, reads),
-        ("GET", "/v1/status", handlers.status, documents.StatusDocument, reads),
-        ("GET", "/v1/history", handlers.history, documents.HistoryDocument, reads),
-        ("GET", "/v1/dump", handlers.dump, documents.DumpDocument, reads),
-        ("GET", HEALTH, handlers.health, documents.HealthDocument, (408, 413, 500)),
-        ("GET", READY, handlers.ready, documents.HealthDocument, (408, 413, 429, 500, 503, 504)),
+        ("GET", STATS, handlers.stats, answers.TableDocument, (304, *reads)),
+        ("POST", STATS, handlers.batch, answers.BatchDocument, reads),
+        ("POST", "/v1/estimate/join", handlers.estimate_join, answers.JoinDocument, reads),
+        ("POST", "/v1/estimate/filter", handlers.estimate_filter, answers.EstimateDocument, reads),
+        ("POST", PLAN, handlers.plan, answers.PlanDocument, reads),
+        ("GET", "/v1/plans", handlers.plans, answers.PlansDocument, reads),
+        ("GET", "/v1/tables", handlers.tables, answers.TablesDocument, reads),
+        ("GET", "/v1/status", handlers.status, answers.StatusDocument, reads),
+        ("GET", "/v1/history", handlers.history, answers.HistoryDocument, reads),
+        ("GET", "/v1/distribution", handlers.distribution, answers.DistributionDocument, reads),
+        ("GET", "/v1/dump", handlers.dump, answers.DumpDocument, reads),
+        ("GET", HEALTH, handlers.health, answers.HealthDocument, (408, 413, 500)),
+        ("GET", READY, handlers.ready, answers.HealthDocument, (408, 413, 429, 500, 503, 504)),
         ("GET", "/metrics", handlers.metrics, None, (408, 413, 429, 500)),
     )
     for method, path, handler, model, statuses in routes:

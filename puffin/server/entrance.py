@@ -63,6 +63,7 @@ class Entrance:
         self._limits = settings.limits
         self._token = settings.token
         self._lookup = service.lookup
+        self._asked = service.asked
         self._forwards = service.upstream is not None
         self._metrics = metrics
         # Weak, so that an answer that the lookup drops does not stay in memory with the metadata of its view.
@@ -110,6 +111,7 @@ class Entrance:
         kept = None if known is None else known()
         if kept is None or not self._lookup.still_counts(kept):
             return None
+        self._asked(kept.answer.table)
         answer: Encoded | None = kept.encoded
         return answer
 

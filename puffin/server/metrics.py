@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -35,9 +35,10 @@ _HELP = {
 
 
 class Metrics:
-    """Requests by route and status, and their duration."""
+    """Requests by route and status, and their duration; ``more`` gives text of metrics that are counted elsewhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, more: Callable[[], str] | None = None) -> None:
+        self._more = more
         self._requests: Counter[tuple[str, int]] = Counter()
         self._durations: defaultdict[str, _Histogram] = defaultdict(_Histogram)
 
@@ -49,7 +50,8 @@ class Metrics:
 
     def render(self, values: Mapping[str, int]) -> str:
         """All metrics as text; ``values`` are counted elsewhere, by metric name."""
-        return "".join(f"{line}\n" for line in self._lines(values))
+        text = "".join(f"{line}\n" for line in self._lines(values))
+        return text if self._more is None else text + self._more()
 
     def _lines(self, values: Mapping[str, int]) -> Iterator[str]:
         name = "puffin_http_requests_total"

@@ -24,11 +24,14 @@ from puffin.errors import (
     UsageError,
 )
 from puffin.inspection import describe
-from puffin.lookup import AnalyzedTable, FilePlan, Lookup, Question
+from puffin.lookup import AnalyzedTable, FilePlan, Lookup, Question, TableEstimate
 from puffin.lookup.cache import Kept
 from puffin.lookup.health import TableStatus
+from puffin.lookup.history import iso_time
+from puffin.lookup.joins import JoinQuestion
+from puffin.lookup.places import table_key
 from puffin.lookup.status import table_status
-from puffin.server.documents import JoinRequest, PlanRequest, TablesQuery
+from puffin.server.documents import EstimateRequest, JoinRequest, PlanRequest, TablesQuery
 from puffin.server.encoded import Encoded, encode, encode_plan
 from puffin.server.plan_counts import PlanCounts
 from puffin.server.problems import Problem
@@ -63,12 +66,15 @@ class Service:
     Attributes:
         upstream: The REST catalog that authorizes the callers of the REST face, or None.
         plans: Counts of the plans that were made; used on the event loop alone.
+        asked: Told of each table that planners asked about, once they are answered.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._table_seconds = settings.limits.table_seconds
         self._roots = Roots(settings.roots)
         self._workers = Workers(settings.limits)
+        self.asked = settings.asked
+        self._verdicts = settings.verdicts
         self._has_catalog = settings.catalog is not None
         self.upstream = upstream_of(settings)
         self.plans = PlanCounts()
@@ -83,7 +89,10 @@ class Service:
     async def stats(self, asked: Asked) -> Kept:
         """The answer to a question."""
         kept = self._at_hand(asked)
-        return await self.read(asked.question.table, lambda: self.ask(asked)) if kept is None else kept
+        if kept is None:
+            kept = await self.read(asked.question.table, lambda: self.ask(asked))
+        self.asked(asked.question.table)
+        return kept
 
     async def batch(self, questions: Sequence[Asked], instance: str) -> bytes:
         """The results of all questions, with a problem in place of each that fails."""
@@ -97,6 +106,9 @@ class Service:
                 found[place] = kept
         for answers in await asyncio.gather(*(self._ask_all(table, of_table) for table, of_table in cold.items())):
             found.update(answers)
+        for place, answer in found.items():
+            if not isinstance(answer, Exception):
+                self.asked(questions[place].question.table)
         results = (
             Problem.of(answer).body(f"{instance}#/requests/{place}")
             if isinstance(answer, Exception)
@@ -107,9 +119,26 @@ class Service:
 
     async def join(self, asked: JoinRequest) -> bytes:
         """The overlap and join of two columns."""
-        left, right = (Question(side.table, (side.column,)) for side in (asked.left, asked.right))
-        await self.read(right.table, lambda: None)
-        return encode((await self.read(left.table, lambda: self.lookup.join(left, right))).to_json())
+        left, right = (
+            JoinQuestion(Question(side.table, (side.column,)), side.where) for side in (asked.left, asked.right)
+        )
+        await self.read(asked.right.table, lambda: None)
+        found = await self.read(asked.left.table, lambda: self.lookup.join(left, right))
+        for side in (asked.left, asked.right):
+            self.asked(side.table)
+        return encode(found.to_json())
+
+    async def estimate(self, asked: EstimateRequest) -> bytes:
+        """The rows that a filter leaves, and the groups that a grouping makes."""
+
+        def estimated() -> TableEstimate:
+            return self.lookup.estimate(
+                asked.table, asked.where, asked.group_by, snapshot_id=asked.snapshot_id, ref=asked.ref
+            )
+
+        found = await self.read(asked.table, estimated)
+        self.asked(asked.table)
+        return encode(found.to_json())
 
     async def plan(self, asked: PlanRequest) -> bytes:
         """The files that can hold rows which a filter means; planned and encoded in a thread."""
@@ -120,6 +149,7 @@ class Service:
 
         plan, body = await self.read(asked.table, planned)
         self.plans.add(plan)
+        self.asked(plan.table)
         return body
 
     async def tables(self, query: TablesQuery) -> bytes:
@@ -148,11 +178,16 @@ class Service:
                 found.append(await self._status(name, until))
 
         await asyncio.gather(*(some() for _ in range(_STATUS_AT_ONCE)))
-        return encode({"tables": [table.to_json() for table in sorted(found, key=lambda each: each.need)]})
+        verdicts = self._verdicts()
+        return encode({"tables": [_status_json(each, verdicts) for each in sorted(found, key=lambda each: each.need)]})
 
     async def history(self, table: str, column: str) -> bytes:
         """The statistics of a column, snapshot by snapshot."""
         return encode((await self.read(table, lambda: self.lookup.history(table, column))).to_json())
+
+    async def distribution(self, table: str, column: str) -> bytes:
+        """The most frequent values of a column, and its histogram."""
+        return encode((await self.read(table, lambda: self.lookup.distribution(table, column))).to_json())
 
     async def dump(self, asked: Asked) -> bytes:
         """The dump document of the statistics file that answers for a snapshot: the first column's if they differ."""
@@ -272,6 +307,17 @@ class Service:
             return await asyncio.wait_for(self.read(table, ask_all), self._table_seconds)
         except (PuffinError, Problem, asyncio.TimeoutError) as exc:
             return dict.fromkeys(questions, exc)
+
+
+def _status_json(status: TableStatus, verdicts: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+    made = status.statistics_timestamp_ms
+    state, reason = verdicts.get(table_key(status.table), (None, None))
+    return {
+        **status.to_json(),
+        "stats-timestamp": None if made is None else iso_time(made),
+        "state": state,
+        "state-reason": reason,
+    }
 
 
 def _check_ref(table: str, ref: str | None, wanted: int | None, found: int | None) -> None:

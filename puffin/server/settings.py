@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from puffin.errors import UsageError
@@ -57,6 +57,10 @@ class Settings:
         iceberg: Whether the tables are also served as an Iceberg REST catalog.
         hosts: Names that the server answers to, besides those of a loopback interface; at another interface, none means
             all.
+        more_metrics: What else ``/metrics`` tells, as text, of what runs in the same process.
+        asked: Told of each table that a question was answered about, on the event loop; does nothing by default.
+        verdicts: What an autopilot in the same process said last of tables, by `puffin.lookup.places.table_key`: the
+            state, and why.
     """
 
     roots: Sequence[str] = ()
@@ -66,6 +70,9 @@ class Settings:
     ttl_seconds: float = 5
     hosts: Sequence[str] = ()
     iceberg: bool = False
+    more_metrics: Callable[[], str] | None = None
+    asked: Callable[[str], None] = lambda _: None
+    verdicts: Callable[[], Mapping[str, tuple[str, str]]] = dict
     limits: Limits = dataclasses.field(default_factory=Limits)
 
 

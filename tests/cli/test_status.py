@@ -104,10 +104,28 @@ def test_namespace_chooses_tables_of_a_catalog(puffin: Callable[..., Any], root:
     assert (absent.code, absent.stderr) == (2, "puffin: catalog 'prod': no namespace 'absent'\n")
 
 
+def test_patterns_choose_tables_by_their_own_names(puffin: Callable[..., Any], root: Path, tmp_path: Path) -> None:
+    """Below a root and of a policy; a table that is left out is not read."""
+    (root / "broken/_delta_log").mkdir(parents=True)
+    (tmp_path / "policy.yaml").write_text("roots: [root]\n")
+
+    def found(*options: object) -> list[str]:
+        return [Path(each["table"]).name for each in puffin("status", *options, "--json").document["tables"]]
+
+    for place in (("--root", root), ("--policy", tmp_path / "policy.yaml")):
+        assert found(*place, "--include", "b*", "--include", "current", "--exclude", "broken") == [
+            "bare",
+            "behind",
+            "current",
+        ]
+        assert found(*place, "--include", "B*") == []
+        assert found(*place, "--exclude", "b*") == ["current"]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ((), "expected --catalog or --root"),
+        ((), "expected --catalog, --root or --policy"),
         (("--root", "/", "--namespace", "n"), "--namespace needs --catalog"),
         (("--root", "/", "--catalog-property", "a=b"), "--catalog-property needs --catalog"),
     ],

@@ -43,6 +43,14 @@ def test_listing_does_not_follow_links_and_hidden_directories(directory, tmp_pat
     assert list(Tables().below(str(tmp_path / "absent"))) == []
 
 
+def test_tables_below_a_root_are_loaded_as_by_their_names(directory, tmp_path):
+    directory("iceberg")
+    (tmp_path / "delta/_delta_log").mkdir(parents=True)
+    loaded = {name: type(load()) for name, load in Tables().tables_below(str(tmp_path))}
+    assert loaded == {name: type(Tables().load(name)) for name in loaded}
+    assert {kind.__name__ for kind in loaded.values()} == {"IcebergDirectory", "DeltaDirectory"}
+
+
 def test_listing_opens_tables_only_as_they_are_requested(directory, entry_of, tmp_path, opened):
     for number in range(5):
         directory(f"t{number}", entry_of(10, {1: 3}))

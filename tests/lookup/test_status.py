@@ -14,7 +14,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from puffin.load import load_table
 from puffin.lookup.health import TableStatus
-from puffin.lookup.status import Place, status, table_status
+from puffin.lookup.places import Place
+from puffin.lookup.status import status, table_status
 from stats_jobs import Options, analyze
 from stats_jobs.index import IndexOptions, index
 from tests.foretold import analyze_as_foretold, check_foretold

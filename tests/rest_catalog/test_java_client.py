@@ -6,7 +6,6 @@ import http.client
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -15,10 +14,11 @@ from pyiceberg.catalog.sql import SqlCatalog
 NAMESPACE = "/iceberg/v1/namespaces/db"
 
 
-@pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Host and port of a process that serves a catalog with the table ``db.t``."""
-    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}"}
+    home = tmp_path_factory.mktemp("java client")
+    properties = {"type": "sql", "uri": f"sqlite:///{home}/catalog.db", "warehouse": f"file://{home}"}
     own = SqlCatalog("own", **properties)
     own.create_namespace("db", {"owner": "finance"})
     own.create_table("db.t", pa.schema([("k", pa.int64())]))

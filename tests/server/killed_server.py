@@ -1,5 +1,5 @@
 """
-A server that is killed and started again while 20 clients query through it.
+A server that is killed and started again while eight clients query through it.
 
 ``PUFFIN_SERVER_KILLS`` says how often it is killed.
 """
@@ -17,7 +17,7 @@ from typing import Any
 from tests.server.conftest import Process
 
 KILLS = int(os.environ.get("PUFFIN_SERVER_KILLS", "1"))
-CLIENTS = 20
+CLIENTS = 8
 PATIENCE = 120  # seconds, after which what has not come never will
 FILES, ROWS = 10, 50
 """The keys from 0 to ``FILES * ROWS`` are spread over the files: a file has those with its number as remainder."""
@@ -64,7 +64,7 @@ def errors_of_queries(
     process: Process, start: Callable[[int], Process], ask: Callable[[int], Sequence[tuple[int, int]]]
 ) -> list[Exception]:
     """
-    Kill a server while 20 clients query through it; returns their errors if no client had a wrong row.
+    Kill a server while eight clients query through it; returns their errors if no client had a wrong row.
 
     Args:
         start: Starts the server again at a port.

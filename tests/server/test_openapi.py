@@ -1,5 +1,11 @@
-"""The OpenAPI document is complete, and the server follows it."""
+"""
+The OpenAPI document is complete, and the server follows it.
 
+``PUFFIN_OPENAPI_EXAMPLES=4``, as in ``make test-engines``, has schemathesis also send that many random requests to
+each operation, and follow links; without it, it sends valid and invalid values at the boundaries of every parameter.
+"""
+
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +18,8 @@ import schemathesis
 from deltalake import write_deltalake
 
 from tests.server.iceberg_face import table_of_files
+
+EXAMPLES = os.environ.get("PUFFIN_OPENAPI_EXAMPLES")
 
 
 @pytest.fixture
@@ -26,7 +34,8 @@ def test_schemathesis_finds_no_violation(guarded: Any, analyzed: Callable[..., P
     accepted = '["2xx", "3xx", "401", "403", "404", "406", "429", "5xx"]'
     config = f"[checks]\npositive_data_acceptance.expected-statuses = {accepted}\n"
     (tmp_path / "schemathesis.toml").write_text(config)
-    options = ["--max-examples", "4", "--seed", "1", "--generation-database", "none", "--no-color"]
+    options = ["--max-examples", EXAMPLES] if EXAMPLES else ["--phases", "coverage"]
+    options += ["--seed", "1", "--generation-database", "none", "--no-color"]
     command = [sys.executable, "-m", "schemathesis.cli", "run", f"{guarded.url}/openapi.json", *options]
     command += ["--header", "Authorization: Bearer abc"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=tmp_path)
@@ -45,12 +54,14 @@ def test_answers_follow_the_document(
     answers = {
         ("GET", "/v1/stats"): client.stats(table),
         ("GET", "/v1/history"): client.get("/v1/history", params=side),
+        ("GET", "/v1/distribution"): client.get("/v1/distribution", params=side),
         ("GET", "/v1/dump"): client.get("/v1/dump", params={"table": table}),
         ("GET", "/v1/tables"): client.get("/v1/tables"),
         ("GET", "/v1/status"): client.get("/v1/status"),
         ("POST", "/v1/stats"): client.post("/v1/stats", json={"requests": [{"table": table}, {"table": broken}]}),
         ("POST", "/v1/plan"): client.post("/v1/plan", json={"table": str(files), "where": "a = 1"}),
         ("GET", "/v1/plans"): client.get("/v1/plans"),
+        ("POST", "/v1/estimate/filter"): client.post("/v1/estimate/filter", json={"table": side["table"]}),
         ("POST", "/v1/estimate/join"): client.post("/v1/estimate/join", json={"left": side, "right": side}),
     }
     another = client.get("/healthz")
@@ -68,12 +79,14 @@ def test_every_operation_describes_its_parameters_and_responses(document: Any) -
     assert set(operations) == {
         ("get", "/v1/stats"),
         ("post", "/v1/stats"),
+        ("post", "/v1/estimate/filter"),
         ("post", "/v1/estimate/join"),
         ("post", "/v1/plan"),
         ("get", "/v1/plans"),
         ("get", "/v1/tables"),
         ("get", "/v1/status"),
         ("get", "/v1/history"),
+        ("get", "/v1/distribution"),
         ("get", "/v1/dump"),
         ("get", "/healthz"),
         ("get", "/readyz"),

@@ -11,7 +11,8 @@ import pyarrow as pa
 from deltalake import write_deltalake
 from pyiceberg.catalog import load_catalog
 
-from puffin.lookup.status import Place, status
+from puffin.lookup.places import Place
+from puffin.lookup.status import status
 from stats_jobs import analyze
 from stats_jobs.index import IndexOptions, index
 
@@ -29,7 +30,12 @@ def test_status_is_that_of_the_command(tmp_path: Path, client_of: Callable[..., 
         return found
 
     first = tables()
-    assert first == [each.to_json() for each in status(Place(roots=(str(tmp_path / "root"),)))]
+    beside = {"state": None, "state-reason": None}
+    of_command = status(Place(roots=(str(tmp_path / "root"),)))
+    assert [{**each, "stats-timestamp": None} for each in first] == [
+        {**each.to_json(), "stats-timestamp": None, **beside} for each in of_command
+    ]
+    assert [each["stats-timestamp"] is None for each in first] == [True, True, False]
     assert [(Path(each["table"]).name, each["health"]) for each in first] == [
         ("bare", 0),
         ("broken", 0),

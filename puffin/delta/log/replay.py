@@ -20,7 +20,7 @@ from puffin.delta.log.checkpoints import CheckpointContent, read_checkpoint, rea
 from puffin.delta.log.log_files import Checkpoint, LogFiles, list_log
 from puffin.delta.log.protocol import in_commit_timestamps_enabled
 from puffin.errors import CorruptMetadataError, FileNotFound, SnapshotNotFound, UnsupportedError
-from puffin.storage import FileInfo, Store, join
+from puffin.storage import FileInfo, LocalStore, Store, join
 from puffin.tables.base import natural_number
 
 _IN_COMMIT_TIMESTAMPS_SINCE = "delta.inCommitTimestampEnablementVersion"
@@ -236,7 +236,8 @@ class _LogEntries:
         with self._lock:
             found = {file: self._kept[file] for _, file in entries if file in self._kept}
         missing = [(version, file) for version, file in entries if file not in found]
-        if len(missing) > 1:
+        # A local file is read in less time than a thread takes to start.
+        if len(missing) > (_READERS if isinstance(self._store, LocalStore) else 1):
             with ThreadPoolExecutor(_READERS) as pool:
                 parsed = list(pool.map(self._parse, missing))
         else:

@@ -19,7 +19,7 @@ import pytest
 
 from tests.engines.iceberg_java.junit import JUnit
 from tests.engines.iceberg_java.router import Router, running_router
-from tests.iceberg_rest_server import jars_of_pyspark
+from tools.catalogs import jars_of_pyspark
 
 HERE = Path(__file__).resolve().parent
 EXTENSION = "META-INF/services/org.junit.jupiter.api.extension.Extension"

@@ -140,7 +140,7 @@ def expected(count: int) -> dict[str, tuple[int, str]]:
     return {column: (-(-count // 2**n), "snapshot") for n, column in enumerate(COLUMNS)}
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [2, 3])
 def test_statistics_of_an_iceberg_directory_stay_current(s3_environment, iceberg_table, version):
     table = iceberg_table(version)
     table.publish()

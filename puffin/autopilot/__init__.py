@@ -1,0 +1,1 @@
+"""Keeps the statistics and indexes of many tables fresh within a budget, as a policy says."""

@@ -1,0 +1,68 @@
+"""
+Which tables are being run on this machine, so that another instance does not read the same.
+
+A claim is a lock on an empty file, which the system gives up when the process ends, however that happens. It saves work
+and nothing else: instances that do not see each other's claims harm no table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import logging
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+_log = logging.getLogger(__name__)
+
+
+class Claims:
+    """Claims in this user's directory for temporary files, and in another that instances share, if there is one."""
+
+    def __init__(self, shared: str | None) -> None:
+        self._directories = [Path(tempfile.gettempdir(), f"puffin-autopilot-{os.getuid()}")]
+        if shared is not None:
+            self._directories.append(Path(shared, "running"))
+
+    @contextlib.contextmanager
+    def hold(self, table: str) -> Iterator[bool]:
+        """Claim the table at a location in the block; yields whether no other instance has claimed it."""
+        name = f"{hashlib.sha256(table.encode()).hexdigest()[:32]}.lock"
+        with contextlib.ExitStack() as held:
+            yield all(held.enter_context(_claim(directory / name)) for directory in self._directories)
+
+
+@contextlib.contextmanager
+def _claim(file: Path) -> Iterator[bool]:
+    """Lock a file in the block; yields False if another process has. A file that cannot be made counts as locked."""
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as exc:
+        _log.info("%s: the table is not claimed: %s", file, exc)
+        yield True
+        return
+    try:
+        if not _lock(descriptor):
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            # Who has opened the file before this holds a lock that nobody else sees, which costs work alone.
+            file.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as exc:
+        _log.info("the table is not claimed: %s", exc)
+    return True

@@ -1,0 +1,76 @@
+"""An event for each run of a table, to a file of JSON lines and to a webhook."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import logging
+import os
+import urllib.error
+import urllib.request
+from typing import Any
+
+from puffin.policy.model import Policy
+
+DONE, FAILED, SKIPPED, INTERRUPTED = "done", "failed", "skipped", "interrupted"
+
+_SECONDS = 5
+
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """
+    What became of a table.
+
+    Attributes:
+        seconds: When the run ended, since the epoch.
+        action: ``"statistics"``, ``"index"``, ``"statistics and index"`` or ``"clean"``.
+        outcome: ``"done"``, ``"failed"``, ``"skipped"`` (it was current by then) or ``"interrupted"``.
+        reason: Why it was run, or why it was skipped.
+    """
+
+    seconds: float
+    table: str
+    catalog: str | None
+    action: str
+    outcome: str
+    reason: str
+    snapshot_id: int | None = None
+    committed: bool = False
+    files_read: int = 0
+    rows_read: int = 0
+    bytes_read: int = 0
+    elapsed_seconds: float = 0.0
+    error: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        fields = {field.name.replace("_", "-"): getattr(self, field.name) for field in dataclasses.fields(self)}
+        at = datetime.datetime.fromtimestamp(fields.pop("seconds"), datetime.timezone.utc)
+        fields["elapsed-seconds"] = round(self.elapsed_seconds, 3)
+        return {"time": at.isoformat(timespec="milliseconds"), **fields}
+
+
+def publish(event: Event, policy: Policy) -> None:
+    """Send an event to where the policy says; what goes wrong with that is logged."""
+    data = json.dumps(event.to_json()).encode()
+    if policy.event_file is not None:
+        try:
+            descriptor = os.open(policy.event_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+            try:
+                os.write(descriptor, data + b"\n")  # one call, so that lines of several instances stay whole
+            finally:
+                os.close(descriptor)
+        except OSError as exc:
+            _log.warning("%s: the event is not written: %s", policy.event_file, exc)
+    if policy.event_webhook is not None:
+        request = urllib.request.Request(  # noqa: S310 - the policy's schema takes http and https alone
+            policy.event_webhook, data, {"Content-Type": "application/json"}, method="POST"
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=_SECONDS):  # noqa: S310 - as above
+                pass
+        except (OSError, ValueError, urllib.error.URLError) as exc:
+            _log.warning("%s: the event is not sent: %s", policy.event_webhook, exc)

@@ -1,0 +1,142 @@
+"""
+What the autopilot remembers: the bytes that it has spent today, and what failed.
+
+Instances that share a directory share its file, a local JSON document that is replaced in one step under a lock. Its
+loss costs accuracy alone: the budget of the day begins again, and failed tables are tried sooner.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from puffin.autopilot.decide import Failure
+from puffin.errors import StorageError
+from puffin.policy.model import Retry
+
+_FILE, _LOCK = "autopilot.json", "autopilot.lock"
+_LONGEST_ERROR = 500
+
+_log = logging.getLogger(__name__)
+
+
+class Ledger:
+    """The memory of one instance, in the file of a directory if there is one. Methods may be called in any thread."""
+
+    def __init__(self, directory: str | None) -> None:
+        self._file = None if directory is None else Path(directory, _FILE)
+        self._guard = threading.Lock()
+        self._kept: dict[str, Any] = _empty()
+        if self._file is not None:
+            try:
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                with self._changing():
+                    pass
+            except OSError as exc:
+                raise StorageError(f"{directory}: expected a directory for the autopilot's state: {exc}") from exc
+
+    def reserve(self, size: int, day: str, limit: int | None) -> bool:
+        """Spend the bytes that a run will read, unless the day's budget is spent; returns whether it may start."""
+        with self._changing() as kept:
+            _begin_day(kept, day)
+            if limit is not None and kept["spent"] >= limit:
+                return False
+            kept["spent"] += size
+            return True
+
+    def settle(self, reserved: int, actual: int, day: str) -> None:
+        """A run for which bytes were reserved has ended, and has read so many."""
+        with self._changing() as kept:
+            if kept["day"] == day:
+                kept["spent"] = max(0, kept["spent"] + actual - reserved)
+
+    def failed(self, key: str, error: str, retry: Retry, now: float) -> None:
+        with self._changing() as kept:
+            count = kept["failures"].get(key, {"count": 0})["count"] + 1
+            until = now + retry.wait(count)
+            kept["failures"][key] = {"count": count, "error": error[:_LONGEST_ERROR], "until": until}
+
+    def succeeded(self, key: str) -> None:
+        if key in self.failures():
+            with self._changing() as kept:
+                kept["failures"].pop(key, None)
+
+    def failures(self) -> Mapping[str, Failure]:
+        """The tables whose last run failed."""
+        with self._changing(write=False) as kept:
+            each = kept["failures"].items()
+            return {key: Failure(failure["count"], failure["error"], failure["until"]) for key, failure in each}
+
+    def spent(self, day: str) -> int:
+        """The bytes of this day."""
+        with self._changing(write=False) as kept:
+            return int(kept["spent"]) if kept["day"] == day else 0
+
+    def looked(self, now: float, otherwise: float) -> float:
+        """When all tables were looked at last, which they are now again; ``otherwise`` if nobody knows."""
+        with self._changing() as kept:
+            before, kept["looked"] = kept["looked"], now
+            return otherwise if before is None else float(before)
+
+    @contextlib.contextmanager
+    def _changing(self, *, write: bool = True) -> Iterator[dict[str, Any]]:
+        """The document, read and written under a lock; in memory alone if there is no file, or it cannot be used."""
+        with self._guard, contextlib.ExitStack() as cleanup:
+            if self._file is None:
+                yield self._kept
+                return
+            try:
+                lock = cleanup.enter_context(self._file.with_name(_LOCK).open("ab"))
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                self._kept = _read(self._file)
+            except OSError as exc:
+                _log.warning("%s: the state is not known: %s", self._file, exc)
+            yield self._kept
+            if write:
+                try:
+                    new = self._file.with_suffix(".new")
+                    new.write_text(json.dumps(self._kept))
+                    os.replace(new, self._file)  # noqa: PTH105 - the same, one call
+                except OSError as exc:
+                    _log.warning("%s: the state is not kept: %s", self._file, exc)
+
+
+def _empty() -> dict[str, Any]:
+    return {"day": None, "spent": 0, "looked": None, "failures": {}}
+
+
+def _begin_day(kept: dict[str, Any], day: str) -> None:
+    if kept["day"] != day:
+        kept["day"], kept["spent"] = day, 0
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """The stored document; an empty one if there is none, or it is not what we write."""
+    try:
+        kept = json.loads(file.read_bytes())
+        _check(kept)
+    except FileNotFoundError:
+        return _empty()
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        _log.warning("%s: the state is begun again: %s", file, exc)
+        return _empty()
+    found: dict[str, Any] = kept
+    return found
+
+
+def _check(kept: Any) -> None:
+    """Raise what a wrong document causes."""
+    numbers = [kept["spent"], kept["looked"] or 0]
+    texts = [kept["day"] or ""]
+    for failure in kept["failures"].values():
+        numbers += [failure["count"], failure["until"]]
+        texts.append(failure["error"])
+    sum(numbers)
+    "".join(texts)

@@ -1,0 +1,190 @@
+"""
+Looks at every table of a policy, by metadata alone: what the policy means for it, and its status.
+
+What was seen of a table is kept while its metadata stays the same, so that a look costs about one read a table.
+What is elsewhere, the index and private state, is looked up again after a while, and before the table is run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+from puffin.errors import PuffinError
+from puffin.load import Tables
+from puffin.lookup.health import TableStatus
+from puffin.lookup.places import EVERY_NAME, FoundTable, NamePatterns, Place, table_key, tables_at
+from puffin.lookup.status import TABLES_AT_ONCE, Wanted, table_status
+from puffin.policy.model import Policy, Rule
+from puffin.policy.table_policy import TablePolicy, table_policy
+from puffin.tables.snapshot import Table, TableSnapshot
+from puffin.tables.state import TableState
+
+PATIENCE = 60.0
+KEPT_SECONDS = 3600.0
+_MOST_DIRECTORIES = 1_000_000  # below one root
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CoveredTable:
+    """A table with the rule that covers it; a place that cannot be listed has its error, and no rule."""
+
+    catalog: str | None
+    found: FoundTable
+    rule: Rule | None
+
+    @property
+    def key(self) -> str:
+        """The name of the table among those of all places."""
+        return self.found.name if self.catalog is None else f"{self.catalog}:{self.found.name}"
+
+    @property
+    def asked_as(self) -> str:
+        """The name by which planners ask for the table, as `puffin.lookup.places.table_key` spells it."""
+        is_bare = self.catalog is None and "/" not in self.found.name  # a path from here
+        return table_key(f"./{self.found.name}" if is_bare else self.found.name)
+
+    def load(self) -> Table:
+        return self.found.load()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SeenTable:
+    """A table as its metadata shows it; ``policy`` and ``location`` are None if that cannot be read."""
+
+    table: CoveredTable
+    policy: TablePolicy | None
+    status: TableStatus
+    location: str | None = None
+
+    @property
+    def key(self) -> str:
+        return self.table.key
+
+    def to_json(self) -> dict[str, Any]:
+        return {"catalog": self.table.catalog, **self.status.to_json()}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Kept:
+    """What was seen of a table at one version of its metadata, and when by the monotonic clock."""
+
+    version: int
+    at: float
+    seen: SeenTable
+
+
+class Watcher:
+    """The tables that a policy covers, those of ``names``. Its catalogs stay open from one look to the next."""
+
+    def __init__(self, policy: Policy, names: NamePatterns = EVERY_NAME) -> None:
+        self._policy = policy
+        self._names = names
+        self._kept: dict[str, _Kept] = {}
+        self._hanging: dict[str, Future[SeenTable]] = {}
+        self._catalogs = {each.name: Tables(each.name, each.properties) for each in policy.catalogs}
+
+    def tables(self) -> Iterator[CoveredTable]:
+        """The tables that a rule covers, and places or namespaces that cannot be listed."""
+        for catalog in self._policy.catalogs:
+            place = Place(catalog.name, catalog.properties, patterns=catalog.namespaces, names=self._names)
+            yield from self._covered(place, catalog.name)
+        for root in self._policy.roots:
+            yield from self._covered(Place(roots=(root,), directories=_MOST_DIRECTORIES, names=self._names), root)
+
+    def look(self, patience: float = PATIENCE) -> list[SeenTable]:
+        """
+        Look at every table, many side by side.
+
+        When none has answered for ``patience`` seconds, those that are left have that as their error. A table that
+        hangs is asked again when its answer has come.
+        """
+        pool = ThreadPoolExecutor(TABLES_AT_ONCE, thread_name_prefix="puffin-look")
+        self._hanging = {key: future for key, future in self._hanging.items() if not future.done()}
+        tables = list(self.tables())
+        futures = [self._hanging.get(table.key) or pool.submit(self._look_at, table) for table in tables]
+        left = {future for table, future in zip(tables, futures, strict=True) if table.key not in self._hanging}
+        while left:
+            done, left = wait(left, patience)
+            if not done:
+                break
+        pool.shutdown(wait=False, cancel_futures=True)
+        there = {table.key for table in tables}
+        self._kept = {key: kept for key, kept in self._kept.items() if key in there}
+        seen = []
+        for table, future in zip(tables, futures, strict=True):
+            if future.done() and not future.cancelled():
+                seen.append(future.result())
+                continue
+            if not future.cancelled():
+                self._hanging[table.key] = future
+            error = f"{table.found.name}: the storage has not answered for {patience:g} seconds"
+            seen.append(SeenTable(table, None, TableStatus.of_error(table.found.name, error)))
+        return seen
+
+    def forget(self, key: str) -> None:
+        """Look at a table anew, since it was run."""
+        self._kept.pop(key, None)
+
+    def _look_at(self, table: CoveredTable) -> SeenTable:
+        """As `look_at`, but with what was seen before of the same metadata."""
+        try:
+            if table.found.error is not None or table.rule is None:
+                return look_at(table)
+            opened = table.load().open()
+        except PuffinError as exc:
+            return SeenTable(table, None, TableStatus.of_error(table.found.name, exc))
+        version, now = _version_of(opened.state), time.monotonic()
+        kept = self._kept.get(table.key)
+        if kept is not None and kept.version == version and now - kept.at < KEPT_SECONDS:
+            return kept.seen
+        seen = look_at(table, opened)
+        if seen.status.error is None:
+            self._kept[table.key] = _Kept(version, now, seen)
+        return seen
+
+    def _covered(self, place: Place, name: str) -> Iterator[CoveredTable]:
+        tables = None if place.catalog is None else self._catalogs[place.catalog]
+        try:
+            for found in tables_at(place, tables):
+                rule = self._policy.rule_for(name, found.dotted)
+                if found.error is not None:
+                    yield CoveredTable(place.catalog, found, None)
+                elif rule is not None:
+                    yield CoveredTable(place.catalog, found, rule)
+        except PuffinError as exc:
+            yield CoveredTable(place.catalog, FoundTable(name, name, _no_table, exc), None)
+
+
+def look_at(table: CoveredTable, opened: TableSnapshot | None = None) -> SeenTable:
+    """Look at one table, which may be open already; an error is its status."""
+    name = table.found.name
+    policy = None
+    try:
+        if table.found.error is not None or table.rule is None:
+            return SeenTable(table, None, TableStatus.of_error(name, table.found.error or "no rule covers it"))
+        opened = opened or table.load().open()
+        policy = policy_of(table.rule, opened.state)
+        status = table_status(name, opened, Wanted(policy.columns, policy.index_columns, policy.no_values))
+        return SeenTable(table, policy, status, opened.state.location)
+    except PuffinError as exc:
+        return SeenTable(table, policy, TableStatus.of_error(name, exc))
+
+
+def policy_of(rule: Rule, state: TableState) -> TablePolicy:
+    """What a rule means for a table; SetupError if a property of its owner means nothing."""
+    columns = state.select_columns(None)
+    return table_policy(rule, state.properties, {column.name: column.type for column in columns})
+
+
+def _version_of(state: TableState) -> int:
+    """A number that differs from one version of a table's metadata to another, statistics of a Delta table included."""
+    files = tuple(sorted(entry.statistics_path for entry in state.statistics.values()))
+    return hash((state.uuid, state.metadata_location, state.metadata_file, state.current_snapshot_id, files))
+
+
+def _no_table() -> Table:
+    raise AssertionError("a place that cannot be listed has no table")

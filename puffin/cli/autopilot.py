@@ -1,0 +1,221 @@
+"""``puffin autopilot``: keeps the tables of a policy fresh."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from puffin.cli.options import as_json, diagnostics, log_format, print_failure
+from puffin.cli.render import aligned, human_bytes, print_json, print_lines
+
+if TYPE_CHECKING:
+    from puffin.autopilot.decide import Verdict
+    from puffin.autopilot.events import Event
+    from puffin.autopilot.pilot import Autopilot
+
+_GRACE = 8.0  # seconds that runs have to end after a signal
+_GRACE_BESIDE = 1.5  # after the server has ended, which takes up to eight
+
+
+@click.command(name="autopilot")
+@click.option("--policy", "file", required=True, metavar="FILE", help="The policy; see puffin policy check.")
+@click.option("--once", is_flag=True, help="Look and run what is due once, then end; for cron and Airflow.")
+@click.option("--dry-run", is_flag=True, help="Show what would run now and what it would read; run nothing.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Serve /metrics and /healthz.")
+@click.option("--metrics-host", default="127.0.0.1", metavar="NAME", help="Interface of --metrics-port.")
+@as_json
+@log_format
+@diagnostics
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    file: str,
+    once: bool,
+    dry_run: bool,
+    metrics_port: int | None,
+    metrics_host: str,
+    json_output: bool,
+) -> None:
+    """
+    Look at every table of a policy, and run what is due: statistics and indexes, worst first, within the budget.
+
+    Without --once it goes on until SIGTERM or Ctrl+C, which end it within ten seconds. It may be killed at any moment,
+    and several instances may run at once.
+    """
+    if json_output and not (once or dry_run):
+        raise click.UsageError("--json needs --once or --dry-run; the policy's events are the log of an autopilot")
+    stopped = threading.Event()
+    signals = _Signals()
+    if not dry_run:
+        signals.watch()  # before the imports, which take a while
+    from puffin.autopilot.pilot import Autopilot
+    from puffin.policy.document import read_policy
+
+    settings = ctx.find_root().obj
+    policy = read_policy(file)
+    events: list[Event] = []
+
+    def listen(event: Event) -> None:
+        events.append(event) if once else None
+        if not json_output:
+            print_lines([_line(event)])
+
+    verbose = settings.get("log-format") != "json" and bool(settings.get("verbose"))
+    pilot = Autopilot(policy, listen, verbose=verbose, writes=not dry_run, stopped=stopped)
+    signals.then = stopped.set
+    if metrics_port is not None:
+        from puffin.autopilot.endpoint import Endpoint
+
+        endpoint = Endpoint(pilot.counts, metrics_host, metrics_port, patience=max(600.0, 3.0 * policy.look_every))
+        click.echo(f"metrics at http://{metrics_host}:{endpoint.port}/metrics", err=True)
+    if dry_run:
+        verdicts = pilot.look()
+        _print_plan(pilot, verdicts, as_json=json_output)
+    else:
+        verdicts = until_stopped(pilot, lambda: pilot.run(once=once))
+    if json_output and not dry_run:
+        print_json({**_document(pilot, verdicts), "runs": [event.to_json() for event in events]})
+    if once or dry_run:
+        _end(ctx, verdicts, events, settings)
+
+
+class _Signals:
+    """
+    What SIGTERM and SIGINT do: end the process, as long as nothing runs yet that would have to be ended.
+
+    A thread waits for them. A handler runs in the main thread between two steps of Python, so a signal that comes just
+    before a read that hangs would wait for that read.
+    """
+
+    def __init__(self) -> None:
+        self.then: Callable[[], object] = lambda: os._exit(0)
+
+    def watch(self) -> None:
+        """Have both signals do this from now on."""
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        threading.Thread(target=self._wait, args=(reader,), name="puffin-signals", daemon=True).start()
+
+    def _wait(self, reader: int) -> None:
+        while os.read(reader, 1):
+            self.then()
+
+
+def until_stopped(pilot: Autopilot, run: Callable[[], list[Verdict]]) -> list[Verdict]:
+    """
+    Run an autopilot in a thread, so that a signal ends it whatever it waits for.
+
+    If runs do not end soon after it was stopped, the process ends without them, with exit code 0: they may be killed at
+    any moment. Raises what ``run`` raises.
+    """
+    ended, outcome = threading.Event(), _Outcome()
+
+    def fly() -> None:
+        try:
+            outcome.verdicts = run()
+        except BaseException as exc:  # noqa: BLE001 - raised below
+            outcome.error = exc
+        finally:
+            ended.set()
+
+    threading.Thread(target=fly, name="puffin-autopilot", daemon=True).start()
+    while not ended.wait(0.2):
+        if pilot.is_stopped:
+            if not ended.wait(_GRACE):
+                sys.stdout.flush()
+                os._exit(0)
+            break
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.verdicts
+
+
+@contextlib.contextmanager
+def beside(pilot: Autopilot) -> Iterator[Callable[[], None]]:
+    """Stop an autopilot at the end of the block, which starts it by calling what is yielded."""
+    ended = threading.Event()
+
+    def fly() -> None:
+        try:
+            pilot.run()
+        finally:
+            ended.set()
+
+    thread = threading.Thread(target=fly, name="puffin-autopilot", daemon=True)
+    try:
+        yield thread.start
+    finally:
+        pilot.stop()
+        if thread.ident is not None and not ended.wait(_GRACE_BESIDE):
+            sys.stdout.flush()
+            os._exit(0)
+
+
+class _Outcome:
+    def __init__(self) -> None:
+        self.verdicts: list[Verdict] = []
+        self.error: BaseException | None = None
+
+
+def _end(ctx: click.Context, verdicts: Sequence[Verdict], events: Sequence[Event], settings: Any) -> None:
+    """Fail if a table could not be read, or its run failed."""
+    broken = {each.table.key for each in verdicts if each.state == "broken"}
+    failed = len(broken) + sum(event.outcome == "failed" for event in events)
+    if failed:
+        print_failure(f"{failed} of {len(verdicts)} tables failed", settings)
+        ctx.exit(1)
+
+
+def _document(pilot: Autopilot, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    may = {verdict.table.key: starts for verdict, starts in pilot.plan(verdicts)}
+    return {
+        "budget-left": pilot.budget_left(),
+        "tables": [{**each.to_json(), "may-start": may.get(each.table.key)} for each in verdicts],
+    }
+
+
+def _print_plan(pilot: Autopilot, verdicts: Sequence[Verdict], *, as_json: bool) -> None:
+    if as_json:
+        print_json({**_document(pilot, verdicts), "runs": []})
+    else:
+        print_lines(_plan_lines(pilot, verdicts))
+
+
+def _plan_lines(pilot: Autopilot, verdicts: Sequence[Verdict]) -> Iterator[str]:
+    planned = pilot.plan(verdicts)
+    may = {verdict.table.key: starts for verdict, starts in planned}
+    if verdicts:
+        head = ("state", "table", "to read", "")
+        yield from aligned([head, *(_row(each, may.get(each.table.key)) for each in verdicts)], right=(2,))
+    left = pilot.budget_left()
+    starts = [verdict for verdict, may_start in planned if may_start]
+    budget = "" if left is None else f"; {human_bytes(left)} are left of today's budget"
+    size = human_bytes(sum(verdict.bytes for verdict in starts))
+    yield f"{len(starts)} of {len(verdicts)} tables would run now, and read {size}{budget}"
+
+
+def _row(verdict: Verdict, may_start: bool | None) -> tuple[str, ...]:
+    name = verdict.table.status.table
+    catalog = verdict.table.table.catalog
+    state = "not now" if may_start is False else verdict.state
+    size = human_bytes(verdict.bytes) if verdict.statistics or verdict.index else "-"
+    return state, name if catalog is None else f"{catalog}: {name}", size, verdict.why
+
+
+def _line(event: Event) -> str:
+    name = event.table if event.catalog is None else f"{event.catalog}: {event.table}"
+    if event.error is not None:
+        return f"{name}: {event.action} {event.outcome}: {event.error}"
+    read = f", {human_bytes(event.bytes_read)} read in {event.elapsed_seconds:.1f} s" if event.rows_read else ""
+    return f"{name}: {event.action} {event.outcome} ({event.reason}){read}"

@@ -1,0 +1,120 @@
+"""``puffin policy``: what a policy file means for each table that it covers, or what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from puffin.cli.options import as_json, diagnostics, print_failure
+from puffin.cli.render import aligned, human_bytes, print_json, print_lines
+from puffin.errors import PolicyError
+
+if TYPE_CHECKING:
+    from puffin.autopilot.look import SeenTable
+    from puffin.policy.model import Policy
+    from puffin.policy.table_policy import TablePolicy
+
+
+@click.command(name="policy")
+@click.argument("action", type=click.Choice(["check"]), metavar="check", expose_value=False)
+@click.argument("file")
+@click.option("--file-only", is_flag=True, help="Check the file, and look at no catalog and no table.")
+@as_json
+@diagnostics
+@click.pass_context
+def command(ctx: click.Context, *, file: str, file_only: bool, json_output: bool) -> None:
+    """
+    Check a policy file for puffin autopilot, and say what it means for each table.
+
+    No data file is opened. Mistakes in the file are listed with their lines.
+    """
+    from puffin.policy.document import read_policy
+
+    try:
+        policy = read_policy(file)
+    except PolicyError as exc:
+        mistakes = [{"line": line, "message": message} for line, message in exc.mistakes]
+        if json_output:
+            print_json({"file": file, "valid": False, "mistakes": mistakes})
+        elif len(mistakes) > 1:
+            print_lines(f"{file}:{line}: {message}" for line, message in exc.mistakes)
+        raise
+    from puffin.autopilot.look import Watcher
+
+    tables = [] if file_only else Watcher(policy).look()
+    if json_output:
+        print_json(_document(policy, tables))
+    else:
+        print_lines(_lines(policy, tables, file_only=file_only))
+    failed = sum(table.status.error is not None for table in tables)
+    if failed:
+        print_failure(f"{failed} of {len(tables)} tables failed", ctx.find_root().obj)
+        ctx.exit(1)
+
+
+def _document(policy: Policy, tables: Sequence[SeenTable]) -> dict[str, Any]:
+    limits, hours = policy.limits, policy.limits.hours
+    return {
+        "file": policy.file,
+        "valid": True,
+        "mistakes": [],
+        "limits": {
+            "bytes-per-day": limits.bytes_per_day,
+            "tables-at-once": limits.tables_at_once,
+            "hours": None if hours is None else str(hours),
+            "time-zone": limits.time_zone,
+            "driver-bytes": limits.driver_bytes,
+        },
+        "tables": [
+            {
+                "table": table.status.table,
+                "catalog": table.table.catalog,
+                "policy": None if table.policy is None else table.policy.to_json(),
+                "error": table.status.error,
+            }
+            for table in tables
+        ],
+    }
+
+
+def _lines(policy: Policy, tables: Sequence[SeenTable], *, file_only: bool) -> Iterator[str]:
+    limits = policy.limits
+    budget = "no limit on bytes" if limits.bytes_per_day is None else f"{human_bytes(limits.bytes_per_day)} a day"
+    when = "at any hour" if limits.hours is None else f"from {str(limits.hours).replace('-', ' to ')}"
+    yield f"{policy.file}: valid; {budget}, {limits.tables_at_once} tables at once, {when} {limits.time_zone}"
+    if file_only:
+        return
+    if not tables:
+        yield "no tables"
+        return
+    head = ("table", "rule", "columns", "index", "due", "")
+    yield from aligned([head, *map(_row, tables)])
+
+
+def _row(table: SeenTable) -> tuple[str, ...]:
+    policy = table.policy
+    name = table.status.table if table.table.catalog is None else f"{table.table.catalog}: {table.status.table}"
+    if policy is None:
+        return name, "-", "-", "-", "-", table.status.error or ""
+    columns = "all" if policy.columns is None else ",".join((*policy.columns, *policy.joint)) or "none"
+    notes = [
+        "by partition" if policy.partitions else "",
+        f"without values: {_without_values(policy)}" if policy.no_values else "",
+        f"set by the owner: {', '.join(policy.owner_set)}" if policy.owner_set else "",
+        f"unknown properties: {', '.join(policy.unknown_properties)}" if policy.unknown_properties else "",
+        table.status.error or "",
+    ]
+    return (
+        name,
+        f"line {policy.rule.line}" if policy.rule.line else "default",
+        columns,
+        ",".join(policy.index_columns) or "-",
+        str(policy.due),
+        "; ".join(note for note in notes if note),
+    )
+
+
+def _without_values(policy: TablePolicy) -> str:
+    return "all columns" if "*" in policy.rule.no_values else ",".join(policy.no_values)

@@ -1,0 +1,194 @@
+"""The values of a policy file."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import zoneinfo
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from puffin.policy.quantities import Hours, shown_seconds, shown_share
+
+DAY = 86_400
+MIB = 1024 * 1024
+WIN, NARROW, IGNORED = "win", "narrow", "ignored"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CatalogPlace:
+    """A catalog in pyiceberg's configuration, properties that override it, and patterns of its namespaces."""
+
+    name: str
+    properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    namespaces: tuple[str, ...] = ("*",)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """
+    When a table is due: as soon as one of the conditions holds, and never if ``never``.
+
+    Attributes:
+        rows_changed: The share of rows that changed since its statistics, from 0 to 1.
+        snapshots: How many snapshots have changed its rows since.
+        age: Seconds since the snapshot of its statistics, if anything is to be done.
+        index_files: How many files its index lacks.
+        at_most_every: Seconds from the snapshot of its statistics, or from the last run, to the next run.
+    """
+
+    never: bool = False
+    rows_changed: float | None = 0.1
+    snapshots: int | None = None
+    age: int | None = 7 * DAY
+    index_files: int | None = 1
+    at_most_every: int = 15 * 60
+
+    def to_json(self) -> dict[str, Any]:
+        return {name.replace("_", "-"): value for name, value in dataclasses.asdict(self).items()}
+
+    def __str__(self) -> str:
+        if self.never:
+            return "never"
+        said = [
+            None if self.rows_changed is None else f"{shown_share(self.rows_changed)} of the rows changed",
+            None if self.snapshots is None else f"{self.snapshots:,} snapshots behind",
+            None if self.age is None else f"{shown_seconds(self.age)} behind",
+            {None: None, 1: "the index lacks a file"}.get(
+                self.index_files, f"the index lacks {self.index_files or 0:,} files"
+            ),
+        ]
+        conditions = " or ".join(each for each in said if each) or "there are no statistics"
+        return f"{conditions}, at most every {shown_seconds(self.at_most_every)}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """
+    What holds for the tables whose names match one of ``tables``.
+
+    Attributes:
+        line: Where the rule begins in its file; 0 for the one that holds without rules.
+        places: Names of catalogs and roots that the rule is limited to; empty for all.
+        columns, index_columns: Patterns of column names; no ``columns`` mean every column.
+        no_values: Patterns of the columns whose values must not stand in statistics.
+        joint: Sets of columns, ``a+b``.
+        owners: What properties that owners set on a table do: ``"win"``, ``"narrow"`` or ``"ignored"``.
+    """
+
+    line: int = 0
+    tables: tuple[str, ...] = ("*",)
+    places: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    partitions: bool = False
+    joint: tuple[str, ...] = ()
+    no_values: tuple[str, ...] = ()
+    index_columns: tuple[str, ...] = ()
+    index_fpp: float | None = None
+    due: Due = dataclasses.field(default_factory=Due)
+    owners: str = WIN
+
+    def covers(self, place: str, table: str) -> bool:
+        is_in = not self.places or place in self.places
+        return is_in and any(fnmatchcase(table, pattern) for pattern in self.tables)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """
+    How much may be done.
+
+    Attributes:
+        bytes_per_day: From midnight to midnight in ``time_zone``; None for no limit.
+        hours: When runs may start; None for always.
+        driver_bytes: Tables with at most so much to read are read without Spark.
+    """
+
+    bytes_per_day: int | None = None
+    tables_at_once: int = 4
+    hours: Hours | None = None
+    time_zone: str = "UTC"
+    driver_bytes: int = 256 * MIB
+
+    def local(self, now: datetime.datetime) -> datetime.datetime:
+        return now.astimezone(zoneinfo.ZoneInfo(self.time_zone))
+
+    def day(self, now: datetime.datetime) -> str:
+        """The day that bytes read now count for."""
+        return self.local(now).date().isoformat()
+
+    def may_start(self, now: datetime.datetime) -> bool:
+        return self.hours is None or self.local(now) in self.hours
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSize:
+    """The session for tables with at least ``from_bytes`` to read."""
+
+    from_bytes: int = 0
+    master: str | None = None
+    conf: tuple[tuple[str, str], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SparkUse:
+    """The sessions by size, smallest first, and after how many seconds without work a session ends."""
+
+    sizes: tuple[SparkSize, ...] = (SparkSize(),)
+    idle: int = 600
+
+    def size_for(self, size: int) -> SparkSize:
+        """The session for a table with so many bytes to read."""
+        return next((each for each in reversed(self.sizes) if size >= each.from_bytes), self.sizes[0])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cleaning:
+    """How often a table is cleaned, and the age of the files that go, in seconds."""
+
+    every: int
+    older_than: int = 7 * DAY
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Retry:
+    """Seconds that a failed table waits: twice as many after each failure, up to the most."""
+
+    first: int = 300
+    most: int = DAY
+
+    def wait(self, failures: int) -> int:
+        return min(self.most, self.first << min(failures - 1, 30))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """
+    A policy file.
+
+    Attributes:
+        roots: Directories with tables. A relative path starts at the directory of the file.
+        look_every: Seconds between looks at all tables.
+        state: A local directory that keeps what was spent and what failed; None for memory alone.
+        event_file, event_webhook: Where an event for each run goes.
+        questions: A file or URL with the answer of ``GET /v1/plans`` of a server, which says what planners ask for.
+    """
+
+    file: str
+    catalogs: tuple[CatalogPlace, ...] = ()
+    roots: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = (Rule(),)
+    limits: Limits = dataclasses.field(default_factory=Limits)
+    spark: SparkUse = dataclasses.field(default_factory=SparkUse)
+    clean: Cleaning | None = None
+    retry: Retry = dataclasses.field(default_factory=Retry)
+    look_every: int = 300
+    state: str | None = None
+    event_file: str | None = None
+    event_webhook: str | None = None
+    questions: str | None = None
+
+    def rule_for(self, place: str, table: str) -> Rule | None:
+        """The first rule that covers a table; None if there is none."""
+        return next((rule for rule in self.rules if rule.covers(place, table)), None)

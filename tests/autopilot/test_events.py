@@ -1,0 +1,79 @@
+"""What others are told: events by webhook, metrics and health over HTTP."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from puffin.autopilot.counts import Counts
+from puffin.autopilot.endpoint import Endpoint
+from puffin.autopilot.events import DONE, Event, publish
+from puffin.errors import SetupError
+from puffin.policy.model import Policy
+
+EVENT = Event(seconds=0.0, table="n.t", catalog="prod", action="statistics", outcome=DONE, reason="stale", bytes_read=7)
+
+
+@pytest.fixture
+def webhook() -> Iterator[tuple[str, list[bytes]]]:
+    """The URL of a server that takes events, and their bodies."""
+    bodies: list[bytes] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_args: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/events", bodies
+    server.shutdown()
+    server.server_close()
+
+
+def test_webhook_gets_the_event(webhook: tuple[str, list[bytes]]) -> None:
+    url, bodies = webhook
+    publish(EVENT, Policy(file="p", event_webhook=url))
+    (body,) = bodies
+    assert json.loads(body) == EVENT.to_json()
+    assert EVENT.to_json()["time"] == "1970-01-01T00:00:00.000+00:00"
+
+
+def test_event_that_cannot_be_sent_is_logged_alone(caplog: pytest.LogCaptureFixture) -> None:
+    policy = Policy(file="p", event_file="/no/such/directory/events", event_webhook="http://127.0.0.1:9/")
+    publish(EVENT, policy)
+    assert [record.getMessage().partition(": the event")[0] for record in caplog.records] == [
+        "/no/such/directory/events",
+        "http://127.0.0.1:9/",
+    ]
+
+
+def test_health_fails_when_no_look_has_ended_for_long() -> None:
+    counts = Counts()
+    url = f"http://127.0.0.1:{Endpoint(counts, '127.0.0.1', 0, patience=-1).port}"
+    with pytest.raises(urllib.error.HTTPError) as failed:
+        urllib.request.urlopen(f"{url}/healthz", timeout=60)
+    assert (failed.value.code, json.loads(failed.value.read())["status"][:7]) == (503, "no look")
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(f"{url}/other", timeout=60)
+    counts.add(EVENT)
+    with urllib.request.urlopen(f"{url}/metrics", timeout=60) as answer:
+        text = answer.read().decode()
+    assert "puffin_autopilot_bytes_read_total 7\n" in text
+    assert all(line.startswith(("#", "puffin_autopilot_")) for line in text.splitlines())
+
+
+def test_address_that_is_taken_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SetupError, match="expected an address"):
+        Endpoint(Counts(), "127.0.0.1", taken.getsockname()[1], patience=1)

@@ -1,0 +1,133 @@
+"""The autopilot's memory, in a file or without, and the claims by which instances see each other."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from puffin.autopilot.claims import Claims
+from puffin.autopilot.ledger import Ledger
+from puffin.errors import StorageError
+from puffin.policy.model import Retry
+
+
+@pytest.mark.parametrize("directory", [None, "state"])
+def test_budget_lasts_a_day(tmp_path: Path, directory: str | None) -> None:
+    ledger = Ledger(None if directory is None else str(tmp_path / directory))
+    assert ledger.reserve(60, "Mon", 100)
+    assert ledger.reserve(60, "Mon", 100)  # the last table may pass it
+    assert not ledger.reserve(1, "Mon", 100)
+    ledger.settle(60, 10, "Mon")
+    assert ledger.spent("Mon") == 70
+    assert ledger.reserve(1, "Mon", 100)
+    assert (ledger.spent("Tue"), ledger.reserve(5, "Tue", 100), ledger.spent("Tue")) == (0, True, 5)
+    ledger.settle(1, 1, "Mon")  # which ended after midnight
+    assert ledger.spent("Tue") == 5
+
+
+def test_instances_share_the_file_of_a_directory(tmp_path: Path) -> None:
+    one, two = Ledger(str(tmp_path)), Ledger(str(tmp_path))
+    assert one.reserve(50, "Mon", 100)
+    assert two.reserve(50, "Mon", 100)
+    assert (one.spent("Mon"), one.reserve(1, "Mon", 100)) == (100, False)
+    two.settle(50, 10, "Mon")
+    assert one.reserve(1, "Mon", 100)
+
+
+def test_bytes_of_a_killed_instance_stay_spent(tmp_path: Path) -> None:
+    Ledger(str(tmp_path)).reserve(50, "Mon", 100)
+    assert Ledger(str(tmp_path)).spent("Mon") == 50
+
+
+@pytest.mark.parametrize("shared", [("", ""), ("one", "two")])
+def test_table_is_claimed_by_one_at_a_time(tmp_path: Path, monkeypatch: Any, shared: tuple[str, str]) -> None:
+    """On one machine, whether instances share their state or not."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    one, two = (Claims(str(tmp_path / name) if name else None) for name in shared)
+    with one.hold("s3://b/t") as first, two.hold("s3://b/t") as second, two.hold("s3://b/u") as other:
+        assert (first, second, other) == (True, False, True)
+    with two.hold("s3://b/t") as again:
+        assert again
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
+
+
+def test_table_is_claimed_in_a_directory_that_machines_share(tmp_path: Path, monkeypatch: Any) -> None:
+    claims = []
+    for machine in ("one", "two"):
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / machine))
+        claims.append(Claims(str(tmp_path / "shared")))
+    with claims[0].hold("t") as first, claims[1].hold("t") as second:
+        assert (first, second) == (True, False)
+
+
+def test_claim_of_a_killed_process_is_gone(tmp_path: Path) -> None:
+    code = (
+        "import sys, time\nfrom puffin.autopilot.claims import Claims\n"
+        f"with Claims({str(tmp_path)!r}).hold('t'):\n    print(1, flush=True)\n    time.sleep(600)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    with Claims(str(tmp_path)).hold("t") as while_it_runs:
+        assert not while_it_runs
+    process.kill()
+    process.communicate()
+    with Claims(str(tmp_path)).hold("t") as afterwards:
+        assert afterwards
+
+
+def test_claims_that_cannot_be_made_stop_nothing(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "running").write_text("")
+    with Claims(str(tmp_path)).hold("t") as held:
+        assert held
+
+
+def test_failures_wait_longer_until_a_run_succeeds(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path))
+    waits = []
+    for _ in range(4):
+        ledger.failed("a", "broken", Retry(first=10, most=50), 1000)
+        waits.append(ledger.failures()["a"].until - 1000)
+    assert waits == [10, 20, 40, 50]
+    assert Ledger(str(tmp_path)).failures()["a"].count == 4
+    ledger.succeeded("a")
+    assert ledger.failures() == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"day":1,"spent":"x","looked":null,"failures":{}}', '{"spent": 1}']
+)
+def test_broken_file_is_begun_again(tmp_path: Path, text: str) -> None:
+    (tmp_path / "autopilot.json").write_text(text)
+    ledger = Ledger(str(tmp_path))
+    assert ledger.spent("Mon") == 0
+    assert ledger.reserve(7, "Mon", None)
+    assert json.loads((tmp_path / "autopilot.json").read_text())["spent"] == 7
+
+
+def test_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="expected a directory for the autopilot's state"):
+        Ledger(str(tmp_path / "file"))
+
+
+def test_many_threads_lose_no_byte(tmp_path: Path) -> None:
+    ledgers = [Ledger(str(tmp_path)) for _ in range(2)]
+
+    def spend(number: int) -> None:
+        for _ in range(20):
+            ledgers[number % 2].reserve(1, "Mon", None)
+
+    threads = [threading.Thread(target=spend, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ledgers[0].spent("Mon") == 80

@@ -1,0 +1,87 @@
+"""The look at the tables of a policy: which are covered, and what becomes of those that do not answer."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+from puffin.autopilot.look import Watcher
+from puffin.policy.document import parse_policy
+from stats_jobs import analyze
+from stats_jobs.index import IndexOptions, index
+from tests.autopilot.conftest import append
+
+
+def lookers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("puffin-look")]
+
+
+def test_first_rule_covers_a_table_by_its_path_below_the_root(lake: Path) -> None:
+    text = f"roots: [{lake}]\nrules: [{{tables: [db.*], due: never}}, {{tables: [a]}}]\n"
+    found = {Path(each.found.name).name: each.rule for each in Watcher(parse_policy(text, "p")).tables()}
+    assert {name: rule and rule.due.never for name, rule in found.items()} == {"a": False, "c": True}
+
+
+def test_table_that_hangs_does_not_keep_the_others(lake: Path) -> None:
+    """It is not asked again before it has answered, so that threads do not grow in number."""
+    (lake / "hangs/metadata").mkdir(parents=True)
+    (lake / "hangs/metadata/v1.metadata.json").write_text("{}")
+    pipe = lake / "hangs/metadata/version-hint.text"
+    os.mkfifo(pipe)
+    watcher = Watcher(parse_policy(f"roots: [{lake}]\n", "p"))
+    try:
+        for _ in range(3):
+            errors = {Path(each.status.table).name: each.status.error for each in watcher.look(patience=0.5)}
+            said = f"{lake}/hangs: the storage has not answered for 0.5 seconds"
+            assert errors == {"a": None, "b": None, "c": None, "hangs": said}
+        until = time.monotonic() + 60
+        while len(lookers()) > 1 and time.monotonic() < until:
+            time.sleep(0.01)
+        assert len(lookers()) == 1
+    finally:
+        writer = os.open(pipe, os.O_WRONLY)
+        pipe.unlink()
+        pipe.write_text("1")
+        os.close(writer)  # the reader goes on
+    until = time.monotonic() + 60
+    while time.monotonic() < until:  # it has to answer before it is asked again
+        (error,) = [each.status.error for each in watcher.look() if each.status.error is not None]
+        if "not answered" not in error:
+            break
+    assert "not answered" not in error
+
+
+def test_table_whose_metadata_is_the_same_is_not_looked_at_again(lake: Path, opened: list[str]) -> None:
+    """A commit, new statistics of a Delta table and a run of the autopilot make it look anew."""
+    watcher = Watcher(parse_policy(f"roots: [{lake}]\n", "p"))
+
+    def healths() -> dict[str, int]:
+        return {Path(each.status.table).name: each.status.health for each in watcher.look()}
+
+    assert healths() == {"a": 0, "b": 0, "c": 0}
+    analyze(str(lake / "a"))
+    assert healths()["a"] == 100
+    first = watcher.look()
+    opened.clear()
+    assert watcher.look() == first
+    assert all("_puffin_sidecar" not in name or "_delta_log" in name for name in opened)
+    append(lake / "a", 100, 1000)
+    assert healths()["a"] == 75
+    index(str(lake / "b"), IndexOptions(columns=("k",)))
+    (seen,) = [each for each in watcher.look() if each.key.endswith("/b")]
+    assert seen.status.indexed_columns == ()
+    watcher.forget(seen.key)
+    (seen,) = [each for each in watcher.look() if each.key.endswith("/b")]
+    assert seen.status.indexed_columns == ("k",)
+
+
+def test_first_look_reads_each_file_of_a_table_once(lake: Path, opened: list[str]) -> None:
+    for name in ("a", "b"):
+        analyze(str(lake / name))
+    opened.clear()
+    assert all(each.status.error is None for each in Watcher(parse_policy(f"roots: [{lake}]\n", "p")).look())
+    assert opened
+    assert {name: count for name, count in Counter(opened).items() if count > 1} == {}

@@ -1,0 +1,276 @@
+"""The autopilot with real tables: it looks, decides and runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from puffin.autopilot import pilot as pilot_module
+from puffin.autopilot.decide import BROKEN, DUE, FRESH, HELD
+from puffin.autopilot.events import DONE, FAILED, SKIPPED, Event
+from puffin.autopilot.pilot import Autopilot
+from puffin.load import load_table
+from puffin.lookup.planner import ndv
+from puffin.lookup.status import table_status
+from stats_jobs import Options, analyze
+from tests.autopilot.conftest import append
+
+EVERY = "rules: [{due: {rows-changed: 5%, at-most-every: 0s}, index-columns: [k]}]\n"
+
+
+def states(pilot: Autopilot) -> dict[str, str]:
+    return {Path(each.table.status.table).name: each.state for each in pilot.look()}
+
+
+def health(table: Path) -> int:
+    return table_status(str(table), load_table(str(table)).open()).health
+
+
+def test_one_run_makes_all_tables_fresh_and_the_next_reads_nothing(lake: Path, pilot_of: Callable[..., Any]) -> None:
+    events: list[Event] = []
+    pilot = pilot_of(EVERY, events.append)
+    pilot.run(once=True)
+    assert [(event.outcome, event.action) for event in events] == [(DONE, "statistics and index")] * 3
+    assert all(event.bytes_read > 0 and event.committed for event in events)
+    assert states(pilot) == {"a": FRESH, "b": FRESH, "c": FRESH}
+    (found,) = [each.table.status for each in pilot.look() if each.table.status.table.endswith("/a")]
+    assert (found.health, found.indexed_columns) == (100, ("k",))
+    events.clear()
+    pilot.run(once=True)
+    assert events == []
+
+
+def test_only_what_changed_beyond_the_threshold_runs_again(lake: Path, pilot_of: Callable[..., Any]) -> None:
+    events: list[Event] = []
+    pilot = pilot_of("", events.append)
+    pilot.run(once=True)
+    append(lake / "a", 1)
+    append(lake / "b", 50)
+    events.clear()
+    pilot.run(once=True)
+    assert [(Path(event.table).name, event.reason) for event in events] == [("b", "20 % of the rows changed")]
+    assert (health(lake / "a"), health(lake / "b")) == (99, 100)
+
+
+def test_columns_of_the_policy_are_those_that_get_statistics(lake: Path, pilot_of: Callable[..., Any]) -> None:
+    pilot = pilot_of("rules: [{columns: [s], due: {rows-changed: 5%}}]\n")
+    pilot.run(once=True)
+    assert table_status("a", load_table(str(lake / "a")).open()).columns_missing == ("k",)
+    assert set(states(pilot).values()) == {FRESH}
+
+
+def test_values_that_the_policy_forbids_leave_current_statistics(lake: Path, pilot_of: Callable[..., Any]) -> None:
+    """Also those of a column that gets no statistics any more. The other columns keep theirs, and nothing is read."""
+    analyze(str(lake / "a"))
+    events: list[Event] = []
+    pilot = pilot_of(
+        "rules: [{tables: [a], no-values: [s], columns: [k], due: {rows-changed: 5%, at-most-every: 0s}}]\n",
+        events.append,
+    )
+    pilot.run(once=True)
+    assert [(each.reason, each.bytes_read) for each in events] == [("column s has values in statistics", 0)]
+    smallest = {each.column.name: each.to_json()["min"] for each in ndv(str(lake / "a")).columns}
+    assert (smallest["k"], smallest["s"]) == (0, None)
+    assert states(pilot) == {"a": FRESH}
+    append(lake / "a", 50, 1000)
+    pilot.run(once=True)
+    assert {each.column.name: each.to_json()["min"] for each in ndv(str(lake / "a")).columns} == smallest
+
+
+def test_poisoned_tables_do_not_stop_the_others_and_wait_longer_each_time(
+    lake: Path, pilot_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in (lake / "a").glob("*.parquet"):
+        file.write_bytes(b"PAR1 poison")
+    (lake / "b/_delta_log/00000000000000000000.json").write_text("{")
+    events: list[Event] = []
+    pilot = pilot_of("state: state\n", events.append)
+    pilot.run(once=True)
+    outcomes = {Path(event.table).name: event.outcome for event in events}
+    assert outcomes == {"a": FAILED, "c": DONE}
+    assert states(pilot) == {"a": HELD, "b": BROKEN, "c": FRESH}
+    events.clear()
+    pilot.run(once=True)
+    assert events == []
+    again = pilot_of("state: state\n", events.append)  # after a restart
+    assert states(again)["a"] == HELD
+    clock = pilot_module.time.time
+    monkeypatch.setattr(pilot_module.time, "time", lambda: clock() + 301)
+    again.run(once=True)
+    assert [(Path(event.table).name, event.outcome) for event in events] == [("a", FAILED)]
+    monkeypatch.setattr(pilot_module.time, "time", lambda: clock() + 301 + 599)
+    assert states(again)["a"] == HELD
+    monkeypatch.setattr(pilot_module.time, "time", lambda: clock() + 301 + 610)
+    assert states(again)["a"] == DUE
+
+
+def test_budget_of_the_day_holds_over_restarts(lake: Path, pilot_of: Callable[..., Any]) -> None:
+    """The first table fits, the second passes it, and the third has to wait."""
+    sizes = {name: sum(f.stat().st_size for f in (lake / name).glob("*.parquet")) for name in ("a", "b", "db/c")}
+    events: list[Event] = []
+    policy = f"state: state\nlimits: {{bytes-per-day: {sizes['a'] + 1} B, tables-at-once: 1}}\n"
+    pilot = pilot_of(policy, events.append)
+    assert [may for _, may in pilot.plan(pilot.look())] == [True, True, False]
+    pilot.run(once=True)
+    done = [Path(event.table).name for event in events]
+    assert len(done) < 3
+    assert sum(event.bytes_read for event in events[:-1]) <= sizes["a"] + 1
+    left = pilot_of(policy).budget_left()
+    assert left == max(0, sizes["a"] + 1 - sum(event.bytes_read for event in events))
+    events.clear()
+    if left == 0:
+        pilot_of(policy, events.append).run(once=True)
+        assert events == []
+
+
+def test_nothing_starts_outside_the_hours(lake: Path, pilot_of: Callable[..., Any], monkeypatch: Any) -> None:
+    events: list[Event] = []
+    pilot = pilot_of("limits: {hours: 22:00-06:00}\n", events.append)
+    noon = pilot_module.datetime.datetime(2026, 1, 5, 12, tzinfo=pilot_module.datetime.timezone.utc)
+    monkeypatch.setattr(pilot_module, "_utc", lambda: noon)
+    assert [may for _, may in pilot.plan(pilot.look())] == [False] * 3
+    pilot.run(once=True)
+    assert events == []
+    monkeypatch.setattr(pilot_module, "_utc", lambda: noon.replace(hour=23))
+    pilot.run(once=True)
+    assert len(events) == 3
+
+
+def test_table_that_another_instance_has_run_is_skipped(lake: Path, pilot_of: Callable[..., Any]) -> None:
+    events: list[Event] = []
+    slow, fast = pilot_of("", events.append), pilot_of()
+    verdicts = slow.look()
+    fast.run(once=True)
+    for verdict in verdicts:
+        slow._run(verdict)
+    assert [(event.outcome, event.bytes_read) for event in events] == [(SKIPPED, 0)] * 3
+    assert slow.budget_left() is None
+
+
+def test_instances_on_one_machine_do_not_run_the_same_table(lake: Path, pilot_of: Callable[..., Any]) -> None:
+    events: list[Event] = []
+    pilots = [pilot_of("", events.append) for _ in range(2)]
+    threads = [threading.Thread(target=pilot.run, kwargs={"once": True}) for pilot in pilots]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(Path(event.table).name for event in events if event.outcome == DONE) == ["a", "b", "c"]
+    assert not [event for event in events if event.outcome == FAILED]
+
+
+def test_events_go_to_the_file_of_the_policy(lake: Path, pilot_of: Callable[..., Any]) -> None:
+    pilot_of("events: {file: events.jsonl}\n").run(once=True)
+    lines = [json.loads(line) for line in (lake.parent / "events.jsonl").read_text().splitlines()]
+    assert {Path(line["table"]).name for line in lines} == {"a", "b", "c"}
+    assert set(lines[0]) == {
+        *("time", "table", "catalog", "action", "outcome", "reason", "snapshot-id", "committed"),
+        *("files-read", "rows-read", "bytes-read", "elapsed-seconds", "error"),
+    }
+
+
+def test_tables_are_cleaned_on_schedule(lake: Path, pilot_of: Callable[..., Any], monkeypatch: Any) -> None:
+    """Every table once in each period, at a moment of its own."""
+    events: list[Event] = []
+    pilot = pilot_of("clean: {every: 1h, older-than: 1h}\nstate: state\n", events.append)
+    pilot.run(once=True)
+    kept = set(lake.rglob("_delta_log/**/*.stats"))
+    append(lake / "a", 1, 1000)
+    analyze(str(lake / "a"), Options(commit=False))
+    left = set(lake.rglob("_delta_log/**/*.stats")) - kept
+    assert len(left) == 1
+    for file in left:
+        os.utime(file, (0, 0))
+    shutil.rmtree(lake / "b")
+    clock, events[:] = pilot_module.time.time, []
+    monkeypatch.setattr(pilot_module.time, "time", lambda: clock() + 3600)
+    pilot.run(once=True)
+    assert sorted((Path(event.table).name, event.action, event.outcome) for event in events) == [
+        ("a", "clean", DONE),
+        ("c", "clean", DONE),
+    ]
+    assert set(lake.rglob("_delta_log/**/*.stats")) <= kept
+
+
+def test_stop_ends_a_loop_and_leaves_nothing_claimed(lake: Path, pilot_of: Callable[..., Any]) -> None:
+    ran = threading.Event()
+    pilot = pilot_of("look-every: 1s\nstate: state\n", lambda _: ran.set())
+    thread = threading.Thread(target=pilot.run)
+    thread.start()
+    assert ran.wait(60)
+    pilot.stop()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert [file.name for file in (lake.parent / "state").rglob("*") if file.suffix == ".lock"] == ["autopilot.lock"]
+
+
+def test_loop_follows_new_tables_and_commits(lake: Path, pilot_of: Callable[..., Any]) -> None:
+    events: list[Event] = []
+    told = threading.Condition()
+
+    def listen(event: Event) -> None:
+        with told:
+            events.append(event)
+            told.notify_all()
+
+    pilot = pilot_of("look-every: 1s\nrules: [{due: {rows-changed: 5%, at-most-every: 0s}}]\n", listen)
+    thread = threading.Thread(target=pilot.run)
+    thread.start()
+    try:
+        with told:
+            assert told.wait_for(lambda: len(events) == 3, 60)
+        append(lake / "new", 10)
+        append(lake / "a", 100, 1000)
+        with told:
+            assert told.wait_for(lambda: {Path(e.table).name for e in events[3:]} == {"new", "a"}, 60)
+    finally:
+        pilot.stop()
+        thread.join()
+    assert health(lake / "new") == health(lake / "a") == 100
+
+
+def test_catalog_that_is_down_is_shown_and_the_others_go_on(lake: Path, pilot_of: Callable[..., Any]) -> None:
+    events: list[Event] = []
+    down = "catalogs: [{name: gone, properties: {type: rest, uri: 'http://127.0.0.1:9'}}]\n"
+    pilot = pilot_of(down, events.append)
+    verdicts = pilot.run(once=True)
+    assert {Path(event.table).name for event in events} == {"a", "b", "c"}
+    (broken,) = [each for each in verdicts if each.state == BROKEN]
+    assert broken.table.key == "gone:gone"
+
+
+def test_planners_questions_come_from_a_server(lake: Path, pilot_of: Callable[..., Any]) -> None:
+    asked = lake.parent / "plans.json"
+    asked.write_text(json.dumps({"tables": [{"table": str(lake / "db/c"), "plans": 100}]}))
+    pilot = pilot_of("questions: plans.json\n")
+    assert Path(pilot.look()[0].table.status.table).name == "c"
+    asked.write_text("not json")
+    assert len(pilot.look()) == 3
+
+
+def test_questions_to_a_server_in_this_process_weigh_without_a_log(
+    lake: Path, pilot_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However a path is spelled, and beside what a log tells; the tables would otherwise be run in another order."""
+    monkeypatch.chdir(lake.parent)
+    (lake.parent / "plans.json").write_text(json.dumps({"tables": [{"table": str(lake / "a"), "plans": 3}]}))
+    pilot = pilot_of("questions: plans.json\n")
+
+    def order() -> list[str]:
+        return [Path(each.table.status.table).name for each in pilot.look()]
+
+    assert order()[0] == "a"
+    for _ in range(2):
+        pilot.asked.add("lake/./b")
+        pilot.asked.add(f"file://{lake}/b/")
+    assert order()[:2] == ["b", "a"]
+    for number in range(20_000):
+        pilot.asked.add(f"absent{number}")
+    assert (len(pilot.asked.counts()), order()[0]) == (10_000, "a")

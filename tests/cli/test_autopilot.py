@@ -1,0 +1,175 @@
+"""``puffin autopilot``: a dry run, one run, and a process that goes on until a signal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+PATIENCE = 60
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    """Two tables and a policy with a budget."""
+    for name in ("one", "two"):
+        write_deltalake(str(tmp_path / "lake" / name), pa.table({"k": list(range(100))}))
+    file = tmp_path / "policy.yaml"
+    file.write_text("roots: [lake]\nlook-every: 1s\nstate: state\nlimits: {bytes-per-day: 1 GiB}\n")
+    return file
+
+
+def make_hanging_table(table: Path) -> Path:
+    """A table of which a file is a pipe that nobody writes to."""
+    (table / "metadata").mkdir(parents=True)
+    (table / "metadata/v1.metadata.json").write_text("{}")
+    os.mkfifo(table / "metadata/version-hint.text")
+    return table / "metadata/version-hint.text"
+
+
+def statistics(policy: Path) -> list[str]:
+    return [file.name for file in policy.parent.rglob("_delta_log/**/*.stats")]
+
+
+@pytest.fixture
+def process(policy: Path) -> Iterator[Any]:
+    """Starts the command as a process, and ends it after the test."""
+    running = []
+
+    def start(*arguments: str) -> Any:
+        command = [sys.executable, "-m", "puffin", "autopilot", "--policy", str(policy), *arguments]
+        running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        return running[-1]
+
+    yield start
+    for each in running:
+        each.kill()
+        each.communicate()
+
+
+def test_dry_run_says_what_would_run_and_writes_nothing(puffin: Callable[..., Any], policy: Path) -> None:
+    files = sorted(policy.parent.rglob("*"))
+    run = puffin("autopilot", "--policy", policy, "--dry-run", "--json")
+    assert (run.code, run.stderr, sorted(run.document)) == (0, "", ["budget-left", "runs", "tables"])
+    size = {p.parent.name: p.stat().st_size for p in policy.parent.rglob("*.parquet")}
+    assert (run.document["budget-left"], run.document["runs"]) == (2**30, [])
+    first = run.document["tables"][0]
+    assert {key: first[key] for key in ("catalog", "state", "reason", "statistics", "index", "may-start")} == {
+        "catalog": None,
+        "state": "due",
+        "reason": "there are no statistics",
+        "statistics": True,
+        "index": False,
+        "may-start": True,
+    }
+    assert first["bytes-to-read"] == size[Path(first["table"]).name]
+    text = puffin("autopilot", "--policy", policy, "--dry-run").text.splitlines()
+    assert text[0].split() == ["state", "table", "to", "read"]
+    assert text[-1].startswith("2 of 2 tables would run now, and read ")
+    assert sorted(policy.parent.rglob("*")) == files
+
+
+def test_once_runs_what_is_due_and_then_finds_all_fresh(puffin: Callable[..., Any], policy: Path) -> None:
+    run = puffin("autopilot", "--policy", policy, "--once", "--json")
+    assert (run.code, run.stderr) == (0, "")
+    assert [each["outcome"] for each in run.document["runs"]] == ["done"] * 2
+    assert len(statistics(policy)) == 2
+    run = puffin("autopilot", "--policy", policy, "--once", "--json")
+    assert ([each["state"] for each in run.document["tables"]], run.document["runs"]) == (["fresh"] * 2, [])
+    assert puffin("autopilot", "--policy", policy, "--once").text == ""
+
+
+def test_failed_table_fails_one_run(puffin: Callable[..., Any], policy: Path) -> None:
+    for file in (policy.parent / "lake/one").glob("*.parquet"):
+        file.write_bytes(b"PAR1")
+    run = puffin("autopilot", "--policy", policy, "--once")
+    assert (run.code, run.stderr) == (1, "puffin: 1 of 2 tables failed\n")
+    assert len(run.text.splitlines()) == 2
+    assert f"{policy.parent}/lake/one: statistics failed: " in run.text
+
+
+def test_json_needs_an_end(puffin: Callable[..., Any], policy: Path) -> None:
+    run = puffin("autopilot", "--policy", policy, "--json")
+    assert (run.code, run.stdout) == (2, b"")
+    assert "--json needs --once or --dry-run" in run.stderr
+
+
+def test_process_keeps_tables_fresh_tells_monitoring_and_ends_at_sigterm(process: Any, policy: Path) -> None:
+    running = process("--metrics-port", "0")
+    url = running.stderr.readline().split()[-1]
+    assert url.endswith("/metrics")
+    lines = [running.stdout.readline() for _ in range(2)]
+    assert all("statistics done (there are no statistics)" in line for line in lines)
+    write_deltalake(str(policy.parent / "lake/three"), pa.table({"k": [1]}))
+    assert "lake/three: statistics done" in running.stdout.readline()
+
+    def answer(path: str) -> str:
+        with urllib.request.urlopen(url.replace("/metrics", path), timeout=PATIENCE) as found:
+            return str(found.read().decode())
+
+    assert answer("/healthz") == '{"status":"ok"}'
+    until = time.monotonic() + PATIENCE
+    while 'tables{state="fresh"} 3' not in answer("/metrics") and time.monotonic() < until:
+        time.sleep(0.1)
+    metrics = answer("/metrics")
+    assert 'puffin_autopilot_tables{state="fresh"} 3' in metrics
+    assert 'puffin_autopilot_runs_total{action="statistics",outcome="done"} 3' in metrics
+    assert "puffin_autopilot_budget_left_bytes 1073" in metrics
+    began = time.monotonic()
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(PATIENCE) == 0
+    assert time.monotonic() - began < 10
+    assert running.stderr.read() == ""
+
+
+def opened_by_a_reader(pipe: Path) -> int:
+    """A descriptor to write to a pipe, once somebody reads from it."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)  # fails until then
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError("nobody reads")
+
+
+def test_signal_ends_a_process_that_has_not_begun_to_look(process: Any, policy: Path) -> None:
+    """Its policy is a pipe that nobody writes to."""
+    policy.unlink()
+    os.mkfifo(policy)
+    running = process()
+    writer = opened_by_a_reader(policy)
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(PATIENCE) == 0
+    os.close(writer)
+
+
+def test_storage_that_hangs_does_not_keep_the_process_from_ending(process: Any, policy: Path) -> None:
+    """A read of a pipe that nobody writes to never ends."""
+    pipe = make_hanging_table(policy.parent / "lake/hangs")
+    running = process()
+    writer = opened_by_a_reader(pipe)
+    began = time.monotonic()
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(PATIENCE) == 0
+    assert 1 < time.monotonic() - began < 10
+    os.close(writer)
+
+
+def test_log_of_json_lines_has_a_line_for_each_run(process: Any, policy: Path) -> None:
+    running = process("--once", "--log-format", "json", "--verbose")
+    _, said = running.communicate(timeout=PATIENCE)
+    assert running.returncode == 0
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert sum("statistics done: there are no statistics" in line["message"] for line in lines) == 2
