@@ -21,6 +21,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.local_files import set_permissions_without_processes
+from tools.java_gateway import QUICK_JAVA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,6 +50,8 @@ SMALL_DATA_SETTINGS = {
 }
 LONGEST_NAME = 400
 DELTA_AND_GOLDEN = "Spark, Delta and golden tables"
+TOGETHER = ("catalogs", "face")
+"""Folders of tests that share servers and tables, which a second process would start and make again."""
 LONG_FIRST = ("interop", "docs", "server")
 """Folders of tests that start processes; what is left after them is short, so that neither process waits in the end."""
 
@@ -59,15 +62,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Order the tests, and say what has to run in one process, where there are two.
 
     Each process has a Spark of its own. One gets Delta, which is slow until its code is compiled, and the golden
-    tables, whose directory only one process can have. All other tests go file by file to whichever is free: those with
-    Spark first, then those of `LONG_FIRST`.
+    tables, whose directory only one process can have. All other tests go file by file, or by folder of `TOGETHER`, to
+    whichever is free: those with Spark first, then those of `LONG_FIRST`.
     """
     with_spark = {item.path for item in items if "spark" in _fixtures_of(item)}
     for item in (item for item in items if item.get_closest_marker("xdist_group") is None):
-        file = item.nodeid.partition("::")[0]
-        in_delta = "spark" in _fixtures_of(item) and "delta" in file
-        group = DELTA_AND_GOLDEN if in_delta or "golden_tables" in _fixtures_of(item) else file
-        item.add_marker(pytest.mark.xdist_group(group))
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
     items.sort(key=lambda item: _turn(item, with_spark))
 
 
@@ -102,17 +102,8 @@ def jars(java_home: Path) -> Callable[[str], list[Path]]:
 
 @pytest.fixture(scope="session")
 def quick_java() -> list[str]:
-    """
-    Options of a JVM that is there for some minutes at most, beside others.
-
-    A second compiler, or a collector with threads of its own, does not pay by then. Spark is many classes: with the
-    defaults, loading them sets off one full collection after the other, and the tables of their names and of compiled
-    code are too small. Verifying the bytecode of jars whose checksums were checked takes an eighth of Spark's time.
-    """
-    one_compiler = ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m"]
-    many_classes = ["-XX:MetaspaceSize=512m", "-XX:+UnlockExperimentalVMOptions", "-XX:SymbolTableSize=524288"]
-    not_verified = ["-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"]
-    return [*one_compiler, "-XX:+UseSerialGC", *many_classes, *not_verified]
+    """Options of a JVM that is there for some minutes at most."""
+    return list(QUICK_JAVA)
 
 
 @pytest.fixture(scope="session")
@@ -442,6 +433,13 @@ def race() -> Callable[..., None]:
 
 def _fixtures_of(item: pytest.Item) -> Sequence[str]:
     return getattr(item, "fixturenames", ())
+
+
+def _group(item: pytest.Item) -> str:
+    file = item.nodeid.partition("::")[0]
+    if "golden_tables" in _fixtures_of(item) or ("spark" in _fixtures_of(item) and "delta" in file):
+        return DELTA_AND_GOLDEN
+    return str(item.path.parent.relative_to(ROOT)) if item.path.parent.name in TOGETHER else file
 
 
 def _turn(item: pytest.Item, with_spark: Collection[Path]) -> int:

@@ -19,6 +19,7 @@ ROOMS = {
     "format": {"errors"},
     "storage": {"errors"},
     "values": {"errors", "kernels"},
+    "policy": {"errors"},
     "sketches": {"errors", "kernels", "values"},
     "tables": {"errors", "format", "storage", "values"},
     "files": {"errors", "format", "kernels", "sketches", "storage", "tables", "values"},
@@ -32,9 +33,10 @@ ROOMS = {
     "delta": {"errors", "storage", "tables", "values", "version"},
     "clean": {"index", "statistics", "storage", "tables"},
     "load": {"delta", "errors", "iceberg", "storage", "tables"},
+    "estimates": {"sketches", "tables", "values"},
     "planning": {"errors", "iceberg", "index", "tables", "values"},
     "lookup": {
-        *("errors", "format", "iceberg", "index", "load", "planning"),
+        *("errors", "estimates", "format", "iceberg", "index", "load", "planning"),
         *("sketches", "statistics", "storage", "tables", "values"),
     },
     "rest_catalog": {"errors", "iceberg", "lookup", "planning", "storage", "tables", "values", "version"},
@@ -43,7 +45,9 @@ ROOMS = {
         *("errors", "files", "format", "iceberg", "index", "kernels", "load"),
         *("sketches", "statistics", "storage", "tables", "values", "version"),
     },
+    "autopilot": {"clean", "errors", "load", "lookup", "policy", "stats_jobs", "storage", "tables"},
     "cli": {
+        *("autopilot", "policy"),
         *("clean", "errors", "inspection", "load", "lookup", "planning", "statistics", "storage", "tables", "version"),
         *("server", "stats_jobs"),  # imported by few commands, see below
     },
@@ -58,6 +62,8 @@ LONG_SIGNATURES = {
     ("stats_jobs.many", "analyze_many"),
     ("stats_jobs.many", "index_many"),
     ("puffin.lookup.scan_plans", "plan"),
+    ("puffin.lookup.estimates", "estimate"),
+    ("puffin.kernels.heavy", "count_values"),  # compiled loops take arrays, not values
     ("puffin.kernels.avro_values", "find_values"),  # compiled code takes arrays, not values that hold them
 }
 # Each SDK has one file that imports it, or one for each part of it.
@@ -74,6 +80,7 @@ SDK_HOMES = {
     "fsspec": {"puffin.storage.arrow"},
     "obstore": {"puffin.storage.new_objects"},
     "botocore": {"puffin.storage.new_objects", "puffin.iceberg.catalogs.glue"},  # credentials; errors of a client
+    "yaml": {"puffin.policy.yaml_nodes"},
     "zstandard": {"puffin.format.compression"},
     "lz4": {"puffin.format.compression"},
     "fastapi": {"puffin.server.app", "puffin.server.iceberg.routes"},
@@ -169,10 +176,19 @@ def test_only_the_commands_for_jobs_import_them_and_lazily() -> None:
     """Everything else of the package works without Spark."""
     importers = {module_name(p): p for p in SOURCES if any(name.startswith("stats_jobs") for name in imports(p))}
     importers = {name: path for name, path in importers.items() if name.startswith("puffin")}
-    assert importers.keys() == {"puffin.cli.analyze", "puffin.cli.index", "puffin.cli.many_tables"}
-    for path in importers.values():
-        top_level = ast.parse(path.read_text()).body
+    of_autopilot = {"puffin.autopilot.run_table", "puffin.autopilot.spark_sessions"}
+    assert importers.keys() == {"puffin.cli.analyze", "puffin.cli.index", "puffin.cli.many_tables", *of_autopilot}
+    for name in importers.keys() - of_autopilot:
+        top_level = ast.parse(importers[name].read_text()).body
         assert not [n for n in top_level if isinstance(n, ast.ImportFrom) and str(n.module).startswith("stats_jobs")]
+
+
+def test_commands_import_the_autopilot_lazily() -> None:
+    """It imports the jobs."""
+    for path in (ROOT / "puffin/cli").glob("*.py"):
+        top_level = ast.parse(path.read_text()).body
+        modules = [str(n.module) for n in top_level if isinstance(n, ast.ImportFrom)]
+        assert not [name for name in modules if name.startswith("puffin.autopilot")]
 
 
 def test_only_the_serve_command_imports_the_server_and_lazily() -> None:

@@ -6,7 +6,7 @@ Each page is one script in a directory of its own, with ``examples/`` and the sh
 ===========  ===================================================================================================
 ``sh``       runs; every command has to succeed
 ``console``  what follows ``$`` runs and prints the lines below it; ``…`` is any text, alone on a line any lines
-``python``   runs, in a process of its own
+``python``   runs, in a process of its own, as every command of ours
 ``json``     is parsed
 ===========  ===================================================================================================
 
@@ -25,6 +25,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,8 @@ import click
 import pytest
 
 from puffin.cli.program import _puffin
+from puffin.policy.document import parse_policy
+from tests import forked_commands
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -87,14 +90,12 @@ PAGES_THAT_RUN = [
 
 
 @pytest.fixture(scope="session")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """That of a user who has installed the package, and no Java."""
-    bin_ = tmp_path_factory.mktemp("bin")
-    for name, command in {"puffin": "-m puffin ", "python": ""}.items():
-        (bin_ / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {command}"$@"\n')
-        (bin_ / name).chmod(0o755)
-    path = f"{bin_}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "JAVA_HOME": str(bin_ / "no Java")}
+    programs = tmp_path_factory.mktemp("bin")
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    with forked_commands.serve(programs):
+        yield {**os.environ, "PATH": path, "JAVA_HOME": str(programs / "no Java")}
 
 
 @pytest.fixture(scope="session")
@@ -223,6 +224,9 @@ def check(words: list[str]) -> None:
         program, arguments = "puffin", ["analyze", *arguments[1 + index_of_job(arguments) :]]
     if program == "puffin":
         parse(arguments)
+    elif program == "echo":
+        text, _, file = arguments
+        parse_policy(text, file)
     elif program == "make":
         assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text(), re.M), arguments[0]
         assert all((ROOT / path).exists() for path in re.findall(r"tests/\S+", " ".join(arguments)))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
-FILES, ROWS = 30, 3000
+FILES, ROWS = 30, 1000
 ALL = FILES * ROWS
 
 
@@ -328,9 +328,9 @@ def test_file_of_nulls_holds_no_key() -> None:
     assert advise_column(facts(metrics), 0.01).by_bounds == 2
 
 
-def test_table_of_a_million_files_is_judged() -> None:
+def test_table_of_many_files_is_judged() -> None:
     """Neighbours overlap by half; sums over all files stay exact enough."""
-    count = 1_000_000
+    count = 100_000
     low = list(range(0, 10 * count, 10))
     found = files_per_key(low, [start + 19 for start in low])
     assert found[1:-1].min() == pytest.approx(2, abs=0.01)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -31,16 +32,20 @@ NO_RETENTION = (
 class DeltaTable:
     """A table that delta-spark writes to, by path."""
 
-    def __init__(self, spark, path: Path) -> None:
+    def __init__(self, spark, path: Path, made: Path | None = None) -> None:
         self._spark = spark
+        self._made = made
         self.path = str(path)
         self.log = path / "_delta_log"
 
     def sql(self, text: str):
         return self._spark.sql(text.replace("{t}", f"delta.`{self.path}`"))
 
-    def create(self, properties: str = "'delta.enableDeletionVectors' = 'true'") -> DeltaTable:
-        """Create two files with 100 rows."""
+    def create(self, properties: str = "") -> DeltaTable:
+        """Create two files with 100 rows; without properties, copy a table that has the usual ones."""
+        if not properties:
+            shutil.copytree(self._made, self.path, copy_function=shutil.copy)  # as if just written
+            return self
         self.sql(f"CREATE TABLE {{t}} USING delta TBLPROPERTIES ({properties}) AS {rows(0, 100, files=2)}")
         return self
 
@@ -80,10 +85,17 @@ def rows(first: int, end: int, files: int = 1) -> str:
     return f"SELECT id, concat('s', id % 30) AS s FROM range({first}, {end}, 1, {files})"
 
 
+@pytest.fixture(scope="module")
+def made(spark, tmp_path_factory) -> Path:
+    """A table to copy."""
+    usual = "'delta.enableDeletionVectors' = 'true', 'delta.feature.domainMetadata' = 'supported'"
+    return Path(DeltaTable(spark, tmp_path_factory.mktemp("made") / "t").create(usual).path)
+
+
 @pytest.fixture
-def delta(spark, tmp_path) -> DeltaTable:
+def delta(spark, made, tmp_path) -> DeltaTable:
     """A table that does not exist yet."""
-    return DeltaTable(spark, tmp_path / "t")
+    return DeltaTable(spark, tmp_path / "t", made)
 
 
 @pytest.fixture
@@ -205,7 +217,7 @@ def test_second_run_commits_nothing(delta, analyze_table):
 
 def test_notes_of_other_programs_keep_statistics_current(delta, analyze_table):
     """Versions of only commitInfo, txn and domainMetadata equal the version before them, also by number."""
-    table = load_table(delta.create("'delta.feature.domainMetadata' = 'supported'").path)
+    table = load_table(delta.create().path)
     first = analyze_table(table)
     delta.note()
     delta.note({"txn": {"appId": "other", "version": 3}})

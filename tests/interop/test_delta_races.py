@@ -5,7 +5,7 @@ Every writer of rows has a partition of its own, so that what another one commit
 takes it for one where files were removed), and keeps account of its rows. What is asked is whether we are such a
 reason, and whether what we say is right.
 
-The race takes 4 seconds, and as many as ``DELTA_RACE_SECONDS`` says where that is set: 60 were enough for everybody to
+The race takes 3 seconds, and as many as ``DELTA_RACE_SECONDS`` says where that is set: 60 were enough for everybody to
 meet everybody. ``-s`` shows who did how much.
 
 A log entry has to be put by whoever is first. deltalake and we do that with ``link``; delta-spark looks whether there
@@ -40,7 +40,7 @@ from tests.processes import at_once, started
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SECONDS = float(os.environ.get("DELTA_RACE_SECONDS", "4"))
+SECONDS = float(os.environ.get("DELTA_RACE_SECONDS", "3"))
 EIGHT = tuple("abcdefgh")
 
 LINKING_LOG_STORE = """

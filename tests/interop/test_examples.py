@@ -3,13 +3,12 @@
 import ast
 import json
 import os
-import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,11 +18,11 @@ from puffin.cli.analyze import command
 from puffin.inspection import verify
 from puffin.load import load_table
 from puffin.lookup import Question, lookup
+from tests import forked_commands
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BIN = Path(sys.executable).parent
 ROWS = pa.table({"id": pa.array(range(5_000), pa.int64()), "k": pa.array([i % 7 for i in range(5_000)], pa.int32())})
-PATIENCE = 60  # seconds for a daemon to come up, on a machine that is busy
 
 
 @pytest.fixture
@@ -33,6 +32,20 @@ def catalog(tmp_path: Path) -> SqlCatalog:
     catalog.create_namespace("sales")
     catalog.create_table("sales.orders", ROWS.schema).append(ROWS)
     return catalog
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory with ``puffin``, which starts at once."""
+    directory = tmp_path_factory.mktemp("bin")
+    with forked_commands.serve(directory):
+        yield directory
+
+
+@pytest.fixture
+def quick(environment: dict[str, str], programs: Path) -> dict[str, str]:
+    """The environment of a script that runs ``puffin`` again and again."""
+    return {**environment, "PATH": f"{programs}{os.pathsep}{environment['PATH']}"}
 
 
 @pytest.fixture
@@ -53,20 +66,20 @@ def lines(file: Path) -> list[dict]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def test_nightly_script_updates_a_namespace_and_then_finds_nothing_to_do(environment, tmp_path):
+def test_nightly_script_updates_a_namespace_and_then_finds_nothing_to_do(quick, tmp_path):
     for _ in range(2):
-        subprocess.run(["sh", EXAMPLES / "cron/nightly.sh", "prod", "sales"], check=True, env=environment)
+        subprocess.run(["sh", EXAMPLES / "cron/nightly.sh", "prod", "sales"], check=True, env=quick)
     (line,) = lines(tmp_path / "summary.jsonl")
     assert (line["table"], line["committed"], line["exit"]) == ("sales.orders", True, 0)
     assert (tmp_path / "errors.jsonl").read_text() == ""
 
 
-def test_nightly_script_retries_only_temporary_failures(catalog, environment, tmp_path):
+def test_nightly_script_retries_only_temporary_failures(catalog, quick, tmp_path):
     """A table without metadata fails every time; a missing namespace is a usage error."""
     metadata = catalog.load_table("sales.orders").metadata_location
     Path(metadata.removeprefix("file://")).unlink()
     script = ["sh", EXAMPLES / "cron/nightly.sh", "prod"]
-    failing = environment | {"ATTEMPTS": "2"}
+    failing = quick | {"ATTEMPTS": "2"}
     assert subprocess.run([*script, "sales"], check=False, env=failing).returncode == 1
     assert [line["exit"] for line in lines(tmp_path / "summary.jsonl")] == [1, 1]
     assert subprocess.run([*script, "none"], check=False, env=failing).returncode == 2
@@ -88,20 +101,21 @@ def test_dag_is_valid_python_and_passes_existing_options():
     assert "--summary" in texts
 
 
-def test_spark_submit_analyzes_a_table_on_a_standalone_cluster(catalog, environment, tmp_path, java_home, quick_java):
-    """Executors of a worker read the table, and the answer is committed."""
+def test_spark_submit_analyzes_a_table_on_a_standalone_cluster(spark, catalog, environment, tmp_path, quick_java):
+    """An executor of the worker reads the table, and the answer is committed."""
     arguments = ["sales.orders", "--catalog", "prod", "--json", "--driver-bytes", "0"]
     settings = {"memory": "512m", "extraJavaOptions": " ".join(quick_java)}
     arguments += [word for key, value in settings.items() for word in ("--conf", f"spark.executor.{key}={value}")]
-    with standalone_cluster(environment, tmp_path, quick_java) as (master, on_cluster):
+    options = " ".join(quick_java)
+    with standalone_cluster(spark, tmp_path / "work") as master:
+        of_driver = {"MASTER": master, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(tmp_path / "scratch")}
         run = subprocess.run(
             ["sh", EXAMPLES / "spark-submit/analyze.sh", *arguments],
             check=False,
             capture_output=True,
             text=True,
-            env=on_cluster | {"MASTER": master},
+            env=environment | of_driver | {"SPARK_LAUNCHER_OPTS": options, "SPARK_SUBMIT_OPTS": options},
         )
-        worker_log = (tmp_path / "Worker.log").read_text()
     assert run.returncode == 0, run.stderr
     answer = json.loads(run.stdout)
     assert (answer["committed"], answer["files-read"], answer["rows-read"]) == (True, 1, 5_000)
@@ -112,56 +126,28 @@ def test_spark_submit_analyzes_a_table_on_a_standalone_cluster(catalog, environm
     assert verify(statistics.statistics_path).valid
     table = load_table("sales.orders", catalog="prod", catalog_properties={**catalog.properties, "type": "sql"})
     assert {c.column.name: c.ndv for c in lookup(table, Question(table.name)).columns} == counts
-    assert "Asked to launch executor" in worker_log
+    assert list((tmp_path / "work").glob("app-*/0/stderr"))  # the executor's, in the directory of the worker
 
 
 @contextmanager
-def standalone_cluster(
-    environment: dict[str, str], directory: Path, java_options: list[str]
-) -> Iterator[tuple[str, dict[str, str]]]:
+def standalone_cluster(spark: Any, work: Path) -> Iterator[str]:
     """
     Start a master and a worker of one core and 1 GB at this machine's own address, and return the master's URL.
 
-    The two start without Spark's scripts, which start another Java to build the command.
+    Both run in the JVM of the tests, which has loaded most of their classes; executors are processes.
     """
-    import pyspark
-
-    spark_home = Path(pyspark.__file__).parent
-    environment = environment | {
-        "SPARK_HOME": str(spark_home),
-        "SPARK_SCALA_VERSION": "2.13",  # the worker's executors need it; Spark's scripts set it
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_LAUNCHER_OPTS": " ".join(java_options),
-        "SPARK_SUBMIT_OPTS": " ".join(java_options),
-        "SPARK_LOCAL_DIRS": str(directory / "scratch"),
-    }
-    java = [f"{environment['JAVA_HOME']}/bin/java", *java_options, "-Xmx256m", "-cp", f"{spark_home}/jars/*"]
-
-    @contextmanager
-    def daemon(name: str, *arguments: str) -> Iterator[Path]:
-        log = directory / f"{name}.log"
-        program = [*java, f"org.apache.spark.deploy.{name.lower()}.{name}"]
-        place = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-        with log.open("w") as output:
-            process = subprocess.Popen([*program, *place, *arguments], env=environment, stdout=output, stderr=output)
-            try:
-                yield log
-            finally:
-                process.terminate()
-                process.wait()
-
-    with daemon("Master") as log:
-        master = said(log, r"Starting Spark master at (spark://\S+)")
-        work = str(directory / "work")
-        with daemon("Worker", "--cores", "1", "--memory", "1g", "--work-dir", work, master) as worker_log:
-            said(worker_log, "(Successfully registered with master)")
-            yield master, environment
-
-
-def said(log: Path, pattern: str) -> str:
-    """Return what a daemon logs, as soon as it is there."""
-    until = time.monotonic() + PATIENCE
-    while (match := re.search(pattern, log.read_text())) is None:
-        assert time.monotonic() < until, log.read_text()
-        time.sleep(0.1)
-    return match[1]
+    deploy, host = spark._jvm.org.apache.spark.deploy, "127.0.0.1"
+    conf = spark._jvm.org.apache.spark.SparkConf(False)
+    master = deploy.master.Master.startRpcEnvAndEndpoint(host, 0, 0, conf)
+    try:
+        url = f"spark://{host}:{master._1().address().port()}"
+        none = spark._jvm.scala.Option.empty()
+        urls = spark.sparkContext._gateway.new_array(spark._jvm.String, 1)
+        urls[0] = url
+        worker = deploy.worker.Worker.startRpcEnvAndEndpoint(host, 0, 0, 1, 1024, urls, str(work), none, conf, none)
+        try:
+            yield url
+        finally:
+            worker.shutdown()
+    finally:
+        master._1().shutdown()

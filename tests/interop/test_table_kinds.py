@@ -37,7 +37,7 @@ class Kind:
         basis: What the second analysis builds its columns on.
         where: A filter that selects whole partitions, so that its answer is exact.
         extension: Of the metadata files.
-        shown: What the table of kinds in the documentation calls it, and in which versions it is one; all by default.
+        shown: What the table of kinds in the documentation calls it, and in which versions each is one; all by default.
     """
 
     columns: str
@@ -49,27 +49,27 @@ class Kind:
     versions: Sequence[int] = EVERY_VERSION
     where: str | None = None
     extension: str = ".metadata.json"
-    shown: tuple[str, str] | tuple[str]
+    shown: Sequence[tuple[str, str] | tuple[str]]
 
 
 ROWS = "INSERT INTO {{t}} SELECT id, concat('p', id % 3), id / 4D FROM range({}, {})"
 KINDS = {
     "no files": Kind(
-        shown=("A snapshot without files",),
+        shown=(("A snapshot without files",),),
         columns="id bigint, p string, d double",
         first=[ROWS.format(0, 0)],
         then=[ROWS.format(0, 9), "DELETE FROM {t}"],
         basis={"carried"},
     ),
     "nothing but nulls": Kind(
-        shown=("Columns of nulls alone",),
+        shown=(("Columns of nulls alone",),),
         columns="id bigint, i int, s string, st struct<x: date, y: binary>",
         first=["INSERT INTO {t} SELECT id, NULL, NULL, NULL FROM range(9)"],
         then=["INSERT INTO {t} SELECT id, NULL, NULL, named_struct('x', NULL, 'y', NULL) FROM range(9)"],
         basis={"added-files"},
     ),
     "columns dropped, added anew, renamed, moved, widened and no longer required": Kind(
-        shown=("Columns dropped, added anew, renamed, moved, widened, no longer required",),
+        shown=(("Columns dropped, added anew, renamed, moved, widened, no longer required",),),
         columns="i int, f float, c decimal(9,2), again string, s string, r bigint NOT NULL, st struct<x: int, y: int>",
         first=[
             """INSERT INTO {t} SELECT CAST(id AS int), id / 8, id / 100, 'old', concat('s', id), id,
@@ -92,7 +92,7 @@ KINDS = {
         basis={"full", "added-files"},
     ),
     "partitioned anew twice": Kind(
-        shown=("Partitioned anew twice; filters over three specs",),
+        shown=(("Partitioned anew twice; filters over three specs",),),
         columns="id bigint, p string, d double",
         clause="PARTITIONED BY (p)",
         first=[ROWS.format(0, 30)],
@@ -107,7 +107,7 @@ KINDS = {
         where="p = 'p1'",
     ),
     "every transform": Kind(
-        shown=("Every transform, every type of source",),
+        shown=(("Every transform, every type of source",),),
         columns="id bigint, s string, b binary, y date, m timestamp, d timestamp_ntz, h timestamp, c decimal(9,2)",
         clause="""PARTITIONED BY
             (id, bucket(3, s), truncate(2, b), years(y), months(m), days(d), hours(h), truncate(100, c))""",
@@ -121,24 +121,17 @@ KINDS = {
         basis={"changed-files"},
         where="id = 1",
     ),
-    "rows rewritten": Kind(  # in version 3 with the lineage of rows in the files
-        shown=("Row lineage in data files", "3"),
+    "rows rewritten, compressed metadata": Kind(  # in version 3 with the lineage of rows in the files
+        shown=(("Row lineage in data files", "3"), ("Compressed metadata, in either spelling",)),
         columns="id bigint, p string, d double",
+        properties={"write.metadata.compression-codec": "gzip"},
+        extension=".gz.metadata.json",
         first=[ROWS.format(0, 30)],
         then=["UPDATE {t} SET p = concat('new', id % 5) WHERE id % 3 = 0", "DELETE FROM {t} WHERE id = 7"],
         basis={"changed-files"},
     ),
-    "compressed metadata": Kind(
-        shown=("Compressed metadata, in either spelling",),
-        columns="id bigint, p string, d double",
-        properties={"write.metadata.compression-codec": "gzip"},
-        first=[ROWS.format(0, 9)],
-        then=[ROWS.format(9, 20)],
-        basis={"added-files"},
-        extension=".gz.metadata.json",
-    ),
     "a variant beside": Kind(
-        shown=("Columns of type unknown, variant, geometry, geography (left out, refused by name)",),
+        shown=(("Columns of type unknown, variant, geometry, geography (left out, refused by name)",),),
         columns="id bigint, v variant",
         versions=[3],
         first=["INSERT INTO {t} SELECT id, parse_json('{\"a\": 1}') FROM range(9)"],
@@ -147,7 +140,9 @@ KINDS = {
     ),
 }
 CASES = [
-    pytest.param(kind, version, id=f"{kind}, v{version}", marks=pytest.mark.table_kind(*made.shown))
+    pytest.param(
+        kind, version, id=f"{kind}, v{version}", marks=[pytest.mark.table_kind(*shown) for shown in made.shown]
+    )
     for kind, made in KINDS.items()
     for version in made.versions
 ]
@@ -247,10 +242,10 @@ def in_catalog(request, tmp_path):
 
 @pytest.fixture(scope="module", params=EVERY_VERSION, ids="v{}".format)
 def seen_much(request, spark, create, open_table):
-    """The metadata file of a table with three partition specs, and what Spark counts in its columns."""
+    """The metadata file of a table with two partition specs, and what Spark counts in its columns."""
     made = KINDS["partitioned anew twice"]
     name = create(made, request.param)
-    for statement in made.then:
+    for statement in made.then[:2]:
         spark.sql(statement.replace("{t}", name))
     distinct = _distinct(spark.table(name).selectExpr("*", "true AS passes").toArrow())
     return open_table(name).open().state.metadata_location, distinct, made.where
@@ -266,7 +261,7 @@ def test_table_with_a_long_history_works_in_each_catalog(spark, seen_much, in_ca
     report = analyze(table, Options(partitions=True))
     assert report.committed
     assert [column.ndv for column in lookup(table, Question(table.name)).columns] == distinct
-    assert lookup(table, Question(table.name, ["id"], where=where)).columns[0].ndv == 33
+    assert lookup(table, Question(table.name, ["id"], where=where)).columns[0].ndv == 20
     java = spark._jvm.org.apache.iceberg.hadoop.HadoopTables(spark._jsc.hadoopConfiguration())
     (entry,) = java.load(table.open().state.metadata_location).statisticsFiles()
     assert (entry.snapshotId(), entry.path()) == (report.snapshot.snapshot_id, report.entry.statistics_path)

@@ -1,4 +1,4 @@
-"""A server that is killed and started again under 20 queries of Spark: each query is right, or it fails."""
+"""A server that is killed and started again under eight queries of Spark: each query is right, or it fails."""
 
 from __future__ import annotations
 

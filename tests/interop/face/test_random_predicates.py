@@ -19,7 +19,7 @@ from tests.interop.face.filter_sql import RandomPredicates, in_sql
 from tests.interop.face.kinds_of_tables import BY_CLIENT, BY_SERVER
 from tests.planning.random_filters import FLOATS, leaf_tests
 
-FEW = 20
+FEW = 10
 PREDICATES = int(os.environ.get("PUFFIN_FACE_PREDICATES", FEW))
 SEED = os.environ.get("PUFFIN_FACE_SEED", "0")
 AT_ONCE = 10
