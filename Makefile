@@ -1,9 +1,10 @@
 # Everything is done in .venv, which the first target that needs it builds.
 #   make demo         the main job on real data
 #   make test         every test; make check first lints and type-checks
-#   make test-engines  Trino, Spark and pyiceberg at the same tables, and Iceberg's own tests of REST catalogs at ours,
-#                      some ten minutes; the first time a download of 600 MB
+#   make test-engines  Trino, Spark and pyiceberg at the same tables, Iceberg's own tests of REST catalogs at ours, and
+#                      random tests at length, some fifteen minutes; the first time a download of 600 MB
 #   make soak         the server under load for ten minutes, while its tables change
+#   make soak-autopilot  autopilots that are killed while writers change tables, five minutes
 #   make bench        the job beside what a user would run instead; see benchmarks/README.md
 #   make fuzz         bytes that nobody wrote for every reader, some twenty minutes; FUZZ_ARGS='--help' tells more
 #   make test-matrix  the job on the oldest and the newest pyspark, and on the lowest versions of everything
@@ -15,13 +16,17 @@ READY := $(VENV)/ready
 # Spark and the JVM tools take the Java that tools/setup.sh found or installed.
 JAVA = export JAVA_HOME="$$(cat $(VENV)/java-home)";
 
+# Tests with random cases, of which make test has few.
+AT_LENGTH := tests/interop/face/test_random_predicates.py tests/interop/test_delta_random_histories.py \
+    tests/interop/test_random_histories.py tests/planning tests/server/test_openapi.py
+
 PYSPARK_OLDEST := 3.5.*
 PYSPARK_NEWEST := >=4.1,<5
 
 # Where the environment forbids bytecode, every process would compile again what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-engines check lint types test-matrix soak bench fuzz clean
+.PHONY: help setup demo test test-engines check lint types test-matrix soak soak-autopilot bench fuzz clean
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -45,7 +50,8 @@ test-engines: $(READY)
 	    sh tools/install.sh $(VENV) --editable '.[engines]'; }
 	$(JAVA) $(BIN)/python tools/jars.py trino >/dev/null
 	$(JAVA) $(BIN)/pytest tests/engines $(PYTEST_ARGS)
-	$(JAVA) PUFFIN_FACE_PREDICATES=40 $(BIN)/pytest tests/interop/face/test_random_predicates.py $(PYTEST_ARGS)
+	$(JAVA) PUFFIN_FACE_PREDICATES=40 PUFFIN_INDEX_HISTORIES=12 PUFFIN_OPENAPI_EXAMPLES=4 PUFFIN_RANDOM_FILTERS=1200 \
+	    $(BIN)/pytest $(AT_LENGTH) $(PYTEST_ARGS)
 
 check: lint types test
 
@@ -62,6 +68,9 @@ test-matrix: $(READY)
 
 soak: $(READY)
 	$(BIN)/python -m benchmarks.soak $(SOAK_ARGS)
+
+soak-autopilot: $(READY)
+	$(JAVA) $(BIN)/python -m benchmarks.autopilot_soak $(SOAK_ARGS)
 
 bench: $(READY)
 	$(JAVA) $(BIN)/python -m benchmarks $(BENCH_ARGS)
