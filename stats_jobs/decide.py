@@ -13,6 +13,7 @@ from typing import Any
 from puffin.statistics.answer import ColumnAnswer
 from puffin.statistics.basis import CARRIED, CHANGED, ColumnPlan, plan_columns
 from puffin.statistics.damage import damaged_entries
+from puffin.statistics.draft import surplus_entries
 from puffin.statistics.kinds import ROW_COUNTS, sized_kinds
 from puffin.statistics.kinds.kind import Kind
 from puffin.statistics.resolve import answer_columns
@@ -74,9 +75,9 @@ def is_stale(table: Table, options: Options) -> bool:
     """
     Whether something that the options ask for is not current, sketches by partition included.
 
-    A table is stale without a snapshot or with a damaged entry, and current without a column to analyze. With too many
-    partitions for sketches it stays stale: only its files tell how many partitions it has. Raises PuffinError if the
-    table cannot be loaded, or has no such snapshot or column.
+    A table is stale without a snapshot, with a damaged entry or with more entries than are to stay, and current without
+    a column to analyze. With too many partitions for sketches it stays stale: only its files tell how many partitions
+    it has. Raises PuffinError if the table cannot be loaded, or has no such snapshot or column.
     """
     opened = table.open(options.selector)
     state, is_empty = opened.state, opened.is_empty
@@ -86,6 +87,8 @@ def is_stale(table: Table, options: Options) -> bool:
     if not columns or is_empty:
         return bool(columns)
     target = Target.of(opened, columns, options)
+    if surplus_entries(opened, target.settled.snapshot_id, options.keep_entries):
+        return True
     if _current_answers(target) is None or has_other_sets(target, wanted_sets(target)):
         return True
     return options.partitions and target.is_partitioned and partitions_kept(target) is None

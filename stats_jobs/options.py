@@ -40,6 +40,8 @@ class Options:
         no_joint: Whether to drop joint sketches that an earlier run was asked for and this one is not.
         home: The URI of a directory for private state; None for the table's property, or a hidden folder of the table.
         index: Whether to catch up the table's index, if it has one, with the same reading.
+        keep_entries: How many statistics entries of ours the table's metadata keeps, this run's included; None for all.
+            The nearest entry of each branch and tag stays beside them.
         commit: Whether the table's metadata gets to refer to the file.
         dry_run: Compute only; write nothing at all.
         driver_bytes: Read at most so many bytes in this process, without starting Spark.
@@ -60,6 +62,7 @@ class Options:
     no_joint: bool = False
     home: str | None = None
     index: bool = True
+    keep_entries: int | None = None
     commit: bool = True
     dry_run: bool = False
     driver_bytes: int = DRIVER_BYTES
@@ -86,6 +89,8 @@ class Options:
         for what, value, known in (("mode", self.mode, MODES), ("codec", self.codec, CODECS)):
             if value not in known:
                 raise UsageError(f"{what}: expected one of {', '.join(known)}, found {value!r}")
+        if self.keep_entries is not None and self.keep_entries < 1:
+            raise UsageError(f"keep_entries: expected at least 1, found {self.keep_entries}")
         for columns in self.joint:
             names = columns.split("+")
             if not LEAST_COLUMNS <= len(names) <= MOST_COLUMNS or not all(names):

@@ -9,7 +9,7 @@ from puffin.statistics.assemble import ColumnStatistics
 from puffin.statistics.basis import CARRIED, FULL
 from puffin.statistics.blob_properties import HASHED_HERE
 from puffin.statistics.damage import damaged_entries
-from puffin.statistics.draft import FileOptions, StatisticsDraft
+from puffin.statistics.draft import FileOptions, StatisticsDraft, surplus_entries
 from puffin.statistics.kinds import DISTRIBUTION, JOINT, PARTITION_SKETCHES, SUMMARY
 from puffin.statistics.private_state.upkeep import remove_lost_state
 from puffin.tables.base import SnapshotSelector, StatisticsEntry
@@ -33,12 +33,14 @@ class Published:
         entry: None if there is no file.
         attempts: How often the commit was tried, 0 without one.
         repaired: How many damaged entries were replaced, including that of its own snapshot.
+        removed: How many entries of earlier snapshots were removed.
         left_behind: Why earlier sketches by partition were not carried over, if they were not.
     """
 
     entry: StatisticsEntry | None
     attempts: int = 0
     repaired: int = 0
+    removed: int = 0
     left_behind: str | None = None
 
 
@@ -50,7 +52,8 @@ def publish(table: Table, target: Target, decision: Decision, columns: Sequence[
     statistics, left_behind = _to_write(target, decision, columns)
     damaged = damaged_entries(opened.state)
     if decision.current is not None:
-        if not options.writes or not damaged:
+        surplus = surplus_entries(opened, target.settled.snapshot_id, options.keep_entries)
+        if not options.writes or not (damaged or surplus):
             return Published(target.entry)
         opened.check_committable()
         opened = opened.of(SnapshotSelector(snapshot_id=target.settled.snapshot_id))
@@ -59,7 +62,10 @@ def publish(table: Table, target: Target, decision: Decision, columns: Sequence[
     if options.partitions and isinstance(opened, PartitionStatistics):
         partition_statistics = opened.partition_statistics_writer()
     draft = StatisticsDraft(
-        opened, statistics, FileOptions(codec, options.home, repairs=options.commit), partition_statistics
+        opened,
+        statistics,
+        FileOptions(codec, options.home, repairs=options.commit, keep_entries=options.keep_entries),
+        partition_statistics,
     )
     if not options.commit:
         existing = opened.state.statistics.get(draft.snapshot_id)
@@ -68,7 +74,7 @@ def publish(table: Table, target: Target, decision: Decision, columns: Sequence[
     remove_lost_state(committed.opened, options.home)
     was_damaged = any(entry.snapshot_id == draft.snapshot_id for entry in damaged)
     repaired = len(committed.entry.repairs) + was_damaged
-    return Published(committed.entry, committed.attempts, repaired, left_behind)
+    return Published(committed.entry, committed.attempts, repaired, len(committed.entry.removals), left_behind)
 
 
 def _without_erased_bounds(opened: TableSnapshot, columns: Sequence[Computed]) -> list[Computed]:

@@ -68,6 +68,7 @@ class Report:
         session_seconds: Starting Spark and its Python workers.
         attempts: How often the commit was tried.
         entries_repaired: How many damaged statistics entries the commit repaired, since other engines fail on them.
+        entries_removed: How many entries of earlier snapshots the commit removed.
         partitions: Set if sketches by partition were asked for, or earlier ones were left behind.
         joint: The sets of columns whose joint sketches were computed, carried to this snapshot, or left behind.
         index: Set if the table has an index, which was caught up.
@@ -88,6 +89,7 @@ class Report:
     session_seconds: float = 0.0
     attempts: int = 0
     entries_repaired: int = 0
+    entries_removed: int = 0
     partitions: PartitionReport | None = None
     joint: tuple[JointReport, ...] = ()
     index: IndexReport | None = None
@@ -131,6 +133,7 @@ class Report:
             "session-seconds": round(self.session_seconds, 3),
             "attempts": self.attempts,
             "entries-repaired": self.entries_repaired,
+            **({"entries-removed": self.entries_removed} if self.entries_removed else {}),
             **({} if self.partitions is None else {"partitions": self.partitions.to_json()}),
             **({"joint": [each.to_json() for each in self.joint]} if self.joint else {}),
             **({} if self.index is None else {"index": self.index.to_json()}),
@@ -157,6 +160,7 @@ def report(
         session_seconds=computation.session_seconds,
         attempts=published.attempts,
         entries_repaired=published.repaired,
+        entries_removed=published.removed,
         partitions=_partitions(target.options, decision, columns, published),
         joint=tuple(_joint(opened.state, decision, columns)),
     )

@@ -73,6 +73,7 @@ def _statistics(table: Table, policy: TablePolicy, driver_bytes: int, spark: Spa
         driver_bytes=driver_bytes,
         joint=policy.joint,
         no_values=policy.no_values,
+        keep_entries=policy.rule.keep_entries,
     )
     report = analyze(table, options, spark, progress)
     snapshot = None if report.snapshot is None else report.snapshot.snapshot_id

@@ -46,6 +46,12 @@ if TYPE_CHECKING:
 )
 @click.option("--no-row-counts", is_flag=True, help="Keep no row counts to subtract deleted rows with.")
 @click.option("--no-index", is_flag=True, help="Do not catch up the index of a table that has one.")
+@click.option(
+    "--keep-entries",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Keep our N newest statistics entries in the table's metadata, this run's included, and remove older ones.",
+)
 @click.option("--no-commit", is_flag=True, help="Write the files, but do not change the table's metadata.")
 @how_to_run
 @click.pass_context
@@ -106,6 +112,9 @@ def _text(name: str, answer: Report) -> list[str]:
         lines.append(f"repaired {entries} of the table: every engine can read its statistics files now")
     if answer.index is not None and answer.index.committed:
         lines.append(f"index: {answer.index.files_indexed:,} of {answer.index.files_total:,} files")
+    if answer.entries_removed:
+        entries = "1 entry" if answer.entries_removed == 1 else f"{answer.entries_removed} entries"
+        lines.append(f"removed {entries} of earlier snapshots from the table's metadata")
     path = "" if answer.entry is None else answer.entry.statistics_path
     spark = answer.session_seconds
     if answer.current:

@@ -108,7 +108,11 @@ class DeltaSnapshot(TableSnapshot):
         except PuffinError as exc:
             _log.warning("the statistics are committed, but the log has no note of them: %s", exc)
         self.statistics.remove_superseded(stored)
+        self.statistics.remove_versions(stored, entry.removals)
         return state
+
+    def earlier_entries(self, snapshot_id: int) -> tuple[int, ...]:
+        return tuple(version for version in self.state.stored.entries if version < snapshot_id)
 
     def leftovers(self, limit: AgeLimit) -> Leftovers:
         """Files of our directory that no reader can need, and temporary files of the log."""

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from puffin.iceberg.commit.patch import NextVersion, statistics_path, stored_entries, with_statistics, without_entries
@@ -170,6 +170,15 @@ class IcebergSnapshot(TableSnapshot):
 
     def remove_entries(self, entries: Sequence[StoredEntry]) -> None:
         self.table.remove_entries(self, entries)
+
+    def earlier_entries(self, snapshot_id: int) -> tuple[int, ...]:
+        state, entries = self.state, {*self.state.statistics, snapshot_id}
+
+        def with_entries(head: int) -> Iterator[int]:
+            return (each.snapshot_id for each in state.ancestors(head) if each.snapshot_id in entries)
+
+        needed = {snapshot_id, *(next(with_entries(head), snapshot_id) for head in state.refs.values())}
+        return tuple(each for each in with_entries(snapshot_id) if each not in needed)
 
     def leftovers(self, limit: AgeLimit) -> Leftovers:
         """Statistics files in the metadata directories that no metadata file there or in the metadata log names."""

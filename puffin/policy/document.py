@@ -127,6 +127,7 @@ class _Rules:
             no_values=_no_values(fields),
             index_columns=fields.texts("index-columns", _name, "a list of columns or patterns"),
             index_fpp=fields.take("index-fpp", scalar(quantities.rate), None),
+            keep_entries=fields.take("keep-entries", scalar(quantities.count), None),
             due=due_of(self.mistakes, fields.node("due"), f"{where}.due"),
             owners=fields.take("owners", scalar(_choice(WIN, NARROW, IGNORED)), WIN),
         )

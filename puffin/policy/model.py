@@ -74,6 +74,7 @@ class Rule:
         columns, index_columns: Patterns of column names; no ``columns`` mean every column.
         no_values: Patterns of the columns whose values must not stand in statistics.
         joint: Sets of columns, ``a+b``.
+        keep_entries: How many statistics entries of ours the table's metadata keeps; None for all.
         owners: What properties that owners set on a table do: ``"win"``, ``"narrow"`` or ``"ignored"``.
     """
 
@@ -86,6 +87,7 @@ class Rule:
     no_values: tuple[str, ...] = ()
     index_columns: tuple[str, ...] = ()
     index_fpp: float | None = None
+    keep_entries: int | None = None
     due: Due = dataclasses.field(default_factory=Due)
     owners: str = WIN
 

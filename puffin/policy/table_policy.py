@@ -48,6 +48,7 @@ class TablePolicy:
             "no-values": list(self.no_values),
             "index-columns": list(self.index_columns),
             "index-fpp": self.rule.index_fpp,
+            "keep-entries": self.rule.keep_entries,
             "due": self.due.to_json(),
             "owners": self.rule.owners,
             "owner-set": list(self.owner_set),

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from puffin.statistics.ancestry import nearest_entries
 from puffin.statistics.assemble import ColumnStatistics, assemble, choose_retained, companion_blobs, sketch_blobs
+from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.damage import damaged_entries
 from puffin.statistics.private_state.places import chosen_home
 from puffin.statistics.private_state.writing import StatisticsFiles
@@ -27,12 +28,31 @@ class FileOptions:
     """
     How to write a statistics file: the codec of its sketches, and the home of private state if not the table's.
 
-    ``repairs`` tells whether to repair damaged entries too, which takes a commit.
+    ``repairs`` tells whether to repair damaged entries too, which takes a commit. ``keep_entries`` is how many entries
+    of ours stay, that of the new file included; None for all.
     """
 
     codec: str | None = None
     home: str | None = None
     repairs: bool = True
+    keep_entries: int | None = None
+
+
+def surplus_entries(opened: TableSnapshot, snapshot_id: int, keep: int | None) -> tuple[int, ...]:
+    """
+    The snapshots before this one whose entries go if ``keep`` entries of ours stay, that of this one included.
+
+    Entries with sketches of other engines stay beside them.
+    """
+    if keep is None:
+        return ()
+    foreign = {
+        entry.snapshot_id
+        for entry in opened.state.statistics.values()
+        if not all(SketchProperties(blob.properties).is_ours for blob in entry.blobs)
+    }
+    ours = [each for each in opened.earlier_entries(snapshot_id) if each not in foreign]
+    return tuple(ours[keep - 1 :])
 
 
 class StatisticsDraft:
@@ -68,8 +88,9 @@ class StatisticsDraft:
         stored = {field_id for entry in existing for blob in entry.blobs for field_id in blob.fields}
         entries = [*existing, *nearest_entries(opened, state.field_ids - computed - stored)]
         damaged = damaged_entries(state) if self._options.repairs else []
-        damaged = [entry for entry in damaged if entry.snapshot_id != self.snapshot_id]
-        basis = (state.field_ids, tuple(entry.statistics_path for entry in [*entries, *damaged]))
+        removals = surplus_entries(opened, self.snapshot_id, self._options.keep_entries)
+        damaged = [entry for entry in damaged if entry.snapshot_id not in (self.snapshot_id, *removals)]
+        basis = (state.field_ids, tuple(entry.statistics_path for entry in [*entries, *damaged]), removals)
         if self._written is not None:
             last, its_basis = self._written
             if its_basis == basis:
@@ -93,7 +114,7 @@ class StatisticsDraft:
                 contents = assemble(sketches, kept, companion_blobs(new, self._snapshot), home)
                 written.append(old.entry or self._files.write(opened, old.snapshot_id, contents))
             entry, *repairs = written
-            entry = dataclasses.replace(entry, repairs=tuple(repairs))
+            entry = dataclasses.replace(entry, repairs=tuple(repairs), removals=removals)
             if self._partition_statistics is not None:
                 partitions = self._partition_statistics(opened)
                 self._files.add(partitions.statistics_path, opened)

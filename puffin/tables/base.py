@@ -114,11 +114,12 @@ class StatisticsEntry:
     Table metadata's reference to a statistics file.
 
     Sizes are in bytes; ``file_footer_size_in_bytes`` counts the whole footer, from magic to magic. Entries read from
-    metadata have neither ``partitions`` nor ``repairs``.
+    metadata have none of ``partitions``, ``repairs`` and ``removals``.
 
     Attributes:
         partitions: The partition statistics of the same snapshot to commit with this entry, if any.
         repairs: Entries of other snapshots to commit with this one, which replace damaged ones.
+        removals: Other snapshots, whose entries the commit removes.
     """
 
     snapshot_id: int
@@ -128,6 +129,7 @@ class StatisticsEntry:
     blobs: tuple[BlobEntry, ...]
     partitions: PartitionStatisticsEntry | None = None
     repairs: tuple[StatisticsEntry, ...] = ()
+    removals: tuple[int, ...] = ()
 
     @functools.cached_property
     def sketches(self) -> Mapping[int, BlobEntry]:

@@ -181,6 +181,14 @@ class TableSnapshot(ABC):
         """
 
     @abstractmethod
+    def earlier_entries(self, snapshot_id: int) -> tuple[int, ...]:
+        """
+        The snapshots before this one whose entries nobody needs once this one has an entry, nearest first.
+
+        The nearest entry of each branch and tag is needed.
+        """
+
+    @abstractmethod
     def leftovers(self, limit: AgeLimit) -> Leftovers:
         """
         Our old files that nothing refers to, and the candidates that must stay.

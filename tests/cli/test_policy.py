@@ -63,6 +63,7 @@ def test_check_says_what_the_policy_means_for_each_table(puffin: Callable[..., A
         "no-values": ["name"],
         "index-columns": ["id"],
         "index-fpp": None,
+        "keep-entries": None,
         "due": {
             "never": False,
             "rows-changed": 0.05,

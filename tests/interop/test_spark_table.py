@@ -85,8 +85,9 @@ def test_table_is_analyzed_and_committed_through_its_catalog(
     assert {k for k in after if after[k] != before.document.get(k)} == {"statistics", "metadata-log", "last-updated-ms"}
     assert analyze(table).current
     append(catalogs, table.name, 300, 400)
-    again = analyze(table)
+    again = analyze(table, Options(keep_entries=1))
     assert (again.rows_read, again.committed, ndv_of(again)) == (100, True, {**NDV, "id": 400})
+    assert set(table.open().state.statistics) == {again.snapshot.snapshot_id}
 
 
 def test_partition_statistics_are_committed_too(catalogs, make) -> None:

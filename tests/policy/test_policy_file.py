@@ -31,6 +31,7 @@ rules:
     joint: [country+city]
     index-columns: [id]
     index-fpp: 0.001
+    keep-entries: 3
     due:
       rows-changed: 2.5%
       snapshots: 20
@@ -81,6 +82,7 @@ def test_every_key_reaches_the_policy() -> None:
     never, shop, rest = policy.rules
     assert (never.due.never, never.tables, rest.due) == (True, ("*.tmp_*",), Due())
     assert (shop.line, shop.places, shop.columns, shop.partitions) == (13, ("prod",), ("id", "customer_*"), True)
+    assert shop.keep_entries == 3
     assert (shop.joint, shop.index_columns, shop.index_fpp) == (("country+city",), ("id",), 0.001)
     assert (shop.due, shop.owners) == (Due(rows_changed=0.025, snapshots=20, age=86_400, at_most_every=3600), "narrow")
     assert (policy.limits.bytes_per_day, policy.limits.tables_at_once) == (500 * 2**30, 2)
@@ -111,7 +113,7 @@ def test_first_rule_that_matches_counts() -> None:
         name: rule.line if (rule := policy.rule_for(place, name)) else None
         for place, name in (("prod", "shop.tmp_1"), ("prod", "shop.orders"), ("warehouse", "shop.carts"))
     }
-    assert lines == {"shop.tmp_1": 11, "shop.orders": 13, "shop.carts": 26}
+    assert lines == {"shop.tmp_1": 11, "shop.orders": 13, "shop.carts": 27}
     limited = parse_policy("roots: [/a]\nrules: [{tables: [x.*]}]\n", "p.yaml")
     assert limited.rule_for("/a", "y.t") is None
 
@@ -187,6 +189,7 @@ def test_columns_without_values_are_all_none_or_those_of_a_list(text: str, patte
         ("no-values: [[a]]", "rules[0].no-values[0]: expected a name or a pattern, found a list"),
         ("joint: [a]", "rules[0].joint[0]: expected names of two to four columns, such as a+b, found 'a'"),
         ("joint: [a+b+c+d+e]", "rules[0].joint[0]: expected names of two to four columns, such as a+b, found 'a+b+c+d+e'"),
+        ("keep-entries: 0", "rules[0].keep-entries: expected a whole number from 1, found '0'"),
         ("index-fpp: 0.9", "rules[0].index-fpp: expected a rate from 0.000001 to 0.5, found '0.9'"),
         ("owners: lose", "rules[0].owners: expected one of win, narrow, ignored, found 'lose'"),
         ("due: nevr", "rules[0].due: expected never, or a mapping of conditions such as rows-changed: 5%, found 'nevr'"),

@@ -16,7 +16,7 @@ import dataclasses
 import datetime
 import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from puffin.delta.log.log_files import LOG
@@ -189,6 +189,15 @@ class StatisticsDirectory:
                 self._store.delete(file.uri)
         except PuffinError as exc:
             _log.warning("superseded statistics are left behind: %s", exc)
+
+    def remove_versions(self, listing: Listing, versions: Iterable[int]) -> None:
+        """Delete the entries of versions, oldest generation first; a failure only logs a warning."""
+        try:
+            for version in versions:
+                for file in reversed(tuple(listing.entries[version].values())):
+                    self._store.delete(file.uri)
+        except PuffinError as exc:
+            _log.warning("entries of earlier versions are left behind: %s", exc)
 
     def _entry(
         self, document: StatisticsDocument, is_same_column: Callable[[int, tuple[str, ...]], bool]

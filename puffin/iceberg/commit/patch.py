@@ -42,8 +42,10 @@ def with_statistics(base: TableState, entry: StatisticsEntry, now_ms: int) -> Ne
     Raises CorruptMetadataError if what every commit changes is not in the form of the spec.
     """
     document = dict(base.document)
+    others = [e for e in document.get(_STATISTICS) or () if e.get("snapshot-id") not in entry.removals]
     for each in (entry, *entry.repairs):
-        document[_STATISTICS] = _replaced(document.get(_STATISTICS), entry_to_json(each))
+        others = _replaced(others, entry_to_json(each))
+    document[_STATISTICS] = others
     if entry.partitions is not None:
         document = with_partition_statistics(document, entry.partitions)
     return _following(base, document, now_ms)
@@ -60,7 +62,12 @@ def without_entries(base: TableState, entries: Iterable[StoredEntry], now_ms: in
 
 def removal_update(entry: StoredEntry) -> dict[str, Any]:
     """The REST protocol's update that removes an entry."""
-    return {"action": f"remove-{_key(entry)}", "snapshot-id": entry.snapshot_id}
+    return statistics_removal(entry.snapshot_id, _key(entry))
+
+
+def statistics_removal(snapshot_id: int, of: str = _STATISTICS) -> dict[str, Any]:
+    """The same by the snapshot, for statistics unless ``of`` says otherwise."""
+    return {"action": f"remove-{of}", "snapshot-id": snapshot_id}
 
 
 def stored_entries(document: Mapping[str, Any]) -> Iterator[StoredEntry]:

@@ -28,7 +28,7 @@ SECOND = pa.table({"a": [4, 5], "b": ["y", "z"]}, schema=SCHEMA)
 
 
 def check_statistics_go_on(name, append, **catalog) -> None:
-    """Analyze, look up, append, look up, analyze what was appended, look up."""
+    """Analyze, look up, append, look up, analyze what was appended, look up, remove the first entry."""
 
     def counts() -> list[tuple[int | None, str]]:
         return [(column.ndv, column.source) for column in puffin.ndv(name, ["a", "b"], **catalog).columns]
@@ -43,6 +43,10 @@ def check_statistics_go_on(name, append, **catalog) -> None:
     assert counts() == [(5, "snapshot"), (3, "snapshot")]
     state = load_table(name, **catalog).open().state
     assert set(state.statistics) == {snapshot for _, snapshot in state.history}
+    third = stats_jobs.analyze(name, stats_jobs.Options(keep_entries=1), **catalog)
+    assert (third.committed, third.rows_read, third.entries_removed) == (True, 0, 1)
+    assert counts() == [(5, "snapshot"), (3, "snapshot")]
+    assert set(load_table(name, **catalog).open().state.statistics) == {state.current_snapshot_id}
 
 
 def make_in_spark(spark, name: str, version: int) -> None:
@@ -77,7 +81,7 @@ def test_statistics_stay_current_in_catalogs_that_pyiceberg_writes_to(server, ve
         catalog=server.name,
         catalog_properties=server.properties,
     )
-    assert len(catalog.load_table(name).metadata.statistics) == 2
+    assert len(catalog.load_table(name).metadata.statistics) == 1
     assert sorted(catalog.load_table(name).scan().to_arrow()["a"].to_pylist()) == [1, 2, 3, 4, 4, 5]
 
 
