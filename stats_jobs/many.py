@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from puffin.errors import PuffinError
-from puffin.load import load_table
+from puffin.load import Tables
 from puffin.tables.snapshot import Table
 from stats_jobs.analyze import analyze
 from stats_jobs.decide import is_stale
@@ -109,13 +109,12 @@ def _on_each(
     catalog_properties: Mapping[str, str] | None,
 ) -> Generator[tuple[str, _R | PuffinError], None, None]:
     """Run a job on each table; tables for which it returns None are left out of the result."""
+    named = Tables(catalog, catalog_properties)  # one client of the catalog for all
     with contextlib.ExitStack() as cleanup:
         starter = spark if isinstance(spark, SparkStarter) else cleanup.enter_context(SparkStarter(spark))
 
         def run_on(table: str | Table) -> _R | None:
-            if isinstance(table, str):
-                table = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
-            return run(table, starter)
+            return run(named.load(table) if isinstance(table, str) else table, starter)
 
         setup = starter.thread_setup(TABLES_AT_ONCE)
         outcomes = in_order(run_on, tables, thread_setup=setup, cancel=starter.cancel)

@@ -9,15 +9,36 @@ import threading
 import time
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from puffin.errors import PuffinError, SetupError, StorageError, TableNotFound
+from puffin.iceberg import sdk
+from puffin.iceberg.sdk import open_catalog
 from puffin.storage import LocalStore
 from stats_jobs import Options, SparkStarter
 from stats_jobs.many import TABLES_AT_ONCE, analyze_many, in_order
 from stats_jobs.session import SLOTS
 
 SOON = 60  # seconds in which whatever ought to happen has happened
+
+
+# --- the catalog ---------------------------------------------------------------------------------------------------
+
+
+def test_tables_of_a_catalog_share_one_client(tmp_path, monkeypatch):
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": tmp_path.as_uri()}
+    catalog = SqlCatalog("shop", **properties)
+    catalog.create_namespace("db")
+    names = [f"db.t{number}" for number in range(6)]
+    for name in names:
+        catalog.create_table(name, pa.schema([("k", pa.int64())])).append(pa.table({"k": [1, 2]}))
+    opened = []
+    monkeypatch.setattr(sdk, "open_catalog", lambda *of: opened.append(of) or open_catalog(*of))
+    found = dict(analyze_many(names, catalog="shop", catalog_properties=properties))
+    assert [found[name].columns[0].distinct.ndv for name in names] == [2] * 6
+    assert opened == [("shop", properties)]
 
 
 # --- the order, and what overlaps ---------------------------------------------------------------------------------
