@@ -116,6 +116,16 @@ class Tables:
 
         return list_tables(self._opened(), namespace)
 
+    def versions_of_namespace(self, namespace: str) -> dict[str, str]:
+        """
+        The current metadata files of a namespace's tables by name, where one list of the catalog tells them, else none.
+
+        Raises StorageError if the catalog fails.
+        """
+        from puffin.iceberg.catalogs.named import listed_versions
+
+        return listed_versions(self._opened(), str(self._name), namespace)
+
     def _below(self, table_at: Callable[[str, Callable[[str], Store]], Table], name: str) -> Table:
         return self.load(name) if has_query(name) else table_at(name, self._store_for)
 

@@ -1,15 +1,17 @@
 """
 Looks at every table of a policy, by metadata alone: what the policy means for it, and its status.
 
-What was seen of a table is kept while its metadata stays the same, so that a look costs about one read a table.
+What was seen of a table is kept while its metadata stays the same, so that a look costs about one read a table. Where
+one list of a catalog tells the metadata files of all tables, those that stayed the same are not asked for at all.
 What is elsewhere, the index and private state, is looked up again after a while, and before the table is run.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -72,6 +74,7 @@ class SeenTable:
 class _Kept:
     """What was seen of a table at one version of its metadata, and when by the monotonic clock."""
 
+    location: str  # of the metadata
     version: int
     at: float
     seen: SeenTable
@@ -105,7 +108,10 @@ class Watcher:
         pool = ThreadPoolExecutor(TABLES_AT_ONCE, thread_name_prefix="puffin-look")
         self._hanging = {key: future for key, future in self._hanging.items() if not future.done()}
         tables = list(self.tables())
-        futures = [self._hanging.get(table.key) or pool.submit(self._look_at, table) for table in tables]
+        listed = self._listed(tables)
+        futures = [
+            self._hanging.get(table.key) or pool.submit(self._look_at, table, listed.get(table.key)) for table in tables
+        ]
         left = {future for table, future in zip(tables, futures, strict=True) if table.key not in self._hanging}
         while left:
             done, left = wait(left, patience)
@@ -129,21 +135,35 @@ class Watcher:
         """Look at a table anew, since it was run."""
         self._kept.pop(key, None)
 
-    def _look_at(self, table: CoveredTable) -> SeenTable:
-        """As `look_at`, but with what was seen before of the same metadata."""
+    def _listed(self, tables: Sequence[CoveredTable]) -> dict[str, str]:
+        """The metadata files that catalogs list, by key, of namespaces with tables that were seen before."""
+        seen = {(t.catalog, t.found.name.rpartition(".")[0]) for t in tables if t.catalog and t.key in self._kept}
+        found: dict[str, str] = {}
+        for catalog, namespace in sorted(seen):
+            with contextlib.suppress(PuffinError):  # each table tells what is wrong
+                versions = self._catalogs[catalog].versions_of_namespace(namespace)
+                found |= {f"{catalog}:{name}": location for name, location in versions.items()}
+        return found
+
+    def _look_at(self, table: CoveredTable, listed: str | None) -> SeenTable:
+        """As `look_at`, but with what was seen before of the same metadata; ``listed`` is its file, if a list told."""
+        kept, now = self._kept.get(table.key), time.monotonic()
+        if kept is not None and now - kept.at >= KEPT_SECONDS:
+            kept = None
+        if kept is not None and kept.location == listed:
+            return kept.seen
         try:
             if table.found.error is not None or table.rule is None:
                 return look_at(table)
             opened = table.load().open()
         except PuffinError as exc:
             return SeenTable(table, None, TableStatus.of_error(table.found.name, exc))
-        version, now = _version_of(opened.state), time.monotonic()
-        kept = self._kept.get(table.key)
-        if kept is not None and kept.version == version and now - kept.at < KEPT_SECONDS:
+        version = _version_of(opened.state)
+        if kept is not None and kept.version == version:
             return kept.seen
         seen = look_at(table, opened)
         if seen.status.error is None:
-            self._kept[table.key] = _Kept(version, now, seen)
+            self._kept[table.key] = _Kept(opened.state.metadata_location, version, now, seen)
         return seen
 
     def _covered(self, place: Place, name: str) -> Iterator[CoveredTable]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound, UnsupportedTableError
-from puffin.iceberg.catalogs.metastore import IcebergMetastoreTable
+from puffin.iceberg.catalogs.metastore import LOCATION, IcebergMetastoreTable
 from puffin.iceberg.sdk import one_line
 from puffin.tables.state import TableState
 
@@ -79,6 +79,13 @@ class IcebergGlueTable(IcebergMetastoreTable):
             raise CommitUnknownError(f"{self.name}: no clear answer to the commit: {one_line(exc)}") from exc
         else:
             raise (TableNotFound if code == _NOT_FOUND else StorageError)(message) from exc
+
+
+def listed_locations(catalog: GlueCatalog, namespace: str) -> dict[str, str]:
+    """The current metadata files of the tables in a database, by their names there."""
+    pages = catalog.glue.get_paginator("get_tables").paginate(DatabaseName=namespace)
+    tables = [table for page in pages for table in page["TableList"]]
+    return {t["Name"]: t["Parameters"][LOCATION] for t in tables if LOCATION in t.get("Parameters", {})}
 
 
 def _code(exc: ClientError) -> str:

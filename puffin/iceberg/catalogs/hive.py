@@ -49,6 +49,14 @@ _FIRST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.05, 2.0
 _MODIFIED = "The table has been modified"  # the metastore's own words; Iceberg matches them too
 
 
+def listed_locations(catalog: HiveCatalog, namespace: str) -> dict[str, str]:
+    """The current metadata files of the tables in a database, by their names there."""
+    with bound_waits(catalog._create_hive_client(catalog.properties)) as metastore:
+        names = metastore.get_all_tables(db_name=namespace)
+        tables = metastore.get_table_objects_by_name(dbname=namespace, tbl_names=names)
+    return {table.tableName: table.parameters[LOCATION] for table in tables if LOCATION in (table.parameters or {})}
+
+
 class IcebergHiveTable(IcebergMetastoreTable):
     _catalog: HiveCatalog
 

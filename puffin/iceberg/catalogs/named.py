@@ -1,11 +1,15 @@
-"""Finds a table in a pyiceberg catalog. The kind of the catalog decides how the table is read and committed."""
+"""
+Finds tables in a pyiceberg catalog. The kind of the catalog decides how a table is read and committed, and whether a
+list of tables tells their versions.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from puffin.errors import UnsupportedTableError
-from puffin.iceberg.sdk import catalog_kind
+from puffin.errors import StorageError, UnsupportedTableError
+from puffin.iceberg.sdk import catalog_kind, one_line
 from puffin.tables.snapshot import Table
 
 
@@ -30,3 +34,25 @@ def table_of(catalog: Any, name: str, identifier: str) -> Table:
 
             return IcebergHiveTable(catalog, identifier)
     raise UnsupportedTableError(f"catalog {name!r}: expected one of SQL, REST, Glue or Hive, found a {kind}")
+
+
+def listed_versions(catalog: Any, name: str, namespace: str) -> dict[str, str]:
+    """
+    The current metadata files of a namespace's tables by ``namespace.table``, as one list of the catalog tells them.
+
+    Empty for a REST catalog, whose lists have names only. Raises StorageError if the catalog fails.
+    """
+    listed: Callable[[Any, str], dict[str, str]]
+    match catalog_kind(catalog):
+        case "SqlCatalog":
+            from puffin.iceberg.catalogs.sql import listed_locations as listed
+        case "GlueCatalog":
+            from puffin.iceberg.catalogs.glue import listed_locations as listed
+        case "HiveCatalog":
+            from puffin.iceberg.catalogs.hive import listed_locations as listed
+        case _:
+            return {}
+    try:
+        return {f"{namespace}.{table}": location for table, location in listed(catalog, namespace).items()}
+    except Exception as exc:  # every catalog library has its own errors
+        raise StorageError(f"namespace {namespace}: catalog {name!r} failed: {one_line(exc)}") from exc

@@ -74,6 +74,14 @@ class IcebergSqlTable(IcebergMetastoreTable):
             raise (ConflictError if lost else failure)(message) from exc
 
 
+def listed_locations(catalog: SqlCatalog, namespace: str) -> dict[str, str]:
+    """The current metadata files of the tables in a namespace, by their names there."""
+    in_namespace = (_TABLES.c.catalog_name == catalog.name) & (_TABLES.c.table_namespace == namespace)
+    with catalog.engine.connect() as connection:
+        rows = connection.execute(select(_TABLES.c.table_name, _TABLES.c.metadata_location).where(in_namespace))
+        return {name: location for name, location in rows if location is not None}
+
+
 def _commit(connection: Connection) -> None:
     try:
         connection.commit()

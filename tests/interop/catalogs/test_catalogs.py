@@ -14,10 +14,13 @@ from threading import Barrier
 
 import pyarrow as pa
 import pytest
+import yaml
 
 import puffin
 import stats_jobs
+from puffin.autopilot.look import Watcher
 from puffin.load import Tables, load_table
+from puffin.policy.document import parse_policy
 from puffin.tables.commit import commit_statistics
 
 RACING = tuple("abcd")
@@ -119,6 +122,34 @@ def test_statistics_stay_current_for_version_3_in_other_catalogs(spark_rest, res
         catalog.register_table("cells.v3", appended)
 
     check_statistics_go_on("cells.v3", append, catalog=server.name, catalog_properties=server.properties)
+
+
+@pytest.mark.parametrize("server", SERVERS, indirect=True)
+def test_autopilot_asks_only_for_tables_that_a_list_shows_changed(server, tmp_path, monkeypatch):
+    """A REST catalog lists names only, so every table is asked for."""
+    catalog = server.open()
+    catalog.create_namespace_if_not_exists("watched")
+    for name in ("watched.a", "watched.b"):
+        catalog.create_table(name, SCHEMA).append(FIRST)
+    place = {"name": server.name, "properties": dict(server.properties), "namespaces": ["watched"]}
+    watcher = Watcher(parse_policy(yaml.safe_dump({"catalogs": [place]}), str(tmp_path / "policy.yaml")))
+    asked: list[str] = []
+    load = Tables.load
+    monkeypatch.setattr(Tables, "load", lambda tables, name: asked.append(name) or load(tables, name))
+
+    def look() -> tuple[list[str], list[int | None]]:
+        asked.clear()
+        seen = watcher.look()
+        return sorted(asked), [each.status.snapshot_id for each in seen]
+
+    everything, (a, b) = look()
+    assert everything == ["watched.a", "watched.b"]
+    assert look() == (everything if server.name == "rest" else [], [a, b])
+    catalog.load_table("watched.b").append(SECOND)
+    again, (same, changed) = look()
+    assert again == (everything if server.name == "rest" else ["watched.b"])
+    assert (same, changed) == (a, catalog.load_table("watched.b").metadata.current_snapshot_id)
+    assert changed != b
 
 
 def check_pyiceberg_refuses(server, name: str) -> None:
