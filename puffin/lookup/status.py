@@ -144,13 +144,16 @@ def _plans(
 
 
 def _bytes_to_read(opened: TableSnapshot, plans: Iterable[ColumnPlan]) -> int:
-    """The bytes of the files that the plans read, each once, though one plan may read more of a file than another."""
-    most: Counter[tuple[str, bool]] = Counter()
+    """
+    The bytes that a run reads of the files of these plans, each once, though one plan may read more of it than another.
+
+    A file that is added and removed is read twice, but for one that only lost rows: no row of it came back.
+    """
+    most: Counter[tuple[str, int, bool]] = Counter()
     for plan in {plan.base_id: plan for plan in plans}.values():
-        of_plan: Counter[tuple[str, bool]] = Counter()
         for task, removed in _tasks(opened, plan):
-            of_plan[task.data_file.file_path, removed] += task.bytes
-        most |= of_plan
+            twice = removed and task.deleted_by is None
+            most |= Counter({(task.data_file.file_path, task.start, twice): task.most_bytes})
     return most.total()
 
 

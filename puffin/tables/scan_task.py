@@ -23,6 +23,8 @@ PARQUET, AVRO, ORC, PUFFIN = "PARQUET", "AVRO", "ORC", "PUFFIN"
 # The columns of a position delete file (spec, "Reserved Field IDs").
 DELETE_FILE_PATH, DELETE_FILE_POS = 2147483546, 2147483545
 
+_ROW_GROUP_BYTES = 128 * 1024 * 1024
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ContentFile:
@@ -78,8 +80,15 @@ class FileScanTask:
         return min(self.data_file.record_count, sum(file.record_count for file in self.deleted_by))
 
     @property
+    def most_bytes(self) -> int:
+        """The most bytes that it reads: a row is read with its row group, of the size that engines write by default."""
+        if self.deleted_by is None:
+            return self.length
+        return min(self.length, _ROW_GROUP_BYTES * sum(file.record_count for file in self.deleted_by))
+
+    @property
     def bytes(self) -> int:
-        """About how many bytes it reads if it reads every column."""
+        """About how much work it is, in bytes of the file, if it reads every column."""
         if self.deleted_by is None:
             return self.length
         named = sum(file.record_count for file in self.deleted_by)

@@ -187,7 +187,7 @@ def test_statistics_that_no_ancestor_has_do_not_count(history):
     assert found.reason == "no statistics of the current snapshot or a known ancestor"
 
 
-def test_deleted_rows_count_and_not_their_whole_file(history):
+def test_deleted_rows_count_and_are_read_with_their_whole_file(history):
     kept, hit = history.file("a.parquet", 0, 300), history.file("b.parquet", 300, 100)
     history.snapshot(kept, hit)
     history.analyze()
@@ -195,7 +195,7 @@ def test_deleted_rows_count_and_not_their_whole_file(history):
     history.snapshot(kept, hit, deletes)
     found = status_of(history)
     assert found.rows_changed_share == 0.05
-    assert found.bytes_to_read == hit["file_size_in_bytes"] // 5
+    assert found.bytes_to_read == hit["file_size_in_bytes"]
     assert check_foretold(load_table(str(history))) == found.bytes_to_read
 
 
