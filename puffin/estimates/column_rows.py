@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from puffin.estimates.counted import Counted
-from puffin.estimates.interval import NOTHING, Interval, Sums, share_of, sum_of
+from puffin.estimates.counted import Counted, Numbers
+from puffin.estimates.interval import ALWAYS, AT_95, NOTHING, Interval, Sums, count_of, share_of
 from puffin.estimates.known_values import KnownValues
-from puffin.estimates.value_set import EVERYTHING, FIRST, LAST, Cut, Span, ValueSet, is_point
-from puffin.sketches.distribution import Distribution
+from puffin.estimates.value_set import FIRST, LAST, Cut, Span, ValueSet, is_point
+from puffin.sketches.distribution import Distribution, is_among
 from puffin.sketches.row_counts import RowCounts
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.values.value_bytes import to_comparables
@@ -27,7 +27,7 @@ from puffin.values.value_bytes import to_comparables
 HEAVY, SAMPLE, AVERAGE = "heavy hitter", "sample", "average of the rest"
 EXACT, NULL_COUNT, UNKNOWN = "all values", "null count", "no statistics"
 
-_MOST_OF_ONE = 0.96  # of rows are of values with at most so many rows as the upper bound of a single value says
+_MOST_OF_ONE = 0.95  # of rows are of values with at most so many rows as the upper bound of a single value says
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +42,7 @@ class ColumnFacts:
         nulls: None if unknown.
         nans: Of a float or double; 0 for other types, None if unknown.
         ndv: Distinct values with a hash, and their bounds.
+        counts: The row counts beside the distribution.
         lower, upper: No value is below or above, as `puffin.values.column_bounds.comparable`; None if unknown.
     """
 
@@ -56,6 +57,7 @@ class ColumnFacts:
     lower: Any = None
     upper: Any = None
     distribution: Distribution | None = None
+    counts: RowCounts | None = None
 
 
 Found: TypeAlias = tuple[Interval, str]
@@ -84,6 +86,8 @@ class ColumnRows:
         self.values = Interval.exactly(facts.rows).minus(self.nulls)
         self.has_order = found is not None and found.values is not None
         self.empty = 0
+        self.distinct = facts.ndv
+        """The distinct values with a hash, among the rows of the statistics."""
         if found is not None:
             self._prepare(found)
 
@@ -116,6 +120,15 @@ class ColumnRows:
         upper = facts.now if facts.added is None else found.upper + facts.added
         return Interval(found.rows * scale, lower, upper).within(max(0, lower), min(facts.now, upper))
 
+    def groups_as_now(self, found: Interval) -> Interval:
+        """The distinct values among earlier rows, for the rows of the snapshot asked for."""
+        facts = self.facts
+        if facts.added == facts.removed == 0:
+            return found
+        lower = 0 if facts.removed is None else max(0.0, found.lower - facts.removed)
+        upper = facts.now if facts.added is None else found.upper + facts.added
+        return Interval(found.rows, lower, upper).within(lower, max(lower, upper))
+
     # --- with values in order ---------------------------------------------------------------------------------------
 
     def _prepare(self, found: Distribution) -> None:
@@ -134,7 +147,14 @@ class ColumnRows:
         middle = max(0.0, float(found.rows - (low[known] + high[known]).sum() / 2) - self._every.rows)
         self.unsampled = NOTHING if self.is_complete else Interval(min(max(middle, least), most), least, most)
         """The rows of all values that are neither heavy nor in the sample."""
-        self.single = _rows_of_one(counts, min(float(found.missed), most), self.unsampled)
+        self._single, self._most_of_one = _rows_of_one(counts, float(found.missed), self.unsampled)
+        self._known_rows, self._sampled_rows = (low + high)[known] / 2, counts
+        theta, others = found.theta, len(counts)
+        if facts.counts is not None and facts.counts.theta > theta:  # these have more values
+            theta = facts.counts.theta
+            others = int(np.count_nonzero(~is_among(facts.counts.hashes, found.hashes[known])))
+        self.distinct = Interval.exactly(float(known.sum())).plus(count_of(others, theta / MAX_THETA, AT_95))
+        self.distinct = self.distinct.at_most(max(found.rows, len(found.hashes)))
         if found.values is None:
             return
         keys = to_comparables(found.values, facts.type)
@@ -150,6 +170,8 @@ class ColumnRows:
         self._least: Cut | None = (0, facts.lower, 0) if is_bounded else None
         self._greatest: Cut | None = (0, facts.upper, 1) if is_bounded else None
         self._known = KnownValues(keys, hashes, rows, flags)
+        if keys.dtype.kind == "f" and np.count_nonzero(keys == 0) > 1:  # 0.0 and -0.0
+            self.distinct = self.distinct.minus(Interval.exactly(1))
 
     def _nans(self, facts: ColumnFacts, low: Any, high: Any, is_nan: Any) -> Interval:
         if facts.nans is not None:
@@ -159,8 +181,9 @@ class ColumnRows:
     def _in_order(self, wanted: ValueSet, z: float) -> Found:
         known, found = self._known, self._nan_rows if wanted.nan else NOTHING
         method = EXACT if self.is_complete else HEAVY
-        ranges: list[Span] = []
-        absent = 0
+        certain: list[tuple[int, int]] = []  # the places of spans, of values that are surely there
+        possible: list[tuple[int, int]] = []
+        absent, before = 0, LAST
         for span in map(self._clipped, wanted.spans):
             if span is None:
                 continue
@@ -170,22 +193,41 @@ class ColumnRows:
                     absent += 1
                     continue
                 method = method if known.is_exact[start] else SAMPLE
-                doubt = 0.0
+                low, high = known.rows_between(start, stop)
             else:
-                ranges.append(span)
-                start, stop = known.place(span[0]), known.place(span[1])
-                doubt = known.doubt(span) if known.has_cut else 0.0
-            low, high = known.rows_between(start, stop)
-            found = found.plus(Interval((low + high) / 2, max(0.0, low - doubt), high + doubt))
+                # One value left out between two spans does not count as missing in the sample.
+                goes_on = is_point((before, span[0]))
+                before = span[1]
+                at = known.between(span)
+                low, high = known.rows_between(*at)
+                _append(certain, at, goes_on)
+                if known.has_cut:
+                    at = known.between(span, possible=True)
+                    high = known.rows_between(*at)[1]
+                    _append(possible, at, goes_on)
+            found = found.plus(Interval((low + high) / 2, low, high))
         if self.is_complete:
             return found, method
-        if ranges:
-            found = found.plus(share_of(self.unsampled, known.sampled(ranges), self._every, self._share, z))
+        if certain:
+            of_sample = self._sampled(certain, z)
+            found = found.plus(of_sample.or_else(self._sampled(possible, z)) if possible else of_sample)
             method = SAMPLE
         if absent:
-            found = found.plus(several(self.single, absent).within(0, self.unsampled.upper))
-            method = SAMPLE if ranges else AVERAGE
+            found = found.plus(self.absent(absent, z))
+            method = SAMPLE if certain else AVERAGE
         return found, method
+
+    def absent(self, count: int, z: float) -> Interval:
+        """The rows of so many values that are neither heavy nor in the sample."""
+        one = self._single
+        if z >= ALWAYS:
+            one = Interval(one.rows, 0, self._most_of_one)
+            return one.times(count).within(0, self.unsampled.upper)
+        return several(one, count).within(0, self.unsampled.upper)
+
+    def _sampled(self, places: Sequence[tuple[int, int]], z: float) -> Interval:
+        """The rows of the values between these places that are neither heavy nor in the sample."""
+        return share_of(self.unsampled, self._known.sampled(places), self._every, self._share, z)
 
     def _clipped(self, span: Span) -> Span | None:
         """The span without its ends beyond the least and the greatest value; None if nothing is left."""
@@ -200,37 +242,47 @@ class ColumnRows:
 
     # --- distinct values ---------------------------------------------------------------------------------------------
 
-    def groups(self, wanted: ValueSet, share: Interval, z: float) -> Interval:
-        """
-        The distinct values of a set, null and the empty string among them, that rows have which pass another filter.
+    def groups(self, wanted: ValueSet) -> Interval:
+        """The distinct values of a set that rows have, null and the empty string among them."""
+        null = _one_of(self.nulls) if wanted.null else NOTHING
+        left_out = wanted.points_left_out
+        if left_out is not None:
+            every = self.distinct.plus(_one_of(Interval.exactly(self.empty)))
+            return every.minus(self._distinct_in(left_out)).within(0, every.upper).plus(null)
+        nan = _one_of(self._nan_rows) if wanted.nan and self.has_order else NOTHING
+        return self._distinct_in(wanted).plus(nan).plus(null)
 
-        ``share`` is that of the rows which pass it; whether one does is taken as independent of its value.
-        """
-        null = self.nulls if wanted.null else NOTHING
-        extra = _kept_values([null.rows, *([self.empty] if self._has_empty(wanted) else [])], share)
-        if self.facts.distribution is None or not self.has_order:
-            ndv = self.facts.ndv.times(1 if wanted.spans == (EVERYTHING,) else 1 / 3)
-            ndv = Interval(ndv.rows, 0 if wanted.spans != (EVERYTHING,) else ndv.lower, self.facts.ndv.upper)
-            found = _kept_values([self.values.rows / ndv.rows] if ndv.rows else [], share).times(ndv.rows)
-            return Interval(found.rows, min(ndv.lower, found.rows) if share.lower >= 1 else 0, ndv.upper).plus(extra)
-        if share.lower >= 1 and wanted.spans == (EVERYTHING,):
-            return self.facts.ndv.plus(extra)
-        known = self._known
-        places = [(known.place(start), known.place(stop)) for start, stop in wanted.spans]
-        chosen = [i for start, stop in places for i in range(start, stop) if known.hashes[i]]
-        of_known = _kept_values([(known.low[i] + known.high[i]) / 2 for i in chosen if known.is_exact[i]], share)
-        rest = [known.low[i] for i in chosen if not known.is_exact[i]]
-        of_rest = _kept_values(rest, share)
-        passing = Sums(of_rest.rows, of_rest.rows, of_rest.rows)
-        every = Sums(self._every.count, self._every.count, self._every.count)
-        found = of_known.plus(sum_of(passing, every, self._share, z)).plus(extra)
-        if share.lower < 1:  # which of the values have a row that passes is uncertain too
-            found = Interval(found.rows, min(1.0, share.lower * self.values.rows), found.upper * 1.5 + 3)
-        nan = 1 if wanted.nan and self._nan_rows.rows else 0
-        return found.plus(Interval.exactly(nan)).within(0, self.facts.ndv.upper + extra.upper + nan)
+    def groups_left(self, share: float) -> float:
+        """The distinct values that are left, null among them, if such a share of rows is, independent of the value."""
+        others = _kept_values(np.array([self.nulls.rows, self.empty]), share)
+        if self.facts.distribution is None:
+            each = self.values.rows / self.distinct.rows if self.distinct.rows else 0.0
+            return others + _kept_values(np.array([each]), share) * self.distinct.rows
+        return others + _kept_values(self._known_rows, share) + _kept_values(self._sampled_rows, share) / self._share
 
-    def _has_empty(self, wanted: ValueSet) -> bool:
-        return bool(self.empty) and any(start <= (0, b"", 0) and stop >= (0, b"", 1) for start, stop in wanted.spans)
+    def _distinct_in(self, wanted: ValueSet) -> Interval:
+        if not self.has_order:
+            if all(map(is_point, wanted.spans)):
+                return Interval(len(wanted.spans), 0, len(wanted.spans)).within(0, self.distinct.upper)
+            return Interval(self.distinct.rows / 3, 0, self.distinct.upper)
+        known, found = self._known, NOTHING
+        least = most = 0.0  # values of the sample
+        has_range = False
+        for span in map(self._clipped, wanted.spans):
+            if span is None:
+                continue
+            if is_point(span):
+                start, stop = known.find(span[0][1])
+                if start < stop or not self.is_complete:
+                    found = found.plus(Interval(1, float(start < stop), 1))
+                continue
+            has_range = True
+            certain, possible = (known.count_between(*known.between(span, possible=each)) for each in (False, True))
+            found = found.plus(Interval.between(certain[0], possible[0]))
+            least, most = least + certain[1], most + possible[1]
+        if has_range and not self.is_complete:
+            found = found.plus(count_of(least, self._share, AT_95).or_else(count_of(most, self._share, AT_95)))
+        return found.at_most(self.distinct.upper + bool(self.empty))
 
     # --- without ----------------------------------------------------------------------------------------------------
 
@@ -255,27 +307,35 @@ class ColumnRows:
         return None if found is None else Counted.of(found, counts, self.empty)
 
 
-def _kept_values(rows: Sequence[float], share: Interval) -> Interval:
+def _append(places: list[tuple[int, int]], at: tuple[int, int], goes_on: bool) -> None:
+    """Add places; as one with the last ones if it goes on from these."""
+    if goes_on:
+        at = places.pop()[0], at[1]
+    places.append(at)
+
+
+def _kept_values(rows: Numbers, share: float) -> float:
     """How many of the values with so many rows are left if a share of all rows is."""
-    counts = np.asarray([each for each in rows if each > 0], np.float64)
-    if share.lower >= 1:
-        return Interval.exactly(len(counts))
-    kept = -np.expm1(counts * math.log1p(-min(share.rows, 1 - 1e-12))) if len(counts) else counts
-    return Interval(float(kept.sum()), 0, float(len(counts)))
+    return float(-np.expm1(rows * math.log1p(-min(share, 1 - 1e-12))).sum())
 
 
-def _rows_of_one(counts: Any, missed: float, unsampled: Interval) -> Interval:
-    """The rows of a value that is neither heavy nor in the sample, if a random row chooses it."""
+def _one_of(rows: Interval) -> Interval:
+    """The number of groups, one at most, of so many rows."""
+    return Interval(float(rows.rows > 0), float(rows.lower > 0), float(rows.upper > 0))
+
+
+def _rows_of_one(counts: Numbers, missed: float, unsampled: Interval) -> tuple[Interval, float]:
+    """The rows of a value that is neither heavy nor in the sample, if a random row chooses it, and the most of any."""
     most = min(missed, unsampled.upper)
     if most <= 0:
-        return NOTHING
+        return NOTHING, 0.0
     if not len(counts):
-        return Interval(math.sqrt(most), 0, most)
+        return Interval(math.sqrt(most), 0, most), most
     ascending = np.sort(counts)
     weights = np.cumsum(ascending)
     typical = math.exp(float((np.log(ascending) * ascending).sum() / weights[-1]))
     upper = float(ascending[min(int(np.searchsorted(weights, _MOST_OF_ONE * weights[-1])), len(ascending) - 1)])
-    return Interval(min(typical, most), 0, min(max(upper, typical), most))
+    return Interval(min(typical, most), 0, min(max(upper, typical), most)), most
 
 
 def several(one: Interval, count: int) -> Interval:

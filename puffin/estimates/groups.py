@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 
 from puffin.estimates.filters import OfColumn, Part, TableRows, rows_of
-from puffin.estimates.interval import AT_95, Interval
+from puffin.estimates.interval import ALWAYS, Interval
 from puffin.estimates.value_set import VALUES, ValueSet
 from puffin.tables.expression import Constant
 
@@ -34,7 +34,7 @@ def groups_of(table: TableRows, field_ids: Sequence[int], where: Part, joint: In
     elif joint is not None:
         kept = _left(joint.rows, passing.rows / max(table.rows, 1), table.rows)
         is_all = isinstance(where, Constant) and where.value
-        together = joint if is_all else Interval(kept, 0, joint.upper)
+        together = joint if is_all else _bounded(kept, joint, table, where)
     else:
         combinations = math.prod(each.rows for each in found)
         expected = -combinations * math.expm1(-passing.rows / combinations) if combinations else 0.0
@@ -42,17 +42,25 @@ def groups_of(table: TableRows, field_ids: Sequence[int], where: Part, joint: In
         lower = max(each.lower for each in found)
         together = Interval(expected, lower, upper).within(lower, max(lower, upper))
     least = 1.0 if passing.lower >= 1 else 0.0
-    return together.within(least, max(least, passing.upper))
+    return together.at_most(max(least, passing.upper)).within(least, math.inf)
 
 
 def _of_column(table: TableRows, field_id: int, where: Part) -> Interval:
     column = table.column(field_id)
     if isinstance(where, Constant):
-        return column.groups(_ANY, Interval.exactly(1), AT_95)
+        return column.groups_as_now(column.groups(_ANY))
     if isinstance(where, OfColumn) and where.field_id == field_id:
-        return column.groups(where.values, Interval.exactly(1), AT_95)
-    share = rows_of(table, where).times(1 / max(table.rows, 1))
-    return column.groups(_ANY, Interval(share.rows, min(share.lower, 0.999), share.upper), AT_95)
+        return column.groups_as_now(column.groups(where.values))
+    share = rows_of(table, where).rows / max(table.rows, 1)
+    return _bounded(column.groups_left(share), column.groups_as_now(column.groups(_ANY)), table, where)
+
+
+def _bounded(expected: float, every: Interval, table: TableRows, where: Part) -> Interval:
+    """Groups of the rows that pass a filter, whatever these are: each row that does not pass may take a group away."""
+    passing = rows_of(table, where, ALWAYS)
+    lower = max(0.0, every.lower - (table.rows - passing.lower))
+    upper = min(every.upper, passing.upper)
+    return Interval(expected, lower, max(lower, upper)).within(lower, max(lower, upper))
 
 
 def _left(groups: float, share: float, rows: float) -> float:

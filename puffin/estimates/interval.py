@@ -46,6 +46,10 @@ class Interval(NamedTuple):
     def times(self, factor: float) -> Interval:
         return Interval(self.rows * factor, self.lower * factor, self.upper * factor)
 
+    def or_else(self, other: Interval) -> Interval:
+        """A number that is estimated by one of both, nobody knows by which."""
+        return Interval((self.rows + other.rows) / 2, min(self.lower, other.lower), max(self.upper, other.upper))
+
     def within(self, lower: float, upper: float) -> Interval:
         """The same, for a number that is known to be within these bounds."""
         if lower <= self.lower <= self.rows <= self.upper <= upper:
@@ -53,6 +57,18 @@ class Interval(NamedTuple):
         return Interval(
             min(max(self.rows, lower), upper), min(max(self.lower, lower), upper), min(max(self.upper, lower), upper)
         )
+
+    def at_most(self, most: float) -> Interval:
+        """
+        The same, if ``most`` is known too, so that an estimate above it must be too high.
+
+        The lower bound is that of the likelihood ratio, compared with the most likely number that is possible: bounds
+        stay apart, and hold as often as before, also where the lower one was above what is possible.
+        """
+        if self.upper <= most:
+            return self
+        lower = self.rows - math.hypot(max(0.0, self.rows - most), self.rows - self.lower)
+        return Interval(min(self.rows, most), min(max(lower, 0.0), most), most)
 
 
 NOTHING = Interval.exactly(0)
@@ -97,6 +113,11 @@ def share_of(rows: Interval, matched: Sums, every: Sums, sampled: float, z: floa
     reach = z / (1 + z * z / effective) * math.sqrt(share * (1 - share) / effective + (z / (2 * effective)) ** 2)
     lower, upper = max(0.0, middle - reach), min(1.0, middle + reach)
     return Interval(share * rows.rows, lower * rows.lower, upper * rows.upper)
+
+
+def count_of(sampled: float, share: float, z: float) -> Interval:
+    """How many values there are, if a sample of this share of them has so many."""
+    return sum_of(Sums(sampled, sampled, sampled), Sums(1, 1, 1), share, z)
 
 
 def sum_of(matched: Sums, every: Sums, sampled: float, z: float) -> Interval:

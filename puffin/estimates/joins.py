@@ -9,12 +9,13 @@ tell the products of the values that are heavy on neither side, and of those tha
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from puffin.estimates.interval import AT_95, NOTHING, Interval, Sums, sum_of
-from puffin.estimates.matches import Matches, OneSided
+from puffin.estimates.matches import Matches, OneSided, OrderedMatches
+from puffin.estimates.value_set import Span
 
 HEAVY_AND_SAMPLE, SAMPLE, EXACT = "heavy hitters and sample", "sample", "all values"
 THETA, INDEPENDENCE = "theta", "independence assumed"
@@ -102,6 +103,16 @@ def join_rows(found: Matches, whole: Matches | None = None) -> JoinRows:
     left_semi = _summed(found, _Way(found.exact_left, found.light_left, whole.light_left, True, False))
     right_semi = _summed(found, _Way(found.exact_right, found.light_right, whole.light_right, False, True))
     return JoinRows(rows, left_semi, right_semi, method)
+
+
+def join_within(found: OrderedMatches, spans: Sequence[Span]) -> JoinRows:
+    """Estimate a join of the values in these spans, with 95 % bounds."""
+    certain = join_rows(found.within(spans), found.whole)
+    if found.is_cut is None:
+        return certain
+    possible = join_rows(found.within(spans, possible=True), found.whole)
+    rows, left, right = (low.or_else(high) for low, high in zip(certain[:3], possible[:3], strict=True))
+    return JoinRows(rows, left, right, certain.method)
 
 
 def join_of_values(rows: Iterable[tuple[Interval, Interval]], is_complete: bool) -> JoinRows:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ import pyarrow as pa
 
 from puffin.estimates.counted import Flags, Numbers
 from puffin.estimates.interval import Sums
-from puffin.estimates.value_set import FIRST, Cut, Span, is_point
+from puffin.estimates.value_set import FIRST, Cut, Span
 from puffin.sketches.distribution import CUTS
 from puffin.sketches.hashing import hash_array
 from puffin.sketches.row_tally import Hashes
@@ -42,6 +41,9 @@ class KnownValues:
         self.high: list[float] = high.tolist()
         in_rest = ~is_exact
         of_rest = np.where(in_rest, low, 0)
+        is_again = np.zeros(len(order), np.bool_)
+        is_again[1:] = (keys[order][1:] == keys[order][:-1]) & ~is_cut[1:]  # 0.0 after -0.0
+        self._exact = _sums(is_exact & ~is_again)
         self._before_low, self._before_high = _sums(low), _sums(high)
         self._counts, self._rows, self._squares = _sums(in_rest), _sums(of_rest), _sums(of_rest**2)
 
@@ -55,7 +57,11 @@ class KnownValues:
         stop = start
         while stop < len(self.keys) and self.keys[stop] == value:
             stop += 1
-        if not self.has_cut or not value or (start == stop and self._beginning_of(value) is None):
+        if (
+            not self.has_cut
+            or not value
+            or (start == stop and _first_alike(self.keys, self.is_cut, (0, value, 0), start) == start)
+        ):
             return start, stop  # the empty string is never cut, and has no hash
         hashed = next(iter(hash_array(pa.array([value], pa.binary()), "binary")))
         found = np.flatnonzero(self.hashes == hashed[0])
@@ -65,34 +71,43 @@ class KnownValues:
         """The fewest and the most rows of the values from one place to another."""
         return self._before_low[stop] - self._before_low[start], self._before_high[stop] - self._before_high[start]
 
-    def sampled(self, spans: Sequence[Span]) -> Sums:
-        """The values of the sample in these spans; one value left out between two spans does not count as missing."""
-        joined: list[Span] = []
-        for start, stop in spans:
-            if joined and is_point((joined[-1][1], start)):
-                joined[-1] = joined[-1][0], stop
-            else:
-                joined.append((start, stop))
+    def count_between(self, start: int, stop: int) -> tuple[float, float]:
+        """How many values there are from one place to another: those whose rows are exact, and those of the sample."""
+        return self._exact[stop] - self._exact[start], self._counts[stop] - self._counts[start]
+
+    def between(self, span: Span, *, possible: bool = False) -> tuple[int, int]:
+        """From which place to which the values are in a span: see `places_in`."""
+        return places_in(self.keys, self.is_cut if self.has_cut else None, span, possible=possible)
+
+    def sampled(self, places: Sequence[tuple[int, int]]) -> Sums:
+        """The values of the sample between these places."""
         count = rows = squares = 0.0
-        for start, stop in joined:
-            i, j = self.place(start), self.place(stop)
+        for i, j in places:
             count += self._counts[j] - self._counts[i]
             rows += self._rows[j] - self._rows[i]
             squares += self._squares[j] - self._squares[i]
         return Sums(count, rows, squares)
 
-    def doubt(self, span: Span) -> float:
-        """The rows of cut values that a cut of the span may be within."""
-        places = (self._beginning_of(cut[1]) for cut in span if len(cut) == 3)
-        return math.fsum(self.high[at] for at in places if at is not None)
+    def is_doubtful(self, span: Span) -> bool:
+        """Whether a value that is cut may be within a span or not."""
+        return self.has_cut and self.between(span) != self.between(span, possible=True)
 
-    def _beginning_of(self, value: bytes) -> int | None:
-        """The place of the known value that is cut and begins this one."""
-        for length in CUTS:
-            at = bisect.bisect_left(self.keys, value[:length])
-            if at < len(self.keys) and self.is_cut[at] and self.keys[at] == value[:length]:
-                return at
-        return None
+
+def places_in(keys: list[Any], is_cut: list[bool] | None, span: Span, *, possible: bool = False) -> tuple[int, int]:
+    """
+    From which place to which ascending values are in a span: those that certainly are, or all that may be.
+
+    Of a value that is cut only the beginning is known: if an end of the span begins alike, the value may be on either
+    side of it. ``is_cut`` is None if no value is cut.
+    """
+    start, stop = span
+    first, last = place_in(keys, start), place_in(keys, stop)
+    if is_cut is not None:
+        if possible:
+            first = _first_alike(keys, is_cut, start, first)
+        else:
+            last = max(first, _first_alike(keys, is_cut, stop, last))
+    return first, last
 
 
 def place_in(keys: list[Any], cut: Cut) -> int:
@@ -100,6 +115,17 @@ def place_in(keys: list[Any], cut: Cut) -> int:
     if len(cut) == 1:
         return 0 if cut == FIRST else len(keys)
     return (bisect.bisect_right if cut[2] else bisect.bisect_left)(keys, cut[1])
+
+
+def _first_alike(keys: list[Any], is_cut: list[bool], cut: Cut, place: int) -> int:
+    """The first place at which a value that is cut begins this cut; ``place``, that of the cut, if there is none."""
+    if len(cut) == 3:
+        for length in reversed(CUTS):
+            beginning = cut[1][:length]
+            at = bisect.bisect_left(keys, beginning, 0, place)
+            if at < place and any(is_cut[at : bisect.bisect_right(keys, beginning, at, place)]):
+                return at
+    return place
 
 
 def _sums(numbers: Any) -> list[float]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from puffin.estimates.counted import Counted, Flags, Numbers
 from puffin.estimates.interval import Sums
-from puffin.estimates.known_values import KnownValues, place_in
+from puffin.estimates.known_values import KnownValues, places_in
 from puffin.estimates.value_set import Span
 from puffin.sketches.distribution import first_of_each, is_among
 from puffin.sketches.row_tally import Hashes
@@ -113,6 +113,7 @@ class OrderedMatches:
 
     totals: _Totals
     keys: list[Any]
+    is_cut: list[bool] | None
     sums: Numbers
     whole: Matches
 
@@ -122,6 +123,7 @@ class OrderedMatches:
         (left_rows, left_values), (right_rows, right_values) = left, right
         at = np.flatnonzero(~is_among(right_values.hashes, np.sort(left_values.hashes)))
         keys = [*left_values.keys, *(right_values.keys[i] for i in at.tolist())]
+        is_cut = [*left_values.is_cut, *(right_values.is_cut[i] for i in at.tolist())]
         hashes = np.concatenate((left_values.hashes, right_values.hashes[at]))
         order = sorted(range(len(keys)), key=keys.__getitem__)
         every = _united(left_rows.hashes, right_rows.hashes)
@@ -129,13 +131,20 @@ class OrderedMatches:
         sums = np.zeros((len(keys) + 1, len(terms)))
         np.cumsum(terms.T, axis=0, out=sums[1:])
         totals = _Totals.of(left_rows, right_rows)
-        return cls(totals, [keys[i] for i in order], sums, _matches(totals, sums[-1].tolist()))
+        return cls(
+            totals=totals,
+            keys=[keys[i] for i in order],
+            is_cut=[is_cut[i] for i in order] if any(is_cut) else None,
+            sums=sums,
+            whole=_matches(totals, sums[-1].tolist()),
+        )
 
-    def within(self, spans: Sequence[Span]) -> Matches:
-        """The sums over the values in these spans."""
+    def within(self, spans: Sequence[Span], *, possible: bool = False) -> Matches:
+        """The sums over the values that are certainly in these spans, or over all that may be."""
         found = np.zeros(self.sums.shape[1])
-        for start, stop in spans:
-            found += self.sums[place_in(self.keys, stop)] - self.sums[place_in(self.keys, start)]
+        for span in spans:
+            first, last = places_in(self.keys, self.is_cut, span, possible=possible)
+            found += self.sums[last] - self.sums[first]
         return _matches(self.totals, found.tolist())
 
 

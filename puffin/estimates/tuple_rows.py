@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from puffin.estimates.column_rows import ColumnRows, several
+from puffin.estimates.column_rows import ColumnRows
 from puffin.estimates.counted import Counted
-from puffin.estimates.interval import NOTHING, Interval
+from puffin.estimates.interval import AT_95, NOTHING, Interval
 from puffin.estimates.value_set import ValueSet
 from puffin.sketches.distribution import places
 from puffin.sketches.single_hash import hash_one, hash_tuple
@@ -59,6 +59,11 @@ class TupleRows:
         self._hashes = [_hashes_by(type_) for type_ in types]
         self._along: dict[tuple[Any, ...], _Along] = {}
 
+    @property
+    def groups(self) -> Interval:
+        """The distinct tuples."""
+        return self._column.groups_as_now(self._column.distinct)
+
     def find(self, parts: Sequence[Part]) -> Interval | None:
         """The rows that have these values in all columns; None if more than one column has other than a few values."""
         hashes: list[list[int] | None] = []
@@ -83,7 +88,7 @@ class TupleRows:
                 absent += 1
         rows = Interval((low + high) / 2, low, high)
         if absent:
-            rows = rows.plus(several(self._column.single, absent).within(0, self._column.unsampled.upper))
+            rows = rows.plus(self._column.absent(absent, AT_95))
         return self._column.as_now(rows.within(0, self._column.facts.rows))
 
     def _of_range(self, parts: Sequence[Part], hashes: Sequence[Sequence[int] | None]) -> Interval | None:
@@ -100,7 +105,7 @@ class TupleRows:
             return None
         if any(each.added != 0 or each.removed != 0 for each in facts) or (part.values.nan and facts[0].nans != 0):
             return None
-        if known.has_cut and any(known.doubt(span) for span in part.values.spans):
+        if any(known.is_doubtful(span) for span in part.values.spans):
             return None
         others = [each for i, each in enumerate(hashes) if i != at and each is not None]
         count = int(np.prod([len(each) for each in others]))

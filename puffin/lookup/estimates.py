@@ -25,7 +25,6 @@ from puffin.load import load_table
 from puffin.planning.plan import filter_parser
 from puffin.sketches.row_counts import RowCounts
 from puffin.statistics.ancestry import KnownSketch, known_sketches
-from puffin.statistics.answer import Distinct
 from puffin.statistics.joint import FoundJoint, joint_of
 from puffin.statistics.kinds import DISTRIBUTION, ROW_COUNTS
 from puffin.statistics.kinds.kind import Kind, T
@@ -207,6 +206,7 @@ class Estimator:
             nans=0,
             ndv=Interval(0, 0, distribution.rows),
             distribution=distribution,
+            counts=found.counts,
         )
         counted = Counted.of(distribution, found.counts, 0)
         return TupleRows(ColumnRows(facts), counted, [column.type for column in columns])
@@ -249,19 +249,9 @@ class Estimator:
 
     def _tuples(self, columns: Sequence[Column]) -> Interval | None:
         """The number of distinct tuples of these columns, if they have a joint sketch."""
-        found = self.joint(columns) if len({column.field_id for column in columns}) > 1 else None
-        if found is None:
-            return None
-        sketch = found.counts.sketch(found.known.said.lg_k)
-        if sketch is None:
-            return None
-        distinct = Distinct.of(sketch)
-        changed = found.known.freshness
-        added = 0 if found.known.age == 0 else changed.records_added
-        removed = 0 if found.known.age == 0 else changed.records_deleted
-        lower = 0 if removed is None else max(0, distinct.lower - removed)
-        upper = self.table.rows if added is None else distinct.upper + added
-        return Interval(distinct.ndv, lower, upper).within(lower, upper)
+        field_ids = tuple(sorted({column.field_id for column in columns}))
+        found = self.tuples(field_ids) if len(field_ids) > 1 else None
+        return None if found is None else found.groups
 
     def _parse(self, where: str) -> Expression:
         if self._parser is None:
@@ -285,7 +275,7 @@ class Estimator:
         ndv = Interval(0, 0, now) if distinct is None else Interval(distinct.ndv, distinct.lower, distinct.upper)
         rows = summary.row_count if of is not None and summary.row_count is not None else now
         is_same = of is not None and of.age == 0
-        distribution = None
+        distribution = counts = None
         if of is not None:
             distribution, counts = _read(stored, of, DISTRIBUTION), _read(stored, of, ROW_COUNTS)
             self._counts[field_id] = counts
@@ -303,6 +293,7 @@ class Estimator:
             lower=compared(type_, summary.min),
             upper=compared(type_, summary.max),
             distribution=distribution,
+            counts=None if distribution is None else counts,
         )
 
 

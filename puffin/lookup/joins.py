@@ -21,7 +21,7 @@ from puffin.estimates.counted import Counted
 from puffin.estimates.filters import Joined, OfColumn, Part, rows_of
 from puffin.estimates.groups import groups_of
 from puffin.estimates.interval import AT_95, Interval
-from puffin.estimates.joins import INDEPENDENCE, THETA, JoinRows, JoinSide, join_of_values, join_rows
+from puffin.estimates.joins import INDEPENDENCE, THETA, JoinRows, JoinSide, join_of_values, join_rows, join_within
 from puffin.estimates.matches import OrderedMatches, matches_of
 from puffin.estimates.value_set import ValueSet
 from puffin.lookup.estimates import Estimator
@@ -191,7 +191,7 @@ class RowsOfJoins:
         points = (values if left_out is None else left_out).single_values(_MOST_POINTS)
         if points is None or has_changed:  # a column tells the rows of a value as they are now
             ordered = self._ordered
-            return None if ordered is None else join_rows(ordered.within(values.spans), ordered.whole)
+            return None if ordered is None else join_within(ordered, values.spans)
         sets = [ValueSet.of(Op.EQ, (point,)) for point in points if point is not None]
         rows = ((columns[0].find(each, AT_95)[0], columns[1].find(each, AT_95)[0]) for each in sets)
         some = join_of_values(rows, columns[0].is_complete and columns[1].is_complete)
@@ -290,7 +290,7 @@ class Side:
             return JoinSide(self.rows, Interval(0, 0, rows), Interval(share.rows * growth, 0, rows))
         chosen = Interval.exactly(table.rows)
         if of_other is _ALL and rest is self._rest and self.own is not None:
-            chosen = rows_of(table, OfColumn(self.columns[0].field_id, self.own))
+            chosen = self.rows if rest is _ALL else rows_of(table, OfColumn(self.columns[0].field_id, self.own))
         return JoinSide(self.rows, chosen, share)
 
 
