@@ -7,10 +7,10 @@ a small file must not wait for Arrow, and a planner must not load Spark.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from puffin.errors import PuffinError
+from puffin.lazy import on_first_use
 
 if TYPE_CHECKING:
     from puffin.format import Blob, PuffinReader, PuffinWriter
@@ -33,31 +33,29 @@ __all__ = [
     "plan",
 ]
 
-_HOMES = {
-    "Blob": "puffin.format",
-    "DeletionVector": "puffin.format.deletion_vector",
-    "Lookup": "puffin.lookup",
-    "PuffinReader": "puffin.format",
-    "PuffinWriter": "puffin.format",
-    "ThetaSketch": "puffin.sketches.theta_sketch",
-    "estimate": "puffin.lookup",
-    "load_table": "puffin.load",
-    "ndv": "puffin.lookup",
-    "plan": "puffin.lookup",
-}
+_load = on_first_use(
+    __name__,
+    {
+        "Blob": "puffin.format",
+        "DeletionVector": "puffin.format.deletion_vector",
+        "Lookup": "puffin.lookup",
+        "PuffinReader": "puffin.format",
+        "PuffinWriter": "puffin.format",
+        "ThetaSketch": "puffin.sketches.theta_sketch",
+        "estimate": "puffin.lookup",
+        "load_table": "puffin.load",
+        "ndv": "puffin.lookup",
+        "plan": "puffin.lookup",
+    },
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from puffin.version import version
+    if name != "__version__":
+        return _load(name)
+    from puffin.version import version
 
-        value = version()
-    elif name in _HOMES:
-        value = getattr(importlib.import_module(_HOMES[name]), name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
+    return version()
 
 
 def __dir__() -> list[str]:

@@ -14,6 +14,8 @@ from puffin.tables.snapshot import Table
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
+    from puffin.iceberg.catalogs.sql import SqlDatabase
+
 _METADATA, _DELTA_LOG = "metadata", "_delta_log"
 MOST_DIRECTORIES = 10_000  # searched below one root
 
@@ -69,7 +71,7 @@ class Tables:
             raise UsageError(f"{name}: expected namespace.table, since a catalog is named")
         from puffin.iceberg.catalogs.named import table_of
 
-        return table_of(self._opened(), self._name, name)
+        return table_of(self._opened_for_tables(), self._name, name)
 
     def below(self, root: str, most: int = MOST_DIRECTORIES) -> Iterator[str]:
         """The names of `tables_below`."""
@@ -133,6 +135,16 @@ class Tables:
         with self._opening:
             return self._catalog
 
+    def _opened_for_tables(self) -> Catalog | SqlDatabase:
+        with self._opening:
+            return self._database or self._catalog
+
+    @functools.cached_property
+    def _database(self) -> SqlDatabase | None:
+        from puffin.iceberg.catalogs.named import sql_database
+
+        return sql_database(str(self._name), self._properties)
+
     @functools.cached_property
     def _catalog(self) -> Catalog:
         if self._name is None:
@@ -143,12 +155,12 @@ class Tables:
 
 
 def _table_at(location: str, store_for: Callable[[str], Store]) -> Table:
-    from puffin.iceberg.catalogs.file import IcebergMetadataFile
-
     store = store_for(location)
     if local_path(location) is not None and not store.exists(location):
         raise TableNotFound(f"{location}: no such file or directory")
     if store.find(location) is not None:
+        from puffin.iceberg.catalogs.file import IcebergMetadataFile
+
         return IcebergMetadataFile(location, store_for)
     if has_query(location):
         raise UsageError(

@@ -101,9 +101,8 @@ def _current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
         return None
     if not all(opened.state.field_ids.issuperset(blob.fields) for blob in entry.blobs):
         return None  # a blob for a dropped field makes Spark's planner fail, so a new entry has to replace it
-    has_partition_file = entry.snapshot_id in opened.state.partition_statistics
-    keeps_files = isinstance(opened, PartitionStatistics) and opened.keeps_partition_statistics()
-    if options.partitions and not has_partition_file and keeps_files:
+    wants_partition_file = options.partitions and entry.snapshot_id not in opened.state.partition_statistics
+    if wants_partition_file and isinstance(opened, PartitionStatistics) and opened.keeps_partition_statistics():
         return None
     for column in target.columns:
         known = target.current.get(column.field_id)
@@ -113,7 +112,7 @@ def _current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
             return None
     if not _are_whole(target, entry):
         return None
-    answers = answer_columns(target.known, target.columns, target.blobs)
+    answers = answer_columns(target.known, target.columns, lambda: target.blobs)
     if any(answer.stats_snapshot_id != entry.snapshot_id for answer in answers):
         return None  # the entry's own sketch cannot be read, and an older one answers
     return tuple(dataclasses.replace(answer, basis=CARRIED) for answer in answers)

@@ -10,11 +10,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from puffin.errors import CorruptDataFileError, CorruptError, NotFoundError, UnsupportedError
-from puffin.files.rows import Rows
-from puffin.files.task_reader import TaskReader
 from puffin.iceberg.stores import stores
 from puffin.kernels import load_kernels
 from puffin.sketches.counted_hashes import Hashed, hash_counted, hash_rows
@@ -26,6 +24,9 @@ from puffin.tables.base import Column
 from puffin.tables.scan_task import AVRO, FileScanTask, ScanBatch, decode_batch
 from puffin.values.column_chunk import Values as ColumnValues
 from puffin.values.row_summary import RowSummary
+
+if TYPE_CHECKING:
+    from puffin.files.rows import Rows
 
 KERNELS_PAY = 64 * 1024 * 1024
 """Compiling or loading kernels pays off for a process that reads at least so many bytes of files."""
@@ -78,6 +79,9 @@ def read_batch(
 
     Raises StorageError if the storage failed, when a retry may succeed.
     """
+    # The readers of all formats. A run that reads nothing does without.
+    from puffin.files.task_reader import TaskReader
+
     if sum(map(_kernel_work, batch.tasks)) >= KERNELS_PAY:
         load_kernels()
     columns = {column.field_id: _ColumnReading(column, of) for column, of in zip(batch.columns, kinds, strict=True)}

@@ -357,6 +357,7 @@ def _watched(
 
 
 def _import_all(_: int) -> None:
+    import puffin.files.task_reader  # noqa: F401
     import stats_jobs.execute  # noqa: F401
     from puffin.kernels import load_kernels
 

@@ -249,7 +249,8 @@ def draft_of() -> Callable[..., StatisticsDraft]:
     """Makes the draft of a table's statistics from the values of its columns, as the job does after computing them."""
     import pyarrow as pa
 
-    from puffin.sketches.theta_sketch import DEFAULT_LG_K, ThetaSketch
+    from puffin.sketches.sizes import DEFAULT_LG_K
+    from puffin.sketches.theta_sketch import ThetaSketch
     from puffin.statistics.assemble import ColumnStatistics
     from puffin.statistics.draft import FileOptions, StatisticsDraft
     from puffin.statistics.kinds.theta import ThetaKind

@@ -23,7 +23,8 @@ from puffin.format import DELETION_VECTOR_V1, Blob, PuffinWriter
 from puffin.format.deletion_vector import DeletionVector
 from puffin.iceberg.metadata.document import parse_state
 from puffin.sketches.row_counts import RowCountsBuilder, row_counts_limit
-from puffin.sketches.theta_sketch import DEFAULT_LG_K, ThetaSketch, ThetaSketchBuilder
+from puffin.sketches.sizes import DEFAULT_LG_K
+from puffin.sketches.theta_sketch import ThetaSketch, ThetaSketchBuilder
 from puffin.storage import store_for
 from puffin.tables.scan_task import FileScanTask, ScanBatch, ScanContext, decode_batch, encode_batch
 from puffin.tables.state import TableState

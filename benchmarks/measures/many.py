@@ -71,26 +71,8 @@ def measure(run: Run, results: Results) -> None:
     )
 
 
-def _analyze(tables: Sequence[str]) -> None:
-    command = [sys.executable, "-m", "puffin", "analyze", *tables, "--no-commit", "--json"]
-    document = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    for report in document.get("tables", [document]):
-        if (report["mode"], report["files-read"], report["session-seconds"]) != ("incremental", 1, 0):
-            raise SystemExit(f"{report['table']}: expected one file to be read and no Spark, found {report}")
-
-
-def _made(directory: Path, count: int) -> list[str]:
-    say(f"making {count} small tables")
-    shutil.rmtree(directory, ignore_errors=True)
-    tables = [str(_made_table(directory / f"table-{number:02}", number)) for number in range(count)]
-    first = Options(mode="full", selector=SnapshotSelector(snapshot_id=1))
-    for table, outcome in analyze_many(tables, first):
-        if isinstance(outcome, PuffinError):
-            raise SystemExit(f"{table}: {outcome}")
-    return tables
-
-
-def _made_table(directory: Path, seed: int) -> Path:
+def small_table(directory: Path, seed: int) -> Path:
+    """Make a table of random rows, of two snapshots; returns its directory."""
     table = HandmadeTable(directory, _SCHEMA)
     random = np.random.default_rng(seed)
     files = []
@@ -106,3 +88,22 @@ def _made_table(directory: Path, seed: int) -> Path:
     table.snapshot(2, [manifest, table.manifest(2, [last])], parent_id=1)
     table.finish()
     return directory
+
+
+def _analyze(tables: Sequence[str]) -> None:
+    command = [sys.executable, "-m", "puffin", "analyze", *tables, "--no-commit", "--json"]
+    document = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    for report in document.get("tables", [document]):
+        if (report["mode"], report["files-read"], report["session-seconds"]) != ("incremental", 1, 0):
+            raise SystemExit(f"{report['table']}: expected one file to be read and no Spark, found {report}")
+
+
+def _made(directory: Path, count: int) -> list[str]:
+    say(f"making {count} small tables")
+    shutil.rmtree(directory, ignore_errors=True)
+    tables = [str(small_table(directory / f"table-{number:02}", number)) for number in range(count)]
+    first = Options(mode="full", selector=SnapshotSelector(snapshot_id=1))
+    for table, outcome in analyze_many(tables, first):
+        if isinstance(outcome, PuffinError):
+            raise SystemExit(f"{table}: {outcome}")
+    return tables

@@ -1,48 +1,113 @@
-"""How long a person waits for ``puffin dump`` of a small file, beside what importing its two libraries alone takes."""
+"""
+How long a process takes that does little: a person or a schedule waits for what it imports.
+
+Each command is beside what importing the libraries alone takes that it cannot do without, as processes in turn. What
+counts is processor time: the commands hardly wait, and what else the machine does is no part of it.
+"""
 
 from __future__ import annotations
 
 import io
+import resource
+import shutil
+import statistics
 import subprocess
 import sys
 import sysconfig
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
+from benchmarks.handmade import analyzed_table
+from benchmarks.measures.many import small_table
 from benchmarks.results import LOWER, Bar, Results, Row, Sample
 from benchmarks.run import HOME, Run, say
 from puffin.format import THETA_V1, Blob, PuffinWriter
 from puffin.sketches.theta_sketch import ThetaSketch
+from stats_jobs import Options, analyze
 
-NAMES = (_DUMP,) = ("dump",)
+NAMES = (_DUMP, _NDV, _CURRENT, _COLD) = ("dump", "start-ndv", "start-analyze-current", "start-analyze")
 
 _RUNS = 15  # each is short, and the machine's noise is not
 _DISTINCT = 100  # in the one sketch of the file
-_BAR = Bar(LOWER, 1.5, 1.1)
+_COLUMNS = 16
+_DUMP_BAR, _NDV_BAR, _ANALYZE_BAR = Bar(LOWER, 1.5, 1.1), Bar(LOWER, 2), Bar(LOWER, 2.5)
+_PROGRAM = str(Path(sysconfig.get_path("scripts"), "puffin"))
+_FULL = Options(mode="full", commit=False)
 
 
 def measure(run: Run, results: Results) -> None:
-    """Run both commands in turn."""
-    if not run.wants(_DUMP):
-        return
-    path = _small_file(HOME / "data" / "small.puffin")
-    program = Path(sysconfig.get_path("scripts"), "puffin")
-    commands = {
-        f"puffin dump of {path.stat().st_size} bytes": [str(program), "dump", str(path)],
-        'python -c "import click, rich"': [sys.executable, "-c", "import click, rich"],
-    }
-    seconds: dict[str, list[float]] = {what: [] for what in commands}
+    """Run both commands of each measure in turn."""
+    if run.wants(_DUMP):
+        path = _small_file(HOME / "data" / "small.puffin")
+        ours = f"puffin dump of {path.stat().st_size} bytes"
+        _add(results, _DUMP, {ours: ["dump", str(path)]}, "click, rich", _DUMP_BAR)
+    directory = HOME / "data" / "start"
+    if any(map(run.wants, NAMES[1:])):
+        shutil.rmtree(directory, ignore_errors=True)
+    if run.wants(_NDV):
+        analyzed_table(directory / "t", _COLUMNS)
+        ours = {"puffin ndv of a directory": ["ndv", str(directory / "t")]}
+        _add(results, _NDV, ours, "click, rich", _NDV_BAR)
+    if run.wants(_CURRENT):
+        ours = {"puffin analyze, current in SQLite": ["analyze", "db.t", *_catalog(directory)]}
+        _add(results, _CURRENT, ours, "pyarrow, sqlalchemy", _ANALYZE_BAR)
+    if run.wants(_COLD):
+        table = str(small_table(directory / "random", 1))
+        ours = {"puffin analyze, less its work when warm": ["analyze", table, "--mode", "full", "--no-commit"]}
+        _add(results, _COLD, ours, "pyarrow, sqlalchemy", _ANALYZE_BAR, less=_warm(table))
+
+
+def _add(
+    results: Results, name: str, ours: Mapping[str, Sequence[str]], imports: str, bar: Bar, *, less: float = 0
+) -> None:
+    """Add a row: one of our commands, less these seconds, beside a process that imports libraries."""
+    ((what, arguments),) = ours.items()
+    other = f'python -c "import {imports}"'
+    commands = {what: [_PROGRAM, *arguments], other: [sys.executable, "-c", f"import {imports}"]}
+    seconds: dict[str, list[float]] = {each: [] for each in commands}
     for number in range(_RUNS + 1):
-        for what, command in commands.items():
-            started = time.perf_counter()
+        for each, command in commands.items():
+            before = _of_children()
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             if number > 0:  # the first run finds nothing in the page cache
-                seconds[what].append(time.perf_counter() - started)
-    ours, other = (Sample(what, "s", tuple(values)) for what, values in seconds.items())
-    say(f"{_DUMP}: {ours.median:.3f} s / {other.median:.3f} s")
-    results.rows.append(Row(_DUMP, f"{ours.what} / {other.what}", ours, other, _BAR))
+                seconds[each].append(_of_children() - before)
+    one = Sample(what, "s", tuple(taken - less for taken in seconds[what]))
+    two = Sample(other, "s", tuple(seconds[other]))
+    say(f"{name}: {one.median:.3f} s / {two.median:.3f} s")
+    results.rows.append(Row(name, f"{what} / {other}", one, two, bar))
+
+
+def _of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _warm(table: str) -> float:
+    """The seconds that the same run takes in a process that has done it before."""
+    taken = []
+    for _ in range(_RUNS + 1):
+        started = time.process_time()
+        analyze(table, _FULL)
+        taken.append(time.process_time() - started)
+    return statistics.median(taken[1:])
+
+
+def _catalog(directory: Path) -> list[str]:
+    """The options that name a SQL catalog, in which the statistics of table ``db.t`` are current."""
+    from pyiceberg.catalog import load_catalog
+
+    directory.mkdir(parents=True, exist_ok=True)
+    properties = {"type": "sql", "uri": f"sqlite:///{directory}/catalog.db", "warehouse": f"file://{directory}"}
+    catalog = load_catalog("bench", **properties)
+    catalog.create_namespace("db")
+    rows = pa.table({"id": range(_DISTINCT)})
+    catalog.create_table("db.t", schema=rows.schema).append(rows)
+    analyze("db.t", catalog="bench", catalog_properties=properties)
+    given = (f"--catalog-property={key}={value}" for key, value in properties.items())
+    return ["--catalog", "bench", *given]
 
 
 def _small_file(path: Path) -> Path:

@@ -11,8 +11,11 @@ def main(args: Sequence[str] | None = None) -> None:
     # Garbage collection during imports would take 5 % of the start time of a dump.
     gc.disable()
     try:
+        from puffin.cli.no_pandas import refuse_pandas
         from puffin.cli.program import run
 
+        if args is None:  # the process is our own
+            refuse_pandas()
         run(args)
     finally:
         gc.enable()

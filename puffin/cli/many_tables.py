@@ -304,11 +304,11 @@ class Screen:
 
 @contextlib.contextmanager
 def screen(*, bars: bool) -> Iterator[Screen]:
-    err = console(stderr=True)
-    if not (bars and err.is_terminal):
+    if not (bars and sys.stderr and sys.stderr.isatty()):
         yield Screen(None)
         return
     from rich.progress import Progress as Bars
 
+    err = console(stderr=True)
     with Bars(console=err, transient=True, redirect_stdout=False) as progress:
         yield Screen(progress)

@@ -23,7 +23,9 @@ _COMMANDS = (
     *("analyze", "autopilot", "clean", "dump", "estimate", "estimate-join", "index"),
     *("ndv", "plan", "policy", "serve", "status", "verify"),
 )
-_SHORT = {"dump", "verify"}  # too short for garbage collection to pay; local files need no library that logs
+_SHORT = {"dump", "ndv", "verify"}  # too short for garbage collection to pay
+_GARBAGE = 50_000  # new objects between collections; importing the library of a catalog makes many, and no garbage
+_QUIET = {"dump", "verify"}  # import no library that logs, except for files that are not local
 
 
 def run(args: Sequence[str] | None) -> None:
@@ -76,5 +78,7 @@ def _puffin(ctx: click.Context) -> None:
     """NDV statistics for Iceberg and Delta tables, in Puffin files that every engine reads."""
     warnings.simplefilter("ignore")
     if ctx.invoked_subcommand not in _SHORT:
+        gc.set_threshold(_GARBAGE)
         gc.enable()
+    if ctx.invoked_subcommand not in _QUIET:
         silence_logs()

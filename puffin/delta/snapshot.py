@@ -11,21 +11,23 @@ import dataclasses
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING
 
-from puffin.delta.log.log_entry import append_note
 from puffin.delta.log.protocol import check_writable
 from puffin.delta.log.replay import DeltaLog
 from puffin.delta.state import DeltaState, partition_fields
 from puffin.delta.statistics.entries import StatisticsDirectory
 from puffin.errors import PuffinError
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry
-from puffin.tables.changes import Changes
-from puffin.tables.file_metrics import FileMetrics
-from puffin.tables.leftovers import AgeLimit, Leftovers
-from puffin.tables.scan_task import FileScanTask, ScanContext
 from puffin.tables.snapshot import CURRENT, NewStatisticsFile, TableSnapshot
 from puffin.tables.state import TableState
 from puffin.values.column_summary import ColumnSummary
+
+if TYPE_CHECKING:  # a lookup scans and cleans nothing
+    from puffin.tables.changes import Changes
+    from puffin.tables.file_metrics import FileMetrics
+    from puffin.tables.leftovers import AgeLimit, Leftovers
+    from puffin.tables.scan_task import FileScanTask, ScanContext
 
 FIELD_IDS = "puffin-sidecar.field-ids"
 """A property of statistics files that says which column each field id means: a JSON object of ids by name."""
@@ -53,6 +55,8 @@ class DeltaSnapshot(TableSnapshot):
     @property
     def scan_context(self) -> ScanContext:
         """Files find columns by physical name, or by id where the table's column mapping says so."""
+        from puffin.tables.scan_task import ScanContext
+
         schema = self.state.delta_schema
         # Some writers put partition columns into the files too, but the log has the values that count.
         partitioned = {field["source-id"] for field in partition_fields(self.state.metadata, schema)}
@@ -95,6 +99,8 @@ class DeltaSnapshot(TableSnapshot):
 
     def commit(self, entry: StatisticsEntry) -> TableState:
         """Write the next entry file of the version, and a note in the log."""
+        from puffin.delta.log.log_entry import append_note
+
         state = self.state
         schema, stored = state.delta_schema, state.stored
         if schema.assigned:

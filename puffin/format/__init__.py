@@ -3,9 +3,13 @@ The Puffin file format and its deletion vectors: bytes in, values out; no tables
 
 ``PuffinReader`` reads from a ``RangeSource``, ``PuffinWriter`` writes to a ``Sink``; both exchange the frozen values of
 ``model`` with their callers.
+
+What reads and writes files is loaded when it is first used: most of the package needs names alone.
 """
 
-from puffin.format.model import (
+from typing import TYPE_CHECKING
+
+from puffin.format.names import (
     CREATED_BY,
     DELETION_VECTOR_V1,
     DISTRIBUTION_V1,
@@ -17,15 +21,14 @@ from puffin.format.model import (
     ROW_COUNTS_V1,
     THETA_V1,
     ZSTD,
-    Blob,
-    BlobMetadata,
-    FileMetadata,
-    RawBlob,
-    WrittenFile,
 )
-from puffin.format.reader import Limits, PuffinReader
-from puffin.format.source import RangeSource
-from puffin.format.writer import PuffinWriter, Sink
+from puffin.lazy import on_first_use
+
+if TYPE_CHECKING:
+    from puffin.format.model import Blob, BlobMetadata, FileMetadata, RawBlob, WrittenFile
+    from puffin.format.reader import Limits, PuffinReader
+    from puffin.format.source import RangeSource
+    from puffin.format.writer import PuffinWriter, Sink
 
 __all__ = [
     "CREATED_BY",
@@ -50,3 +53,19 @@ __all__ = [
     "Sink",
     "WrittenFile",
 ]
+
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "Blob": "puffin.format.model",
+        "BlobMetadata": "puffin.format.model",
+        "FileMetadata": "puffin.format.model",
+        "Limits": "puffin.format.reader",
+        "PuffinReader": "puffin.format.reader",
+        "PuffinWriter": "puffin.format.writer",
+        "RangeSource": "puffin.format.source",
+        "RawBlob": "puffin.format.model",
+        "Sink": "puffin.format.writer",
+        "WrittenFile": "puffin.format.model",
+    },
+)

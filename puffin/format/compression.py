@@ -16,7 +16,7 @@ from typing import Protocol
 
 from puffin.errors import CorruptPuffinError, UnsupportedCodecError
 from puffin.format.layout import check_limit
-from puffin.format.model import LZ4, ZSTD
+from puffin.format.names import LZ4, ZSTD
 
 _STEP = 256  # 4 bytes of zstd can hold 128 KiB, so one step yields at most 8 MiB
 

@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from puffin.errors import CorruptPuffinError
 from puffin.format import compression, footer_json, layout
-from puffin.format.model import LZ4, BlobMetadata, FileMetadata, RawBlob
+from puffin.format.model import BlobMetadata, FileMetadata, RawBlob
+from puffin.format.names import LZ4
 from puffin.format.source import Source, coalesce, open_source
 
 TAIL_READ_SIZE = 8 * 1024  # the first read if the footer's size is unknown; holds a footer of about forty blobs

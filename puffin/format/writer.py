@@ -14,7 +14,8 @@ from typing import Protocol
 
 from puffin.errors import ClosedWriterError, StorageError, UsageError
 from puffin.format import compression, footer_json, layout
-from puffin.format.model import LZ4, Blob, BlobMetadata, FileMetadata, Properties, RawBlob, WrittenFile
+from puffin.format.model import Blob, BlobMetadata, FileMetadata, Properties, RawBlob, WrittenFile
+from puffin.format.names import LZ4
 
 
 class Sink(Protocol):

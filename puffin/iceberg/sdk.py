@@ -31,6 +31,8 @@ except ImportError as exc:
     raise MissingDependencyError("pyiceberg", "iceberg") from exc
 
 _CATALOG_CLASSES = ("RestCatalog", "SqlCatalog", "GlueCatalog", "HiveCatalog")
+_OF_SQL_CATALOGS = frozenset(("echo", "init_catalog_tables", "pool_pre_ping", "py-catalog-impl", "schema_version"))
+"""Properties that tell pyiceberg's class of SQL catalogs more than where the database is."""
 METASTORE_ANSWER_SECONDS = 600.0
 """How long to wait for a Hive metastore's answer; the default of Hive's own clients."""
 
@@ -64,15 +66,35 @@ def rest_properties(name: str, properties: Mapping[str, str]) -> dict[str, Any] 
     if the configuration cannot be read.
     """
     from pyiceberg.catalog import infer_catalog_type
-    from pyiceberg.utils.config import Config, merge_config
 
     try:
-        found = merge_config(Config().get_catalog_config(name) or {}, dict(properties))
+        found = _configured(name, properties)
         kind = found.get("type") or getattr(infer_catalog_type(name, found), "value", None)
     except Exception as exc:
         raise SetupError(f"catalog {name!r} cannot be used: {one_line(exc)}") from exc
     is_signed = str(found.get("rest.sigv4-enabled", False)).lower() == "true"
     return dict(found) if str(kind).lower() == "rest" and "uri" in found and not is_signed else None
+
+
+def sql_properties(name: str, properties: Mapping[str, str]) -> dict[str, Any] | None:
+    """
+    The configured properties of a SQL catalog, which is not opened; None for a catalog of another kind.
+
+    None also for one whose kind is not said, or whose properties are more than a database needs, and if the
+    configuration cannot be read: `open_catalog` says what is wrong with it.
+    """
+    try:
+        found = _configured(name, properties)
+    except Exception:  # noqa: BLE001 - every part of the configuration has its own errors
+        return None
+    is_plain = str(found.get("type")).lower() == "sql" and not _OF_SQL_CATALOGS.intersection(found)
+    return found if is_plain and found.get("uri") else None
+
+
+def _configured(name: str, properties: Mapping[str, str]) -> dict[str, Any]:
+    from pyiceberg.utils.config import Config, merge_config
+
+    return dict(merge_config(Config().get_catalog_config(name) or {}, dict(properties)))
 
 
 def catalog_kind(catalog: Catalog) -> str:

@@ -1,7 +1,7 @@
 """
 What all Iceberg tables share, wherever their metadata lives, open or not.
 
-Modules that read data files are imported on demand, since a lookup needs almost none of them.
+Modules that read data files, commit or clean are imported on demand, since a lookup needs almost none of them.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
-from puffin.iceberg.commit.patch import NextVersion, statistics_path, stored_entries, with_statistics, without_entries
 from puffin.iceberg.stores import stores
 from puffin.storage import Store, store_for
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry
-from puffin.tables.changes import Changes
-from puffin.tables.file_metrics import FileMetrics
-from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
-from puffin.tables.scan_task import FileScanTask, ScanContext
 from puffin.tables.snapshot import CURRENT, NewStatisticsFile, PartitionStatisticsWriter, TableSnapshot
 from puffin.tables.state import TableState
 from puffin.values.column_summary import ColumnSummary
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from puffin.iceberg.commit.patch import NextVersion
+    from puffin.tables.changes import Changes
+    from puffin.tables.file_metrics import FileMetrics
+    from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
+    from puffin.tables.scan_task import FileScanTask, ScanContext
 
 
 class IcebergTable(ABC):
@@ -76,11 +77,15 @@ class IcebergTableInFiles(IcebergTable, ABC):
 
     def commit(self, base: IcebergSnapshot, entry: StatisticsEntry) -> TableState:
         """Write the version after ``base``. No other version can come between."""
+        from puffin.iceberg.commit.patch import with_statistics
+
         self._follow(base.state, functools.partial(with_statistics, entry=entry, now_ms=_now_ms()))
         return base.state
 
     def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> None:
         """Write the version after ``base`` without these entries; raises what `commit` raises."""
+        from puffin.iceberg.commit.patch import without_entries
+
         self._follow(base.state, functools.partial(without_entries, entries=entries, now_ms=_now_ms()))
 
     @abstractmethod
@@ -100,6 +105,8 @@ class IcebergSnapshot(TableSnapshot):
 
     @property
     def scan_context(self) -> ScanContext:
+        from puffin.tables.scan_task import ScanContext
+
         return ScanContext(self.state.partition_specs, self.state.name_mapping, self.io_properties)
 
     def _plan(self) -> tuple[FileScanTask, ...]:
@@ -142,6 +149,8 @@ class IcebergSnapshot(TableSnapshot):
         return certain_values(self, snapshot, columns)
 
     def new_statistics_file(self, snapshot_id: int) -> NewStatisticsFile:
+        from puffin.iceberg.commit.patch import statistics_path
+
         return NewStatisticsFile(statistics_path(self.state, snapshot_id), {})
 
     def check_committable(self) -> None:
@@ -165,6 +174,8 @@ class IcebergSnapshot(TableSnapshot):
 
     def dead_entries(self) -> tuple[StoredEntry, ...]:
         """The entries of expired snapshots; empty where the metadata does not list all snapshots."""
+        from puffin.iceberg.commit.patch import stored_entries
+
         entries = dict.fromkeys(stored_entries(self.state.document)) if self.table.lists_all_snapshots else ()
         return tuple(entry for entry in entries if entry.snapshot_id not in self.state.snapshots)
 

@@ -35,9 +35,8 @@ from puffin.format.layout import FIRST_BLOB_OFFSET
 from puffin.index.bloom import BLOCK_BYTES, MOST_LG_BLOCKS, WORDS, Bits, BloomFilter
 from puffin.index.checksums import Words, row_checksums
 from puffin.storage import FileSource, Store
-from puffin.tables.leftovers import APPLICATION
 from puffin.tables.statistics_json import typed
-from puffin.version import version
+from puffin.version import created_by
 
 CHUNK_BYTES = 8 * 1024 * 1024
 _CRC_BYTES = 4
@@ -212,7 +211,7 @@ def write_segment(
     segment_id = str(uuid.uuid4())
     properties = {"type": plan.type, "fpp": str(plan.fpp)}
     with store.create(segment_uri(segment_id)) as sink:
-        writer = PuffinWriter(sink, properties={CREATED_BY: f"{APPLICATION} {version()}"})
+        writer = PuffinWriter(sink, properties={CREATED_BY: created_by()})
 
         def add(type_: str, stored: bytes, said: Mapping[str, str], codec: str | None = None) -> int:
             metadata = BlobMetadata(

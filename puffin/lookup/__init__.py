@@ -1,15 +1,20 @@
 """The planner's lookup: NDV, bounds and age of columns, and the files that a filter can match, from metadata alone."""
 
-from puffin.lookup.cached_lookup import Lookup
-from puffin.lookup.estimates import TableEstimate, estimate
-from puffin.lookup.history import ColumnHistory, HistoryPoint
-from puffin.lookup.listing import AnalyzedTable
-from puffin.lookup.planner import lookup, ndv
-from puffin.lookup.question import Question
-from puffin.lookup.scan_plans import plan
-from puffin.lookup.sets import JoinEstimate, JoinSide, UnionEstimate
-from puffin.planning.file_plan import FilePlan
-from puffin.statistics.answer import ColumnAnswer, Freshness, PartitionMatch, TableAnswer
+from typing import TYPE_CHECKING
+
+from puffin.lazy import on_first_use
+
+if TYPE_CHECKING:
+    from puffin.lookup.cached_lookup import Lookup
+    from puffin.lookup.estimates import TableEstimate, estimate
+    from puffin.lookup.history import ColumnHistory, HistoryPoint
+    from puffin.lookup.listing import AnalyzedTable
+    from puffin.lookup.planner import lookup, ndv
+    from puffin.lookup.question import Question
+    from puffin.lookup.scan_plans import plan
+    from puffin.lookup.sets import JoinEstimate, JoinSide, UnionEstimate
+    from puffin.planning.file_plan import FilePlan
+    from puffin.statistics.answer import ColumnAnswer, Freshness, PartitionMatch, TableAnswer
 
 __all__ = [
     "AnalyzedTable",
@@ -31,3 +36,27 @@ __all__ = [
     "ndv",
     "plan",
 ]
+
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "AnalyzedTable": "puffin.lookup.listing",
+        "ColumnAnswer": "puffin.statistics.answer",
+        "ColumnHistory": "puffin.lookup.history",
+        "FilePlan": "puffin.planning.file_plan",
+        "Freshness": "puffin.statistics.answer",
+        "HistoryPoint": "puffin.lookup.history",
+        "JoinEstimate": "puffin.lookup.sets",
+        "JoinSide": "puffin.lookup.sets",
+        "Lookup": "puffin.lookup.cached_lookup",
+        "PartitionMatch": "puffin.statistics.answer",
+        "Question": "puffin.lookup.question",
+        "TableAnswer": "puffin.statistics.answer",
+        "TableEstimate": "puffin.lookup.estimates",
+        "UnionEstimate": "puffin.lookup.sets",
+        "estimate": "puffin.lookup.estimates",
+        "lookup": "puffin.lookup.planner",
+        "ndv": "puffin.lookup.planner",
+        "plan": "puffin.lookup.scan_plans",
+    },
+)

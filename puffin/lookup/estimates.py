@@ -267,7 +267,7 @@ class Estimator:
             return ColumnFacts(type=type_, rows=now, now=now, added=0, removed=0, nulls=None, nans=None, ndv=unknown)
         stored = StoredBlobs(opened, [column.field_id])
         nearest = known_sketches(opened, [column.field_id])[column.field_id]
-        (answer,) = answer_columns({column.field_id: nearest}, [column], stored)
+        (answer,) = answer_columns({column.field_id: nearest}, [column], lambda: stored)
         summary = answer.summary or _UNKNOWN
         usable = [each for each in nearest if each.misfit is None]
         of = next((each for each in usable if each.blob.snapshot_id == answer.stats_snapshot_id), None)

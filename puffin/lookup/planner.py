@@ -4,23 +4,27 @@ The planner's lookup: table metadata in, answers out.
 If the metadata has an ``ndv`` for every column, nothing else is read. Otherwise the statistics file is read for its
 sketches, in one request if it is small. The NDV of some partitions is the union of their sketches, which are in private
 state. A property of the column's sketch in the table metadata says whether they exist, so no file is opened in vain. If
-a file or blob cannot be read, older statistics answer.
+a file or blob cannot be read, older statistics answer. What reads files is imported when that is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from puffin.errors import PuffinError
 from puffin.load import load_table
-from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.question import Question
 from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.statistics.answer import ColumnAnswer, Distinct, PartitionMatch, TableAnswer
 from puffin.statistics.resolve import answer_columns, nearest_partition_sketches
-from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.base import Column
 from puffin.tables.snapshot import Table, TableSnapshot
+from puffin.tables.state import TableState
+
+if TYPE_CHECKING:
+    from puffin.lookup.partition_filter import PartitionFilter
+    from puffin.statistics.stored_blobs import StoredBlobs
 
 
 def ndv(
@@ -71,22 +75,34 @@ def answer_from(opened: TableSnapshot, question: Question) -> TableAnswer:
     """As `ndv`, for a table opened with the question's selector."""
     state = opened.state
     chosen = state.select_columns(question.columns)
-    is_selected = PartitionFilter(state, question.partitions, question.where) if question.is_of_partitions else None
+    is_selected = _partition_filter(state, question) if question.is_of_partitions else None
     match = None if is_selected is None else PartitionMatch(None, None)
     if opened.is_empty:
         missing = tuple(ColumnAnswer.missing(column) for column in chosen)
         return TableAnswer(opened.name, state.format, None, missing, match)
     field_ids = [column.field_id for column in chosen]
-    known, stored = known_sketches(opened, field_ids), StoredBlobs(opened, field_ids)
+    known = known_sketches(opened, field_ids)
     if is_selected is None:
-        answers = answer_columns(known, chosen, stored)
+        answers = answer_columns(known, chosen, lambda: _stored_blobs(opened, field_ids))
     else:
-        answers, match = _answer_partitions(known, chosen, stored, is_selected)
+        answers, match = _answer_partitions(known, chosen, _stored_blobs(opened, field_ids), is_selected)
     if (allowed := question.max_staleness) is not None:
         answers = tuple(_fresh_or_missing(answer, allowed) for answer in answers)
     if question.manifests:
         answers = _with_summaries(opened, answers)
     return TableAnswer(opened.name, state.format, opened.snapshot.snapshot_id, answers, match)
+
+
+def _partition_filter(state: TableState, question: Question) -> PartitionFilter:
+    from puffin.lookup.partition_filter import PartitionFilter
+
+    return PartitionFilter(state, question.partitions, question.where)
+
+
+def _stored_blobs(opened: TableSnapshot, field_ids: Collection[int]) -> StoredBlobs:
+    from puffin.statistics.stored_blobs import StoredBlobs
+
+    return StoredBlobs(opened, field_ids)
 
 
 def _answer_partitions(

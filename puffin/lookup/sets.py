@@ -26,7 +26,8 @@ from puffin.estimates.interval import Interval
 from puffin.estimates.joins import JoinRows
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.question import Question
-from puffin.sketches.theta_sketch import DEFAULT_LG_K, ThetaSketch, merge
+from puffin.sketches.sizes import DEFAULT_LG_K
+from puffin.sketches.theta_sketch import ThetaSketch, merge
 from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.statistics.answer import Distinct
 from puffin.statistics.kinds import THETA

@@ -30,7 +30,7 @@ from puffin.lookup.health import (
     upkeep_needed,
 )
 from puffin.lookup.places import FoundTable, Place, tables_at
-from puffin.sketches.theta_sketch import DEFAULT_LG_K
+from puffin.sketches.sizes import DEFAULT_LG_K
 from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.statistics.bases import AnnouncedBases
 from puffin.statistics.basis import FULL, ColumnPlan, Earlier, plan_columns

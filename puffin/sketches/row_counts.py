@@ -23,8 +23,9 @@ from puffin.kernels import kernels_ready
 from puffin.sketches.parcel import pack, unpack
 from puffin.sketches.row_counts_image import MAX_COUNT, parse_image, write_image
 from puffin.sketches.row_tally import Hashes, Rows, RowTally, SortedTally, TableTally, cut, sum_rows
+from puffin.sketches.sizes import check_lg_k
 from puffin.sketches.theta_image import MAX_THETA
-from puffin.sketches.theta_sketch import ThetaSketch, check_hashes, check_lg_k
+from puffin.sketches.theta_sketch import ThetaSketch, check_hashes
 
 HEADROOM = 4
 """How many times the hashes of the sketch to hold."""

@@ -21,12 +21,9 @@ import pyarrow as pa
 from puffin.errors import UsageError
 from puffin.sketches import estimate, set_operations
 from puffin.sketches.hashing import hash_array
+from puffin.sketches.sizes import DEFAULT_LG_K, check_lg_k
 from puffin.sketches.smallest import SmallestHashes
 from puffin.sketches.theta_image import MAX_THETA, SketchImage
-
-DEFAULT_LG_K = 12
-MIN_LG_K = 5
-MAX_LG_K = 26
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,12 +165,6 @@ def merge(parts: Iterable[ThetaSketch], lg_k: int = DEFAULT_LG_K) -> ThetaSketch
     """The union of the sketches, which may come from an iterator; canonical, with at most 2^lg_k hashes."""
     check_lg_k(lg_k)
     return ThetaSketch(*set_operations.union((part._state for part in parts), 1 << lg_k), True)
-
-
-def check_lg_k(lg_k: int) -> None:
-    """Raise UsageError unless ``lg_k`` is an integer from 5 to 26, as in other implementations."""
-    if not isinstance(lg_k, int) or not MIN_LG_K <= lg_k <= MAX_LG_K:
-        raise UsageError(f"lg_k: expected an integer from {MIN_LG_K} to {MAX_LG_K}, found {lg_k!r}")
 
 
 def check_hashes(what: str, theta: int, hashes: npt.NDArray[np.uint64]) -> None:

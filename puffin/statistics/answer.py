@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from puffin.errors import PuffinError, StorageError
-from puffin.sketches.theta_sketch import DEFAULT_LG_K, ThetaSketch
+from puffin.sketches.sizes import DEFAULT_LG_K
 from puffin.tables.base import Column
 from puffin.values.column_summary import ColumnSummary
+
+if TYPE_CHECKING:
+    from puffin.sketches.theta_sketch import ThetaSketch
 
 SNAPSHOT, ANCESTOR, MISSING = "snapshot", "ancestor", "missing"
 

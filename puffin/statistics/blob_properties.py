@@ -12,11 +12,11 @@ import dataclasses
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 
-from puffin.sketches.theta_sketch import DEFAULT_LG_K
+from puffin.sketches.sizes import DEFAULT_LG_K
 from puffin.statistics.answer import Distinct
 from puffin.statistics.private_state.places import HOME
-from puffin.tables.leftovers import is_our_name
 from puffin.values.column_summary import ColumnSummary
+from puffin.version import is_our_name
 
 NDV = "ndv"
 _BOUNDS = "puffin-sidecar.bounds"

@@ -1,33 +1,38 @@
 """
 Answers for the columns of a snapshot from the statistics of its ancestry, and from sketches without an ``ndv``.
 
-The sketch of the nearest rows wins. Sketches that Trino extended and that may lack changes come last.
+The sketch of the nearest rows wins. Sketches that Trino extended and that may lack changes come last. Most answers
+are in the properties of sketches, and what reads files is imported when the first one has to be read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from puffin.errors import PuffinError, UnsupportedError
-from puffin.sketches.partition_sketches import PartitionSketches
-from puffin.sketches.theta_sketch import DEFAULT_LG_K
+from puffin.sketches.sizes import DEFAULT_LG_K
 from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.answer import ColumnAnswer, Distinct
-from puffin.statistics.kinds import PARTITION_SKETCHES, THETA
-from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.base import Column
+
+if TYPE_CHECKING:
+    from puffin.sketches.partition_sketches import PartitionSketches
+    from puffin.statistics.stored_blobs import StoredBlobs
 
 
 def answer_columns(
-    known: Mapping[int, Sequence[KnownSketch]], columns: Iterable[Column], stored: StoredBlobs
+    known: Mapping[int, Sequence[KnownSketch]], columns: Iterable[Column], stored: Callable[[], StoredBlobs]
 ) -> tuple[ColumnAnswer, ...]:
     """
     The answer for each column, in the order given, from what is known by field id.
 
-    Our own sketches always have an ``ndv``, so only those of other engines are read. If a file is gone or broken, an
-    older entry answers.
+    Our own sketches always have an ``ndv``, so only those of other engines are read, from the blobs that ``stored``
+    returns. If a file is gone or broken, an older entry answers.
     """
-    return tuple(_answer(known[column.field_id], column, stored) for column in columns)
+    blobs = functools.cache(stored)
+    return tuple(_answer(known[column.field_id], column, blobs) for column in columns)
 
 
 def nearest_partition_sketches(
@@ -38,6 +43,8 @@ def nearest_partition_sketches(
 
     A property in table metadata announces them, so that no file is opened in vain.
     """
+    from puffin.statistics.kinds import PARTITION_SKETCHES
+
     for each in known:
         if each.said.partitions is not None:
             try:
@@ -47,7 +54,7 @@ def nearest_partition_sketches(
     return None
 
 
-def _answer(known: Sequence[KnownSketch], column: Column, stored: StoredBlobs) -> ColumnAnswer:
+def _answer(known: Sequence[KnownSketch], column: Column, stored: Callable[[], StoredBlobs]) -> ColumnAnswer:
     errors: list[PuffinError] = []
     for each in sorted(known, key=lambda each: each.may_lack_changes):
         if each.misreading is not None:
@@ -56,14 +63,19 @@ def _answer(known: Sequence[KnownSketch], column: Column, stored: StoredBlobs) -
         distinct = _stated(each, known)
         if distinct is None:
             try:
-                sketch = stored.require(each, THETA)
-                distinct = Distinct.foreign(sketch)
+                distinct = _read(each, stored())
             except PuffinError as exc:
                 errors.append(exc)
                 distinct = each.said.distinct
         if distinct is not None:
             return each.answer(distinct).with_summary(each.said.summary).found_after(errors)
     return ColumnAnswer.missing(column, str(errors[0]) if errors else None).found_after(errors)
+
+
+def _read(known: KnownSketch, stored: StoredBlobs) -> Distinct:
+    from puffin.statistics.kinds import THETA
+
+    return Distinct.foreign(stored.require(known, THETA))
 
 
 def _stated(each: KnownSketch, known: Iterable[KnownSketch]) -> Distinct | None:

@@ -17,8 +17,8 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from puffin.tables.leftovers import is_our_name
 from puffin.values.value_type import ValueType
+from puffin.version import is_our_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

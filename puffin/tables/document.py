@@ -7,7 +7,6 @@ planners, readers and filters know one form.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -75,6 +74,8 @@ def mapping_digest(mapping: Sequence[Mapping[str, Any]], path: Iterable[int]) ->
     They cover the names of the column and of the structs around it, and which other fields claim these names: all that
     decides which values a file without field ids has for the column.
     """
+    import hashlib  # slow to import, and few tables have a name mapping
+
     level = mapping
     said: list[Any] = []
     for field_id in path:

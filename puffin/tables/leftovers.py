@@ -14,8 +14,9 @@ import dataclasses
 import datetime
 
 from puffin.errors import CorruptError, FileNotFound, UnsupportedError
-from puffin.format import CREATED_BY, PuffinReader
+from puffin.format import CREATED_BY
 from puffin.storage import FileInfo, Store
+from puffin.version import APPLICATION, is_our_name
 
 SAFETY_AGE = datetime.timedelta(days=7)
 """
@@ -24,8 +25,6 @@ The default age from which on files may be deleted.
 No job takes that long between writing a file and referring to it, and no reader keeps an old listing or version that
 long. VACUUM waits as long, and Iceberg's ``remove_orphan_files`` three days.
 """
-
-APPLICATION = "puffin-sidecar"
 
 NO_TIME = datetime.timedelta()
 
@@ -93,6 +92,8 @@ def link_objection(file: FileInfo, store: Store) -> str | None:
 
 def authorship_objection(file: FileInfo, store: Store) -> str | None:
     """Why a file is not our statistics file; None if its footer is sound and says that we wrote it."""
+    from puffin.format import PuffinReader  # only those who clean need it
+
     try:
         with store.open_source(file.uri) as source:
             reader = PuffinReader(source)
@@ -103,8 +104,3 @@ def authorship_objection(file: FileInfo, store: Store) -> str | None:
     except (CorruptError, UnsupportedError) as exc:
         return f"not a Puffin file that can be read: {exc}"
     return None if is_our_name(created_by) else f"created by {created_by!r}, not by {APPLICATION}"
-
-
-def is_our_name(created_by: str | None) -> bool:
-    """Whether a ``created-by`` names this project, in any version."""
-    return created_by is not None and created_by.partition(" ")[0] == APPLICATION

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, runtime_checkabl
 from puffin.errors import PuffinError, SnapshotNotFound
 from puffin.storage import Store
 from puffin.tables.base import Column, PartitionStatisticsEntry, Snapshot, SnapshotSelector, StatisticsEntry
-from puffin.tables.changes import Changes
-from puffin.tables.file_metrics import FileMetrics
-from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
-from puffin.tables.scan_task import FileScanTask, ScanContext
 from puffin.tables.state import TableState
 from puffin.values.column_summary import ColumnSummary
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a lookup scans and cleans nothing
     import pyarrow as pa
+
+    from puffin.tables.changes import Changes
+    from puffin.tables.file_metrics import FileMetrics
+    from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
+    from puffin.tables.scan_task import FileScanTask, ScanContext
 
 CURRENT = SnapshotSelector()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
@@ -73,6 +74,16 @@ class ColumnSummary:
         if rows is not None and not max(nulls or 0, nans or 0) <= rows < _MOST_ROWS:
             return None
         return cls(rows, nulls, nans, low, high, total_bytes)
+
+
+def known_sum(counts: Iterable[int | None]) -> int | None:
+    """The sum; None if one count is unknown."""
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
 
 
 def _is_count(value: Any) -> bool:

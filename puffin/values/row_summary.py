@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from puffin.values.column_bounds import NO_VALUES, UNKNOWN, Bounds
-from puffin.values.column_summary import ColumnSummary
+from puffin.values.column_summary import ColumnSummary, known_sum
 from puffin.values.value_type import ValueType
 
 _WITH_NAN = frozenset(("float", "double"))
@@ -91,16 +91,6 @@ class RowSummary:
     def within(self, bounds: Bounds, *, is_loose: bool) -> RowSummary:
         """The same rows, of which these bounds are known too; ``is_loose`` if they may be those of removed rows."""
         return replace(self, bounds=self.bounds.intersection(bounds), is_loose=is_loose)
-
-
-def known_sum(counts: Iterable[int | None]) -> int | None:
-    """The sum; None if one count is unknown."""
-    total = 0
-    for count in counts:
-        if count is None:
-            return None
-        total += count
-    return total
 
 
 def _negative(count: int | None) -> int | None:

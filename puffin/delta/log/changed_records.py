@@ -8,7 +8,7 @@ deletes. A removal need not state the file's row count; then only such a pair is
 from __future__ import annotations
 
 from puffin.delta.log.actions import Commit
-from puffin.values.row_summary import known_sum
+from puffin.values.column_summary import known_sum
 
 
 def changed_records(commit: Commit) -> tuple[int | None, int | None]:

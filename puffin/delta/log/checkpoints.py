@@ -9,7 +9,6 @@ that planning needs.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
@@ -36,7 +35,7 @@ from puffin.delta.log.actions import (
     read_file_statistics,
     sidecar_action,
 )
-from puffin.delta.log.log_files import Checkpoint
+from puffin.delta.log.log_files import Checkpoint, CheckpointContent
 from puffin.errors import CorruptMetadataError, FileNotFound, StorageError, UnsupportedTableError
 from puffin.storage import Store, join
 
@@ -57,23 +56,12 @@ _ReadBatch: TypeAlias = Callable[[pa.RecordBatch], Iterable[_Item]]
 _NO_VALUES: Mapping[str, str | None] = {}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CheckpointContent:
-    """A version as its checkpoint describes it; ``protocol`` and ``metadata`` are None before any commit."""
-
-    protocol: Protocol | None
-    metadata: Metadata | None
-    files: Sequence[AddFile]
-
-
 def read_checkpoint(checkpoint: Checkpoint, directory: str, store: Store, *, with_files: bool) -> CheckpointContent:
     """
     Read a checkpoint; ``with_files`` also reads the live files, which takes the longest and opens the sidecars.
 
     Raises CorruptMetadataError if a file cannot be parsed, or if protocol or metadata are missing.
     """
-    if not checkpoint.parts:
-        return CheckpointContent(None, None, ())
     found: list[Action] = []
     for part in checkpoint.parts:
         if part.name.endswith(".json"):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from puffin.delta.log.actions import AddFile, Metadata, Protocol
 from puffin.errors import CorruptMetadataError, SnapshotNotFound, TableNotFound
 from puffin.storage import FileInfo, Store, join
 
@@ -29,8 +30,19 @@ class Checkpoint:
     parts: tuple[FileInfo, ...]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class CheckpointContent:
+    """A version as its checkpoint describes it; ``protocol`` and ``metadata`` are None before any commit."""
+
+    protocol: Protocol | None
+    metadata: Metadata | None
+    files: Sequence[AddFile]
+
+
 BEFORE_ANY_COMMIT = Checkpoint(-1, ())
 """The empty checkpoint from which all commits are replayed."""
+NO_CONTENT = CheckpointContent(None, None, ())
+"""What it has."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

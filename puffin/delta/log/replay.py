@@ -13,11 +13,9 @@ import datetime
 import functools
 import threading
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 from puffin.delta.log.actions import AddFile, Commit, FileKey, Metadata, Protocol, parse_commit, read_file_statistics
-from puffin.delta.log.checkpoints import CheckpointContent, read_checkpoint, read_checkpoint_statistics
-from puffin.delta.log.log_files import Checkpoint, LogFiles, list_log
+from puffin.delta.log.log_files import NO_CONTENT, Checkpoint, CheckpointContent, LogFiles, list_log
 from puffin.delta.log.protocol import in_commit_timestamps_enabled
 from puffin.errors import CorruptMetadataError, FileNotFound, SnapshotNotFound, UnsupportedError
 from puffin.storage import FileInfo, LocalStore, Store, join
@@ -116,6 +114,8 @@ class LogSegment:
 
     def file_statistics(self) -> dict[FileKey, str]:
         """The statistics of files, live or not, as JSON strings from the log."""
+        from puffin.delta.log.checkpoints import read_checkpoint_statistics
+
         start, _ = self._start(with_files=False)
         found = read_checkpoint_statistics(start, self._files.directory, self._store)
         for version in range(start.version + 1, self.version + 1):
@@ -183,10 +183,17 @@ class LogSegment:
         errors: list[CorruptMetadataError | FileNotFound] = []
         for start in self._starts:
             try:
-                return start, read_checkpoint(start, self._files.directory, self._store, with_files=with_files)
+                return start, self._content(start, with_files=with_files)
             except (CorruptMetadataError, FileNotFound) as exc:
                 errors.append(exc)
         raise errors[0]
+
+    def _content(self, start: Checkpoint, *, with_files: bool) -> CheckpointContent:
+        if not start.parts:
+            return NO_CONTENT
+        from puffin.delta.log.checkpoints import read_checkpoint  # slow to import, and young logs have none
+
+        return read_checkpoint(start, self._files.directory, self._store, with_files=with_files)
 
     def _commits_of(self, versions: Iterable[int]) -> list[Commit]:
         return self._entries.read([(version, self._file(version)) for version in versions])
@@ -238,6 +245,8 @@ class _LogEntries:
         missing = [(version, file) for version, file in entries if file not in found]
         # A local file is read in less time than a thread takes to start.
         if len(missing) > (_READERS if isinstance(self._store, LocalStore) else 1):
+            from concurrent.futures import ThreadPoolExecutor
+
             with ThreadPoolExecutor(_READERS) as pool:
                 parsed = list(pool.map(self._parse, missing))
         else:

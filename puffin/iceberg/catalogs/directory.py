@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from puffin.errors import (
     ConflictError,
@@ -20,7 +21,6 @@ from puffin.errors import (
     TableNotFound,
     UnsupportedTableError,
 )
-from puffin.iceberg.commit.patch import NextVersion
 from puffin.iceberg.metadata.document import encode_document, read_current_state, read_state
 from puffin.iceberg.stores import delete_quietly
 from puffin.iceberg.table import IcebergSnapshot, IcebergTableInFiles
@@ -28,6 +28,9 @@ from puffin.storage import FileInfo, Store, is_same_place, join, store_for
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.snapshot import CURRENT
 from puffin.tables.state import TableState
+
+if TYPE_CHECKING:
+    from puffin.iceberg.commit.patch import NextVersion
 
 HINT = "version-hint.text"
 _LONGEST_HINT = 4096  # bytes

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from puffin.errors import UsageError
-from puffin.iceberg.commit.patch import NextVersion
 from puffin.iceberg.metadata.document import read_state
 from puffin.iceberg.table import IcebergSnapshot, IcebergTableInFiles
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.snapshot import CURRENT
 from puffin.tables.state import TableState
+
+if TYPE_CHECKING:
+    from puffin.iceberg.commit.patch import NextVersion
 
 
 class IcebergMetadataFile(IcebergTableInFiles):

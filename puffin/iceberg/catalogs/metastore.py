@@ -26,6 +26,8 @@ from puffin.tables.state import TableState
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
+    from puffin.iceberg.catalogs.sql import SqlDatabase
+
 LOCATION, _PREVIOUS = "metadata_location", "previous_metadata_location"
 _CODEC = "write.metadata.compression-codec"
 _GZIP_NAMES = (".gz.metadata.json", ".metadata.json.gz")
@@ -34,7 +36,7 @@ _GZIP_NAMES = (".gz.metadata.json", ".metadata.json.gz")
 class IcebergMetastoreTable(IcebergTableInFiles, ABC):
     """An Iceberg table that a catalog knows by the location of its metadata file; named ``namespace.table``."""
 
-    def __init__(self, catalog: Catalog, identifier: str) -> None:
+    def __init__(self, catalog: Catalog | SqlDatabase, identifier: str) -> None:
         properties = io_properties(catalog.properties)
         super().__init__(identifier, stores(properties), properties)
         self._catalog = catalog

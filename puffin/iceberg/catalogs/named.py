@@ -1,16 +1,31 @@
 """
 Finds tables in a pyiceberg catalog. The kind of the catalog decides how a table is read and committed, and whether a
 list of tables tells their versions.
+
+Most commands take less time than the import of pyiceberg's catalogs, so a table of a SQL catalog is found without them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from puffin.errors import StorageError, UnsupportedTableError
-from puffin.iceberg.sdk import catalog_kind, one_line
+from puffin.iceberg.sdk import catalog_kind, one_line, sql_properties
 from puffin.tables.snapshot import Table
+
+if TYPE_CHECKING:
+    from puffin.iceberg.catalogs.sql import SqlDatabase
+
+
+def sql_database(name: str, properties: Mapping[str, str]) -> SqlDatabase | None:
+    """The database of a SQL catalog, which serves `table_of` as well; None if pyiceberg has to open the catalog."""
+    found = sql_properties(name, properties)
+    if found is None:
+        return None
+    from puffin.iceberg.catalogs.sql import SqlDatabase
+
+    return SqlDatabase.of(name, found)
 
 
 def table_of(catalog: Any, name: str, identifier: str) -> Table:
@@ -21,7 +36,7 @@ def table_of(catalog: Any, name: str, identifier: str) -> Table:
             from puffin.iceberg.catalogs.rest import IcebergRestTable
 
             return IcebergRestTable(catalog, identifier)
-        case "SqlCatalog":
+        case "SqlCatalog" | "SqlDatabase":
             from puffin.iceberg.catalogs.sql import IcebergSqlTable
 
             return IcebergSqlTable(catalog, identifier)

@@ -6,10 +6,12 @@ One statement changes the row's location, provided that it still has the old one
 
 from __future__ import annotations
 
+import dataclasses
 import sqlite3
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from sqlalchemy import String, column, select, table, update
+from sqlalchemy import Engine, String, column, create_engine, literal, select, table, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from puffin.errors import CommitUnknownError, ConflictError, PuffinError, StorageError, TableNotFound
@@ -33,10 +35,34 @@ _TABLES = table(
 )
 
 
-class IcebergSqlTable(IcebergMetastoreTable):
-    _catalog: SqlCatalog
+_NAMESPACES = table("iceberg_namespace_properties")
 
-    def __init__(self, catalog: SqlCatalog, identifier: str) -> None:
+
+@dataclasses.dataclass(frozen=True)
+class SqlDatabase:
+    """A SQL catalog as far as `IcebergSqlTable` needs it, which is less than pyiceberg's."""
+
+    name: str
+    properties: Mapping[str, str]
+    engine: Engine
+
+    @classmethod
+    def of(cls, name: str, properties: Mapping[str, str]) -> SqlDatabase | None:
+        """The database of a catalog with these properties; None if it cannot be used, or lacks a catalog's tables."""
+        try:
+            engine = create_engine(properties["uri"])
+            with engine.connect() as connection:
+                for each in (_TABLES, _NAMESPACES):  # as pyiceberg does, which would make them
+                    connection.execute(select(literal(1)).select_from(each).limit(1))
+        except (SQLAlchemyError, ImportError):
+            return None
+        return cls(name, properties, engine)
+
+
+class IcebergSqlTable(IcebergMetastoreTable):
+    _catalog: SqlCatalog | SqlDatabase
+
+    def __init__(self, catalog: SqlCatalog | SqlDatabase, identifier: str) -> None:
         super().__init__(catalog, identifier)
         self._row = (
             (_TABLES.c.catalog_name == catalog.name)

@@ -26,11 +26,11 @@ from puffin.iceberg.scan.manifest_lists import ManifestFile, manifests_of
 from puffin.iceberg.scan.manifests import read_entries
 from puffin.storage import FileInfo, Store
 from puffin.tables.base import PartitionStatisticsEntry, Snapshot
-from puffin.tables.leftovers import APPLICATION, is_our_name
 from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.state import TableState
 from puffin.values.json_values import arrow_type
 from puffin.values.transforms import partition_value, result_type
+from puffin.version import APPLICATION, is_our_name
 
 _FIELD_ID = "PARQUET:field_id"
 _PUFFIN = "PUFFIN"

@@ -7,7 +7,6 @@ so errors elsewhere go unnoticed.
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import math
@@ -65,7 +64,11 @@ def document_text(data: bytes) -> bytes:
 def encode_document(document: Mapping[str, Any], *, compress: bool) -> bytes:
     # ASCII, since a JSON string may contain half of a surrogate pair, which UTF-8 cannot encode.
     data = json.dumps(document, separators=(",", ":")).encode()
-    return gzip.compress(data, mtime=0) if compress else data
+    if not compress:
+        return data
+    import gzip
+
+    return gzip.compress(data, mtime=0)
 
 
 def parse_state(document: Mapping[str, Any], metadata_location: str) -> TableState:
@@ -151,6 +154,8 @@ def _check_size(text: bytes) -> None:
 
 
 def _inflated(data: bytes) -> bytes:
+    import gzip
+
     content = bytearray()
     limit = min(MAX_DOCUMENT_BYTES, max(_FREE_OF_RATIO, MAX_GZIP_RATIO * len(data)))
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from puffin.tables.base import natural_number
-from puffin.values.row_summary import known_sum
+from puffin.values.column_summary import known_sum
 
 
 def added_records(summary: Mapping[str, Any]) -> int | None:

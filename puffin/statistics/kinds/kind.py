@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
-from puffin.sketches.theta_sketch import DEFAULT_LG_K
+from puffin.sketches.sizes import DEFAULT_LG_K
 from puffin.statistics.blob_properties import SketchProperties
 from puffin.storage import Store
 from puffin.tables.base import Column

@@ -18,8 +18,6 @@ Many tables may share a home that the owner chooses; each has a folder of its ow
 
 from __future__ import annotations
 
-import hashlib
-
 from puffin.storage import join
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.state import TableState
@@ -47,6 +45,8 @@ def directory(state: TableState, home: str | None) -> str:
     """The folder of a table's private state in a home."""
     if home is None:
         return join(state.location, FOLDER)
+    import hashlib  # slow to import, and few tables have no uuid
+
     return join(home, state.uuid or hashlib.sha256(state.location.encode()).hexdigest()[:32])
 
 

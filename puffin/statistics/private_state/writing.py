@@ -34,9 +34,8 @@ from puffin.statistics.private_state import places
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.storage import Store
 from puffin.tables.base import BlobEntry, StatisticsEntry
-from puffin.tables.leftovers import APPLICATION
 from puffin.tables.snapshot import TableSnapshot
-from puffin.version import version
+from puffin.version import created_by
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +85,7 @@ class StatisticsFiles:
 
     def __init__(self) -> None:
         self._pending: dict[str, TableSnapshot] = {}
-        self._properties = {CREATED_BY: f"{APPLICATION} {version()}"}
+        self._properties = {CREATED_BY: created_by()}
 
     def write(self, opened: TableSnapshot, snapshot_id: int, contents: Contents) -> StatisticsEntry:
         """

@@ -15,7 +15,9 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.exc import OperationalError
 
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound
-from puffin.iceberg.catalogs.sql import IcebergSqlTable
+from puffin.iceberg.catalogs.named import sql_database, table_of
+from puffin.iceberg.catalogs.sql import IcebergSqlTable, SqlDatabase
+from puffin.load import load_table
 from puffin.tables.commit import commit_statistics
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": pa.array([1, 1, 2], pa.int64())})
@@ -310,3 +312,32 @@ def test_metadata_deleted_during_a_read_is_read_again(catalog, table, draft_of, 
 
     monkeypatch.setattr(table, "_location", locate_and_lose)
     assert table.open().state.metadata_location == row(catalog)[0]
+
+
+def sql_properties(tmp_path: Path, **more: str) -> dict[str, str]:
+    return {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}", **more}
+
+
+def test_a_table_is_found_without_pyicebergs_catalog(written, tmp_path):
+    database = sql_database("prod", sql_properties(tmp_path))
+    assert isinstance(database, SqlDatabase)
+    assert table_of(database, "prod", "db.t").open().state.metadata_location == written.metadata_location
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        pytest.param({"pool_pre_ping": "true"}, id="more-than-a-database"),
+        pytest.param({"type": ""}, id="no-kind"),
+        pytest.param({"uri": "sqlite:////no/such/directory/catalog.db"}, id="no-database"),
+        pytest.param({"uri": "sqlite://"}, id="no-tables"),
+        pytest.param({"uri": "nosuchdialect://host/db"}, id="no-driver"),
+    ],
+)
+def test_pyiceberg_opens_catalogs_that_are_more_or_less_than_a_database(written, tmp_path, properties):
+    assert sql_database("prod", sql_properties(tmp_path, **properties)) is None
+
+
+def test_a_new_catalog_has_no_table(tmp_path):
+    with pytest.raises(TableNotFound, match="no such table in catalog 'new'"):
+        load_table("db.t", catalog="new", catalog_properties=sql_properties(tmp_path)).open()

@@ -1,18 +1,26 @@
-"""``puffin dump`` of a small file finishes without loading the larger libraries."""
+"""What commands load: a dump of a small file, and ``puffin ndv`` of a table directory, none of the larger libraries."""
 
+import importlib.util
 import subprocess
 import sys
+from collections.abc import Set
 
+import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyiceberg.catalog import load_catalog
 
 from puffin.format import DELETION_VECTOR_V1, LZ4, THETA_V1, ZSTD
 from puffin.format.deletion_vector import DeletionVector
 from puffin.sketches.theta_sketch import ThetaSketch
 
 TABLES_AND_TEXT = {"pyspark", "pyiceberg", "pandas", "pyarrow", "fsspec", "rich"}
-ARRAYS = {"numpy", "datasketches", "pyroaring"}
-SLOW_PARTS_OF_PYTHON = {"importlib.metadata", "logging", "pathlib", "tempfile"}
+ARRAYS = {"numba", "numpy", "datasketches", "pyroaring"}
+SLOW_PARTS_OF_PYTHON = {
+    *("asyncio", "concurrent.futures", "decimal", "email", "gzip"),
+    *("hashlib", "importlib.metadata", "logging", "pathlib", "tempfile"),
+}
 CODECS = {"lz4", "zstandard"}
 WATCHED = TABLES_AND_TEXT | ARRAYS | SLOW_PARTS_OF_PYTHON | CODECS
 
@@ -21,8 +29,8 @@ def sketch(values: int, lg_k: int = 12) -> bytes:
     return ThetaSketch.from_arrow(pa.array(range(values), pa.int64()), "long", lg_k).to_bytes()
 
 
-def imported_by(*arguments: object) -> set[str]:
-    """Return which of the watched libraries the command loads in its own process."""
+def imported_by(*arguments: object, watched: Set[str] = frozenset(WATCHED)) -> Set[str]:
+    """Return which of the watched modules the command loads in its own process."""
     script = (
         "import sys\n"
         "before = set(sys.modules)\n"
@@ -35,7 +43,7 @@ def imported_by(*arguments: object) -> set[str]:
     command = [sys.executable, "-c", script, *map(str, arguments)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     assert run.stdout
-    return WATCHED & set(run.stderr.split())
+    return watched & set(run.stderr.split())
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
@@ -78,6 +86,17 @@ def test_dump_of_a_broken_file_loads_no_library(tmp_path):
     assert WATCHED.isdisjoint(failed.value.stderr.split())
 
 
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
+def test_ndv_of_an_iceberg_directory_loads_no_library(golden_tables, options):
+    assert imported_by("ndv", golden_tables / "t_types", "i", *options) <= {"logging", "pathlib"}
+
+
+def test_ndv_of_a_delta_directory_without_a_checkpoint_loads_no_library(puffin, tmp_path):
+    deltalake.write_deltalake(tmp_path / "t", pa.table({"id": range(3)}))
+    assert puffin("analyze", tmp_path / "t").code == 0
+    assert imported_by("ndv", tmp_path / "t", "id") <= {"logging", "pathlib"}
+
+
 @pytest.mark.parametrize(
     "command", [("dump", "memory://bucket/missing"), ("verify", "memory://bucket/missing"), ("ndv", "x")]
 )
@@ -94,3 +113,24 @@ def test_library_warnings_stay_off_stderr(command):
     run = subprocess.run([sys.executable, "-c", script, *command], capture_output=True, text=True)
     assert run.returncode == 1
     assert "a warning of a library" not in run.stderr
+
+
+def test_analyze_of_a_current_table_of_a_sql_catalog_loads_neither_its_class_nor_readers(puffin, tmp_path):
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}"}
+    catalog = load_catalog("sql", **properties)
+    catalog.create_namespace("db")
+    rows = pa.table({"id": range(3)})
+    catalog.create_table("db.t", schema=rows.schema).append(rows)
+    command = ("analyze", "db.t", "--catalog", "sql", *(f"--catalog-property={k}={v}" for k, v in properties.items()))
+    assert puffin(*command).code == 0
+    slow = {"numba", "puffin.files.task_reader", "pyarrow.parquet", "pyiceberg.catalog", "pyspark", "rich"}
+    assert imported_by(*command, watched=slow) == set()
+
+
+def test_a_command_has_pyarrow_do_without_pandas(tmp_path):
+    """pandas is installed here, as it is where these commands are slow."""
+    pq.write_table(pa.table({"id": range(3)}), tmp_path / "data.parquet")
+    deltalake.convert_to_deltalake(tmp_path)
+    script = "import sys; from puffin.cli import main\ntry: main()\nfinally: assert 'pandas' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script, "analyze", tmp_path], check=True, stdout=subprocess.DEVNULL)
+    assert importlib.util.find_spec("pandas")
