@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from puffin.load import load_table
 from puffin.tables.snapshot import Table
+from stats_jobs.cluster import Progress
 from stats_jobs.compute import BesideColumns, Computation, compute
 from stats_jobs.decide import decide
 from stats_jobs.index_upkeep import IndexUpkeep
@@ -22,7 +23,7 @@ from stats_jobs.options import Options
 from stats_jobs.publish import publish
 from stats_jobs.report import Report, report
 from stats_jobs.run import Runner
-from stats_jobs.session import Progress, SparkStarter, starter_for
+from stats_jobs.session import SparkStarter, starter_for
 from stats_jobs.target import Target
 
 if TYPE_CHECKING:

@@ -21,11 +21,12 @@ from puffin.errors import PuffinError
 from puffin.load import Tables
 from puffin.tables.snapshot import Table
 from stats_jobs.analyze import analyze
+from stats_jobs.cluster import Progress
 from stats_jobs.decide import is_stale
 from stats_jobs.index import IndexOptions, IndexReport, index, is_index_stale
 from stats_jobs.options import Options
 from stats_jobs.report import Report
-from stats_jobs.session import Progress, SparkStarter
+from stats_jobs.session import SparkStarter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

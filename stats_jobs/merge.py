@@ -31,8 +31,8 @@ _GROUP = 8  # columns that are merged together
 _FETCHED = 32  # groups that the driver fetches at once
 _MOST_REDUCERS = 1000
 
-_Key: TypeAlias = "tuple[int, int, int]"  # group, segment, and the task or the segment that was merged
-_Piece: TypeAlias = "tuple[_Key, bytes]"
+Key: TypeAlias = "tuple[int, int, int]"  # group, segment, and the task or the segment that was merged
+Piece: TypeAlias = "tuple[Key, bytes]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,19 @@ class Groups:
     def of(cls, field_ids: Iterable[int], weight: int = 1) -> Groups:
         size = max(1, _GROUP // weight)
         return cls({field_id: place // size for place, field_id in enumerate(sorted(set(field_ids)))}, weight)
+
+    def take_as_they_are(self, tasks: int) -> bool:
+        """Whether the results of so many tasks are few and small enough to merge on the driver."""
+        return tasks * len(self.of_column) * self.weight <= _FEW
+
+    def reducers(self, tasks: int) -> list[int]:
+        """How many tasks merge the results of ``tasks``, for each time that they do so."""
+        segments = math.ceil(tasks / self.segment)
+        return [min(of * self.count, _MOST_REDUCERS) for of in ([segments, 1] if segments > 1 else [1])]
+
+    def waves(self) -> list[tuple[int, int]]:
+        """The groups that the driver fetches at once: the first, and the one after the last."""
+        return [(first, min(first + _FETCHED, self.count)) for first in range(0, self.count, _FETCHED)]
 
     @property
     def count(self) -> int:
@@ -81,48 +94,48 @@ class Groups:
 def merged_on_executors(partials: RDD[Partial], groups: Groups) -> Partial:
     """Merge the partial of each of the RDD's partitions, in their order."""
     tasks = partials.getNumPartitions()
-    if tasks * len(groups.of_column) * groups.weight <= _FEW:
+    if groups.take_as_they_are(tasks):
         return partials.reduce(merge_partials)
-    pieces: RDD[_Piece] = partials.mapPartitionsWithIndex(functools.partial(_cut, groups))
-    if tasks > groups.segment:
-        pieces = _merged(pieces, groups.count * math.ceil(tasks / groups.segment))
-    merged = _merged(pieces, groups.count)
+    merged: RDD[Piece] = partials.mapPartitionsWithIndex(functools.partial(cut, groups))
+    for reducers in groups.reducers(tasks):
+        merged = _merged(merged, reducers)
     found = Partial()
     wave = max(1, _FETCHED * merged.getNumPartitions() // groups.count)
     for start in range(0, merged.getNumPartitions(), wave):
         places = range(start, min(start + wave, merged.getNumPartitions()))
         fetched = merged.context.runJob(merged, list, places)
-        found = functools.reduce(merge_partials, (_loaded(piece) for _, piece in fetched), found)
+        found = functools.reduce(merge_partials, (loaded(piece) for _, piece in fetched), found)
     return found
 
 
-def _cut(groups: Groups, task: int, partials: Iterable[Partial]) -> Iterator[_Piece]:
+def cut(groups: Groups, task: int, partials: Iterable[Partial]) -> Iterator[Piece]:
+    """Cut what a task found into pieces."""
     for partial in partials:
         for group, piece in groups.cut(partial):
             yield (group, task // groups.segment, task), pickle.dumps(piece)
 
 
-def _merged(pieces: RDD[_Piece], results: int) -> RDD[_Piece]:
-    """Merge the pieces that have the group and the segment in common; those of a group are in one segment then."""
-    reducers = min(results, _MOST_REDUCERS)
-    place = functools.partial(_reducer, reducers)
-    shuffled: RDD[_Piece] = pieces.repartitionAndSortWithinPartitions(  # type: ignore[call-overload]
-        reducers, place
-    )  # its stubs do not know that tuples have an order
-    return shuffled.mapPartitions(_merge_runs)
-
-
-def _reducer(reducers: int, key: _Key) -> int:
-    group, segment, _ = key
-    return (group + segment) % reducers
-
-
-def _merge_runs(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
+def merge_runs(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Merge the pieces, in order, that have the group and the segment in common; the results are of one segment."""
     for (group, segment), run in itertools.groupby(pieces, key=lambda piece: piece[0][:2]):
-        merged = functools.reduce(merge_partials, (_loaded(content) for _, content in run))
+        merged = functools.reduce(merge_partials, (loaded(content) for _, content in run))
         yield (group, 0, segment), pickle.dumps(merged)
 
 
-def _loaded(piece: bytes) -> Partial:
+def loaded(piece: bytes) -> Partial:
+    """A partial result from its piece."""
     found: Partial = pickle.loads(piece)  # noqa: S301 - one of our own tasks made it
     return found
+
+
+def _merged(pieces: RDD[Piece], reducers: int) -> RDD[Piece]:
+    place = functools.partial(_reducer, reducers)
+    shuffled: RDD[Piece] = pieces.repartitionAndSortWithinPartitions(  # type: ignore[call-overload]
+        reducers, place
+    )  # its stubs do not know that tuples have an order
+    return shuffled.mapPartitions(merge_runs)
+
+
+def _reducer(reducers: int, key: Key) -> int:
+    group, segment, _ = key
+    return (group + segment) % reducers

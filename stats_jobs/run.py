@@ -13,17 +13,16 @@ import os
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any
 
-from puffin.errors import PuffinError, StorageError
 from puffin.kernels import load_kernels
 from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.tables.scan_task import encode_batch
 from puffin.tables.snapshot import TableSnapshot
-from stats_jobs.execute import KERNELS_PAY, Kinds, Partial, merge_partials, read_batch, read_document
-from stats_jobs.merge import Groups, merged_on_executors
+from stats_jobs.cluster import Progress
+from stats_jobs.execute import KERNELS_PAY, Partial, merge_partials, read_batch
+from stats_jobs.merge import Groups
 from stats_jobs.plan import Scan, plan_batches, total_bytes
-from stats_jobs.session import Progress, SparkStarter, Turn
+from stats_jobs.session import SparkStarter, Turn
 
 _ALONE = 0.05  # seconds that one thread reads alone: for small work, several would fight over the interpreter lock
 _BY_PARTITION = 8  # a column with sketches by partition is about as large as so many without
@@ -63,41 +62,15 @@ class Runner:
         return _Readers(batches, self.opened, self.progress).read(cores)
 
     def _read_on_executors(self, scans: Sequence[Scan]) -> Partial:
-        spark = self.spark.context
-        batches = plan_batches(scans, parallelism=spark.defaultParallelism)
+        cluster = self.spark.cluster
+        batches = plan_batches(scans, parallelism=cluster.parallelism)
         context = self.opened.scan_context
         documents = [(encode_batch(b.to_batch(context)), list(b.kinds.values()), b.removed) for b in batches]
-        failure = spark.accumulator(None, _First())  # type: ignore[arg-type]  # which it need not inherit
-        partials = spark.parallelize(documents, len(documents)).map(functools.partial(_read, failure))
         kinds = {kind.name for batch in batches for of in batch.kinds.values() for kind in of}
         groups = Groups.of(
             (c.field_id for b in batches for c in b.columns), _BY_PARTITION if PARTITION_SKETCHES.name in kinds else 1
         )
-        try:
-            with self.spark.job(len(documents), self.progress, lambda: failure.value is not None):
-                return merged_on_executors(partials, groups)
-        except StorageError:
-            if failure.value is None:
-                raise
-            return Partial(failure=failure.value)
-
-
-def _read(failure: Any, document: tuple[str, list[Kinds], bool]) -> Partial:
-    """Read a document; tell the driver of a failure as soon as the task ends, not when all have."""
-    partial = read_document(*document)
-    if partial.failure is not None:
-        failure.add(partial.failure)
-    return partial
-
-
-class _First:
-    """How Spark adds up the failures of tasks: the first that it hears of stays."""
-
-    def zero(self, _: PuffinError | None) -> PuffinError | None:
-        return None
-
-    def addInPlace(self, one: PuffinError | None, other: PuffinError | None) -> PuffinError | None:  # noqa: N802
-        return one or other
+        return cluster.read(documents, groups, self.progress)
 
 
 class _Readers:

@@ -32,7 +32,8 @@ from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.leftovers import StoredEntry
 from puffin.tables.snapshot import CURRENT
 from puffin.tables.state import TableState
-from stats_jobs.session import SparkStarter, spark_errors
+from stats_jobs.jvm import spark_errors
+from stats_jobs.session import SparkStarter
 from stats_jobs.spark_iceberg import JavaIceberg, JavaMetadata, said
 
 
@@ -99,7 +100,7 @@ class SparkTable(IcebergTable):
 
     def _opened(self, selector: SnapshotSelector, known: TableState | None) -> IcebergSnapshot:
         self._unreported_seconds += self.spark.start()
-        java = JavaIceberg(self.spark.session)
+        java = JavaIceberg(self.spark.cluster.java_session)
         table = java.load_table(self.name)
         loaded = self._loaded = JavaMetadata.of(java, table.operations())
         properties = java.file_properties(table, loaded.location)

@@ -16,6 +16,7 @@ ROOMS = {
     "errors": set(),
     "version": set(),
     "lazy": set(),
+    "no_pandas": set(),
     "kernels": set(),
     "format": {"errors", "lazy"},
     "storage": {"errors"},
@@ -43,12 +44,12 @@ ROOMS = {
     "rest_catalog": {"errors", "iceberg", "lookup", "planning", "storage", "tables", "values", "version"},
     "server": {"errors", "inspection", "lookup", "rest_catalog", "storage", "version"},
     "stats_jobs": {
-        *("errors", "files", "format", "iceberg", "index", "kernels", "load"),
+        *("errors", "files", "format", "iceberg", "index", "kernels", "load", "no_pandas"),
         *("sketches", "statistics", "storage", "tables", "values", "version"),
     },
     "autopilot": {"clean", "errors", "load", "lookup", "policy", "stats_jobs", "storage", "tables"},
     "cli": {
-        *("autopilot", "policy"),
+        *("autopilot", "no_pandas", "policy"),
         *("clean", "errors", "inspection", "load", "lookup", "planning", "statistics", "storage", "tables", "version"),
         *("server", "stats_jobs"),  # imported by few commands, see below
     },
@@ -76,8 +77,9 @@ SDK_HOMES = {
     "datasketches": {"puffin.sketches.estimate"},
     "numba": {"puffin.kernels.compiler"},
     "pyroaring": {"puffin.format.deletion_vector"},
-    "pyspark": {"stats_jobs.session"},
-    "py4j": {"stats_jobs.session"},
+    "pyspark": {"stats_jobs.jvm", "stats_jobs.connect"},  # with a JVM in this process, and without
+    "py4j": {"stats_jobs.jvm"},
+    "grpc": {"stats_jobs.connect"},
     "fsspec": {"puffin.storage.arrow"},
     "obstore": {"puffin.storage.new_objects"},
     "botocore": {"puffin.storage.new_objects", "puffin.iceberg.catalogs.glue"},  # credentials; errors of a client

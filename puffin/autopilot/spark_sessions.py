@@ -69,7 +69,9 @@ class SparkSessions:
             if self._starter is None or size != self._size:
                 self._drop()
                 self._size = size
-                self._starter = SparkStarter(master=size.master, conf=dict(size.conf), verbose=self._verbose)
+                self._starter = SparkStarter(
+                    master=size.master, remote=size.remote, conf=dict(size.conf), verbose=self._verbose
+                )
                 if self._ended:
                     self._starter.cancel()
             self._users += 1

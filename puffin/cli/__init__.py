@@ -11,8 +11,8 @@ def main(args: Sequence[str] | None = None) -> None:
     # Garbage collection during imports would take 5 % of the start time of a dump.
     gc.disable()
     try:
-        from puffin.cli.no_pandas import refuse_pandas
         from puffin.cli.program import run
+        from puffin.no_pandas import refuse_pandas
 
         if args is None:  # the process is our own
             refuse_pandas()

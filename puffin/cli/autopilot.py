@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from puffin.cli.options import as_json, diagnostics, log_format, print_failure
+from puffin.cli.options import as_json, diagnostics, log_format, of_remote, print_failure
 from puffin.cli.render import aligned, human_bytes, print_json, print_lines
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _GRACE_BESIDE = 1.5  # after the server has ended, which takes up to eight
 @click.option("--policy", "file", required=True, metavar="FILE", help="The policy; see puffin policy check.")
 @click.option("--once", is_flag=True, help="Look and run what is due once, then end; for cron and Airflow.")
 @click.option("--dry-run", is_flag=True, help="Show what would run now and what it would read; run nothing.")
+@of_remote
 @click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Serve /metrics and /healthz.")
 @click.option("--metrics-host", default="127.0.0.1", metavar="NAME", help="Interface of --metrics-port.")
 @as_json
@@ -40,6 +41,7 @@ def command(
     file: str,
     once: bool,
     dry_run: bool,
+    remote: str | None,
     metrics_port: int | None,
     metrics_host: str,
     json_output: bool,
@@ -61,6 +63,8 @@ def command(
 
     settings = ctx.find_root().obj
     policy = read_policy(file)
+    if remote is not None:
+        policy = policy.over_connect(remote)
     events: list[Event] = []
 
     def listen(event: Event) -> None:

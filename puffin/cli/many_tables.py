@@ -22,7 +22,17 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 import click
 
 from puffin.cli.logs import JSON, about, failure
-from puffin.cli.options import as_json, by_name, diagnostics, key_values, log_format, of_catalog, of_home, print_failure
+from puffin.cli.options import (
+    as_json,
+    by_name,
+    diagnostics,
+    key_values,
+    log_format,
+    of_catalog,
+    of_home,
+    of_remote,
+    print_failure,
+)
 from puffin.cli.render import console, print_json, print_lines, print_result
 from puffin.cli.summary import JobReport, RunSummary
 from puffin.errors import PuffinError
@@ -76,6 +86,7 @@ class TableOptions:
     only_stale: bool
     driver_bytes: int | None
     master: str | None
+    remote: str | None
     conf: Mapping[str, str]
     summary: str | None
     json_output: bool
@@ -98,6 +109,8 @@ class TableOptions:
 
     def names(self) -> list[str]:
         """The names of the wanted tables; UsageError of click if the options contradict each other."""
+        if self.remote is not None and (self.master is not None or self.spark_tables):
+            raise click.UsageError("expected --remote without --master and --spark-table")
         if not (self.tables or self.spark_tables or self.namespace is not None):
             raise click.UsageError("expected TABLE..., --spark-table or --namespace")
         return [name for name in self._found() if self.wants(name, dotted=self.catalog is not None)]
@@ -156,6 +169,7 @@ def how_to_run(command: _Command) -> _Command:
                 help="Read up to N bytes of files without starting Spark; 256 MiB by default.",
             ),
             click.option("--master", metavar="URL", help="Spark master; by default every core of this machine."),
+            of_remote,
             click.option(
                 "--conf",
                 multiple=True,
@@ -201,7 +215,7 @@ def run_job(ctx: click.Context, chosen: TableOptions, job: Job[_Report]) -> None
     as_text = settings.get("log-format") != JSON  # otherwise stderr is for programs: no bars, no Spark output
     verbose = as_text and bool(settings.get("verbose"))
     run = RunSummary(chosen.summary)
-    with SparkStarter(master=chosen.master, conf=chosen.conf, verbose=verbose) as spark:
+    with SparkStarter(master=chosen.master, remote=chosen.remote, conf=chosen.conf, verbose=verbose) as spark:
         of_spark = [SparkTable(name, spark) for name in dict.fromkeys(chosen.spark_tables)]
         wanted: list[str | Table] = [*names, *(t for t in of_spark if chosen.wants(t.name, dotted=True))]
         if chosen.is_one:

@@ -110,6 +110,12 @@ def duration(_: click.Context, parameter: click.Parameter, text: str) -> datetim
     return datetime.timedelta(seconds=seconds)
 
 
+def _connect_url(_: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
+    if url is not None and not url.startswith("sc://"):
+        raise click.BadParameter(f"expected sc://HOST:PORT, found {url.partition(';')[0]!r}", param=parameter)
+    return url
+
+
 def _timestamp_ms(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
     if text is None:
         return None
@@ -150,6 +156,12 @@ of_home = click.option(
     metavar="URI",
     help="Directory for private state; by default the table property puffin-sidecar.home, or a hidden folder of the "
     "table.",
+)
+of_remote = click.option(
+    "--remote",
+    metavar="URL",
+    callback=_connect_url,
+    help="Spark Connect server instead of a master: sc://HOST:PORT.",
 )
 log_format = click.option(
     "--log-format",

@@ -191,12 +191,15 @@ def _spark(mistakes: Mistakes, node: Node | None, where: str) -> SparkUse:
         size = SparkSize(
             from_bytes=inner.take("from", scalar(quantities.size), 0),
             master=inner.take("master", scalar(_name), None),
+            remote=inner.take("remote", scalar(_connect_url), None),
             conf=() if conf is None else tuple(sorted(every_key(mistakes, conf, f"{at}.conf").items())),
         )
         inner.done()
+        if size.master is not None and size.remote is not None:
+            mistakes.wrong(item, at, "either master or remote")
         return size
 
-    sizes = fields.items("sizes", one, "a list of sizes, each with from, master and conf") or [SparkSize()]
+    sizes = fields.items("sizes", one, "a list of sizes, each with from, master or remote, and conf") or [SparkSize()]
     idle = fields.take("idle", scalar(quantities.seconds), _USUAL.spark.idle)
     fields.done()
     return SparkUse(sizes=tuple(sorted(sizes, key=lambda each: each.from_bytes)), idle=idle)
@@ -241,6 +244,12 @@ def _choice(*known: str) -> Callable[[str], str]:
         return text
 
     return check
+
+
+def _connect_url(text: str) -> str:
+    if not text.startswith("sc://"):
+        raise WrongValue("the URL of a Spark Connect server, sc://HOST:PORT")
+    return text
 
 
 def _name(text: str) -> str:

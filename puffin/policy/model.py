@@ -126,10 +126,11 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSize:
-    """The session for tables with at least ``from_bytes`` to read."""
+    """The session for tables with at least ``from_bytes`` to read: of a master, or of a Spark Connect server."""
 
     from_bytes: int = 0
     master: str | None = None
+    remote: str | None = None
     conf: tuple[tuple[str, str], ...] = ()
 
 
@@ -194,3 +195,7 @@ class Policy:
     def rule_for(self, place: str, table: str) -> Rule | None:
         """The first rule that covers a table; None if there is none."""
         return next((rule for rule in self.rules if rule.covers(place, table)), None)
+
+    def over_connect(self, remote: str) -> Policy:
+        """The policy with one Spark Connect server for tables of every size."""
+        return dataclasses.replace(self, spark=dataclasses.replace(self.spark, sizes=(SparkSize(remote=remote),)))

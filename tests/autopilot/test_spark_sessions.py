@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -59,3 +60,18 @@ spark: {{sizes: [{{master: "local[2]", conf: {conf}}}]}}
     ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
     assert ran.stderr == ""
     assert [each["outcome"] for each in json.loads(ran.stdout)["runs"]] == ["done"] * 3
+
+
+def test_remote_replaces_the_masters_of_the_policy(lake: Path) -> None:
+    """Nothing listens there, which the event of each table says, and the server is asked once for all of them."""
+    policy = lake.parent / "policy.yaml"
+    policy.write_text(f'roots: [{lake}]\nlimits: {{driver-bytes: 0 B}}\nspark: {{sizes: [{{master: "local[2]"}}]}}\n')
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        remote = f"sc://127.0.0.1:{silent.getsockname()[1]}"
+        command = [sys.executable, "-m", "puffin", "autopilot", "--policy", str(policy), "--once", "--json"]
+        ran = subprocess.run([*command, "--remote", remote], capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 1
+    runs = json.loads(ran.stdout)["runs"]
+    assert [each["outcome"] for each in runs] == ["failed"] * 3
+    assert all(each["error"].startswith(f"Spark Connect at {remote}: ") for each in runs)

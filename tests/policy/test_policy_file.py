@@ -52,6 +52,7 @@ spark:
       master: yarn
       conf: {spark.executor.instances: 20}
     - master: local[2]
+    - {from: 1 TiB, remote: "sc://spark:15002"}
 clean: {every: 7d, older-than: 14d}
 retry: {first: 1m, most: 6h}
 look-every: 30s
@@ -90,6 +91,7 @@ def test_every_key_reaches_the_policy() -> None:
     assert policy.spark.sizes == (
         SparkSize(master="local[2]"),
         SparkSize(from_bytes=100 * 2**30, master="yarn", conf=(("spark.executor.instances", "20"),)),
+        SparkSize(from_bytes=2**40, remote="sc://spark:15002"),
     )
     assert policy.clean is not None
     assert (policy.clean.every, policy.clean.older_than, policy.spark.idle) == (7 * 86_400, 14 * 86_400, 120)
@@ -217,6 +219,8 @@ def test_mistake_in_a_rule_is_one_line(rule: str, said: str) -> None:
         ("limits: {time-zone: Mars}", "limits.time-zone: expected a time zone such as UTC or Europe/Berlin, found 'Mars'"),
         ("limits: 5", "limits: expected a mapping, found '5'"),
         ("spark: {sizes: [{from: x}]}", "spark.sizes[0].from: expected a size such as 500 GiB or 20 MB, found 'x'"),
+        ("spark: {sizes: [{remote: 'spark:15002'}]}", "spark.sizes[0].remote: expected the URL of a Spark Connect server, sc://HOST:PORT, found 'spark:15002'"),
+        ("spark: {sizes: [{remote: 'sc://a', master: yarn}]}", "spark.sizes[0]: expected either master or remote, found a mapping"),
         ("clean: {older-than: 7d}", "clean: expected the key every, found none"),
         ("clean: {every: 1d, older-than: 5m}", "clean.older-than: expected a duration of 1h or more, such as 7d, found '5m'"),
         ("state: s3://bucket/state", "state: expected a local path, found 's3://bucket/state'"),

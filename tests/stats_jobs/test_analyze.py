@@ -35,7 +35,7 @@ def test_tables_share_a_spark_starter(spark, table):
     with SparkStarter(spark) as starter:
         first = analyze(load_table(table), options, starter)
         again = analyze(table, options, starter)
-        (shipped,) = starter.context.parallelize([0], 1).map(_shipped_packages).collect()
+        (shipped,) = starter.cluster.context.parallelize([0], 1).map(_shipped_packages).collect()
     assert first.session_seconds > again.session_seconds
     assert again.columns == first.columns
     assert {"puffin/__init__.py", "puffin/files/task_reader.py", "stats_jobs/execute.py"} <= set(shipped)
@@ -50,7 +50,7 @@ def test_small_work_runs_without_spark_and_gives_the_same_result(spark, table):
     with SparkStarter() as never_started:
         here = analyze(table, Options(mode="full", commit=False), never_started)
         with pytest.raises(UsageError, match="expected it to be started"):
-            _ = never_started.context
+            _ = never_started.cluster.context
     there = analyze(table, Options(mode="full", commit=False, driver_bytes=0), spark)
     assert (here.session_seconds, there.session_seconds > 0) == (0, True)
     assert sketches(here) == sketches(there)

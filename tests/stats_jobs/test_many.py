@@ -14,8 +14,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from puffin.errors import PuffinError, SetupError, StorageError, TableNotFound
-from puffin.iceberg import sdk
-from puffin.iceberg.sdk import open_catalog
+from puffin.iceberg.catalogs.sql import SqlDatabase
 from puffin.storage import LocalStore
 from stats_jobs import Options, SparkStarter
 from stats_jobs.many import TABLES_AT_ONCE, analyze_many, in_order
@@ -35,7 +34,8 @@ def test_tables_of_a_catalog_share_one_client(tmp_path, monkeypatch):
     for name in names:
         catalog.create_table(name, pa.schema([("k", pa.int64())])).append(pa.table({"k": [1, 2]}))
     opened = []
-    monkeypatch.setattr(sdk, "open_catalog", lambda *of: opened.append(of) or open_catalog(*of))
+    open_database = SqlDatabase.of
+    monkeypatch.setattr(SqlDatabase, "of", lambda *of: opened.append(of) or open_database(*of))
     found = dict(analyze_many(names, catalog="shop", catalog_properties=properties))
     assert [found[name].columns[0].distinct.ndv for name in names] == [2] * 6
     assert opened == [("shop", properties)]
@@ -202,7 +202,7 @@ def starter(context, monkeypatch):
         time.sleep(0.1)
         return context
 
-    monkeypatch.setattr(starter, "_start", start)
+    monkeypatch.setattr(starter.cluster, "_start", start)
     with starter:
         yield starter
 
@@ -246,7 +246,7 @@ def test_failing_session_start_is_tried_once(starter, monkeypatch):
         tries.append(None)
         raise SetupError("Spark did not start")
 
-    monkeypatch.setattr(starter, "_start", fail)
+    monkeypatch.setattr(starter.cluster, "_start", fail)
     outcomes = [outcome for _, outcome in in_order(lambda _: starter.start(), range(3))]
     assert [type(outcome) for outcome in outcomes] == [SetupError] * 3
     assert len(tries) == 1
@@ -257,7 +257,7 @@ def test_each_job_has_its_own_group_and_cancelling_ends_them_all(starter, contex
     meeting = threading.Barrier(3)
 
     def analyze_one(_):
-        with starter.slot(), starter.job(1, None):
+        with starter.slot(), starter.cluster.job(1, None):
             group = context.getLocalProperty("spark.jobGroup.id")
             meeting.wait(SOON)
             meeting.wait(SOON)
@@ -275,7 +275,7 @@ def test_each_job_has_its_own_group_and_cancelling_ends_them_all(starter, contex
     assert {group for group, _ in groups} == set(context.cancelled)
     assert [after for _, after in groups] == [None, None]
     assert len(set(context.cancelled)) == 2
-    with pytest.raises(StorageError, match="cancelled"), starter.job(1, None):
+    with pytest.raises(StorageError, match="cancelled"), starter.cluster.job(1, None):
         pytest.fail("a job began")
 
 
@@ -290,7 +290,7 @@ def test_callers_job_group_is_kept(starter, context):
     """It is how a notebook cancels its cell."""
     starter.start()
     context.setLocalProperty("spark.jobGroup.id", "cell-7")
-    with starter.job(1, None):
+    with starter.cluster.job(1, None):
         starter.cancel()
     assert context.cancelled == ["cell-7"]
     assert context.getLocalProperty("spark.jobGroup.id") == "cell-7"
@@ -307,18 +307,18 @@ def test_threads_share_the_callers_real_session(spark):
     with SparkStarter(spark) as starter:
 
         def analyze_one(name):
-            with starter.slot(), starter.job(2, lambda done, total: seen[name].append((done, total))):
+            with starter.slot(), starter.cluster.job(2, lambda done, total: seen[name].append((done, total))):
                 meeting.wait(SOON)
                 pool, group = property_of("scheduler.pool"), property_of("jobGroup.id")
                 meeting.wait(SOON)
-                return starter.context.parallelize(range(8), 2).map(sleep_for(1)).count(), pool, group
+                return starter.cluster.context.parallelize(range(8), 2).map(sleep_for(1)).count(), pool, group
 
         def work_for_minutes(name):
             if name == "quick":
                 return working.wait(SOON)
-            with starter.slot(), starter.job(1, None):
+            with starter.slot(), starter.cluster.job(1, None):
                 working.set()
-                return starter.context.parallelize([0], 1).map(sleep_for(120)).count()
+                return starter.cluster.context.parallelize([0], 1).map(sleep_for(120)).count()
 
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", "nightly")
         try:

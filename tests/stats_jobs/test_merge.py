@@ -112,5 +112,5 @@ def test_error_of_java_is_told_by_its_cause(spark: SparkSession) -> None:
     said = "the Spark job failed: java.io.IOException: Input path does not exist"
     with SparkStarter(spark) as starter:
         starter.start()
-        with pytest.raises(StorageError, match=said), starter.job(0, None):
+        with pytest.raises(StorageError, match=said), starter.cluster.job(0, None):
             spark.sparkContext.textFile("/nowhere").collect()

@@ -1,0 +1,149 @@
+"""
+What a job needs of Spark, however it is reached: a process with a JVM of its own, or a Spark Connect server.
+
+A cluster reads documents and merges what they have, and can be cancelled from another thread. What both kinds of it
+share is here: our packages as an archive, what a worker does first, and the line of an error report that says most.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import uuid
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from puffin.errors import StorageError
+from puffin.kernels import load_kernels
+from puffin.version import version
+from stats_jobs.execute import Kinds, Partial
+from stats_jobs.merge import Groups
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Progress = Callable[[int, int], None]
+Document: TypeAlias = "tuple[str, Sequence[Kinds], bool]"
+"""The arguments of `stats_jobs.execute.read_document`."""
+
+_PACKAGES = ("puffin", "stats_jobs")
+_CAUSE = "Caused by: "
+
+
+class Cluster(abc.ABC):
+    """
+    Spark as jobs use it, from several threads.
+
+    Several tables share one. `start` comes first, and is called once.
+    """
+
+    def __init__(self) -> None:
+        self._running: list[str] = []
+        self._is_cancelled = False
+
+    @abc.abstractmethod
+    def start(self) -> None:
+        """
+        Start Spark, or connect to it, and its Python workers.
+
+        Raises:
+            MissingDependencyError: A library is not installed.
+            SetupError: Spark does not start, does not answer or rejects its configuration.
+            StorageError: The executors cannot run our code, or `cancel` was called.
+        """
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Stop what `start` started."""
+
+    @property
+    @abc.abstractmethod
+    def parallelism(self) -> int:
+        """How many tasks run at once."""
+
+    @property
+    @abc.abstractmethod
+    def has_ended(self) -> bool:
+        """Whether Spark has ended since it started."""
+
+    @property
+    @abc.abstractmethod
+    def java_session(self) -> SparkSession:
+        """A session whose Java objects can be called; UsageError if there is none."""
+
+    @abc.abstractmethod
+    def read(self, documents: Sequence[Document], groups: Groups, progress: Progress | None) -> Partial:
+        """
+        Read documents on executors, merge what they have there, and call ``progress(done, documents)`` meanwhile.
+
+        If one fails, the result has its failure, and the others are not waited for. Raises StorageError if Spark fails
+        or `cancel` was called.
+        """
+
+    @abc.abstractmethod
+    def thread_setup(self, threads: int) -> Callable[[], None]:
+        """What each of so many threads calls first, so that its jobs run with the settings of this thread."""
+
+    def cancel(self) -> None:
+        """
+        Cancel the jobs of all threads and start no others: their blocks raise StorageError.
+
+        A job that is being submitted at this moment is missed, so callers that wait for the threads call this again.
+        """
+        self._is_cancelled = True
+        for name in tuple(self._running):
+            self._interrupt(name)
+
+    def check_not_cancelled(self) -> None:
+        """Raise StorageError if `cancel` was called."""
+        if self._is_cancelled:
+            raise StorageError("the Spark job was cancelled")
+
+    @abc.abstractmethod
+    def _interrupt(self, name: str) -> None:
+        """Cancel the jobs that run under a name; one that is gone is no error."""
+
+    @contextlib.contextmanager
+    def _under(self, name: str | None) -> Iterator[str]:
+        """The name by which the jobs of the block can be cancelled: this one, or a new one."""
+        name = name or f"puffin-{uuid.uuid4().hex}"
+        self._running.append(name)
+        try:
+            yield name
+        finally:
+            self._running.remove(name)
+
+
+def zipped_packages(directory: str) -> Path:
+    """Our packages as an archive in a directory; the same bytes for the same files."""
+    archive = Path(directory, f"puffin-sidecar-{version()}.zip")
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
+        root = Path(__file__).parent.parent
+        for package in _PACKAGES:
+            for source in sorted((root / package).rglob("*.py")):
+                target.write(source, source.relative_to(root))
+    return archive
+
+
+def prepare_worker() -> None:
+    """A worker's first task pays for importing Arrow, numpy and the readers of files, and for compiling kernels."""
+    import puffin.files.task_reader  # noqa: F401
+
+    load_kernels()
+
+
+def last_error(report: str) -> str:
+    """
+    The line of an error report that says most.
+
+    Spark quotes the Python worker's traceback inside a Java one; the last line of the worker's has the error. Of errors
+    in Java alone, the last cause says most; without causes it is the first line.
+    """
+    lines = [line.strip().removeprefix(": ") for line in report.splitlines() if line.strip()]
+    causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
+    raised = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception", "NotFound"))]
+    java = [line for line in raised if line.startswith(("java.", "org.apache.", "py4j."))]
+    python = [line for line in raised if line not in java and not line.startswith((_CAUSE, "at "))]
+    return (python[-1:] or causes[-1:] or java[:1] or lines[-1:] or ["no reason was given"])[0]

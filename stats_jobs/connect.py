@@ -1,0 +1,284 @@
+"""
+Spark behind a Spark Connect server: data frames, and nothing of Java in this process.
+
+Documents are rows, one for each task, and `mapInArrow` runs our code on them, which travels as an artifact. Partial
+results are merged as `stats_jobs.merge` does it: tasks cut them into pieces by groups of columns, a shuffle sorts the
+pieces, and what arrives is merged one after the other. A piece is cut into rows that fit into every message.
+
+There are no accumulators. A task whose file cannot be read raises an error that carries ours in its message, so that
+Spark gives up after a few attempts at that task, and not when all files are read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import os
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from puffin.errors import MissingDependencyError, SetupError, StorageError, UsageError
+from puffin.no_pandas import allow_pandas
+from stats_jobs import connect_tasks
+from stats_jobs.cluster import Cluster, Document, Progress, last_error, zipped_packages
+from stats_jobs.connect_tasks import DOCUMENTS, KEY, PIECES
+from stats_jobs.execute import Partial, merge_partials
+from stats_jobs.merge import Groups, loaded
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_FIRST_ATTEMPTS = 3  # of a call to a server that may not be there; PySpark's client tries for ten minutes
+_SCHEME = "sc://"
+# What an error of PySpark's client has in it: the worker's traceback, or what Java says.
+_TRACEBACK, _JAVA_TRACE, _CAUSE = "Traceback (most recent call last)", "JVM stacktrace:", "Caused by: "
+_OLDEST = 4  # of pyspark, whose client tells progress
+# What PySpark's client imports, and the packages that have it.
+_CLIENT = {
+    "pyspark": "pyspark",
+    "pandas": "pandas",
+    "grpc": "grpcio",
+    "grpc_status": "grpcio-status",
+    "google.rpc": "googleapis-common-protos",
+}
+
+
+def is_connect(session: SparkSession | None) -> bool:
+    """Whether a session is one of Spark Connect."""
+    return session is not None and not hasattr(session, "_jsparkSession")
+
+
+class ConnectCluster(Cluster):
+    """
+    Spark over Spark Connect.
+
+    Args:
+        session: The caller's session, which is left running; by default `start` makes one.
+        remote: The URL of the server.
+        conf: Settings of the session.
+
+    Raises UsageError if the URL is not one of Spark Connect.
+    """
+
+    def __init__(
+        self, session: SparkSession | None = None, *, remote: str | None = None, conf: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__()
+        self._remote = remote or ""
+        self._place = self._remote.partition(";")[0].removesuffix("/")  # parameters may have a token
+        if session is None and not self._remote.startswith(_SCHEME):
+            raise UsageError(f"Spark Connect: expected sc://HOST:PORT, found {self._place or 'nothing'}")
+        self._callers = session
+        self._session: Any = session
+        self._conf = dict(conf or {})
+        self._tasks_at_once = 1
+        self._has_failed = False
+
+    def start(self) -> None:
+        if self._session is None:
+            self._session = self._connected()
+        with self.job(0, None):
+            self._ship_packages()
+            workers = self._session.range(0, 100_000).mapInArrow(connect_tasks.prepare, "worker int").collect()
+            self._tasks_at_once = max(1, len(workers))
+
+    def close(self) -> None:
+        if self._session is not None and self._callers is None:
+            with contextlib.suppress(*_errors()), _few_attempts(self._session):
+                self._session.stop()
+            self._session = None
+
+    @property
+    def parallelism(self) -> int:
+        return self._tasks_at_once
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a job has failed for another reason than its files: another session costs little."""
+        return self._has_failed
+
+    @property
+    def java_session(self) -> SparkSession:
+        raise UsageError(
+            "Spark Connect cannot load tables of Spark's own catalogs for us: expected a path, or --catalog with the "
+            "name of a pyiceberg catalog, found a Spark table"
+        )
+
+    def read(self, documents: Sequence[Document], groups: Groups, progress: Progress | None) -> Partial:
+        tasks = len(documents)
+        rows = connect_tasks.document_rows(documents)
+        try:
+            with self.job(tasks, progress):
+                # By range, since that puts one row into each partition.
+                frame = self._session.createDataFrame(rows, DOCUMENTS).repartitionByRange(tasks, "place")
+                if groups.take_as_they_are(tasks):
+                    return _merged(frame.mapInArrow(connect_tasks.read, PIECES))
+                pieces = frame.mapInArrow(functools.partial(connect_tasks.read, groups=groups), PIECES)
+                for reducers in groups.reducers(tasks):
+                    shuffled = pieces.repartition(reducers, *KEY[:2]).sortWithinPartitions(*KEY)
+                    pieces = shuffled.mapInArrow(connect_tasks.merge, PIECES)
+                return _fetched(pieces, groups)
+        except StorageError as exc:
+            failure = connect_tasks.failure_in(str(exc.__cause__))
+            if failure is None:
+                self._has_failed = True
+                raise
+            return Partial(failure=failure)
+
+    @contextlib.contextmanager
+    def job(self, tasks: int, progress: Progress | None) -> Iterator[None]:
+        """Run a job in the block, calling ``progress(done, tasks)``; StorageError if it fails or is cancelled."""
+        self.check_not_cancelled()
+        with self._under(None) as tag, contextlib.ExitStack() as cleanup:
+            self._session.addTag(tag)
+            cleanup.callback(self._session.removeTag, tag)
+            if progress is not None:
+                watch = _watch(tasks, self._tasks_at_once, progress)
+                self._session.registerProgressHandler(watch)
+                cleanup.callback(self._session.removeProgressHandler, watch)
+            try:
+                yield
+            except _errors() as exc:
+                self.check_not_cancelled()
+                raise StorageError(f"the Spark job failed: {_said(exc)}") from exc
+        if progress is not None:
+            progress(tasks, tasks)
+
+    def thread_setup(self, threads: int) -> Callable[[], None]:  # noqa: ARG002
+        """The caller's tags, by which the caller may cancel, belong to the calling thread."""
+        session, tags = self._session, () if self._session is None else tuple(self._session.getTags())
+
+        def set_up() -> None:
+            for tag in tags:
+                session.addTag(tag)
+
+        return set_up
+
+    def _interrupt(self, name: str) -> None:
+        with contextlib.suppress(*_errors()):
+            self._session.interruptTag(name)
+
+    def _connected(self) -> Any:
+        session = None
+        try:
+            session = _client().builder.remote(self._remote).create()
+            with _few_attempts(session):
+                _ = session.version
+                for key, value in self._conf.items():
+                    session.conf.set(key, value)
+        except _errors(ValueError) as exc:
+            if session is not None:
+                session.client.close()
+            raise SetupError(f"Spark Connect at {self._place}: {_said(exc)}") from exc
+        return session
+
+    def _ship_packages(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="puffin-packages-") as directory:
+            archive = str(zipped_packages(directory))
+            try:
+                self._session.addArtifacts(archive, pyfile=True)
+            finally:
+                if archive in sys.path:  # where PySpark's client puts it, for an interactive caller
+                    sys.path.remove(archive)
+
+
+def _client() -> Any:
+    """PySpark's session of Spark Connect; MissingDependencyError without what it needs, SetupError if that is old."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it would print what the error says
+    allow_pandas()
+    for module, package in _CLIENT.items():
+        try:
+            found = importlib.util.find_spec(module)
+        except ModuleNotFoundError:
+            found = None
+        if found is None:
+            raise MissingDependencyError(package, "connect")
+    try:
+        import pyspark
+
+        if int(pyspark.__version__.partition(".")[0]) < _OLDEST:
+            raise SetupError(f"Spark Connect: expected pyspark {_OLDEST}.0 or newer, found {pyspark.__version__}")
+        from pyspark.sql.connect.session import SparkSession
+    except ImportError as exc:
+        raise SetupError(f"Spark Connect: {exc}") from exc
+    return SparkSession
+
+
+def _errors(*others: type[Exception]) -> tuple[type[Exception], ...]:
+    """What PySpark's client raises, and ``others``, for an except clause."""
+    from grpc import RpcError
+    from pyspark.errors import PySparkException
+
+    return RpcError, PySparkException, *others
+
+
+def _said(exc: BaseException) -> str:
+    """The line of an error that says most."""
+    of_grpc: BaseException | None = exc
+    while of_grpc is not None and not callable(getattr(of_grpc, "details", None)):
+        of_grpc = of_grpc.__cause__ or of_grpc.__context__
+    report = str(exc)
+    if of_grpc is not None and type(of_grpc).__name__ in report:  # PySpark's client knows no more than gRPC does
+        report = str(getattr(of_grpc, "details")())  # noqa: B009 - its type has no stubs
+    message = report.partition(_JAVA_TRACE)[0].strip()
+    return last_error(report) if _TRACEBACK in message or _CAUSE in report else message.partition("\n")[0]
+
+
+@contextlib.contextmanager
+def _few_attempts(session: Any) -> Iterator[None]:
+    """Have the client give up soon in the block if the server does not answer."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    usual = session.client.get_retry_policies()
+    session.client.set_retry_policies([DefaultPolicy(max_retries=_FIRST_ATTEMPTS)])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it has given up, which the error says
+            yield
+    finally:
+        session.client.set_retry_policies(usual)
+
+
+def _watch(tasks: int, at_once: int, progress: Progress) -> Callable[..., None]:
+    """
+    What the client calls as stages advance: tells how many documents are read.
+
+    Of the stages with so many tasks, those that put documents into partitions come first, if they have as many.
+    """
+    ours, before = threading.get_ident(), 2 if tasks <= at_once else 0
+    most = 0  # when merged groups are fetched later, nothing is read again
+
+    def watch(stages: Iterable[Any], **_: Any) -> None:
+        nonlocal most
+        if threading.get_ident() != ours:  # another table's: the client calls everybody
+            return
+        as_many = sorted((s for s in stages if s.num_tasks == tasks), key=lambda stage: int(stage.stage_id))
+        for stage in as_many[before : before + 1]:
+            most = max(most, stage.num_completed_tasks)
+            progress(most, tasks)
+
+    return watch
+
+
+def _fetched(pieces: DataFrame, groups: Groups) -> Partial:
+    """The merged pieces of all groups, some groups at a time, so that the server need not hold all of them."""
+    waves = groups.waves()
+    if len(waves) == 1:
+        return _merged(pieces)
+    kept = pieces.persist()
+    try:
+        parts = (_merged(kept.where(f"column_group >= {first} AND column_group < {end}")) for first, end in waves)
+        return functools.reduce(merge_partials, parts)
+    finally:
+        with contextlib.suppress(*_errors()):
+            kept.unpersist()
+
+
+def _merged(pieces: DataFrame) -> Partial:
+    found = connect_tasks.joined(pieces.toLocalIterator())
+    return functools.reduce(merge_partials, (loaded(content) for _, content in found), Partial())
