@@ -24,6 +24,7 @@ _COMMANDS = (
     *("ndv", "plan", "policy", "serve", "status", "verify"),
 )
 _SHORT = {"dump", "ndv", "verify"}  # too short for garbage collection to pay
+_ENDLESS = {"autopilot", "serve"}  # whose memory has to stay flat
 _GARBAGE = 50_000  # new objects between collections; importing the library of a catalog makes many, and no garbage
 _QUIET = {"dump", "verify"}  # import no library that logs, except for files that are not local
 
@@ -78,7 +79,8 @@ def _puffin(ctx: click.Context) -> None:
     """NDV statistics for Iceberg and Delta tables, in Puffin files that every engine reads."""
     warnings.simplefilter("ignore")
     if ctx.invoked_subcommand not in _SHORT:
-        gc.set_threshold(_GARBAGE)
+        if ctx.invoked_subcommand not in _ENDLESS:
+            gc.set_threshold(_GARBAGE)
         gc.enable()
     if ctx.invoked_subcommand not in _QUIET:
         silence_logs()
