@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyiceberg.expressions import EqualTo
 from pyiceberg.expressions.parser import parse
@@ -144,6 +144,7 @@ def by_pyiceberg(where: str) -> object:
 
 @settings(max_examples=400, deadline=None)
 @given(FILTERS)
+@example("i=true or i!=1.50")
 def test_filters_mean_what_pyiceberg_makes_of_them(where: str) -> None:
     parser = filters.FilterParser(SCHEMA, {})
     found = outcome(lambda: meaning(parser(where)))
