@@ -62,12 +62,7 @@ def without_entries(base: TableState, entries: Iterable[StoredEntry], now_ms: in
 
 def removal_update(entry: StoredEntry) -> dict[str, Any]:
     """The REST protocol's update that removes an entry."""
-    return statistics_removal(entry.snapshot_id, _key(entry))
-
-
-def statistics_removal(snapshot_id: int, of: str = _STATISTICS) -> dict[str, Any]:
-    """The same by the snapshot, for statistics unless ``of`` says otherwise."""
-    return {"action": f"remove-{of}", "snapshot-id": snapshot_id}
+    return {"action": f"remove-{_key(entry)}", "snapshot-id": entry.snapshot_id}
 
 
 def stored_entries(document: Mapping[str, Any]) -> Iterator[StoredEntry]:

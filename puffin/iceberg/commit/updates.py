@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from puffin.errors import CommitUnknownError, PuffinError, SnapshotNotFound
-from puffin.iceberg.commit.patch import partition_statistics_update, removal_update, statistics_removal
+from puffin.iceberg.commit.patch import partition_statistics_update, removal_update
 from puffin.iceberg.metadata.document import read_state
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.leftovers import StoredEntry
@@ -33,7 +33,7 @@ def set_updates(entry: StatisticsEntry) -> Updates:
         {"action": "set-statistics", "snapshot-id": each.snapshot_id, "statistics": entry_to_json(each)}
         for each in (entry, *entry.repairs)
     ]
-    updates += map(statistics_removal, entry.removals)
+    updates += [{"action": "remove-statistics", "snapshot-id": snapshot_id} for snapshot_id in entry.removals]
     return updates if entry.partitions is None else [*updates, partition_statistics_update(entry.partitions)]
 
 
