@@ -16,7 +16,10 @@ def stores(io_properties: Mapping[str, str]) -> Callable[[str], Store]:
     if not io_properties:
         return store_for
     from puffin.iceberg.sdk import filesystem_for
+    from puffin.iceberg.vended import RENEWAL, lent_stores
 
+    if RENEWAL in io_properties:
+        return lent_stores(frozenset(io_properties.items()))
     return functools.partial(store_for, filesystem_for=filesystem_for(io_properties))
 
 

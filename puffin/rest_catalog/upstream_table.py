@@ -13,11 +13,11 @@ from typing import Any
 
 from puffin.errors import StorageError
 from puffin.iceberg.catalogs.file import IcebergMetadataFile
-from puffin.iceberg.catalogs.rest_protocol import nearest_credentials
 from puffin.iceberg.metadata.document import parse_state
 from puffin.iceberg.sdk import io_properties
 from puffin.iceberg.stores import stores
 from puffin.iceberg.table import IcebergSnapshot
+from puffin.iceberg.vended import nearest_credentials
 from puffin.rest_catalog.names import TableName
 from puffin.rest_catalog.planning_mode import CLIENT, KEY
 from puffin.rest_catalog.upstream import UpstreamConfig

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -46,7 +47,8 @@ def store_for(
         store = ArrowStore.for_uri(uri)
     else:
         with storage_errors(uri):
-            store = ArrowStore(filesystem_for(uri))
+            filesystem_for(uri)  # raises here what it raises
+        store = ArrowStore(functools.partial(filesystem_for, uri))
     return store if confine is None else store.confined(confine)
 
 

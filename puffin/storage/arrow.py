@@ -40,9 +40,15 @@ _COPY_SIZE = 8 * 1024 * 1024
 
 
 class ArrowStore(Store):
-    """The files of a pyarrow file system; ``path_of`` turns a URI into the file system's own path."""
+    """
+    The files of a pyarrow file system.
 
-    def __init__(self, filesystem: FileSystem, path_of: Callable[[str], str] = filesystem_path) -> None:
+    Args:
+        filesystem: Gives the file system, anew for each operation, since credentials may be renewed.
+        path_of: Turns a URI into the file system's own path.
+    """
+
+    def __init__(self, filesystem: Callable[[], FileSystem], path_of: Callable[[str], str] = filesystem_path) -> None:
         self._filesystem = filesystem
         self._path_of = path_of
 
@@ -61,8 +67,9 @@ class ArrowStore(Store):
                 # Without the path, which pyarrow would decode.
                 filesystem, _ = FileSystem.from_uri(f"{scheme}://{parts.authority}/{parts.query}")
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                return cls(*_fsspec(uri))
-        return cls(filesystem)
+                filesystem, path_of = _fsspec(uri)
+                return cls(lambda: filesystem, path_of)
+        return cls(lambda: filesystem)
 
     def confined(self, confine: Callable[[str], str]) -> ArrowStore:
         """The same store, confined as in `puffin.storage.store_for`."""
@@ -74,18 +81,18 @@ class ArrowStore(Store):
 
     def open_input(self, uri: str) -> NativeFile:
         with storage_errors(uri):
-            return self._filesystem.open_input_file(self._path_of(uri))
+            return self._filesystem().open_input_file(self._path_of(uri))
 
     def info(self, uri: str) -> FileInfo:
         with storage_errors(uri):
-            info = self._filesystem.get_file_info(self._path_of(uri))
+            info = self._filesystem().get_file_info(self._path_of(uri))
         if info.is_file:
             return _file_info(uri, info)
         raise is_a_directory(uri) if _found(info) else no_such_file(uri)
 
     def exists(self, uri: str) -> bool:
         with storage_errors(uri):
-            return _found(self._filesystem.get_file_info(self._path_of(uri)))
+            return _found(self._filesystem().get_file_info(self._path_of(uri)))
 
     def list(self, directory_uri: str) -> Sequence[FileInfo]:
         found = self._listed(directory_uri)
@@ -97,12 +104,12 @@ class ArrowStore(Store):
 
     def delete(self, uri: str) -> None:
         with storage_errors(uri), suppress(FileNotFoundError):
-            self._filesystem.delete_file(self._path_of(uri))
+            self._filesystem().delete_file(self._path_of(uri))
 
     def delete_empty_directory(self, uri: str) -> None:
         if not self._listed(uri):  # an object store may keep an empty object in a directory's name
             with storage_errors(uri), suppress(FileNotFoundError):
-                self._filesystem.delete_dir(self._path_of(uri))
+                self._filesystem().delete_dir(self._path_of(uri))
 
     @contextmanager
     def create(self, uri: str) -> Iterator[Sink]:
@@ -116,7 +123,7 @@ class ArrowStore(Store):
                 raise exists_already(uri)
             spool.seek(0)
             try:
-                with storage_errors(uri), self._filesystem.open_output_stream(self._path_of(uri)) as stream:
+                with storage_errors(uri), self._filesystem().open_output_stream(self._path_of(uri)) as stream:
                     shutil.copyfileobj(spool, stream, _COPY_SIZE)
             except BaseException:  # closing the stream published the incomplete file
                 with suppress(PuffinError):
@@ -124,13 +131,13 @@ class ArrowStore(Store):
                 raise
 
     def put_if_absent(self, uri: str, data: bytes) -> None:
-        put_new_object(self._filesystem, uri, self._path_of(uri), data)
+        put_new_object(self._filesystem(), uri, self._path_of(uri), data)
 
     def check_put_if_absent(self, uri: str) -> None:
-        store_of_new_objects(self._filesystem, uri, self._path_of(uri))
+        store_of_new_objects(self._filesystem(), uri, self._path_of(uri))
 
     def replace(self, uri: str, data: bytes) -> None:
-        with storage_errors(uri), self._filesystem.open_output_stream(self._path_of(uri)) as stream:
+        with storage_errors(uri), self._filesystem().open_output_stream(self._path_of(uri)) as stream:
             stream.write(data)
 
     def _listed(self, directory_uri: str) -> Sequence[ArrowFileInfo]:
@@ -138,7 +145,7 @@ class ArrowStore(Store):
 
         with storage_errors(directory_uri):
             selector = FileSelector(self._path_of(directory_uri.rstrip("/")), allow_not_found=True)
-            found: Sequence[ArrowFileInfo] = self._filesystem.get_file_info(selector)
+            found: Sequence[ArrowFileInfo] = self._filesystem().get_file_info(selector)
         return found
 
 

@@ -103,7 +103,7 @@ class ScanContext:
     Attributes:
         specs: The fields of each partition spec, by spec id.
         name_mapping: Field ids by name, as in the property ``schema.name-mapping.default``, or None.
-        io_properties: What the file system needs to open the files (end points, credentials).
+        io_properties: What the file system needs to open the files (end points, credentials, how to renew them).
         by_name: Whether to use the names even in a file with field ids, which are then foreign ones.
         rebases_dates: Whether readers of the table convert dates of Spark's legacy calendar to today's.
     """

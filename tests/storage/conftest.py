@@ -15,7 +15,7 @@ from puffin.storage.arrow import ArrowStore
 @pytest.fixture(params=["local", "arrow"])
 def store(request: pytest.FixtureRequest) -> Store:
     """Each kind of store, over the same local directory."""
-    return LocalStore() if request.param == "local" else ArrowStore(pafs.LocalFileSystem())
+    return LocalStore() if request.param == "local" else ArrowStore(pafs.LocalFileSystem)
 
 
 @pytest.fixture

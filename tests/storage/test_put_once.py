@@ -63,4 +63,4 @@ def test_store_without_conditional_puts_is_refused():
     from pyarrow.fs import LocalFileSystem
 
     with pytest.raises(UnsupportedError, match="conditional puts"):
-        ArrowStore(LocalFileSystem()).put_once("s3://bucket/f", b"ours")
+        ArrowStore(LocalFileSystem).put_once("s3://bucket/f", b"ours")

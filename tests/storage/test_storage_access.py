@@ -59,7 +59,7 @@ def test_filesystem_for_opens_other_uris(tmp_path: Path) -> None:
         return pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem())
 
     assert store_for("s3://bucket/a%20b", filesystem_for).read("s3://bucket/a%20b") == b"abc"
-    assert asked == ["s3://bucket/a%20b"]
+    assert set(asked) == {"s3://bucket/a%20b"}
 
 
 def test_filesystem_that_cannot_be_made_is_a_storage_error() -> None:

@@ -129,7 +129,7 @@ def test_link_is_distinguished_from_its_target(tmp_path: Path) -> None:
     (tmp_path / "dangling").symlink_to("nowhere")
     links = [name for name in ("file", "link", "dangling", "missing") if LocalStore().is_link(str(tmp_path / name))]
     assert links == ["link", "dangling"]
-    assert not ArrowStore(pafs.LocalFileSystem()).is_link(str(tmp_path / "link"))
+    assert not ArrowStore(pafs.LocalFileSystem).is_link(str(tmp_path / "link"))
 
 
 def test_temporary_names_are_recognized(tmp_path: Path, names) -> None:

@@ -68,7 +68,7 @@ def test_put_if_absent_writes_once(tmp_path: Path, names) -> None:
 
 def test_put_if_absent_is_refused_by_stores_that_cannot_promise_it(tmp_path: Path, names) -> None:
     with pytest.raises(UnsupportedError, match=f"^{tmp_path}/new: "):
-        ArrowStore(pafs.LocalFileSystem()).put_if_absent(f"{tmp_path}/new", b"x")
+        ArrowStore(pafs.LocalFileSystem).put_if_absent(f"{tmp_path}/new", b"x")
     assert names() == []
 
 
@@ -122,7 +122,7 @@ def test_failing_upload_leaves_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr("shutil.copyfileobj", half_a_copy)
     with (
         pytest.raises(StorageError, match=f"^{tmp_path}/new: No space left"),
-        ArrowStore(pafs.LocalFileSystem()).create(f"{tmp_path}/new") as sink,
+        ArrowStore(pafs.LocalFileSystem).create(f"{tmp_path}/new") as sink,
     ):
         sink.write(b"abc")
     assert names() == []

@@ -21,16 +21,14 @@ from puffin.errors import (
     TableNotFound,
     UnsupportedTableError,
 )
-from puffin.iceberg.sdk import io_properties, one_line
+from puffin.iceberg.sdk import one_line
+from puffin.iceberg.vended import TABLE_PATH, opening_properties, request
 from puffin.tables.statistics_json import typed
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog
 
-_PATH = "namespaces/{namespace}/tables/{table}"
-_COMMIT_ENDPOINT = f"POST /v1/{{prefix}}/{_PATH}"
-# 419 is the protocol's own status for an expired token. A refused token is renewed once.
-_TOKEN_REFUSED = (HTTPStatus.UNAUTHORIZED, 419)
+_COMMIT_ENDPOINT = f"POST /v1/{{prefix}}/{TABLE_PATH}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ class LoadedTable:
 def load_table(catalog: RestCatalog, identifier: str) -> LoadedTable:
     """The table as the server has it now; raises what `puffin.tables.snapshot.Table.open` raises."""
     try:
-        response = _request(catalog, "GET", identifier)
+        response = request(catalog, "GET", TABLE_PATH, identifier)
     except Exception as exc:  # every way to authorize has its own errors
         raise StorageError(f"{identifier}: catalog {catalog.name!r} failed: {one_line(exc)}") from exc
     if response.status_code == HTTPStatus.NOT_FOUND:
@@ -55,10 +53,8 @@ def load_table(catalog: RestCatalog, identifier: str) -> LoadedTable:
     try:
         answer = response.json()
         location, document = typed(answer, "metadata-location", str), typed(answer, "metadata", dict)
-        vended = nearest_credentials(answer.get("storage-credentials") or (), location)
-        of_table = {**(document.get("properties") or {}), **(answer.get("config") or {}), **vended}
-        properties = {**catalog.properties, **of_table}
-        return LoadedTable(document, location, io_properties(properties))
+        of_table = document.get("properties") or {}
+        return LoadedTable(document, location, opening_properties(catalog, identifier, location, answer, of_table))
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise CorruptMetadataError(
             f"{identifier}: expected the metadata of a table from catalog {catalog.name!r}, found {exc!r}"
@@ -81,7 +77,7 @@ def commit_updates(
         "updates": list(updates),
     }
     try:
-        response = _request(catalog, "POST", identifier, json=body)
+        response = request(catalog, "POST", TABLE_PATH, identifier, json=body)
         if response.ok:
             document: dict[str, Any] = typed(response.json(), "metadata", dict)
             return document
@@ -89,22 +85,6 @@ def commit_updates(
         raise CommitUnknownError(f"{identifier}: no clear answer to the commit: {one_line(exc)}") from exc
     error, what = _refusal(response.status_code)
     raise error(f"{identifier}: {what}: {_problem(response)}")
-
-
-def _request(catalog: RestCatalog, method: str, identifier: str, **body: Any) -> Any:
-    url = catalog.url(_PATH, **catalog._split_identifier_for_path(identifier))
-    response = catalog._session.request(method, url, **body)
-    if response.status_code in _TOKEN_REFUSED:
-        catalog._refresh_token()
-        response = catalog._session.request(method, url, **body)
-    return response
-
-
-def nearest_credentials(credentials: Sequence[Mapping[str, Any]], location: str) -> Mapping[str, str]:
-    """The vended credentials with the longest prefix of the location."""
-    fitting = [credential for credential in credentials if location.startswith(credential["prefix"])]
-    config: Mapping[str, str] = max(fitting, key=lambda c: len(c["prefix"]))["config"] if fitting else {}
-    return config
 
 
 def _refusal(status: int) -> tuple[type[PuffinError], str]:

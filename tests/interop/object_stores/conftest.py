@@ -10,16 +10,21 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
+
+from tests.interop.object_stores.lending import Lending, lending
+from tests.interop.object_stores.tables import IcebergTable
 
 KEY_ID, SECRET = "sidecar", "of-the-tests"
 REGION = "eu-central-1"
 REFUSE, FAIL, LOSE_THE_ANSWER = "refuse", "fail", "lose the answer"
 _SIGNED_BY = re.compile(rf"Credential={KEY_ID}/")
 _DENIED = b'<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>no</Message></Error>'
+_EXPIRED = b'<?xml version="1.0"?><Error><Code>ExpiredToken</Code><Message>no</Message></Error>'
 _FAILED = b'<?xml version="1.0"?><Error><Code>InternalError</Code><Message>no</Message></Error>'
 
 
@@ -33,6 +38,8 @@ class S3:
         fault: Asked of each put's path; what it returns is done instead: ``refuse``, ``fail``, or, of a put that is
             carried out all the same, ``lose the answer``.
         requests: Method and path of each, in order.
+        lent: Until when a session token holds, in seconds since the epoch; those that are not here never do.
+        seconds: How long each request takes at least.
     """
 
     def __init__(self) -> None:
@@ -53,6 +60,8 @@ class S3:
         self.is_deaf_to_conditions = False
         self.fault: Callable[[str], str | None] = lambda _: None
         self.requests: list[tuple[str, str]] = []
+        self.lent: dict[str, float] = {}
+        self.seconds = 0.0
 
     @property
     def environment(self) -> dict[str, str]:
@@ -108,6 +117,10 @@ class S3:
         self.requests.append((method, path))
         if not _SIGNED_BY.search(environ.get("HTTP_AUTHORIZATION", "")):
             return _answer(start_response, "403 Forbidden", _DENIED)
+        time.sleep(self.seconds)
+        token = environ.get("HTTP_X_AMZ_SECURITY_TOKEN")
+        if token is not None and self.lent.get(token, 0) < time.time():
+            return _answer(start_response, "400 Bad Request", _EXPIRED)
         if self.is_deaf_to_conditions:
             environ.pop("HTTP_IF_NONE_MATCH", None)
         if method != "PUT":
@@ -152,6 +165,8 @@ def s3(s3_server: S3, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     yield s3_server
     s3_server.is_deaf_to_conditions = False
     s3_server.fault = lambda _: None
+    s3_server.lent.clear()
+    s3_server.seconds = 0.0
 
 
 @pytest.fixture
@@ -166,3 +181,23 @@ def s3_environment(s3: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
 def place(request: pytest.FixtureRequest) -> str:
     """A prefix in the bucket that no other test has."""
     return "lake/" + re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")
+
+
+@pytest.fixture
+def iceberg_table(s3, place, tmp_path) -> Callable[..., IcebergTable]:
+    """Makes a table with a thousand rows in its catalog."""
+
+    def make(version: int = 2) -> IcebergTable:
+        table = IcebergTable(s3, place, tmp_path / "catalog.db", version)
+        table.append(0, 1000)
+        return table
+
+    return make
+
+
+@pytest.fixture
+def lender(s3: S3, iceberg_table: Callable[..., IcebergTable]) -> Iterator[Lending]:
+    """A REST catalog of one table that tells loaders of the table how to open its files."""
+    table = iceberg_table()
+    with lending(table.catalog, s3, {k: v for k, v in table.properties.items() if k.startswith("s3.")}) as made:
+        yield made

@@ -6,20 +6,14 @@ import asyncio
 import json
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pydantic import TypeAdapter
-from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.table import CommitTableRequest, StaticTable
+from pyiceberg.table import StaticTable
 
 import puffin
 from puffin.errors import CommitUnknownError, MissingDependencyError, UnsupportedTableError, UsageError
@@ -27,92 +21,9 @@ from puffin.load import Tables
 from puffin.server.app import create_app
 from puffin.server.settings import Settings
 from stats_jobs import Options, analyze
+from tests.interop.object_stores.tables import COLUMNS, QUICK, IcebergTable, distinct, expected, rows
 
 NOTE = "PUFFIN SIDECAR STATISTICS"
-COLUMNS = tuple("abcd")
-QUICK = {
-    "commit.retry.num-retries": "100",
-    "commit.retry.min-wait-ms": "10",
-    "commit.retry.max-wait-ms": "200",
-    "commit.status-check.num-retries": "1",
-    "commit.status-check.min-wait-ms": "10",
-}
-
-
-def rows(start: int, stop: int) -> pa.Table:
-    """Columns of integers; each has half the distinct values of the previous one."""
-    return pa.table({c: pa.array([i // 2**n for i in range(start, stop)], pa.int64()) for n, c in enumerate(COLUMNS)})
-
-
-class IcebergTable:
-    """
-    A table of two snapshots to come, in a SQL catalog whose warehouse is on S3.
-
-    Attributes:
-        properties: With which the catalog is opened.
-        location: The table's directory.
-        prefix: The same without the scheme.
-    """
-
-    def __init__(self, s3, place: str, database: Path, version: int = 2) -> None:
-        self._s3 = s3
-        self._version = version
-        uri = f"sqlite:///{database}"
-        self.properties = {"type": "sql", "uri": uri, "warehouse": f"s3://{place}", **s3.io_properties}
-        self.catalog = SqlCatalog("lake", **self.properties)
-        self.catalog.create_namespace("db")
-        written = {**QUICK, "format-version": str(min(version, 2))}
-        self._table = self.catalog.create_table("db.t", rows(0, 1).schema, properties=written)
-        self.location = self._table.location()
-        self.prefix = self.location.removeprefix("s3://")
-        self._versions = 0
-
-    def append(self, start: int, stop: int) -> None:
-        self._table.refresh()
-        self._table.append(rows(start, stop))
-
-    def publish(self) -> None:
-        """Make the catalog's version the next one of a table without a catalog, with that table's statistics."""
-        document = self._read(self._table.metadata_location)
-        if self._versions:
-            document["statistics"] = self.published["statistics"]
-        if self._version == 3:  # which pyiceberg does not write
-            document |= {"format-version": 3, "next-row-id": 0}
-        self._versions = len(self.versions()) + 1
-        self._write(f"v{self._versions}.metadata.json", json.dumps(document).encode())
-        self._write("version-hint.text", str(self._versions).encode())
-
-    def versions(self) -> list[str]:
-        """Return the names of all versions in the directory."""
-        names = (name.removeprefix("metadata/") for name in self.files())
-        return sorted(name for name in names if name.startswith("v") and name.endswith(".metadata.json"))
-
-    @property
-    def published(self) -> dict[str, Any]:
-        """Return the document of the newest version."""
-        return self._read(f"{self.location}/metadata/v{len(self.versions())}.metadata.json")
-
-    def files(self) -> dict[str, bytes]:
-        return self._s3.files(self.prefix)
-
-    def _read(self, location: str) -> dict[str, Any]:
-        return json.loads(self.files()[location.removeprefix(f"{self.location}/")])
-
-    def _write(self, name: str, data: bytes) -> None:
-        with self._s3.filesystem().open_output_stream(f"{self.prefix}/metadata/{name}") as stream:
-            stream.write(data)
-
-
-@pytest.fixture
-def iceberg_table(s3, place, tmp_path) -> Callable[..., IcebergTable]:
-    """Makes a table with a thousand rows in its catalog."""
-
-    def make(version: int = 2) -> IcebergTable:
-        table = IcebergTable(s3, place, tmp_path / "catalog.db", version)
-        table.append(0, 1000)
-        return table
-
-    return make
 
 
 @pytest.fixture
@@ -129,15 +40,6 @@ def delta_location(s3_environment, place, monkeypatch) -> str:
     monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
     write_deltalake(f"s3://{place}", rows(0, 1000))
     return f"s3://{place}"
-
-
-def distinct(columns) -> dict[str, tuple[int | None, str]]:
-    return {column.column.name: (column.ndv, column.source) for column in columns}
-
-
-def expected(count: int) -> dict[str, tuple[int, str]]:
-    """The expected answers, all exact: no column has more values than a sketch holds."""
-    return {column: (-(-count // 2**n), "snapshot") for n, column in enumerate(COLUMNS)}
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -182,51 +84,9 @@ def test_properties_of_a_sql_catalog_open_everything(s3, iceberg_table, request,
     assert len(table.catalog.load_table("db.t").metadata.statistics) == len(counts)
 
 
-@pytest.fixture
-def rest_properties(iceberg_table) -> Iterator[Mapping[str, str]]:
-    """Properties of a REST catalog of one table that tells loaders of the table how to open its files."""
-    table = iceberg_table()
-    catalog = table.catalog
-    credentials = {key: value for key, value in table.properties.items() if key.startswith("s3.")}
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if self.path.startswith("/v1/config"):
-                self._answer({"defaults": {}, "overrides": {}})
-            else:
-                self._answer_table({"config": credentials})
-
-        def do_POST(self) -> None:
-            asked = TypeAdapter(CommitTableRequest).validate_json(self.rfile.read(int(self.headers["Content-Length"])))
-            catalog.commit_table(catalog.load_table("db.t"), asked.requirements, asked.updates)
-            self._answer_table({})
-
-        def _answer_table(self, more: dict[str, Any]) -> None:
-            loaded = catalog.load_table("db.t")
-            metadata = json.loads(loaded.metadata.model_dump_json())
-            self._answer({"metadata-location": loaded.metadata_location, "metadata": metadata, **more})
-
-        def _answer(self, document: dict[str, Any]) -> None:
-            body = json.dumps(document).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield {"type": "rest", "uri": f"http://127.0.0.1:{server.server_port}"}
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_rest_catalog_tells_how_to_open_files(rest_properties):
+def test_rest_catalog_tells_how_to_open_files(lender):
     """The client has no keys until it loads the table."""
-    named = {"catalog": "rest", "catalog_properties": rest_properties}
+    named = {"catalog": "rest", "catalog_properties": lender.properties}
     assert analyze("db.t", **named).committed
     assert distinct(puffin.ndv("db.t", **named).columns) == expected(1000)
 

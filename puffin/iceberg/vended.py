@@ -1,0 +1,143 @@
+"""
+Credentials that a REST catalog lends for a table, and that expire.
+
+The properties that open a table's files say when they are to be renewed, and carry what it takes: they travel to
+executors, and a file is opened there long after the plan was made. So each process asks the catalog itself, when
+half of their time is over, and all that it opens from then on is opened with the new ones.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, cast
+
+from puffin.errors import PuffinError, StorageError
+from puffin.iceberg.sdk import filesystem_for, io_properties, one_line, open_catalog
+from puffin.storage import Store, store_for
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+    from pyiceberg.catalog.rest import RestCatalog
+
+TABLE_PATH = "namespaces/{namespace}/tables/{table}"
+RENEWAL = "credentials.renewal"
+"""Our own property among those that open files, a JSON object: how to renew the others, and when."""
+
+_CREDENTIALS_PATH = f"{TABLE_PATH}/credentials"
+_CREDENTIALS_ENDPOINT = f"GET /v1/{{prefix}}/{_CREDENTIALS_PATH}"
+_LENT = ("s3.session-token", "gcs.oauth2.token", "adls.sas-token")
+_EXPIRES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
+_SHORTEST = 15 * 60.0  # seconds; what AWS lends at least, for catalogs that do not say when it ends
+# 419 is the protocol's own status for an expired token. A refused token is renewed once.
+_TOKEN_REFUSED = (HTTPStatus.UNAUTHORIZED, 419)
+
+
+def request(catalog: RestCatalog, method: str, path: str, identifier: str, **body: Any) -> Any:
+    """The server's answer about a table, over pyiceberg's session; every way to authorize has its own errors."""
+    url = catalog.url(path, **catalog._split_identifier_for_path(identifier))
+    response = catalog._session.request(method, url, **body)
+    if response.status_code in _TOKEN_REFUSED:
+        catalog._refresh_token()
+        response = catalog._session.request(method, url, **body)
+    return response
+
+
+def opening_properties(
+    catalog: RestCatalog, identifier: str, location: str, answer: Mapping[str, Any], of_table: Mapping[str, Any]
+) -> dict[str, str]:
+    """
+    What opens the files of a table, from the server's answer; how to renew it too, if it is lent for a time.
+
+    Args:
+        catalog: The table's.
+        identifier: The table's name in it.
+        location: Of the table's metadata; the credentials with the longest prefix of it count.
+        answer: Has ``storage-credentials``, ``config`` or none of them.
+        of_table: Properties of the table, which the answer overrides.
+    """
+    config = answer.get("config") or {}
+    lent = io_properties({**config, **nearest_credentials(answer.get("storage-credentials") or (), location)})
+    found = io_properties({**catalog.properties, **of_table, **lent})
+    if any(name.startswith(_LENT) for name in lent):
+        now = time.time()
+        said = [int(value) / 1000 for name, value in lent.items() if name.startswith(_EXPIRES)]
+        ends = min((end for end in said if end > now), default=now + _SHORTEST)  # the past is of another clock
+        found[RENEWAL] = json.dumps(
+            {
+                "catalog": catalog.name,
+                "properties": dict(catalog.properties),
+                "table": identifier,
+                "location": location,
+                "from": now + (ends - now) / 2,
+                "ends": ends,
+            },
+            default=str,
+        )
+    return found
+
+
+def nearest_credentials(credentials: Sequence[Mapping[str, Any]], location: str) -> Mapping[str, str]:
+    """The vended credentials with the longest prefix of the location."""
+    fitting = [credential for credential in credentials if location.startswith(credential["prefix"])]
+    config: Mapping[str, str] = max(fitting, key=lambda c: len(c["prefix"]))["config"] if fitting else {}
+    return config
+
+
+class LentStores:
+    """
+    Opens a table's files with lent credentials; for any thread, and as long as it likes.
+
+    A file that is open stays with the credentials that opened it, so it is to be read in half of their time.
+
+    Attributes:
+        properties: Those with which files are opened now.
+    """
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._lock = threading.Lock()
+        self._take(properties)
+
+    def __call__(self, uri: str) -> Store:
+        """The store of a file; StorageError if the credentials have ended and the catalog gives no others."""
+        return store_for(uri, filesystem_for=self._filesystem)
+
+    def _take(self, properties: Mapping[str, str]) -> None:
+        self.properties = properties
+        self._renewal = json.loads(properties[RENEWAL])
+        self._due: float = self._renewal["from"]
+        self._resolve = filesystem_for({name: value for name, value in properties.items() if name != RENEWAL})
+
+    def _filesystem(self, uri: str) -> FileSystem:
+        with self._lock:
+            if (now := time.time()) >= self._due:
+                try:
+                    self._take(_renewed(self.properties, self._renewal))
+                except PuffinError:
+                    if now >= self._renewal["ends"]:
+                        raise
+                    self._due = now + (self._renewal["ends"] - now) / 2
+            return self._resolve(uri)
+
+
+@functools.lru_cache(maxsize=64)  # the batches of a job have the same properties, however long it takes
+def lent_stores(properties: frozenset[tuple[str, str]]) -> LentStores:
+    """The stores of lent credentials; the same ones for all who ask in this process."""
+    return LentStores(dict(properties))
+
+
+def _renewed(properties: Mapping[str, str], renewal: Mapping[str, Any]) -> dict[str, str]:
+    table, name = renewal["table"], renewal["catalog"]
+    try:
+        catalog = cast("RestCatalog", open_catalog(name, renewal["properties"]))
+        path = _CREDENTIALS_PATH if _CREDENTIALS_ENDPOINT in map(str, catalog._supported_endpoints) else TABLE_PATH
+        response = request(catalog, "GET", path, table)
+        response.raise_for_status()
+        of_table = {name: value for name, value in properties.items() if name != RENEWAL}
+        return opening_properties(catalog, table, renewal["location"], response.json(), of_table)
+    except Exception as exc:  # every way to authorize has its own errors
+        raise StorageError(f"{table}: catalog {name!r} renews no credentials: {one_line(exc)}") from exc
