@@ -67,7 +67,8 @@ def analyze(
         target = None if is_empty else Target.of(opened, columns, options)
         if target is not None and (columns or target.entry is not None):
             decision = decide(target)
-            runner = Runner(opened, starter, options.driver_bytes, progress)
+            kept = target.kept_steps()
+            runner = Runner(opened, starter, options.driver_bytes, progress, kept)
             upkeep = IndexUpkeep.of(opened, options)
             computation = Computation()
             if decision.current is None:
@@ -77,6 +78,8 @@ def analyze(
                 )
             target.check_not_incremental((each.plan.column, each.plan.reason) for each in computation.columns)
             published = publish(table, target, decision, computation.columns)
+            if kept is not None:
+                kept.discard()
             index = upkeep.catch_up(runner, computation.read)
             done = report(target, decision, computation, published, time.monotonic() - started)
             done = done if index is None else done.beside(index)

@@ -147,7 +147,7 @@ class _Total:
 
     def read(self, scans: Sequence[Scan]) -> Partial:
         partial, turn = self._runner.read(scans if self.took.read else self._beside(scans))
-        self._files |= {task.data_file.file_path for scan in scans for task in scan.tasks}
+        self._files |= {task.data_file.file_path for scan in scans for task in scan.tasks} - partial.resumed
         self.took = Computation(
             files_read=len(self._files),
             rows_read=self.took.rows_read + partial.rows,

@@ -48,6 +48,7 @@ class Partial:
         lifted: Columns, by field id, and files whose Bloom filters were taken instead of values.
         mapped: Field ids of columns that the table's name mapping resolved, since a file had no field ids.
         failure: Why there are no values.
+        resumed: Data files that were not read, since an earlier run had read them.
     """
 
     added: Mapping[int, Values] = dataclasses.field(default_factory=dict)
@@ -57,6 +58,7 @@ class Partial:
     mapped: frozenset[int] = frozenset()
     lifted: frozenset[tuple[int, str]] = frozenset()
     failure: CorruptError | UnsupportedError | NotFoundError | None = None
+    resumed: frozenset[str] = frozenset()
 
 
 def read_document(document: str, kinds: Sequence[Kinds], removed: bool) -> Partial:
@@ -135,6 +137,7 @@ def merge_partials(left: Partial, right: Partial) -> Partial:
         left.bytes_read + right.bytes_read,
         left.mapped | right.mapped,
         left.lifted | right.lifted,
+        resumed=left.resumed | right.resumed,
     )
 
 

@@ -11,8 +11,9 @@ import dataclasses
 import functools
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TypeAlias
 
 from puffin.kernels import load_kernels
 from puffin.statistics.kinds import PARTITION_SKETCHES
@@ -23,6 +24,9 @@ from stats_jobs.execute import KERNELS_PAY, Partial, merge_partials, read_batch
 from stats_jobs.merge import Groups
 from stats_jobs.plan import Scan, plan_batches, total_bytes
 from stats_jobs.session import SparkStarter, Turn
+from stats_jobs.steps import KeptSteps, in_steps
+
+_Read: TypeAlias = Callable[[Sequence[Scan], "Progress | None"], Partial]
 
 _ALONE = 0.05  # seconds that one thread reads alone: for small work, several would fight over the interpreter lock
 _BY_PARTITION = 8  # a column with sketches by partition is about as large as so many without
@@ -30,12 +34,17 @@ _BY_PARTITION = 8  # a column with sketches by partition is about as large as so
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Runner:
-    """Reads scans of one table; at most ``driver_bytes`` of them in this process."""
+    """
+    Reads scans of one table; at most ``driver_bytes`` of them in this process.
+
+    Large ones are read in steps, if there is a place to keep what each has found (``kept``).
+    """
 
     opened: TableSnapshot
     spark: SparkStarter
     driver_bytes: int
     progress: Progress | None
+    kept: KeptSteps | None = None
 
     def read(self, scans: Sequence[Scan]) -> tuple[Partial, Turn]:
         """
@@ -44,33 +53,62 @@ class Runner:
         Raises CorruptError, UnsupportedError or NotFoundError if a file cannot be read, StorageError if the storage or
         Spark failed, and SetupError if Spark is needed and cannot be started.
         """
-        share = [total_bytes(s.tasks) * len(s.columns) // max(1, len(self.opened.state.columns)) for s in scans]
-        if sum(share) <= self.driver_bytes:
-            partial, turn = self._read_here(scans), Turn()
+        found = Partial()
+        if self.kept is not None:
+            scans, found = self.kept.take(scans, self._bytes(scans))
+        if self._bytes(scans) <= self.driver_bytes:
+            partial, turn = self._in_steps(scans, len(os.sched_getaffinity(0)), self._read_here), Turn()
         else:
             with self.spark.slot() as turn:
-                partial = self._read_on_executors(scans)
-        if partial.failure is not None:
-            raise partial.failure
-        return partial, turn
+                partial = self._in_steps(scans, self.spark.cluster.parallelism, self._read_on_executors)
+        return merge_partials(found, partial), turn
 
-    def _read_here(self, scans: Sequence[Scan]) -> Partial:
-        cores = len(os.sched_getaffinity(0))
-        batches = plan_batches(scans, parallelism=cores)
+    def _bytes(self, scans: Sequence[Scan]) -> int:
+        columns = max(1, len(self.opened.state.columns))
+        return sum(total_bytes(scan.tasks) * len(scan.columns) // columns for scan in scans)
+
+    def _in_steps(self, scans: Sequence[Scan], parallelism: int, read: _Read) -> Partial:
+        steps = [list(scans)] if self.kept is None else in_steps(scans, self._bytes(scans), parallelism)
+        planned = [plan_batches(step, parallelism=parallelism) for step in steps]
+        progress = _Progress(self.progress, sum(map(len, planned)))
+        found = Partial()
+        for step, batches in zip(steps, planned, strict=True):
+            partial = read(batches, progress.of_step(len(batches)))
+            if partial.failure is not None:
+                raise partial.failure
+            if self.kept is not None and len(steps) > 1:
+                self.kept.put(step, partial)
+            found = merge_partials(found, partial)
+        return found
+
+    def _read_here(self, batches: Sequence[Scan], progress: Progress | None) -> Partial:
         if sum(total_bytes(batch.tasks) for batch in batches) >= KERNELS_PAY:
             load_kernels()
-        return _Readers(batches, self.opened, self.progress).read(cores)
+        return _Readers(batches, self.opened, progress).read(len(os.sched_getaffinity(0)))
 
-    def _read_on_executors(self, scans: Sequence[Scan]) -> Partial:
-        cluster = self.spark.cluster
-        batches = plan_batches(scans, parallelism=cluster.parallelism)
+    def _read_on_executors(self, batches: Sequence[Scan], progress: Progress | None) -> Partial:
         context = self.opened.scan_context
         documents = [(encode_batch(b.to_batch(context)), list(b.kinds.values()), b.removed) for b in batches]
         kinds = {kind.name for batch in batches for of in batch.kinds.values() for kind in of}
         groups = Groups.of(
             (c.field_id for b in batches for c in b.columns), _BY_PARTITION if PARTITION_SKETCHES.name in kinds else 1
         )
-        return cluster.read(documents, groups, self.progress)
+        return self.spark.cluster.read(documents, groups, progress)
+
+
+class _Progress:
+    """Counts the batches of all steps."""
+
+    def __init__(self, progress: Progress | None, batches: int) -> None:
+        self._progress = progress
+        self._batches = batches
+        self._before = 0
+
+    def of_step(self, batches: int) -> Progress | None:
+        """What the next step of so many batches calls."""
+        progress, before = self._progress, self._before
+        self._before += batches
+        return None if progress is None else lambda done, _: progress(before + done, self._batches)
 
 
 class _Readers:

@@ -14,6 +14,7 @@ from puffin.tables.base import Column, Snapshot, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 from puffin.values.partition_tuples import tuple_types
 from stats_jobs.options import FULL, INCREMENTAL, Options
+from stats_jobs.steps import KeptSteps
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,6 +74,12 @@ class Target:
         if known is None or not known.said.is_ours:
             return False
         return self.options.omits_values(column.name) and known.said.provenance.keeps_values
+
+    def kept_steps(self) -> KeptSteps | None:
+        """Where a large run keeps what it has read; None if it may not, since no value of some column is to be kept."""
+        if self.options.dry_run or not all(map(self.keeps_values, self.columns)):
+            return None
+        return KeptSteps(self.opened, self.options.home)
 
     @property
     def is_partitioned(self) -> bool:

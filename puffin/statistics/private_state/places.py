@@ -6,6 +6,7 @@ The home of a table's private state, and the names in it.
     <table location>/_puffin_sidecar/                   the home, unless the owner chooses another one
         12-5f0c….stats                                  the manifest of the statistics file of this name
         parts/9b1d…/version-hint.text                   a part, which any number of manifests refer to
+        progress/3c07…/version-hint.text                a step of a large run that has not ended, see `stats_jobs.steps`
         index/                                          the index of files, see `puffin.index.manifest`
 
 A manifest has the name of its statistics file, so nothing is listed to find it. The names survive the removal of orphan
@@ -26,7 +27,7 @@ HOME = "puffin-sidecar.home"
 """The table property that names a home; on a sketch, the home of its file's private state if not the default."""
 
 FOLDER = "_puffin_sidecar"
-PARTS, INDEX, SEGMENTS = "parts", "index", "segments"
+PARTS, PROGRESS, INDEX, SEGMENTS = "parts", "progress", "index", "segments"
 PART_NAME = "version-hint.text"
 
 
@@ -52,7 +53,7 @@ def directory(state: TableState, home: str | None) -> str:
 
 def has_own_folder(uri: str) -> bool:
     """Whether the folder of a file is there for it alone."""
-    return uri.rsplit("/", 3)[1] in (PARTS, INDEX, SEGMENTS)
+    return uri.rsplit("/", 3)[1] in (PARTS, PROGRESS, INDEX, SEGMENTS)
 
 
 def manifest_uri(home_directory: str, statistics_path: str) -> str:
@@ -61,3 +62,7 @@ def manifest_uri(home_directory: str, statistics_path: str) -> str:
 
 def part_uri(home_directory: str, part_id: str) -> str:
     return join(join(join(home_directory, PARTS), part_id), PART_NAME)
+
+
+def step_uri(home_directory: str, step_id: str) -> str:
+    return join(join(join(home_directory, PROGRESS), step_id), PART_NAME)

@@ -1,5 +1,6 @@
 """
-Finds and removes private state that nobody needs: manifests without a statistics file, and parts without a manifest.
+Finds and removes private state that nobody needs: manifests without a statistics file, parts without a manifest, and
+what runs that did not end have kept.
 
 A manifest stays as long as its statistics file, whoever refers to that. A job writes a part, then the manifest, and
 then commits; so a young file stays, since a commit may be about to refer to it.
@@ -113,21 +114,24 @@ class _Folder:
                 elif not statistics.is_gone(file.name) or not self._judge(file, "private state of a file that is gone"):
                     held.append(manifest)
         self._judge_parts(directory, held)
+        for _, file in self._files_of(directory, places.PROGRESS):
+            if is_temporary_name(file.name) or file.name == places.PART_NAME:
+                self._judge(file, "a part of what a run had read that did not end")
 
     def _judge_parts(self, directory: str, held: Collection[Manifest | None]) -> None:
         referred = {part.id for manifest in held if manifest is not None for part in manifest.parts}
         doubt = "a manifest that cannot be read may refer to it" if None in held else None
-        for part_id, file in self._parts(directory):
+        for part_id, file in self._files_of(directory, places.PARTS):
             if is_temporary_name(file.name):
                 self._judge(file, "a temporary file of a job that did not end")
             elif file.name == places.PART_NAME and part_id not in referred:
                 self._judge(file, "a part of private state that no manifest refers to", doubt)
 
-    def _parts(self, directory: str) -> Iterator[tuple[str, FileInfo]]:
-        parts = join(directory, places.PARTS)
-        for part_id in self._store.directories(parts):
-            for file in self._store.list(join(parts, part_id)):
-                yield part_id, file
+    def _files_of(self, directory: str, kind: str) -> Iterator[tuple[str, FileInfo]]:
+        folder = join(directory, kind)
+        for own in self._store.directories(folder):
+            for file in self._store.list(join(folder, own)):
+                yield own, file
 
     def _judge(self, file: FileInfo, reason: str, objection: str | None = None) -> bool:
         objection = self._limit.objection(file) or objection or link_objection(file, self._store)

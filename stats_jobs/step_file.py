@@ -1,0 +1,187 @@
+"""
+The file of a step: what a part of a large run has found, as a Puffin file that another run can check.
+
+One blob for each kind of each column has the value in the form in which it is stored elsewhere; a blob property marks
+those of deleted rows. The last blob says in JSON what was read, and has the SHA-256 of all blobs::
+
+    {"format-version": 1, "scans": {"<digest>": ["<digest of a task>", …]}, "mapped": [3]}
+
+The digest of a scan covers all that its values depend on beside its files: columns, kinds and their sizes, partition
+specs, name mapping and our version. That of a task covers a data file and its delete files. No value is pickled: who
+can write to the home of private state must not get code into a job.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from puffin.errors import CorruptError
+from puffin.format import ZSTD, Blob, BlobMetadata, PuffinReader
+from puffin.statistics.kinds import KINDS, SUMMARY
+from puffin.statistics.kinds.kind import Kind
+from puffin.storage import FileSource
+from puffin.tables.scan_task import FileScanTask, ScanContext
+from puffin.tables.statistics_json import typed
+from puffin.values.column_bounds import Bound, Bounds, Missing
+from puffin.values.row_summary import RowSummary
+from puffin.version import version
+from stats_jobs.execute import Partial
+from stats_jobs.plan import Scan
+
+FORMAT_VERSION = 1
+"""To be raised whenever a value means something else than before, or the same rows give another one."""
+
+STEP_V1 = "puffin-sidecar-step-v1"
+_REMOVED, _SHA256 = "removed", "sha256"
+_READ_AT_ONCE = 64  # blobs, of some 100 kB each
+_KINDS = {kind.name: kind for kind in KINDS}
+_COUNTS = ("rows", "nulls", "nans", "total_bytes")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StepHead:
+    """What a step has read: the digests of tasks by the digest of their scan; and what it tells of all columns."""
+
+    scans: Mapping[str, Sequence[str]]
+    mapped: frozenset[int] = frozenset()
+
+
+def can_keep(kind: Kind[Any]) -> bool:
+    """Whether the values of a kind can be stored in the file of a step."""
+    return kind in _KINDS.values()
+
+
+def scan_digest(scan: Scan, context: ScanContext, table_uuid: str | None) -> str:
+    """The digest of all that the values of a scan depend on beside its files."""
+    shared = dataclasses.replace(context, io_properties={})
+    kinds = [[repr(kind) for kind in of if can_keep(kind)] for of in scan.kinds.values()]
+    return _digest((FORMAT_VERSION, version(), table_uuid, shared, scan.columns, kinds, scan.removed))
+
+
+def task_digest(task: FileScanTask) -> str:
+    """The digest of a data file and of the delete files that apply to it."""
+    return _digest(task)
+
+
+def to_blobs(head: StepHead, partial: Partial, snapshot_id: int) -> Iterator[Blob]:
+    """The blobs of a step's file, made one after the other."""
+    digest = hashlib.sha256()
+    for removed, columns in ((False, partial.added), (True, partial.removed)):
+        for field_id, values in columns.items():
+            for kind, value in values.items():
+                if can_keep(kind):
+                    payload = _summary_to_bytes(value) if kind == SUMMARY else kind.codec.to_bytes(value)
+                    properties = {_REMOVED: "true"} if removed else {}
+                    blob = _blob(kind.name, (field_id,), snapshot_id, payload, properties)
+                    _add(digest, blob, payload)
+                    yield blob
+    said = {
+        "format-version": FORMAT_VERSION,
+        "scans": dict(head.scans),
+        "mapped": sorted(head.mapped),
+    }
+    payload = json.dumps(said, separators=(",", ":")).encode()
+    _add(digest, None, payload)
+    yield _blob(STEP_V1, (), snapshot_id, payload, {_SHA256: digest.hexdigest()})
+
+
+class StepFile:
+    """An open file of a step. Every method raises CorruptError if it is not one, or not of this version."""
+
+    def __init__(self, source: FileSource) -> None:
+        self._reader = PuffinReader(source)
+
+    def head(self) -> StepHead:
+        """What it has read; whether the file is whole is not checked yet."""
+        *_, last = (None, *self._reader.file_metadata.blobs)
+        if last is None or last.type != STEP_V1:
+            raise CorruptError("expected the file of a step, found another one")
+        try:
+            said = json.loads(self._reader.read(last))
+            if said["format-version"] != FORMAT_VERSION:
+                raise ValueError(f"format-version: expected {FORMAT_VERSION}, found {said['format-version']!r}")
+            return StepHead(typed(said, "scans", dict), frozenset(typed(said, "mapped", list)))
+        except (KeyError, TypeError, ValueError, RecursionError) as exc:
+            raise CorruptError(f"not the file of a step: {exc!r}") from exc
+
+    def partial(self, wanted: Mapping[tuple[int, str], Kind[Any]]) -> Partial:
+        """The values, if the file is whole, of the kinds ``wanted``, by field id and name."""
+        head, (*values, last), digest = self.head(), self._reader.file_metadata.blobs, hashlib.sha256()
+        added: dict[int, dict[Kind[Any], Any]] = {}
+        removed: dict[int, dict[Kind[Any], Any]] = {}
+        for start in range(0, len(values), _READ_AT_ONCE):
+            blobs = values[start : start + _READ_AT_ONCE]
+            for blob, payload in zip(blobs, self._reader.read_all(blobs), strict=True):
+                _add(digest, blob, payload)
+                kind = wanted.get((blob.fields[0], blob.type)) if blob.fields else None
+                if kind is None:
+                    raise CorruptError(f"expected values that were asked for, found {blob.type} of {blob.fields}")
+                value = _summary_from_bytes(payload) if kind == SUMMARY else kind.codec.from_bytes(payload)
+                (removed if _REMOVED in blob.properties else added).setdefault(blob.fields[0], {})[kind] = value
+        _add(digest, None, self._reader.read(last))
+        if digest.hexdigest() != last.properties.get(_SHA256):
+            raise CorruptError("expected the digest of its content, found another one")
+        return Partial({**added}, {**removed}, mapped=head.mapped)
+
+
+def _add(digest: hashlib._Hash, blob: Blob | BlobMetadata | None, payload: bytes) -> None:
+    what = None if blob is None else [blob.type, blob.fields, _REMOVED in blob.properties]
+    digest.update(json.dumps([what, len(payload)]).encode())
+    digest.update(payload)
+
+
+def _blob(type_: str, fields: Iterable[int], snapshot_id: int, payload: bytes, properties: Mapping[str, str]) -> Blob:
+    return Blob(
+        type=type_,
+        fields=tuple(fields),
+        snapshot_id=snapshot_id,
+        sequence_number=0,
+        payload=payload,
+        compression_codec=ZSTD,
+        properties=properties,
+    )
+
+
+def _summary_to_bytes(summary: RowSummary) -> bytes:
+    counts = [getattr(summary, name) for name in _COUNTS]
+    bounds = [_bound_to_json(bound) for bound in (summary.bounds.lower, summary.bounds.upper)]
+    return json.dumps([*counts, *bounds, summary.is_loose], separators=(",", ":")).encode()
+
+
+def _summary_from_bytes(payload: bytes) -> RowSummary:
+    try:
+        *counts, lower, upper, is_loose = json.loads(payload)
+        bounds = Bounds(_bound_from_json(*lower), _bound_from_json(*upper))
+        return RowSummary(**dict(zip(_COUNTS, counts, strict=True)), bounds=bounds, is_loose=is_loose)
+    except (TypeError, ValueError, KeyError, RecursionError) as exc:
+        raise CorruptError(f"not a summary: {exc!r}") from exc
+
+
+def _bound_to_json(bound: Bound) -> list[Any]:
+    """The type of a bound, and its value: exactly, infinities too, which the properties of a sketch cannot hold."""
+    if isinstance(bound, Missing):
+        return ["missing", bound.name]
+    if isinstance(bound, float):
+        return ["float", bound.hex()]
+    return ["bytes", bound.hex()] if isinstance(bound, bytes) else ["same", bound]
+
+
+def _bound_from_json(form: str, value: Any) -> Bound:
+    if form == "missing":
+        return Missing[value]
+    if form == "float":
+        return float.fromhex(value)
+    if form == "bytes":
+        return bytes.fromhex(value)
+    if not isinstance(value, bool | int | str):
+        raise TypeError(f"expected a bound, found {value!r}")
+    return value
+
+
+def _digest(value: object) -> str:
+    """The digest of a value whose text says all of it, as that of our frozen values does."""
+    return hashlib.sha256(repr(value).encode("utf-8", "surrogatepass")).hexdigest()
