@@ -245,7 +245,8 @@ def _parquet(table: pa.Table, **options: object) -> bytes:
 
 def _manifests_of_private_state() -> Iterator[bytes]:
     part = Part("9b1d0f3e-0000-4000-8000-00000000000a", 4096, 300)
-    for blobs in ({}, {BlobKey(ROW_COUNTS_V1, field_id, 12): StoredKey(part, 9) for field_id in (1, 2)}):
+    stored = StoredKey(part, 9), StoredKey(part, 9, (StoredKey(part, 11), StoredKey(part, 12)))
+    for blobs in ({}, *({BlobKey(ROW_COUNTS_V1, field_id, 12): each for field_id in (1, 2)} for each in stored)):
         yield encode(Manifest("f8e1", "12-5f0c.stats", 8123, blobs))
 
 

@@ -19,6 +19,7 @@ from puffin.errors import CorruptError, NotFoundError
 from puffin.sketches.joint_sketches import JointSketch, JointSketches
 from puffin.sketches.partition_sketches import PartitionSketches
 from puffin.statistics.basis import CARRIED, FULL, ColumnPlan
+from puffin.statistics.deltas import WITH_DELTAS
 from puffin.statistics.kinds import JOINT, PARTITION_SKETCHES, THETA
 from puffin.statistics.kinds.joint import JointKind
 from puffin.statistics.kinds.kind import Kind, Parts, Unsubtractable, Values
@@ -41,13 +42,15 @@ class Computed:
     The statistics of a column, with the plan that was carried out in the end.
 
     ``is_mapped`` tells that a file without field ids was read, for which the table's name mapping was used. ``kept`` is
-    where values beside those of the plan's base are stored already.
+    where values beside those of the plan's base are stored already, ``deltas`` what comes beside those of it that
+    were not read, None if nothing does.
     """
 
     plan: ColumnPlan
     values: Values
     is_mapped: bool
     kept: Mapping[Kind[Any], KeptBlob] = dataclasses.field(default_factory=dict)
+    deltas: Values = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -228,14 +231,20 @@ def _computed(plan: ColumnPlan, partial: Partial, kinds: Sequence[Kind[Any]]) ->
     field_id = plan.column.field_id
     base = None if plan.base is None else plan.base.values
     if base is not None and plan.basis == CARRIED:
-        return Computed(plan, {kind: base[kind] for kind in kinds if kind in base}, field_id in partial.mapped)
+        carried = {kind: base[kind] for kind in kinds if kind in base}
+        return Computed(plan, carried, field_id in partial.mapped, deltas=_deltas(plan, {}))
     parts = Parts(base, partial.added.get(field_id, {}), partial.removed.get(field_id, {}))
     values: dict[Kind[Any], Any] = {}
     for kind in kinds:
         value = kind.combined(parts, values)
         if value is not None:
             values[kind] = value
-    return Computed(plan, values, field_id in partial.mapped)
+    return Computed(plan, values, field_id in partial.mapped, deltas=_deltas(plan, parts.added))
+
+
+def _deltas(plan: ColumnPlan, added: Values) -> Values:
+    """What comes beside the values of the base that were not read."""
+    return {kind: added.get(kind) for kind in WITH_DELTAS} if plan.base is not None and plan.base.gets_deltas else {}
 
 
 def _joint(

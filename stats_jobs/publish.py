@@ -132,7 +132,9 @@ def _to_write(
 def _statistics(target: Target, computed: Computed) -> ColumnStatistics:
     options, plan, base = target.options, computed.plan, computed.plan.base
     values = {kind: value for kind, value in computed.values.items() if kind in options.kinds or not kind.is_default}
-    kept = {**(base.kept if base is not None and plan.basis == CARRIED else {}), **computed.kept}
+    stays = base is not None and (plan.basis == CARRIED or base.gets_deltas)
+    kept = {**(base.kept if base is not None and stays else {}), **computed.kept}
+    kept = {kind: blob for kind, blob in kept.items() if kind in options.kinds or not kind.is_default}
     provenance = HASHED_HERE if base is None else base.provenance
     if computed.is_mapped:
         provenance = dataclasses.replace(provenance, mapping=target.opened.state.mapping_digest(plan.column))
@@ -147,4 +149,4 @@ def _statistics(target: Target, computed: Computed) -> ColumnStatistics:
         provenance = dataclasses.replace(provenance, keeps_values=True)
     # An incremental run may build on incomplete statistics; a later run completes them.
     lost = options.kinds if options.mode == INCREMENTAL else ()
-    return ColumnStatistics(plan.column, values, provenance, kept, lost)
+    return ColumnStatistics(plan.column, values, provenance, kept, lost, computed.deltas)

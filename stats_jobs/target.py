@@ -59,7 +59,8 @@ class Target:
         """The earlier statistics of the columns, for the sizes and the mode of the options."""
         options = self.options
         completes = options.mode != INCREMENTAL
-        return Earlier(self.opened, self.known, self.bases, options.kinds, options.lg_k, completes)
+        may_get_deltas = options.row_counts and all(map(self.keeps_values, self.columns))
+        return Earlier(self.opened, self.known, self.bases, options.kinds, options.lg_k, completes, may_get_deltas)
 
     def keeps_values(self, column: Column) -> bool:
         """Whether values of a column are kept: once they are not, only a full run brings them back."""

@@ -19,7 +19,7 @@ from puffin.statistics.kinds import THETA, private_kinds, to_properties
 from puffin.statistics.kinds.kind import Kind, Values
 from puffin.statistics.private_state.manifest import BlobKey
 from puffin.statistics.private_state.places import HOME
-from puffin.statistics.private_state.writing import Contents, KeptBlob, OmittedBlob, PrivateBlob
+from puffin.statistics.private_state.writing import Contents, DeltaBlob, KeptBlob, OmittedBlob, PrivateBlob
 from puffin.statistics.retained import RetainedBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot
 
@@ -28,7 +28,7 @@ from puffin.tables.base import BlobEntry, Column, Snapshot
 class ColumnStatistics:
     """
     The computed statistics of a column, always with a sketch; ``kept`` is where an earlier run has stored the same
-    values.
+    values. ``deltas`` has what comes beside kept values that were not read, None if nothing does.
 
     Missing values of the ``lost`` kinds are lost; those of other kinds are noted as omitted.
     """
@@ -38,6 +38,7 @@ class ColumnStatistics:
     provenance: Provenance = HASHED_HERE
     kept: Mapping[Kind[Any], KeptBlob] = dataclasses.field(default_factory=dict)
     lost: Collection[Kind[Any]] = ()
+    deltas: Values = dataclasses.field(default_factory=dict)
 
 
 def choose_retained(
@@ -73,7 +74,11 @@ def companion_blobs(statistics: Iterable[ColumnStatistics], snapshot: Snapshot) 
     private: list[PrivateBlob] = []
     for each in statistics:
         for kind in private_kinds():
-            if kind in each.values and kind in each.kept:
+            if kind in each.deltas:
+                kept, delta = each.kept[kind].beside(snapshot.snapshot_id), each.deltas[kind]
+                came = None if delta is None else _blob(each, kind, snapshot, ZSTD, value=delta)
+                private.append(kept if came is None else DeltaBlob(kept, came))
+            elif kind in each.values and kind in each.kept:
                 private.append(each.kept[kind].beside(snapshot.snapshot_id))
             elif kind in each.values:
                 private.append(_blob(each, kind, snapshot, ZSTD))
@@ -111,13 +116,15 @@ def _blob(
     snapshot: Snapshot,
     codec: str | None,
     properties: Mapping[str, str] = MappingProxyType({}),
+    *,
+    value: Any = None,
 ) -> Blob:
     return Blob(
         type=kind.name,
         fields=(statistics.column.field_id,),
         snapshot_id=snapshot.snapshot_id,
         sequence_number=snapshot.sequence_number,
-        payload=kind.codec.to_bytes(statistics.values[kind]),
+        payload=kind.codec.to_bytes(statistics.values[kind] if value is None else value),
         compression_codec=codec,
         properties=properties,
     )

@@ -13,6 +13,7 @@ from typing import Any
 from puffin.errors import CorruptError, FileNotFound
 from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.blob_properties import HASHED_HERE, Provenance, SketchProperties
+from puffin.statistics.deltas import WITH_DELTAS, can_have_delta
 from puffin.statistics.kinds import THETA, private_kinds, sized_kinds
 from puffin.statistics.kinds.kind import Home, Kind, Values
 from puffin.statistics.private_state.upkeep import has_private_state
@@ -27,11 +28,16 @@ _FULL_SHARE = 0.9  # of the nominal entries: every engine's sketch has as many h
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Base:
-    """The stored values of a column's earlier rows, always with a sketch; ``kept`` is where private ones are stored."""
+    """
+    The stored values of a column's earlier rows, always with a sketch; ``kept`` is where private ones are stored.
+
+    If ``gets_deltas``, row counts and the distribution were not read: what comes is stored beside them.
+    """
 
     values: Values
     provenance: Provenance = HASHED_HERE
     kept: Mapping[Kind[Any], KeptBlob] = dataclasses.field(default_factory=dict)
+    gets_deltas: bool = False
 
 
 class Bases:
@@ -42,24 +48,31 @@ class Bases:
         self._blobs = blobs
         self._trust = Trust(opened, blobs, columns)
 
-    def read(self, known: KnownSketch) -> Base:
-        """The values stored with a known sketch; PuffinError if a blob cannot be read or contradicts the entry."""
+    def read(self, known: KnownSketch, rows_added: int | None = None) -> Base:
+        """
+        The values stored with a known sketch; PuffinError if a blob cannot be read or contradicts the entry.
+
+        If only so many rows are added, the base may get deltas.
+        """
         said = known.said
+        gets_deltas = rows_added is not None and self._takes_delta(known, rows_added)
         found = {
             kind: self._value(known, kind)
             for kind in sized_kinds(said.lg_k)
             if kind.is_default and (kind.home is not Home.PRIVATE or said.is_ours)
+            if not (gets_deltas and kind in WITH_DELTAS)
         }
         values = {kind: value for kind, value in found.items() if value is not None}
         for kind in values:
             if (wrong := kind.contradiction(values)) is not None:
                 raise CorruptError(f"{known.entry.statistics_path}: field {known.column.field_id}: {wrong}")
-        private = {kind: self._blobs.kept(known, kind) for kind in values if kind.home is Home.PRIVATE}
+        stored = WITH_DELTAS if gets_deltas else [kind for kind in values if kind.home is Home.PRIVATE]
+        private = {kind: self._blobs.kept(known, kind) for kind in stored}
         kept = {kind: where for kind, where in private.items() if where is not None}
         provenance = said.provenance
         if not said.is_ours:
             provenance = Provenance(writer=said.writer(self._blobs.created_by(known.entry)) or "")
-        return Base(values, provenance, kept)
+        return Base(values, provenance, kept, gets_deltas)
 
     def objection(self, known: KnownSketch, base: Base, lg_k: int) -> str | None:
         """Why a base cannot be built on, or None. Raises as `Trust.objection`."""
@@ -84,6 +97,13 @@ class Bases:
             return True
         return has_private_state(self._opened)
 
+    def _takes_delta(self, known: KnownSketch, rows: int) -> bool:
+        if not known.said.is_ours or known.said.is_unmarked or not self._blobs.takes_delta(known, rows):
+            return False
+        private = {kind: self._blobs.kept(known, kind) for kind in WITH_DELTAS}
+        kept = {kind: where for kind, where in private.items() if where is not None}
+        return can_have_delta(kept, self._opened.snapshot.snapshot_id)
+
     def _value(self, known: KnownSketch, kind: Kind[Any]) -> Any:
         if kind.home is Home.FILE:
             return self._blobs.require(known, kind)
@@ -101,9 +121,9 @@ class AnnouncedBases(Bases):
     only their files tell who made them and whether they have every hash.
     """
 
-    def read(self, known: KnownSketch) -> Base:
+    def read(self, known: KnownSketch, rows_added: int | None = None) -> Base:
         if not known.said.has_provenance:
-            return super().read(known)
+            return super().read(known, rows_added)
         private = (kind for kind in private_kinds() if self._blobs.kept(known, kind) is not None)
         return Base(dict.fromkeys(private), known.said.provenance)
 

@@ -43,6 +43,7 @@ class Earlier:
         kinds: The kinds of statistics to keep for each column, in the wanted size.
         lg_k: That size.
         completes: Whether statistics of ours must have all that we keep beside them.
+        may_get_deltas: Whether all that was kept stays as it is, so that it need not be read to add rows.
     """
 
     opened: TableSnapshot
@@ -51,6 +52,7 @@ class Earlier:
     kinds: Sequence[Kind[Any]]
     lg_k: int
     completes: bool = True
+    may_get_deltas: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -136,7 +138,8 @@ def _plan_on(earlier: Earlier, known: KnownSketch) -> ColumnPlan:
     if known.misfit is not None:
         raise Unfit(known.misfit)
     changes = earlier.opened.changes_since(known.snapshot).narrowed
-    base = bases.read(known)
+    only_adds = earlier.may_get_deltas and not changes.removed
+    base = bases.read(known, changes.rows_added if only_adds else None)
     if (reason := bases.objection(known, base, earlier.lg_k)) is not None:
         raise Unfit(reason)
     basis = CHANGED if changes.removed else ADDED if changes.added else CARRIED

@@ -8,20 +8,25 @@ these themselves. A broken blob does not affect its neighbours.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from puffin.errors import CorruptError, PuffinError, UnsupportedError
 from puffin.format import CREATED_BY, ROW_COUNTS_V1, THETA_V1, BlobMetadata, PuffinReader
 from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.blob_properties import SketchProperties
+from puffin.statistics.deltas import added_up, takes_delta
 from puffin.statistics.kinds import private_kinds
 from puffin.statistics.kinds.kind import Home, Kind, T
-from puffin.statistics.private_state.manifest import BlobKey
+from puffin.statistics.private_state.manifest import BlobKey, Part, StoredKey
+from puffin.statistics.private_state.places import part_uri
 from puffin.statistics.private_state.reading import read_private_state
 from puffin.statistics.private_state.writing import KeptBlob, OmittedBlob
 from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
+
+_State: TypeAlias = Mapping[BlobKey, KeptBlob | OmittedBlob]
 
 SMALL_FILE = 1024 * 1024  # bytes; an object store sends these faster than it answers a second request
 
@@ -38,8 +43,9 @@ class StoredBlobs:
         self._opened = opened
         self._fields = {(field_id,) for field_id in field_ids}
         self._files: dict[tuple[str, str], _Content | PuffinError] = {}
-        self._states: dict[str, Mapping[BlobKey, KeptBlob | OmittedBlob] | None] = {}
+        self._states: dict[str, _State | None] = {}
         self._lost: dict[str, bool] = {}
+        self._grow: dict[tuple[str, int], bool] = {}
         self._types: dict[str, Collection[str]] = {}
 
     def read(self, known: KnownSketch, kind: Kind[T]) -> T | None:
@@ -75,7 +81,9 @@ class StoredBlobs:
         is_private = type_ != THETA_V1 and not SketchProperties(blob.properties).is_unmarked
         if is_private and (state := self._state(entry)) is not None:
             kept = state.get(key)
-            return self._find_in_part(kept) if isinstance(kept, KeptBlob) else None
+            if isinstance(kept, KeptBlob) and kept.stored.deltas:
+                return self._add_up(state, kept, SketchProperties(blob.properties).lg_k)
+            return self._find_in_part(kept, kept.stored, type_) if isinstance(kept, KeptBlob) else None
         return self._read_once(_File.of(entry), type_).payloads.get(key)
 
     def kept(self, known: KnownSketch, kind: Kind[Any]) -> KeptBlob | None:
@@ -93,8 +101,9 @@ class StoredBlobs:
         if path not in self._lost:
             state = self._state(entry)
             kept = [blob for blob in (state or {}).values() if isinstance(blob, KeptBlob)]
-            parts = {blob.stored.part.id: blob for blob in kept}  # many blobs are in one part
-            self._lost[path] = state is None or not all(map(self._has_part, parts.values()))
+            # Many blobs are in one part.
+            parts = {layer.part: blob.directory for blob in kept for layer in blob.stored.layers}
+            self._lost[path] = state is None or not all(itertools.starmap(self._has_part, parts.items()))
         return self._lost[path]
 
     def misses(self, known: KnownSketch) -> bool:
@@ -111,10 +120,18 @@ class StoredBlobs:
             return True
         return not all(_key_of(known.blob, type_) in state for type_ in self._kept_types(known.entry))
 
-    def _has_part(self, kept: KeptBlob) -> bool:
-        uri = kept.part_uri
+    def takes_delta(self, known: KnownSketch, rows: int) -> bool:
+        """Whether deltas of so many rows pay beside the sketches of an entry, see `puffin.statistics.deltas`."""
+        key = known.entry.statistics_path, rows
+        if key not in self._grow:
+            kept = [blob for blob in (self._state(known.entry) or {}).values() if isinstance(blob, KeptBlob)]
+            self._grow[key] = takes_delta(kept, rows)
+        return self._grow[key]
+
+    def _has_part(self, part: Part, directory: str) -> bool:
+        uri = part_uri(directory, part.id)
         found = self._opened.store_for(uri).find(uri)
-        return found is not None and found.size == kept.stored.part.file_size
+        return found is not None and found.size == part.file_size
 
     def _kept_types(self, entry: StatisticsEntry) -> Collection[str]:
         """The types of private blobs that a run keeps by default, of those that the manifest's writer knew."""
@@ -124,20 +141,36 @@ class StoredBlobs:
             self._types[path] = [k.name for k in private_kinds() if k.is_default and k.name in known]
         return self._types[path]
 
-    def _state(self, entry: StatisticsEntry) -> Mapping[BlobKey, KeptBlob | OmittedBlob] | None:
+    def _state(self, entry: StatisticsEntry) -> _State | None:
         path = entry.statistics_path
         if path not in self._states:
             self._states[path] = read_private_state(self._opened, entry)
         return self._states[path]
 
-    def _find_in_part(self, kept: KeptBlob) -> bytes | PuffinError:
-        uri, part, key = kept.part_uri, kept.stored.part, kept.key
+    def _add_up(self, state: _State, kept: KeptBlob, lg_k: int) -> bytes | PuffinError:
+        """The payload of a blob with all of its deltas."""
+        layers: dict[str, list[bytes]] = {}
+        for type_ in dict.fromkeys((ROW_COUNTS_V1, kept.key.type)):
+            each = state.get(kept.key._replace(type=type_))
+            for layer in each.stored.layers if isinstance(each, KeptBlob) else ():
+                payload = self._find_in_part(kept, layer, type_)
+                if isinstance(payload, PuffinError):
+                    return payload
+                layers.setdefault(type_, []).append(payload)
         try:
-            payloads = self._read_once(_File(uri, part.file_size, part.footer_size), key.type).payloads
+            return added_up(kept.key.type, layers, lg_k)
+        except PuffinError as exc:
+            return CorruptError(f"{kept.part_uri}: {exc}")
+
+    def _find_in_part(self, kept: KeptBlob, stored: StoredKey, type_: str) -> bytes | PuffinError:
+        uri, part = part_uri(kept.directory, stored.part.id), stored.part
+        key = BlobKey(type_, kept.key.field_id, stored.snapshot_id)
+        try:
+            payloads = self._read_once(_File(uri, part.file_size, part.footer_size), type_).payloads
         except PuffinError as exc:
             return exc
         missing = CorruptError(f"{uri}: expected a blob {tuple(key)}, found none")
-        return payloads.get(key._replace(snapshot_id=kept.stored.snapshot_id), missing)
+        return payloads.get(key, missing)
 
     def _read_once(self, file: _File, type_: str) -> _Content:
         key = file.path, type_

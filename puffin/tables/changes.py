@@ -42,6 +42,11 @@ class Changes:
             removed=tuple(_less(task, added) if task.data_file.file_path in both else task for task in self.removed),
         )
 
+    @functools.cached_property
+    def rows_added(self) -> int:
+        """About how many rows came."""
+        return sum(task.rows for task in self.added)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Difference(Generic[_Item]):

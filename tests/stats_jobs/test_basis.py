@@ -59,7 +59,7 @@ class Stored:
     def had_ours(self, _column):
         return self._had_ours
 
-    def read(self, known):
+    def read(self, known, _rows_added=None):
         found = self._found[known.entry.snapshot_id] if isinstance(self._found, dict) else self._found
         if isinstance(found, Exception):
             raise found

@@ -18,12 +18,13 @@ from puffin.tables.base import StatisticsEntry
 LONGS = st.integers(-(2**63), 2**63 - 1)
 PARTS = st.builds(Part, st.uuids().map(str), LONGS, LONGS)
 KEYS = st.builds(BlobKey, st.sampled_from(["a", "b"]), st.integers(1, 3), LONGS)
+STORED = st.builds(StoredKey, PARTS, LONGS)
 MANIFESTS = st.builds(
     Manifest,
     st.none() | st.text(max_size=3),
     st.text(max_size=3),
     LONGS,
-    st.dictionaries(KEYS, st.builds(StoredKey, PARTS, LONGS), max_size=4),
+    st.dictionaries(KEYS, st.builds(StoredKey, PARTS, LONGS, st.lists(STORED, max_size=3).map(tuple)), max_size=4),
     st.frozensets(KEYS, max_size=3),
 )
 PART = Part("9b1d0f3e-0000-4000-8000-00000000000a", 4096, 300)
@@ -43,8 +44,8 @@ def test_columns_that_share_a_part_take_one_number_each():
 
 
 def test_newer_format_version_is_refused_as_such():
-    newer = {**json.loads(encode(MANIFEST)), "format-version": 2}
-    with pytest.raises(UnsupportedTableError, match="m: expected format-version 1, found 2"):
+    newer = {**json.loads(encode(MANIFEST)), "format-version": 3}
+    with pytest.raises(UnsupportedTableError, match="m: expected format-version 2, found 3"):
         decode(json.dumps(newer).encode(), "m")
 
 
@@ -92,3 +93,20 @@ def test_shared_home_has_a_folder_for_each_table(table_document):
     one, other = (parse_state({**table_document("s3://b/t"), "table-uuid": uuid}, "v1") for uuid in ("u", "v"))
     assert places.directory(one, None) == "s3://b/t/_puffin_sidecar"
     assert [places.directory(state, "s3://home") for state in (one, other)] == ["s3://home/u", "s3://home/v"]
+
+
+@pytest.mark.parametrize("numbers", [(0, 2), (0, 1, 3), (1,), (0, -1), (0, True)])
+def test_gap_between_deltas_is_corrupt(numbers):
+    """A manifest that lost one would answer without the rows of it."""
+    document = json.loads(encode(MANIFEST))
+    (group,) = document["parts"][0]["blobs"]
+    document["parts"][0]["blobs"] = [{**group, "delta": number} for number in numbers]
+    with pytest.raises(CorruptMetadataError):
+        decode(json.dumps(document).encode(), "m")
+
+
+def test_manifest_with_deltas_has_a_newer_format_version():
+    """An earlier version must not take the blobs without their deltas."""
+    grown = {key: dataclasses.replace(at, deltas=(StoredKey(PART, 11),)) for key, at in MANIFEST.blobs.items()}
+    both = MANIFEST, dataclasses.replace(MANIFEST, blobs=grown)
+    assert [json.loads(encode(each))["format-version"] for each in both] == [1, 2]

@@ -13,6 +13,10 @@ A part is a Puffin file with one of our blobs for each type, field and snapshot;
 replaced since. ``snapshot-id`` is that of the sketches in the statistics file, ``stored-snapshot-id`` that in the part:
 an older one if the rows are the same. ``omitted`` lists blobs that nobody wanted; a blob in neither list is lost. The
 manifest names its statistics file and that file's size, so that a copied or renamed manifest is not used for another.
+
+A private blob may have deltas: blobs of the same type and field in other parts, of rows that came later (see
+`puffin.statistics.deltas`). They are listed as it is, with ``"delta": 1`` and so on. Such a manifest has format version
+2, since who does not know deltas must not take the first blob for all rows.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
@@ -28,7 +32,8 @@ from puffin.tables.base import StatisticsEntry
 from puffin.tables.state import TableState
 from puffin.tables.statistics_json import integer, typed
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_WITHOUT_DELTAS = 1
 _PART_ID = re.compile(r"[0-9a-f-]{36}")
 
 
@@ -51,10 +56,16 @@ class Part:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredKey:
-    """The part that has a private blob, and the snapshot id it is stored under."""
+    """The part that has a private blob, and the snapshot id it is stored under; and where its deltas are, in order."""
 
     part: Part
     snapshot_id: int
+    deltas: tuple[StoredKey, ...] = ()
+
+    @property
+    def layers(self) -> tuple[StoredKey, ...]:
+        """Itself and its deltas, each for itself."""
+        return (StoredKey(self.part, self.snapshot_id), *self.deltas) if self.deltas else (self,)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,7 +85,7 @@ class Manifest:
 
     @property
     def parts(self) -> frozenset[Part]:
-        return frozenset(stored.part for stored in self.blobs.values())
+        return frozenset(layer.part for stored in self.blobs.values() for layer in stored.layers)
 
     def objection(self, state: TableState, entry: StatisticsEntry) -> str | None:
         """Why this is not the manifest of an entry's statistics file, or None."""
@@ -86,15 +97,16 @@ class Manifest:
 
 
 def encode(manifest: Manifest) -> bytes:
-    groups: dict[Part, dict[tuple[str, int, int], list[int]]] = {}
+    groups: dict[Part, dict[_Group, list[int]]] = {}
     for key, stored in manifest.blobs.items():
-        of_part = groups.setdefault(stored.part, {})
-        of_part.setdefault((key.type, key.snapshot_id, stored.snapshot_id), []).append(key.field_id)
+        for delta, layer in enumerate(stored.layers):
+            group = _Group(key.type, key.snapshot_id, layer.snapshot_id, delta)
+            groups.setdefault(layer.part, {}).setdefault(group, []).append(key.field_id)
     omitted: dict[tuple[str, int], list[int]] = {}
     for key in sorted(manifest.omitted):
         omitted.setdefault((key.type, key.snapshot_id), []).append(key.field_id)
     document = {
-        "format-version": FORMAT_VERSION,
+        "format-version": FORMAT_VERSION if any(b.deltas for b in manifest.blobs.values()) else _WITHOUT_DELTAS,
         "table-uuid": manifest.table_uuid,
         "statistics-file": manifest.statistics_file,
         "file-size-in-bytes": manifest.file_size,
@@ -108,7 +120,7 @@ def decode(data: bytes, where: str) -> Manifest:
     """
     Parse a manifest; ``where`` names its file in messages.
 
-    Raises UnsupportedTableError if its format version is newer than 1, and CorruptMetadataError if it is not a
+    Raises UnsupportedTableError if its format version is newer than 2, and CorruptMetadataError if it is not a
     manifest.
     """
     try:
@@ -123,33 +135,65 @@ def decode(data: bytes, where: str) -> Manifest:
             uuid,
             typed(document, "statistics-file", str),
             typed(document, "file-size-in-bytes", int),
-            dict(found for part in typed(document, "parts", list) for found in _blobs(part)),
+            _with_deltas(found for part in typed(document, "parts", list) for found in _blobs(part)),
             frozenset(key for group in typed(document, "omitted", list) for key in _keys(group)),
         )
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as exc:
         raise CorruptMetadataError(f"{where}: not a manifest of private state: {exc!r}") from exc
 
 
-def _part_to_json(part: Part, groups: Mapping[tuple[str, int, int], list[int]]) -> dict[str, Any]:
+class _Group(NamedTuple):
+    """What blobs of one part have in common; ``delta`` is 0 for those that are none."""
+
+    type: str
+    snapshot_id: int
+    stored: int
+    delta: int
+
+
+def _part_to_json(part: Part, groups: Mapping[_Group, list[int]]) -> dict[str, Any]:
     return {
         "id": part.id,
         "file-size-in-bytes": part.file_size,
         "file-footer-size-in-bytes": part.footer_size,
         "blobs": [
-            {"type": type_, "snapshot-id": of, "stored-snapshot-id": stored, "fields": fields}
-            for (type_, of, stored), fields in groups.items()
+            {
+                "type": group.type,
+                "snapshot-id": group.snapshot_id,
+                "stored-snapshot-id": group.stored,
+                **({"delta": group.delta} if group.delta else {}),
+                "fields": fields,
+            }
+            for group, fields in groups.items()
         ],
     }
 
 
-def _blobs(document: Mapping[str, Any]) -> Iterator[tuple[BlobKey, StoredKey]]:
+def _with_deltas(found: Iterable[tuple[BlobKey, int, StoredKey]]) -> dict[BlobKey, StoredKey]:
+    blobs: dict[BlobKey, StoredKey] = {}
+    deltas: dict[BlobKey, dict[int, StoredKey]] = {}
+    for key, delta, stored in found:
+        if delta == 0:
+            blobs[key] = stored
+        else:
+            deltas.setdefault(key, {})[delta] = stored
+    for key, of_key in deltas.items():
+        if sorted(of_key) != list(range(1, len(of_key) + 1)):
+            raise ValueError(f"delta: expected 1 to {len(of_key)}, found {sorted(of_key)}")
+        base = blobs[key]
+        blobs[key] = StoredKey(base.part, base.snapshot_id, tuple(of_key[place] for place in sorted(of_key)))
+    return blobs
+
+
+def _blobs(document: Mapping[str, Any]) -> Iterator[tuple[BlobKey, int, StoredKey]]:
     part_id = typed(document, "id", str)
     if not _PART_ID.fullmatch(part_id):
         raise ValueError(f"id: expected a uuid, found {part_id!r}")
     part = Part(part_id, typed(document, "file-size-in-bytes", int), typed(document, "file-footer-size-in-bytes", int))
     for group in typed(document, "blobs", list):
         stored_key = StoredKey(part, typed(group, "stored-snapshot-id", int))
-        yield from ((key, stored_key) for key in _keys(group))
+        delta = integer("delta", group.get("delta", 0))
+        yield from ((key, delta, stored_key) for key in _keys(group))
 
 
 def _keys(group: Mapping[str, Any]) -> Iterator[BlobKey]:

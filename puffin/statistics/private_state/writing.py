@@ -16,7 +16,7 @@ import dataclasses
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from puffin.errors import CorruptError, PuffinError
 from puffin.format import (
@@ -36,6 +36,8 @@ from puffin.storage import Store
 from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 from puffin.version import created_by
+
+_MANY = 256  # blobs, whose footer has some 40 kB
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +69,15 @@ class OmittedBlob:
     key: BlobKey
 
 
-PrivateBlob: TypeAlias = Blob | RawBlob | KeptBlob | OmittedBlob
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeltaBlob:
+    """A private blob that an earlier run stored, its key with the snapshot id of its new sketch, and one more delta."""
+
+    kept: KeptBlob
+    delta: Blob
+
+
+PrivateBlob: TypeAlias = Blob | RawBlob | KeptBlob | OmittedBlob | DeltaBlob
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -117,21 +127,30 @@ class StatisticsFiles:
 
     def _write_private(self, opened: TableSnapshot, entry: StatisticsEntry, contents: Contents) -> None:
         directory = places.directory(opened.state, contents.home)
-        new = [blob for blob in contents.private if isinstance(blob, Blob | RawBlob)]
+        plain = [blob for blob in contents.private if isinstance(blob, Blob | RawBlob)]
+        grown = [blob for blob in contents.private if isinstance(blob, DeltaBlob)]
+        kept = [_Kept.of(blob) for blob in contents.private if isinstance(blob, KeptBlob | DeltaBlob)]
         omitted = frozenset(blob.key for blob in contents.private if isinstance(blob, OmittedBlob))
-        found: dict[BlobKey, StoredKey] = {}
-        by_part: dict[str, list[KeptBlob]] = {}
-        for blob in contents.private:
-            if isinstance(blob, KeptBlob):
-                by_part.setdefault(blob.part_uri, []).append(blob)
-        for kept in by_part.values():
-            if kept[0].directory == directory and not _holds_other_values(opened, kept):
-                found |= {blob.key: blob.stored for blob in kept}
+        new = [*plain, *(blob.delta for blob in grown)]
+        stays: dict[BlobKey, StoredKey] = {}
+        by_part: dict[str, list[_Layer]] = {}
+        for each in kept:
+            for layer in each.layers:
+                by_part.setdefault(layer.part_uri, []).append(layer)
+        for layers in by_part.values():
+            if layers[0].directory == directory and not _holds_other_values(opened, layers):
+                stays |= {layer.copy: layer.stored for layer in layers}
             else:
-                new += _copied(opened, kept)
+                new += _copied(opened, layers)
+        written: dict[BlobKey, StoredKey] = {}
         for has_values in (True, False):
             if some := [blob for blob in new if (_type_of(blob) in WITH_VALUES) == has_values]:
-                found |= self._write_part(opened, directory, some)
+                written |= self._write_part(opened, directory, some)
+        found = {_key(blob): written[_key(blob)] for blob in plain}
+        for each in kept:
+            base, *deltas = (stays.get(layer.copy) or written[layer.copy] for layer in each.layers)
+            deltas += [written[_key(each.delta)]] if each.delta is not None else []
+            found[each.key] = dataclasses.replace(base, deltas=tuple(deltas))
         name = entry.statistics_path.rpartition("/")[2]
         manifest = Manifest(opened.state.uuid, name, entry.file_size_in_bytes, found, omitted)
         uri = places.manifest_uri(directory, name)
@@ -145,16 +164,24 @@ class StatisticsFiles:
         part_id = str(uuid.uuid4())
         uri = places.part_uri(directory, part_id)
         self.add(uri, opened)
-        written = write_blobs(opened.store_for(uri), uri, blobs, self._properties)
+        is_wide = len(blobs) > _MANY  # its footer is read each time that columns get deltas
+        written = write_blobs(opened.store_for(uri), uri, blobs, self._properties, compress_footer=is_wide)
         part = Part(part_id, written.file_size, written.footer_size)
         keys = (BlobKey(blob.type, blob.fields[0], blob.snapshot_id) for blob in written.blobs)
         return {key: StoredKey(part, key.snapshot_id) for key in keys}
 
 
-def write_blobs(store: Store, uri: str, blobs: Iterable[Blob | RawBlob], properties: Mapping[str, str]) -> WrittenFile:
-    """Write a Puffin file; StorageError if it cannot be written."""
+def write_blobs(
+    store: Store,
+    uri: str,
+    blobs: Iterable[Blob | RawBlob],
+    properties: Mapping[str, str],
+    *,
+    compress_footer: bool = False,
+) -> WrittenFile:
+    """Write a Puffin file, with a compressed footer only if nobody else reads it; StorageError if it cannot be."""
     with store.create(uri) as sink:
-        writer = PuffinWriter(sink, properties=properties)
+        writer = PuffinWriter(sink, properties=properties, compress_footer=compress_footer)
         for blob in blobs:
             _ = writer.add(blob) if isinstance(blob, Blob) else writer.copy(blob)
         return writer.finish()
@@ -174,9 +201,46 @@ def delete_files(uris: Iterable[str], store_for: Callable[[str], Store]) -> list
     return failures
 
 
-def _holds_other_values(opened: TableSnapshot, kept: Sequence[KeptBlob]) -> bool:
+class _Layer(NamedTuple):
+    """A stored private blob or a delta of one; ``copy`` is its key in a new part, should it be copied."""
+
+    wanted: BlobKey
+    copy: BlobKey
+    stored: StoredKey
+    directory: str
+
+    @property
+    def part_uri(self) -> str:
+        return places.part_uri(self.directory, self.stored.part.id)
+
+
+class _Kept(NamedTuple):
+    """A private blob of an earlier run: its key, its layers, and the delta that is to be one more."""
+
+    key: BlobKey
+    layers: Sequence[_Layer]
+    delta: Blob | None = None
+
+    @classmethod
+    def of(cls, blob: KeptBlob | DeltaBlob) -> _Kept:
+        kept, delta = (blob.kept, blob.delta) if isinstance(blob, DeltaBlob) else (blob, None)
+        # The layers of one blob are told apart by the snapshots that they are stored under.
+        is_alone = delta is None and not kept.stored.deltas
+        layers = [
+            _Layer(
+                kept.key._replace(snapshot_id=layer.snapshot_id),
+                kept.key if is_alone else kept.key._replace(snapshot_id=layer.snapshot_id),
+                layer,
+                kept.directory,
+            )
+            for layer in kept.stored.layers
+        ]
+        return cls(kept.key, layers, delta)
+
+
+def _holds_other_values(opened: TableSnapshot, kept: Sequence[_Layer]) -> bool:
     """Whether the part of these blobs also holds values in others; a part that is broken is left as it is."""
-    wanted = {_stored_as(blob) for blob in kept}
+    wanted = {layer.wanted for layer in kept}
     try:
         with _part_of(opened, kept[0]) as reader:
             stored = {_key(blob) for blob in reader.file_metadata.blobs}
@@ -186,22 +250,22 @@ def _holds_other_values(opened: TableSnapshot, kept: Sequence[KeptBlob]) -> bool
         return False
 
 
-def _copied(opened: TableSnapshot, kept: Sequence[KeptBlob]) -> list[RawBlob]:
-    """Read blobs of one part, to store them under the snapshots of their sketches."""
+def _copied(opened: TableSnapshot, kept: Sequence[_Layer]) -> list[RawBlob]:
+    """Read blobs of one part, to store them under the keys of their copies."""
     copies: list[RawBlob] = []
     with _part_of(opened, kept[0]) as reader:
         stored = {_key(blob): blob for blob in reader.file_metadata.blobs}
-        for blob in kept:
-            if _stored_as(blob) not in stored:
-                raise CorruptError(f"{blob.part_uri}: expected a blob {tuple(blob.key)}, found none")
-            raw = reader.read_raw(stored[_stored_as(blob)])
-            metadata = dataclasses.replace(raw.metadata, snapshot_id=blob.key.snapshot_id)
+        for layer in kept:
+            if layer.wanted not in stored:
+                raise CorruptError(f"{layer.part_uri}: expected a blob {tuple(layer.wanted)}, found none")
+            raw = reader.read_raw(stored[layer.wanted])
+            metadata = dataclasses.replace(raw.metadata, snapshot_id=layer.copy.snapshot_id)
             copies.append(dataclasses.replace(raw, metadata=metadata))
     return copies
 
 
 @contextlib.contextmanager
-def _part_of(opened: TableSnapshot, kept: KeptBlob) -> Iterator[PuffinReader]:
+def _part_of(opened: TableSnapshot, kept: _Layer) -> Iterator[PuffinReader]:
     part, uri = kept.stored.part, kept.part_uri
     with opened.store_for(uri).open_source(uri) as source:
         yield PuffinReader(source, file_size=part.file_size, footer_size=part.footer_size)
@@ -211,9 +275,6 @@ def _type_of(blob: Blob | RawBlob) -> str:
     return blob.type if isinstance(blob, Blob) else blob.metadata.type
 
 
-def _stored_as(blob: KeptBlob) -> BlobKey:
-    return blob.key._replace(snapshot_id=blob.stored.snapshot_id)
-
-
-def _key(stored: BlobMetadata) -> BlobKey:
-    return BlobKey(stored.type, stored.fields[0], stored.snapshot_id)
+def _key(stored: Blob | RawBlob | BlobMetadata) -> BlobKey:
+    said = stored.metadata if isinstance(stored, RawBlob) else stored
+    return BlobKey(said.type, said.fields[0], said.snapshot_id)

@@ -1,0 +1,78 @@
+"""
+Deltas: rows that came after a private blob was written, in a small blob beside it.
+
+An append of a few rows to a table of thousands of columns changes each of its private blobs a little. To write them
+again would take as many bytes as the whole private state. So the values of the new rows are stored alone, and added
+when somebody reads: by the same steps as if each run had read and written everything, so with the same result. Row
+counts and distributions have deltas, both or none of a column, since the latter are made beside the former.
+
+Reading adds all layers up, so there are only a few, and small ones. Otherwise, or if rows were deleted, a run reads and
+writes the whole blobs. Values that were erased therefore leave with the base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from puffin.errors import CorruptError
+from puffin.statistics.kinds import DISTRIBUTION, ROW_COUNTS, sized_kinds
+from puffin.statistics.kinds.kind import Kind, Parts
+from puffin.statistics.private_state.manifest import Part
+from puffin.statistics.private_state.writing import KeptBlob
+
+LEAST_BYTES = 16 * 1024 * 1024
+"""Less private state is written again: it is quickly done, and lookups have nothing to add up."""
+
+MOST_DELTAS = 16
+MOST_SHARE = 0.25
+"""Deltas take at most so many times the bytes of what they are deltas of, when another one is added."""
+
+_ROW_BYTES = 24  # of one row in a delta: two hashes and a value
+WITH_DELTAS: tuple[Kind[Any], ...] = (ROW_COUNTS, DISTRIBUTION)
+
+
+def takes_delta(kept: Iterable[KeptBlob], rows: int) -> bool:
+    """Whether deltas of so many rows pay, beside all of these blobs of one manifest."""
+    parts = {part.id: (part.file_size, is_delta) for blob in kept for part, is_delta in _parts(blob)}
+    columns = {blob.key.field_id for blob in kept}
+    base = sum(size for size, is_delta in parts.values() if not is_delta)
+    deltas = sum(size for size, is_delta in parts.values() if is_delta)
+    expected = deltas + rows * _ROW_BYTES * len(columns)
+    return base >= LEAST_BYTES and expected <= MOST_SHARE * base
+
+
+def can_have_delta(kept: Mapping[Kind[Any], KeptBlob], snapshot_id: int) -> bool:
+    """Whether the blobs of one column can have one more delta, that of a snapshot."""
+    if not all(kind in kept for kind in WITH_DELTAS):
+        return False
+    counts, distribution = ([layer.snapshot_id for layer in kept[kind].stored.layers] for kind in WITH_DELTAS)
+    return counts[1:] == distribution[1:] and len(counts) <= MOST_DELTAS and snapshot_id not in {*counts, *distribution}
+
+
+def added_up(type_: str, layers: Mapping[str, Sequence[bytes]], lg_k: int) -> bytes:
+    """
+    The payload of a type with all of its deltas.
+
+    Args:
+        layers: The payloads of row counts, and of the type, each with its deltas.
+
+    Raises:
+        CorruptError: A payload is broken, or one has a delta that the other lacks.
+    """
+    kinds = {kind.name: kind for kind in sized_kinds(lg_k)}
+    wanted = [kinds[name] for name in (ROW_COUNTS.name, DISTRIBUTION.name) if name in layers]
+    if len({len(of) for of in layers.values()}) != 1:
+        raise CorruptError(f"expected as many deltas of each kind, found {[len(of) for of in layers.values()]}")
+    found = {kind: kind.codec.from_bytes(layers[kind.name][0]) for kind in wanted}
+    for place in range(1, len(layers[type_])):
+        base, found = found, {}
+        for kind in wanted:
+            added = {kind: kind.codec.from_bytes(layers[kind.name][place])}
+            found[kind] = kind.combined(Parts(base, added, {}), found)
+    payload: bytes = kinds[type_].codec.to_bytes(found[kinds[type_]])
+    return payload
+
+
+def _parts(blob: KeptBlob) -> list[tuple[Part, bool]]:
+    return [(layer.part, place > 0) for place, layer in enumerate(blob.stored.layers)]

@@ -1,0 +1,165 @@
+"""Small appends to large private state are stored beside it, with the files and answers of runs that write it again."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from puffin.format import DISTRIBUTION_V1, ROW_COUNTS_V1, PuffinReader
+from puffin.statistics import deltas
+from puffin.statistics.private_state.reading import read_private_state
+from puffin.statistics.stored_blobs import StoredBlobs
+
+TYPES = ROW_COUNTS_V1, DISTRIBUTION_V1
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """So that small tables have deltas too, whatever these take."""
+    monkeypatch.setattr(deltas, "LEAST_BYTES", 0)
+    monkeypatch.setattr(deltas, "MOST_SHARE", 1e9)
+
+
+def rows(draw: random.Random, count: int) -> pa.Table:
+    """Return rows of few values, of more than a sample holds, of texts and of nulls."""
+    few = pa.array([draw.choice((None, 1, 2, 3)) for _ in range(count)], pa.int64())
+    many = pa.array([draw.randrange(60000) for _ in range(count)], pa.int64())
+    text = pa.array([f"text {draw.randrange(500)}" for _ in range(count)], pa.string())
+    return pa.table({"few": few, "many": many, "text": text})
+
+
+def private_of(table) -> dict[tuple[str, int], bytes]:
+    """Return the private blobs of the current snapshot, as lookups and later runs read them."""
+    entry = table.entry
+    stored = StoredBlobs(table.table.open(), [blob.fields[0] for blob in entry.blobs])
+    return {(type_, blob.fields[0]): stored.find(entry, blob, type_) for type_ in TYPES for blob in entry.blobs}
+
+
+def layers_of(table) -> list[int]:
+    """Return how many layers each private blob of the current snapshot has."""
+    return [len(kept.stored.layers) for kept in read_private_state(table.table.open(), table.entry).values()]
+
+
+def test_rows_beside_their_base_give_the_bytes_of_rows_written_again(shared, monkeypatch):
+    """Two tables live the same life: one stores deltas, the other writes everything again."""
+    seed = random.Random().randrange(1 << 30)
+    one, other = shared("one", rows(random.Random(seed), 9000)), shared("other", rows(random.Random(seed), 9000))
+    steps = random.Random(seed)
+    for step in range(6):
+        kind = steps.choice(("append", "append", "delete", "compact"))
+        for table, least in ((one, 0), (other, 1 << 60)):
+            monkeypatch.setattr(deltas, "LEAST_BYTES", least)
+            monkeypatch.setattr(deltas, "MOST_SHARE", 1e9)
+            if step and kind == "append":
+                table.append(rows(random.Random(seed + step), 400))
+            elif step and kind == "delete":
+                table.delete(f"many < {step * 900}")
+            elif step:
+                table.load().overwrite(table.load().scan().to_arrow())
+            table.analyze()
+        assert private_of(one) == private_of(other), (seed, step)
+        assert [blob.stored for blob in one.stored()] == [blob.stored for blob in other.stored()], (seed, step)
+    assert set(layers_of(other)) == {1}
+
+
+def test_append_reads_and_writes_what_came(always, shared, private_payloads):
+    table = shared("t", rows(random.Random(1), 9000))
+    table.analyze()
+    before = {path: path.stat().st_size for path in table.private.rglob("*") if path.is_file()}
+    for more in (1, 2):
+        table.append(rows(random.Random(more), 20))
+        assert {column.basis for column in table.check().columns} == {"added-files"}
+        assert set(layers_of(table)) == {1 + more}
+    came = sum(path.stat().st_size for path in table.private.rglob("*") if path.is_file() and path not in before)
+    assert came < 0.1 * sum(before.values())
+    table.delete("few = 1")
+    assert {column.basis for column in table.check().columns} == {"changed-files"}
+    assert set(layers_of(table)) == {1}
+
+
+def test_deltas_are_merged_when_there_are_many_or_they_are_large(always, shared, monkeypatch):
+    monkeypatch.setattr(deltas, "MOST_DELTAS", 2)
+    table = shared("t", rows(random.Random(1), 50))
+    found = []
+    for step in range(4):
+        table.analyze()
+        found += sorted(set(layers_of(table)))
+        table.append(rows(random.Random(step), 5))
+    assert found == [1, 2, 3, 1]
+    monkeypatch.setattr(deltas, "MOST_SHARE", 0.25)
+    table.analyze()
+    table.append(rows(random.Random(9), 500))
+    table.analyze()
+    assert set(layers_of(table)) == {1}
+
+
+def test_lost_delta_is_noticed_and_an_older_base_taken(always, shared):
+    table = shared("t", rows(random.Random(1), 500))
+    table.analyze()
+    kept = {path for path in table.private.rglob("*") if path.is_file()}
+    table.append(rows(random.Random(2), 5))
+    table.analyze()
+    came = [path for path in table.private.rglob("version-hint.text") if path not in kept]
+    assert len(came) == 2
+    came[0].unlink()
+    report = table.check()
+    assert not report.current
+    assert report.files_read == 1
+    assert all(isinstance(payload, bytes) for payload in private_of(table).values())
+
+
+def test_broken_delta_is_found_when_rows_are_deleted(always, shared, caplog):
+    table = shared("t", rows(random.Random(1), 500))
+    table.analyze()
+    kept = {path for path in table.private.rglob("*") if path.is_file()}
+    table.append(rows(random.Random(2), 5))
+    table.analyze()
+    for path in table.private.rglob("version-hint.text"):
+        if path not in kept:
+            data = bytearray(path.read_bytes())
+            data[10:40] = bytes(30)
+            path.write_bytes(data)
+    table.delete("few = 1")
+    table.check()
+    assert "cannot be built on" in caplog.text
+
+
+def test_layers_move_to_another_home_together(always, shared, tmp_path):
+    table = shared("t", rows(random.Random(1), 500))
+    for step in (1, 2):
+        table.analyze()
+        table.append(rows(random.Random(step), 5))
+    table.analyze()
+    expected, home = private_of(table), str(tmp_path / "elsewhere")
+    table.append(rows(random.Random(3), 0))
+    table.analyze(home=home)
+    assert private_of(table) == expected
+    table.delete("few = 1")
+    assert {column.basis for column in table.check().columns} == {"changed-files"}
+    assert set(layers_of(table)) == {1}
+
+
+def test_dropped_columns_values_do_not_stay_in_parts_with_deltas(always, shared):
+    """Those of the other columns are copied, layer by layer."""
+    table = shared("t", rows(random.Random(1), 500))
+    table.analyze()
+    table.append(rows(random.Random(2), 5))
+    table.analyze()
+    with table.load().update_schema() as update:
+        update.delete_column("text")
+    table.append(rows(random.Random(3), 5).select(["few", "many"]))
+    table.analyze()
+    assert set(layers_of(table)) == {3}
+    kept = read_private_state(table.table.open(), table.entry).values()
+    referred = {layer.part.id for blob in kept for layer in blob.stored.layers}
+    holders = {path.parent.name for path in table.private.rglob("version-hint.text") if _holds(path, b"text 1")}
+    assert holders
+    assert not referred & holders
+    table.check()
+
+
+def _holds(path: Path, text: bytes) -> bool:
+    return any(text in payload for payload in PuffinReader(path.read_bytes()).read_all())
