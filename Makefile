@@ -5,6 +5,7 @@
 #                      random tests at length, some fifteen minutes; the first time a download of 600 MB
 #   make soak         the server under load for ten minutes, while its tables change
 #   make soak-autopilot  autopilots that are killed while writers change tables, five minutes
+#   make scale        the job's tasks and columns by the thousand on a small cluster; values are made, nothing is read
 #   make bench        the job beside what a user would run instead; see benchmarks/README.md
 #   make fuzz         bytes that nobody wrote for every reader, some twenty minutes; FUZZ_ARGS='--help' tells more
 #   make test-matrix  the job on the oldest and the newest pyspark, and on the lowest versions of everything
@@ -26,7 +27,7 @@ PYSPARK_NEWEST := >=4.1,<5
 # Where the environment forbids bytecode, every process would compile again what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-engines check lint types test-matrix soak soak-autopilot bench fuzz clean
+.PHONY: help setup demo test test-engines check lint types test-matrix soak soak-autopilot scale bench fuzz clean
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -71,6 +72,9 @@ soak: $(READY)
 
 soak-autopilot: $(READY)
 	$(JAVA) $(BIN)/python -m benchmarks.autopilot_soak $(SOAK_ARGS)
+
+scale: $(READY)
+	$(JAVA) $(BIN)/python -m benchmarks.scale $(SCALE_ARGS)
 
 bench: $(READY)
 	$(JAVA) $(BIN)/python -m benchmarks $(BENCH_ARGS)

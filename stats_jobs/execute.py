@@ -86,7 +86,7 @@ def read_batch(
 
     if sum(map(_kernel_work, batch.tasks)) >= KERNELS_PAY:
         load_kernels()
-    columns = {column.field_id: _ColumnReading(column, of) for column, of in zip(batch.columns, kinds, strict=True)}
+    columns = {column.field_id: ColumnReading(column, of) for column, of in zip(batch.columns, kinds, strict=True)}
     rows = bytes_read = 0
     needs = frozenset[Need]().union(*map(_needs, kinds))
     lifting = _Lifting(columns)
@@ -117,7 +117,7 @@ def read_batch(
     return Partial(added, gone, rows, bytes_read, mapped, frozenset(lifting.taken))
 
 
-def _feed(columns: Mapping[int, _ColumnReading], live: Rows, task: FileScanTask) -> None:
+def _feed(columns: Mapping[int, ColumnReading], live: Rows, task: FileScanTask) -> None:
     for field_id, values in live.columns.items():
         columns[field_id].update_values(values, task)
         columns[field_id].update_written(values if live.written is None else live.written[field_id], task)
@@ -157,7 +157,7 @@ def _needs(kinds: Kinds) -> frozenset[Need]:
 class _Lifting:
     """Offers the Bloom filters of files to columns, and remembers which were taken."""
 
-    def __init__(self, columns: Mapping[int, _ColumnReading]) -> None:
+    def __init__(self, columns: Mapping[int, ColumnReading]) -> None:
         self.taken: set[tuple[int, str]] = set()
         self._columns = columns
 
@@ -168,7 +168,7 @@ class _Lifting:
         return is_taken
 
 
-class _ColumnReading:
+class ColumnReading:
     """Passes the rows of a column to its kinds of statistics; hashes values once for all of them."""
 
     def __init__(self, column: Column, kinds: Kinds) -> None:
