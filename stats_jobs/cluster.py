@@ -11,22 +11,21 @@ import abc
 import contextlib
 import uuid
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from puffin.errors import StorageError
 from puffin.kernels import load_kernels
 from puffin.version import version
-from stats_jobs.execute import Kinds, Partial
+from stats_jobs.execute import Partial
 from stats_jobs.merge import Groups
+from stats_jobs.shipment import Shipment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Progress = Callable[[int, int], None]
-Document: TypeAlias = "tuple[str, Sequence[Kinds], bool]"
-"""The arguments of `stats_jobs.execute.read_document`."""
 
 _PACKAGES = ("puffin", "stats_jobs")
 _CAUSE = "Caused by: "
@@ -74,9 +73,11 @@ class Cluster(abc.ABC):
         """A session whose Java objects can be called; UsageError if there is none."""
 
     @abc.abstractmethod
-    def read(self, documents: Sequence[Document], groups: Groups, progress: Progress | None) -> Partial:
+    def read(self, shipment: Shipment, groups: Groups, progress: Progress | None) -> Partial:
         """
         Read documents on executors, merge what they have there, and call ``progress(done, documents)`` meanwhile.
+
+        What they share is sent once.
 
         If one fails, the result has its failure, and the others are not waited for. Raises StorageError if Spark fails
         or `cancel` was called.

@@ -19,16 +19,17 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from puffin.errors import MissingDependencyError, SetupError, StorageError, UsageError
 from puffin.no_pandas import allow_pandas
 from stats_jobs import connect_tasks
-from stats_jobs.cluster import Cluster, Document, Progress, last_error, zipped_packages
+from stats_jobs.cluster import Cluster, Progress, last_error, zipped_packages
 from stats_jobs.connect_tasks import DOCUMENTS, KEY, PIECES
 from stats_jobs.execute import Partial, merge_partials
 from stats_jobs.merge import Groups, loaded
+from stats_jobs.shipment import Shipment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,16 +110,18 @@ class ConnectCluster(Cluster):
             "name of a pyiceberg catalog, found a Spark table"
         )
 
-    def read(self, documents: Sequence[Document], groups: Groups, progress: Progress | None) -> Partial:
-        tasks = len(documents)
-        rows = connect_tasks.document_rows(documents)
+    def read(self, shipment: Shipment, groups: Groups, progress: Progress | None) -> Partial:
+        tasks = len(shipment.documents)
+        rows = [(place, *document) for place, document in enumerate(shipment.documents)]
+        # There are no broadcasts either. The arguments of a function reach each executor once, with its code.
+        read = functools.partial(connect_tasks.read, shipment.shared)
         try:
             with self.job(tasks, progress):
                 # By range, since that puts one row into each partition.
                 frame = self._session.createDataFrame(rows, DOCUMENTS).repartitionByRange(tasks, "place")
                 if groups.take_as_they_are(tasks):
-                    return _merged(frame.mapInArrow(connect_tasks.read, PIECES))
-                pieces = frame.mapInArrow(functools.partial(connect_tasks.read, groups=groups), PIECES)
+                    return _merged(frame.mapInArrow(read, PIECES))
+                pieces = frame.mapInArrow(functools.partial(read, groups=groups), PIECES)
                 for reducers in groups.reducers(tasks):
                     shuffled = pieces.repartition(reducers, *KEY[:2]).sortWithinPartitions(*KEY)
                     pieces = shuffled.mapInArrow(connect_tasks.merge, PIECES)

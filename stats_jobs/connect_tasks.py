@@ -11,21 +11,21 @@ import base64
 import itertools
 import pickle
 import re
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedError
-from stats_jobs.cluster import Document, prepare_worker
+from stats_jobs.cluster import prepare_worker
 from stats_jobs.execute import read_document
 from stats_jobs.merge import Groups, Piece, cut, merge_runs
+from stats_jobs.shipment import Shared
 
 KEY = ("column_group", "segment", "task", "part")
 """The columns of a piece's key and the number of the part, in the order in which pieces are merged."""
 PIECES = ", ".join([*(f"{name} int" for name in KEY), "piece binary"])
-DOCUMENTS = "place int, document binary"
+DOCUMENTS = "place int, scan int, document binary"
 
 _Row: TypeAlias = "tuple[int, int, int, int, bytes]"
 
@@ -50,11 +50,6 @@ def failure_in(report: str) -> CorruptError | UnsupportedError | NotFoundError |
     return failure
 
 
-def document_rows(documents: Iterable[Document]) -> list[tuple[int, bytes]]:
-    """Documents as rows; they repeat the schema, so they shrink to a fraction."""
-    return [(place, zlib.compress(pickle.dumps(document), 1)) for place, document in enumerate(documents)]
-
-
 def prepare(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _ in batches:
         pass
@@ -62,11 +57,11 @@ def prepare(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield pa.record_batch([pa.array([0], pa.int32())], ["worker"])
 
 
-def read(batches: Iterable[pa.RecordBatch], groups: Groups | None = None) -> Iterator[pa.RecordBatch]:
+def read(shared: Shared, batches: Iterable[pa.RecordBatch], groups: Groups | None = None) -> Iterator[pa.RecordBatch]:
     """Read documents; cut what they have into pieces by groups, or keep it in one."""
     for batch in batches:
-        for place, document in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            partial = read_document(*pickle.loads(zlib.decompress(document)))  # noqa: S301 - the driver made it
+        for place, *document in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            partial = read_document(shared, tuple(document))
             if partial.failure is not None:
                 raise UnreadableFileError(partial.failure)
             if groups is None:

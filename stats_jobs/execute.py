@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from puffin.errors import CorruptDataFileError, CorruptError, NotFoundError, UnsupportedError
 from puffin.iceberg.stores import stores
@@ -21,17 +21,17 @@ from puffin.sketches.row_tally import Hashes
 from puffin.statistics.kinds.kind import EVERY_ROW, Kind, Need, Values, merged
 from puffin.storage import Store
 from puffin.tables.base import Column
-from puffin.tables.scan_task import AVRO, FileScanTask, ScanBatch, decode_batch
+from puffin.tables.scan_documents import unpack_batch
+from puffin.tables.scan_task import AVRO, FileScanTask, ScanBatch
 from puffin.values.column_chunk import Values as ColumnValues
 from puffin.values.row_summary import RowSummary
+from stats_jobs.shipment import Document, Kinds, Shared
 
 if TYPE_CHECKING:
     from puffin.files.rows import Rows
 
 KERNELS_PAY = 64 * 1024 * 1024
 """Compiling or loading kernels pays off for a process that reads at least so many bytes of files."""
-
-Kinds: TypeAlias = Sequence[Kind[Any]]
 
 _AVRO_WEIGHT = 32  # without kernels, Avro takes about this many times as long as Parquet
 
@@ -61,9 +61,11 @@ class Partial:
     resumed: frozenset[str] = frozenset()
 
 
-def read_document(document: str, kinds: Sequence[Kinds], removed: bool) -> Partial:
-    """`read_batch` on an executor, for a batch as JSON, which also says how to open its files."""
-    batch = decode_batch(document)
+def read_document(shared: Shared, document: Document) -> Partial:
+    """`read_batch` on an executor, for a document and what it shares with others, which says how to open files."""
+    scan, tasks = document
+    batch = unpack_batch(shared.parts, scan, tasks)
+    kinds, removed = shared.scans[scan]
     store_for = stores(batch.context.io_properties)
     partial = read_batch(batch, kinds, store_for, removed)
     spilled = {

@@ -18,17 +18,18 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puffin.errors import MissingDependencyError, PuffinError, SetupError, StorageError, UsageError
-from stats_jobs.cluster import Cluster, Document, Progress, last_error, prepare_worker, zipped_packages
+from stats_jobs.cluster import Cluster, Progress, last_error, prepare_worker, zipped_packages
 from stats_jobs.execute import Partial, read_document
 from stats_jobs.merge import Groups, merged_on_executors
+from stats_jobs.shipment import Document, Shared, Shipment
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import Broadcast, SparkContext
     from pyspark.sql import SparkSession
 
 _LOCAL_MASTERS = ("local", "local-cluster")
@@ -110,13 +111,16 @@ class JvmCluster(Cluster):
         with self._making_session:  # two threads would make two of them in Java
             return SparkSession(self.context)
 
-    def read(self, documents: Sequence[Document], groups: Groups, progress: Progress | None) -> Partial:
-        context = self.context
+    def read(self, shipment: Shipment, groups: Groups, progress: Progress | None) -> Partial:
+        context, tasks = self.context, len(shipment.documents)
         failure = context.accumulator(None, _First())  # type: ignore[arg-type]  # which it need not inherit
-        partials = context.parallelize(documents, len(documents)).map(functools.partial(_read, failure))
         try:
-            with self.job(len(documents), progress, lambda: failure.value is not None):
-                return merged_on_executors(partials, groups)
+            with (
+                self.job(tasks, progress, lambda: failure.value is not None),
+                _broadcast(context, shipment.shared) as shared,
+            ):
+                documents = context.parallelize(shipment.documents, tasks)
+                return merged_on_executors(documents.map(functools.partial(_read, failure, shared)), groups)
         except StorageError:
             if failure.value is None:
                 raise
@@ -259,9 +263,19 @@ def _watched(
         progress(tasks, tasks)
 
 
-def _read(failure: Any, document: Document) -> Partial:
+@contextlib.contextmanager
+def _broadcast(context: SparkContext, shared: Shared) -> Iterator[Broadcast[Shared]]:
+    sent = context.broadcast(shared)
+    try:
+        yield sent
+    finally:
+        with contextlib.suppress(*spark_errors(OSError)):  # the error of the block says more
+            sent.destroy()
+
+
+def _read(failure: Any, shared: Broadcast[Shared], document: Document) -> Partial:
     """Read a document; tell the driver of a failure as soon as the task ends, not when all have."""
-    partial = read_document(*document)
+    partial = read_document(shared.value, document)
     if partial.failure is not None:
         failure.add(partial.failure)
     return partial

@@ -15,7 +15,7 @@ from typing import Any
 
 from puffin.statistics.kinds.kind import Kind
 from puffin.tables.base import Column
-from puffin.tables.scan_task import PARQUET, FileScanTask, ScanBatch, ScanContext
+from puffin.tables.scan_task import PARQUET, FileScanTask
 
 BATCHES_PER_CORE = 3  # at most, unless batches would exceed LARGEST_BATCH
 SMALL_BATCH = 512 * 1024 * 1024  # bytes; less work per core is one batch
@@ -37,12 +37,6 @@ class Scan:
     @property
     def columns(self) -> tuple[Column, ...]:
         return tuple(self.kinds)
-
-    def to_batch(self, context: ScanContext) -> ScanBatch:
-        """The scan as it is sent to an executor, with the partition specs of its files only."""
-        ids = {task.data_file.spec_id for task in self.tasks}
-        specs = {spec_id: fields for spec_id, fields in context.specs.items() if spec_id in ids}
-        return ScanBatch(self.columns, self.tasks, dataclasses.replace(context, specs=specs))
 
 
 def plan_batches(scans: Iterable[Scan], *, parallelism: int) -> list[Scan]:

@@ -17,13 +17,14 @@ from typing import TypeAlias
 
 from puffin.kernels import load_kernels
 from puffin.statistics.kinds import PARTITION_SKETCHES
-from puffin.tables.scan_task import encode_batch
+from puffin.tables.scan_task import ScanBatch
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.cluster import Progress
 from stats_jobs.execute import KERNELS_PAY, Partial, merge_partials, read_batch
 from stats_jobs.merge import Groups
 from stats_jobs.plan import Scan, plan_batches, total_bytes
 from stats_jobs.session import SparkStarter, Turn
+from stats_jobs.shipment import Shipment
 from stats_jobs.steps import KeptSteps, in_steps
 
 _Read: TypeAlias = Callable[[Sequence[Scan], "Progress | None"], Partial]
@@ -87,13 +88,11 @@ class Runner:
         return _Readers(batches, self.opened, progress).read(len(os.sched_getaffinity(0)))
 
     def _read_on_executors(self, batches: Sequence[Scan], progress: Progress | None) -> Partial:
-        context = self.opened.scan_context
-        documents = [(encode_batch(b.to_batch(context)), list(b.kinds.values()), b.removed) for b in batches]
         kinds = {kind.name for batch in batches for of in batch.kinds.values() for kind in of}
         groups = Groups.of(
             (c.field_id for b in batches for c in b.columns), _BY_PARTITION if PARTITION_SKETCHES.name in kinds else 1
         )
-        return self.spark.cluster.read(documents, groups, progress)
+        return self.spark.cluster.read(Shipment.of(batches, self.opened.scan_context), groups, progress)
 
 
 class _Progress:
@@ -108,7 +107,7 @@ class _Progress:
         """What the next step of so many batches calls."""
         progress, before = self._progress, self._before
         self._before += batches
-        return None if progress is None else lambda done, _: progress(before + done, self._batches)
+        return None if progress is None else lambda done, of: progress(before + done * batches // of, self._batches)
 
 
 class _Readers:
@@ -139,7 +138,8 @@ class _Readers:
                 batch = self._left.popleft()
             except IndexError:  # another thread took the last one
                 break
-            read = read_batch(batch.to_batch(self._context), list(batch.kinds.values()), self._store_for, batch.removed)
+            scan = ScanBatch(batch.columns, batch.tasks, self._context)
+            read = read_batch(scan, list(batch.kinds.values()), self._store_for, batch.removed)
             merged = merge_partials(merged, read)
             self._done += 1
             if self._progress is not None:

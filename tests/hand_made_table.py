@@ -26,13 +26,14 @@ from puffin.sketches.row_counts import RowCountsBuilder, row_counts_limit
 from puffin.sketches.sizes import DEFAULT_LG_K
 from puffin.sketches.theta_sketch import ThetaSketch, ThetaSketchBuilder
 from puffin.storage import store_for
-from puffin.tables.scan_task import FileScanTask, ScanBatch, ScanContext, decode_batch, encode_batch
+from puffin.tables.scan_task import FileScanTask, ScanBatch, ScanContext
 from puffin.tables.state import TableState
 from puffin.values.column_summary import ColumnSummary
 from puffin.values.row_summary import RowSummary
 from stats_jobs.plan import split_task
 from tests.bound import bound
 from tests.counting import count_rows
+from tests.sent import sent
 
 ADDED = 1
 PATH_FIELD, POS_FIELD = 2147483546, 2147483545
@@ -227,7 +228,7 @@ class HandMadeTable:
             tasks=tuple(piece for task in self.plan(snapshot_id) for piece in split_task(task, target_bytes)),
             context=ScanContext(state.partition_specs, state.name_mapping, {}),
         )
-        return sketches_of(decode_batch(encode_batch(batch)), is_sound)
+        return sketches_of(sent(batch), is_sound)
 
     def _manifest(self, snapshot_id: int, spec_id: int, of_deletes: bool, entries: list[Mapping[str, Any]]) -> Any:
         from pyiceberg.manifest import (

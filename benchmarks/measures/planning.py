@@ -55,15 +55,16 @@ def _plan(directory: str, snapshot_id: int) -> tuple[float, int, float]:
     """The seconds it takes from the table to the documents of its batches, the files in them, and the peak memory."""
     from puffin.load import load_table
     from puffin.tables.base import SnapshotSelector
-    from puffin.tables.scan_task import encode_batch
+    from puffin.tables.scan_documents import unpack_batch
     from stats_jobs.plan import Scan, plan_batches
+    from stats_jobs.shipment import Shipment
 
     started = time.perf_counter()
     opened = load_table(directory).open(SnapshotSelector(snapshot_id=snapshot_id))
     if opened.is_empty:
         raise SystemExit(f"{directory}: no snapshot {snapshot_id}")
     planned = plan_batches([Scan(dict.fromkeys(opened.state.columns, ()), opened.tasks)], parallelism=2)
-    context = opened.scan_context
-    documents = [encode_batch(batch.to_batch(context)) for batch in planned]
-    taken = time.perf_counter() - started
-    return taken, sum(document.count('"data-file"') for document in documents), peak_mib()
+    shipment = Shipment.of(planned, opened.scan_context)
+    taken, peak = time.perf_counter() - started, peak_mib()
+    parts = shipment.shared.parts
+    return taken, sum(len(unpack_batch(parts, *document).tasks) for document in shipment.documents), peak

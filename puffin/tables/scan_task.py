@@ -1,16 +1,8 @@
-"""
-Scan tasks, which travel as the JSON of appendix C, so that a task can be read, logged and replayed.
-
-A batch states once what all of its tasks share. The JSON adds keys of our own to those of the spec: ``start`` and
-``length`` (the byte range of a split, as Iceberg's Java writes them), ``deleted-by``, the three fields that place a
-deletion vector, and in the batch the requested columns, the columns of equality deletes (a delete file holds only their
-ids), the name mapping and the file system's properties.
-"""
+"""Scan tasks: data files or pieces of them, with their deletes. `puffin.tables.scan_documents` has them as JSON."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -117,91 +109,8 @@ class ScanContext:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScanBatch:
-    """The work of one executor task; its context needs only the partition specs of its files."""
+    """The work of one executor task."""
 
     columns: tuple[Column, ...]
     tasks: tuple[FileScanTask, ...]
     context: ScanContext
-
-
-def encode_batch(batch: ScanBatch) -> str:
-    delete_files = (file for task in batch.tasks for file in task.delete_files)
-    delete_columns = {column.field_id: column for file in delete_files for column in file.equality_columns}
-    return json.dumps(
-        {
-            "columns": [_to_json(column) for column in batch.columns],
-            **({"delete-columns": [_to_json(column) for column in delete_columns.values()]} if delete_columns else {}),
-            "specs": [{"spec-id": spec_id, "fields": fields} for spec_id, fields in batch.context.specs.items()],
-            "name-mapping": batch.context.name_mapping,
-            **({"by-name": True} if batch.context.by_name else {}),
-            **({"rebases-dates": True} if batch.context.rebases_dates else {}),
-            "io-properties": dict(batch.context.io_properties),
-            "tasks": [_task_to_json(task) for task in batch.tasks],
-        },
-        separators=(",", ":"),
-    )
-
-
-def decode_batch(document: str) -> ScanBatch:
-    batch = json.loads(document)
-    delete_columns = {column["field-id"]: _column_from_json(column) for column in batch.get("delete-columns", ())}
-    return ScanBatch(
-        columns=tuple(_column_from_json(column) for column in batch["columns"]),
-        tasks=tuple(_task_from_json(task, delete_columns) for task in batch["tasks"]),
-        context=ScanContext(
-            specs={spec["spec-id"]: spec["fields"] for spec in batch["specs"]},
-            name_mapping=batch["name-mapping"],
-            io_properties=batch["io-properties"],
-            by_name=batch.get("by-name", False),
-            rebases_dates=batch.get("rebases-dates", False),
-        ),
-    )
-
-
-def _column_from_json(column: dict[str, Any]) -> Column:
-    fields = _from_json(column)
-    return Column(**{**fields, "path": tuple(fields["path"]), "defaults": tuple(fields["defaults"])})
-
-
-def _task_to_json(task: FileScanTask) -> dict[str, Any]:
-    return {
-        "data-file": _file_to_json(task.data_file),
-        "delete-files": [_file_to_json(file) for file in task.delete_files],
-        "start": task.start,
-        "length": task.length,
-        **({} if task.deleted_by is None else {"deleted-by": [_file_to_json(file) for file in task.deleted_by]}),
-    }
-
-
-def _task_from_json(task: Mapping[str, Any], delete_columns: Mapping[int, Column]) -> FileScanTask:
-    return FileScanTask(
-        data_file=_file_from_json(task["data-file"], delete_columns),
-        delete_files=tuple(_file_from_json(file, delete_columns) for file in task["delete-files"]),
-        start=task["start"],
-        length=task["length"],
-        deleted_by=None
-        if "deleted-by" not in task
-        else tuple(_file_from_json(file, delete_columns) for file in task["deleted-by"]),
-    )
-
-
-def _file_to_json(file: ContentFile) -> dict[str, Any]:
-    fields = _to_json(file)
-    fields["equality-ids"] = tuple(column.field_id for column in fields.pop("equality-columns"))
-    return {key: value for key, value in fields.items() if value not in (None, ())}
-
-
-def _file_from_json(file: Mapping[str, Any], delete_columns: Mapping[int, Column]) -> ContentFile:
-    fields = _from_json(file)
-    columns = tuple(delete_columns[field_id] for field_id in fields.pop("equality_ids", ()))
-    return ContentFile(
-        **{**fields, "split_offsets": tuple(fields.get("split_offsets", ())), "equality_columns": columns}
-    )
-
-
-def _to_json(value: Column | ContentFile) -> dict[str, Any]:
-    return {field.name.replace("_", "-"): getattr(value, field.name) for field in dataclasses.fields(value)}
-
-
-def _from_json(document: Mapping[str, Any]) -> dict[str, Any]:
-    return {key.replace("-", "_"): field for key, field in document.items()}

@@ -6,6 +6,7 @@ import json
 import math
 import struct
 import uuid
+import zlib
 
 import pyarrow as pa
 import pytest
@@ -16,7 +17,9 @@ from puffin.errors import CorruptDataFileError, FileNotFound, UnsupportedTableEr
 from puffin.files import task_reader
 from puffin.files.parquet import parquet_file
 from puffin.sketches.theta_sketch import ThetaSketch
-from puffin.tables.scan_task import ScanBatch, ScanContext, decode_batch, encode_batch
+from puffin.tables.scan_documents import BatchPacker
+from puffin.tables.scan_task import ScanBatch, ScanContext
+from tests.sent import sent
 
 ROW = 9  # the field id of the column that numbers the rows
 
@@ -280,16 +283,20 @@ def test_delete_files_shared_by_tasks_are_opened_once(table, monkeypatch, target
     assert len(opened) == 2 * (3 + 2)  # it is read with and without counting
 
 
-def test_batch_json_has_shared_delete_files_once(table):
+def test_equality_delete_files_travel_beside_the_tasks(table):
     path = table.write("a.parquet", *numbered([1]))
     table.snapshot(table.data(path), deletes(table, "d.parquet", pa.table({"k": [2]}), {"k": 1}))
     batch = ScanBatch(columns=(), tasks=table.plan(), context=ScanContext({}, None, {}))
-    document = json.loads(encode_batch(batch))
-    assert document["delete-columns"] == [{"field-id": 1, "name": "k", "type": "long", "path": [1], "defaults": [None]}]
-    (delete,) = document["tasks"][0]["delete-files"]
-    assert (delete["content"], delete["equality-ids"]) == ("EQUALITY_DELETES", [1])
-    assert "equality-ids" not in document["tasks"][0]["data-file"]
-    assert decode_batch(encode_batch(batch)) == batch
+    packer = BatchPacker(batch.context, [()], batch.tasks)
+    context, chunk, task = (
+        json.loads(zlib.decompress(packed))
+        for packed in (packer.shared.context, *packer.shared.delete_files, *packer.documents(batch.tasks))
+    )
+    assert context["delete-columns"] == [{"field-id": 1, "name": "k", "type": "long", "path": [1], "defaults": [None]}]
+    assert [(delete["content"], delete["equality-ids"]) for delete in chunk] == [("EQUALITY_DELETES", [1])]
+    assert task[0]["delete-files"] == [[0, 1]]
+    assert "equality-ids" not in task[0]["data-file"]
+    assert sent(batch) == batch
 
 
 VALUES = {

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import pickle
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +16,21 @@ from puffin.errors import CorruptDataFileError, FileNotFound, MissingDependencyE
 from puffin.load import load_table
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.kinds import THETA
-from puffin.tables.scan_task import encode_batch
 from stats_jobs import SparkStarter, connect_tasks
 from stats_jobs.execute import Partial, merge_partials
 from stats_jobs.merge import Groups, loaded
 from stats_jobs.plan import Scan
+from stats_jobs.shipment import Shipment
 
 
-def document(table: str) -> tuple[str, list[tuple], bool]:
+def read(table: str, times: int = 1, groups: Groups | None = None) -> list[pa.RecordBatch]:
+    """What tasks yield that read the table so many times."""
     opened = load_table(table).open()
     scan = Scan(dict.fromkeys(opened.state.columns, (THETA,)), opened.tasks)
-    return encode_batch(scan.to_batch(opened.scan_context)), list(scan.kinds.values()), False
-
-
-def batches_of(documents: list) -> list[pa.RecordBatch]:
-    places, texts = zip(*connect_tasks.document_rows(documents), strict=True)
-    return [pa.record_batch([pa.array([place], pa.int32()), pa.array([text])], ["place", "document"])
-            for place, text in zip(places, texts, strict=True)]  # fmt: skip
+    shipment = Shipment.of([scan] * times, opened.scan_context)
+    rows = [(place, *document) for place, document in enumerate(shipment.documents)]
+    arrived = [pa.record_batch([pa.array([v]) for v in row], ["place", "scan", "document"]) for row in rows]
+    return list(connect_tasks.read(shipment.shared, arrived, groups))
 
 
 def merged(batches: Any) -> Partial:
@@ -47,15 +43,14 @@ def test_pieces_travel_in_rows_of_a_bounded_size(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(connect_tasks, "_ROW_BYTES", 100)
     table = str(tmp_path / "t")
     write_deltalake(table, pa.table({"k": range(50), "s": [str(i) for i in range(50)]}))
-    groups = Groups.of([1, 2], weight=8)
-    read = list(connect_tasks.read(batches_of([document(table)] * 2), groups))
-    assert len(read) > 10
-    assert all(batch.num_rows == 1 and len(batch["piece"][0].as_py()) <= 100 for batch in read)
-    ordered = pa.Table.from_batches(read).sort_by([(name, "ascending") for name in connect_tasks.KEY])
+    pieces = read(table, 2, Groups.of([1, 2], weight=8))
+    assert len(pieces) > 10
+    assert all(batch.num_rows == 1 and len(batch["piece"][0].as_py()) <= 100 for batch in pieces)
+    ordered = pa.Table.from_batches(pieces).sort_by([(name, "ascending") for name in connect_tasks.KEY])
     again = list(connect_tasks.merge(ordered.to_batches(max_chunksize=3)))
     assert [batch["column_group"][0].as_py() for batch in again if batch["part"][0].as_py() == 0] == [0, 1]
     expected = ThetaSketch.from_arrow(pa.array([str(i) for i in range(50)]), "string")
-    for found in (merged(read), merged(again)):
+    for found in (merged(pieces), merged(again)):
         assert found.rows == 100
         assert found.added[2][THETA] == expected
 
@@ -63,11 +58,10 @@ def test_pieces_travel_in_rows_of_a_bounded_size(monkeypatch: pytest.MonkeyPatch
 def test_unreadable_file_fails_its_task_with_the_error_for_the_driver(tmp_path: Path) -> None:
     table = str(tmp_path / "t")
     write_deltalake(table, pa.table({"k": [1]}))
-    wanted = document(table)
     (lost,) = tmp_path.glob("t/*.parquet")
     lost.unlink()
     with pytest.raises(connect_tasks.UnreadableFileError) as raised:
-        list(connect_tasks.read(batches_of([wanted])))
+        read(table)
     failure = connect_tasks.failure_in(f"Traceback:\n  File x\nUnreadableFileError: {raised.value}\n\tat java")
     assert isinstance(failure, FileNotFound)
     assert lost.name in str(failure)
@@ -78,14 +72,6 @@ def test_every_failure_survives_the_way_in_a_message() -> None:
     error = CorruptDataFileError("file ü: expected 'a\nb', found +/=")
     found = connect_tasks.failure_in(f"... {connect_tasks.UnreadableFileError(error)}. More")
     assert (type(found), found.args) == (type(error), error.args)
-
-
-def test_documents_that_repeat_a_schema_shrink() -> None:
-    given = ("x" * 100_000, [], False)
-    ((place, text),) = connect_tasks.document_rows([given])
-    assert place == 0
-    assert len(text) < 1000
-    assert pickle.loads(zlib.decompress(text)) == given
 
 
 @pytest.mark.parametrize("remote", ["local[2]", "http://spark:15002", ""])

@@ -1,5 +1,6 @@
 """Code that runs beside the files: a batch goes in, its statistics or the reason for their absence come out."""
 
+import dataclasses
 import functools
 import pickle
 
@@ -13,9 +14,11 @@ from puffin.statistics.kinds import PARTITION_SKETCHES, ROW_COUNTS, SUMMARY, THE
 from puffin.statistics.kinds.kind import Parts
 from puffin.storage import store_for
 from puffin.tables.base import Column
-from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch, ScanContext, encode_batch
+from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch, ScanContext
 from puffin.values.column_summary import ColumnSummary
 from stats_jobs.execute import Partial, merge_partials, read_batch, read_document
+from stats_jobs.plan import Scan
+from stats_jobs.shipment import Shipment
 
 SKETCHES, COUNTS = (THETA, SUMMARY), (ROW_COUNTS, THETA, SUMMARY)
 
@@ -127,7 +130,11 @@ def test_columns_measured_only_by_partition_have_no_summary(file_of):
 
 def test_batch_survives_json(file_of):
     batch = batch_of(file_of("1.parquet", [1, 2], ["x", "y"]))
-    assert read_document(encode_batch(batch), (COUNTS, COUNTS), False) == read_batch(batch, (COUNTS, COUNTS), store_for)
+    scan = Scan(dict.fromkeys(batch.columns, COUNTS), batch.tasks)
+    shipment = Shipment.of([scan, dataclasses.replace(scan, removed=True)], batch.context)
+    came, went = (read_document(shipment.shared, document) for document in shipment.documents)
+    assert came == read_batch(batch, (COUNTS, COUNTS), store_for)
+    assert went == read_batch(batch, (COUNTS, COUNTS), store_for, removed=True)
 
 
 def test_partial_result_survives_the_way_to_the_driver(file_of):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from puffin.statistics.kinds.joint import JointKind
 from puffin.tables.base import Column
-from puffin.tables.scan_task import ContentFile, FileScanTask, ScanContext
+from puffin.tables.scan_task import ContentFile, FileScanTask
 from stats_jobs import plan
 from stats_jobs.plan import MOST_BATCHES, Scan, balance, plan_batches, total_bytes
 
@@ -16,12 +16,12 @@ MIB = 1024 * 1024
 GIB = 1024 * MIB
 
 
-def task(size, name="f", offsets=(), spec_id=0):
+def task(size, name="f", offsets=()):
     file = ContentFile(
         content="DATA",
         file_path=name,
         file_format="PARQUET",
-        spec_id=spec_id,
+        spec_id=0,
         partition={},
         record_count=1,
         file_size_in_bytes=size,
@@ -33,9 +33,8 @@ def task(size, name="f", offsets=(), spec_id=0):
 A, B = (Column(i, name, "long", (i,), (None,)) for i, name in ((1, "a"), (2, "b")))
 
 
-def batches_of(tasks, parallelism=2, specs=None):
-    context = ScanContext(specs or {}, None, {})
-    return [batch.to_batch(context) for batch in planned([Scan({A: ()}, tuple(tasks))], parallelism)]
+def batches_of(tasks, parallelism=2):
+    return planned([Scan({A: ()}, tuple(tasks))], parallelism)
 
 
 def planned(scans, parallelism=2):
@@ -107,12 +106,6 @@ def test_batch_size_is_limited_so_that_losing_one_is_cheap():
     tasks = [task(256 * MIB, str(i)) for i in range(64)]
     batches = batches_of(tasks, parallelism=1)
     assert max(sum(piece.length for piece in batch.tasks) for batch in batches) <= 1.5 * plan.LARGEST_BATCH
-
-
-def test_batch_carries_only_the_specs_of_its_files():
-    specs = {0: [], 1: [{"field-id": 1000}], 2: []}
-    (batch,) = batches_of([task(1, spec_id=1)], specs=specs)
-    assert batch.context.specs == {1: [{"field-id": 1000}]}
 
 
 def test_absurd_file_size_plans_a_bounded_number_of_batches():

@@ -16,10 +16,9 @@ from puffin.tables.scan_task import (
     FileScanTask,
     ScanBatch,
     ScanContext,
-    decode_batch,
-    encode_batch,
 )
 from puffin.tables.schema import primitive_columns
+from tests.sent import sent
 
 
 @pytest.fixture
@@ -30,7 +29,7 @@ def read_files(read_batch: Callable[[ScanBatch], Any]) -> Callable[..., Any]:
         tasks = [FileScanTask(_data_file(path), tuple(vectors), 0, path.stat().st_size) for path in paths]
         context = ScanContext({}, schema.name_mapping, {}, by_name=schema.by_name)
         batch = ScanBatch(primitive_columns(schema.schema), tuple(tasks), context)
-        return read_batch(decode_batch(encode_batch(batch)))
+        return read_batch(sent(batch))
 
     return read
 

@@ -12,10 +12,11 @@ from puffin.iceberg.scan.plan import plan_snapshot
 from puffin.sketches.theta_sketch import ThetaSketch, ThetaSketchBuilder
 from puffin.storage import store_for
 from puffin.tables.base import SnapshotSelector
-from puffin.tables.scan_task import ScanBatch, ScanContext, decode_batch, encode_batch
+from puffin.tables.scan_task import ScanBatch, ScanContext
 from stats_jobs import Options, SparkStarter, analyze
 from stats_jobs.plan import split_task
 from tests.bound import bound
+from tests.sent import sent
 
 GOLDEN = Path(__file__).parents[3] / "fixtures" / "tables-spark-3.5-iceberg-1.10" / "iceberg-spark-expected.json"
 
@@ -56,7 +57,7 @@ class SparkTable:
             context=ScanContext(state.partition_specs, state.name_mapping, {}),
         )
         builders, rows = {column.name: ThetaSketchBuilder() for column in columns}, 0
-        batch = decode_batch(encode_batch(batch))
+        batch = sent(batch)
         reader = TaskReader(batch, store_for, each_row=False)
         for task in batch.tasks:
             for live in reader.read(task):

@@ -9,7 +9,8 @@ from puffin.files import task_reader
 from puffin.files.task_reader import TaskReader
 from puffin.storage import store_for
 from puffin.tables.changes import Changes
-from puffin.tables.scan_task import ScanBatch, ScanContext, decode_batch, encode_batch
+from puffin.tables.scan_task import ScanBatch, ScanContext
+from tests.sent import sent
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def read(table, tasks):
         tasks=tasks,
         context=ScanContext(state.partition_specs, state.name_mapping, {}),
     )
-    batch = decode_batch(encode_batch(batch))
+    batch = sent(batch)
     assert batch.tasks == tasks
     found = [live for each_row in (True, False) for task in batch.tasks
              for live in TaskReader(batch, store_for, each_row=each_row).read(task) if live.columns]  # fmt: skip
