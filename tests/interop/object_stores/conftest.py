@@ -39,7 +39,6 @@ class S3:
             carried out all the same, ``lose the answer``.
         requests: Method and path of each, in order.
         lent: Until when a session token holds, in seconds since the epoch; those that are not here never do.
-        seconds: How long each request takes at least.
     """
 
     def __init__(self) -> None:
@@ -61,7 +60,6 @@ class S3:
         self.fault: Callable[[str], str | None] = lambda _: None
         self.requests: list[tuple[str, str]] = []
         self.lent: dict[str, float] = {}
-        self.seconds = 0.0
 
     @property
     def environment(self) -> dict[str, str]:
@@ -117,7 +115,6 @@ class S3:
         self.requests.append((method, path))
         if not _SIGNED_BY.search(environ.get("HTTP_AUTHORIZATION", "")):
             return _answer(start_response, "403 Forbidden", _DENIED)
-        time.sleep(self.seconds)
         token = environ.get("HTTP_X_AMZ_SECURITY_TOKEN")
         if token is not None and self.lent.get(token, 0) < time.time():
             return _answer(start_response, "400 Bad Request", _EXPIRED)
@@ -166,7 +163,6 @@ def s3(s3_server: S3, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     s3_server.is_deaf_to_conditions = False
     s3_server.fault = lambda _: None
     s3_server.lent.clear()
-    s3_server.seconds = 0.0
 
 
 @pytest.fixture
