@@ -31,7 +31,7 @@ ROOMS = {
         *("errors", "format", "kernels", "sketches"),
         *("statistics", "storage", "tables", "values", "version"),
     },
-    "iceberg": {"errors", "files", "format", "storage", "tables", "values", "version"},
+    "iceberg": {"errors", "files", "format", "kernels", "storage", "tables", "values", "version"},
     "delta": {"errors", "storage", "tables", "values", "version"},
     "clean": {"index", "statistics", "storage", "tables"},
     "load": {"delta", "errors", "iceberg", "storage", "tables"},

@@ -63,7 +63,9 @@ class Difference(Generic[_Item]):
 
 def compare(before: Iterable[_Item], after: Iterable[_Item], key: Callable[[_Item], Hashable]) -> Difference[_Item]:
     """The difference of two multisets; items with equal keys are the same."""
-    before = list(before)
+    before, after = list(before), list(after)
+    if not before or not after:  # the keys of very many files take more memory than these
+        return Difference(before, [], after)
     unmatched = Counter(map(key, before))
     both: list[_Item] = []
     only_after: list[_Item] = []

@@ -25,7 +25,7 @@ from puffin.iceberg.commit.patch import (
 )
 from puffin.iceberg.metadata.document import encode_document
 from puffin.iceberg.scan.manifest_lists import manifests_of
-from puffin.iceberg.scan.manifests import live_files
+from puffin.iceberg.scan.manifests import live_files_of
 from puffin.load import load_table
 from puffin.values.transforms import partition_value, result_type, to_partition_value
 from tests.tables.iceberg.partition_files import partition_statistics_entry, read_partition_statistics
@@ -135,7 +135,8 @@ def test_partitions_of_every_type_are_named_and_read_alike(spark, tmp_path):
     opened = load_table(str(tmp_path / "t")).open()
     state = opened.state
     spec, types = state.partition_specs[0], state.source_types
-    files = {file.file_path: file for file in live_files(manifests_of(opened, opened.snapshot), opened.store_for)}
+    manifests = manifests_of(opened, opened.snapshot)
+    files = {file.file_path: file for each in manifests for file in live_files_of(each, opened.store_for)}
     for task in elements(table.newScan().planFiles()):
         file = files.pop(task.file().location())
         parts = (part.split("=") for part in table.spec().partitionToPath(task.file().partition()).split("/"))

@@ -51,6 +51,14 @@ def compile_schema(schema: Record, wanted: Wanted) -> Program:
     return Program(tuple(compiler.code), columns, compiler.slots, compiler.depth)
 
 
+def compile_gaps(schema: Record, wanted: Mapping[int, Any]) -> Program:
+    """The program that finds where each run of unwanted fields ends; fields are wanted as for `read_records`."""
+    compiler = _Compiler()
+    compiler.gaps(schema, wanted)
+    compiler.emit(ops.END)
+    return Program(tuple(compiler.code), {}, compiler.slots, compiler.depth)
+
+
 class _Compiler:
     def __init__(self) -> None:
         self.code: list[int] = []
@@ -72,6 +80,22 @@ class _Compiler:
             if column is not None:
                 columns[field.name] = column
         return columns
+
+    def gaps(self, record: Record, wanted: Mapping[int, Any]) -> None:
+        """Step over a record, with a slot for the offset after each run of unwanted fields."""
+        is_in_run = False
+        for field in record.fields:
+            is_wanted = field.field_id in wanted
+            if is_in_run and is_wanted:
+                self.emit(ops.FIXED, self._new_slot())
+            is_in_run = not is_wanted
+            inside = wanted[field.field_id] if is_wanted and field.field_id is not None else None
+            if isinstance(field.type, Record) and inside is not None:
+                self.gaps(field.type, inside)
+            else:
+                self._value(field.type, None)
+        if is_in_run:
+            self.emit(ops.FIXED, self._new_slot())
 
     def _value(self, type_: Type, wanted: Wanted | None) -> Leaf | Struct | None:
         """Step over a value, or keep it if it is wanted."""

@@ -13,19 +13,21 @@ import io
 import itertools
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.files.avro.avro_schema import Primitive, Record, Type, Union, parse_type
-from puffin.files.avro.container import MALFORMED, Container
+from puffin.files.avro.container import MALFORMED, Block, Container
 from puffin.files.avro.texts import SoughtTexts
+from puffin.kernels import kernels_ready
 
 Wanted: TypeAlias = Mapping[int, Any]
 """Field ids to read, each with those wanted inside it, or None for all of them."""
 
 MAX_TYPES = 10_000  # in a schema, with named types counted wherever they occur; Iceberg's have some fifty
 _MAX_SHIFT = 63
+_SMALLEST_BLOCK = 4096  # bytes; a smaller one is read before arrays for it are made
 _NOTHING: Wanted = {}
 
 
@@ -64,13 +66,14 @@ def _named_in_errors(where: str) -> Iterator[None]:
 
 
 class _Cursor:
-    """A place in ``data`` that never moves past the end."""
+    """A place in ``data`` that never moves past the end; ``gaps`` has the ends of runs of unwanted fields, if known."""
 
-    __slots__ = ("at", "data")
+    __slots__ = ("at", "data", "gaps")
 
-    def __init__(self, data: bytes, at: int = 0) -> None:
+    def __init__(self, data: bytes, at: int = 0, gaps: Iterator[int] | None = None) -> None:
         self.data = data
         self.at = at
+        self.gaps = gaps
 
     def take(self, size: int) -> bytes:
         end = self.at + size
@@ -86,17 +89,54 @@ _Read: TypeAlias = Callable[[_Cursor], Any]
 
 def _records(data: bytes, wanted: Wanted, sought: SoughtTexts | None) -> Iterator[dict[int, Any]]:
     container = Container(io.BytesIO(data), len(data))
-    read = _Compiler().compiled(parse_type(container.schema), wanted)
+    type_ = parse_type(container.schema)
+    read = _Compiler().compiled(type_, wanted, jumps=True)
+    gaps_in = _gaps_of(type_, wanted)
     for block in container.blocks():
         cursor = _Cursor(block.content)
         records = _bounded(block.records, cursor)
         if sought is not None and not sought.may_stand_in(block.content):
             yield from itertools.repeat({}, records)
             continue
+        cursor.gaps = gaps_in(block)
         for _ in range(records):
             before = cursor.at
             yield read(cursor)
             _check_progress(1, before, cursor)
+
+
+# --- gaps ---------------------------------------------------------------------------------------------------------
+
+
+def _gaps_of(type_: Type, wanted: Wanted) -> Callable[[Block], Iterator[int] | None]:
+    """
+    Finds the ends of runs of unwanted fields in a block, in order, or None if nothing is faster than reading them.
+
+    Most of a manifest is metrics by column. Without kernels they are read, and dropped.
+    """
+    if not (kernels_ready() and isinstance(type_, Record)):
+        return lambda _: None
+    import numpy as np
+
+    from puffin.files.avro.column_program import compile_gaps
+    from puffin.kernels import avro
+
+    find_values: Any = avro.find_values  # of numpy's arrays
+    program = compile_gaps(type_, wanted)
+    code, items = np.array(program.code), np.zeros(program.depth + 1, np.int64)
+
+    def gaps(block: Block) -> Iterator[int] | None:
+        if not program.slots or len(block.content) < _SMALLEST_BLOCK:
+            return None
+        size = block.records * program.slots
+        words, lengths, state = np.empty(size, np.int64), np.empty(size, np.int64), np.zeros(3, np.int64)
+        data, end = np.frombuffer(block.content, np.uint8), np.array([len(block.content)])
+        found = find_values(code, data, end, np.array([block.records]), state, items, block.records, words, lengths)
+        if found != block.records:  # reading will tell what is wrong
+            return None
+        return iter(words.reshape(program.slots, block.records).T.ravel().tolist())
+
+    return gaps
 
 
 # --- values -------------------------------------------------------------------------------------------------------
@@ -170,6 +210,26 @@ def _item_counts(cursor: _Cursor) -> Iterator[int]:
         _check_progress(abs(count), before, cursor)
 
 
+def _skip_sized(cursor: _Cursor) -> None:
+    # Bounds by column: an integer, and bytes with their length. Cursors would take several times as long.
+    data, end = cursor.data, len(cursor.data)
+    for count in _item_counts(cursor):
+        at = cursor.at
+        for _ in range(count):
+            while data[at] & 0x80:
+                at += 1
+            size = data[at + 1]
+            if size & 0x81:  # negative, or of several bytes
+                cursor.at = at + 1
+                cursor.take(_long(cursor))
+                at = cursor.at
+            else:
+                at += 2 + (size >> 1)
+        if at > end:
+            raise ValueError(f"expected {count} values at offset {cursor.at}, found the end")
+        cursor.at = at
+
+
 # --- types --------------------------------------------------------------------------------------------------------
 
 
@@ -179,12 +239,13 @@ class _Compiler:
     def __init__(self) -> None:
         self._unfolded = 0
 
-    def compiled(self, type_: Type, wanted: Wanted | None) -> _Read:
+    def compiled(self, type_: Type, wanted: Wanted | None, *, jumps: bool = False) -> _Read:
+        """A reader of values; if it ``jumps``, it does so over the gaps of its cursor."""
         self._unfolded += 1
         if self._unfolded > MAX_TYPES:
             raise ValueError(f"a schema of more than {MAX_TYPES} types")
         if isinstance(type_, Record):
-            return self._record(type_, wanted)
+            return self._record(type_, wanted, jumps)
         if isinstance(type_, Union):
             return _union([self.compiled(branch, wanted) for branch in type_.branches])
         if isinstance(type_, Primitive):
@@ -197,18 +258,25 @@ class _Compiler:
             }
         if wanted == _NOTHING and (integers := _integers(type_.item)):
             return lambda cursor: _skip_longs(cursor, integers)
+        if wanted == _NOTHING and _is_sized(type_.item):
+            return _skip_sized
         return lambda cursor: [item(cursor) for count in _item_counts(cursor) for _ in range(count)]
 
-    def _record(self, record: Record, wanted: Wanted | None) -> _Read:
+    def _record(self, record: Record, wanted: Wanted | None, jumps: bool) -> _Read:
         # Unwanted fields are read too, because nothing else tells where they end, and dropped.
         readers: list[tuple[int | None, _Read]] = []
+        unwanted: list[_Read] = []
         for field in record.fields:
-            if wanted is None:
-                readers.append((field.field_id, self.compiled(field.type, None)))
-            elif field.field_id is not None and field.field_id in wanted:
-                readers.append((field.field_id, self.compiled(field.type, wanted[field.field_id])))
-            else:
-                readers.append((None, self.compiled(field.type, _NOTHING)))
+            if wanted is not None and (field.field_id is None or field.field_id not in wanted):
+                unwanted.append(self.compiled(field.type, _NOTHING))
+                continue
+            if unwanted:
+                readers.append((None, _skip(unwanted, jumps)))
+                unwanted = []
+            inside = None if wanted is None or field.field_id is None else wanted[field.field_id]
+            readers.append((field.field_id, self.compiled(field.type, inside, jumps=jumps and inside is not None)))
+        if unwanted:
+            readers.append((None, _skip(unwanted, jumps)))
 
         def read(cursor: _Cursor) -> dict[int, Any]:
             found = {}
@@ -221,11 +289,33 @@ class _Compiler:
         return read
 
 
+def _skip(readers: Sequence[_Read], jumps: bool) -> _Read:
+    """Step over a run of fields."""
+
+    def skip(cursor: _Cursor) -> None:
+        if jumps and cursor.gaps is not None:
+            cursor.at = next(cursor.gaps)
+        else:
+            for read in readers:
+                read(cursor)
+
+    return skip
+
+
 def _integers(type_: Type) -> int:
     """The number of integers in a record; 0 if it has any other field."""
     fields = type_.fields if isinstance(type_, Record) else ()
     are_integers = all(isinstance(f.type, Primitive) and f.type.name in ("int", "long") for f in fields)
     return len(fields) if are_integers else 0
+
+
+def _is_sized(type_: Type) -> bool:
+    """Whether it is a record of an integer, and bytes or a text."""
+    fields = type_.fields if isinstance(type_, Record) else ()
+    return [f.type.name if isinstance(f.type, Primitive) else "" for f in fields] in (
+        ["int", "bytes"],
+        ["long", "bytes"],
+    )
 
 
 def _union(branches: list[_Read]) -> _Read:

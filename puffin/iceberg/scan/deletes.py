@@ -40,12 +40,14 @@ class DeleteIndex:
         self._is_partitioned = {
             spec_id: any(field.get("transform") != "void" for field in of_spec) for spec_id, of_spec in specs.items()
         }
+        self._is_empty = True
         self._vectors: dict[str, LiveFile] = {}
         self._of_file: dict[str, _BySequence] = defaultdict(_BySequence)
         self._of_partition: dict[_Partition, _BySequence] = defaultdict(_BySequence)
         self._by_equality: dict[_Partition, dict[tuple[int, ...], _EqualityDeletes]] = defaultdict(dict)
 
     def add(self, file: LiveFile) -> None:
+        self._is_empty = False
         if file.content == EQUALITY_DELETES:
             columns = delete_columns(file, self._columns)
             ids = tuple(column.field_id for column in columns)
@@ -65,6 +67,8 @@ class DeleteIndex:
 
         Raises CorruptMetadataError if one names this file but is in another partition.
         """
+        if self._is_empty:
+            return []
         partition = self._partition(data_file)
         return [*self._equality_deletes(data_file, partition), *self._position_deletes(data_file, partition)]
 

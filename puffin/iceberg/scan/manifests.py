@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from typing import Any, TypeVar
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
@@ -102,15 +102,6 @@ class LiveFile:
     metrics: Mapping[int, ColumnMetrics]
     sort_order_id: int | None = None
     first_row_id: int | None = None
-
-
-def live_files(manifests: Iterable[ManifestFile], store_for: Callable[[str], Store]) -> Iterator[LiveFile]:
-    """The live files of a snapshot: first the delete files, then the data files, each in manifest order."""
-    delete_columns: set[int] = set()
-    for manifest in sorted(manifests, key=lambda manifest: not manifest.of_deletes):
-        for file in live_files_of(manifest, store_for, delete_columns):
-            delete_columns.update(file.equality_ids)
-            yield file
 
 
 def live_files_of(
@@ -211,12 +202,15 @@ def read_entries(
 
 def _live_file(entry: Mapping[int, Any], manifest: ManifestFile, metrics_of: Collection[int]) -> LiveFile:
     file = entry[_DATA_FILE]
+    content = _CONTENTS[file.get(_CONTENT, 0)]
+    if (content != DATA) != manifest.of_deletes:
+        raise ValueError(f"{content} in a manifest of {'delete' if manifest.of_deletes else 'data'} files")
     sequence_number = _optional(entry, _SEQUENCE_NUMBER, int)
     if sequence_number is None:  # added files inherit it; version 1 has none
         sequence_number = manifest.sequence_number if entry[_STATUS] == _ADDED else 0
     equality_ids = _integers(file, _EQUALITY_IDS)
     return LiveFile(
-        content=_CONTENTS[file.get(_CONTENT, 0)],
+        content=content,
         sequence_number=sequence_number,
         file_path=_typed(file, _FILE_PATH, str),
         file_format=_typed(file, _FILE_FORMAT, str).upper(),
@@ -225,7 +219,7 @@ def _live_file(entry: Mapping[int, Any], manifest: ManifestFile, metrics_of: Col
         record_count=_typed(file, _RECORD_COUNT, int),
         file_size_in_bytes=_typed(file, _FILE_SIZE, int),
         split_offsets=_integers(file, _SPLIT_OFFSETS),
-        referenced_data_file=_optional(file, _REFERENCED_DATA_FILE, str) or _only_path(file),
+        referenced_data_file=_referenced(file) if manifest.of_deletes else None,
         content_offset=_optional(file, _CONTENT_OFFSET, int),
         content_size_in_bytes=_optional(file, _CONTENT_SIZE, int),
         encrypted=file.get(_KEY_METADATA) is not None,
@@ -241,7 +235,10 @@ def _metrics(file: Mapping[int, Any], field_ids: Collection[int]) -> dict[int, C
     return {field_id: ColumnMetrics(*(values.get(field_id) for values in columns)) for field_id in field_ids}
 
 
-def _only_path(file: Mapping[int, Any]) -> str | None:
+def _referenced(file: Mapping[int, Any]) -> str | None:
+    named: str | None = _optional(file, _REFERENCED_DATA_FILE, str)
+    if named:
+        return named
     # If the lowest and highest path are equal, the position delete file applies to that data file only.
     lower, upper = (_by_column(file, bounds).get(DELETE_FILE_PATH) for bounds in (_LOWER_BOUNDS, _UPPER_BOUNDS))
     return str(lower, "utf-8") if lower is not None and lower == upper else None

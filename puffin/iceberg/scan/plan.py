@@ -8,13 +8,16 @@ silently wrong.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.iceberg.scan.deletes import DeleteIndex, delete_columns
-from puffin.iceberg.scan.manifest_lists import manifests_of
-from puffin.iceberg.scan.manifests import LiveFile, live_files
+from puffin.iceberg.scan.manifest_lists import ManifestFile, manifests_of
+from puffin.iceberg.scan.manifests import LiveFile, live_files_of
+from puffin.kernels import load_kernels
 from puffin.tables.base import Snapshot
 from puffin.tables.scan_task import (
     AVRO,
@@ -32,35 +35,37 @@ from puffin.tables.state import TableState
 from puffin.values.json_values import to_json
 from puffin.values.partition_tuples import tuple_types
 
+_KERNELS_PAY = 50_000  # files of a snapshot
+_READERS = 8  # threads
+_NO_VALUES: Mapping[str, Any] = {}
 _READABLE = frozenset((PARQUET, AVRO, ORC))
 _KEPT_FIELDS = frozenset(LiveFile.__slots__) & frozenset(ContentFile.__slots__) - {"partition"}
 
 
 def plan_snapshot(opened: TableSnapshot, snapshot: Snapshot) -> tuple[FileScanTask, ...]:
     """One task for each whole data file of the snapshot, in manifest order."""
-    data: list[LiveFile] = []
-    deletes: list[LiveFile] = []
-    for file in live_files(manifests_of(opened, snapshot), opened.store_for):
-        refuse_unreadable(file)
-        (data if file.content == DATA else deletes).append(file)
-    return scan_tasks(opened.state, data, deletes)
+    manifests = manifests_of(opened, snapshot)
+    of_data = [manifest for manifest in manifests if not manifest.of_deletes]
+    if sum(manifest.live_files or 0 for manifest in of_data) >= _KERNELS_PAY:
+        load_kernels()
+    deletes = [file for m in manifests if m.of_deletes for file in _readable(live_files_of(m, opened.store_for))]
+    delete_columns = {field_id for file in deletes for field_id in file.equality_ids}
+    tasks = _Tasks(opened.state, deletes)
+
+    def files_of(manifest: ManifestFile) -> list[LiveFile]:
+        return list(_readable(live_files_of(manifest, opened.store_for, delete_columns)))
+
+    # What takes longest, decompression and kernels, runs side by side; so do requests to a store.
+    pool = ThreadPoolExecutor(min(_READERS, 2 * (os.cpu_count() or 1)), thread_name_prefix="puffin-manifests")
+    try:
+        return tuple(tasks.of(file) for files in pool.map(files_of, of_data) for file in files)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def scan_tasks(state: TableState, data: Iterable[LiveFile], deletes: Iterable[LiveFile]) -> tuple[FileScanTask, ...]:
     """One task for each of these whole data files, with the delete files that apply to it."""
-    index = DeleteIndex(state.partition_specs, state.columns_ever)
-    for file in deletes:
-        index.add(file)
-    content_files = _ContentFiles(state)
-    return tuple(
-        FileScanTask(
-            content_files.of_data(file),
-            tuple(map(content_files.of_deletes, index.applying_to(file))),
-            start=0,
-            length=file.file_size_in_bytes,
-        )
-        for file in data
-    )
+    return tuple(map(_Tasks(state, deletes).of, data))
 
 
 def refuse_unreadable(file: LiveFile) -> None:
@@ -73,6 +78,26 @@ def refuse_unreadable(file: LiveFile) -> None:
     elif file.file_format not in _READABLE:
         kind = "data" if file.content == DATA else "delete"
         raise UnsupportedTableError(f"{file.file_path}: {kind} files of format {file.file_format} are not supported")
+
+
+def _readable(files: Iterable[LiveFile]) -> Iterator[LiveFile]:
+    for file in files:
+        refuse_unreadable(file)
+        yield file
+
+
+class _Tasks:
+    """Makes a task of each data file."""
+
+    def __init__(self, state: TableState, deletes: Iterable[LiveFile]) -> None:
+        self._index = DeleteIndex(state.partition_specs, state.columns_ever)
+        for file in deletes:
+            self._index.add(file)
+        self._content_files = _ContentFiles(state)
+
+    def of(self, file: LiveFile) -> FileScanTask:
+        deletes = tuple(map(self._content_files.of_deletes, self._index.applying_to(file)))
+        return FileScanTask(self._content_files.of_data(file), deletes, start=0, length=file.file_size_in_bytes)
 
 
 class _ContentFiles:
@@ -92,11 +117,14 @@ class _ContentFiles:
             self._deletes[place] = dataclasses.replace(self.of_data(file), equality_columns=columns)
         return self._deletes[place]
 
-    def _values(self, file: LiveFile) -> dict[str, Any]:
+    def _values(self, file: LiveFile) -> Mapping[str, Any]:
+        types = self._tuples.get(file.spec_id)
+        if not types:
+            return _NO_VALUES
         try:
             return {
                 str(field_id): to_json(type_, file.partition[field_id])
-                for field_id, type_ in self._tuples.get(file.spec_id, {}).items()
+                for field_id, type_ in types.items()
                 if field_id in file.partition
             }
         except CorruptMetadataError as exc:

@@ -1,6 +1,7 @@
 """Avro records are read by field id, and nothing in the file is trusted."""
 
 import io
+import itertools
 import json
 import struct
 import zlib
@@ -10,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from puffin import kernels
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.files.avro import container
+from puffin.files.avro import records as avro_records
 from puffin.files.avro.records import read_records
 from puffin.files.avro.texts import SoughtTexts
 
@@ -37,6 +40,11 @@ SCHEMA = {
     ],
 }
 EVERYTHING = {0: None, 1: None, 2: None, 3: None, 4: None, 7: None, 8: None, 9: None}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _kernels():
+    assert kernels.load_kernels()
 
 
 def long(value):
@@ -104,6 +112,47 @@ def test_reader_finds_wanted_fields_by_id_and_skips_the_rest():
     assert list(read_records(data, {8: None, 4: {6: None}, 77: None}, "x")) == [{4: [{6: b"x"}, {6: b""}], 8: 0.1}] * 3
 
 
+OUTER = {
+    "type": "record",
+    "name": "outer",
+    "fields": [{"name": "entry", "type": SCHEMA, "field-id": 20}, {"name": "last", "type": "long", "field-id": 21}],
+}
+RECORDS = st.builds(
+    lambda last, *fields: record(*fields) + long(last),
+    st.integers(-(2**63), 2**63 - 1),
+    st.booleans(),
+    st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2),
+    st.none() | st.integers(-(2**63), 2**63 - 1),
+    st.binary(min_size=3, max_size=3),
+    st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.binary(max_size=3) | st.just(bytes(64))), max_size=4),
+    *(st.floats(width=width, allow_nan=False) for width in (32, 64)),
+    st.integers(-(2**63), 2**63 - 1),
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(RECORDS, max_size=3), max_size=3), st.sets(st.sampled_from([*EVERYTHING])), st.integers(0, 60))
+def test_unwanted_fields_are_skipped_alike_with_and_without_kernels(blocks, fields, cut):
+    """With kernels, places after unwanted fields are found before records are read; so are cut records."""
+    found = []
+    for data in (avro_file(*blocks, schema=OUTER), avro_file(*blocks, [ONE[:cut]], schema=OUTER)):
+        for is_ready, wanted in itertools.product((False, True), (EVERYTHING, dict.fromkeys(fields))):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(kernels, "_is_ready", is_ready)
+                patch.setattr(avro_records, "_SMALLEST_BLOCK", 0)
+                read = read_records(data, {20: wanted}, "x")
+                try:
+                    found.append([entry[20] for entry in read])
+                except CorruptMetadataError as exc:
+                    found.append(str(exc))
+    everything, wanted, everything_compiled, wanted_compiled, *cut_short = found
+    assert everything == everything_compiled
+    assert wanted == wanted_compiled == [{i: v for i, v in entry.items() if i in fields} for entry in everything]
+    assert len(everything) == sum(map(len, blocks))
+    assert all(isinstance(said, str) for said in cut_short)
+    assert cut_short[:2] == cut_short[2:]
+
+
 def text_file(*blocks):
     schema = {"type": "record", "name": "r", "fields": [{"name": "s", "type": "string", "field-id": 1}]}
     return avro_file(*([sized(text.encode()) for text in block] for block in blocks), schema=schema)
@@ -143,7 +192,9 @@ def test_file_without_blocks_has_no_records():
             st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
             st.none() | st.integers(-(2**63), 2**63 - 1),
             st.binary(min_size=3, max_size=3),
-            st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.binary(max_size=70)), max_size=3),
+            st.lists(
+                st.tuples(st.integers(-(2**31), 2**31 - 1), st.binary(max_size=3) | st.just(bytes(64))), max_size=3
+            ),
             st.floats(width=32, allow_nan=False),
             st.floats(allow_nan=False),
             st.integers(-(2**63), 2**63 - 1),

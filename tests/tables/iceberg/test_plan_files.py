@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from puffin.errors import CorruptMetadataError, FileNotFound, PuffinError, UnsupportedTableError
 from puffin.iceberg.scan.manifest_lists import manifest_files
-from puffin.iceberg.scan.manifests import live_files
+from puffin.iceberg.scan.manifests import live_files_of
 from puffin.storage import store_for
 from puffin.tables.scan_task import ContentFile, FileScanTask
 from stats_jobs.plan import split_task
@@ -77,7 +77,8 @@ def test_version_1_manifests_may_lack_counts_sequence_numbers_and_contents(make_
     """The oldest writers left out what was optional then."""
     table = make_table([(1, "id", "long")], version=1)
     table.snapshot(data(table, "0.parquet", partition=()))
-    (file,) = live_files(manifest_files(table.document["snapshots"][0]["manifest-list"], store_for), store_for)
+    (manifest,) = manifest_files(table.document["snapshots"][0]["manifest-list"], store_for)
+    (file,) = live_files_of(manifest, store_for)
     assert (file.content, file.sequence_number, file.encrypted) == ("DATA", 0, False)
     table.omit_counts = True
     table.snapshot(data(table, "0.parquet", partition=()))
@@ -153,6 +154,18 @@ def test_manifest_with_fewer_entries_than_its_list_counts_is_corrupt(table):
     whole = manifest.read_bytes()
     manifest.write_bytes(whole[: whole.index(whole[-16:]) + 16])  # the header alone: a sound Avro file
     with pytest.raises(CorruptMetadataError, match=r"manifest-1-0-False\.avro: expected 1 entries, found 0"):
+        table.plan()
+
+
+@pytest.mark.parametrize("listed_as", [False, True])
+def test_manifest_with_the_other_kind_of_files_is_corrupt(make_table, listed_as):
+    """A delete file among data files would come too late for those before it."""
+    table = make_table([(1, "id", "long")])
+    file = data(table, "0.parquet", partition=())
+    table.snapshot(file, {**file, "content": 1})
+    manifest, other = (table.root / f"manifest-1-0-{of_deletes}.avro" for of_deletes in (listed_as, not listed_as))
+    manifest.write_bytes(other.read_bytes())
+    with pytest.raises(CorruptMetadataError, match=rf"{manifest.name}: .* in a manifest of"):
         table.plan()
 
 
