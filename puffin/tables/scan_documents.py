@@ -30,6 +30,11 @@ _CHUNK = 1000  # delete files that are unpacked together
 _FEW = 8  # delete files of a task that can stand in its document
 _LEVEL = 1  # of compression: JSON repeats its keys, so it shrinks to a fraction at any level
 
+_text = json.JSONEncoder(separators=(",", ":")).encode
+_KEYS = {
+    kind: [(field.name, field.name.replace("_", "-")) for field in dataclasses.fields(kind)]
+    for kind in (Column, ContentFile)
+}
 _NO_COLUMNS: Mapping[int, Column] = {}
 
 _Files: TypeAlias = Callable[[int, int], Iterable[ContentFile]]
@@ -162,10 +167,6 @@ def _documents(tasks: Sequence[str]) -> Iterator[bytes]:
         yield from _documents(tasks[start : start + size])
 
 
-def _text(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
-
-
 def _packed(value: Any) -> bytes:
     return zlib.compress(_text(value).encode(), _LEVEL)
 
@@ -209,9 +210,10 @@ def _deletes_from_json(written: Iterable[Any], files: _Files) -> tuple[ContentFi
 
 
 def _file_to_json(file: ContentFile) -> dict[str, Any]:
-    fields = _to_json(file)
-    fields["equality-ids"] = tuple(column.field_id for column in fields.pop("equality-columns"))
-    return {key: value for key, value in fields.items() if value not in (None, ())}
+    fields = {key: value for key, value in _to_json(file).items() if value is not None and value != ()}
+    if columns := fields.pop("equality-columns", ()):
+        fields["equality-ids"] = [column.field_id for column in columns]
+    return fields
 
 
 def _file_from_json(file: Mapping[str, Any], delete_columns: Mapping[int, Column] = _NO_COLUMNS) -> ContentFile:
@@ -223,7 +225,7 @@ def _file_from_json(file: Mapping[str, Any], delete_columns: Mapping[int, Column
 
 
 def _to_json(value: Column | ContentFile) -> dict[str, Any]:
-    return {field.name.replace("_", "-"): getattr(value, field.name) for field in dataclasses.fields(value)}
+    return {key: getattr(value, name) for name, key in _KEYS[type(value)]}
 
 
 def _from_json(document: Mapping[str, Any]) -> dict[str, Any]:
