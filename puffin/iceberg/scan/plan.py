@@ -35,7 +35,7 @@ from puffin.tables.state import TableState
 from puffin.values.json_values import to_json
 from puffin.values.partition_tuples import tuple_types
 
-_KERNELS_PAY = 50_000  # files of a snapshot
+_KERNELS_PAY = 20_000  # files of a snapshot
 _READERS = 8  # threads
 _NO_VALUES: Mapping[str, Any] = {}
 _READABLE = frozenset((PARQUET, AVRO, ORC))

@@ -1,0 +1,107 @@
+"""
+What a driver needs to plan a very large snapshot: from the table to the documents of its tasks.
+
+The files do not exist. Their manifests have metrics of each column, as real ones do, and are links to one that is made.
+One JSON document goes to standard output; the exit code is 1 if the plan took longer or more memory than the bar.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import random
+import struct
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.handmade import HandmadeTable, uri
+from benchmarks.processes import in_fresh_process, peak_mib
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
+
+_SECONDS, _MIB = 60.0, 1024.0  # of a million files with 100 columns
+_ENTRIES = 4000  # of a manifest: with metrics of 100 columns, about the 8 MB that Iceberg aims at
+_ROWS, _FILE_BYTES = 1_000_000, 100 * 1024 * 1024
+
+
+def make_table(directory: Path, files: int, columns: int) -> None:
+    """Write the metadata of a table of about so many files."""
+    ids = range(1, columns + 1)
+    fields = [{"id": i, "name": f"column_{i}", "required": False, "type": "long" if i % 2 else "string"} for i in ids]
+    table, draw = HandmadeTable(directory, {"type": "struct", "fields": fields}), random.Random(files)
+    first = table.manifest(1, [_data_file(table, ids, draw) for _ in range(min(files, _ENTRIES))])
+    made, manifests = Path(first.manifest_path.removeprefix("file://")), [first]
+    while len(manifests) * _ENTRIES < files:
+        link = made.with_name(f"1-link{len(manifests)}.avro")
+        os.link(made, link)
+        manifests.append(copy.deepcopy(first))
+        manifests[-1][0] = uri(link)
+    table.snapshot(1, manifests)
+    table.finish()
+
+
+def plan(directory: str, parallelism: int) -> dict[str, Any]:
+    """Plan the table; what that took."""
+    from puffin.load import load_table
+    from stats_jobs.plan import Scan, plan_batches
+    from stats_jobs.shipment import Shipment
+
+    started, cpu = time.perf_counter(), time.process_time()
+    opened = load_table(directory).open()
+    tasks = opened.tasks
+    planned = time.perf_counter() - started
+    batches = plan_batches([Scan(dict.fromkeys(opened.state.columns, ()), tasks)], parallelism=parallelism)
+    shipment = Shipment.of(batches, opened.scan_context)
+    sizes = [len(document) for _, document in shipment.documents]
+    return {
+        "files": len(tasks),
+        "plan-seconds": planned,
+        "seconds": time.perf_counter() - started,
+        "processor-seconds": time.process_time() - cpu,
+        "peak-mib": peak_mib(),
+        "documents": len(sizes),
+        "document-bytes": {"all": sum(sizes), "most": max(sizes)},
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, default=1_000_000)
+    parser.add_argument("--columns", type=int, default=100)
+    parser.add_argument("--cores", type=int, default=800, help="of the executors, for which batches are made")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="puffin-large-plan-") as directory:
+        make_table(Path(directory), options.files, options.columns)
+        took = in_fresh_process(plan, directory, options.cores)
+    print(json.dumps({"columns": options.columns, **took, "load": os.getloadavg()[0]}, indent=2))
+    share = max(1.0, took["files"] / 1_000_000)
+    return 0 if took["plan-seconds"] <= _SECONDS * share and took["peak-mib"] <= _MIB * share else 1
+
+
+def _data_file(table: HandmadeTable, ids: range, draw: random.Random) -> DataFile:
+    def bound(field_id: int) -> bytes:
+        return struct.pack("<q", draw.getrandbits(40)) if field_id % 2 else draw.randbytes(8).hex().encode()
+
+    return table.content_file(
+        uri(table.data / f"{uuid.UUID(int=draw.getrandbits(128))}.parquet"),
+        record_count=_ROWS + draw.randrange(1000),
+        file_size_in_bytes=_FILE_BYTES + draw.randrange(10**6),
+        column_sizes={i: draw.randrange(10**6) for i in ids},
+        value_counts=dict.fromkeys(ids, _ROWS),
+        null_value_counts={i: draw.randrange(3) for i in ids},
+        nan_value_counts={},
+        lower_bounds={i: bound(i) for i in ids},
+        upper_bounds={i: bound(i) for i in ids},
+        split_offsets=[4],
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
