@@ -232,19 +232,24 @@ def _computed(plan: ColumnPlan, partial: Partial, kinds: Sequence[Kind[Any]]) ->
     base = None if plan.base is None else plan.base.values
     if base is not None and plan.basis == CARRIED:
         carried = {kind: base[kind] for kind in kinds if kind in base}
-        return Computed(plan, carried, field_id in partial.mapped, deltas=_deltas(plan, {}))
+        return Computed(plan, carried, field_id in partial.mapped, deltas=_deltas(plan, kinds))
     parts = Parts(base, partial.added.get(field_id, {}), partial.removed.get(field_id, {}))
     values: dict[Kind[Any], Any] = {}
     for kind in kinds:
         value = kind.combined(parts, values)
         if value is not None:
             values[kind] = value
-    return Computed(plan, values, field_id in partial.mapped, deltas=_deltas(plan, parts.added))
+    return Computed(plan, values, field_id in partial.mapped, deltas=_deltas(plan, kinds, parts.added))
 
 
-def _deltas(plan: ColumnPlan, added: Values) -> Values:
-    """What comes beside the values of the base that were not read."""
-    return {kind: added.get(kind) for kind in WITH_DELTAS} if plan.base is not None and plan.base.gets_deltas else {}
+def _deltas(plan: ColumnPlan, kinds: Sequence[Kind[Any]], added: Values | None = None) -> Values:
+    """What comes beside the values of the base that were not read; None for each if nothing does."""
+    if plan.base is None or not plan.base.gets_deltas:
+        return {}
+    unread = [kind for kind in kinds if kind in WITH_DELTAS]
+    if added is None:
+        return dict.fromkeys(unread)
+    return {kind: added[kind] if kind in added else kind.start().compact() for kind in unread}
 
 
 def _joint(

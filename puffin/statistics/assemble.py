@@ -15,6 +15,7 @@ from typing import Any
 
 from puffin.format import ZSTD, Blob, RawBlob
 from puffin.statistics.blob_properties import HASHED_HERE, Provenance
+from puffin.statistics.deltas import payload_of
 from puffin.statistics.kinds import THETA, private_kinds, to_properties
 from puffin.statistics.kinds.kind import Kind, Values
 from puffin.statistics.private_state.manifest import BlobKey
@@ -75,8 +76,8 @@ def companion_blobs(statistics: Iterable[ColumnStatistics], snapshot: Snapshot) 
     for each in statistics:
         for kind in private_kinds():
             if kind in each.deltas:
-                kept, delta = each.kept[kind].beside(snapshot.snapshot_id), each.deltas[kind]
-                came = None if delta is None else _blob(each, kind, snapshot, ZSTD, value=delta)
+                kept, payload = each.kept[kind].beside(snapshot.snapshot_id), payload_of(kind, each.deltas)
+                came = None if payload is None else _blob(each, kind, snapshot, ZSTD, payload=payload)
                 private.append(kept if came is None else DeltaBlob(kept, came))
             elif kind in each.values and kind in each.kept:
                 private.append(each.kept[kind].beside(snapshot.snapshot_id))
@@ -117,14 +118,14 @@ def _blob(
     codec: str | None,
     properties: Mapping[str, str] = MappingProxyType({}),
     *,
-    value: Any = None,
+    payload: bytes | None = None,
 ) -> Blob:
     return Blob(
         type=kind.name,
         fields=(statistics.column.field_id,),
         snapshot_id=snapshot.snapshot_id,
         sequence_number=snapshot.sequence_number,
-        payload=kind.codec.to_bytes(statistics.values[kind] if value is None else value),
+        payload=kind.codec.to_bytes(statistics.values[kind]) if payload is None else payload,
         compression_codec=codec,
         properties=properties,
     )

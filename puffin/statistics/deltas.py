@@ -15,9 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from puffin.errors import CorruptError
+from puffin.sketches.distribution import Distribution
+from puffin.sketches.row_counts import RowCounts
+from puffin.sketches.theta_image import MAX_THETA
 from puffin.statistics.kinds import DISTRIBUTION, ROW_COUNTS, sized_kinds
-from puffin.statistics.kinds.kind import Kind, Parts
+from puffin.statistics.kinds.kind import Kind, Parts, Values
 from puffin.statistics.private_state.manifest import Part
 from puffin.statistics.private_state.writing import KeptBlob
 
@@ -28,7 +33,7 @@ MOST_DELTAS = 16
 MOST_SHARE = 0.25
 """Deltas take at most so many times the bytes of what they are deltas of, when another one is added."""
 
-_ROW_BYTES = 24  # of one row in a delta: two hashes and a value
+_ROW_BYTES = 16  # of one row in a delta: a hash and a value
 WITH_DELTAS: tuple[Kind[Any], ...] = (ROW_COUNTS, DISTRIBUTION)
 
 
@@ -50,28 +55,59 @@ def can_have_delta(kept: Mapping[Kind[Any], KeptBlob], snapshot_id: int) -> bool
     return counts[1:] == distribution[1:] and len(counts) <= MOST_DELTAS and snapshot_id not in {*counts, *distribution}
 
 
+def payload_of(kind: Kind[Any], deltas: Values) -> bytes | None:
+    """The payload of a delta, None without one; for row counts empty if the distribution's delta has the same rows."""
+    if deltas[kind] is None:
+        return None
+    if kind == ROW_COUNTS and _counts_of(deltas[DISTRIBUTION]) == deltas[ROW_COUNTS]:
+        return b""
+    payload: bytes = kind.codec.to_bytes(deltas[kind])
+    return payload
+
+
 def added_up(type_: str, layers: Mapping[str, Sequence[bytes]], lg_k: int) -> bytes:
     """
     The payload of a type with all of its deltas.
 
     Args:
-        layers: The payloads of row counts, and of the type, each with its deltas.
+        layers: The payloads of row counts and of distributions, each with its deltas.
 
     Raises:
         CorruptError: A payload is broken, or one has a delta that the other lacks.
     """
     kinds = {kind.name: kind for kind in sized_kinds(lg_k)}
-    wanted = [kinds[name] for name in (ROW_COUNTS.name, DISTRIBUTION.name) if name in layers]
-    if len({len(of) for of in layers.values()}) != 1:
+    wanted = [kinds[kind.name] for kind in WITH_DELTAS if kind == ROW_COUNTS or kind.name == type_]
+    if len({len(layers.get(kind.name, ())) for kind in WITH_DELTAS}) != 1:
         raise CorruptError(f"expected as many deltas of each kind, found {[len(of) for of in layers.values()]}")
     found = {kind: kind.codec.from_bytes(layers[kind.name][0]) for kind in wanted}
     for place in range(1, len(layers[type_])):
         base, found = found, {}
         for kind in wanted:
-            added = {kind: kind.codec.from_bytes(layers[kind.name][place])}
-            found[kind] = kind.combined(Parts(base, added, {}), found)
+            added = _read_delta(kind, {name: of[place] for name, of in layers.items()})
+            found[kind] = kind.combined(Parts(base, {kind: added}, {}), found)
     payload: bytes = kinds[type_].codec.to_bytes(found[kinds[type_]])
     return payload
+
+
+def _read_delta(kind: Kind[Any], payloads: Mapping[str, bytes]) -> Any:
+    if payloads[kind.name] or kind != ROW_COUNTS:
+        return kind.codec.from_bytes(payloads[kind.name])
+    counts = _counts_of(DISTRIBUTION.codec.from_bytes(payloads[DISTRIBUTION.name]))
+    if counts is None:
+        raise CorruptError("expected a delta of a distribution that has every row, found another one")
+    return counts
+
+
+def _counts_of(distribution: Distribution) -> RowCounts | None:
+    """The row counts of rows that a distribution has all of, exactly; otherwise None."""
+    is_whole = distribution.theta == MAX_THETA and distribution.missed == 0
+    if not is_whole or not np.array_equal(distribution.low, distribution.high):
+        return None
+    rows = distribution.low.astype(np.int64)
+    rows.setflags(write=False)
+    hashes = distribution.hashes.copy()
+    hashes.setflags(write=False)
+    return RowCounts(MAX_THETA, hashes, rows)
 
 
 def _parts(blob: KeptBlob) -> list[tuple[Part, bool]]:

@@ -16,7 +16,7 @@ from puffin.errors import CorruptError, PuffinError, UnsupportedError
 from puffin.format import CREATED_BY, ROW_COUNTS_V1, THETA_V1, BlobMetadata, PuffinReader
 from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.blob_properties import SketchProperties
-from puffin.statistics.deltas import added_up, takes_delta
+from puffin.statistics.deltas import WITH_DELTAS, added_up, takes_delta
 from puffin.statistics.kinds import private_kinds
 from puffin.statistics.kinds.kind import Home, Kind, T
 from puffin.statistics.private_state.manifest import BlobKey, Part, StoredKey
@@ -150,7 +150,7 @@ class StoredBlobs:
     def _add_up(self, state: _State, kept: KeptBlob, lg_k: int) -> bytes | PuffinError:
         """The payload of a blob with all of its deltas."""
         layers: dict[str, list[bytes]] = {}
-        for type_ in dict.fromkeys((ROW_COUNTS_V1, kept.key.type)):
+        for type_ in (kind.name for kind in WITH_DELTAS):
             each = state.get(kept.key._replace(type=type_))
             for layer in each.stored.layers if isinstance(each, KeptBlob) else ():
                 payload = self._find_in_part(kept, layer, type_)
