@@ -31,6 +31,7 @@ from benchmarks.measures import (
     speed,
     startup,
     state,
+    wide,
 )
 from benchmarks.results import Results
 from benchmarks.run import ROOT, Run, Sizes
@@ -46,6 +47,7 @@ _MEASURES = (
     incremental,
     state,
     many,
+    wide,
     index_job,
     index_plan,
     rest_plan,

@@ -49,6 +49,11 @@ class Sizes:
         return self._share(50, at_least=5)
 
     @property
+    def wide_columns(self) -> int:
+        """The number of columns of the wide table."""
+        return self._share(2_000, at_least=200)
+
+    @property
     def manifest_entries(self) -> int:
         """The number of data files that one manifest of the planned snapshots lists."""
         return self._share(10_000, at_least=100)
