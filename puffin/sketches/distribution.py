@@ -154,7 +154,7 @@ class Distribution:
         missed = max(self.missed, int(gone.max(initial=0)))
         found = self._only(kept)
         found = replace(found, theta=theta, missed=min(missed, self.rows), is_heavy=is_heavy[kept])
-        return found._within_bytes()
+        return found.within_bytes()
 
     def _only(self, kept: Flags) -> Distribution:
         return replace(
@@ -167,7 +167,7 @@ class Distribution:
             is_cut=self.is_cut[kept],
         )
 
-    def _within_bytes(self) -> Distribution:
+    def within_bytes(self) -> Distribution:
         if self.values is None:
             return self
         lengths, _ = contents(self.values)

@@ -115,12 +115,19 @@ class TableTally(RowTally):
             done += add_rows(self._slots, self._used, hashes[done:], counts[done:], np.uint64(self._theta))
             if done == len(hashes):
                 return
-            kept = self.state()[1:]
+            kept = self._entries()
             self._make_table(1 << (_SLOTS_PER_HASH * len(kept[0]) - 1).bit_length())
             self.add(*kept)
 
     def _entries(self) -> tuple[Hashes, Rows]:
-        return self._slots[0::2], self._slots[1::2].view(np.int64)
+        hashes = self._slots[0::2]
+        kept = np.flatnonzero((hashes > 0) & (hashes < np.uint64(self._theta)))
+        hashes = hashes[kept]
+        if len(hashes) > self._limit:  # the hashes are distinct, and need no order
+            self._theta = int(np.partition(hashes, self._limit)[self._limit])
+            is_below = hashes < np.uint64(self._theta)
+            kept, hashes = kept[is_below], hashes[is_below]
+        return hashes, self._slots[1::2].view(np.int64)[kept]
 
     def _make_table(self, slots: int) -> None:
         self._slots = np.zeros(2 * max(slots, _FEWEST_SLOTS), np.uint64)

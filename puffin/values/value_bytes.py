@@ -7,7 +7,7 @@ Bytes of up to `MOST_BYTES` are kept; longer strings are cut, and a cut value st
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from puffin.values.serialized import ByteStrings, SerializedValues
+from puffin.values.serialized import ByteStrings, Words
 from puffin.values.value_type import ValueType
 
 MOST_BYTES = 64
@@ -33,19 +33,36 @@ _NUMBERS = {
 _FORMATS = {"<i4": "<i", "<i8": "<q", "u1": "?", "<f4": "<f", "<f8": "<d"}
 
 
-def pick(values: SerializedValues, positions: Positions) -> pa.LargeBinaryArray:
+def pick(values: ByteStrings, positions: Positions) -> pa.LargeBinaryArray:
     """The values at these positions, cut to one byte more than `MOST_BYTES`, so that cut ones can be told."""
-    if isinstance(values, ByteStrings):
-        starts = values.offsets[positions]
-        lengths = np.minimum(values.offsets[positions + 1] - starts, MOST_BYTES + 1)
-        ends = np.cumsum(lengths)
-        places = np.repeat(starts - ends + lengths, lengths) + np.arange(int(ends[-1]) if len(ends) else 0)
-        return binary_array(lengths, values.data[places])
-    low = values.low[positions]
-    words = [low] if values.high is None else [low, values.high[positions]]
+    starts = values.offsets[positions]
+    lengths = np.minimum(values.offsets[positions + 1] - starts, MOST_BYTES + 1)
+    ends = np.cumsum(lengths)
+    places = np.repeat(starts - ends + lengths, lengths) + np.arange(int(ends[-1]) if len(ends) else 0)
+    return binary_array(lengths, values.data[places])
+
+
+def pick_words(values: Words, positions: Positions) -> Words:
+    """The values at these positions."""
+    high, length = values.high, values.length
+    return Words(
+        values.low[positions],
+        None if high is None else high[positions],
+        length if isinstance(length, int) else length[positions],
+    )
+
+
+def words_as_binary(parts: Sequence[Words]) -> pa.LargeBinaryArray:
+    """The values of all parts, one after the other; at least one part."""
+    low = np.concatenate([part.low for part in parts])
+    words = [low]
+    if any(part.high is not None for part in parts):
+        words += [np.concatenate([np.zeros_like(p.low) if p.high is None else p.high for p in parts])]
     each = np.stack(words, axis=1).astype("<u8", copy=False).view(np.uint8).reshape(len(low), -1)
-    length: Any = values.length if isinstance(values.length, int) else values.length[positions]
-    lengths = np.broadcast_to(np.asarray(length, np.int64), len(low))
+    length = parts[0].length
+    if isinstance(length, int) and all(isinstance(p.length, int) and p.length == length for p in parts):
+        return binary_array(np.full(len(low), length), each[:, :length].reshape(-1))
+    lengths = np.concatenate([np.broadcast_to(np.asarray(p.length, np.int64), len(p.low)) for p in parts])
     return binary_array(lengths, each[np.arange(each.shape[1]) < lengths[:, None]])
 
 

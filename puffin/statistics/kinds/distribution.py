@@ -7,6 +7,7 @@ They are kept beside row counts, which tell the rows of the sample exactly, and 
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 from puffin.format import DISTRIBUTION_V1
 from puffin.sketches.distribution import PARTS, SAMPLE, Distribution
@@ -39,11 +40,15 @@ class DistributionKind(Kind[Distribution]):
 
     def combined(self, parts: Parts, made: Values) -> Distribution | None:
         counts = ROW_COUNTS.of(made)
-        added, removed = (self.of(part) or self.start().compact() for part in (parts.added, parts.removed))
-        base = self.start().compact() if parts.base is None else self.of(parts.base)
-        if counts is None or base is None:
+        added, removed = (self.of(part) for part in (parts.added, parts.removed))
+        base = None if parts.base is None else self.of(parts.base)
+        if counts is None or (base is None and parts.base is not None):
             return None
-        found = base.plus(added).minus(removed).beside(counts).cut(self._sample)
+        there = [each for each in (base, added) if each is not None] or [self.start().compact()]
+        found = functools.reduce(Distribution.plus, there)
+        if removed is not None:
+            found = found.minus(removed)
+        found = found.beside(counts).cut(self._sample)
         return found if self.keeps_values else found.without_values()
 
     def cannot_forget(self, values: Values) -> str | None:

@@ -1,0 +1,37 @@
+"""What a tally of values knows, from which a distribution is made."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from puffin.sketches.distribution import Counts, Flags
+from puffin.sketches.picked_values import Places
+from puffin.sketches.row_tally import Hashes
+
+_MANY = 16  # a value is wanted from a share of 2^-16 of the rows on
+
+
+class TallyState(NamedTuple):
+    """
+    The values with many rows, and those below theta.
+
+    Attributes:
+        rows: Counted in all.
+        missed: No other value has more rows.
+        hashes: Ascending, distinct.
+        bounds: The fewest and the most rows of each.
+        places: Of each among the picked values.
+    """
+
+    rows: int
+    missed: int
+    theta: int
+    hashes: Hashes
+    bounds: tuple[Counts, Counts]
+    has_many: Flags
+    places: Places
+
+
+def many_of(rows: int) -> int:
+    """From how many of so many rows on a value is wanted."""
+    return max(2, rows >> _MANY)
