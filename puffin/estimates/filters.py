@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from puffin.estimates.column_rows import ColumnRows
 from puffin.estimates.interval import ALWAYS, AT_95, NOTHING, Interval
@@ -26,7 +27,7 @@ class TableRows:
     The rows of a table, and those of its columns by field id; ``column`` loads them when they are asked for.
 
     Attributes:
-        sets: The field ids, which ascend, of the sets of columns that have a joint sketch.
+        sets: The field ids, which ascend, of the sets of columns that have a joint sketch; the largest sets first.
         tuples: The rows of the tuples of such a set; None if its sketch cannot be read.
     """
 
@@ -56,16 +57,14 @@ Part = OfColumn | Joined | Constant
 """A filter by columns."""
 
 
-@dataclass(frozen=True, slots=True)
-class ByColumn:
+class ByColumn(NamedTuple):
     """A filter with the parts on one column united, and each of its predicates, in their order."""
 
     part: Part
     predicates: tuple[tuple[Predicate, OfColumn], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Methods:
+class Methods(NamedTuple):
     """How the rows of a filter were found, as text only once it is asked for."""
 
     where: Expression
@@ -81,12 +80,13 @@ class Methods:
 def rows_of_filter(table: TableRows, where: Expression, filter_: ByColumn) -> tuple[Interval, Methods]:
     """Estimate the rows that pass a filter, with 95 % bounds; ``filter_`` is the same by columns."""
     known: dict[Part, str] = {}
-    found = rows_of(table, filter_.part, known=known).within(0, table.rows)
+    whole, predicates = filter_
+    found = rows_of(table, whole, known=known).within(0, table.rows)
     methods = [
         (predicate, known.get(part) or table.column(part.field_id).find(part.values, AT_95)[1])
-        for predicate, part in filter_.predicates
+        for predicate, part in predicates
     ]
-    return found, Methods(where, tuple(methods), known.get(filter_.part) if isinstance(filter_.part, Joined) else None)
+    return found, Methods(where, tuple(methods), known.get(whole) if isinstance(whole, Joined) else None)
 
 
 def rows_of(table: TableRows, part: Part, z: float = AT_95, known: dict[Part, str] | None = None) -> Interval:
@@ -118,23 +118,23 @@ def _rows_of_several(table: TableRows, part: Joined, known: dict[Part, str] | No
 def _with_tuples(table: TableRows, parts: Sequence[Part], each: Sequence[Interval]) -> tuple[Interval, str]:
     """What joint sketches tell of the columns that they cover; these are independent of the others."""
     rows = float(table.rows)
-    left = {
-        part.field_id: (i, TuplePart(table.column(part.field_id), part.values, each[i]))
-        for i, part in enumerate(parts)
-        if isinstance(part, OfColumn)
-    }
+    left = {part.field_id: (i, part) for i, part in enumerate(parts) if isinstance(part, OfColumn)}
     together: list[Interval] = []
     covered: set[int] = set()
-    for field_ids in sorted(table.sets, key=len, reverse=True):
-        chosen = [left[field_id] for field_id in field_ids if field_id in left]
-        at = {i for i, _ in chosen}
-        if len(at) < len(field_ids) or at & covered or (tuples := table.tuples(field_ids)) is None:
+    for field_ids in table.sets:
+        if not all(map(left.__contains__, field_ids)):
             continue
-        found = tuples.find([part for _, part in chosen])
+        chosen = [left[field_id] for field_id in field_ids]
+        at = {i for i, _ in chosen}
+        if at & covered or (tuples := table.tuples(field_ids)) is None:
+            continue
+        found = tuples.find([TuplePart(table.column(part.field_id), part.values, each[i]) for i, part in chosen])
         if found is not None:
             always = _all_of([each[i] for i in at], rows)
             together.append(found.within(always.lower, always.upper))
             covered |= at
+    if not together:
+        return _all_of(each, rows), INDEPENDENCE
     if len(together) == 1 and len(covered) == len(parts):
         return together[0], JOINT
     return _all_of([*together, *(found for i, found in enumerate(each) if i not in covered)], rows), INDEPENDENCE
@@ -168,8 +168,8 @@ def by_column(table: TableRows, where: Expression) -> ByColumn:
 
 def _by_column(table: TableRows, where: Expression, predicates: list[tuple[Predicate, OfColumn]]) -> Part:
     if isinstance(where, Predicate):
-        type_ = table.column(where.field_id).facts.type
-        part = OfColumn(where.field_id, ValueSet.of(where.op, [compared(type_, value) for value in where.values]))
+        field_id, type_ = where.field_id, table.column(where.field_id).facts.type
+        part = OfColumn(field_id, ValueSet.of(where.op, [compared(type_, value) for value in where.values]))
         predicates.append((where, part))
         return part
     if isinstance(where, Constant):
@@ -178,26 +178,20 @@ def _by_column(table: TableRows, where: Expression, predicates: list[tuple[Predi
 
 
 def _combined(parts: Sequence[Part], is_and: bool) -> Part:
-    flat: list[Part] = []
-    for part in parts:
-        if isinstance(part, Joined) and part.is_and == is_and:
-            flat.extend(part.parts)
-        else:
-            flat.append(part)
     sets: dict[int, OfColumn] = {}
     others: list[Part] = []
-    for part in flat:
-        if isinstance(part, Constant):
-            if part.value != is_and:
+    for outer in parts:
+        for part in outer.parts if isinstance(outer, Joined) and outer.is_and == is_and else (outer,):
+            if isinstance(part, OfColumn):
+                known = sets.get(part.field_id)
+                if known is not None:
+                    merge = known.values.intersection if is_and else known.values.union
+                    part = OfColumn(part.field_id, merge(part.values))
+                sets[part.field_id] = part
+            elif isinstance(part, Joined):
+                others.append(part)
+            elif part.value != is_and:
                 return part
-        elif isinstance(part, OfColumn):
-            known = sets.get(part.field_id)
-            if known is not None:
-                merge = known.values.intersection if is_and else known.values.union
-                part = OfColumn(part.field_id, merge(part.values))
-            sets[part.field_id] = part
-        else:
-            others.append(part)
     made = [*sets.values(), *others]
     if not made:
         return Constant(is_and)

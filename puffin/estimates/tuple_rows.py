@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -75,7 +76,7 @@ class TupleRows:
         return self._of_range(parts, hashes) if hashes.count(None) == 1 else None
 
     def _of_points(self, hashes: Sequence[Sequence[int]]) -> Interval | None:
-        if np.prod([len(each) for each in hashes]) > _MOST_TUPLES:
+        if math.prod(map(len, hashes)) > _MOST_TUPLES:
             return None
         low = high = 0.0
         absent = 0
@@ -108,8 +109,7 @@ class TupleRows:
         if any(known.is_doubtful(span) for span in part.values.spans):
             return None
         others = [each for i, each in enumerate(hashes) if i != at and each is not None]
-        count = int(np.prod([len(each) for each in others]))
-        if count > _MOST_OF_COLUMN:
+        if math.prod(map(len, others)) > _MOST_OF_COLUMN:
             return None
         along = self._found_along(at, others, known.hashes)
         spans = [(known.place(start), known.place(stop)) for start, stop in part.values.spans]

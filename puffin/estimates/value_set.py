@@ -10,8 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from puffin.tables.expression import Op
 from puffin.values.column_bounds import comparable
@@ -47,8 +46,7 @@ def is_point(span: Span) -> bool:
     return len(start) == len(stop) == 3 and bool(start[1] == stop[1])
 
 
-@dataclass(frozen=True, slots=True)
-class ValueSet:
+class ValueSet(NamedTuple):
     """Ascending, disjoint spans of values; and whether NaN and null pass too."""
 
     spans: tuple[Span, ...]

@@ -48,12 +48,14 @@ def bound_test(test: SimpleTest, field: SimpleField) -> Predicate | None:
     op = test.op
     if (op in _OF_TEXT and field.type != "string") or (op in _OF_FLOATS and field.type != "double"):
         return None
-    values = [field.json_form(value) for value in test.values]
-    if len(values) > 1 and None not in values:
+    values = tuple(map(field.json_form, test.values))
+    if None in values:
+        return None
+    if len(values) > 1:
         if len(set(values)) < len(values):
             return None
-        values.sort()
-    return None if None in values else Predicate(op, field.field_id, test.name, tuple(values), _NO_PARTITIONS)
+        values = tuple(sorted(values))
+    return Predicate(op, field.field_id, test.name, values, _NO_PARTITIONS)
 
 
 def _int(value: Any) -> int | None:

@@ -98,7 +98,7 @@ def _any_of(where: str, start: int, depth: int) -> tuple[Simple, int]:
     while True:
         part, start = _part(where, start, depth)
         parts.append(part)
-        word = _WORD.match(where, start)
+        word = _WORD.match(where, start) if start < len(where) else None
         if word is None or len(word[1]) == len("or"):
             choices.append(_joined(parts, is_and=True))
             parts = []

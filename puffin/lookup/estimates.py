@@ -178,9 +178,10 @@ class Estimator:
 
     @functools.cached_property
     def _sets(self) -> tuple[tuple[int, ...], ...]:
-        """The sets of columns that have a joint sketch, by field ids, which ascend."""
+        """The sets of columns that have a joint sketch, by field ids, which ascend; the largest sets first."""
         known = {} if self.opened.is_empty else known_sketches(self.opened)
-        return tuple(sorted({ids for sketches in known.values() for each in sketches for ids in each.said.joint}))
+        sets = {ids for sketches in known.values() for each in sketches for ids in each.said.joint}
+        return tuple(sorted(sets, key=lambda ids: (-len(ids), ids)))
 
     def tuples(self, field_ids: tuple[int, ...]) -> TupleRows | None:
         """The rows of the tuples of these columns, whose field ids ascend; None without a joint sketch."""

@@ -25,7 +25,8 @@ def hash_one(data: bytes) -> int:
         h2 = ((h2 << 31 | h2 >> 33) + h1 & _MASK) * 5 + 0x38495AB5 & _MASK
     if ends < length:
         h1 ^= _mixed(int.from_bytes(data[ends : ends + _WORD], "little"), _C1, 31, _C2)
-        h2 ^= _mixed(int.from_bytes(data[ends + _WORD :], "little"), _C2, 33, _C1)
+        if length - ends > _WORD:
+            h2 ^= _mixed(int.from_bytes(data[ends + _WORD :], "little"), _C2, 33, _C1)
     h1, h2 = h1 ^ length, h2 ^ length
     h1 = h1 + h2 & _MASK
     h2 = h2 + h1 & _MASK
