@@ -77,12 +77,16 @@ class KeptSteps:
         found = Partial()
         if size < BYTES_PER_CORE:
             return scans, found
-        left = _Left(scans, self._opened)
         try:
-            for file in self._files():
-                found = merge_partials(found, self._read(file, left))
+            files = list(self._files())
         except PuffinError as exc:
             _log.warning("%s: what an earlier run has read cannot be used: %s", self._directory, exc)
+            return scans, found
+        if not files:
+            return scans, found  # the digests of a million files take a while, and memory
+        left = _Left(scans, self._opened)
+        for file in files:
+            found = merge_partials(found, self._read(file, left))
         if found.resumed:
             _log.info("%s: %d files were read by an earlier run", self._opened.name, len(found.resumed))
         return left.scans(), found

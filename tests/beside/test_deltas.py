@@ -138,6 +138,9 @@ def test_layers_move_to_another_home_together(always, shared, tmp_path):
     table.append(rows(random.Random(3), 0))
     table.analyze(home=home)
     assert private_of(table) == expected
+    table.analyze(columns=("many",), home=home, mode="full")
+    assert private_of(table) == expected
+    assert sorted(layers_of(table)) == [1, 1, 3, 3, 3, 3]
     table.delete("few = 1")
     assert {column.basis for column in table.check().columns} == {"changed-files"}
     assert set(layers_of(table)) == {1}

@@ -262,6 +262,14 @@ def test_small_runs_look_for_nothing(make_table, monkeypatch):
     analyze(ours(table), Options(commit=False))
 
 
+def test_run_that_finds_no_steps_digests_no_files(small_steps, make_table, monkeypatch):
+    """It would take a minute of a run that reads a million files."""
+    table = make_table(1, 2)
+    monkeypatch.setattr(steps, "MOST_STEPS", 1)
+    monkeypatch.setattr(steps, "task_digest", lambda _: pytest.fail("digested"))
+    analyze(ours(table), Options(commit=False))
+
+
 def test_store_that_takes_no_steps_does_not_fail_the_run(small_steps, make_table, caplog):
     table = make_table()
     home = Path(table.location().removeprefix("file://"), "_puffin_sidecar")
