@@ -113,6 +113,15 @@ def test_set_that_is_asked_for_later_is_read_alone(table):
     assert set(joint(table)) == {("country", "city"), ("id", "city"), ("id", "country"), ("country", "open")}
 
 
+def test_set_that_is_asked_for_beside_one_that_changed_has_all_rows(table):
+    """The files that came are read for the one, all files for the other; both begin with the same column."""
+    analyze(table.table, Options(joint=("id+city",)))
+    table.append(rows(random.Random(1), 50))
+    analyze(table.table, Options(joint=("id+city", "id+country")))
+    for names, found in joint(table).items():
+        assert sorted(found.counts.rows.tolist()) == sorted(tuples(table, *names).values())
+
+
 def test_run_for_other_columns_keeps_the_set(table):
     analyze(table.table, Options(joint=SET))
     table.append(rows(random.Random(1), 50))

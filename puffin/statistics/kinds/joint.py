@@ -45,8 +45,11 @@ class JointKind(Kind[JointSketches]):
         return _Builder(tuple(_SetBuilder(columns, self) for columns in self.sets))
 
     def merge(self, left: JointSketches, right: JointSketches) -> JointSketches:
-        both = ((each, right.find(each.field_ids)) for each in left)
-        return JointSketches.of(each if other is None else self._merged(each, other) for each, other in both)
+        merged = {each.field_ids: each for each in left}
+        for each in right:  # two scans may read different sets that begin with the same column
+            other = merged.get(each.field_ids)
+            merged[each.field_ids] = each if other is None else self._merged(other, each)
+        return JointSketches.of(merged.values())
 
     def updated(self, base: JointSketch | None, added: JointSketch | None, removed: JointSketch | None) -> JointSketch:
         """
