@@ -17,6 +17,7 @@ from puffin.tables.state import TableState
 from stats_jobs.compute import Computation, Computed
 from stats_jobs.decide import Decision
 from stats_jobs.index import IndexReport
+from stats_jobs.needs import Needs
 from stats_jobs.options import FULL, INCREMENTAL, Options
 from stats_jobs.publish import Published
 from stats_jobs.target import Target
@@ -72,6 +73,7 @@ class Report:
         partitions: Set if sketches by partition were asked for, or earlier ones were left behind.
         joint: The sets of columns whose joint sketches were computed, carried to this snapshot, or left behind.
         index: Set if the table has an index, which was caught up.
+        needs: The memory that the run takes; set if it is a dry run that reads.
     """
 
     table: str
@@ -93,6 +95,7 @@ class Report:
     partitions: PartitionReport | None = None
     joint: tuple[JointReport, ...] = ()
     index: IndexReport | None = None
+    needs: Needs | None = None
 
     @classmethod
     def of_nothing(cls, opened: TableSnapshot, columns: Sequence[Column]) -> Report:
@@ -137,6 +140,7 @@ class Report:
             **({} if self.partitions is None else {"partitions": self.partitions.to_json()}),
             **({"joint": [each.to_json() for each in self.joint]} if self.joint else {}),
             **({} if self.index is None else {"index": self.index.to_json()}),
+            **({} if self.needs is None else {"needs": self.needs.to_json()}),
         }
 
 
@@ -163,7 +167,13 @@ def report(
         entries_removed=published.removed,
         partitions=_partitions(target.options, decision, columns, published),
         joint=tuple(_joint(opened.state, decision, columns)),
+        needs=_needs(computation) if target.options.dry_run else None,
     )
+
+
+def _needs(computation: Computation) -> Needs | None:
+    read = [each.plan.column for each in computation.columns if each.plan.basis != basis.CARRIED]
+    return Needs.of(read, computation.files_read) if read else None
 
 
 def _answer(computed: Computed, snapshot: Snapshot) -> ColumnAnswer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -116,21 +117,30 @@ def _text(name: str, answer: Report) -> list[str]:
         entries = "1 entry" if answer.entries_removed == 1 else f"{answer.entries_removed} entries"
         lines.append(f"removed {entries} of earlier snapshots from the table's metadata")
     path = "" if answer.entry is None else answer.entry.statistics_path
-    spark = answer.session_seconds
     if answer.current:
         return [*lines, f"statistics are current, nothing was read: {path}"]
-    lines.append(
+    return [*lines, *_work_text(answer, path)]
+
+
+def _work_text(answer: Report, path: str) -> Iterator[str]:
+    """What was read, and what came of it."""
+    spark = answer.session_seconds
+    yield (
         f"{answer.files_read:,} files, {answer.rows_read:,} rows, {human_bytes(answer.bytes_read)} read in "
         f"{answer.elapsed_seconds:.1f} s" + (f" (and {spark:.1f} s to start Spark)" if spark else "")
     )
+    if (needs := answer.needs) is not None:
+        yield (
+            f"such a run takes up to {human_bytes(needs.driver_bytes)} of memory in the driver's Python, and "
+            f"{human_bytes(needs.task_bytes)} in that of each task on executors"
+        )
     if answer.entry is None:
-        lines.append("dry run: nothing was written")
+        yield "dry run: nothing was written"
     elif answer.committed:
         attempts = "1 attempt" if answer.attempts == 1 else f"{answer.attempts} attempts"
-        lines.append(f"committed in {attempts}: {path}")
+        yield f"committed in {attempts}: {path}"
     else:
-        lines.append(f"written, not committed: {path}")
-    return lines
+        yield f"written, not committed: {path}"
 
 
 def _joint_text(joint: JointReport) -> str:

@@ -60,6 +60,8 @@ def test_dry_run_writes_nothing(spark, table, warehouse):
     before = sorted(p.name for p in (warehouse / "jobs" / "t" / "metadata").iterdir())
     report = analyze(table, Options(mode="full", dry_run=True), spark)
     assert (report.committed, report.entry) == (False, None)
+    assert report.needs is not None
+    assert report.to_json()["needs"] == report.needs.to_json()
     assert sorted(p.name for p in (warehouse / "jobs" / "t" / "metadata").iterdir()) == before
 
 
