@@ -2,8 +2,7 @@
 The rows of a column over its values, in the order of values, as its distribution tells.
 
 Of a heavy value the rows are known, and of a value in the sample. The rows of the others are known together. The sample
-tells which share of these is in a span of values; a single one of them has as many rows as a value of the sample that a
-random row has.
+tells which share of these is in a span of values. The rows of a single one of them are those that `OtherValues` tells.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from puffin.estimates.counted import Counted, Numbers
-from puffin.estimates.interval import ALWAYS, AT_95, NOTHING, Interval, Sums, count_of, share_of
+from puffin.estimates.interval import AT_95, NOTHING, Interval, Sums, count_of, share_of
 from puffin.estimates.known_values import KnownValues
+from puffin.estimates.others import OtherValues, hashes_by, together
 from puffin.estimates.value_set import FIRST, LAST, Cut, Span, ValueSet, is_point
 from puffin.sketches.distribution import Distribution, is_among
 from puffin.sketches.row_counts import RowCounts
@@ -26,8 +26,6 @@ from puffin.values.value_bytes import to_comparables
 
 HEAVY, SAMPLE, AVERAGE = "heavy hitter", "sample", "average of the rest"
 EXACT, NULL_COUNT, UNKNOWN = "all values", "null count", "no statistics"
-
-_MOST_OF_ONE = 0.95  # of rows are of values with at most so many rows as the upper bound of a single value says
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,13 +145,14 @@ class ColumnRows:
         middle = max(0.0, float(found.rows - (low[known] + high[known]).sum() / 2) - self._every.rows)
         self.unsampled = NOTHING if self.is_complete else Interval(min(max(middle, least), most), least, most)
         """The rows of all values that are neither heavy nor in the sample."""
-        self._single, self._most_of_one = _rows_of_one(counts, float(found.missed), self.unsampled)
         self._known_rows, self._sampled_rows = (low + high)[known] / 2, counts
-        theta, others = found.theta, len(counts)
+        theta = found.theta
         if facts.counts is not None and facts.counts.theta > theta:  # these have more values
             theta = facts.counts.theta
-            others = int(np.count_nonzero(~is_among(facts.counts.hashes, found.hashes[known])))
-        self.distinct = Interval.exactly(float(known.sum())).plus(count_of(others, theta / MAX_THETA, AT_95))
+            counts = facts.counts.rows[~is_among(facts.counts.hashes, found.hashes[known])].astype(np.float64)
+        share, most = theta / MAX_THETA, min(float(found.missed), self.unsampled.upper)
+        self._others = OtherValues(found, facts.counts, counts, share, most)
+        self.distinct = Interval.exactly(float(known.sum())).plus(count_of(len(counts), share, AT_95))
         self.distinct = self.distinct.at_most(max(found.rows, len(found.hashes)))
         if found.values is None:
             return
@@ -170,6 +169,7 @@ class ColumnRows:
         self._least: Cut | None = (0, facts.lower, 0) if is_bounded else None
         self._greatest: Cut | None = (0, facts.upper, 1) if is_bounded else None
         self._known = KnownValues(keys, hashes, rows, flags)
+        self._hashes_of = hashes_by(facts.type)
         if keys.dtype.kind == "f" and np.count_nonzero(keys == 0) > 1:  # 0.0 and -0.0
             self.distinct = self.distinct.minus(Interval.exactly(1))
 
@@ -183,14 +183,15 @@ class ColumnRows:
         method = EXACT if self.is_complete else HEAVY
         certain: list[tuple[int, int]] = []  # the places of spans, of values that are surely there
         possible: list[tuple[int, int]] = []
-        absent, before = 0, LAST
+        absent: list[int] = []  # hashes of values that are neither heavy nor in the sample
+        before = LAST
         for span in map(self._clipped, wanted.spans):
             if span is None:
                 continue
             if is_point(span):
                 start, stop = known.find(span[0][1])
                 if start == stop:
-                    absent += 1
+                    absent += self._hashes_of(span[0][1])
                     continue
                 method = method if known.is_exact[start] else SAMPLE
                 low, high = known.rows_between(start, stop)
@@ -213,17 +214,16 @@ class ColumnRows:
             found = found.plus(of_sample.or_else(self._sampled(possible, z)) if possible else of_sample)
             method = SAMPLE
         if absent:
-            found = found.plus(self.absent(absent, z))
-            method = SAMPLE if certain else AVERAGE
+            of_absent = self.absent(absent, z)
+            found = found.plus(of_absent)
+            method = SAMPLE if certain or of_absent.is_exact else AVERAGE
         return found, method
 
-    def absent(self, count: int, z: float) -> Interval:
-        """The rows of so many values that are neither heavy nor in the sample."""
-        one = self._single
-        if z >= ALWAYS:
-            one = Interval(one.rows, 0, self._most_of_one)
-            return one.times(count).within(0, self.unsampled.upper)
-        return several(one, count).within(0, self.unsampled.upper)
+    def absent(self, hashes: Sequence[int], z: float) -> Interval:
+        """The rows of the values with these hashes, which are neither heavy nor in the sample."""
+        if len(hashes) == 1:
+            return self._others.rows_of(hashes[0], z)
+        return together((self._others.rows_of(each, z) for each in hashes), z).within(0, self.unsampled.upper)
 
     def _sampled(self, places: Sequence[tuple[int, int]], z: float) -> Interval:
         """The rows of the values between these places that are neither heavy nor in the sample."""
@@ -291,7 +291,7 @@ class ColumnRows:
         points = [span for span in wanted.spans if is_point(span)]
         if len(points) == len(wanted.spans) and ndv.rows > 0 and not wanted.nan:
             one = Interval(values.rows / ndv.rows, 0, max(0.0, values.upper - max(ndv.lower, 1) + 1))
-            return several(one, len(points)).within(0, values.upper), AVERAGE
+            return together([one] * len(points), AT_95).within(0, values.upper), AVERAGE
         return Interval(values.rows / 3, 0, values.upper), UNKNOWN
 
     # --- joins --------------------------------------------------------------------------------------------------------
@@ -322,22 +322,3 @@ def _kept_values(rows: Numbers, share: float) -> float:
 def _one_of(rows: Interval) -> Interval:
     """The number of groups, one at most, of so many rows."""
     return Interval(float(rows.rows > 0), float(rows.lower > 0), float(rows.upper > 0))
-
-
-def _rows_of_one(counts: Numbers, missed: float, unsampled: Interval) -> tuple[Interval, float]:
-    """The rows of a value that is neither heavy nor in the sample, if a random row chooses it, and the most of any."""
-    most = min(missed, unsampled.upper)
-    if most <= 0:
-        return NOTHING, 0.0
-    if not len(counts):
-        return Interval(math.sqrt(most), 0, most), most
-    ascending = np.sort(counts)
-    weights = np.cumsum(ascending)
-    typical = math.exp(float((np.log(ascending) * ascending).sum() / weights[-1]))
-    upper = float(ascending[min(int(np.searchsorted(weights, _MOST_OF_ONE * weights[-1])), len(ascending) - 1)])
-    return Interval(min(typical, most), 0, min(max(upper, typical), most)), most
-
-
-def several(one: Interval, count: int) -> Interval:
-    reach = (one.upper - one.rows) * math.sqrt(count)
-    return Interval(one.rows * count, one.lower * count, one.rows * count + reach)

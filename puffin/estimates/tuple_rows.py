@@ -19,12 +19,12 @@ import numpy as np
 from puffin.estimates.column_rows import ColumnRows
 from puffin.estimates.counted import Counted
 from puffin.estimates.interval import AT_95, NOTHING, Interval
+from puffin.estimates.others import hashes_by
 from puffin.estimates.value_set import ValueSet
 from puffin.sketches.distribution import places
-from puffin.sketches.single_hash import hash_one, hash_tuple
+from puffin.sketches.single_hash import hash_tuple
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.sketches.tuple_hashes import EMPTY, NULL, hashes_of
-from puffin.values.value_bytes import serializer
 
 JOINT = "joint"
 
@@ -68,9 +68,9 @@ class TupleRows:
     def find(self, parts: Sequence[Part]) -> Interval | None:
         """The rows that have these values in all columns; None if more than one column has other than a few values."""
         hashes: list[list[int] | None] = []
-        for part, hashes_by in zip(parts, self._hashes, strict=True):
+        for part, hashes_of_one in zip(parts, self._hashes, strict=True):
             single = part.values.single_values(_MOST_OF_COLUMN)
-            hashes.append(None if single is None else [each for value in single for each in hashes_by(value)])
+            hashes.append(None if single is None else [each for value in single for each in hashes_of_one(value)])
         if None not in hashes:
             return self._of_points([each for each in hashes if each is not None])
         return self._of_range(parts, hashes) if hashes.count(None) == 1 else None
@@ -79,14 +79,14 @@ class TupleRows:
         if math.prod(map(len, hashes)) > _MOST_TUPLES:
             return None
         low = high = 0.0
-        absent = 0
+        absent: list[int] = []
         for each in itertools.product(*hashes):
             hashed = hash_tuple(each)
             found = self._rows.get(hashed)
             if found is not None:
                 low, high = low + found[0], high + found[1]
             elif hashed >= self._counted.theta:  # others that the sketch does not have are not there
-                absent += 1
+                absent.append(hashed)
         rows = Interval((low + high) / 2, low, high)
         if absent:
             rows = rows.plus(self._column.absent(absent, AT_95))
@@ -163,17 +163,13 @@ class _Along:
 
 
 def _hashes_by(type_: str) -> Callable[[Any], tuple[int, ...]]:
-    """The numbers under which a tuple may have a value; 0.0 has two."""
-    to_bytes = serializer(type_)
+    """The numbers under which a tuple may have a value."""
+    of_value = hashes_by(type_)
 
     def found(value: Any) -> tuple[int, ...]:
         if value is None:
             return (NULL,)
-        if value == b"":
-            return (EMPTY,)
-        if isinstance(value, float) and value == 0:
-            return hash_one(to_bytes(0.0)), hash_one(to_bytes(-0.0))
-        return (hash_one(to_bytes(value)),)
+        return (EMPTY,) if value == b"" else of_value(value)
 
     return found
 

@@ -6,15 +6,18 @@ the smallest hashes: the same values in every table that has them, and each valu
 The sample stands for all values that are not heavy.
 
 Row counts are intervals, since a count in bounded memory may miss rows: ``low`` rows were counted, and no value has
-more than ``high``. A value that is neither heavy nor in the sample has at most ``missed`` rows. All of that holds
-whatever the order of rows is; adding and subtracting parts keeps it. Which values are heavy does not depend on their
-hashes, so that the others in the sample stand for all others. The rows of the sample are in the column's row counts.
+more than ``high``. A value that is neither heavy nor in the sample has at most ``missed`` rows. *Buckets* have the rows
+of all values whose hashes share some bits, exactly: no value has more rows than the known values there leave over. All
+of that holds whatever the order of rows is; adding and subtracting parts keeps it. Which values are heavy does not
+depend on their hashes, so that the others in the sample stand for all others. The rows of the sample are in the
+column's row counts.
 
 Each value is certain to be in the rows: it is dropped as soon as its last row may be gone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -22,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from puffin.sketches.distribution_image import parse_image, write_image
+from puffin.sketches.distribution_image import BUCKETS, FEWER_BUCKETS, parse_image, write_image
 from puffin.sketches.parcel import pack, unpack
 from puffin.sketches.row_counts import RowCounts
 from puffin.sketches.row_tally import Hashes
@@ -34,10 +37,14 @@ SAMPLE, HEAVY = 6144, 3072
 """The most values in the sample, and the most heavy values."""
 PARTS = 2
 """Distributions of parts of the rows have so many times the heavy values, since the parts may disagree on them."""
-MOST_VALUE_BYTES = 160 * 1024
+MOST_VALUE_BYTES = 96 * 1024
 """The most bytes of all values together; if they have more, they are cut shorter."""
-CUTS = (MOST_BYTES, 32, 16, 8)
+CUTS = (MOST_BYTES, 32, 24, 16, 12, 8)
 """The lengths to which values are cut."""
+BUCKET_SHIFT = np.uint64(16)
+"""The bits of a hash below those that choose its bucket; the same as in `puffin.kernels.heavy`, which loads numba."""
+_MANY_ROWS = 1 << 24
+"""From so many rows on there are `FEWER_BUCKETS`, since each takes more bytes."""
 
 Counts: TypeAlias = "npt.NDArray[np.uint64]"
 Flags: TypeAlias = "npt.NDArray[np.bool_]"
@@ -57,6 +64,8 @@ class Distribution:
         is_heavy: Whether each is a heavy value; others are in the sample only.
         values: The bytes of each (table spec, appendix D), perhaps cut; None if values are not kept.
         is_cut: Whether each is only the beginning of its value.
+        buckets: The rows of the values in each bucket (`bucket_of`), `BUCKETS` or `FEWER_BUCKETS`; None if all rows are
+            counted without, here or in the row counts, or if an earlier version made the distribution.
     """
 
     rows: int
@@ -68,6 +77,7 @@ class Distribution:
     is_heavy: Flags
     values: pa.LargeBinaryArray | None
     is_cut: Flags
+    buckets: Counts | None = None
 
     @classmethod
     def from_bytes(cls, image: bytes | bytearray | memoryview) -> Distribution:
@@ -114,26 +124,69 @@ class Distribution:
             is_heavy=is_among(hashes, heavy),
             values=values,
             is_cut=np.concatenate((self.is_cut, other.is_cut))[first],
+            buckets=_combined(self._every_bucket(), other._every_bucket(), np.add),
         )
 
     def minus(self, removed: Distribution) -> Distribution:
         """The distribution after these rows were removed; a value may be left without rows until it is cut."""
         least, most = removed.rows_of(self.hashes)
         low, high = self.low - np.minimum(self.low, most), self.high - np.minimum(self.high, least)
-        return replace(self, rows=max(0, self.rows - removed.rows), low=low, high=high)
+        buckets = _combined(self._every_bucket(), removed._every_bucket(), np.subtract)
+        if buckets is not None and int(buckets.max()) > self.rows:  # below 0: these are other rows
+            buckets = None
+        return replace(self, rows=max(0, self.rows - removed.rows), low=low, high=high, buckets=buckets)
 
     def beside(self, counts: RowCounts) -> Distribution:
-        """The same without values that have no rows left, or may have none, as row counts of the same rows tell."""
+        """
+        The same without values that have no rows left, or may have none, as row counts of the same rows tell.
+
+        There are no buckets if the row counts have every value.
+        """
         is_below = self.hashes < np.uint64(counts.theta)
         kept = np.where(is_below, is_among(self.hashes, counts.hashes), self.low > 0)
-        return replace(self._only(kept), theta=min(self.theta, counts.theta))
+        found = replace(self._only(kept), theta=min(self.theta, counts.theta))
+        return replace(found, buckets=None) if counts.theta == MAX_THETA else found
+
+    def bucketed(self, counts: RowCounts) -> Distribution:
+        """The same with the buckets that row counts of the same rows make unnecessary."""
+        if self.buckets is not None or counts.theta < MAX_THETA:
+            return self
+        return replace(self, buckets=in_buckets(counts.hashes, counts.rows.view(np.uint64), BUCKETS))
 
     def with_exact(self, counts: RowCounts) -> Distribution:
-        """The same with the exact rows of values below the theta of row counts."""
+        """
+        The same with all that row counts of the same rows tell.
+
+        Values below their theta have exact rows. The others of the buckets have what all known values leave over;
+        ``missed`` stays, of which `left_over` tells more.
+        """
         low, high = self.low.copy(), self.high.copy()
         at, has = places(self.hashes, counts.hashes)
         low[has] = high[has] = counts.rows[at[has]].view(np.uint64)
+        left = replace(self, low=low).left_over(counts)
+        if left is not None:
+            high = np.minimum(high, low + left[bucket_of(self.hashes, len(left))])
         return replace(self, low=low, high=high)
+
+    def left_over(self, counts: RowCounts) -> Counts | None:
+        """The rows of each bucket that no known value has for certain, if `with_exact` of these row counts."""
+        if self.buckets is None:
+            return None
+        others = ~is_among(counts.hashes, self.hashes)
+        hashes = np.concatenate((self.hashes, counts.hashes[others]))
+        rows = np.concatenate((self.low, counts.rows[others].view(np.uint64)))
+        known = in_buckets(hashes, rows, len(self.buckets))
+        return self.buckets - np.minimum(known, self.buckets)
+
+    def _every_bucket(self) -> Counts | None:
+        """The buckets, if need be from the rows of all values; None if these are not known."""
+        if self.buckets is None and self._has_every_row:
+            return in_buckets(self.hashes, self.low, BUCKETS)
+        return self.buckets
+
+    @property
+    def _has_every_row(self) -> bool:
+        return int(self.low.sum()) == self.rows
 
     def cut(self, sample: int = SAMPLE, times: int = 1) -> Distribution:
         """At most so many values in the sample, and ``times`` `HEAVY` others."""
@@ -144,7 +197,7 @@ class Distribution:
             in_sample = self.hashes < np.uint64(theta)
         # If every value is there with its rows, parts and their order must make no difference.
         may_be = self.is_heavy | (theta == MAX_THETA and self.missed == 0)
-        is_heavy = may_be & (self.low > self.missed) & (self.low > 1)
+        is_heavy = may_be & (self.low > 1)
         most = times * HEAVY
         if np.count_nonzero(is_heavy) > most:
             # Of values with equal rows none stays: a choice by their hashes would leave the sample unlike the others.
@@ -153,7 +206,10 @@ class Distribution:
         gone = self.high[~kept & ~in_sample]
         missed = max(self.missed, int(gone.max(initial=0)))
         found = self._only(kept)
-        found = replace(found, theta=theta, missed=min(missed, self.rows), is_heavy=is_heavy[kept])
+        buckets = None if found._has_every_row else self._every_bucket()
+        if buckets is not None and self.rows >= _MANY_ROWS:
+            buckets = folded(buckets, FEWER_BUCKETS)
+        found = replace(found, theta=theta, missed=min(missed, self.rows), is_heavy=is_heavy[kept], buckets=buckets)
         return found.within_bytes()
 
     def _only(self, kept: Flags) -> Distribution:
@@ -184,6 +240,31 @@ class Distribution:
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as the image."""
         return _unpickled, pack(self.to_bytes())
+
+
+def bucket_of(hashes: Hashes, count: int) -> npt.NDArray[np.intp]:
+    """The bucket of each hash, of so many."""
+    return (hashes >> BUCKET_SHIFT).astype(np.intp) & (count - 1)
+
+
+def in_buckets(hashes: Hashes, rows: Counts, count: int) -> Counts:
+    """The rows of each bucket."""
+    found = np.zeros(count, np.uint64)
+    np.add.at(found, bucket_of(hashes, count), rows)
+    return found
+
+
+def _combined(one: Counts | None, other: Counts | None, operation: Callable[[Counts, Counts], Counts]) -> Counts | None:
+    if one is None or other is None:
+        return None
+    fewer = min(len(one), len(other))
+    return operation(folded(one, fewer), folded(other, fewer))
+
+
+def folded(buckets: Counts, count: int) -> Counts:
+    """The rows of fewer buckets, which fewer bits choose."""
+    found: Counts = buckets.reshape(-1, count).sum(axis=0)
+    return found
 
 
 def _unpickled(packed: bytes, size: int) -> Distribution:

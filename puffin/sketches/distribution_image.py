@@ -5,7 +5,7 @@ Everything is little-endian. Arrays of numbers are byte planes, as in row counts
 their second bytes, up to their highest::
 
     byte   0  version            1 byte, 1
-           1  flags              1 byte: bit 0 set if there are values, the others 0
+           1  flags              1 byte: bit 0 set if there are values, bit 1 if there are buckets, the others 0
            2  seed hash          2 bytes, as in the image of a sketch
            4  count              4 bytes
            8  theta              8 bytes
@@ -18,6 +18,10 @@ their second bytes, up to their highest::
     if there are values
       then    lengths            count bytes; 128 more for a value that was cut
       then    values             the bytes of one value after the other
+    if there are buckets
+      then    width              1 byte: 1, 2, 4 or 8, the fewest planes that the largest bucket needs
+      then    exponent           1 byte: 15 or 16
+      then    buckets            width planes of 2^exponent bytes; the rows of each bucket, rows together
 
 A value that is not heavy is in the sample: its hash is below theta.
 """
@@ -28,6 +32,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from puffin.sketches.image_arrays import from_planes, to_planes
 from puffin.sketches.image_rules import ImageRules
@@ -39,20 +44,24 @@ if TYPE_CHECKING:
 
 MAX_COUNT = 1 << 20
 """The most values to read."""
+FEWER_BUCKETS, BUCKETS = 1 << 15, 1 << 16
+"""How many buckets count the rows of all values."""
 
 _RULES = ImageRules("distribution")
 _expect = _RULES.expect
-_VERSION, _HAS_VALUES, _IS_CUT = 1, 1, 128
+_VERSION, _HAS_VALUES, _HAS_BUCKETS, _IS_CUT = 1, 1, 2, 128
+_WIDTHS = 1, 2, 4, 8
 _PREAMBLE = struct.Struct("<BBHIQQQ")
 _VERSION_OFFSET, _FLAGS_OFFSET, _SEED_HASH_OFFSET = 0, 1, 2
 _COUNT_OFFSET, _THETA_OFFSET, _ROWS_OFFSET, _MISSED_OFFSET = 4, 8, 16, 24
 _MAX_ROWS = (1 << 63) - 1
 _WORD = 8
+_HALF = 32  # bits
 
 
 def write_image(found: Distribution) -> bytes:
     count, values = len(found.hashes), found.values
-    flags = 0 if values is None else _HAS_VALUES
+    flags = (0 if values is None else _HAS_VALUES) | (0 if found.buckets is None else _HAS_BUCKETS)
     head = _PREAMBLE.pack(_VERSION, flags, SEED_HASH, count, found.theta, found.rows, found.missed)
     numbers = (found.hashes, found.low, found.high - found.low)
     planes = [to_planes(each.astype("<u8", copy=False)) for each in numbers]
@@ -60,6 +69,9 @@ def write_image(found: Distribution) -> bytes:
     if values is not None:
         lengths, data = contents(values)
         parts += [(lengths + np.where(found.is_cut, _IS_CUT, 0)).astype(np.uint8).tobytes(), data.tobytes()]
+    if found.buckets is not None:
+        width = _width_of(found.buckets)
+        parts += [bytes([width, len(found.buckets).bit_length() - 1]), to_planes(found.buckets.astype(f"<u{width}"))]
     return b"".join(parts)
 
 
@@ -69,7 +81,7 @@ def parse_image(image: bytes | bytearray | memoryview) -> tuple[Any, ...]:
     _RULES.expect_at_least(view, _PREAMBLE.size)
     version, flags, seed_hash, count, theta, rows, missed = _PREAMBLE.unpack_from(view)
     _expect(version == _VERSION, _VERSION_OFFSET, "version", _VERSION, version)
-    _expect(flags & ~_HAS_VALUES == 0, _FLAGS_OFFSET, "flags", "0 or 1", flags)
+    _expect(flags & ~(_HAS_VALUES | _HAS_BUCKETS) == 0, _FLAGS_OFFSET, "flags", "0 to 3", flags)
     _expect(seed_hash == SEED_HASH, _SEED_HASH_OFFSET, "seed hash", f"{SEED_HASH:#06x}", f"{seed_hash:#06x}")
     _RULES.expect_at_most(count, MAX_COUNT, _COUNT_OFFSET, "count")
     _expect(1 <= theta <= MAX_THETA, _THETA_OFFSET, "theta", f"1 to {MAX_THETA}", theta)
@@ -77,7 +89,7 @@ def parse_image(image: bytes | bytearray | memoryview) -> tuple[Any, ...]:
     _RULES.expect_at_most(missed, rows, _MISSED_OFFSET, "missed")
     at = [_PREAMBLE.size + i * count * _WORD for i in range(4)]
     heavy_at, lengths_at = at[3], at[3] + count
-    size = lengths_at + (count if flags else 0)
+    size = lengths_at + (count if flags & _HAS_VALUES else 0)
     _RULES.expect_at_least(view, size)
     hashes, low, slack = (from_planes(view[start : start + count * _WORD], _WORD).astype(np.uint64) for start in at[:3])
     is_above = np.ones(count, np.bool_)
@@ -91,13 +103,43 @@ def parse_image(image: bytes | bytearray | memoryview) -> tuple[Any, ...]:
     is_heavy = heavy.astype(np.bool_)
     _RULES.expect_each(hashes, is_heavy | (hashes < theta), (at[0], 1), "hash", f"below theta {theta}")
     values, is_cut = None, np.zeros(count, np.bool_)
-    if flags:
+    if flags & _HAS_VALUES:
         lengths = np.frombuffer(view[lengths_at:size], np.uint8).astype(np.int64)
         is_cut = lengths >= _IS_CUT
         lengths = lengths % _IS_CUT
         _RULES.expect_each(lengths, lengths <= MOST_BYTES, (lengths_at, 1), "length", f"at most {MOST_BYTES}")
         size += int(lengths.sum())
-        _RULES.expect_size(view, size)
+        _RULES.expect_at_least(view, size)
         values = binary_array(lengths, np.frombuffer(view[lengths_at + count : size], np.uint8))
+    buckets = None
+    if flags & _HAS_BUCKETS:
+        buckets, size = _parse_buckets(view, size, rows)
     _RULES.expect_size(view, size)
-    return rows, missed, theta, hashes, low, low + slack, is_heavy, values, is_cut
+    return rows, missed, theta, hashes, low, low + slack, is_heavy, values, is_cut, buckets
+
+
+def _parse_buckets(view: memoryview, at: int, rows: int) -> tuple[npt.NDArray[np.uint64], int]:
+    """The buckets from an offset on, and where they end."""
+    start = at + 2
+    _RULES.expect_at_least(view, start)
+    width, exponent = view[at], view[at + 1]
+    _expect(width in _WIDTHS, at, "width", "1, 2, 4 or 8", width)
+    _expect(1 << exponent in (FEWER_BUCKETS, BUCKETS), at + 1, "exponent", "15 or 16", exponent)
+    size = start + (width << exponent)
+    _RULES.expect_at_least(view, size)
+    buckets = from_planes(view[start:size], width).astype(np.uint64)
+    _expect(width == _width_of(buckets), at, "width", _width_of(buckets), width)
+    total = _total(buckets)
+    _expect(total == rows, start, "rows of all buckets", rows, total)
+    return buckets, size
+
+
+def _total(buckets: npt.NDArray[np.uint64]) -> int:
+    """The rows of all buckets; they may be too many for 64 bits."""
+    high, low = buckets >> np.uint64(_HALF), buckets & np.uint64((1 << _HALF) - 1)
+    return (int(high.sum()) << _HALF) + int(low.sum())
+
+
+def _width_of(buckets: npt.NDArray[np.uint64]) -> int:
+    most = int(buckets.max())
+    return next(width for width in _WIDTHS if most < 1 << 8 * width)

@@ -33,7 +33,7 @@ _RULES = ImageRules("joint sketches")
 _VERSION, _FEWEST, _MOST = 1, 2, 4
 _PREAMBLE = struct.Struct("<BBH")
 _BYTE, _FIELD_ID, _SIZE = struct.Struct("<B"), struct.Struct("<i"), struct.Struct("<I")
-_DISTRIBUTION_FLAGS = 1  # the byte of a distribution that says whether it has values
+_DISTRIBUTION_FLAGS, _HAS_VALUES = 1, 1  # the byte of a distribution, and its bit, that say whether it has values
 
 
 def write_image(sets: Sequence[SetImage]) -> bytes:
@@ -67,7 +67,8 @@ def parse_image(image: bytes | bytearray | memoryview) -> list[tuple[list[Column
         counts = cursor.bytes(cursor.take(_SIZE)[0])
         distribution = cursor.bytes(cursor.take(_SIZE)[0])
         flags = distribution[_DISTRIBUTION_FLAGS] if len(distribution) > _DISTRIBUTION_FLAGS else 0
-        _RULES.expect(flags == 0, cursor.offset - len(distribution) + _DISTRIBUTION_FLAGS, "flags", 0, flags)
+        at = cursor.offset - len(distribution) + _DISTRIBUTION_FLAGS
+        _RULES.expect(flags & _HAS_VALUES == 0, at, "flags", "no values", flags)
         found.append((columns, counts, distribution))
         before = ids
     _RULES.expect_size(cursor.view, cursor.offset)

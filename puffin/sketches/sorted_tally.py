@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from puffin.sketches.distribution import Counts, Flags, first_of_each, is_among, places
+from puffin.sketches.distribution import Counts, Flags, bucket_of, first_of_each, is_among, places
+from puffin.sketches.distribution_image import BUCKETS
 from puffin.sketches.picked_values import PickedValues
 from puffin.sketches.row_tally import Hashes, Rows, sum_rows
 from puffin.sketches.smallest import is_first_of_run
@@ -39,6 +40,7 @@ class SortedTally:
         self._most_picked = 2 * sample
         self._slices: list[tuple[Hashes, Rows | None, SerializedValues]] = []
         self._pending = 0
+        self._rows_of_buckets = np.zeros(BUCKETS, np.uint64)
 
     def add(self, hashes: Hashes, rows: Rows | None, values: SerializedValues) -> None:
         """Count hashes and pick the values that are wanted."""
@@ -64,7 +66,7 @@ class SortedTally:
             bound[is_held] = of_held[at[is_held]]
         missed = max(self._floor, int(high[~is_many].max(initial=0)))
         has_many = is_among(hashes, held[is_many])
-        return TallyState(self._rows, missed, self._theta, hashes, bounds, has_many, kept[first])
+        return TallyState(self._rows, missed, self._theta, hashes, bounds, has_many, kept[first], self._rows_of_buckets.copy())
 
     def _settle(self) -> None:
         if not self._slices:
@@ -74,6 +76,8 @@ class SortedTally:
         rows = None
         if any(rows is not None for _, rows, _ in slices):
             rows = np.concatenate([np.ones(len(h), np.int64) if r is None else r for h, r, _ in slices])
+        added = np.uint64(1) if rows is None else rows.view(np.uint64)
+        np.add.at(self._rows_of_buckets, bucket_of(every, BUCKETS), added)
         buckets = every.view(np.int64) & _LAST_BUCKET
         in_bucket = np.bincount(buckets, rows, _BUCKETS)
         is_busy = in_bucket >= _BUSY * in_bucket.mean()

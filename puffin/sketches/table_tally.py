@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from puffin.sketches.distribution import Counts, folded
+from puffin.sketches.distribution_image import BUCKETS
 from puffin.sketches.picked_values import PickedValues
 from puffin.sketches.row_tally import Hashes, Rows
 from puffin.sketches.tally_state import TallyState, many_of
@@ -88,7 +90,14 @@ class TableTally:
             (low[known], high[known]),
             is_many[known],
             place[known].view(np.int64),
+            None if self._theta == MAX_THETA else self._rows_of_buckets(),
         )
+
+    def _rows_of_buckets(self) -> Counts | None:
+        from puffin.kernels.heavy import MOST_IN_BUCKET
+
+        buckets = self._in_buckets() if len(self._buckets) == 1 else self._buckets
+        return None if buckets.max() == MOST_IN_BUCKET else folded(buckets.astype(np.uint64), BUCKETS)
 
     def _settle(self) -> None:
         """Drop values that have neither many rows nor one of the smallest hashes; lower theta."""

@@ -21,6 +21,7 @@ class TallyState(NamedTuple):
         hashes: Ascending, distinct.
         bounds: The fewest and the most rows of each.
         places: Of each among the picked values.
+        buckets: The rows of all values in `BUCKETS`; None if ``bounds`` have every row, or a bucket is more than full.
     """
 
     rows: int
@@ -30,6 +31,7 @@ class TallyState(NamedTuple):
     bounds: tuple[Counts, Counts]
     has_many: Flags
     places: Places
+    buckets: Counts | None
 
 
 def many_of(rows: int) -> int:

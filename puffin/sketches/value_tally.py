@@ -50,6 +50,7 @@ class DistributionBuilder:
             is_heavy=state.has_many,
             values=None,
             is_cut=np.zeros(len(state.hashes), np.bool_),
+            buckets=state.buckets,
         ).cut(self._sample, PARTS)
         if not self._picked.keeps_values:
             return found

@@ -115,13 +115,12 @@ def domain(rng: np.random.Generator, texts: bool) -> list[Any]:
 
 def asked(column: Column, rng: np.random.Generator) -> Iterator[tuple[str, Interval, float]]:
     """The kind of a question, its estimate and the true number."""
-    place = column.drawn(rng)
-    rows = int(column.rows[place])
-    points = {column.drawn(rng) for _ in range(5)}
+    places = [column.drawn(rng) for _ in range(20)]  # most values are known exactly
+    place, points, every = places[0], set(places), int(column.rows.sum())
     span = column.span(rng)
     for kind, wanted, true in (
-        ("=", ValueSet.of(Op.EQ, [column.key(place)]), rows),
-        ("!=", ValueSet.of(Op.NOT_EQ, [column.key(place)]), int(column.rows.sum()) - rows),
+        *(("=", ValueSet.of(Op.EQ, [column.key(p)]), int(column.rows[p])) for p in places),
+        *(("!=", ValueSet.of(Op.NOT_EQ, [column.key(p)]), every - int(column.rows[p])) for p in places),
         ("in", ValueSet.of(Op.IN, [column.key(each) for each in points]), sum(int(column.rows[p]) for p in points)),
         ("range", column.between(*span), column.rows_between(*span)),
         ("range", ValueSet.of(Op.LT, [column.key(place)]), column.rows_between(0, place)),

@@ -11,7 +11,16 @@ import pytest
 
 from puffin.errors import CorruptSketchError
 from puffin.sketches.counted_hashes import hash_counted, hash_rows
-from puffin.sketches.distribution import HEAVY, MOST_VALUE_BYTES, SAMPLE, Distribution
+from puffin.sketches.distribution import (
+    HEAVY,
+    MOST_VALUE_BYTES,
+    SAMPLE,
+    Distribution,
+    bucket_of,
+    folded,
+    in_buckets,
+)
+from puffin.sketches.distribution_image import BUCKETS, FEWER_BUCKETS
 from puffin.sketches.hashing import hash_array
 from puffin.sketches.row_counts import RowCounts, RowCountsBuilder
 from puffin.sketches.value_tally import DistributionBuilder
@@ -61,11 +70,28 @@ def test_rows_of_every_value_are_within_bounds(hashed_by, column, parts):
     assert all(low <= true[value] <= high for value, (low, high) in known.items())
     assert max((rows for value, rows in true.items() if value not in known), default=0) <= found.missed
     exact = found.with_exact(counts)
+    assert all(low <= true[v] <= high for v, low, high in zip(longs(exact), exact.low, exact.high, strict=True))
+    assert_buckets_leave_room(found, exact, counts, true)
     sampled = dict(zip(longs(exact), exact.low.tolist(), strict=True))
     below = [value for value, hash_ in zip(longs(found), found.hashes, strict=True) if hash_ < found.theta]
     assert [sampled[value] for value in below] == [true[value] for value in below]
     assert np.count_nonzero(found.is_heavy) <= HEAVY
     assert len(below) <= SAMPLE
+
+
+def assert_buckets_leave_room(found: Distribution, exact: Distribution, counts: RowCounts, true: Counter) -> None:
+    """The buckets have the rows of all values, and leave enough for each value that is not known."""
+    if found.buckets is None:
+        assert sum(counts.rows.tolist()) == sum(true.values())
+        return
+    array = pa.array(list(true), pa.int64())
+    hashes = np.concatenate([each.hashes for each in hash_rows(array, "long")])
+    rows = np.array(list(true.values()), np.uint64)
+    assert (found.buckets == in_buckets(hashes, rows, BUCKETS)).all()
+    left = exact.left_over(counts)
+    assert left is not None
+    unknown = ~np.isin(hashes, np.append(found.hashes, counts.hashes))
+    assert (rows <= left[bucket_of(hashes, len(left))])[unknown].all()
 
 
 @pytest.mark.parametrize("column", ["skewed", "one value comes late"])
@@ -99,6 +125,23 @@ def test_added_and_removed_rows_keep_the_bounds():
     assert all(low <= true[v] <= high for v, low, high in zip(longs(found), found.low, found.high, strict=True))
     assert all(true[value] > 0 for value in longs(found))
     assert found.theta == base.theta
+    assert found.buckets is not None
+    assert (found.buckets == left.buckets).all()
+
+
+def test_rows_of_many_are_in_fewer_buckets_which_add_up_and_subtract():
+    few, _ = counted(np.arange(20_000))
+    builder = DistributionBuilder(SAMPLE)
+    for each in hash_counted(pa.array(range(20_000)), np.full(20_000, 1000, np.int64), "long"):
+        builder.update_hashed(*each)
+    many = builder.compact()
+    assert few.buckets is not None
+    assert many.buckets is not None
+    assert len(few.buckets) == BUCKETS
+    assert (many.buckets == 1000 * folded(few.buckets, FEWER_BUCKETS)).all()
+    assert Distribution.from_bytes(many.to_bytes()) == many
+    assert (many.plus(few).minus(few).buckets == many.buckets).all()
+    assert few.minus(many).buckets is None
 
 
 def test_few_values_are_exact_and_equal_whatever_the_order(hashed_by):
@@ -156,7 +199,7 @@ def test_image_is_read_back_and_cut_anywhere_is_refused():
 
 @pytest.mark.parametrize(
     ("offset", "value", "field"),
-    [(0, 2, "version"), (1, 2, "flags"), (2, 0, "seed hash"), (15, 255, "theta"), (23, 255, "rows"), (31, 1, "missed")],
+    [(0, 2, "version"), (1, 4, "flags"), (2, 0, "seed hash"), (15, 255, "theta"), (23, 255, "rows"), (31, 1, "missed")],
 )
 def test_a_wrong_field_is_named(offset, value, field):
     image = bytearray(counted(np.arange(40) % 13)[0].to_bytes())
@@ -171,3 +214,12 @@ def test_without_values_hashes_and_rows_stay():
     assert bare.values is None
     assert (bare.hashes == found.hashes).all()
     assert (bare.low == found.low).all()
+
+
+def test_buckets_that_do_not_add_up_are_refused():
+    image = bytearray(counted(np.arange(20_000))[0].to_bytes())
+    for at, field in ((-1, "rows of all buckets"), (-BUCKETS - 1, "exponent"), (-BUCKETS - 2, "width")):
+        broken = image.copy()
+        broken[at] += 2
+        with pytest.raises(CorruptSketchError, match=f"distribution, {field} at offset"):
+            Distribution.from_bytes(broken)

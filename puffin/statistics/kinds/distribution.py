@@ -44,6 +44,9 @@ class DistributionKind(Kind[Distribution]):
         base = None if parts.base is None else self.of(parts.base)
         if counts is None or (base is None and parts.base is not None):
             return None
+        of_base = None if parts.base is None else ROW_COUNTS.of(parts.base)
+        if base is not None and of_base is not None:
+            base = base.bucketed(of_base)
         there = [each for each in (base, added) if each is not None] or [self.start().compact()]
         found = functools.reduce(Distribution.plus, there)
         if removed is not None:

@@ -66,7 +66,8 @@ class JointKind(Kind[JointSketches]):
             raise Unsubtractable(str(exc)) from exc
         if counts.sketch(self.lg_k) is None:
             raise Unsubtractable("so many rows were deleted that the headroom of its row counts is spent")
-        found = base.distribution.plus(added.distribution).minus(removed.distribution)
+        of_base = base.distribution.bucketed(base.counts)
+        found = of_base.plus(added.distribution).minus(removed.distribution)
         return JointSketch(nothing.columns, counts, found.beside(counts).cut(self._sample))
 
     def properties(self, values: Values, type_: str) -> dict[str, str]:

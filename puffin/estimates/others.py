@@ -1,0 +1,175 @@
+"""
+The rows of single values that are neither heavy nor in the sample, as row counts and buckets tell.
+
+Row counts have more values than the sample, with their exact rows. The bucket of any other value has its rows and those
+of a few others. How many rows such values have is known from the row counts, so that Bayes' rule tells how many of the
+bucket's rows are those of the value, if a row drawn at random chose it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from puffin.estimates.counted import Numbers
+from puffin.estimates.interval import ALWAYS, NOTHING, Interval
+from puffin.sketches.distribution import BUCKET_SHIFT, Counts, Distribution
+from puffin.sketches.row_counts import RowCounts
+from puffin.sketches.single_hash import hash_one
+from puffin.values.value_bytes import serializer
+
+_LEVELS = 256  # numbers of rows that are told apart in a bucket
+_MOST_OF_ONE = 0.95  # of rows are of values with at most so many rows as the upper bound of a single value says
+_MOST_IN_BUCKET = 0.85  # likewise in each bucket: these are whole numbers, so that more than 95 in 100 are below
+_NEAR, _FAR = 3, 0.05  # how much of a chance to be near it is worth to be less far off, as logarithms go
+_SHIFT = int(BUCKET_SHIFT)
+
+
+class OtherValues:
+    """
+    The values that are neither heavy nor in the sample of a column.
+
+    Args:
+        found: The distribution, with the exact rows of row counts.
+        counts: These row counts.
+        sampled: The rows of each value of the sample, and of the row counts, that is not heavy.
+        share: Of all values that are not heavy, those in ``sampled``.
+        most: The most rows of any of them.
+    """
+
+    def __init__(
+        self, found: Distribution, counts: RowCounts | None, sampled: Numbers, share: float, most: float
+    ) -> None:
+        self._counts = counts
+        self._theta = found.theta if counts is None else max(found.theta, counts.theta)
+        self._left = None if counts is None else found.left_over(counts)
+        self._sampled = np.sort(sampled)
+        self._most = most
+        self._by_bucket = None if self._left is None else _ByBucket.of(self._left, self._sampled, share)
+
+    def rows_of(self, hashed: int, z: float) -> Interval:
+        """The rows of the value with this hash; the upper bound holds for 95 of 100 rows, or always, as ``z`` says."""
+        if hashed < self._theta:
+            return Interval.exactly(self._counted(hashed))
+        if self._left is None or self._by_bucket is None:
+            return self._any if z < ALWAYS else Interval(self._any.rows, 0, self._most)
+        left = self._left.item(hashed >> _SHIFT & len(self._left) - 1)
+        most = min(float(left), self._most)
+        if most <= 0:
+            return NOTHING
+        unit, likely, upper = self._by_bucket
+        level = min(round(left / unit), _LEVELS - 1)
+        rows = min(likely[level], most)
+        return Interval(rows, 0, most if z >= ALWAYS else min(max(upper[level], rows), most))
+
+    def _counted(self, hashed: int) -> int:
+        """The rows of a value below theta that is not in the sample; none if row counts do not have it either."""
+        if self._counts is None:
+            return 0
+        at = int(self._counts.hashes.searchsorted(np.uint64(hashed)))
+        has = at < len(self._counts.hashes) and self._counts.hashes.item(at) == hashed
+        return self._counts.rows.item(at) if has else 0
+
+    @functools.cached_property
+    def _any(self) -> Interval:
+        """The rows of any value, whatever its bucket."""
+        if self._most <= 0:
+            return NOTHING
+        if not len(self._sampled):
+            return Interval(math.sqrt(self._most), 0, self._most)
+        weights = np.cumsum(self._sampled)
+        typical = math.exp(float((np.log(self._sampled) * self._sampled).sum() / weights[-1]))
+        at = min(int(np.searchsorted(weights, _MOST_OF_ONE * weights[-1])), len(weights) - 1)
+        upper = float(self._sampled[at])
+        return Interval(min(typical, self._most), 0, min(max(upper, typical), self._most))
+
+
+class _ByBucket(NamedTuple):
+    """
+    The rows of a value by the rows that are left over in its bucket.
+
+    Attributes:
+        unit: The rows of a bucket are counted in it.
+        likely: The rows of a value, by the units of its bucket: those that are off by a factor of at most `_NEAR` most
+            often; of numbers that are about as good, the one next to the geometric mean.
+        upper: The rows that a value has at most, for 95 of 100 rows.
+    """
+
+    unit: float
+    likely: list[float]
+    upper: list[float]
+
+    @classmethod
+    def of(cls, left: Counts, sampled: Numbers, share: float) -> _ByBucket:
+        """From the rows left in all buckets, and the rows of sampled values."""
+        unit = max(1.0, int(left.max()) / (_LEVELS - 1))
+        # A value with as many rows as any is possible, also where the sample has none.
+        guessed = np.arange(1, _LEVELS) * unit
+        weights = np.append(np.ones(len(sampled)), 0.5 * guessed**-2.0 / (guessed**-2.0).sum())
+        values = np.append(np.minimum(sampled, guessed[-1]), guessed)
+        each_bucket = len(sampled) / share * (1 - share) / len(left)
+        others = _sums(each_bucket, _spread(values / unit, weights) / weights.sum())
+        of_one = _spread(values / unit, weights * values)
+        logs = _spread(values / unit, weights * values * np.log(values))
+        # Each row of the matrix is a number of rows in the bucket, each column one of the value itself.
+        rest = sliding_window_view(np.append(others[::-1], np.zeros(_LEVELS - 1)), _LEVELS)[::-1]
+        chances = rest * of_one
+        total = np.maximum(chances.sum(axis=1), 1e-300)
+        below = np.cumsum(chances, axis=1) / total[:, None]
+        upper = (below < _MOST_IN_BUCKET).sum(axis=1) * unit
+        mean = np.maximum(rest @ logs / total, 0.0)
+        tried = np.maximum(np.arange(_LEVELS), 1)
+        near = below[:, np.minimum(_NEAR * tried, _LEVELS - 1)] - below[:, np.maximum(-(-tried // _NEAR) - 1, 0)]
+        far = np.abs(np.log(tried * unit) - mean[:, None])
+        likely = tried[np.argmax(near - _FAR * far, axis=1)] * unit
+        likely = np.where(likely > unit, likely, np.minimum(likely, np.exp(mean)))  # fewer rows than can be told apart
+        return cls(unit, likely.tolist(), np.maximum(upper, likely).tolist())
+
+
+def _spread(places: Numbers, weights: Numbers) -> Numbers:
+    """The sum of the weights at each whole place; one between two places is divided among these, so that means stay."""
+    below = places.astype(np.int64)
+    part = places - below
+    found = np.bincount(below, weights * (1 - part), _LEVELS + 1)
+    found += np.bincount(below + 1, weights * part, _LEVELS + 1)
+    return np.asarray(found[:_LEVELS], np.float64)
+
+
+def _sums(mean: float, of_one: Numbers) -> Numbers:
+    """How likely each sum of a random number of values is: Poisson's, of this mean, of values of this law."""
+    chances = np.fft.irfft(np.exp(mean * (np.fft.rfft(of_one, 2 * _LEVELS) - 1)), 2 * _LEVELS)[:_LEVELS]
+    return np.asarray(np.maximum(chances, 0.0), np.float64)
+
+
+def together(each: Iterable[Interval], z: float) -> Interval:
+    """The rows of several values, which are independent of each other."""
+    rows = lower = upper = squares = 0.0
+    for found in each:
+        rows, lower, upper = rows + found.rows, lower + found.lower, upper + found.upper
+        squares += (found.upper - found.rows) ** 2
+    return Interval(rows, lower, upper if z >= ALWAYS else rows + math.sqrt(squares))
+
+
+def hashes_by(type_: str) -> Callable[[Any], tuple[int, ...]]:
+    """A function from a value as filters compare it to its hashes: 0.0 has two, one that the type lacks has none."""
+    to_bytes = serializer(type_)
+
+    def found(value: Any) -> tuple[int, ...]:
+        try:
+            data = to_bytes(value)
+        except (struct.error, OverflowError):
+            return ()
+        if isinstance(value, float):
+            if value == 0:
+                return hash_one(to_bytes(0.0)), hash_one(to_bytes(-0.0))
+            if type_ == "float" and struct.unpack("<f", data)[0] != value:
+                return ()
+        return (hash_one(data),)
+
+    return found
