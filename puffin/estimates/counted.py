@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from puffin.sketches.distribution import Distribution, is_among
+from puffin.sketches.distribution import Counts, Distribution, is_among
 from puffin.sketches.row_counts import RowCounts
 from puffin.sketches.row_tally import Hashes
 
@@ -30,6 +30,7 @@ class Counted:
         low, high: The fewest and the most rows of each.
         is_heavy: Whether each is heavy.
         missed: No other value has more rows.
+        left: The rows of all other values by bucket; None if unknown.
     """
 
     theta: int
@@ -38,6 +39,7 @@ class Counted:
     high: Numbers
     is_heavy: Flags
     missed: float
+    left: Counts | None
 
     @classmethod
     def of(cls, found: Distribution, counts: RowCounts | None, empty: int) -> Counted:
@@ -54,4 +56,5 @@ class Counted:
             parts.append((_EMPTY, rows, rows, np.ones(1, np.bool_)))
         hashes, low, high, is_heavy = map(np.concatenate, zip(*parts, strict=True))
         order = hashes.argsort()
-        return cls(theta, hashes[order], low[order], high[order], is_heavy[order], float(found.missed))
+        left = found.left_over(counts)
+        return cls(theta, hashes[order], low[order], high[order], is_heavy[order], float(found.missed), left)

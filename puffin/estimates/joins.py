@@ -21,6 +21,7 @@ HEAVY_AND_SAMPLE, SAMPLE, EXACT = "heavy hitters and sample", "sample", "all val
 THETA, INDEPENDENCE = "theta", "independence assumed"
 
 _FEW = 3  # values that count as much as the mean of all
+_UNSEEN = 4  # of skewed rows, a few values vary less than all do: those with most of the rows are rarely among them
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,19 +136,31 @@ def _summed(found: Matches, way: _Way) -> Interval:
     if found.is_complete:
         return Interval(mid, low, high)
     light = sum_of(way.light, way.whole_light, found.share, AT_95)
-    left = _unknown(found.left, found.right_missed, way.left_rows, way.right_rows)
-    right = _unknown(found.right, found.left_missed, way.right_rows, way.left_rows)
-    return Interval(mid, low, high).plus(light).plus(left).plus(right)
+    left = _unknown(found.left, (found.right_missed, found.right_spread), way.left_rows, way.right_rows)
+    right = _unknown(found.right, (found.left_missed, found.left_spread), way.right_rows, way.left_rows)
+    return Interval(mid, low, high).plus(_together((light, left, right)))
 
 
-def _unknown(found: OneSided, missed: float, of_rows: bool, other_rows: bool) -> Interval:
+def _together(each: Sequence[Interval]) -> Interval:
+    """A sum of numbers that are independent of each other: it is off by less than all of them would be at once."""
+    rows = sum(found.rows for found in each)
+    below = math.hypot(*(found.rows - found.lower for found in each))
+    above = math.hypot(*(found.upper - found.rows for found in each))
+    return Interval(rows, rows - below, rows + above)
+
+
+def _unknown(found: OneSided, others: tuple[float, float], of_rows: bool, other_rows: bool) -> Interval:
     """
     The sum over the values that are heavy on one side, and not known on the other.
 
-    ``of_rows`` tells whether rows of the heavy side count, or values; ``other_rows`` the same of the other side.
+    ``of_rows`` tells whether rows of the heavy side count, or values; ``other_rows`` the same of the other side, of
+    which ``others`` has the most rows of a value that is not known, and how much its buckets vary. Values that are
+    known on both sides tell a mean. The buckets tell the rows of each value, and those of others that share its bucket.
+    The more certain one of both counts more.
     """
     if found.unknown == 0:
         return NOTHING
+    missed, spread = others
     if of_rows:
         heavy, alike, weight, squares = found.heavy_rows, found.known_rows, found.unknown_rows, found.unknown_squares
     else:
@@ -166,10 +179,16 @@ def _unknown(found: OneSided, missed: float, of_rows: bool, other_rows: bool) ->
     variance = most**2
     if seen:
         variance = max(0.0, seen_squares - 2 * mean * (of_known + of_light) + seen * mean**2) / seen
-    upper = weight * most
-    of_mean = weight**2 / (found.known + _FEW)
-    reach = AT_95 * math.sqrt(variance * (squares + of_mean))
-    rows = min(weight * mean, upper)
+    by_mean = _UNSEEN * variance * (squares + weight**2 / (found.known + _FEW))
+    rows, upper = weight * mean, weight * most
+    if other_rows:
+        guess, room = (found.guessed, found.rooms) if of_rows else (found.guess, found.room)
+        by_buckets, upper = spread * squares, min(upper, room)
+        if by_buckets < math.inf and by_mean + by_buckets > 0:
+            rows = (rows * by_buckets + guess * by_mean) / (by_mean + by_buckets)
+            by_mean = by_mean * by_buckets / (by_mean + by_buckets)
+    reach = AT_95 * math.sqrt(by_mean)
+    rows = min(max(rows, 0.0), upper)
     return Interval(rows, max(0.0, rows - reach), min(upper, rows + reach))
 
 

@@ -7,6 +7,7 @@ all values before one: then those of a span of values are differences.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from puffin.estimates.counted import Counted, Flags, Numbers
 from puffin.estimates.interval import Sums
 from puffin.estimates.known_values import KnownValues, places_in
 from puffin.estimates.value_set import Span
-from puffin.sketches.distribution import first_of_each, is_among
+from puffin.sketches.distribution import bucket_of, first_of_each, is_among
 from puffin.sketches.row_tally import Hashes
 from puffin.sketches.theta_image import MAX_THETA
 
@@ -31,6 +32,9 @@ class OneSided(NamedTuple):
     Attributes:
         heavy, known, unknown, light: How many values; of the light ones, those with rows on this side.
         heavy_rows, known_rows, unknown_rows: Their rows on this side; ``unknown_squares`` the squares of these.
+        guess, guessed: Of unknown values, by how many rows the buckets of the other side exceed their mean, and the
+            products of these with the rows on this side.
+        room, rooms: The same of the most rows that the other side may have.
         products, partnered_rows, partnered: Of known values, the products of the rows of both sides, the rows on this
             side of those with rows on the other, and how many these are.
         known_partners, light_partners: The rows on the other side; ``squares`` the squares of both together.
@@ -44,6 +48,10 @@ class OneSided(NamedTuple):
     unknown: float
     unknown_rows: float
     unknown_squares: float
+    guess: float
+    guessed: float
+    room: float
+    rooms: float
     products: float
     partnered_rows: float
     partnered: float
@@ -65,6 +73,7 @@ class Matches(NamedTuple):
         share: Of all values, those in both samples.
         is_complete: Whether every value of both sides is known.
         left_missed, right_missed: No value that is not known on a side has more rows there.
+        left_spread, right_spread: The variance of what is left over in the buckets of a side; infinite if unknown.
         both_heavy: How many values are heavy on both sides.
         exact_rows: The fewest, the likely, and the most products of the rows of values whose rows are known on both
             sides; ``exact_left`` and ``exact_right`` the rows of one side of those with rows on the other.
@@ -76,6 +85,8 @@ class Matches(NamedTuple):
     is_complete: bool
     left_missed: float
     right_missed: float
+    left_spread: float
+    right_spread: float
     both_heavy: float
     exact_rows: tuple[float, float, float]
     exact_left: tuple[float, float, float]
@@ -94,11 +105,14 @@ class _Totals(NamedTuple):
     is_complete: bool
     left_missed: float
     right_missed: float
+    left_spread: float
+    right_spread: float
 
     @classmethod
     def of(cls, left: Counted, right: Counted) -> _Totals:
         is_complete = left.theta == right.theta == MAX_THETA
-        return cls(min(left.theta, right.theta) / MAX_THETA, is_complete, left.missed, right.missed)
+        spreads = (math.inf if each.left is None else float(each.left.var()) for each in (left, right))
+        return cls(min(left.theta, right.theta) / MAX_THETA, is_complete, left.missed, right.missed, *spreads)
 
 
 def matches_of(left: Counted, right: Counted) -> Matches:
@@ -151,10 +165,7 @@ class OrderedMatches:
 def _matches(totals: _Totals, sums: Sequence[float]) -> Matches:
     (b, e0, e1, e2, l0, l1, l2, r0, r1, r2, n, p, pp, ln, lq, rn, rq), rest = sums[:_COMMON], sums[_COMMON:]
     return Matches(
-        share=totals.share,
-        is_complete=totals.is_complete,
-        left_missed=totals.left_missed,
-        right_missed=totals.right_missed,
+        **totals._asdict(),
         both_heavy=b,
         exact_rows=(e0, e1, e2),
         exact_left=(l0, l1, l2),
@@ -173,11 +184,17 @@ def _united(left: Hashes, right: Hashes) -> Hashes:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """The rows of some values on one side: the fewest, the likely and the most; and which of them are certain."""
+    """
+    The rows of some values on one side: the fewest, the likely and the most; and which of them are certain.
+
+    Attributes:
+        above: By how much the bucket of each value that is not known exceeds the mean of all.
+    """
 
     low: Numbers
     mid: Numbers
     high: Numbers
+    above: Numbers
     is_heavy: Flags
     is_known: Flags
 
@@ -186,9 +203,14 @@ class _Side:
         low, high, is_heavy = np.zeros(len(every)), np.zeros(len(every)), np.zeros(len(every), np.bool_)
         is_below = every < np.uint64(side.theta)
         high[~is_below] = side.missed
+        above = np.zeros(len(every))
+        if side.left is not None:
+            left = side.left[bucket_of(every, len(side.left))].astype(np.float64)
+            high = np.minimum(high, left)
+            above = left - side.left.mean()
         at = np.searchsorted(every, side.hashes)
         low[at], high[at], is_heavy[at] = side.low, side.high, side.is_heavy
-        return cls(low, (low + high) / 2, high, is_heavy, is_heavy | is_below)
+        return cls(low, (low + high) / 2, high, above, is_heavy, is_heavy | is_below)
 
 
 _COMMON = 17
@@ -233,6 +255,10 @@ def _one_sided(side: _Side, other: _Side, light: Flags) -> OneSided:
         "unknown": unknown,
         "unknown_rows": rows * unknown,
         "unknown_squares": rows**2 * unknown,
+        "guess": other.above * unknown,
+        "guessed": rows * other.above * unknown,
+        "room": other.high * unknown,
+        "rooms": rows * other.high * unknown,
         "products": rows * partners * known,
         "partnered_rows": rows * (known & has_partner),
         "partnered": known & has_partner,

@@ -105,11 +105,23 @@ class Distribution:
         low[has], high[has] = self.low[at[has]], self.high[at[has]]
         return low, high
 
+    @property
+    def _chosen(self) -> Distribution:
+        """
+        The same without values that are there for their hashes.
+
+        Values are heavy by their ``low`` rows. If those of the sample were counted in more parts than others are, heavy
+        values would be more frequent in the sample than elsewhere.
+        """
+        is_complete = self.theta == MAX_THETA and self.missed == 0
+        return self if is_complete else replace(self._only(self.is_heavy), theta=1)
+
     def plus(self, other: Distribution) -> Distribution:
         """The distribution of the rows of both, of any size."""
         every = np.concatenate((self.hashes, other.hashes))
         hashes, first = first_of_each(every)
-        (low, high), (more_low, more_high) = self.rows_of(hashes), other.rows_of(hashes)
+        (_, high), (_, more_high) = self.rows_of(hashes), other.rows_of(hashes)
+        (low, _), (more_low, _) = self._chosen.rows_of(hashes), other._chosen.rows_of(hashes)
         heavy = np.sort(np.concatenate((self.hashes[self.is_heavy], other.hashes[other.is_heavy])))
         values = None
         if self.values is not None and other.values is not None:
@@ -129,7 +141,7 @@ class Distribution:
 
     def minus(self, removed: Distribution) -> Distribution:
         """The distribution after these rows were removed; a value may be left without rows until it is cut."""
-        least, most = removed.rows_of(self.hashes)
+        (least, _), (_, most) = removed.rows_of(self.hashes), removed._chosen.rows_of(self.hashes)
         low, high = self.low - np.minimum(self.low, most), self.high - np.minimum(self.high, least)
         buckets = _combined(self._every_bucket(), removed._every_bucket(), np.subtract)
         if buckets is not None and int(buckets.max()) > self.rows:  # below 0: these are other rows
@@ -168,14 +180,14 @@ class Distribution:
             high = np.minimum(high, low + left[bucket_of(self.hashes, len(left))])
         return replace(self, low=low, high=high)
 
-    def left_over(self, counts: RowCounts) -> Counts | None:
-        """The rows of each bucket that no known value has for certain, if `with_exact` of these row counts."""
+    def left_over(self, counts: RowCounts | None) -> Counts | None:
+        """The rows of each bucket that no known value has for certain; those of row counts are known too, if given."""
         if self.buckets is None:
             return None
-        others = ~is_among(counts.hashes, self.hashes)
-        hashes = np.concatenate((self.hashes, counts.hashes[others]))
-        rows = np.concatenate((self.low, counts.rows[others].view(np.uint64)))
-        known = in_buckets(hashes, rows, len(self.buckets))
+        known = in_buckets(self.hashes, self.low, len(self.buckets))
+        if counts is not None:
+            others = ~is_among(counts.hashes, self.hashes)
+            known += in_buckets(counts.hashes[others], counts.rows[others].view(np.uint64), len(self.buckets))
         return self.buckets - np.minimum(known, self.buckets)
 
     def _every_bucket(self) -> Counts | None:

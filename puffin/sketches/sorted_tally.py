@@ -66,7 +66,9 @@ class SortedTally:
             bound[is_held] = of_held[at[is_held]]
         missed = max(self._floor, int(high[~is_many].max(initial=0)))
         has_many = is_among(hashes, held[is_many])
-        return TallyState(self._rows, missed, self._theta, hashes, bounds, has_many, kept[first], self._rows_of_buckets.copy())
+        return TallyState(
+            self._rows, missed, self._theta, hashes, bounds, has_many, kept[first], self._rows_of_buckets.copy()
+        )
 
     def _settle(self) -> None:
         if not self._slices:
