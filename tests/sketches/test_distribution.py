@@ -22,8 +22,11 @@ from puffin.sketches.distribution import (
 )
 from puffin.sketches.distribution_image import BUCKETS, FEWER_BUCKETS
 from puffin.sketches.hashing import hash_array
+from puffin.sketches.picked_values import PickedValues
 from puffin.sketches.row_counts import RowCounts, RowCountsBuilder
+from puffin.sketches.table_tally import TableTally
 from puffin.sketches.value_tally import DistributionBuilder
+from puffin.values.serialized import Words
 
 LIMIT = 4 * 4096
 
@@ -112,6 +115,33 @@ def test_whether_a_value_is_heavy_does_not_depend_on_its_hash(hashed_by, parts):
         of_sample += int((heavy < found.theta).sum())
         expected += len(heavy) * found.theta / 2**63
     assert abs(of_sample - expected) < 4 * expected**0.5
+
+
+def test_numbers_of_rows_beyond_32_bits_are_within_bounds(hashed_by):
+    rng, builder = np.random.default_rng(8), DistributionBuilder(SAMPLE)
+    true: Counter[int] = Counter()
+    for _ in range(3):
+        values, rows = rng.permutation(90_000)[:60_000], rng.integers(1, 1 << 34, 60_000)
+        true.update(dict(zip(values.tolist(), rows.tolist(), strict=True)))
+        for each in hash_counted(pa.array(values), rows, "long"):
+            builder.update_hashed(*each)
+    found = builder.compact()
+    low, high = (dict(zip(longs(found), each.tolist(), strict=True)) for each in (found.low, found.high))
+    assert found.rows == sum(true.values())
+    assert all(low[value] <= true[value] <= high[value] for value in low)
+    assert max(rows for value, rows in true.items() if value not in low) <= found.missed
+
+
+def test_table_is_seldom_full_of_values_with_equal_rows(monkeypatch):
+    rises: list[int] = []
+    make_room = TableTally._make_room
+    monkeypatch.setattr(TableTally, "_make_room", lambda self: (rises.append(1), make_room(self)))
+    tally, rng = TableTally(SAMPLE, PickedValues(keeps_values=False)), np.random.default_rng(9)
+    hashes = rng.integers(1, 1 << 63, 100_000, np.uint64)
+    for _ in range(32):
+        part = hashes[rng.integers(0, len(hashes), 1 << 16)]
+        tally.add(part, None, Words(part, None, 8))
+    assert 2 < len(rises) < 16  # 36 if the floor rose by as little as the rows of values in the table allow
 
 
 def test_added_and_removed_rows_keep_the_bounds():
