@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,8 +33,7 @@ _MOST_OF_RANGE = 4096
 _MOST_KEPT = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """The values of one column that a filter lets pass, and its rows with these."""
 
     column: ColumnRows

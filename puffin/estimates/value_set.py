@@ -43,7 +43,7 @@ def compared(type_: str, value: Any) -> Any:
 def is_point(span: Span) -> bool:
     """Whether a span is one value."""
     start, stop = span
-    return len(start) == len(stop) == 3 and bool(start[1] == stop[1])
+    return len(start) == 3 == len(stop) and start[1] == stop[1]
 
 
 class ValueSet(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 
 class Op(enum.Enum):
@@ -44,10 +44,9 @@ class PartitionTest:
     holds: Callable[[Sequence[Any]], bool]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Predicate:
+class Predicate(NamedTuple):
     """
-    A test of one column.
+    A test of one column; a tuple, since estimates make many.
 
     Attributes:
         name: The column's, as the filter writes it.
