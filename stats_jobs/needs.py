@@ -15,7 +15,7 @@ from stats_jobs.plan import MOST_COLUMNS
 _MB = 1_000_000
 _DRIVER, _TASK = 160 * _MB, 350 * _MB  # Python with Arrow and numpy; a task's has kernels and their compiler too
 _READ_NUMBERS, _READ_BYTES = 7 * _MB, 14 * _MB  # of a column, while a task reads it; strings of some 32 bytes
-_MERGED = 4 * _MB  # of a column, on the driver
+_MERGED = 6 * _MB  # of a column, on the driver
 _FILE = 1_000  # of a data file, on the driver: its task and its place in a document
 _BYTES = ("string", "binary")
 
