@@ -14,10 +14,11 @@ from puffin.sketches.theta_image import MAX_THETA
 from puffin.values.serialized import SerializedValues
 
 _FEWEST_SLOTS, _MOST_SLOTS = 1 << 12, 1 << 16
-_WORDS = 4  # of a slot
+_WORDS = 4  # of a slot, two of them in the first half of the table
 _BUCKETS = 1 << 17
 _LOOKED_AT = 16  # every so many buckets are looked at to choose a floor
 _GROWTH = 2  # the table should be full again only when there are half as many rows more
+_FEW = 64  # no values stand out if one in so many buckets has hardly more rows than one in `_busy`
 _LEAST_BUSY = 1 << 10  # so few of the buckets are busy if it is full too soon again and again
 _TIMES_PICKED = 3  # values are dropped when so many times the sample are picked
 _ONE_BUSY = np.ones(1, np.uint32)
@@ -70,13 +71,11 @@ class TableTally:
 
     def state(self) -> TallyState:
         """What was counted."""
-        from puffin.kernels.heavy import SHADOW
-
         self._lower_theta()
-        table = self._slots.reshape(-1, _WORDS)
-        hashes, low, slack, place = table[table[:, 0] > 0].T
-        is_shadow = slack == SHADOW
-        high = low + np.where(is_shadow, np.uint64(self._floor), slack)
+        used = np.flatnonzero(self._hashes)
+        hashes, low = self._hashes[used], self._counted[used]
+        slack, place = self._slots[len(self._slots) // 2 :].reshape(-1, 2)[used].T
+        high = low + np.where(low == 0, np.uint64(self._floor), slack)
         is_many = low >= np.uint64(many_of(self._rows))  # never shadows, which have no rows
         is_known = is_many | (hashes < np.uint64(self._theta))
         missed = max(self._floor, int(high[~is_known].max(initial=0)))
@@ -109,7 +108,7 @@ class TableTally:
         self._most_picked = len(kept) + (_TIMES_PICKED - 1) * self._sample
 
     def _lower_theta(self) -> None:
-        hashes = self._slots[::_WORDS]
+        hashes = self._hashes
         below = hashes[(hashes > 0) & (hashes < np.uint64(self._theta))]
         if len(below) > self._sample:
             self._theta = int(np.partition(below, self._sample)[self._sample])
@@ -128,19 +127,29 @@ class TableTally:
         elif self._rows < self._rows_at_rise + self._rows_at_rise // _GROWTH:
             self._busy = min(2 * self._busy, _LEAST_BUSY)
         self._rows_at_rise = self._rows
-        some = self._buckets[::_LOOKED_AT]
-        place = len(some) - 1 - len(some) // self._busy
-        in_bucket = int(np.partition(some, place)[place])
+        some = np.sort(self._buckets[::_LOOKED_AT])
+        in_bucket, in_few = (int(some[-1 - len(some) // share]) for share in (self._busy, _FEW))
+        enough = in_bucket + in_bucket // _GROWTH
+        if in_few <= enough:  # no values stand out: to miss more rows costs little, and saves looking them up
+            enough = max(enough, 2 * in_few)
         least = int(least_common(self._slots, np.uint64(self._floor)))
-        self._floor = max(least - 1, in_bucket + in_bucket // _GROWTH)
+        self._floor = max(least - 1, enough)
         self._move()
 
     def _in_buckets(self) -> npt.NDArray[np.uint32]:
         from puffin.kernels.heavy import BUCKET_SHIFT, MOST_IN_BUCKET
 
-        buckets = ((self._slots[::_WORDS] >> BUCKET_SHIFT) & np.uint64(_BUCKETS - 1)).view(np.int64)
-        rows = np.bincount(buckets, self._slots[1::_WORDS], _BUCKETS)
+        buckets = ((self._hashes >> BUCKET_SHIFT) & np.uint64(_BUCKETS - 1)).view(np.int64)
+        rows = np.bincount(buckets, self._counted, _BUCKETS)
         return np.minimum(rows, MOST_IN_BUCKET).astype(np.uint32)
+
+    @property
+    def _hashes(self) -> Hashes:
+        return self._slots[: len(self._slots) // 2 : 2]
+
+    @property
+    def _counted(self) -> Counts:
+        return self._slots[1 : len(self._slots) // 2 : 2]
 
     def _move(self) -> None:
         from puffin.kernels.heavy import move_values
