@@ -18,6 +18,7 @@ from benchmarks import report
 from benchmarks.machine import machine, versions
 from benchmarks.measures import (
     cores,
+    drawn,
     estimates,
     incremental,
     index_job,
@@ -34,7 +35,7 @@ from benchmarks.measures import (
     wide,
 )
 from benchmarks.results import Results
-from benchmarks.run import ROOT, Run, Sizes
+from benchmarks.run import RANDOM_SEEDS, ROOT, Run, Sizes
 
 _MEASURES = (
     speed,
@@ -52,9 +53,10 @@ _MEASURES = (
     index_plan,
     rest_plan,
     estimates,
+    drawn,
 )
 _NAMES = [name for part in _MEASURES for name in part.NAMES]
-_HEAVY = "memory", "incremental", "million"  # a flag for each, and the measures whose names begin so
+_HEAVY = "memory", "incremental", "million", "random"  # a flag for each, and the measures whose names begin so
 _RECORD = ROOT / "benchmarks" / "RESULTS.md"
 
 
@@ -62,13 +64,13 @@ def main() -> int:
     """Measure what the command line asks for; returns the exit code."""
     parser = _parser()
     args = parser.parse_args()
-    heavy = tuple(f"{kind}-*" for kind in _HEAVY if getattr(args, kind))
-    run = Run(Sizes(args.scale, args.rows), args.rounds, tuple(args.only), heavy)
+    heavy = tuple(f"{kind}*" for kind in _HEAVY if getattr(args, kind))
+    run = Run(Sizes(args.scale, args.rows), args.rounds, tuple(args.only), heavy, args.seed)
     for pattern in run.only:
         if not fnmatch.filter(_NAMES, pattern):
             parser.error(f"--only {pattern}: expected one of {', '.join(_NAMES)}")
-    if args.record and (run.only or not run.sizes.full):
-        parser.error("results of record are of whole runs at full size: --record allows no --only and no other sizes")
+    if args.record and (run.only or not run.sizes.full or run.seeds != RANDOM_SEEDS):
+        parser.error("results of record are of whole runs: --record allows no --only, no other sizes, no other seeds")
     results = Results()
     about: report.About = {
         "date": f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC",
@@ -105,9 +107,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--memory", action="store_true", help="also the measures that need a file of 4 GiB")
     parser.add_argument("--incremental", action="store_true", help="also the measures of a table of 500 million rows")
     parser.add_argument("--million", action="store_true", help="also the plans of a table of a million files")
+    parser.add_argument("--random", action="store_true", help="also the tables that are drawn at random")
+    parser.add_argument(
+        "--seed", type=_seeds, default=RANDOM_SEEDS, help="those of the random tables, such as 7,8,9 (default: 1 to 20)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--record", action="store_true", help=f"write {_RECORD.relative_to(ROOT)}")
     return parser
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))
 
 
 if __name__ == "__main__":

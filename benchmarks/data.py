@@ -87,16 +87,28 @@ def as_delta(spark: SparkSession, original: Dataset) -> Dataset:
 
 def _found_or_made(spark: SparkSession, name: str, make: Callable[[SparkSession, str], list[Path] | None]) -> Dataset:
     facts = WAREHOUSE / NAMESPACE / f"{name}.json"
-    if facts.exists():
-        document = json.loads(facts.read_text())
-        found = Dataset(**{**document, **{key: tuple(document[key]) for key in ("files", "dictionary_columns")}})
-        if all(Path(file).exists() for file in found.files):
-            return found
+    found = found_dataset(facts)
+    if found is not None:
+        return found
     say(f"making {name}")
     directory = WAREHOUSE / NAMESPACE / name
     shutil.rmtree(directory, ignore_errors=True)
     files = make(spark, f"{CATALOG}.{NAMESPACE}.{name}") or sorted(directory.glob("data/**/*.parquet"))
-    made = _described(name, directory, tuple(map(str, files)))
+    return kept_dataset(facts, name, directory, tuple(map(str, files)))
+
+
+def found_dataset(facts: Path) -> Dataset | None:
+    """The table that this JSON file tells of; None unless it is there with all of its files."""
+    if not facts.exists():
+        return None
+    document = json.loads(facts.read_text())
+    found = Dataset(**{**document, **{key: tuple(document[key]) for key in ("files", "dictionary_columns")}})
+    return found if all(Path(file).exists() for file in found.files) else None
+
+
+def kept_dataset(facts: Path, name: str, directory: Path, files: tuple[str, ...]) -> Dataset:
+    """A table that has just been made, counted exactly and told of in a JSON file."""
+    made = _described(name, directory, files)
     facts.write_text(json.dumps(dataclasses.asdict(made), indent=2))
     return made
 

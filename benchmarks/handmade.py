@@ -84,14 +84,22 @@ class HandmadeTable:
     Args:
         directory: Where it is to be; what goes into its ``data`` is left to the caller.
         schema: As table metadata has it.
+        properties: Of the table.
     """
 
-    def __init__(self, directory: Path, schema: Mapping[str, Any], version: Literal[2, 3] = 2) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        schema: Mapping[str, Any],
+        version: Literal[2, 3] = 2,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
         self._directory = directory
         self.data = directory / "data"
         self._metadata = directory / "metadata"
         self._schema = {**schema, "schema-id": 0}
         self._version: Literal[2, 3] = version
+        self._properties = dict(properties or {})
         self._snapshots: list[dict[str, Any]] = []
         self._refs: dict[str, dict[str, Any]] = {}
         self._manifests = itertools.count(1)
@@ -251,7 +259,7 @@ class HandmadeTable:
             "last-partition-id": 999,
             "default-sort-order-id": 0,
             "sort-orders": [{"order-id": 0, "fields": []}],
-            "properties": {},
+            "properties": self._properties,
             "current-snapshot-id": self._refs[MAIN]["snapshot-id"],
             "refs": self._refs,
             "snapshots": self._snapshots,

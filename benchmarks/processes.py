@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable
+import resource
+import subprocess
+import sysconfig
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+
+PROGRAM = str(Path(sysconfig.get_path("scripts"), "puffin"))
+"""The command that users call."""
 
 
 def warm_processes(count: int, initializer: Callable[..., None] | None = None, *args: Any) -> ProcessPoolExecutor:
@@ -21,6 +27,18 @@ def in_fresh_process(function: Callable[..., Result], *args: Any) -> Result:
     """Return what ``function(*args)`` returns in a process that has done nothing before and does nothing after."""
     with warm_processes(1) as pool:
         return pool.submit(function, *args).result()
+
+
+def processor_seconds(command: Sequence[str]) -> float:
+    """Run a program to its end; returns the processor time that it took."""
+    before = _of_children()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return _of_children() - before
+
+
+def _of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def peak_mib() -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import time
 from collections.abc import Sequence
@@ -13,31 +14,47 @@ from benchmarks.run import say
 _SETTLE_SECONDS = 0.5
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Times:
+    """What the rounds of an engine took, by the clock and of processors."""
+
+    elapsed: Sample
+    processor: Sample
+
+
 def race(engines: Sequence[Engine], rounds: int, results: Results) -> dict[str, Sample]:
     """
     The seconds of each engine, by its name, after one round that is not timed.
 
     The engine that begins is another one in every round. How accurate they were goes to ``results``.
     """
-    seconds: dict[str, list[float]] = {engine.name: [] for engine in engines}
+    return {name: times.elapsed for name, times in timed(engines, rounds, results).items()}
+
+
+def timed(engines: Sequence[Engine], rounds: int, results: Results) -> dict[str, Times]:
+    """As `race`, with the processor time beside it of engines that know theirs."""
+    seconds: dict[str, list[tuple[float, float]]] = {engine.name: [] for engine in engines}
     worst: dict[str, Accuracy] = {}
     for number in range(rounds + 1):
         first = number % len(engines)
         for engine in [*engines[first:], *engines[:first]]:
             engine.prepare()
             _settle()
-            started = time.perf_counter()
+            used, started = engine.processor_seconds(), time.perf_counter()
             engine.run()
-            taken = time.perf_counter() - started
+            taken, used = time.perf_counter() - started, engine.processor_seconds() - used
             said = "to warm up" if number == 0 else f"round {number} of {rounds}"
             say(f"{engine.table.name}, {len(engine.columns)} columns: {engine.name}: {taken:.2f} s ({said})")
             if number > 0:
-                seconds[engine.name].append(taken)
+                seconds[engine.name].append((taken, used))
             for check in checked(engine):
                 if engine.name not in worst or _badness(check) > _badness(worst[engine.name]):
                     worst[engine.name] = check
     results.accuracy.extend(worst.values())
-    return {name: Sample(name, "s", tuple(values)) for name, values in seconds.items()}
+    return {
+        name: Times(*(Sample(name, "s", values) for values in zip(*pairs, strict=True)))
+        for name, pairs in seconds.items()
+    }
 
 
 def checked(engine: Engine) -> list[Accuracy]:

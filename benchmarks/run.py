@@ -12,6 +12,8 @@ HOME = ROOT / ".bench"
 
 _GIB = 1024**3
 
+RANDOM_SEEDS = tuple(range(1, 21))  # those of record
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sizes:
@@ -54,6 +56,11 @@ class Sizes:
         return self._share(2_000, at_least=200)
 
     @property
+    def random_bytes(self) -> int:
+        """About how many bytes of Parquet a random table has."""
+        return self._share(100 * 1024**2, at_least=1024**2)
+
+    @property
     def manifest_entries(self) -> int:
         """The number of data files that one manifest of the planned snapshots lists."""
         return self._share(10_000, at_least=100)
@@ -71,12 +78,14 @@ class Run:
         rounds: How often every engine is timed, after one round that is not.
         only: Patterns of the measures wanted; empty for all but the heavy ones.
         heavy: Patterns of those of the heavy ones, which need gigabytes of disk or many minutes, that are wanted too.
+        seeds: Of the random tables.
     """
 
     sizes: Sizes
     rounds: int
     only: tuple[str, ...] = ()
     heavy: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = RANDOM_SEEDS
 
     def wants(self, name: str, *, heavy: bool = False) -> bool:
         """Whether this measure is to be taken."""

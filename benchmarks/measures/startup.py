@@ -8,12 +8,9 @@ counts is processor time: the commands hardly wait, and what else the machine do
 from __future__ import annotations
 
 import io
-import resource
 import shutil
 import statistics
-import subprocess
 import sys
-import sysconfig
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,6 +19,7 @@ import pyarrow as pa
 
 from benchmarks.handmade import analyzed_table
 from benchmarks.measures.many import small_table
+from benchmarks.processes import PROGRAM, processor_seconds
 from benchmarks.results import LOWER, Bar, Results, Row, Sample
 from benchmarks.run import HOME, Run, say
 from puffin.format import THETA_V1, Blob, PuffinWriter
@@ -34,7 +32,6 @@ _RUNS = 15  # each is short, and the machine's noise is not
 _DISTINCT = 100  # in the one sketch of the file
 _COLUMNS = 16
 _DUMP_BAR, _NDV_BAR, _ANALYZE_BAR = Bar(LOWER, 1.5, 1.1), Bar(LOWER, 2), Bar(LOWER, 2.5)
-_PROGRAM = str(Path(sysconfig.get_path("scripts"), "puffin"))
 _FULL = Options(mode="full", commit=False)
 
 
@@ -66,23 +63,17 @@ def _add(
     """Add a row: one of our commands, less these seconds, beside a process that imports libraries."""
     ((what, arguments),) = ours.items()
     other = f'python -c "import {imports}"'
-    commands = {what: [_PROGRAM, *arguments], other: [sys.executable, "-c", f"import {imports}"]}
+    commands = {what: [PROGRAM, *arguments], other: [sys.executable, "-c", f"import {imports}"]}
     seconds: dict[str, list[float]] = {each: [] for each in commands}
     for number in range(_RUNS + 1):
         for each, command in commands.items():
-            before = _of_children()
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            taken = processor_seconds(command)
             if number > 0:  # the first run finds nothing in the page cache
-                seconds[each].append(_of_children() - before)
+                seconds[each].append(taken)
     one = Sample(what, "s", tuple(taken - less for taken in seconds[what]))
     two = Sample(other, "s", tuple(seconds[other]))
     say(f"{name}: {one.median:.3f} s / {two.median:.3f} s")
     results.rows.append(Row(name, f"{what} / {other}", one, two, bar))
-
-
-def _of_children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def _warm(table: str) -> float:
