@@ -29,6 +29,7 @@ from benchmarks.results import LOWER, Bar, Results, Row, Sample
 from benchmarks.run import HOME, Run, say
 from puffin.load import load_table
 from stats_jobs import Options, Report, analyze
+from stats_jobs.options import DRIVER_BYTES
 
 NAMES = (_RANDOM,) = ("random",)
 
@@ -70,6 +71,8 @@ def measure(run: Run, results: Results) -> None:
         connection = cleanup.enter_context(duckdb.connect(config={"threads": CORES}))
         for seed in run.seeds:
             drawn, table = random_table(HOME / "random", seed, run.sizes.random_bytes)
+            if sum(Path(file).stat().st_size for file in table.files) > DRIVER_BYTES:
+                raise SystemExit(f"{table.name}: expected files of {DRIVER_BYTES} bytes at most, or Spark would start")
             times = timed(_engines(table, workers, connection), run.rounds, results)
             outcomes.append(_Outcome(drawn, times, *_cold(table, run.rounds)))
             say(" | ".join(_line(outcomes[-1])))

@@ -35,6 +35,7 @@ _LENGTHS = {
 _WIDTHS = {"int8": 1, "int16": 2, "int32": 4, "date": 4, "float": 4, "boolean": 1 / 8}
 _MOST_DISTINCT = {"boolean": 2, "int8": 200, "int16": 60_000, "date": 20_000, "float": 1 << 22}
 _UNIQUE = 1 << 40  # so many values that hardly any comes twice
+_DICTIONARY_BYTES = 1024 * 1024  # the largest that most writers keep
 _LEAST_ROWS, _MOST_ROWS = 1_000, 8_000_000
 
 
@@ -64,12 +65,12 @@ class DrawnColumn:
     precision: int
     lengths: tuple[int, int]
 
-    @property
-    def stored_bytes(self) -> float:
-        """About how many bytes a row takes in a file."""
-        least, most = self.lengths
-        whole = (least + most) / 2 if most else _WIDTHS.get(self.kind, 8)
-        return (1 - self.nulls) * min(whole, 0.2 + math.log2(self.distinct) / 8 if self.distinct < _UNIQUE else whole)
+    def stored_bytes(self, *, dictionary: bool) -> float:
+        """About how many bytes a row takes in a file, which may have dictionaries."""
+        whole = sum(self.lengths) / 2 if self.lengths[1] else _WIDTHS.get(self.kind, 8)
+        if dictionary and self.distinct * whole < _DICTIONARY_BYTES:
+            whole = min(whole, 0.2 + math.log2(self.distinct) / 8)
+        return (1 - self.nulls) * whole
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -127,7 +128,8 @@ def draw(seed: int, size: int) -> DrawnTable:
     writer = source.choice(WRITERS)
     columns = tuple(_column(source, number, writer) for number in range(source.randint(4, 24)))
     wanted = size * source.uniform(0.5, 1.5)
-    rows = int(wanted / sum(column.stored_bytes for column in columns))
+    dictionary = source.random() < 0.75
+    rows = int(wanted / sum(column.stored_bytes(dictionary=dictionary) for column in columns))
     rows = min(_MOST_ROWS, max(_LEAST_ROWS, rows))
     files = source.randint(2, 8)
     return DrawnTable(
@@ -139,7 +141,7 @@ def draw(seed: int, size: int) -> DrawnTable:
         writer=writer,
         page_bytes=source.choice((8, 64, 256, 1024, 1024, 4096)) * 1024,
         group_rows=max(2048, rows // files // source.choice((1, 1, 2, 5, 12))),
-        dictionary=source.random() < 0.75,
+        dictionary=dictionary,
         delta=source.random() < 0.5,
         version=source.choice((1, 1, 2)),
     )
