@@ -49,6 +49,16 @@ def decompress(codec: str | None, stored: bytes, *, offset: int, limit: int) -> 
     return _Frame(codec, stored, offset).content(limit)
 
 
+def decompress_lz4_block(stored: bytes, size: int) -> bytes:
+    """Decompress an LZ4 block without a frame; ValueError if it is broken or has more than ``size`` bytes."""
+    import lz4.block
+
+    try:
+        return bytes(lz4.block.decompress(stored, uncompressed_size=size))
+    except lz4.block.LZ4BlockError as exc:
+        raise ValueError(f"expected a sound LZ4 block of {size} bytes: {exc}") from exc
+
+
 class _Decoder(Protocol):
     @property
     def eof(self) -> bool: ...

@@ -2,8 +2,8 @@
 Decompress pages, whole or as streams, with pyarrow's codecs.
 
 A page must decompress to exactly the size in its header. Of pyarrow's one-shot functions only ZSTD's checks that; the
-others silently return uninitialized memory after a short page. So GZIP and BROTLI are streamed into place, and SNAPPY
-and LZ4_RAW, which cannot be, are checked in another way.
+others silently return uninitialized memory after a short page. So GZIP and BROTLI are streamed into place, SNAPPY has
+its size in front, and LZ4_RAW is left to the library lz4, which tells how much it has found.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Protocol
 import pyarrow as pa
 
 from puffin.files.parquet.snappy import SnappyStream, decompress_snappy
+from puffin.format.compression import decompress_lz4_block
 
 UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW = 0, 1, 2, 4, 6, 7  # CompressionCodec
 CODECS = frozenset((UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW))
 """The codecs supported here. LZ4 (5) is not: writers disagree on it."""
 
 _FRAMED = {GZIP: "gzip", BROTLI: "brotli", ZSTD: "zstd"}
-_LZ4_RAW = "lz4_raw"
 _BUFFER = 1024 * 1024
 
 
@@ -52,7 +52,7 @@ def open_stream(codec: int, source: pa.NativeFile, offset: int, compressed_size:
     if codec == SNAPPY:
         stream = SnappyStream(source, offset, compressed_size, size)
     elif codec == LZ4_RAW:
-        stream = pa.BufferReader(_decompress_lz4(source.read_at(compressed_size, offset), size))
+        stream = pa.BufferReader(decompress_lz4_block(source.read_at(compressed_size, offset), size))
     elif codec == UNCOMPRESSED:
         stream = pa.BufferedInputStream(source.get_stream(offset, compressed_size), _BUFFER)
     else:
@@ -88,15 +88,7 @@ def _decompress(codec: int, payload: bytes, size: int) -> bytes:
     if codec == SNAPPY:
         return decompress_snappy(payload, size)
     if codec == LZ4_RAW:
-        return _decompress_lz4(payload, size)
+        return decompress_lz4_block(payload, size)
     if codec == ZSTD:
         return bytes(pa.decompress(payload, size, _FRAMED[ZSTD], asbytes=True))
     return bytes(pa.CompressedInputStream(pa.BufferReader(payload), _FRAMED[codec]).read(size + 1))
-
-
-def _decompress_lz4(payload: bytes, size: int) -> bytes:
-    try:
-        pa.decompress(payload, size - 1, _LZ4_RAW, asbytes=True)
-    except (pa.ArrowException, OSError):  # as expected, it does not fit
-        return bytes(pa.decompress(payload, size, _LZ4_RAW, asbytes=True))
-    raise ValueError(f"expected LZ4 data of {size} bytes, found fewer")
