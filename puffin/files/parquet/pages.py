@@ -20,6 +20,7 @@ from puffin.files.parquet.page_codecs import CODECS, Stream, decompress, open_st
 from puffin.files.parquet.page_header import Page, parse_page_header
 from puffin.files.parquet.parquet_footer import DATA_PAGE, DICTIONARY_PAGE, RLE, ColumnChunk
 from puffin.files.parquet.thrift import MALFORMED
+from puffin.files.varints import varint
 
 MAX_HELD_BYTES = 32 * 1024 * 1024  # the largest page to decompress whole
 _READ_AHEAD = 1024 * 1024
@@ -48,6 +49,7 @@ class ChunkPages:
         self._source = source
         self._chunk = chunk
         self._max_level = chunk.leaf.max_definition_level
+        self._highest = self._max_level.to_bytes((self._max_level.bit_length() + 7) // 8, "little")
         self._begin = chunk.data_page_offset - chunk.dictionary_page_size
         self._end = min(self._begin + chunk.total_compressed_size, source.size())
         self._held, self._held_from = b"", 0
@@ -94,6 +96,8 @@ class ChunkPages:
         return stream
 
     def _count_present(self, levels: bytes, num_values: int) -> int:
+        if levels.startswith(varint(num_values << 1) + self._highest):  # a page without nulls: a single run
+            return num_values
         counts = HybridCounts(self._max_level + 1)
         counts.add(levels, num_values, self._max_level.bit_length())
         return int(counts.totals()[self._max_level])
