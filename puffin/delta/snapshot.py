@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # a lookup scans and cleans nothing
     from puffin.tables.changes import Changes
     from puffin.tables.file_metrics import FileMetrics
     from puffin.tables.leftovers import AgeLimit, Leftovers
+    from puffin.tables.partition_rows import PartitionRows
     from puffin.tables.scan_task import FileScanTask, ScanContext
 
 FIELD_IDS = "puffin-sidecar.field-ids"
@@ -77,6 +78,11 @@ class DeltaSnapshot(TableSnapshot):
         from puffin.delta.scan.file_statistics import column_summaries
 
         return column_summaries(self.state, columns)
+
+    def partition_rows(self) -> Sequence[PartitionRows] | None:
+        from puffin.delta.scan.partition_rows import partition_rows
+
+        return partition_rows(self.state)
 
     def file_metrics(self, columns: Sequence[Column]) -> Mapping[int, Sequence[FileMetrics]]:
         from puffin.delta.scan.file_statistics import file_metrics

@@ -19,6 +19,7 @@ from puffin.estimates.value_set import ValueSet, compared
 from puffin.tables.expression import Combination, Constant, Expression, Predicate
 
 INDEPENDENCE = "independence assumed"
+PARTITION = "partition"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +30,14 @@ class TableRows:
     Attributes:
         sets: The field ids, which ascend, of the sets of columns that have a joint sketch; the largest sets first.
         tuples: The rows of the tuples of such a set; None if its sketch cannot be read.
+        partitions: The fewest and the most rows that pass, as partitions tell; None if these tell nothing.
     """
 
     rows: int
     column: Callable[[int], ColumnRows]
     sets: tuple[tuple[int, ...], ...] = ()
     tuples: Callable[[tuple[int, ...]], TupleRows | None] = lambda _: None
+    partitions: Callable[[Part], tuple[int, int] | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,11 +84,10 @@ def rows_of_filter(table: TableRows, where: Expression, filter_: ByColumn) -> tu
     """Estimate the rows that pass a filter, with 95 % bounds; ``filter_`` is the same by columns."""
     known: dict[Part, str] = {}
     whole, predicates = filter_
-    found = rows_of(table, whole, known=known).within(0, table.rows)
-    methods = [
-        (predicate, known.get(part) or table.column(part.field_id).find(part.values, AT_95)[1])
-        for predicate, part in predicates
-    ]
+    found = rows_of(table, whole, known=known)
+    if known.get(whole) != PARTITION:  # whose rows are counted anew
+        found = found.within(0, table.rows)
+    methods = [(predicate, known.get(part) or _of_column(table, part, AT_95)[1]) for predicate, part in predicates]
     return found, Methods(where, tuple(methods), known.get(whole) if isinstance(whole, Joined) else None)
 
 
@@ -94,12 +96,24 @@ def rows_of(table: TableRows, part: Part, z: float = AT_95, known: dict[Part, st
     if isinstance(part, Constant):
         return Interval.exactly(table.rows if part.value else 0)
     if isinstance(part, OfColumn):
-        found, method = table.column(part.field_id).find(part.values, z)
+        found, method = _of_column(table, part, z)
     else:
-        found, method = _rows_of_several(table, part, known)
+        found, method = _by_partitions(table, part, *_rows_of_several(table, part, known))
     if known is not None:
         known[part] = method
     return found
+
+
+def _of_column(table: TableRows, part: OfColumn, z: float) -> tuple[Interval, str]:
+    return _by_partitions(table, part, *table.column(part.field_id).find(part.values, z))
+
+
+def _by_partitions(table: TableRows, part: Part, found: Interval, method: str) -> tuple[Interval, str]:
+    """An estimate within what partitions tell; if that is exact, it is the answer."""
+    if table.partitions is None or found.is_exact or (bounds := table.partitions(part)) is None:
+        return found, method
+    lower, upper = bounds
+    return (Interval.exactly(lower), PARTITION) if lower == upper else (found.within(lower, upper), method)
 
 
 def _rows_of_several(table: TableRows, part: Joined, known: dict[Part, str] | None) -> tuple[Interval, str]:

@@ -34,7 +34,7 @@ def compared(type_: str, value: Any) -> Any:
     if kind is _AS_THEY_ARE.get(type_):
         return value
     if type_ == "date":
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, TypeError):
             return datetime.date.fromisoformat(value).toordinal() - _EPOCH
     found = comparable(type_, value)
     return found.encode() if isinstance(found, str) else found
@@ -103,8 +103,8 @@ _OF_ONE: dict[Op, Callable[[Any], ValueSet]] = {
     Op.LT_EQ: lambda value: ValueSet(((FIRST, (0, value, 1)),)),
     Op.GT: lambda value: ValueSet((((0, value, 1), LAST),), nan=True),
     Op.GT_EQ: lambda value: ValueSet((((0, value, 0), LAST),), nan=True),
-    Op.STARTS_WITH: lambda prefix: ValueSet((((0, prefix, 0), _after_prefix(prefix)),)),
-    Op.NOT_STARTS_WITH: lambda prefix: ValueSet(_complement((((0, prefix, 0), _after_prefix(prefix)),))),
+    Op.STARTS_WITH: lambda prefix: ValueSet((span_of_prefix(prefix),)),
+    Op.NOT_STARTS_WITH: lambda prefix: ValueSet(_complement((span_of_prefix(prefix),))),
 }
 _OF_ONE[Op.IN], _OF_ONE[Op.NOT_IN] = _OF_ONE[Op.EQ], _OF_ONE[Op.NOT_EQ]
 
@@ -125,6 +125,7 @@ def _complement(spans: Sequence[Span]) -> tuple[Span, ...]:
     return tuple((start, stop) for start, stop in pairs if start < stop)
 
 
-def _after_prefix(prefix: bytes) -> Cut:
+def span_of_prefix(prefix: bytes) -> Span:
+    """The values that start with a prefix."""
     kept = prefix.rstrip(b"\xff")
-    return (0, kept[:-1] + bytes([kept[-1] + 1]), 0) if kept else LAST
+    return (0, prefix, 0), (0, kept[:-1] + bytes([kept[-1] + 1]), 0) if kept else LAST

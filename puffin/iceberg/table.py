@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from puffin.tables.changes import Changes
     from puffin.tables.file_metrics import FileMetrics
     from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
+    from puffin.tables.partition_rows import PartitionRows
     from puffin.tables.scan_task import FileScanTask, ScanContext
 
 
@@ -128,6 +129,13 @@ class IcebergSnapshot(TableSnapshot):
         from puffin.iceberg.scan.column_metrics import column_summaries
 
         return column_summaries(self, columns)
+
+    def partition_rows(self) -> Sequence[PartitionRows] | None:
+        """Those of the partition statistics file, or of the manifests once these have been read."""
+        from puffin.iceberg.scan.partition_rows import partition_rows
+        from puffin.tables.partition_rows import rows_of_tasks
+
+        return rows_of_tasks(self.tasks) if "tasks" in self.__dict__ else partition_rows(self)
 
     def file_metrics(self, columns: Sequence[Column]) -> Mapping[int, Sequence[FileMetrics]]:
         from puffin.iceberg.scan.column_metrics import file_metrics

@@ -19,6 +19,7 @@ from puffin.estimates.counted import Counted
 from puffin.estimates.filters import Methods, Part, TableRows, by_column, rows_of_filter
 from puffin.estimates.groups import groups_of
 from puffin.estimates.interval import Interval
+from puffin.estimates.partitions import Partitions
 from puffin.estimates.tuple_rows import TupleRows
 from puffin.estimates.value_set import compared
 from puffin.load import load_table
@@ -32,6 +33,7 @@ from puffin.statistics.resolve import answer_columns
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.base import Column, SnapshotSelector
 from puffin.tables.expression import Constant, Expression
+from puffin.tables.partition_rows import PartitionRows
 from puffin.tables.snapshot import TableSnapshot
 from puffin.values.column_summary import ColumnSummary
 
@@ -174,7 +176,29 @@ class Estimator:
             rows = self.counted_rows
             if rows is None:
                 rows = sum(task.data_file.record_count for task in self.opened.tasks)
-        return TableRows(rows, self.column, self._sets, self.tuples)
+        return TableRows(rows, self.column, self._sets, self.tuples, self._partitions())
+
+    def _partitions(self) -> Callable[[Part], tuple[int, int] | None] | None:
+        """What partitions tell of the rows of a filter; None for a table without."""
+        state = self.opened.state
+        if self.opened.is_empty or not any(state.partition_specs.values()):
+            return None
+        return Partitions(state.partition_specs, self._type_of, self._partition_rows).rows
+
+    def _type_of(self, field_id: int) -> str:
+        return self.column(field_id).facts.type
+
+    def _partition_rows(self) -> Sequence[PartitionRows] | None:
+        """The rows of each partition; None if they are not known, or are not those that statistics counted."""
+        rows, counted = self.opened.partition_rows(), _counted(self.opened)
+        if rows is None or counted is None:
+            return rows
+        fewest, most = sum(each.lower for each in rows), sum(each.upper for each in rows)
+        if not fewest <= counted <= most:
+            _log.warning("%s: the rows of partitions are left out: statistics counted others", self.opened.name)
+            return None
+        # If the fewest rows are all there are, no partition has more.
+        return [each._replace(upper=each.lower) for each in rows] if fewest == counted else rows
 
     @functools.cached_property
     def _sets(self) -> tuple[tuple[int, ...], ...]:
@@ -304,6 +328,13 @@ def _read(stored: StoredBlobs, known: KnownSketch, kind: Kind[T]) -> T | None:
     except PuffinError as exc:
         _log.warning("%s: %s is left out: %s", known.entry.statistics_path, kind.title, exc)
         return None
+
+
+def _counted(opened: TableSnapshot) -> int | None:
+    """The live rows, as statistics of this very snapshot counted them; None without."""
+    nearest = (known[0] for known in known_sketches(opened).values() if known)
+    counts = (each.said.summary.row_count for each in nearest if each.age == 0 and each.said.summary is not None)
+    return next((count for count in counts if count is not None), None)
 
 
 def _row_count(opened: TableSnapshot) -> int | None:

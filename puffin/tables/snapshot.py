@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # a lookup scans and cleans nothing
     from puffin.tables.changes import Changes
     from puffin.tables.file_metrics import FileMetrics
     from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
+    from puffin.tables.partition_rows import PartitionRows
     from puffin.tables.scan_task import FileScanTask, ScanContext
 
 CURRENT = SnapshotSelector()
@@ -137,6 +138,10 @@ class TableSnapshot(ABC):
 
         A figure that is not known for all rows is None; delete files make most of them unknown.
         """
+
+    @abstractmethod
+    def partition_rows(self) -> Sequence[PartitionRows] | None:
+        """The live rows of each partition of the snapshot, without reading manifests; None if that is not known."""
 
     @abstractmethod
     def file_metrics(self, columns: Sequence[Column]) -> Mapping[int, Sequence[FileMetrics]]:

@@ -52,7 +52,7 @@ def result_type(transform: str, source_type: str) -> str:
 
     UnsupportedTableError if the transform is unknown, or does not take this type.
     """
-    name, _ = _parsed(transform)
+    name, _ = parsed_transform(transform)
     if name in _SOURCES and _type_name(source_type) not in _SOURCES[name]:
         raise UnsupportedTableError(f"partition transform {transform} of type {source_type} is not supported")
     return _RESULTS.get(name, source_type)
@@ -90,7 +90,7 @@ def to_partition_value(transform: str, source_type: str, text: str) -> Any:
     type_ = result_type(transform, source_type)
     if text == _NULL:
         return None
-    name, width = _parsed(transform)
+    name, width = parsed_transform(transform)
     try:
         if name in _CALENDAR:
             return _calendar_value(name, text)
@@ -104,8 +104,8 @@ def to_partition_value(transform: str, source_type: str, text: str) -> Any:
 
 
 @functools.lru_cache(maxsize=256)
-def _parsed(transform: str) -> tuple[str, int]:
-    """The name and the width, or 0 for a transform without one."""
+def parsed_transform(transform: str) -> tuple[str, int]:
+    """The name and the width of a transform, or 0 for one without; UnsupportedTableError if it is unknown."""
     if match := _WITH_WIDTH.fullmatch(transform):
         name, width = match[1].lower(), int(match[2])
         if width:

@@ -1,0 +1,37 @@
+"""The live rows of each partition of a Delta table, as its log counts them."""
+
+from __future__ import annotations
+
+from puffin.delta.scan.partition_values import partition_json
+from puffin.delta.state import DeltaState, partition_fields
+from puffin.tables.partition_rows import PartitionRows
+
+_SPEC_ID = 0
+
+
+def partition_rows(state: DeltaState) -> list[PartitionRows] | None:
+    """The rows of each partition of the state's version; None if the log does not tell those of every file."""
+    types = {column.field_id: column.type for column in state.columns}
+    fields = [
+        (str(field["field-id"]), state.delta_schema.paths[field["source-id"]][0], types[field["source-id"]])
+        for field in partition_fields(state.metadata, state.delta_schema)
+    ]
+    counts: dict[tuple[str | None, ...], int] = {}
+    for file in state.segment.files():
+        rows = file.live_records
+        if rows is None:
+            return None
+        texts = tuple(file.partition_values.get(name) for _, name, _ in fields)
+        counts[texts] = counts.get(texts, 0) + rows
+    return [
+        PartitionRows(
+            _SPEC_ID,
+            {
+                field_id: partition_json(type_, text, state.location)
+                for (field_id, _, type_), text in zip(fields, texts, strict=True)
+            },
+            rows,
+            rows,
+        )
+        for texts, rows in counts.items()
+    ]

@@ -1,0 +1,170 @@
+"""
+The rows that a filter leaves, as far as partitions tell: those of partitions all of whose rows pass, or may.
+
+A partition tuple confines a column to a cell: a span of values, NaN, null. A cell inside a set of values passes in
+full, and one that is apart from it does not pass.
+"""
+
+from __future__ import annotations
+
+import bisect
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from puffin.estimates.filters import Joined, OfColumn, Part
+from puffin.estimates.partition_cells import ANYTHING, Cell, cell_of
+from puffin.estimates.value_set import Cut, Span, ValueSet
+from puffin.tables.partition_rows import PartitionRows
+
+Flags: TypeAlias = "npt.NDArray[np.bool_]"
+Specs: TypeAlias = Mapping[int, Sequence[Mapping[str, Any]]]
+
+
+class _Pass(NamedTuple):
+    """For each partition whether all of its rows pass, and whether any may."""
+
+    all: Flags
+    any: Flags
+
+
+class Partitions:
+    """
+    The partitions of a snapshot. Any thread may ask.
+
+    Args:
+        specs: The fields of each partition spec, by spec id.
+        types: The types of columns by field id, as the values of filters compare.
+        load: Reads the rows of partitions when a filter first needs them; None if these are not known.
+    """
+
+    def __init__(
+        self, specs: Specs, types: Callable[[int], str], load: Callable[[], Sequence[PartitionRows] | None]
+    ) -> None:
+        self._specs = specs
+        self._types = types
+        self._load = load
+        self._sources = {field["source-id"] for spec in specs.values() for field in spec}
+        self._loading = threading.Lock()
+        self._loaded: list[_Loaded | None] = []
+
+    def rows(self, part: Part) -> tuple[int, int] | None:
+        """The fewest and the most rows that pass; None if partitions tell nothing that the parts of it do not."""
+        if not self._concerns(part):
+            return None
+        if not self._loaded:
+            with self._loading:
+                if not self._loaded:
+                    rows = self._load()
+                    self._loaded.append(None if rows is None else _Loaded(rows, self._specs, self._types))
+        (loaded,) = self._loaded
+        return None if loaded is None else loaded.rows(part)
+
+    def _concerns(self, part: Part) -> bool:
+        if isinstance(part, OfColumn):
+            return part.field_id in self._sources
+        return isinstance(part, Joined) and sum(map(self._is_inside, part.parts)) > 1
+
+    def _is_inside(self, part: Part) -> bool:
+        if isinstance(part, OfColumn):
+            return part.field_id in self._sources
+        return isinstance(part, Joined) and any(map(self._is_inside, part.parts))
+
+
+class _Loaded:
+    def __init__(self, rows: Sequence[PartitionRows], specs: Specs, types: Callable[[int], str]) -> None:
+        self._rows = rows
+        self._specs = specs
+        self._types = types
+        self._fewest = np.array([each.lower for each in rows], np.int64)
+        self._most = np.array([each.upper for each in rows], np.int64)
+        self._columns: dict[int, _Cells] = {}
+
+    def rows(self, part: Part) -> tuple[int, int]:
+        passing = self._passing(part)
+        return int(self._fewest[passing.all].sum()), int(self._most[passing.any].sum())
+
+    def _passing(self, part: Part) -> _Pass:
+        if isinstance(part, OfColumn):
+            cells = self._columns.get(part.field_id)
+            if cells is None:
+                cells = self._columns[part.field_id] = self._cells(part.field_id)
+            return cells.passing(part.values)
+        if isinstance(part, Joined):
+            every, some = zip(*map(self._passing, part.parts), strict=True)
+            combine = np.logical_and if part.is_and else np.logical_or
+            return _Pass(combine.reduce(every), combine.reduce(some))
+        flags = np.full(len(self._rows), part.value, np.bool_)
+        return _Pass(flags, flags)
+
+    def _cells(self, field_id: int) -> _Cells:
+        type_ = self._types(field_id)
+        of_specs = {
+            spec_id: [(str(each["field-id"]), str(each["transform"])) for each in spec if each["source-id"] == field_id]
+            for spec_id, spec in self._specs.items()
+        }
+        numbers: dict[Cell, int] = {}
+        known: dict[tuple[Any, ...], int] = {}
+        places = np.empty(len(self._rows), np.int64)
+        for i, (spec_id, partition, _, _) in enumerate(self._rows):
+            fields = [(transform, partition[key]) for key, transform in of_specs[spec_id] if key in partition]
+            place = (spec_id, *(value for _, value in fields))
+            if place not in known:
+                cell = cell_of(type_, fields) if fields else ANYTHING
+                known[place] = numbers.setdefault(cell, len(numbers))
+            places[i] = known[place]
+        return _Cells(list(numbers), places)
+
+
+class _Cells:
+    """The cells of a column, those of a ladder side by side; and for each partition the place of its own."""
+
+    def __init__(self, cells: Sequence[Cell], places: npt.NDArray[np.int64]) -> None:
+        ladders: list[list[tuple[Span, int]]] = []
+        for span, place in sorted((cell.span, place) for place, cell in enumerate(cells) if cell.span is not None):
+            ladder = next((each for each in ladders if each[-1][0][1] <= span[0]), None)
+            if ladder is None:
+                ladders.append(ladder := [])
+            ladder.append((span, place))
+        without = [place for place, cell in enumerate(cells) if cell.span is None]
+        order = [*(place for ladder in ladders for _, place in ladder), *without]
+        in_order = np.empty(len(cells), np.int64)
+        in_order[order] = np.arange(len(cells))
+        self._places = in_order[places]
+        self._has_span = len(cells) - len(without)
+        self._nan, self._null = (np.array([cells[i][field] for i in order], np.bool_) for field in (1, 2))
+        self._ladders: list[_Ladder] = []
+        first = 0
+        for ladder in ladders:
+            self._ladders.append(_Ladder(first, [span[0] for span, _ in ladder], [span[1] for span, _ in ladder]))
+            first += len(ladder)
+
+    def passing(self, values: ValueSet) -> _Pass:
+        inside, touched = np.zeros((2, len(self._nan)), np.bool_)
+        inside[self._has_span :] = True
+        for ladder in self._ladders:
+            for span in values.spans:
+                ladder.mark(span, inside, touched)
+        for passes, others in ((values.nan, self._nan), (values.null, self._null)):
+            if passes:
+                touched |= others
+            else:
+                inside[others] = False
+        return _Pass(inside[self._places], touched[self._places])
+
+
+class _Ladder(NamedTuple):
+    """Cells, from the place of the first on, whose spans are disjoint and ascend."""
+
+    first: int
+    starts: list[Cut]
+    stops: list[Cut]
+
+    def mark(self, span: Span, inside: Flags, touched: Flags) -> None:
+        """Mark the cells inside a span, and those that have values in common with it."""
+        (start, stop), first = span, self.first
+        inside[first + bisect.bisect_left(self.starts, start) : first + bisect.bisect_right(self.stops, stop)] = True
+        touched[first + bisect.bisect_right(self.stops, start) : first + bisect.bisect_left(self.starts, stop)] = True
