@@ -19,6 +19,11 @@ from puffin.estimates.filters import Joined, OfColumn, Part
 from puffin.estimates.partition_cells import ANYTHING, Cell, cell_of
 from puffin.estimates.value_set import Cut, Span, ValueSet
 from puffin.tables.partition_rows import PartitionRows
+from puffin.values.bucket_hash import bucket
+from puffin.values.transforms import parsed_transform
+
+_MOST_POINTS = 100
+"""Values of a filter whose buckets are looked at: each takes microseconds, and many are in most buckets."""
 
 Flags: TypeAlias = "npt.NDArray[np.bool_]"
 Specs: TypeAlias = Mapping[int, Sequence[Mapping[str, Any]]]
@@ -116,7 +121,17 @@ class _Loaded:
                 cell = cell_of(type_, fields) if fields else ANYTHING
                 known[place] = numbers.setdefault(cell, len(numbers))
             places[i] = known[place]
-        return _Cells(list(numbers), places)
+        cells = _Cells(list(numbers), places)
+        for spec_id, fields in of_specs.items():
+            for key, transform in fields:
+                name, count = parsed_transform(transform)
+                if name == "bucket":
+                    cells.buckets.append(_Buckets.of(type_, count, self._values(spec_id, key)))
+        return cells
+
+    def _values(self, spec_id: int, key: str) -> list[int | None]:
+        """The values of a partition field of a spec, None for partitions without."""
+        return [each.partition.get(key) if each.spec_id == spec_id else None for each in self._rows]
 
 
 class _Cells:
@@ -136,6 +151,7 @@ class _Cells:
         self._places = in_order[places]
         self._has_span = len(cells) - len(without)
         self._nan, self._null = (np.array([cells[i][field] for i in order], np.bool_) for field in (1, 2))
+        self.buckets: list[_Buckets] = []
         self._ladders: list[_Ladder] = []
         first = 0
         for ladder in ladders:
@@ -153,7 +169,37 @@ class _Cells:
                 touched |= others
             else:
                 inside[others] = False
-        return _Pass(inside[self._places], touched[self._places])
+        passing = _Pass(inside[self._places], touched[self._places])
+        for each in self.buckets:
+            each.confine(values, passing)
+        return passing
+
+
+class _Buckets(NamedTuple):
+    """The bucket of each partition, -1 for those without one, where all values of a column are in it, and no nulls."""
+
+    type: str
+    how_many: int
+    buckets: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, type_: str, how_many: int, values: Sequence[int | None]) -> _Buckets:
+        return cls(type_, how_many, np.array([-1 if value is None else value for value in values], np.int64))
+
+    def confine(self, values: ValueSet, passing: _Pass) -> None:
+        """Mark partitions that have none of the values, if these are few, and those that have none of the others."""
+        left_out = values.points_left_out
+        if left_out is None:
+            points = values.single_values(_MOST_POINTS)
+            if points is not None:
+                passing.any[self._without(points)] = False
+        elif (points := left_out.single_values(_MOST_POINTS)) is not None:
+            passing.all[self._without(points)] = True
+
+    def _without(self, points: Sequence[Any]) -> Flags:
+        """The partitions with a bucket that is of none of the points."""
+        found = {bucket(self.type, point, self.how_many) for point in points if point is not None}
+        return ~np.isin(self.buckets, [-1, *found])
 
 
 class _Ladder(NamedTuple):
