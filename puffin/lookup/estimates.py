@@ -298,7 +298,7 @@ class Estimator:
         of = next((each for each in usable if each.blob.snapshot_id == answer.stats_snapshot_id), None)
         distinct = answer.distinct
         ndv = Interval(0, 0, now) if distinct is None else Interval(distinct.ndv, distinct.lower, distinct.upper)
-        rows = summary.row_count if of is not None and summary.row_count is not None else now
+        rows = now if summary.row_count is None else summary.row_count
         is_same = of is not None and of.age == 0
         distribution = counts = None
         if of is not None:
