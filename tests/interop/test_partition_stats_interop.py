@@ -7,6 +7,7 @@ The tables are partitioned by several transforms, anew in between, and have live
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from urllib.parse import unquote_plus
 
@@ -27,6 +28,7 @@ from puffin.iceberg.metadata.document import encode_document
 from puffin.iceberg.scan.manifest_lists import manifests_of
 from puffin.iceberg.scan.manifests import live_files_of
 from puffin.load import load_table
+from puffin.values.partition_tuples import PartitionKey, partition_key
 from puffin.values.transforms import partition_value, result_type, to_partition_value
 from tests.tables.iceberg.partition_files import partition_statistics_entry, read_partition_statistics
 
@@ -102,6 +104,11 @@ def test_our_rows_equal_those_of_icebergs_file(spark, table, open_table):
     for column in ("position_delete_record_count", "equality_delete_record_count"):
         assert any(ours[column].to_pylist())
     assert 0 in ours["data_file_count"].to_pylist()
+    most: Counter[PartitionKey] = Counter()
+    for file in (task.data_file for task in opened.open().tasks):
+        most[partition_key(file.spec_id, file.partition)] += file.record_count
+    found = {partition_key(each.spec_id, each.partition): each.upper for each in opened.open().partition_rows()}
+    assert {key: upper for key, upper in found.items() if upper} == most
 
 
 def test_iceberg_reads_our_file_as_its_own(spark, table, open_table):
