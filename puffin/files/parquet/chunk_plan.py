@@ -2,9 +2,9 @@
 Plan how to find the values of each column chunk: without its rows, or row by row.
 
 The first page of a fully dictionary-encoded chunk has each value once. If only the set of values matters and the writer
-stores no others, that page is enough; otherwise we also count the indices. Both need every row to be live. Chunks of
-long strings, whose pages are huge, are read in pieces. Anything else is read row by row, as dictionaries if that saves
-decoding strings.
+stores no others, that page is enough; otherwise we also count the indices. Both need every row to be live. Where the
+footer does not say how pages are encoded, we try to count them. Chunks of long strings, whose pages are huge, are read
+in pieces. Anything else is read row by row, as dictionaries if that saves decoding strings.
 """
 
 from __future__ import annotations
@@ -142,7 +142,8 @@ class ChunkPlanner:
             else:
                 is_encoded = _is_dictionary_encoded(chunk)
                 is_collected = is_encoded and self._writer.stores_only_used_values(chunk)
-                route = _route(chunk, is_encoded, is_collected and not each_row) if all_live else Route.ROWS
+                may_be_encoded = is_encoded or _may_be_dictionary_encoded(chunk)
+                route = _route(chunk, may_be_encoded, is_collected and not each_row) if all_live else Route.ROWS
                 pays_as_dictionary = is_encoded and _pays_as_dictionary(chunk, arrow_type)
                 plans[path] = ChunkPlan(route, chunk, arrow_type, pays_as_dictionary, is_collected)
         return plans
@@ -154,8 +155,8 @@ class ChunkPlanner:
             return None
 
 
-def _route(chunk: ColumnChunk, is_dictionary_encoded: bool, is_page_enough: bool) -> Route:
-    if is_dictionary_encoded and has_readable_dictionary(chunk):
+def _route(chunk: ColumnChunk, may_be_encoded: bool, is_page_enough: bool) -> Route:
+    if may_be_encoded and has_readable_dictionary(chunk):
         if is_page_enough:
             return Route.DICTIONARY_PAGE
         if kernels_ready() and has_readable_pages(chunk):
@@ -174,6 +175,16 @@ def _is_dictionary_encoded(chunk: ColumnChunk) -> bool:
         and all(stats.page_type in (DATA_PAGE, DATA_PAGE_V2) for stats in data_pages)
         and all(stats.encoding in DICTIONARY_ENCODINGS for stats in data_pages)
     )
+
+
+def _may_be_dictionary_encoded(chunk: ColumnChunk) -> bool:
+    """
+    Whether only the pages tell, since the writer keeps no statistics of encodings, as polars.
+
+    Trying costs the pages before the first one that is not encoded so.
+    """
+    is_flat = chunk.leaf.repetition_type in (REQUIRED, OPTIONAL)
+    return is_flat and not chunk.encoding_stats and not chunk.encodings.isdisjoint(DICTIONARY_ENCODINGS)
 
 
 def _pays_as_dictionary(chunk: ColumnChunk, arrow_type: pa.DataType) -> bool:

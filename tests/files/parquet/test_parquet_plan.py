@@ -1,5 +1,6 @@
 """Every plan gives the sketch of the whole column, and uses the fast way where it is safe."""
 
+import dataclasses
 import io
 import shutil
 import subprocess
@@ -313,10 +314,21 @@ def test_parquet_rs_is_trusted_by_application_name_without_arrow_dictionaries(na
     check(file, text=PAGE, long=PAGE, st=PAGE, dict=INDICES, dict_long=INDICES)
 
 
-def test_polars_files_have_no_encoding_stats():
+def test_polars_files_have_no_encoding_stats_and_are_tried():
     file = (FIXTURES / "polars.parquet").read_bytes()
     assert plan_of(file, ("text",)).chunk.encoding_stats == ()
-    check(file, text=PLAIN, long=PLAIN)
+    check(file, text=INDICES, long=INDICES)
+
+
+def test_chunk_without_encoding_stats_that_fell_back_is_read_row_by_row(monkeypatch):
+    texts = [f"text {i}" for i in range(ROWS)]
+    file = written({"s": texts}, dictionary_pagesize_limit=1000, data_page_size=500, write_batch_size=50)
+    chunk = dataclasses.replace(plan_of(file).chunk, encoding_stats=())
+    monkeypatch.setattr(ChunkPlanner, "_chunk", lambda *_: chunk)
+    plan = plan_of(file)
+    assert plan.route is INDICES
+    assert plan.read(pa.BufferReader(file)) is None
+    assert not plan.reads_as_dictionary(pa.BufferReader(file))
 
 
 # --- writers: DuckDB ----------------------------------------------------------------------------------------------
