@@ -236,9 +236,10 @@ class ColumnRows:
             return span if start < stop else None
         if stop <= self._least or start >= self._greatest:
             return None
-        if is_point(span):
+        is_first, is_last = start <= self._least, stop >= self._greatest
+        if not (is_first or is_last) or is_point(span):
             return span
-        return FIRST if start <= self._least else start, LAST if stop >= self._greatest else stop
+        return FIRST if is_first else start, LAST if is_last else stop
 
     # --- distinct values ---------------------------------------------------------------------------------------------
 

@@ -40,16 +40,14 @@ class TableRows:
     partitions: Callable[[Part], tuple[int, int] | None] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OfColumn:
+class OfColumn(NamedTuple):
     """A part of a filter that is a set of values of one column."""
 
     field_id: int
     values: ValueSet
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Joined:
+class Joined(NamedTuple):
     """Parts of a filter on several columns, all of which have to hold, or one."""
 
     parts: tuple[Part, ...]
@@ -82,17 +80,17 @@ class Methods(NamedTuple):
 
 def rows_of_filter(table: TableRows, where: Expression, filter_: ByColumn) -> tuple[Interval, Methods]:
     """Estimate the rows that pass a filter, with 95 % bounds; ``filter_`` is the same by columns."""
-    known: dict[Part, str] = {}
+    known: dict[int, str] = {}
     whole, predicates = filter_
     found = rows_of(table, whole, known=known)
-    if known.get(whole) != PARTITION:  # whose rows are counted anew
+    if known.get(id(whole)) != PARTITION:  # whose rows are counted anew
         found = found.within(0, table.rows)
-    methods = [(predicate, known.get(part) or _of_column(table, part, AT_95)[1]) for predicate, part in predicates]
-    return found, Methods(where, tuple(methods), known.get(whole) if isinstance(whole, Joined) else None)
+    methods = [(predicate, known.get(id(part)) or _of_column(table, part, AT_95)[1]) for predicate, part in predicates]
+    return found, Methods(where, tuple(methods), known.get(id(whole)) if isinstance(whole, Joined) else None)
 
 
-def rows_of(table: TableRows, part: Part, z: float = AT_95, known: dict[Part, str] | None = None) -> Interval:
-    """The rows that pass a part of a filter; ``known`` takes the method for each part."""
+def rows_of(table: TableRows, part: Part, z: float = AT_95, known: dict[int, str] | None = None) -> Interval:
+    """The rows that pass a part of a filter; ``known`` takes the method for each part, by its id."""
     if isinstance(part, Constant):
         return Interval.exactly(table.rows if part.value else 0)
     if isinstance(part, OfColumn):
@@ -100,7 +98,7 @@ def rows_of(table: TableRows, part: Part, z: float = AT_95, known: dict[Part, st
     else:
         found, method = _by_partitions(table, part, *_rows_of_several(table, part, known))
     if known is not None:
-        known[part] = method
+        known[id(part)] = method
     return found
 
 
@@ -116,7 +114,7 @@ def _by_partitions(table: TableRows, part: Part, found: Interval, method: str) -
     return (Interval.exactly(lower), PARTITION) if lower == upper else (found.within(lower, upper), method)
 
 
-def _rows_of_several(table: TableRows, part: Joined, known: dict[Part, str] | None) -> tuple[Interval, str]:
+def _rows_of_several(table: TableRows, part: Joined, known: dict[int, str] | None) -> tuple[Interval, str]:
     rows = float(table.rows)
     if rows == 0:
         return NOTHING, INDEPENDENCE
@@ -136,7 +134,7 @@ def _with_tuples(table: TableRows, parts: Sequence[Part], each: Sequence[Interva
     together: list[Interval] = []
     covered: set[int] = set()
     for field_ids in table.sets:
-        if not all(map(left.__contains__, field_ids)):
+        if field_ids[0] not in left or not all(map(left.__contains__, field_ids)):  # most fail by their first column
             continue
         chosen = [left[field_id] for field_id in field_ids]
         at = {i for i, _ in chosen}

@@ -72,8 +72,7 @@ class Constant:
     value: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Combination:
+class Combination(NamedTuple):
     """Rows that pass all parts, or at least one."""
 
     parts: tuple[Expression, ...]
