@@ -34,6 +34,7 @@ from stats_jobs.options import DRIVER_BYTES
 NAMES = (_RANDOM,) = ("random",)
 
 _WITHOUT = "ours, without row counts"
+_TOLERANCE = 5 / 64  # five standard deviations: of hundreds of columns one is often beyond three
 _IMPORTS = 'python -c "import pyarrow, sqlalchemy"'
 _HEADER = (
     *("seed", "table", "ours", "/ decompress", "/ decode", "/ without row counts", "/ DuckDB"),
@@ -94,7 +95,7 @@ def _engines(
 class _Job(Engine):
     """The job in this process, from the plan to the statistics file, as `puffin analyze` does it with `--no-commit`."""
 
-    tolerance, exact_up_to = Ours.tolerance, Ours.exact_up_to
+    tolerance, exact_up_to = _TOLERANCE, Ours.exact_up_to
 
     def __init__(self, name: str, table: Dataset) -> None:
         super().__init__(name, table, tuple(table.exact))
