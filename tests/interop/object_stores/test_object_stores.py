@@ -67,21 +67,17 @@ def test_statistics_of_an_iceberg_directory_stay_current(s3_environment, iceberg
         assert [entry.statistics_path for entry in listed] == [entry.entry.statistics_path for entry in (first, second)]
 
 
-@pytest.mark.parametrize("on_spark", [False, True])
-def test_properties_of_a_sql_catalog_open_everything(s3, iceberg_table, request, on_spark):
-    """Neither the environment nor Spark's executors know the server."""
+def test_properties_of_a_sql_catalog_open_everything(s3, iceberg_table):
+    """The environment does not know the server; for executors see `test_lent_credentials`."""
     table = iceberg_table()
     named = {"catalog": "lake", "catalog_properties": table.properties}
-    spark = request.getfixturevalue("spark") if on_spark else None
-    options = Options(driver_bytes=0) if on_spark else Options()
-    counts = (1000,) if on_spark else (1000, 1500)  # executors open the files of either run in the same way
-    for count in counts:
+    for count in (1000, 1500):
         if count > 1000:
             table.append(1000, count)
-        report = analyze("db.t", options, spark, **named)
+        report = analyze("db.t", **named)
         assert (report.committed, report.files_read) == (True, 1)
         assert distinct(puffin.ndv("db.t", **named).columns) == expected(count)
-    assert len(table.catalog.load_table("db.t").metadata.statistics) == len(counts)
+    assert len(table.catalog.load_table("db.t").metadata.statistics) == 2
 
 
 def test_rest_catalog_tells_how_to_open_files(lender):
