@@ -29,7 +29,9 @@ RENEWAL = "credentials.renewal"
 """Our own property among those that open files, a JSON object: how to renew the others, and when."""
 
 _CREDENTIALS_PATH = f"{TABLE_PATH}/credentials"
-_CREDENTIALS_ENDPOINT = f"GET /v1/{{prefix}}/{_CREDENTIALS_PATH}"
+CREDENTIALS_ENDPOINT = f"GET /v1/{{prefix}}/{_CREDENTIALS_PATH}"
+"""How a catalog's configuration names the endpoint for fresh credentials."""
+
 _LENT = ("s3.session-token", "gcs.oauth2.token", "adls.sas-token")
 _EXPIRES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
 _SHORTEST = 15 * 60.0  # seconds; what AWS lends at least, for catalogs that do not say when it ends
@@ -93,9 +95,6 @@ class LentStores:
     Opens a table's files with lent credentials; for any thread, and as long as it likes.
 
     A file that is open stays with the credentials that opened it, so it is to be read in half of their time.
-
-    Attributes:
-        properties: Those with which files are opened now.
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
@@ -107,16 +106,16 @@ class LentStores:
         return store_for(uri, filesystem_for=self._filesystem)
 
     def _take(self, properties: Mapping[str, str]) -> None:
-        self.properties = properties
+        self._opening = {name: value for name, value in properties.items() if name != RENEWAL}
         self._renewal = json.loads(properties[RENEWAL])
         self._due: float = self._renewal["from"]
-        self._resolve = filesystem_for({name: value for name, value in properties.items() if name != RENEWAL})
+        self._resolve = filesystem_for(self._opening)
 
     def _filesystem(self, uri: str) -> FileSystem:
         with self._lock:
             if (now := time.time()) >= self._due:
                 try:
-                    self._take(_renewed(self.properties, self._renewal))
+                    self._take(_renewed(self._opening, self._renewal))
                 except PuffinError:
                     if now >= self._renewal["ends"]:
                         raise
@@ -130,14 +129,13 @@ def lent_stores(properties: frozenset[tuple[str, str]]) -> LentStores:
     return LentStores(dict(properties))
 
 
-def _renewed(properties: Mapping[str, str], renewal: Mapping[str, Any]) -> dict[str, str]:
+def _renewed(opening: Mapping[str, str], renewal: Mapping[str, Any]) -> dict[str, str]:
     table, name = renewal["table"], renewal["catalog"]
     try:
         catalog = cast("RestCatalog", open_catalog(name, renewal["properties"]))
-        path = _CREDENTIALS_PATH if _CREDENTIALS_ENDPOINT in map(str, catalog._supported_endpoints) else TABLE_PATH
+        path = _CREDENTIALS_PATH if CREDENTIALS_ENDPOINT in map(str, catalog._supported_endpoints) else TABLE_PATH
         response = request(catalog, "GET", path, table)
         response.raise_for_status()
-        of_table = {name: value for name, value in properties.items() if name != RENEWAL}
-        return opening_properties(catalog, table, renewal["location"], response.json(), of_table)
+        return opening_properties(catalog, table, renewal["location"], response.json(), opening)
     except Exception as exc:  # every way to authorize has its own errors
         raise StorageError(f"{table}: catalog {name!r} renews no credentials: {one_line(exc)}") from exc

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from puffin.errors import NotFoundError, StorageError, UnsupportedError, UnsupportedTableError
+from puffin.iceberg.vended import CREDENTIALS_ENDPOINT
 from puffin.lookup import Lookup
 from puffin.rest_catalog.caller import Caller
 from puffin.rest_catalog.catalog import ALL, LoadedTable, ServedCatalog, scan_of
@@ -27,7 +28,7 @@ from puffin.rest_catalog.paging import WHOLE, Listed, Page
 from puffin.rest_catalog.planned_scan import PlannedScan
 from puffin.rest_catalog.planning_mode import CLIENT, KEY, SERVER, PlanningMode, planning_mode
 from puffin.rest_catalog.scan_request import ScanRequest
-from puffin.rest_catalog.upstream import CREDENTIALS, Upstream, UpstreamConfig
+from puffin.rest_catalog.upstream import Upstream, UpstreamConfig
 from puffin.rest_catalog.upstream_table import States, UpstreamTable
 from puffin.tables.base import SnapshotSelector
 from puffin.version import version
@@ -80,7 +81,7 @@ class CallersCatalog:
     def config(self) -> dict[str, Any]:
         """What the catalog has its clients use, apart from its address; scans are planned here."""
         config = self.upstream.newest_config(self.caller)
-        more = {"endpoints": [CREDENTIALS]} if config.vends else {}
+        more = {"endpoints": [CREDENTIALS_ENDPOINT]} if config.vends else {}
         return {"defaults": config.defaults, "overrides": {**config.overrides, KEY: SERVER}, **more}
 
     def namespaces(self, parent: Levels, page: Page = WHOLE) -> Listed[Levels]:

@@ -17,14 +17,12 @@ from urllib.parse import quote, urljoin
 
 from puffin.errors import PuffinError, StorageError
 from puffin.iceberg.sdk import io_properties, rest_properties
+from puffin.iceberg.vended import CREDENTIALS_ENDPOINT
 from puffin.rest_catalog.caller import Caller
 from puffin.rest_catalog.errors import Refused
 from puffin.rest_catalog.http import Answer, Http
 from puffin.rest_catalog.names import Levels, TableName
 from puffin.rest_catalog.planning_mode import CLIENT, KEY
-
-CREDENTIALS = "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials"
-"""How a catalog's configuration names the endpoint for fresh credentials."""
 
 _OK, _NOT_MODIFIED, _LEAST_ERROR, _LEAST_FAILURE = 200, 304, 400, 500
 _HEADER = "header."
@@ -76,7 +74,7 @@ class UpstreamConfig:
             base=f"{uri}/v1/{prefix}/" if prefix else f"{uri}/v1/",
             separator=separator if "%" in separator else quote(separator, safe=""),
             plans=mode.lower() != CLIENT,
-            vends=CREDENTIALS in (document.get("endpoints") or ()),
+            vends=CREDENTIALS_ENDPOINT in (document.get("endpoints") or ()),
         )
 
     @property
