@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from puffin.estimates.counted import Flags, Numbers
 from puffin.estimates.interval import Sums
 from puffin.estimates.value_set import FIRST, Cut, Span
 from puffin.sketches.distribution import CUTS
-from puffin.sketches.hashing import hash_array
 from puffin.sketches.row_tally import Hashes
+from puffin.sketches.single_hash import hash_one
 
 
 class KnownValues:
@@ -36,6 +35,7 @@ class KnownValues:
         self.hashes = hashes[order]
         self.is_cut: list[bool] = is_cut.tolist()
         self.has_cut = bool(is_cut.any())
+        self._cut_places = dict(zip(self.hashes[is_cut].tolist(), np.flatnonzero(is_cut).tolist(), strict=True))
         self.is_exact: list[bool] = is_exact.tolist()
         self.low: list[float] = low.tolist()
         self.high: list[float] = high.tolist()
@@ -57,15 +57,17 @@ class KnownValues:
         stop = start
         while stop < len(self.keys) and self.keys[stop] == value:
             stop += 1
-        if (
-            not self.has_cut
-            or not value
-            or (start == stop and _first_alike(self.keys, self.is_cut, (0, value, 0), start) == start)
-        ):
-            return start, stop  # the empty string is never cut, and has no hash
-        hashed = next(iter(hash_array(pa.array([value], pa.binary()), "binary")))
-        found = np.flatnonzero(self.hashes == hashed[0])
-        return (int(found[0]), int(found[0]) + 1) if len(found) else (0, 0)
+        if not self.has_cut or not value:  # the empty string is never cut, and has no hash
+            return start, stop
+        whole = start
+        while whole < stop and self.is_cut[whole]:
+            whole += 1
+        if whole < stop:  # others that begin with it are cut
+            return whole, whole + 1
+        if start == stop and _first_alike(self.keys, self.is_cut, (0, value, 0), start) == start:
+            return start, stop
+        place = self._cut_places.get(hash_one(value))
+        return (start, start) if place is None else (place, place + 1)
 
     def rows_between(self, start: int, stop: int) -> tuple[float, float]:
         """The fewest and the most rows of the values from one place to another."""

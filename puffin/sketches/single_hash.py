@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from puffin.sketches.hashing import SEED
@@ -11,6 +12,7 @@ _MASK = (1 << 64) - 1
 _BLOCK, _WORD = 16, 8
 
 
+@functools.lru_cache(1024)  # a filter asks for a hash up to three times
 def hash_one(data: bytes) -> int:
     """The hash of a serialized value, as `puffin.sketches.hashing` computes it for arrays of them."""
     h1 = h2 = SEED
