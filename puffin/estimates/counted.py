@@ -11,6 +11,7 @@ import numpy.typing as npt
 from puffin.sketches.distribution import Counts, Distribution, is_among
 from puffin.sketches.row_counts import RowCounts
 from puffin.sketches.row_tally import Hashes
+from puffin.sketches.theta_image import MAX_THETA
 
 Numbers: TypeAlias = "npt.NDArray[np.float64]"
 Flags: TypeAlias = "npt.NDArray[np.bool_]"
@@ -31,6 +32,8 @@ class Counted:
         is_heavy: Whether each is heavy.
         missed: No other value has more rows.
         left: The rows of all other values by bucket; None if unknown.
+        rest: The rows of all values that are not heavy, if heavy ones have the middle of ``low`` and ``high``; None if
+            unknown.
     """
 
     theta: int
@@ -40,6 +43,7 @@ class Counted:
     is_heavy: Flags
     missed: float
     left: Counts | None
+    rest: float | None
 
     @classmethod
     def of(cls, found: Distribution, counts: RowCounts | None, empty: int) -> Counted:
@@ -57,4 +61,8 @@ class Counted:
         hashes, low, high, is_heavy = map(np.concatenate, zip(*parts, strict=True))
         order = hashes.argsort()
         left = found.left_over(counts)
-        return cls(theta, hashes[order], low[order], high[order], is_heavy[order], float(found.missed), left)
+        rest = None
+        if left is not None or theta == MAX_THETA:
+            certain = float(low.sum()) + (0.0 if left is None else float(left.sum()))
+            rest = certain - float((low + high)[is_heavy].sum()) / 2
+        return cls(theta, hashes[order], low[order], high[order], is_heavy[order], float(found.missed), left, rest)

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from puffin.estimates.interval import AT_95, NOTHING, Interval, Sums, sum_of
 from puffin.estimates.matches import Matches, OneSided, OrderedMatches
 from puffin.estimates.value_set import Span
@@ -21,6 +23,9 @@ HEAVY_AND_SAMPLE, SAMPLE, EXACT = "heavy hitters and sample", "sample", "all val
 THETA, INDEPENDENCE = "theta", "independence assumed"
 
 _FEW = 3  # values that count as much as the mean of all
+_ENOUGH = 32  # sampled values, to tell how sums go along with each other
+_ALIKE = 1e-9  # rows of both sides go along with each other, as far as floating point tells
+_UNSEEN_ALIKE = 2.5  # so many values unlike all that were seen may be among as many unseen ones
 _UNSEEN = 4  # of skewed rows, a few values vary less than all do: those with most of the rows are rarely among them
 
 
@@ -135,10 +140,37 @@ def _summed(found: Matches, way: _Way) -> Interval:
     low, mid, high = way.exact
     if found.is_complete:
         return Interval(mid, low, high)
-    light = sum_of(way.light, way.whole_light, found.share, AT_95)
+    light = _of_light(found, way)
     left = _unknown(found.left, (found.right_missed, found.right_spread), way.left_rows, way.right_rows)
     right = _unknown(found.right, (found.left_missed, found.left_spread), way.right_rows, way.left_rows)
     return Interval(mid, low, high).plus(_together((light, left, right)))
+
+
+def _of_light(found: Matches, way: _Way) -> Interval:
+    """The sum over all light values, from that over the sampled ones."""
+    light = found.light
+    sides = [(light.left, light.left_total), (light.right, light.right_total)]
+    known = [at for at, (_, total) in enumerate(sides) if total is not None]
+    if not known or way.light.count < _ENOUGH:
+        return sum_of(way.light, way.whole_light, found.share, AT_95)
+    # The rows of all light values on a side are known, apart from the sample. If the sum goes along with these, as it
+    # does where each row has one partner, only what it differs from them is uncertain: a regression estimate.
+    both = found.light_rows.rows
+    if way.left_rows and way.right_rows:
+        products = [light.left_left_right, light.left_right_right]
+    else:
+        products = [found.light_left.squares, both] if way.left_rows else [both, found.light_right.squares]
+    along = np.array(products)[known]
+    squares = np.array([[light.left_squares, both], [both, light.right_squares]])[np.ix_(known, known)]
+    factors = np.linalg.lstsq(squares, along, rcond=_ALIKE)[0]
+    beyond = [(total or 0.0) - sampled / found.share for sampled, total in sides]
+    rows = max(0.0, way.light.rows / found.share + float(factors @ np.array(beyond)[known]))
+    residual = max(0.0, way.light.squares - float(factors @ along))
+    variance = (1 - found.share) * (residual + _UNSEEN_ALIKE * way.light.squares / way.light.count)
+    reach = AT_95 * math.sqrt(variance) / found.share
+    of_side = sides[0 if way.left_rows else 1][1]
+    most = math.inf if (way.left_rows and way.right_rows) or of_side is None else of_side
+    return Interval(rows, max(0.0, rows - reach), rows + reach).within(0, most)
 
 
 def _together(each: Sequence[Interval]) -> Interval:
@@ -173,12 +205,13 @@ def _unknown(found: OneSided, others: tuple[float, float], of_rows: bool, other_
         of_known, of_light, most = found.partnered, found.light_partnered, min(missed, 1.0)
         seen_squares = of_known + of_light
     few = _FEW * heavy / found.heavy
-    mean_of_all = of_light / found.light if found.light else 0.0
-    mean = (product + few * mean_of_all) / (alike + few)
     seen = found.known + found.light
+    mean_of_all = (of_known + of_light) / seen if seen else 0.0
+    mean = (product + few * mean_of_all) / (alike + few)
     variance = most**2
     if seen:
-        variance = max(0.0, seen_squares - 2 * mean * (of_known + of_light) + seen * mean**2) / seen
+        differing = max(0.0, seen_squares - 2 * mean * (of_known + of_light) + seen * mean**2)
+        variance = (differing + _UNSEEN_ALIKE * mean**2) / seen
     by_mean = _UNSEEN * variance * (squares + weight**2 / (found.known + _FEW))
     rows, upper = weight * mean, weight * most
     if other_rows:

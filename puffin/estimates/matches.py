@@ -18,7 +18,7 @@ from puffin.estimates.counted import Counted, Flags, Numbers
 from puffin.estimates.interval import Sums
 from puffin.estimates.known_values import KnownValues, places_in
 from puffin.estimates.value_set import Span
-from puffin.sketches.distribution import bucket_of, first_of_each, is_among
+from puffin.sketches.distribution import bucket_of, first_of_each, folded, is_among
 from puffin.sketches.row_tally import Hashes
 from puffin.sketches.theta_image import MAX_THETA
 
@@ -32,8 +32,8 @@ class OneSided(NamedTuple):
     Attributes:
         heavy, known, unknown, light: How many values; of the light ones, those with rows on this side.
         heavy_rows, known_rows, unknown_rows: Their rows on this side; ``unknown_squares`` the squares of these.
-        guess, guessed: Of unknown values, by how many rows the buckets of the other side exceed their mean, and the
-            products of these with the rows on this side.
+        guess, guessed: Of unknown values, by how many rows the buckets of the other side exceed what is to be expected
+            without them, and the products of these with the rows on this side.
         room, rooms: The same of the most rows that the other side may have.
         products, partnered_rows, partnered: Of known values, the products of the rows of both sides, the rows on this
             side of those with rows on the other, and how many these are.
@@ -65,6 +65,27 @@ class OneSided(NamedTuple):
 _OF_SIDE = len(OneSided._fields)
 
 
+class Light(NamedTuple):
+    """
+    Sums over light values that either side has.
+
+    Attributes:
+        left, right: Their rows on a side; ``left_squares`` and ``right_squares`` the squares of these.
+        left_left_right, left_right_right: The squares of one side times the rows of the other.
+        left_total, right_total: The rows on a side of all values that are heavy on neither, sampled or not; None if
+            unknown.
+    """
+
+    left: float
+    right: float
+    left_squares: float
+    right_squares: float
+    left_left_right: float
+    left_right_right: float
+    left_total: float | None = None
+    right_total: float | None = None
+
+
 class Matches(NamedTuple):
     """
     The sums over some values that both sides may have.
@@ -73,11 +94,13 @@ class Matches(NamedTuple):
         share: Of all values, those in both samples.
         is_complete: Whether every value of both sides is known.
         left_missed, right_missed: No value that is not known on a side has more rows there.
-        left_spread, right_spread: The variance of what is left over in the buckets of a side; infinite if unknown.
+        left_spread, right_spread: The variance of what is left over in the buckets of a side, apart from what the other
+            side's tell of it; infinite if unknown.
         both_heavy: How many values are heavy on both sides.
         exact_rows: The fewest, the likely, and the most products of the rows of values whose rows are known on both
             sides; ``exact_left`` and ``exact_right`` the rows of one side of those with rows on the other.
         light_rows, light_left, light_right: The same of light values.
+        light: What tells how the rows of light values go together.
         left, right: The sums over the values that are heavy on one side only.
     """
 
@@ -94,6 +117,7 @@ class Matches(NamedTuple):
     light_rows: Sums
     light_left: Sums
     light_right: Sums
+    light: Light
     left: OneSided
     right: OneSided
 
@@ -111,14 +135,23 @@ class _Totals(NamedTuple):
     @classmethod
     def of(cls, left: Counted, right: Counted) -> _Totals:
         is_complete = left.theta == right.theta == MAX_THETA
-        spreads = (math.inf if each.left is None else float(each.left.var()) for each in (left, right))
+        spreads = (_spread(*sides) for sides in ((left, right), (right, left)))
         return cls(min(left.theta, right.theta) / MAX_THETA, is_complete, left.missed, right.missed, *spreads)
 
 
 def matches_of(left: Counted, right: Counted) -> Matches:
     """The sums over all values of two columns."""
     terms = _terms(left, right, _united(left.hashes, right.hashes))
-    return _matches(_Totals.of(left, right), terms.sum(axis=1).tolist())
+    found = _matches(_Totals.of(left, right), terms.sum(axis=1).tolist())
+    left_total, right_total = _light_total(left, found.right), _light_total(right, found.left)
+    return found._replace(light=found.light._replace(left_total=left_total, right_total=right_total))
+
+
+def _light_total(side: Counted, heavy_on_other: OneSided) -> float | None:
+    """The rows of a side of all values that are heavy on neither; None if those that are on the other are not known."""
+    if side.rest is None or heavy_on_other.unknown:
+        return None
+    return side.rest - heavy_on_other.known_partners
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,7 +196,7 @@ class OrderedMatches:
 
 
 def _matches(totals: _Totals, sums: Sequence[float]) -> Matches:
-    (b, e0, e1, e2, l0, l1, l2, r0, r1, r2, n, p, pp, ln, lq, rn, rq), rest = sums[:_COMMON], sums[_COMMON:]
+    (b, e0, e1, e2, l0, l1, l2, r0, r1, r2, n, p, pp, ln, lq, rn, rq, *light), rest = sums[:_COMMON], sums[_COMMON:]
     return Matches(
         **totals._asdict(),
         both_heavy=b,
@@ -173,6 +206,7 @@ def _matches(totals: _Totals, sums: Sequence[float]) -> Matches:
         light_rows=Sums(n, p, pp),
         light_left=Sums(n, ln, lq),
         light_right=Sums(n, rn, rq),
+        light=Light(*light),
         left=OneSided._make(rest[:_OF_SIDE]),
         right=OneSided._make(rest[_OF_SIDE:]),
     )
@@ -184,17 +218,11 @@ def _united(left: Hashes, right: Hashes) -> Hashes:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """
-    The rows of some values on one side: the fewest, the likely and the most; and which of them are certain.
-
-    Attributes:
-        above: By how much the bucket of each value that is not known exceeds the mean of all.
-    """
+    """The rows of some values on one side: the fewest, the likely and the most; and which of them are certain."""
 
     low: Numbers
     mid: Numbers
     high: Numbers
-    above: Numbers
     is_heavy: Flags
     is_known: Flags
 
@@ -203,17 +231,38 @@ class _Side:
         low, high, is_heavy = np.zeros(len(every)), np.zeros(len(every)), np.zeros(len(every), np.bool_)
         is_below = every < np.uint64(side.theta)
         high[~is_below] = side.missed
-        above = np.zeros(len(every))
         if side.left is not None:
-            left = side.left[bucket_of(every, len(side.left))].astype(np.float64)
-            high = np.minimum(high, left)
-            above = left - side.left.mean()
+            high = np.minimum(high, side.left[bucket_of(every, len(side.left))].astype(np.float64))
         at = np.searchsorted(every, side.hashes)
         low[at], high[at], is_heavy[at] = side.low, side.high, side.is_heavy
-        return cls(low, (low + high) / 2, high, above, is_heavy, is_heavy | is_below)
+        return cls(low, (low + high) / 2, high, is_heavy, is_heavy | is_below)
 
 
-_COMMON = 17
+def _excess(side: Counted, beside: Counted) -> Numbers | None:
+    """
+    By how much what is left over in each bucket of a side exceeds what is to be expected; None if it is unknown.
+
+    Both sides have the same values in a bucket. More of them there are where more is left over on the other side.
+    """
+    if side.left is None:
+        return None
+    count = len(side.left) if beside.left is None else min(len(side.left), len(beside.left))
+    found: Numbers = folded(side.left, count).astype(np.float64)
+    found -= found.mean()
+    if beside.left is not None:
+        other: Numbers = folded(beside.left, count).astype(np.float64)
+        other -= other.mean()
+        squares = float(other @ other)
+        found -= float(found @ other) / squares * other if squares else 0.0
+    return found
+
+
+def _spread(side: Counted, beside: Counted) -> float:
+    excess = _excess(side, beside)
+    return math.inf if excess is None else float(excess.var())
+
+
+_COMMON = 23
 
 
 def _terms(left: Counted, right: Counted, every: Hashes) -> Numbers:
@@ -237,16 +286,29 @@ def _terms(left: Counted, right: Counted, every: Hashes) -> Numbers:
         *(np.where(exact & (a > 0), b, 0) for a, b in pairs),
         *(both, product, product**2),
         *(term for each in of_light for term in (each, each**2)),
+        *(each * light for each in mids),
+        *(each**2 * light for each in mids),
+        *(product * each for each in mids),
     ]
-    return np.array([*common, *_one_sided(one, other, light), *_one_sided(other, one, light)], np.float64)
+    one_sided = [
+        *_one_sided((one, other), light, every, _excess(right, left)),
+        *_one_sided((other, one), light, every, _excess(left, right)),
+    ]
+    return np.array([*common, *one_sided], np.float64)
 
 
-def _one_sided(side: _Side, other: _Side, light: Flags) -> OneSided:
-    """The terms of `OneSided`, an array for each."""
+def _one_sided(sides: tuple[_Side, _Side], light: Flags, every: Hashes, excess: Numbers | None) -> OneSided:
+    """The terms of `OneSided`, an array for each; ``excess`` is that of the other side's buckets."""
+    side, other = sides
     heavy = side.is_heavy & ~other.is_heavy
     known, unknown, alike = heavy & other.is_known, heavy & ~other.is_known, light & (side.mid > 0)
     rows, partners = side.mid, other.mid
     has_partner = partners > 0
+    above = np.zeros(len(every))
+    if excess is not None:
+        buckets = bucket_of(every, len(excess))
+        sharing = np.bincount(buckets[unknown], minlength=len(excess))  # values that make up the excess together
+        above = (excess / np.maximum(sharing, 1))[buckets]
     terms: dict[str, Any] = {
         "heavy": heavy,
         "heavy_rows": rows * heavy,
@@ -255,8 +317,8 @@ def _one_sided(side: _Side, other: _Side, light: Flags) -> OneSided:
         "unknown": unknown,
         "unknown_rows": rows * unknown,
         "unknown_squares": rows**2 * unknown,
-        "guess": other.above * unknown,
-        "guessed": rows * other.above * unknown,
+        "guess": above * unknown,
+        "guessed": rows * above * unknown,
         "room": other.high * unknown,
         "rooms": rows * other.high * unknown,
         "products": rows * partners * known,
