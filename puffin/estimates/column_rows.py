@@ -142,10 +142,11 @@ class ColumnRows:
         self._every = Sums(float(len(counts)), float(counts.sum()), float((counts**2).sum()))
         unknown = found.rows - high[known].sum(), found.rows - low[known].sum()
         least, most = (max(0.0, float(each) - self._every.rows) for each in unknown)
-        middle = max(0.0, float(found.rows - (low[known] + high[known]).sum() / 2) - self._every.rows)
+        self._likely, likely = found.likely, low + found.likely * (high - low)
+        middle = max(0.0, float(found.rows - likely[known].sum()) - self._every.rows)
         self.unsampled = NOTHING if self.is_complete else Interval(min(max(middle, least), most), least, most)
         """The rows of all values that are neither heavy nor in the sample."""
-        self._known_rows, self._sampled_rows = (low + high)[known] / 2, counts
+        self._known_rows, self._sampled_rows = likely[known], counts
         theta = found.theta
         if facts.counts is not None and facts.counts.theta > theta:  # these have more values
             theta = facts.counts.theta
@@ -206,7 +207,7 @@ class ColumnRows:
                     at = known.between(span, possible=True)
                     high = known.rows_between(*at)[1]
                     _append(possible, at, goes_on)
-            found = found.plus(Interval((low + high) / 2, low, high))
+            found = found.plus(Interval(low + self._likely * (high - low), low, high))
         if self.is_complete:
             return found, method
         if certain:

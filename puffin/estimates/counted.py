@@ -30,10 +30,10 @@ class Counted:
         hashes: Ascending; of heavy values and of those below theta.
         low, high: The fewest and the most rows of each.
         is_heavy: Whether each is heavy.
+        likely: Of the rows between these, the share that a heavy value is likely to have.
         missed: No other value has more rows.
         left: The rows of all other values by bucket; None if unknown.
-        rest: The rows of all values that are not heavy, if heavy ones have the middle of ``low`` and ``high``; None if
-            unknown.
+        rest: The rows of all values that are not heavy, if heavy ones have what is likely; None if unknown.
     """
 
     theta: int
@@ -41,6 +41,7 @@ class Counted:
     low: Numbers
     high: Numbers
     is_heavy: Flags
+    likely: float
     missed: float
     left: Counts | None
     rest: float | None
@@ -64,5 +65,15 @@ class Counted:
         rest = None
         if left is not None or theta == MAX_THETA:
             certain = float(low.sum()) + (0.0 if left is None else float(left.sum()))
-            rest = certain - float((low + high)[is_heavy].sum()) / 2
-        return cls(theta, hashes[order], low[order], high[order], is_heavy[order], float(found.missed), left, rest)
+            rest = certain - float((low + found.likely * (high - low))[is_heavy].sum())
+        return cls(
+            theta=theta,
+            hashes=hashes[order],
+            low=low[order],
+            high=high[order],
+            is_heavy=is_heavy[order],
+            likely=found.likely,
+            missed=float(found.missed),
+            left=left,
+            rest=rest,
+        )

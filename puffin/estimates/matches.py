@@ -18,7 +18,7 @@ from puffin.estimates.counted import Counted, Flags, Numbers
 from puffin.estimates.interval import Sums
 from puffin.estimates.known_values import KnownValues, places_in
 from puffin.estimates.value_set import Span
-from puffin.sketches.distribution import bucket_of, first_of_each, folded, is_among
+from puffin.sketches.distribution import Counts, bucket_of, first_of_each, is_among
 from puffin.sketches.row_tally import Hashes
 from puffin.sketches.theta_image import MAX_THETA
 
@@ -32,8 +32,8 @@ class OneSided(NamedTuple):
     Attributes:
         heavy, known, unknown, light: How many values; of the light ones, those with rows on this side.
         heavy_rows, known_rows, unknown_rows: Their rows on this side; ``unknown_squares`` the squares of these.
-        guess, guessed: Of unknown values, by how many rows the buckets of the other side exceed what is to be expected
-            without them, and the products of these with the rows on this side.
+        guess, guessed: Of unknown values, the rows that the buckets of the other side tell, and the products of these
+            with the rows on this side.
         room, rooms: The same of the most rows that the other side may have.
         products, partnered_rows, partnered: Of known values, the products of the rows of both sides, the rows on this
             side of those with rows on the other, and how many these are.
@@ -94,8 +94,7 @@ class Matches(NamedTuple):
         share: Of all values, those in both samples.
         is_complete: Whether every value of both sides is known.
         left_missed, right_missed: No value that is not known on a side has more rows there.
-        left_spread, right_spread: The variance of what is left over in the buckets of a side, apart from what the other
-            side's tell of it; infinite if unknown.
+        left_spread, right_spread: The variance of what is left over in the buckets of a side; infinite if unknown.
         both_heavy: How many values are heavy on both sides.
         exact_rows: The fewest, the likely, and the most products of the rows of values whose rows are known on both
             sides; ``exact_left`` and ``exact_right`` the rows of one side of those with rows on the other.
@@ -135,7 +134,7 @@ class _Totals(NamedTuple):
     @classmethod
     def of(cls, left: Counted, right: Counted) -> _Totals:
         is_complete = left.theta == right.theta == MAX_THETA
-        spreads = (_spread(*sides) for sides in ((left, right), (right, left)))
+        spreads = (math.inf if each.left is None else float(each.left.var()) for each in (left, right))
         return cls(min(left.theta, right.theta) / MAX_THETA, is_complete, left.missed, right.missed, *spreads)
 
 
@@ -235,34 +234,12 @@ class _Side:
             high = np.minimum(high, side.left[bucket_of(every, len(side.left))].astype(np.float64))
         at = np.searchsorted(every, side.hashes)
         low[at], high[at], is_heavy[at] = side.low, side.high, side.is_heavy
-        return cls(low, (low + high) / 2, high, is_heavy, is_heavy | is_below)
-
-
-def _excess(side: Counted, beside: Counted) -> Numbers | None:
-    """
-    By how much what is left over in each bucket of a side exceeds what is to be expected; None if it is unknown.
-
-    Both sides have the same values in a bucket. More of them there are where more is left over on the other side.
-    """
-    if side.left is None:
-        return None
-    count = len(side.left) if beside.left is None else min(len(side.left), len(beside.left))
-    found: Numbers = folded(side.left, count).astype(np.float64)
-    found -= found.mean()
-    if beside.left is not None:
-        other: Numbers = folded(beside.left, count).astype(np.float64)
-        other -= other.mean()
-        squares = float(other @ other)
-        found -= float(found @ other) / squares * other if squares else 0.0
-    return found
-
-
-def _spread(side: Counted, beside: Counted) -> float:
-    excess = _excess(side, beside)
-    return math.inf if excess is None else float(excess.var())
+        mid = low + side.likely * (high - low)
+        return cls(low, mid, high, is_heavy, is_heavy | is_below)
 
 
 _COMMON = 23
+_ENOUGH = 32  # known values, to take their mean for others
 
 
 def _terms(left: Counted, right: Counted, every: Hashes) -> Numbers:
@@ -291,24 +268,33 @@ def _terms(left: Counted, right: Counted, every: Hashes) -> Numbers:
         *(product * each for each in mids),
     ]
     one_sided = [
-        *_one_sided((one, other), light, every, _excess(right, left)),
-        *_one_sided((other, one), light, every, _excess(left, right)),
+        *_one_sided((one, other), light, every, (left.missed, right.left)),
+        *_one_sided((other, one), light, every, (right.missed, left.left)),
     ]
     return np.array([*common, *one_sided], np.float64)
 
 
-def _one_sided(sides: tuple[_Side, _Side], light: Flags, every: Hashes, excess: Numbers | None) -> OneSided:
-    """The terms of `OneSided`, an array for each; ``excess`` is that of the other side's buckets."""
+def _one_sided(sides: tuple[_Side, _Side], light: Flags, every: Hashes, rests: tuple[float, Counts | None]) -> OneSided:
+    """
+    The terms of `OneSided`, an array for each.
+
+    ``rests`` are the most rows of another value on this side, and what is left over in the buckets of the other one.
+    """
     side, other = sides
+    missed, left = rests
     heavy = side.is_heavy & ~other.is_heavy
     known, unknown, alike = heavy & other.is_known, heavy & ~other.is_known, light & (side.mid > 0)
     rows, partners = side.mid, other.mid
     has_partner = partners > 0
-    above = np.zeros(len(every))
-    if excess is not None:
-        buckets = bucket_of(every, len(excess))
-        sharing = np.bincount(buckets[unknown], minlength=len(excess))  # values that make up the excess together
-        above = (excess / np.maximum(sharing, 1))[buckets]
+    guess = np.zeros(len(every))
+    if left is not None:
+        buckets = bucket_of(every, len(left))
+        sharing = np.bincount(buckets[unknown], minlength=len(left))  # values that make up an excess together
+        guess = ((left - left.mean()) / np.maximum(sharing, 1))[buckets]
+        # Some have no more rows than others, and were found since others are in their bucket, on both sides.
+        is_found = side.low <= missed
+        if np.count_nonzero(alike_known := known & is_found) >= _ENOUGH:
+            guess[is_found] = partners[alike_known].mean()
     terms: dict[str, Any] = {
         "heavy": heavy,
         "heavy_rows": rows * heavy,
@@ -317,8 +303,8 @@ def _one_sided(sides: tuple[_Side, _Side], light: Flags, every: Hashes, excess: 
         "unknown": unknown,
         "unknown_rows": rows * unknown,
         "unknown_squares": rows**2 * unknown,
-        "guess": above * unknown,
-        "guessed": rows * above * unknown,
+        "guess": guess * unknown,
+        "guessed": rows * guess * unknown,
         "room": other.high * unknown,
         "rooms": rows * other.high * unknown,
         "products": rows * partners * known,

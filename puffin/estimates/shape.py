@@ -67,15 +67,16 @@ def shape_of(column: ColumnRows) -> ColumnShape | None:
     if found is None or found.values is None:
         return None
     keys = to_comparables(found.values, column.facts.type)
-    middle = (found.low.astype(np.float64) + found.high.astype(np.float64)) / 2
+    low = found.low.astype(np.float64)
+    likely = low + found.likely * (found.high - low)
     is_complete = found.theta == MAX_THETA
     often = np.flatnonzero(found.is_heavy | is_complete)
-    most = often[np.argsort(-middle[often], kind="stable")][:MOST_HEAVY]
+    most = often[np.argsort(-likely[often], kind="stable")][:MOST_HEAVY]
     heavy = (
         HeavyValue(
             keys[i].item() if isinstance(keys[i], np.generic) else keys[i],
             bool(found.is_cut[i]),
-            Interval(float(middle[i]), float(found.low[i]), float(found.high[i])),
+            Interval(float(likely[i]), float(found.low[i]), float(found.high[i])),
         )
         for i in most
     )

@@ -86,7 +86,7 @@ class TupleRows:
                 low, high = low + found[0], high + found[1]
             elif hashed >= self._counted.theta:  # others that the sketch does not have are not there
                 absent.append(hashed)
-        rows = Interval((low + high) / 2, low, high)
+        rows = self._between(low, high)
         if absent:
             rows = rows.plus(self._column.absent(absent, AT_95))
         return self._column.as_now(rows.within(0, self._column.facts.rows))
@@ -116,13 +116,16 @@ class TupleRows:
             spans.append((len(known.keys), len(known.keys) + 1))
         low, high = along.between(spans)
         if self._counted.theta == MAX_THETA:
-            return Interval((low + high) / 2, low, high)
+            return self._between(low, high)
         all_low, all_high = along.between([(0, len(known.keys) + 1)])
         of_points = _least(each.rows for i, each in enumerate(parts) if i != at)
-        unknown = max(0.0, of_points.rows - (all_low + all_high) / 2)
+        unknown = max(0.0, of_points.rows - self._between(all_low, all_high).rows)
         share = part.rows.rows / max(facts[0].rows, 1)
         upper = max(low, of_points.upper - (all_low - low))
-        return Interval(min(max((low + high) / 2 + unknown * share, low), upper), low, upper)
+        return Interval(min(max(self._between(low, high).rows + unknown * share, low), upper), low, upper)
+
+    def _between(self, low: float, high: float) -> Interval:
+        return Interval(low + self._counted.likely * (high - low), low, high)
 
     def _found_along(self, at: int, others: Sequence[Sequence[int]], hashes: Any) -> _Along:
         """The known tuples of some values, in the order of the values of the column ``at``; null is after the last."""

@@ -43,6 +43,7 @@ CUTS = (MOST_BYTES, 32, 24, 16, 12, 8)
 """The lengths to which values are cut."""
 BUCKET_SHIFT = np.uint64(16)
 """The bits of a hash below those that choose its bucket; the same as in `puffin.kernels.heavy`, which loads numba."""
+_ENOUGH = 32  # heavy values whose rows are exact, to tell something of the others
 _MANY_ROWS = 1 << 24
 """From so many rows on there are `FEWER_BUCKETS`, since each takes more bytes."""
 
@@ -66,6 +67,7 @@ class Distribution:
         is_cut: Whether each is only the beginning of its value.
         buckets: The rows of the values in each bucket (`bucket_of`), `BUCKETS` or `FEWER_BUCKETS`; None if all rows are
             counted without, here or in the row counts, or if an earlier version made the distribution.
+        likely: Of the rows between ``low`` and ``high``, the share that heavy values are likely to have.
     """
 
     rows: int
@@ -78,6 +80,7 @@ class Distribution:
     values: pa.LargeBinaryArray | None
     is_cut: Flags
     buckets: Counts | None = None
+    likely: float = 0.5
 
     @classmethod
     def from_bytes(cls, image: bytes | bytearray | memoryview) -> Distribution:
@@ -170,15 +173,22 @@ class Distribution:
         The same with all that row counts of the same rows tell.
 
         Values below their theta have exact rows. The others of the buckets have what all known values leave over;
-        ``missed`` stays, of which `left_over` tells more.
+        ``missed`` stays, of which `left_over` tells more. No value is heavy for its hash: so those whose rows are exact
+        tell what the other heavy ones are likely to have.
         """
         low, high = self.low.copy(), self.high.copy()
         at, has = places(self.hashes, counts.hashes)
-        low[has] = high[has] = counts.rows[at[has]].view(np.uint64)
+        low[has] = counts.rows[at[has]].view(np.uint64)
         left = replace(self, low=low).left_over(counts)
         if left is not None:
             high = np.minimum(high, low + left[bucket_of(self.hashes, len(left))])
-        return replace(self, low=low, high=high)
+        is_told = has & self.is_heavy
+        counted, exact, most = (float(each[is_told].sum()) for each in (self.low, low, np.maximum(high, low)))
+        likely = self.likely
+        if np.count_nonzero(is_told) >= _ENOUGH and most > counted:
+            likely = min(max((exact - counted) / (most - counted), 0.0), 1.0)
+        high[has] = low[has]
+        return replace(self, low=low, high=high, likely=likely)
 
     def left_over(self, counts: RowCounts | None) -> Counts | None:
         """The rows of each bucket that no known value has for certain; those of row counts are known too, if given."""

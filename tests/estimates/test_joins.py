@@ -152,7 +152,7 @@ class Side:
         hashes, is_heavy = hashes[kept], is_heavy[kept]
         low = np.where(is_heavy, rng.integers(8, 90, len(hashes)), rng.integers(1, 7, len(hashes))).astype(np.float64)
         high = low + np.where(is_heavy & (hashes >= np.uint64(theta)), rng.integers(0, 4, len(hashes)), 0)
-        self.counted = Counted(theta, hashes, low, high, is_heavy, 7.0, None, None)
+        self.counted = Counted(theta, hashes, low, high, is_heavy, 0.5, 7.0, None, None)
         flags = is_heavy, np.zeros(len(hashes), np.bool_)
         self.values = KnownValues((hashes % np.uint64(397)).astype(np.int64), hashes, (low, high), flags)
 
