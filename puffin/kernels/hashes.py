@@ -1,5 +1,5 @@
 """
-Take the hashes below theta: select them, or sum the rows of each in an open-addressing hash table.
+Take the hashes below theta: select them, put them in order, or sum the rows of each in an open-addressing hash table.
 
 numpy branches on every hash that it selects, and each mispredicted branch costs as much as hashing a value.
 `hashes_below` writes every hash and advances the position only after those that it selects.
@@ -15,10 +15,23 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from puffin.kernels.compiler import INT64, NEW_INT64S, NEW_UINT64S, STRIDED_UINT64S, UINT64, UINT64S, compiled
+from puffin.kernels.compiler import (
+    INT64,
+    NEW_INT64S,
+    NEW_UINT64S,
+    PAIR_OF_NEW_UINT64S,
+    STRIDED_UINT64S,
+    UINT64,
+    UINT64S,
+    compiled,
+    inlined,
+)
 
 _U = np.uint64
-_ZERO, _ONE = _U(0), _U(1)
+_ZERO, _ONE, _TWO = _U(0), _U(1), _U(2)
+_UNEVEN = 8  # sorting takes too long if a hash shares its bucket with so many others on average
+
+Array = npt.NDArray[np.uint64]
 
 
 @compiled(NEW_UINT64S, UINT64S, UINT64)
@@ -33,16 +46,85 @@ def hashes_below(hashes: npt.NDArray[np.uint64], theta: np.uint64) -> npt.NDArra
     return taken[:count].copy()  # a view would keep the whole array alive
 
 
-@compiled(INT64, NEW_UINT64S, NEW_INT64S, UINT64S, STRIDED_UINT64S, UINT64)
+@compiled(NEW_UINT64S, UINT64S)
+def distinct(hashes: Array) -> Array:
+    """Each hash above 0 once, in any order."""
+    size = _ONE
+    while size < _U(len(hashes)):
+        size += size
+    last = size + size - _ONE
+    slots = np.zeros(size + size, np.uint64)
+    found = np.empty(len(hashes), np.uint64)
+    count = 0
+    for i in range(len(hashes)):
+        wanted = hashes[i]
+        at = wanted & last
+        while slots[at] != wanted:
+            if slots[at] == _ZERO:
+                slots[at] = wanted
+                found[count] = wanted
+                count += 1
+                break
+            at = (at + _ONE) & last
+    return found[:count].copy()
+
+
+@inlined
+def _bucket(hash_: np.uint64, scale: np.float64, last: np.int64) -> np.uint64:
+    # Without ``last``, which only a rounded number may exceed, the compiler takes three times as long for the loops.
+    return _U(min(np.int64(np.float64(np.int64(hash_)) * scale), last))
+
+
+@compiled(NEW_INT64S, UINT64S)
+def order_of(hashes: Array) -> npt.NDArray[np.int64]:
+    """
+    The positions of hashes in ascending order, equal ones in their own order; none if the hashes are uneven.
+
+    Hashes spread evenly, so one pass puts them near to their places. All of them are below 2^63.
+    """
+    count = len(hashes)
+    order = np.empty(count, np.int64)
+    size = 1
+    while size < count:
+        size += size
+    last = np.int64(size)
+    most = _ZERO
+    for i in range(count):
+        most = max(most, hashes[i])
+    scale = np.float64(size) / (np.float64(np.int64(most)) + 1.0)
+    ends = np.zeros(size + 3, np.int32)
+    for i in range(count):
+        ends[_bucket(hashes[i], scale, last) + _TWO] += 1
+    pairs = np.int64(0)
+    for i in range(size + 1):
+        bucket = _U(i)
+        pairs += np.int64(ends[bucket + _TWO]) * np.int64(ends[bucket + _TWO])
+        ends[bucket + _TWO] += ends[bucket + _ONE]
+    if pairs > _UNEVEN * count:
+        return order[:0]
+    near = np.zeros(count + 1, np.uint64)  # after a 0, before which no hash belongs
+    for i in range(count):
+        start = _bucket(hashes[i], scale, last) + _ONE
+        to = _U(ends[start])
+        near[to + _ONE] = hashes[i]
+        order[to] = i
+        ends[start] += 1
+    for i in range(1, count):
+        place = _U(i)
+        moved, position = near[place + _ONE], order[place]
+        while near[place] > moved:
+            near[place + _ONE], order[place] = near[place], order[place - _ONE]
+            place -= _ONE
+        near[place + _ONE], order[place] = moved, position
+    return order
+
+
+@compiled(INT64, NEW_UINT64S, NEW_INT64S, UINT64S, STRIDED_UINT64S, UINT64, UINT64)
 def add_rows(
-    slots: npt.NDArray[np.uint64],
-    used: npt.NDArray[np.int64],
-    hashes: npt.NDArray[np.uint64],
-    rows: npt.NDArray[np.uint64],
-    theta: np.uint64,
+    slots: Array, used: npt.NDArray[np.int64], hashes: Array, rows: Array, least: np.uint64, theta: np.uint64
 ) -> int:
     """
-    Add the rows of each hash to the table; skip hashes that are 0 or not below ``theta``.
+    Add the rows of each hash to the table; skip hashes below ``least``, which is 1 or more, and from theta on.
 
     Args:
         slots: The table; updated.
@@ -53,11 +135,11 @@ def add_rows(
     """
     last = _U((len(slots) >> 1) - 1)
     most = len(slots) >> 2
-    beyond = theta - _ONE
+    span = theta - least
     count = used[0]
     for i in range(len(hashes)):
         wanted = hashes[i]
-        if wanted - _ONE >= beyond:  # 0 wraps around to the largest number
+        if wanted - least >= span:  # fewer than ``least`` wrap around to the largest numbers
             continue
         at = wanted & last
         while slots[at + at] != wanted:
@@ -72,3 +154,16 @@ def add_rows(
         slots[at + at + _ONE] += rows[i]
     used[0] = count
     return len(hashes)
+
+
+@compiled(PAIR_OF_NEW_UINT64S, UINT64S, UINT64)
+def rows_below(slots: Array, theta: np.uint64) -> tuple[Array, Array]:
+    """The hashes of a table that are below theta, in any order, and the rows of each."""
+    hashes, rows = np.empty(len(slots) >> 1, np.uint64), np.empty(len(slots) >> 1, np.uint64)
+    count = 0
+    beyond = theta - _ONE
+    for i in range(len(slots) >> 1):
+        at = _U(i) + _U(i)
+        hashes[count], rows[count] = slots[at], slots[at + _ONE]
+        count += slots[at] - _ONE < beyond  # 0 wraps around to the largest number
+    return hashes[:count].copy(), rows[:count].copy()

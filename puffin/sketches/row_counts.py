@@ -70,6 +70,10 @@ class RowCounts:
         """The payload of a ``puffin-sidecar-row-counts-v1`` blob; it compresses well."""
         return write_image(self.theta, self.hashes, self.rows)
 
+    def plus(self, other: RowCounts, limit: int) -> RowCounts:
+        """The row counts of the rows of both, with at most ``limit`` hashes."""
+        return self.combine(other, _NONE, limit)
+
     def combine(self, added: RowCounts, removed: RowCounts, limit: int) -> RowCounts:
         """
         The row counts after adding and removing rows, with at most ``limit`` hashes.
@@ -78,12 +82,13 @@ class RowCounts:
         """
         _check_limit(limit)
         theta = min(self.theta, added.theta, removed.theta)
+        below = [(each, each.hashes.searchsorted(np.uint64(theta))) for each in (self, added, removed)]
+        rows_of = (self.rows, added.rows, -removed.rows)
         hashes, rows = sum_rows(
-            np.concatenate((self.hashes, added.hashes, removed.hashes)),
-            np.concatenate((self.rows, added.rows, -removed.rows)),
+            np.concatenate([each.hashes[:count] for each, count in below]),
+            np.concatenate([rows[:count] for rows, (_, count) in zip(rows_of, below, strict=True)]),
+            in_runs=True,
         )
-        is_below = hashes < np.uint64(theta)
-        hashes, rows = hashes[is_below], rows[is_below]
         if (rows < 0).any():
             at = rows.argmin()
             raise CorruptSketchError(
@@ -123,11 +128,6 @@ class RowCountsBuilder:
         """Count hashes as `puffin.sketches.counted_hashes` returns them."""
         self._tally.add(hashes, rows)
 
-    def merge(self, row_counts: RowCounts) -> None:
-        """Add other row counts, of any limit."""
-        self._tally.lower_theta(row_counts.theta)
-        self._tally.add(row_counts.hashes, row_counts.rows)
-
     def compact(self) -> RowCounts:
         """The row counts so far; the builder stays usable."""
         return _frozen(*self._tally.state())
@@ -141,6 +141,9 @@ def _frozen(theta: int, hashes: Hashes, rows: Rows) -> RowCounts:
     hashes.setflags(write=False)
     rows.setflags(write=False)
     return RowCounts(theta, hashes, rows, True)
+
+
+_NONE = _frozen(MAX_THETA, np.empty(0, np.uint64), np.empty(0, np.int64))
 
 
 def _check_limit(limit: int) -> None:

@@ -18,21 +18,21 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from puffin.sketches.smallest import is_first_of_run
+from puffin.sketches.smallest import distinct_below, is_first_of_run, order_of, theta_of
 from puffin.sketches.theta_image import MAX_THETA
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 Rows: TypeAlias = npt.NDArray[np.int64]
 
 _LEAST_WORTH_SORTING = 1 << 15
-_FEWEST_SLOTS = 1 << 16
+_FEWEST_SLOTS, _SLOTS = 1 << 12, 1 << 16
 _SLOTS_PER_HASH = 4  # in a new table, which leaves room for as many again
 _ONE_EACH = np.broadcast_to(np.uint64(1), 1 << 40)  # one row for each of any number of hashes, in the memory of one
 
 
-def sum_rows(hashes: Hashes, rows: Rows) -> tuple[Hashes, Rows]:
-    """Sort and deduplicate the hashes, and sum the rows of each."""
-    order = hashes.argsort()
+def sum_rows(hashes: Hashes, rows: Rows, *, in_runs: bool = False) -> tuple[Hashes, Rows]:
+    """Sort and deduplicate the hashes, which may consist of a few ascending runs, and sum the rows of each."""
+    order = hashes.argsort(kind="stable") if in_runs else order_of(hashes)  # a stable sort merges runs
     hashes, rows = hashes[order], rows[order]
     starts = np.flatnonzero(is_first_of_run(hashes))
     return hashes[starts], np.add.reduceat(rows, starts)
@@ -56,21 +56,9 @@ class RowTally(ABC):
     def add(self, hashes: Hashes, rows: Rows | None = None) -> None:
         """Add hashes, with the rows of each or one each; ignores the hash 0."""
 
-    def lower_theta(self, theta: int) -> None:
-        """Drop every hash at or above this theta, now and later."""
-        self._theta = min(self._theta, theta)
-
+    @abstractmethod
     def state(self) -> tuple[int, Hashes, Rows]:
         """Theta, the ascending hashes below it, at most ``limit``, and the rows of each."""
-        hashes, rows = self._entries()
-        kept = np.flatnonzero((hashes > 0) & (hashes < np.uint64(self._theta)))
-        state = cut(self._theta, *sum_rows(hashes[kept], rows[kept]), self._limit)
-        self._theta = state[0]
-        return state
-
-    @abstractmethod
-    def _entries(self) -> tuple[Hashes, Rows]:
-        """All hashes and rows held, in any order."""
 
 
 class SortedTally(RowTally):
@@ -93,45 +81,88 @@ class SortedTally(RowTally):
             self._parts = [self.state()[1:]]
             self._pending_count = 0
 
-    def _entries(self) -> tuple[Hashes, Rows]:
-        hashes, rows = zip(*self._parts, strict=True)
-        return np.concatenate(hashes), np.concatenate(rows)
+    def state(self) -> tuple[int, Hashes, Rows]:
+        hashes, rows = (np.concatenate(each) for each in zip(*self._parts, strict=True))
+        kept = np.flatnonzero((hashes > 0) & (hashes < np.uint64(self._theta)))
+        state = cut(self._theta, *sum_rows(hashes[kept], rows[kept]), self._limit)
+        self._theta = state[0]
+        return state
 
 
 class TableTally(RowTally):
-    """Holds hashes in a table of `puffin.kernels`, and rebuilds it when it is half full."""
+    """
+    Holds hashes in a table of `puffin.kernels`, and rebuilds it when it is half full.
+
+    If the first hashes are many, it counts those below a theta that it expects from a few of them. Where these turn out
+    to be too few, it counts the others too.
+    """
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit)
-        self._make_table(_FEWEST_SLOTS)
+        self._slots = np.zeros(2 * _FEWEST_SLOTS, np.uint64)
+        self._used = np.zeros(1, np.int64)
 
     def add(self, hashes: Hashes, rows: Rows | None = None) -> None:
-        from puffin.kernels.hashes import add_rows
-
         hashes = np.require(hashes, requirements=["C", "A"])  # the kernel requires it
         counts = _ONE_EACH[: len(hashes)] if rows is None else np.require(rows, requirements="A").view(np.uint64)
+        if self._used[0] or len(hashes) <= self._limit:
+            self._count(hashes, counts, 1, self._theta)
+            return
+        values = distinct_below(hashes, self._theta)
+        expected = theta_of(values, self._limit, self._theta)
+        if min(values, self._limit) > _FEWEST_SLOTS // _SLOTS_PER_HASH:
+            self._make_table(_SLOTS_PER_HASH * min(int(values), self._limit))
+        self._count(hashes, counts, 1, expected)
+        if self._used[0] > self._limit:
+            self._theta = min(self._theta, expected)
+        elif self._theta > expected:
+            self._count(hashes, counts, expected, self._theta)
+
+    def state(self) -> tuple[int, Hashes, Rows]:
+        hashes, rows = self._entries(self._theta)
+        order = order_of(hashes)
+        if len(order) > self._limit:
+            self._theta = int(hashes[order[self._limit]])
+            order = order[: self._limit]
+        return self._theta, hashes[order], rows[order]
+
+    def _count(self, hashes: Hashes, counts: npt.NDArray[np.uint64], least: int, theta: int) -> None:
+        """Count hashes from ``least`` on and below theta."""
+        from puffin.kernels.hashes import add_rows
+
         done = 0
-        while True:
-            done += add_rows(self._slots, self._used, hashes[done:], counts[done:], np.uint64(self._theta))
+        while least < min(theta, self._theta):
+            theta = min(theta, self._theta)
+            done += add_rows(self._slots, self._used, hashes[done:], counts[done:], np.uint64(least), np.uint64(theta))
             if done == len(hashes):
                 return
-            kept = self._entries()
-            self._make_table(1 << (_SLOTS_PER_HASH * len(kept[0]) - 1).bit_length())
-            self.add(*kept)
+            self._rebuild()
 
-    def _entries(self) -> tuple[Hashes, Rows]:
-        hashes = self._slots[0::2]
-        kept = np.flatnonzero((hashes > 0) & (hashes < np.uint64(self._theta)))
-        hashes = hashes[kept]
-        if len(hashes) > self._limit:  # the hashes are distinct, and need no order
-            self._theta = int(np.partition(hashes, self._limit)[self._limit])
-            is_below = hashes < np.uint64(self._theta)
-            kept, hashes = kept[is_below], hashes[is_below]
-        return hashes, self._slots[1::2].view(np.int64)[kept]
+    def _rebuild(self) -> None:
+        expected = theta_of(self._used[0], self._limit, self._theta)
+        hashes, rows = self._entries(expected)
+        if len(hashes) > self._limit:
+            self._theta = expected
+        else:
+            hashes, rows = self._entries(self._theta)
+            if len(hashes) > self._limit:  # the hashes are distinct, and need no order
+                self._theta = int(np.partition(hashes, self._limit)[self._limit])
+        self._make_table(_SLOTS_PER_HASH * min(len(hashes), self._limit))
+        self._count(hashes, rows.view(np.uint64), 1, self._theta)
+
+    def _entries(self, theta: int) -> tuple[Hashes, Rows]:
+        from puffin.kernels.hashes import rows_below
+
+        hashes, rows = rows_below(self._slots, np.uint64(theta))
+        return hashes, rows.view(np.int64)
 
     def _make_table(self, slots: int) -> None:
-        self._slots = np.zeros(2 * max(slots, _FEWEST_SLOTS), np.uint64)
-        self._used = np.zeros(1, np.int64)
+        slots = _FEWEST_SLOTS if slots <= _FEWEST_SLOTS else max(_SLOTS, 1 << (slots - 1).bit_length())
+        if 2 * slots == len(self._slots):
+            self._slots[:] = 0
+        else:
+            self._slots = np.zeros(2 * slots, np.uint64)
+        self._used[0] = 0
 
 
 def _count_runs(hashes: Hashes) -> tuple[Hashes, Rows]:

@@ -15,6 +15,8 @@ from puffin.kernels import kernels_ready
 from puffin.sketches.theta_image import MAX_THETA
 
 _LEAST_WORTH_SORTING = 1 << 14
+_PART = 32  # one in so many values is looked at to tell how many there are
+_DEVIATIONS = 4  # so seldom are they fewer than expected
 
 
 def is_first_of_run(ascending: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
@@ -22,6 +24,30 @@ def is_first_of_run(ascending: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
     is_first = np.ones(len(ascending), bool)
     np.not_equal(ascending[1:], ascending[:-1], out=is_first[1:])
     return is_first
+
+
+def order_of(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """The positions of hashes in ascending order, of which equal ones are in any order."""
+    if kernels_ready():
+        from puffin.kernels import hashes as kernels
+
+        order = kernels.order_of(np.require(hashes, np.uint64, ["C", "A"]))
+        if len(order) == len(hashes):
+            return order
+    return hashes.argsort()
+
+
+def distinct_below(hashes: npt.NDArray[np.uint64], theta: int) -> float:
+    """About how many different hashes are below theta, as a part of them tells; compiled kernels are ready."""
+    from puffin.kernels.hashes import distinct, hashes_below
+
+    return _PART * len(distinct(hashes_below(hashes, np.uint64(max(1, theta // _PART)))))
+
+
+def theta_of(values: float, most: int, theta: int) -> int:
+    """A theta below which probably a little more than ``most`` of so many values are, which are all below ``theta``."""
+    aim = most + _DEVIATIONS * (_PART * most) ** 0.5
+    return theta if values <= aim else int(theta * (aim / values))
 
 
 class SmallestHashes:

@@ -179,27 +179,17 @@ class TestBuilder:
         """Merged parts equal all rows in any order, byte for byte."""
         shuffled = [*chain.from_iterable(parts)]
         random.shuffle(shuffled)
-        builder = RowCountsBuilder(LIMIT)
+        merged = build([])
         for part in sorted(parts, key=len):
-            builder.merge(build(part))
-        assert builder.compact().to_bytes() == build(shuffled).to_bytes()
+            merged = merged.plus(build(part), LIMIT)
+        assert merged.to_bytes() == build(shuffled).to_bytes()
 
     def test_merging_keeps_the_lowest_theta(self) -> None:
-        """A larger builder, and later rows, keep out what one part left out."""
-        builder = RowCountsBuilder(10 * LIMIT)
-        builder.merge(make({5: 1, 900: 2, 1500: 3}))
-        builder.merge(make({5: 1, 700: 1}, theta=1000))
-        builder.merge(make({1000: 9, 999: 4}))
-        assert contents(builder.compact()) == (1000, {5: 2, 700: 1, 900: 2, 999: 4})
-
-    def test_lower_theta_of_a_part_drops_hashes(self) -> None:
-        """Earlier and later ones at or above it; theta never rises."""
-        builder = RowCountsBuilder(LIMIT)
-        builder.merge(make({5: 1, 20: 2}))
-        builder.merge(make({}, theta=20))
-        builder.merge(make({}, theta=30))
-        builder.merge(make({5: 1, 19: 1, 25: 1}))
-        assert contents(builder.compact()) == (20, {5: 2, 19: 1})
+        """Larger row counts, and later rows, keep out what one part left out."""
+        merged = make({5: 1, 900: 2, 1500: 3})
+        for part in (make({5: 1, 700: 1}, theta=1000), make({1000: 9, 999: 4}), make({}, theta=990), make({990: 1})):
+            merged = merged.plus(part, 10 * LIMIT)
+        assert contents(merged) == (990, {5: 2, 700: 1, 900: 2})
 
     def test_builder_continues_after_compact(self) -> None:
         """The compact value does not change."""

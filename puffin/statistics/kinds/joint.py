@@ -74,11 +74,9 @@ class JointKind(Kind[JointSketches]):
         return {JOINT_PROPERTY: joint_text(each.field_ids for each in values[self])}
 
     def _merged(self, left: JointSketch, right: JointSketch) -> JointSketch:
-        builder = RowCountsBuilder(self._limit)
-        builder.merge(left.counts)
-        builder.merge(right.counts)
+        counts = left.counts.plus(right.counts, self._limit)
         kind = dataclasses.replace(DISTRIBUTION, lg_k=self.lg_k, keeps_values=False)
-        return JointSketch(left.columns, builder.compact(), kind.merge(left.distribution, right.distribution))
+        return JointSketch(left.columns, counts, kind.merge(left.distribution, right.distribution))
 
     @property
     def _limit(self) -> int:

@@ -20,10 +20,7 @@ class RowCountsKind(Kind[RowCounts]):
         return RowCountsBuilder(row_counts_limit(self.lg_k))
 
     def merge(self, left: RowCounts, right: RowCounts) -> RowCounts:
-        builder = self.start()
-        builder.merge(left)
-        builder.merge(right)
-        return builder.compact()
+        return left.plus(right, row_counts_limit(self.lg_k))
 
     def combined(self, parts: Parts, made: Values) -> RowCounts | None:
         added, removed = (self.of(part) or self.start().compact() for part in (parts.added, parts.removed))
