@@ -50,11 +50,11 @@ from puffin.files.orc.orc_footer import TIMESTAMP, TIMESTAMP_INSTANT, is_encrypt
 from puffin.files.orc.timestamps import read_timestamps
 from puffin.files.parquet import parquet_footer
 from puffin.files.parquet.bloom_filters import parse_bloom_filter
-from puffin.files.parquet.dictionary_counts import dictionary_counts
 from puffin.files.parquet.dictionary_page import has_readable_dictionary, read_dictionary_page
 from puffin.files.parquet.hybrid import MAX_BIT_WIDTH, HybridCounts
 from puffin.files.parquet.long_strings import read_long_strings
 from puffin.files.parquet.page_header import parse_page_header
+from puffin.files.parquet.page_values import has_readable_values, read_page_values
 from puffin.files.parquet.pages import has_readable_pages
 from puffin.files.parquet.parquet_footer import BYTE_ARRAY, DOUBLE, INT32, INT64, ColumnChunk, Leaf
 from puffin.files.parquet.thrift import MALFORMED
@@ -531,12 +531,15 @@ def parquet_levels(data: bytes) -> None:
     assert refusals or (compiled.totals() == by_runs.totals()).all()
 
 
-@_target()
-def parquet_indices(data: bytes) -> None:
+@_target(CorruptDataFileError)
+def parquet_page_values(data: bytes) -> None:
     load_kernels()
     chunk, source = _chunk(data)
-    counted = dictionary_counts(source, chunk, _ARROW_TYPES[chunk.physical_type])
-    assert counted is None or (counted[1] > 0).all()
+    arrow_type = _ARROW_TYPES[chunk.physical_type]
+    if has_readable_values(chunk, arrow_type):
+        for values in read_page_values(source, chunk, arrow_type) or ():
+            values.array.validate(full=True)
+            assert values.rows is None or (values.rows > 0).all()
 
 
 @_target(CorruptDataFileError, pa.ArrowException, OSError)

@@ -49,7 +49,7 @@ def decompress(codec: str | None, stored: bytes, *, offset: int, limit: int) -> 
     return _Frame(codec, stored, offset).content(limit)
 
 
-def decompress_lz4_block(stored: bytes, size: int) -> bytes:
+def decompress_lz4_block(stored: bytes | memoryview, size: int) -> bytes:
     """Decompress an LZ4 block without a frame; ValueError if it is broken or has more than ``size`` bytes."""
     import lz4.block
 

@@ -20,11 +20,14 @@ UINT64S = types.Array(types.uint64, 1, "C", readonly=True)
 INT64S = types.Array(types.int64, 1, "C", readonly=True)
 STRIDED_UINT64S = types.Array(types.uint64, 1, "A", readonly=True)
 WORDS_AT_EVERY_BYTE = types.Array(types.uint64, 1, "A", readonly=True, aligned=False)
+INT64_ROWS = types.Array(types.int64, 2, "C", readonly=True)
 # Arrays that kernels create or fill.
 NEW_UINT64S = types.Array(types.uint64, 1, "C")
 NEW_INT64S = types.Array(types.int64, 1, "C")
 NEW_BYTES = types.Array(types.uint8, 1, "C")
 NEW_UINT32S = types.Array(types.uint32, 1, "C")
+NEW_INT64_ROWS = types.Array(types.int64, 2, "C")
+NEW_WORDS_AT_EVERY_BYTE = types.Array(types.uint64, 1, "A", aligned=False)
 PAIR_OF_NEW_UINT64S: Any = types.Tuple((NEW_UINT64S, NEW_UINT64S))  # type: ignore[no-untyped-call]
 
 # Executors import the package from an archive that is new in each session, which makes a cache beside it useless.

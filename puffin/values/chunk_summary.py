@@ -50,8 +50,11 @@ class ChunkSummary:
             else:
                 self._see(array)
 
-    def see_values(self, values: Values) -> None:
-        """Count values with the rows of each, or all values of the chunk if nobody knows their rows."""
+    def see_values(self, values: Values, *, one_each: bool = False) -> None:
+        """Count values with the rows of each; if these are not given, a row has each, or nobody knows which rows do."""
+        if values.rows is None and one_each:
+            self.see_rows(values.array)
+            return
         if values.rows is None:
             self._is_counted = len(values.array) == 0
         else:

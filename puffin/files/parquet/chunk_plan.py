@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 from pyarrow import types as arrow_types
 
 from puffin.errors import CorruptDataFileError
-from puffin.files.parquet.dictionary_counts import DICTIONARY_ENCODINGS, dictionary_counts
+from puffin.files.parquet.dictionary_counts import DICTIONARY_ENCODINGS
 from puffin.files.parquet.dictionary_page import has_readable_dictionary, read_dictionary_page
 from puffin.files.parquet.long_strings import has_long_strings, read_long_strings
-from puffin.files.parquet.pages import has_readable_pages
+from puffin.files.parquet.page_values import has_readable_values, read_page_values
 from puffin.files.parquet.parquet_footer import (
     BYTE_ARRAY,
     DATA_PAGE,
@@ -34,7 +34,6 @@ from puffin.files.parquet.parquet_footer import (
     read_footer,
 )
 from puffin.files.parquet.writers import Path, Writer, leaf_type
-from puffin.kernels import kernels_ready
 from puffin.values.column_chunk import Values
 
 MAX_BYTES_AS_DICTIONARY = 256 * 1024
@@ -45,7 +44,7 @@ class Route(Enum):
     """A way to the values of a column chunk."""
 
     DICTIONARY_PAGE = auto()  # its dictionary page alone
-    INDICES = auto()  # its dictionary page, and the number of indices to each entry
+    PAGES = auto()  # its pages as they are: plain values, and the number of indices to each entry of the dictionary
     LONG_STRINGS = auto()  # its strings in pieces, without their rows
     ROWS = auto()  # row by row
 
@@ -78,9 +77,8 @@ class ChunkPlan:
             return None
         if self.route is Route.LONG_STRINGS:
             return (Values(strings, rows) for strings, rows in read_long_strings(source, self.chunk))
-        if self.route is Route.INDICES:
-            counted = dictionary_counts(source, self.chunk, self._stored_type)
-            return None if counted is None else iter((Values(*counted),))
+        if self.route is Route.PAGES:
+            return read_page_values(source, self.chunk, self._stored_type)
         values = read_dictionary_page(source, self.chunk, self.arrow_type)
         return None if values is None else iter((Values(values),))
 
@@ -97,6 +95,11 @@ class ChunkPlan:
         return values is not None and len(values.unique()) == len(values)
 
     @property
+    def has_every_row(self) -> bool:
+        """Whether values without a number of rows have one each."""
+        return self.route is not Route.DICTIONARY_PAGE
+
+    @property
     def bytes_read(self) -> int:
         """The compressed bytes of the chunk that `read` opens."""
         if self.chunk is None or self.route is Route.ROWS:
@@ -106,8 +109,7 @@ class ChunkPlan:
 
     @property
     def _stored_type(self) -> pa.DataType:
-        stored: pa.DataType = self.arrow_type
-        return stored.value_type if arrow_types.is_dictionary(stored) else stored
+        return _stored(self.arrow_type)
 
 
 class ChunkPlanner:
@@ -142,8 +144,8 @@ class ChunkPlanner:
             else:
                 is_encoded = _is_dictionary_encoded(chunk)
                 is_collected = is_encoded and self._writer.stores_only_used_values(chunk)
-                may_be_encoded = is_encoded or _may_be_dictionary_encoded(chunk)
-                route = _route(chunk, may_be_encoded, is_collected and not each_row) if all_live else Route.ROWS
+                is_page_enough = is_collected and not each_row and has_readable_dictionary(chunk)
+                route = _route(chunk, arrow_type, is_page_enough) if all_live else Route.ROWS
                 pays_as_dictionary = is_encoded and _pays_as_dictionary(chunk, arrow_type)
                 plans[path] = ChunkPlan(route, chunk, arrow_type, pays_as_dictionary, is_collected)
         return plans
@@ -155,13 +157,16 @@ class ChunkPlanner:
             return None
 
 
-def _route(chunk: ColumnChunk, may_be_encoded: bool, is_page_enough: bool) -> Route:
-    if may_be_encoded and has_readable_dictionary(chunk):
-        if is_page_enough:
-            return Route.DICTIONARY_PAGE
-        if kernels_ready() and has_readable_pages(chunk):
-            return Route.INDICES
-    return Route.LONG_STRINGS if has_long_strings(chunk) else Route.ROWS
+def _route(chunk: ColumnChunk, arrow_type: pa.DataType, is_page_enough: bool) -> Route:
+    if is_page_enough:
+        return Route.DICTIONARY_PAGE
+    if has_long_strings(chunk):
+        return Route.LONG_STRINGS
+    return Route.PAGES if has_readable_values(chunk, _stored(arrow_type)) else Route.ROWS
+
+
+def _stored(arrow_type: pa.DataType) -> pa.DataType:
+    return arrow_type.value_type if arrow_types.is_dictionary(arrow_type) else arrow_type
 
 
 def _is_dictionary_encoded(chunk: ColumnChunk) -> bool:
@@ -175,16 +180,6 @@ def _is_dictionary_encoded(chunk: ColumnChunk) -> bool:
         and all(stats.page_type in (DATA_PAGE, DATA_PAGE_V2) for stats in data_pages)
         and all(stats.encoding in DICTIONARY_ENCODINGS for stats in data_pages)
     )
-
-
-def _may_be_dictionary_encoded(chunk: ColumnChunk) -> bool:
-    """
-    Whether only the pages tell, since the writer keeps no statistics of encodings, as polars.
-
-    Trying costs the pages before the first one that is not encoded so.
-    """
-    is_flat = chunk.leaf.repetition_type in (REQUIRED, OPTIONAL)
-    return is_flat and not chunk.encoding_stats and not chunk.encodings.isdisjoint(DICTIONARY_ENCODINGS)
 
 
 def _pays_as_dictionary(chunk: ColumnChunk, arrow_type: pa.DataType) -> bool:

@@ -64,4 +64,4 @@ def _values(chunk: ColumnChunk, arrow_type: pa.DataType, page: Page, payload: by
     decode = plain_decoder(chunk.physical_type, arrow_type, page.num_values) if chunk.codec in CODECS else None
     if decode is None:
         return read_as_file(chunk, page.num_values, page.size, payload).cast(arrow_type)
-    return decode(decompress(chunk.codec, payload, page.size), page.num_values, arrow_type)
+    return decode(bytes(decompress(chunk.codec, payload, page.size)), page.num_values, arrow_type)

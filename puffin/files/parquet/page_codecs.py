@@ -30,7 +30,7 @@ class Stream(Protocol):
         """The next bytes; fewer than asked for only at the end."""
 
 
-def decompress(codec: int, payload: bytes, size: int) -> bytes:
+def decompress(codec: int, payload: bytes | memoryview, size: int) -> bytes | memoryview:
     """Decompress a page with one of `CODECS`; ValueError if it is broken or has another size."""
     try:
         content = _decompress(codec, payload, size)
@@ -80,7 +80,7 @@ def read_to_end(stream: Stream, left: int) -> None:
         raise ValueError("expected the end of a page, found more of it")
 
 
-def _decompress(codec: int, payload: bytes, size: int) -> bytes:
+def _decompress(codec: int, payload: bytes | memoryview, size: int) -> bytes | memoryview:
     if codec == UNCOMPRESSED:
         return payload
     if size == 0:  # only nulls; the payload may be empty or not

@@ -101,7 +101,7 @@ class _RowGroupReader:
                 bytes_read = 0
                 # Only now: the consumer, who hashes the values, should be the first to report errors in them.
                 if field_id in summaries:
-                    summaries[field_id].see_values(values)
+                    summaries[field_id].see_values(values, one_each=plan.has_every_row)
         if self._all_live and not rest:
             yield Rows(group.num_rows, {}, 0, _totals(summaries, group.num_rows))
             return

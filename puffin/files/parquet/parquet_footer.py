@@ -23,7 +23,7 @@ from puffin.errors import CorruptDataFileError
 from puffin.files.parquet.thrift import MALFORMED, Shape, read_struct
 
 # Physical types, encodings, page types, repetition types.
-INT32, INT64, FLOAT, DOUBLE, BYTE_ARRAY, FIXED_LEN_BYTE_ARRAY = 1, 2, 4, 5, 6, 7
+BOOLEAN, INT32, INT64, FLOAT, DOUBLE, BYTE_ARRAY, FIXED_LEN_BYTE_ARRAY = 0, 1, 2, 4, 5, 6, 7
 PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED, DELTA_BYTE_ARRAY, RLE_DICTIONARY = 0, 2, 3, 4, 7, 8
 DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
 REQUIRED, OPTIONAL, REPEATED = 0, 1, 2

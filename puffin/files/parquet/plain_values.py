@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types as arrow_types
 
@@ -28,7 +29,7 @@ Decoder: TypeAlias = Callable[[bytes, int, pa.DataType], pa.Array]
 
 MAX_BYTE_ARRAYS = 256
 
-_SAME_IN_MEMORY: dict[int, tuple[Callable[[pa.DataType], bool], ...]] = {
+SAME_IN_MEMORY: dict[int, tuple[Callable[[pa.DataType], bool], ...]] = {
     INT32: (arrow_types.is_int32, arrow_types.is_date32, arrow_types.is_time32),
     INT64: (arrow_types.is_int64, arrow_types.is_timestamp, arrow_types.is_time64),
     FLOAT: (arrow_types.is_float32,),
@@ -41,7 +42,7 @@ _LENGTH_SIZE = 4
 
 def plain_decoder(physical_type: int, arrow_type: pa.DataType, count: int) -> Decoder | None:
     """The decoder for so many values of a physical type; None if pyarrow is better."""
-    if any(test(arrow_type) for test in _SAME_IN_MEMORY.get(physical_type, ())):
+    if any(test(arrow_type) for test in SAME_IN_MEMORY.get(physical_type, ())):
         return _same_in_memory
     if physical_type in _NUMBERS and arrow_types.is_decimal128(arrow_type):
         return partial(_decimals, stored=_NUMBERS[physical_type])
@@ -56,10 +57,15 @@ def _same_in_memory(content: bytes, count: int, arrow_type: pa.DataType) -> pa.A
 
 def _decimals(content: bytes, count: int, arrow_type: pa.DataType, stored: np.dtype[Any]) -> pa.Array:
     _check_size(content, count * stored.itemsize)
-    halves = np.empty((count, 2), np.int64)
-    halves[:, 0] = np.frombuffer(content, stored)
+    return decimals_of(np.frombuffer(content, stored), arrow_type)
+
+
+def decimals_of(numbers: npt.NDArray[Any], arrow_type: pa.DataType) -> pa.Array:
+    """Decimals of unscaled numbers."""
+    halves = np.empty((len(numbers), 2), np.int64)
+    halves[:, 0] = numbers
     halves[:, 1] = halves[:, 0] >> 63
-    return pa.Array.from_buffers(arrow_type, count, [None, pa.py_buffer(halves)])
+    return pa.Array.from_buffers(arrow_type, len(numbers), [None, pa.py_buffer(halves)])
 
 
 def _byte_arrays(content: bytes, count: int, arrow_type: pa.DataType) -> pa.Array:

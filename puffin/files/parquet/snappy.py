@@ -21,7 +21,7 @@ _BLOCKS_AT_ONCE = 256
 _STORED_AT_ONCE = 1024 * 1024  # many times what a block takes
 
 
-def decompress_snappy(payload: bytes, size: int) -> bytes:
+def decompress_snappy(payload: bytes | memoryview, size: int) -> bytes:
     _check_size(payload, size)
     return bytes(pa.decompress(payload, size, _CODEC, asbytes=True))
 
@@ -83,6 +83,7 @@ class SnappyStream:
         return memoryview(decompress_snappy(payload, self._size))[self._produced :]
 
 
-def _check_size(payload: bytes, size: int) -> None:
-    if not payload.startswith(varint(size)):
+def _check_size(payload: bytes | memoryview, size: int) -> None:
+    stated = varint(size)
+    if payload[: len(stated)] != stated:
         raise ValueError(f"expected Snappy data of {size} bytes, found another size in its header")

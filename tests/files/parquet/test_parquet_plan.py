@@ -26,7 +26,7 @@ FIXTURES = Path(__file__).parents[3] / "fixtures" / "parquet-writers"
 ROWS = 900
 USED = pa.array([0, 2] * (ROWS // 2), pa.int32())
 WITH_UNUSED = pa.DictionaryArray.from_arrays(USED, ["used", "unused", "also used"])
-PAGE, INDICES, PLAIN = Route.DICTIONARY_PAGE, Route.INDICES, Route.ROWS
+PAGE, PAGES, ROW_BY_ROW = Route.DICTIONARY_PAGE, Route.PAGES, Route.ROWS
 LIMIT = row_counts_limit(12)
 TYPES = {
     pa.string(): "string",
@@ -93,7 +93,7 @@ def check(file, **expected):
 def found_by(plan, file, group, path):
     """What a plan leads to: each value of the chunk once, or the column as pyarrow reads it."""
     found = plan.read(pa.BufferReader(file))
-    assert (found is None) == (plan.route is PLAIN)
+    assert (found is None) == (plan.route is ROW_BY_ROW)
     if found is not None:
         return list(found)
     is_encoded = plan.reads_as_dictionary(pa.BufferReader(file))
@@ -117,12 +117,12 @@ def test_dictionary_encoded_columns_are_read_from_their_dictionary_page():
     check(written({"s": ["a", None, "b"] * 300, "i": [1, 2, None] * 300}), s=PAGE, i=PAGE)
 
 
-def test_chunk_that_fell_back_is_read_row_by_row():
-    """Its first pages hold indices, the others values."""
+def test_chunk_that_fell_back_is_read_from_its_pages():
+    """The first ones hold indices, the others values."""
     texts = [f"text {i}" for i in range(ROWS)]
     file = written({"s": texts}, dictionary_pagesize_limit=1000, data_page_size=500, write_batch_size=50)
     assert len({stats.encoding for stats in plan_of(file).chunk.encoding_stats if stats.page_type == 0}) == 2
-    check(file, s=PLAIN)
+    check(file, s=PAGES)
 
 
 def plan_of(file, path=("s",)):
@@ -133,12 +133,17 @@ def plan_of(file, path=("s",)):
 def test_each_row_group_is_planned_separately():
     texts = ["a", "b"] * (ROWS // 2) + [f"text {i}" for i in range(ROWS)]
     file = written({"s": texts}, row_group_size=ROWS, dictionary_pagesize_limit=1000, write_batch_size=50)
-    assert routes(file, "s") == [PAGE, PLAIN]
+    assert routes(file, "s") == [PAGE, PAGES]
     check(file)
 
 
-def test_columns_without_dictionaries_are_read_row_by_row():
-    check(written({"s": ["a"] * ROWS}, use_dictionary=False), s=PLAIN)
+def test_columns_without_dictionaries_are_read_from_their_pages():
+    check(written({"s": ["a"] * ROWS}, use_dictionary=False), s=PAGES)
+
+
+def test_columns_of_other_encodings_are_read_row_by_row():
+    file = written({"i": range(ROWS)}, use_dictionary=False, column_encoding={"i": "DELTA_BINARY_PACKED"})
+    check(file, i=ROW_BY_ROW)
 
 
 def test_nulls_and_empty_row_groups_change_no_sketch():
@@ -154,7 +159,7 @@ def test_nulls_and_empty_row_groups_change_no_sketch():
 def test_every_row_is_read_if_some_rows_are_deleted():
     """A value may occur only in the deleted rows; text is still read as a dictionary."""
     file = written({"s": ["a", "b"] * 300, "i": [1, 2] * 300})
-    assert routes(file, "s", "i", all_live=False) == [(PLAIN, PLAIN)]
+    assert routes(file, "s", "i", all_live=False) == [(ROW_BY_ROW, ROW_BY_ROW)]
     parquet = opened(file)
     plans = ChunkPlanner(parquet.metadata, parquet.schema_arrow).plan(
         0, [("s",), ("i",)], all_live=False, each_row=True
@@ -164,14 +169,14 @@ def test_every_row_is_read_if_some_rows_are_deleted():
 
 def test_row_counts_need_the_indices():
     file = written({"s": ["a", "b"] * 300, "i": [1, 2] * 300})
-    assert routes(file, "s", "i", each_row=True) == [(INDICES, INDICES)]
+    assert routes(file, "s", "i", each_row=True) == [(PAGES, PAGES)]
 
 
 def test_only_trusted_dictionaries_are_used_without_compiled_kernels(monkeypatch):
     monkeypatch.setattr(kernels, "_is_ready", False)
     file = written({"s": ["a", "b"] * 300, "i": [1, 2] * 300})
     assert routes(file, "s", "i") == [(PAGE, PAGE)]
-    assert routes(file, "s", "i", each_row=True) == [(PLAIN, PLAIN)]
+    assert routes(file, "s", "i", each_row=True) == [(ROW_BY_ROW, ROW_BY_ROW)]
     check(file)
 
 
@@ -186,12 +191,12 @@ def test_leaves_in_structs_are_planned_by_their_path():
 @pytest.mark.parametrize("path", ["st", "list", "list.list.element", "absent", "s.absent"])
 def test_path_without_a_leaf_is_read_row_by_row(path):
     file = written({"s": ["a"] * 9, "st": [{"x": 1}] * 9, "list": [[1]] * 9})
-    assert routes(file, path) == [PLAIN]
+    assert routes(file, path) == [ROW_BY_ROW]
 
 
 def test_two_columns_with_one_name_have_no_plan():
     twice = pa.Table.from_arrays([pa.array(["a"] * 9), pa.array(["b"] * 9)], names=["s", "s"])
-    assert routes(written(twice), "s") == [PLAIN]
+    assert routes(written(twice), "s") == [ROW_BY_ROW]
 
 
 def test_name_with_a_dot_is_not_a_path():
@@ -213,7 +218,7 @@ def test_unexpected_page_gives_no_values():
 def test_unreadable_footer_makes_every_chunk_plain(monkeypatch):
     file = written({"s": ["a", "b"] * 300})
     monkeypatch.setattr("puffin.files.parquet.parquet_footer._FILE_META_DATA", {2: None, 4: None})
-    assert routes(file, "s") == [PLAIN]
+    assert routes(file, "s") == [ROW_BY_ROW]
 
 
 @settings(max_examples=40, deadline=None)
@@ -246,16 +251,16 @@ def test_arrows_dictionary_arrays_are_not_trusted():
         "unused",
         "also used",
     ]
-    check(untraced, s=INDICES)
-    check(written({"s": WITH_UNUSED}), s=INDICES)
+    check(untraced, s=PAGES)
+    check(written({"s": WITH_UNUSED}), s=PAGES)
     nested = {"c": pa.StructArray.from_arrays([WITH_UNUSED], ["s"])}
-    check(written(nested), c=INDICES)
-    check(written(nested, store_schema=False), c=INDICES)
+    check(written(nested), c=PAGES)
+    check(written(nested, store_schema=False), c=PAGES)
 
 
 def test_arrow_file_without_its_schema_is_not_trusted():
     file = written({"s": ["a", "b"] * 300, "i": [1, 2] * 300}, store_schema=False)
-    assert routes(file, "s", "i") == [(INDICES, INDICES)]
+    assert routes(file, "s", "i") == [(PAGES, PAGES)]
 
 
 @pytest.mark.parametrize(
@@ -265,13 +270,13 @@ def test_unknown_writer_is_not_trusted(writer):
     file = written({"s": ["a", "b"] * 300, "i": [1, 2] * 300})
     assert file.count(b"parquet-cpp-arrow version") == 1
     file = file.replace(b"parquet-cpp-arrow version", writer)
-    assert routes(file, "s", "i") == [(INDICES, INDICES)]
+    assert routes(file, "s", "i") == [(PAGES, PAGES)]
 
 
 def test_broken_arrow_schema_is_ignored(monkeypatch):
     monkeypatch.setattr(parquet_writers, "_ARROW_SCHEMA", b"broken")
     schema = pa.schema([("s", pa.string())], metadata={"broken": "bm90IGEgc2NoZW1h"})
-    assert routes(written(pa.table({"s": ["a"] * 9}, schema=schema)), "s") == [INDICES]
+    assert routes(written(pa.table({"s": ["a"] * 9}, schema=schema)), "s") == [PAGES]
 
 
 def test_large_dictionary_is_not_repeated_in_every_batch(monkeypatch):
@@ -311,23 +316,23 @@ def test_parquet_rs_is_trusted_by_application_name_without_arrow_dictionaries(na
     """The page of ``dict`` has no unused values, but the plan does not rely on it."""
     file = (FIXTURES / name).read_bytes()
     assert plan_of(file, ("dict",)).chunk is not None
-    check(file, text=PAGE, long=PAGE, st=PAGE, dict=INDICES, dict_long=INDICES)
+    check(file, text=PAGE, long=PAGE, st=PAGE, dict=PAGES, dict_long=PAGES)
 
 
 def test_polars_files_have_no_encoding_stats_and_are_tried():
     file = (FIXTURES / "polars.parquet").read_bytes()
     assert plan_of(file, ("text",)).chunk.encoding_stats == ()
-    check(file, text=INDICES, long=INDICES)
+    check(file, text=PAGES, long=PAGES)
 
 
-def test_chunk_without_encoding_stats_that_fell_back_is_read_row_by_row(monkeypatch):
+def test_chunk_without_encoding_stats_that_fell_back_is_read_from_its_pages(monkeypatch):
     texts = [f"text {i}" for i in range(ROWS)]
     file = written({"s": texts}, dictionary_pagesize_limit=1000, data_page_size=500, write_batch_size=50)
     chunk = dataclasses.replace(plan_of(file).chunk, encoding_stats=())
     monkeypatch.setattr(ChunkPlanner, "_chunk", lambda *_: chunk)
     plan = plan_of(file)
-    assert plan.route is INDICES
-    assert plan.read(pa.BufferReader(file)) is None
+    assert plan.route is PAGES
+    assert sum(len(values.array) for values in plan.read(pa.BufferReader(file))) == ROWS
     assert not plan.reads_as_dictionary(pa.BufferReader(file))
 
 
@@ -354,7 +359,7 @@ def test_duckdb_is_trusted_except_for_strings(tmp_path, version):
     enum = opened(file, read_dictionary=["enum"]).read(["enum"]).column(0).chunk(0)
     assert (len(enum.dictionary), len(enum.unique())) == (3, 2)
     numbers = dict.fromkeys(("int", "long", "double", "decimal", "date", "holes"), PAGE)
-    check(file, enum=INDICES, text=INDICES, **numbers)
+    check(file, enum=PAGES, text=PAGES, **numbers)
 
 
 def test_duplicate_dictionary_entries_do_not_shift_indices(tmp_path, monkeypatch):
@@ -368,9 +373,9 @@ def test_duplicate_dictionary_entries_do_not_shift_indices(tmp_path, monkeypatch
     file = Path(path).read_bytes()
     encoded = opened(file, read_dictionary=["enum"]).read().column(0).chunk(0)
     assert (encoded.dictionary.to_pylist(), encoded.indices[0].as_py()) == (["", "a", "b"], 2)
-    check(file, enum=INDICES)
+    check(file, enum=PAGES)
     monkeypatch.setattr(kernels, "_is_ready", False)
-    check(file, enum=PLAIN)
+    check(file, enum=ROW_BY_ROW)
 
 
 # --- writers: parquet-mr ------------------------------------------------------------------------------------------
@@ -381,7 +386,7 @@ def test_row_group_copied_by_parquet_mr_is_not_trusted():
     file = (FIXTURES / "parquet-mr-append.parquet").read_bytes()
     assert opened(file).metadata.created_by.startswith("parquet-mr version")
     assert opened(file).metadata.metadata is None
-    check(file, dict=INDICES, text=INDICES, st=INDICES, long=INDICES, dict_long=INDICES)
+    check(file, dict=PAGES, text=PAGES, st=PAGES, long=PAGES, dict_long=PAGES)
 
 
 @pytest.mark.parametrize(
@@ -409,7 +414,8 @@ def test_parquet_mr_by_spark_stores_only_used_values(spark, tmp_path, codec, ver
     (path,) = (tmp_path / "spark").glob("*.parquet")
     file = path.read_bytes()
     few = ("int", "long", "text", "double", "float", "byte", "decimal_9", "decimal_18", "date", "binary", "st")
-    check(file, **dict.fromkeys(few, PAGE), mixed=PLAIN)
+    is_read_here = version == "PARQUET_1_0" and codec != "lz4"  # its version 2 has DELTA_BYTE_ARRAY
+    check(file, **dict.fromkeys(few, PAGE), mixed=PAGES if is_read_here else ROW_BY_ROW)
 
 
 def test_pages_rewritten_by_parquet_mr_are_not_trusted(spark, tmp_path):
@@ -427,4 +433,4 @@ def test_pages_rewritten_by_parquet_mr_are_not_trusted(spark, tmp_path):
     file = target.read_bytes()
     assert opened(file).metadata.created_by.startswith("parquet-mr version")
     assert plan_of(file).chunk.encodings == {0, 8}
-    check(file, s=INDICES)
+    check(file, s=PAGES)

@@ -1,0 +1,106 @@
+"""
+Decode batches of plain-encoded pages to Arrow arrays, with compiled kernels.
+
+Strings get offsets of 64 bits, whatever the Arrow type, and views become such strings too. All other types are those of
+the Arrow type. `puffin.files.parquet.plain_values` has the encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as arrow_types
+
+from puffin.files.parquet.page_batches import PageBatch
+from puffin.files.parquet.parquet_footer import BYTE_ARRAY, FIXED_LEN_BYTE_ARRAY, INT32, INT64, ColumnChunk
+from puffin.files.parquet.plain_values import SAME_IN_MEMORY, decimals_of
+from puffin.files.parquet.thrift import read_struct
+
+PageDecoder: TypeAlias = Callable[[PageBatch], pa.Array]
+"""Decodes the values of pages, without nulls; ValueError if the pages are too short for them."""
+
+_NARROW = (pa.int8(), pa.int16(), pa.uint8(), pa.uint16(), pa.uint32())
+_NUMBERS: dict[int, np.dtype[Any]] = {INT32: np.dtype("<i4"), INT64: np.dtype("<i8")}
+_LARGE = {
+    **dict.fromkeys((pa.string(), pa.large_string(), pa.string_view()), pa.large_string()),
+    **dict.fromkeys((pa.binary(), pa.large_binary(), pa.binary_view()), pa.large_binary()),
+}
+_LENGTH_SIZE = 4
+_MOST_DECIMAL_BYTES = 16
+
+
+def page_decoder(chunk: ColumnChunk, arrow_type: pa.DataType) -> PageDecoder | None:
+    """The decoder for the pages of a chunk that pyarrow reads as this type; None if only pyarrow has one."""
+    physical_type = chunk.physical_type
+    if any(test(arrow_type) for test in SAME_IN_MEMORY.get(physical_type, ())):
+        return partial(_same_in_memory, arrow_type=arrow_type)
+    if physical_type == BYTE_ARRAY and arrow_type in _LARGE:
+        return partial(_strings, arrow_type=_LARGE[arrow_type])
+    if physical_type == INT32 and arrow_type in _NARROW:
+        return partial(_narrow, arrow_type=arrow_type)
+    if arrow_types.is_decimal128(arrow_type):
+        if physical_type in _NUMBERS:
+            return partial(_decimals, arrow_type=arrow_type, stored=_NUMBERS[physical_type])
+        width = _type_length(chunk) if physical_type == FIXED_LEN_BYTE_ARRAY else 0
+        if 0 < width <= _MOST_DECIMAL_BYTES:
+            return partial(_swapped_decimals, arrow_type=arrow_type, width=width)
+    return None
+
+
+def _type_length(chunk: ColumnChunk) -> int:
+    length = read_struct(chunk.leaf.schema_element, 0, {2: None})[0].get(2)
+    return length if isinstance(length, int) else 0
+
+
+def _same_in_memory(pages: PageBatch, arrow_type: pa.DataType) -> pa.Array:
+    values = _dense(pages, arrow_type.byte_width)
+    return pa.Array.from_buffers(arrow_type, len(values) // arrow_type.byte_width, [None, pa.py_buffer(values)])
+
+
+def _narrow(pages: PageBatch, arrow_type: pa.DataType) -> pa.Array:
+    values = np.frombuffer(_dense(pages, 4), "<i4").astype(arrow_type.to_pandas_dtype())
+    return pa.Array.from_buffers(arrow_type, len(values), [None, pa.py_buffer(values)])
+
+
+def _decimals(pages: PageBatch, arrow_type: pa.DataType, stored: np.dtype[Any]) -> pa.Array:
+    return decimals_of(np.frombuffer(_dense(pages, stored.itemsize), stored), arrow_type)
+
+
+def _swapped_decimals(pages: PageBatch, arrow_type: pa.DataType, width: int) -> pa.Array:
+    from puffin.kernels.pages import swap_decimals
+
+    _check_room(pages, width)
+    count = int(pages.spans[:, 2].sum())
+    halves = np.empty(2 * count, np.int64)
+    swap_decimals(pages.words_at, pages.spans, width, halves)
+    return pa.Array.from_buffers(arrow_type, count, [None, pa.py_buffer(halves)])
+
+
+def _strings(pages: PageBatch, arrow_type: pa.DataType) -> pa.Array:
+    from puffin.kernels.pages import copy_strings
+
+    _check_room(pages, _LENGTH_SIZE)
+    count = int(pages.spans[:, 2].sum())
+    offsets = np.empty(count + 1, np.int64)
+    out = np.empty(len(pages.content), np.uint8)
+    out_at = np.ndarray((len(out) - 7,), np.uint64, out, strides=(1,))
+    if copy_strings(pages.words_at, pages.spans, offsets, out_at) < 0:
+        raise ValueError(f"expected {count} strings in pages, found fewer")
+    return pa.Array.from_buffers(arrow_type, count, [None, pa.py_buffer(offsets), pa.py_buffer(out)])
+
+
+def _dense(pages: PageBatch, width: int) -> bytes:
+    """The bytes of all values, each of so many, one after the other."""
+    _check_room(pages, width)
+    content = memoryview(pages.content)
+    return b"".join([content[begin : begin + count * width] for begin, _, count, _, _ in pages.spans.tolist()])
+
+
+def _check_room(pages: PageBatch, width: int) -> None:
+    begin, end, count = pages.spans[:, 0], pages.spans[:, 1], pages.spans[:, 2]
+    if (end - begin < count * width).any():
+        raise ValueError(f"expected values of {width} bytes at least in pages that are shorter")

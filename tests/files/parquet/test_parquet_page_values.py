@@ -1,0 +1,203 @@
+"""The values in the pages of a chunk, of whatever type and encoding, are those that pyarrow reads row by row."""
+
+import collections
+import decimal
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+
+from puffin import kernels
+from puffin.errors import CorruptDataFileError
+from puffin.files.parquet import page_batches
+from puffin.files.parquet.parquet_footer import read_footer
+from tests.page_counts import counted, page_counts, written
+
+AS_INTEGER = {"store_decimal_as_integer": True}
+
+
+def digits(most):
+    return st.integers(1 - 10**most, 10**most - 1).map(decimal.Decimal)
+
+
+def within(bits, least=None):
+    return st.integers(-(2 ** (bits - 1)) if least is None else least, 2 ** (bits - 1) - 1)
+
+
+# name: (Arrow type, values, how to write them)
+TYPES = {
+    "boolean": (pa.bool_(), st.booleans(), {}),
+    "int8": (pa.int8(), within(8), {}),
+    "int16": (pa.int16(), within(16), {}),
+    "uint8": (pa.uint8(), within(9, 0), {}),
+    "uint16": (pa.uint16(), within(17, 0), {}),
+    "uint32": (pa.uint32(), within(33, 0), {}),
+    "int32": (pa.int32(), within(32), {}),
+    "int64": (pa.int64(), within(64), {}),
+    "float": (pa.float32(), st.floats(width=32), {}),
+    "double": (pa.float64(), st.floats(), {}),
+    "date": (pa.date32(), st.dates(), {}),
+    "time": (pa.time64("us"), st.times(), {}),
+    "time in ms": (pa.time32("ms"), within(32, 0).map(lambda number: number % 86_400_000), {}),
+    "timestamp": (pa.timestamp("us"), within(50), {}),
+    "timestamp in s": (pa.timestamp("s"), within(30), {}),
+    "timestamptz": (pa.timestamp("ns", "UTC"), within(64), {}),
+    **{f"decimal({p})": (pa.decimal128(p), digits(p), {}) for p in (1, 2, 7, 9, 12, 18, 19, 21, 28, 38)},
+    **{f"decimal({p}) as integer": (pa.decimal128(p), digits(p), AS_INTEGER) for p in (9, 18)},
+    "string": (pa.string(), st.text(max_size=20), {}),
+    "large_string": (pa.large_string(), st.text(max_size=9), {}),
+    "string_view": (pa.string_view(), st.text(max_size=9), {}),
+    "binary": (pa.binary(), st.binary(max_size=40), {}),
+    "large_binary": (pa.large_binary(), st.binary(max_size=9), {}),
+    "binary_view": (pa.binary_view(), st.binary(max_size=9), {}),
+    "fixed": (pa.binary(5), st.binary(min_size=5, max_size=5), {}),
+    "uuid": (pa.binary(16), st.binary(min_size=16, max_size=16), {}),
+}  # fmt: skip
+LAYOUTS = {
+    "plain": {"use_dictionary": False},
+    "dictionary": {},
+    "both": {"dictionary_pagesize_limit": 40},
+}
+
+
+@pytest.fixture(autouse=True)
+def _compiled(monkeypatch):
+    assert kernels.load_kernels(), "the compiled kernels are tested too: install numba"
+    monkeypatch.setattr(kernels, "_is_ready", True)
+
+
+def first_chunk(file):
+    return read_footer(pq.read_metadata(pa.BufferReader(file)))[0][0]
+
+
+def total_of(file, arrow_type):
+    """The values of all row groups, from their pages, and as pyarrow reads them."""
+    found = collections.Counter()
+    for group in read_footer(pq.read_metadata(pa.BufferReader(file))):
+        found += (
+            page_counts(pa.BufferReader(file), group[0], arrow_type) if group[0].num_values else collections.Counter()
+        )
+    return found, counted(pq.read_table(pa.BufferReader(file)).column(0))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.parametrize(("arrow_type", "values", "options"), TYPES.values(), ids=TYPES)
+@settings(max_examples=5, deadline=None)
+@given(data=st.data())
+def test_pages_of_any_type_have_the_values_of_their_rows(arrow_type, values, options, layout, data):
+    rows = data.draw(st.lists(values, max_size=30)) * data.draw(st.integers(1, 9))
+    gaps = data.draw(st.sampled_from([0, 2, 3, 9]))
+    if gaps:
+        rows = [None if i % gaps == 0 or i % 50 < 9 else value for i, value in enumerate(rows)]
+    is_nullable = bool(gaps) or data.draw(st.booleans())
+    schema = pa.schema([pa.field("c", arrow_type, is_nullable)])
+    file = written(
+        pa.table([pa.array(rows, arrow_type)], schema=schema),
+        compression=data.draw(st.sampled_from(["none", "snappy", "gzip", "brotli", "zstd", "lz4"])),
+        data_page_version=data.draw(st.sampled_from(["1.0", "2.0"])),
+        data_page_size=data.draw(st.sampled_from([1, 100, 1 << 20])),
+        write_batch_size=data.draw(st.sampled_from([1, 7, 1000])),
+        row_group_size=data.draw(st.sampled_from([20, 1000])),
+        **options,
+        **layout,
+    )
+    stored = pq.read_schema(pa.BufferReader(file)).field(0).type
+    found, expected = total_of(file, stored)
+    assert found == expected
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3, 9])
+def test_leaves_below_optional_structs_have_levels_of_several_bits(levels):
+    column = pa.array([None if i % 5 == 0 else f"text {i}" for i in range(500)])
+    for level in range(levels):
+        mask = pa.array([i % 11 == level for i in range(500)])
+        column = pa.StructArray.from_arrays([column], ["x"], mask=mask)
+    file = written(column, use_dictionary=False, data_page_size=300, write_batch_size=30)
+    expected = collections.Counter()
+    for row in column.to_pylist():
+        for _ in range(levels):
+            row = row and row["x"]
+        expected[row and row.encode()] += 1
+    del expected[None]
+    assert page_counts(pa.BufferReader(file), first_chunk(file), pa.string()) == expected
+
+
+# --- large chunks -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", [1, 700, 5000])
+@pytest.mark.parametrize("arrow_type", [pa.int64(), pa.string(), pa.decimal128(12, 2)], ids=str)
+def test_chunk_is_read_in_parts_and_batches(arrow_type, part, monkeypatch):
+    """A part may end anywhere, also in the header of a page, and is longer where a page is."""
+    monkeypatch.setattr(page_batches, "_PART_BYTES", part)
+    monkeypatch.setattr(page_batches, "BATCH_VALUES", 100)
+    monkeypatch.setattr(page_batches, "_PAGES_AT_ONCE", 7)
+    values = pa.array([None if i % 7 == 0 else i % 900 for i in range(3000)], pa.int32()).cast(arrow_type)
+    for layout in LAYOUTS.values():
+        file = written(values, compression="zstd", data_page_size=300, write_batch_size=40, **layout)
+        found, expected = total_of(file, arrow_type)
+        assert found == expected
+
+
+def test_page_that_breaks_later_is_reported(monkeypatch):
+    """Values that came before it were right, but they cannot be taken back."""
+    monkeypatch.setattr(page_batches, "BATCH_VALUES", 100)
+    file = written(pa.array(range(3000)), compression="zstd", data_page_size=300, **LAYOUTS["plain"])
+    chunk = first_chunk(file)
+    broken = bytearray(file)
+    broken[chunk.data_page_offset + chunk.total_compressed_size - 20] ^= 0xFF
+    with pytest.raises(CorruptDataFileError, match="reading pages: expected a sound page"):
+        page_counts(pa.BufferReader(bytes(broken)), chunk, pa.int64())
+
+
+def test_page_of_another_encoding_is_found_before_the_first_value(monkeypatch):
+    monkeypatch.setattr(page_batches, "BATCH_VALUES", 100)
+    options = {"column_encoding": "DELTA_BINARY_PACKED"} | LAYOUTS["plain"]
+    file = written(pa.array(range(3000)), compression="zstd", data_page_size=300, **options)
+    chunk = first_chunk(file)
+    assert page_counts(pa.BufferReader(file), chunk, pa.int64()) is None
+
+
+# --- hostile pages ------------------------------------------------------------------------------------------------
+
+
+def small_file(arrow_type, version, codec="none"):
+    values = pa.array([None if i % 5 == 3 else i * i % 7 for i in range(40)], pa.int8())
+    values = values.cast(pa.string()).cast(arrow_type) if pa.types.is_binary(arrow_type) else values.cast(arrow_type)
+    options = {"compression": codec, "data_page_version": version, "data_page_size": 20, "write_batch_size": 13}
+    file = written(values, **options, **LAYOUTS["plain"])
+    return file, first_chunk(file)
+
+
+def agree(file, chunk, arrow_type):
+    """Check that the values equal those of pyarrow's rows, unless either refuses the file."""
+    try:
+        found = page_counts(pa.BufferReader(file), chunk, arrow_type)
+        expected = counted(pq.ParquetFile(pa.BufferReader(file)).read().column(0))
+    except (CorruptDataFileError, pa.ArrowException, OSError):
+        return True
+    return found is None or found == expected
+
+
+HOSTILE = (pa.bool_(), pa.int64(), pa.binary(), pa.decimal128(12, 0))
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("arrow_type", HOSTILE, ids=str)
+def test_truncated_chunk_has_no_values(arrow_type, version):
+    file, chunk = small_file(arrow_type, version)
+    end = chunk.data_page_offset + chunk.total_compressed_size
+    assert sum(page_counts(pa.BufferReader(file[:end]), chunk, arrow_type).values()) == 32
+    for cut in range(chunk.data_page_offset, end):
+        assert page_counts(pa.BufferReader(file[:cut]), chunk, arrow_type) is None
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("arrow_type", HOSTILE, ids=str)
+def test_changing_any_byte_gives_pyarrows_values_or_none(arrow_type, version):
+    file, chunk = small_file(arrow_type, version)
+    for at in range(chunk.data_page_offset, chunk.data_page_offset + chunk.total_compressed_size):
+        for byte in (0, file[at] ^ 1, file[at] ^ 0x80, 0xFF):
+            assert agree(file[:at] + bytes([byte]) + file[at + 1 :], chunk, arrow_type), (at, byte)

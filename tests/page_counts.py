@@ -1,0 +1,53 @@
+"""What the pages of a column chunk give, and what pyarrow reads, as counters that compare."""
+
+import collections
+import io
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from puffin.files.parquet.page_values import has_readable_values, read_page_values
+
+
+def written(table, **options):
+    sink = io.BytesIO()
+    pq.write_table(table if isinstance(table, pa.Table) else pa.table({"c": table}), sink, **options)
+    return sink.getvalue()
+
+
+def page_counts(source, chunk, arrow_type):
+    """The values in the pages of a chunk and the rows of each as a Counter; None if it has to be read row by row."""
+    if not has_readable_values(chunk, arrow_type):
+        return None
+    found = read_page_values(source, chunk, arrow_type)
+    if found is None:
+        return None
+    total = collections.Counter()
+    for values in found:
+        total += as_counter(values.array, np.ones(len(values.array), np.int64) if values.rows is None else values.rows)
+    return total
+
+
+def as_counter(values, counts):
+    assert values.null_count == 0
+    assert counts.dtype == np.int64
+    assert len(values) == len(counts)
+    assert (counts > 0).all()
+    values.validate(full=True)
+    total = collections.Counter()
+    for value, count in zip(hashable(values), counts.tolist(), strict=True):
+        total[value] += count
+    return total
+
+
+def counted(column):
+    return collections.Counter(value for chunk in column.chunks for value in hashable(chunk) if value is not None)
+
+
+def hashable(array):
+    """Make values comparable: NaN by its bits, possibly invalid text by its bytes."""
+    if pa.types.is_floating(array.type):
+        return [value.tobytes() for value in array.drop_null().to_numpy()]
+    is_text = any(test(array.type) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
+    return (array.cast(pa.large_binary()) if is_text else array).to_pylist()
