@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -269,29 +265,6 @@ def raise_from_java(jvm, class_name: str | None) -> None:
         of = getattr(of, part)
     none = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("java.lang.Object"), 0)
     raise JavaError(of("because", none) if "iceberg" in class_name else of("because"))
-
-
-def test_command_starts_the_session_first(catalogs, make, warehouse, jars, quick_java, tmp_path) -> None:
-    """Spark's start is timed apart, and ``table`` is the name as given."""
-    table = make("hadoop.through_spark.by_command")
-    settings = {
-        "spark.jars": ",".join(map(str, jars("iceberg-runtime"))),
-        "spark.sql.catalog.cat": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.cat.type": "hadoop",
-        "spark.sql.catalog.cat.warehouse": str(warehouse),
-        "spark.driver.extraJavaOptions": " ".join(quick_java),
-        "spark.ui.enabled": "false",
-    }
-    conf = [argument for key, value in settings.items() for argument in ("--conf", f"{key}={value}")]
-    names = ["--spark-table", "cat.through_spark.by_command"]
-    command = [sys.executable, "-m", "stats_jobs", *names, *conf, "--master", "local[1]", "--json"]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ, cwd=tmp_path)
-    assert (run.returncode, run.stderr) == (0, "")
-    answer = json.loads(run.stdout)
-    assert (answer["table"], answer["committed"]) == (names[1], True)
-    assert answer["session-seconds"] > answer["elapsed-seconds"] > 0
-    assert {column["column"]: column["ndv"] for column in answer["columns"]} == NDV
-    assert table.open().state.statistics[answer["snapshot-id"]].statistics_path == answer["statistics-file"]["path"]
 
 
 def test_several_tables_share_the_session(make, starter) -> None:
