@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -19,6 +18,7 @@ from puffin.errors import ColumnNotFound, UsageError
 from puffin.estimates.interval import Interval
 from puffin.lookup import Lookup
 from stats_jobs import Options, analyze
+from tests.asked_of_duckdb import ask
 
 ROWS = 150_000
 
@@ -40,16 +40,6 @@ def skewed(seed: int) -> pa.Table:
             "g": rng.integers(0, 40, ROWS),
         }
     )
-
-
-def ask(query: str, **tables: pa.Table) -> tuple[Any, ...]:
-    """The one row of DuckDB's answer."""
-    with duckdb.connect() as connection:
-        for name, rows in tables.items():
-            connection.register(name, rows)
-        found = connection.execute(query).fetchone()
-    assert found is not None
-    return found
 
 
 @dataclasses.dataclass

@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -22,6 +21,7 @@ from puffin.lookup import Lookup
 from puffin.lookup.joins import JoinPairs
 from puffin.sketches.theta_image import MAX_THETA
 from stats_jobs import Options, analyze
+from tests.asked_of_duckdb import ask
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +56,12 @@ def counted(left: pa.Table, right: pa.Table, on: list[tuple[str, str]], wheres: 
         keys = ", ".join(f"{column} k{i}" for i, column in enumerate(names))
         sides.append(f"(select {keys}, count(*) n from {name} where {where} group by {', '.join(names)})")
     matched = " and ".join(f"x.k{i} = y.k{i}" for i in range(len(on)))
-    with duckdb.connect() as connection:
-        connection.register("l", left)
-        connection.register("r", right)
-        found = connection.execute(
-            "select coalesce(sum(x.n * y.n), 0)::bigint, coalesce(sum(x.n), 0)::bigint, coalesce(sum(y.n), 0)::bigint "
-            f"from {sides[0]} x join {sides[1]} y on {matched}"
-        ).fetchone()
-    assert found is not None
-    return found
+    return ask(
+        "select coalesce(sum(x.n * y.n), 0)::bigint, coalesce(sum(x.n), 0)::bigint, coalesce(sum(y.n), 0)::bigint "
+        f"from {sides[0]} x join {sides[1]} y on {matched}",
+        l=left,
+        r=right,
+    )
 
 
 def filter_of(key: str, chance: random.Random) -> str:
