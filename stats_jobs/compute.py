@@ -25,7 +25,7 @@ from puffin.statistics.kinds.joint import JointKind
 from puffin.statistics.kinds.kind import Kind, Parts, Unsubtractable, Values
 from puffin.statistics.private_state.writing import KeptBlob
 from puffin.tables.base import Column
-from puffin.tables.changes import Changes, compare, rows_of
+from puffin.tables.changes import Changes, compare_rows
 from puffin.tables.scan_task import FileScanTask
 from stats_jobs.execute import Partial
 from stats_jobs.joint import JointPlan
@@ -197,7 +197,7 @@ class _Scans:
     ) -> list[Scan]:
         columns, (plan, of_partitions) = tuple(plan.column for plan, _ in group), group[0]
         changes = self._changes(plan.changes)
-        needed = compare(changes.added, () if of_partitions is None else of_partitions.tasks, rows_of)
+        needed = compare_rows(changes.added, () if of_partitions is None else of_partitions.tasks)
         whole = {column: (*self.kinds, *self._joint(column, sets)) for column in columns}
         both = {column: (*kinds, self.by_partition) for column, kinds in whole.items()}
         return [

@@ -6,13 +6,14 @@ A file that both sides list need not be read. If its deletes differ, only the ro
 
 from __future__ import annotations
 
+import array
 import dataclasses
 import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Generic, TypeVar
 
-from puffin.tables.scan_task import POSITION_DELETES, FileScanTask
+from puffin.tables.scan_task import POSITION_DELETES, ContentFile, FileScanTask
 
 _Item = TypeVar("_Item")
 
@@ -74,12 +75,52 @@ def compare(before: Iterable[_Item], after: Iterable[_Item], key: Callable[[_Ite
     return Difference([item for item in before if _take(unmatched, key(item))], both, only_after)
 
 
-def rows_of(task: FileScanTask) -> Hashable:
-    """A key that tasks have in common if they mean the same rows of the same partition."""
-    file = task.data_file
-    deletes = frozenset((delete.file_path, delete.content_offset) for delete in task.delete_files)
-    is_whole = task.deleted_by is None
-    return file.file_path, _partition(task), file.file_size_in_bytes, file.record_count, deletes, is_whole
+def compare_rows(before: Iterable[FileScanTask], after: Iterable[FileScanTask]) -> Difference[FileScanTask]:
+    """The difference of two multisets of tasks; those with the same rows of the same partition are the same."""
+    before, after = tuple(before), tuple(after)
+    return compare(before, after, _RowKeys())
+
+
+class _RowKeys:
+    """
+    Keys that tasks have in common if they mean the same rows of the same partition.
+
+    Thousands of data files may have the same thousands of delete files. So each delete file is looked at once and gets
+    a number, the numbers are packed, and a task with the delete files of the one before has its numbers too.
+    """
+
+    def __init__(self) -> None:
+        self._by_place: dict[tuple[str, int | None], int] = {}
+        self._by_id: dict[int, int] = {}
+        self._seen: list[ContentFile] = []  # as long as they are here, nothing else has their ids
+        self._last: tuple[tuple[ContentFile, ...], bytes] = (), b""
+
+    def __call__(self, task: FileScanTask) -> Hashable:
+        file, is_whole = task.data_file, task.deleted_by is None
+        return (
+            file.file_path,
+            _partition(task),
+            file.file_size_in_bytes,
+            file.record_count,
+            self._deletes(task),
+            is_whole,
+        )
+
+    def _deletes(self, task: FileScanTask) -> bytes:
+        if task.delete_files == self._last[0]:
+            return self._last[1]
+        numbers = set(map(self._by_id.get, map(id, task.delete_files)))
+        if None in numbers:
+            numbers = set(map(self._number, task.delete_files))
+        packed = array.array("q", sorted(number for number in numbers if number is not None)).tobytes()
+        self._last = task.delete_files, packed
+        return packed
+
+    def _number(self, delete: ContentFile) -> int:
+        number = self._by_place.setdefault((delete.file_path, delete.content_offset), len(self._by_place))
+        self._by_id[id(delete)] = number
+        self._seen.append(delete)
+        return number
 
 
 def _by_path(tasks: Iterable[FileScanTask]) -> dict[str, FileScanTask]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from puffin.errors import FileNotFound, SnapshotNotFound
 from puffin.iceberg.scan.difference import difference_of_snapshots
 from puffin.tables.base import Snapshot
-from puffin.tables.changes import Changes, Difference, compare, rows_of
+from puffin.tables.changes import Changes, Difference, compare_rows
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot
 
@@ -34,7 +34,7 @@ def changes_between(opened: TableSnapshot, base: Snapshot) -> Changes:
         difference = difference_of_snapshots(opened, start, end)
         removed += difference.before
         added += difference.after
-    total = compare(removed, added, rows_of)
+    total = compare_rows(removed, added)
     _refuse_written_over(total)
     return Changes(added=tuple(total.after), removed=tuple(total.before))
 

@@ -18,7 +18,7 @@ from puffin.iceberg.scan.manifests import LiveFile, NamedFiles, live_files_of
 from puffin.iceberg.scan.plan import plan_snapshot, refuse_unreadable, scan_tasks
 from puffin.storage import Store
 from puffin.tables.base import Snapshot
-from puffin.tables.changes import Difference, compare, rows_of
+from puffin.tables.changes import Difference, compare, compare_rows
 from puffin.tables.scan_task import EQUALITY_DELETES, FileScanTask
 from puffin.tables.snapshot import TableSnapshot
 
@@ -50,15 +50,14 @@ def difference_of_snapshots(opened: TableSnapshot, before: Snapshot, after: Snap
     deletes_of_both = deletes.both + _files(applicable, store_for)
     if _any_by_equality(deletes_of_both):
         return _difference_of_plans(opened, before, after)
-    return compare(
+    return compare_rows(
         scan_tasks(state, data.before + data_of_both, deletes.before + deletes_of_both),
         scan_tasks(state, data.after + data_of_both, deletes.after + deletes_of_both),
-        rows_of,
     )
 
 
 def _difference_of_plans(opened: TableSnapshot, before: Snapshot, after: Snapshot) -> Difference[FileScanTask]:
-    return compare(plan_snapshot(opened, before), plan_snapshot(opened, after), rows_of)
+    return compare_rows(plan_snapshot(opened, before), plan_snapshot(opened, after))
 
 
 def _any_by_equality(deletes: Iterable[LiveFile]) -> bool:
