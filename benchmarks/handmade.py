@@ -197,8 +197,9 @@ class HandmadeTable:
         parent_id: int | None = None,
         operation: str = "append",
         branch: str = MAIN,
+        summary: Mapping[str, str] | None = None,
     ) -> None:
-        """Make a snapshot of these manifests the head of a branch."""
+        """Make a snapshot of these manifests the head of a branch; its summary has what is given, and the operation."""
         from pyiceberg.manifest import MANIFEST_LIST_FILE_SCHEMAS
 
         path = self._metadata / f"snap-{snapshot_id}.avro"
@@ -211,7 +212,7 @@ class HandmadeTable:
                 "sequence-number": snapshot_id,
                 "timestamp-ms": _WRITTEN_AT + snapshot_id,
                 "manifest-list": uri(path),
-                "summary": {"operation": operation},
+                "summary": {"operation": operation, **(summary or {})},
                 "schema-id": 0,
             }
         )

@@ -2,6 +2,7 @@
 What a driver needs to plan a very large snapshot: from the table to the documents of its tasks.
 
 The files do not exist. Their manifests have metrics of each column, as real ones do, and are links to one that is made.
+With ``--master``, executors read them, as they do in a full run; what Spark's processes took is told beside.
 One JSON document goes to standard output; the exit code is 1 if the plan took longer or more memory than the bar.
 """
 
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.handmade import HandmadeTable, uri
-from benchmarks.processes import in_fresh_process, peak_mib
+from benchmarks.processes import descendants, in_fresh_process, peak_mib
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -43,7 +44,9 @@ def make_table(directory: Path, files: int, columns: int) -> None:
         os.link(made, link)
         manifests.append(copy.deepcopy(first))
         manifests[-1][0] = uri(link)
-    table.snapshot(1, manifests)
+    made_files = len(manifests) * first.added_files_count
+    totals = {"total-data-files": str(made_files), "total-files-size": str(made_files * _FILE_BYTES)}
+    table.snapshot(1, manifests, summary=totals)
     table.finish()
 
 
@@ -71,15 +74,55 @@ def plan(directory: str, parallelism: int) -> dict[str, Any]:
     }
 
 
+def plan_on_executors(directory: str, master: str) -> dict[str, Any]:
+    """Have executors plan the table; what that took beside starting them, and what they took."""
+    from puffin.load import load_table
+    from stats_jobs import SparkStarter
+    from stats_jobs.packed import SnapshotFiles
+    from stats_jobs.plan import Scan, counted, plan_batches
+    from stats_jobs.shipment import Shipment
+
+    with SparkStarter(master=master) as starter:
+        starter.start()
+        started, cpu, before = time.perf_counter(), time.process_time(), descendants()
+        opened = load_table(directory).open()
+        files = SnapshotFiles(opened, starter, 0, len(opened.state.columns)).all()
+        planned = time.perf_counter() - started
+        scan = Scan(dict.fromkeys(opened.state.columns, ()), files)
+        shipment = Shipment.of(plan_batches([scan], parallelism=starter.cluster.parallelism), opened.scan_context)
+        sizes = [len(document) for _, document in shipment.documents]
+        after = descendants()
+        return {
+            "files": sum(counted(work)[1] for work in files),
+            "plan-seconds": planned,
+            "seconds": time.perf_counter() - started,
+            "processor-seconds": time.process_time() - cpu,
+            "peak-mib": peak_mib(),
+            "spark-processor-seconds": sum(each.seconds for each in after) - sum(each.seconds for each in before),
+            "spark-peak-mib": {
+                program: max(each.peak_mib for each in after if each.program == program)
+                for program in {each.program for each in after}
+            },
+            "documents": len(sizes),
+            "document-bytes": {"all": sum(sizes), "most": max(sizes)},
+        }
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=100)
+    parser.add_argument("--master", help="a Spark master, whose executors plan the table; by default the driver does")
     parser.add_argument("--cores", type=int, default=800, help="of the executors, for which batches are made")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="puffin-large-plan-") as directory:
         make_table(Path(directory), options.files, options.columns)
-        took = in_fresh_process(plan, directory, options.cores)
+        how = (
+            (plan, directory, options.cores)
+            if options.master is None
+            else (plan_on_executors, directory, options.master)
+        )
+        took = in_fresh_process(*how)
     print(json.dumps({"columns": options.columns, **took, "load": os.getloadavg()[0]}, indent=2))
     share = max(1.0, took["files"] / 1_000_000)
     return 0 if took["plan-seconds"] <= _SECONDS * share and took["peak-mib"] <= _MIB * share else 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import multiprocessing
+import os
 import resource
 import subprocess
 import sysconfig
@@ -41,12 +43,44 @@ def _of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def peak_mib() -> float:
+def peak_mib(process: int | None = None) -> float:
     """
-    The most memory this process has had resident so far.
+    The most memory this process, or another one, has had resident so far.
 
     Not ``ru_maxrss``: a process inherits that from the one which started it.
     """
-    status = Path("/proc/self/status").read_text()
+    status = Path("/proc", "self" if process is None else str(process), "status").read_text()
     (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) / 1024
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Descendant:
+    """A process that this one, or a descendant, has started: its program, and what it and its ended children took."""
+
+    program: str
+    seconds: float
+    peak_mib: float
+
+
+def descendants() -> list[Descendant]:
+    """Those that run now."""
+    said = {int(path.name): _stat(path) for path in Path("/proc").iterdir() if path.name.isdecimal()}
+    ours, ticks = {os.getpid()}, os.sysconf("SC_CLK_TCK")
+    while more := {process for process, stat in said.items() if stat and int(stat[1]) in ours} - ours:
+        ours |= more
+    return [
+        Descendant(
+            Path(f"/proc/{process}/comm").read_text().strip(), sum(map(int, stat[11:15])) / ticks, peak_mib(process)
+        )
+        for process, stat in said.items()
+        if process in ours - {os.getpid()}
+    ]
+
+
+def _stat(process: Path) -> list[str]:
+    """The fields of a process behind its name, from its state on; none if it has ended."""
+    try:
+        return (process / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []

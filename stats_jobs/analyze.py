@@ -20,6 +20,7 @@ from stats_jobs.decide import decide
 from stats_jobs.index_upkeep import IndexUpkeep
 from stats_jobs.joint import columns_of
 from stats_jobs.options import Options
+from stats_jobs.packed import SnapshotFiles
 from stats_jobs.publish import publish
 from stats_jobs.report import Report, report
 from stats_jobs.run import Runner
@@ -73,9 +74,9 @@ def analyze(
             computation = Computation()
             if decision.current is None:
                 beside = BesideColumns(decision.partitions.by_field, decision.joint.plans)
-                computation = compute(
-                    decision.columns, runner, lambda: opened.tasks, decision.kinds, beside, upkeep.beside
-                )
+                files = SnapshotFiles(opened, starter, options.driver_bytes, len(columns))
+                computation = compute(decision.columns, runner, files.all, decision.kinds, beside, upkeep.beside)
+                computation = computation.after(files.turn)
             target.check_not_incremental((each.plan.column, each.plan.reason) for each in computation.columns)
             published = publish(table, target, decision, computation.columns)
             if kept is not None:

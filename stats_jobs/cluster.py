@@ -11,9 +11,9 @@ import abc
 import contextlib
 import uuid
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from puffin.errors import StorageError
 from puffin.kernels import load_kernels
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Progress = Callable[[int, int], None]
+
+SharedT = TypeVar("SharedT")
+ResultT = TypeVar("ResultT")
 
 _PACKAGES = ("puffin", "stats_jobs")
 _CAUSE = "Caused by: "
@@ -81,6 +84,17 @@ class Cluster(abc.ABC):
 
         If one fails, the result has its failure, and the others are not waited for. Raises StorageError if Spark fails
         or `cancel` was called.
+        """
+
+    @abc.abstractmethod
+    def map(
+        self, function: Callable[[SharedT, bytes], ResultT], shared: SharedT, documents: Sequence[bytes]
+    ) -> list[ResultT]:
+        """
+        What a function of one of our modules returns for each document, in order; executors run it.
+
+        Errors that a retry would not cure have to be returned. Raises StorageError if Spark fails or `cancel` was
+        called.
         """
 
     @abc.abstractmethod

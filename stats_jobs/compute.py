@@ -25,13 +25,13 @@ from puffin.statistics.kinds.joint import JointKind
 from puffin.statistics.kinds.kind import Kind, Parts, Unsubtractable, Values
 from puffin.statistics.private_state.writing import KeptBlob
 from puffin.tables.base import Column
-from puffin.tables.changes import Changes, compare_rows
-from puffin.tables.scan_task import FileScanTask
+from puffin.tables.changes import Changes, Difference, RowKeys, compare
 from stats_jobs.execute import Partial
 from stats_jobs.joint import JointPlan
 from stats_jobs.partitions import PartitionPlan
-from stats_jobs.plan import Scan
+from stats_jobs.plan import PackedFiles, Scan, Work, counted
 from stats_jobs.run import Runner
+from stats_jobs.session import Turn
 
 Beside: TypeAlias = Callable[[Iterable[Scan]], list[Scan]]
 
@@ -70,7 +70,7 @@ class Computation:
     The computed columns, and the work they took.
 
     Attributes:
-        files_read: Distinct data files.
+        files_read: Distinct data files; of packed ones, all that are listed.
         rows_read: Live rows, counted each time they are read.
         session_seconds: Starting Spark.
         waited_seconds: Waiting for other tables that computed on Spark.
@@ -85,11 +85,19 @@ class Computation:
     waited_seconds: float = 0.0
     read: tuple[Partial, ...] = ()
 
+    def after(self, turn: Turn) -> Computation:
+        """The same, after this turn on Spark."""
+        return dataclasses.replace(
+            self,
+            session_seconds=self.session_seconds + turn.session_seconds,
+            waited_seconds=self.waited_seconds + turn.waited_seconds,
+        )
+
 
 def compute(
     plans: Sequence[ColumnPlan],
     runner: Runner,
-    all_files: Callable[[], tuple[FileScanTask, ...]],
+    all_files: Callable[[], tuple[Work, ...]],
     kinds: Sequence[Kind[Any]],
     others: BesideColumns = _NOTHING,
     beside: Beside = list,
@@ -145,14 +153,16 @@ class _Total:
     def __init__(self, runner: Runner, beside: Beside) -> None:
         self._runner = runner
         self._beside = beside
-        self._files: set[str] = set()
+        self._files: dict[str, int] = {}
         self.took = Computation()
 
     def read(self, scans: Sequence[Scan]) -> Partial:
         partial, turn = self._runner.read(scans if self.took.read else self._beside(scans))
-        self._files |= {task.data_file.file_path for scan in scans for task in scan.tasks} - partial.resumed
+        for path, files in (counted(work) for scan in scans for work in scan.tasks):
+            if path not in partial.resumed:
+                self._files[path] = files
         self.took = Computation(
-            files_read=len(self._files),
+            files_read=sum(self._files.values()),
             rows_read=self.took.rows_read + partial.rows,
             bytes_read=self.took.bytes_read + partial.bytes_read,
             session_seconds=self.took.session_seconds + turn.session_seconds,
@@ -169,7 +179,7 @@ class _Scans:
     kinds: tuple[Kind[Any], ...]
     by_partition: Kind[PartitionSketches]
     lg_k: int
-    all_files: Callable[[], tuple[FileScanTask, ...]]
+    all_files: Callable[[], tuple[Work, ...]]
 
     def of(
         self,
@@ -196,28 +206,35 @@ class _Scans:
         self, group: Sequence[tuple[ColumnPlan, PartitionPlan | None]], sets: Sequence[JointPlan]
     ) -> list[Scan]:
         columns, (plan, of_partitions) = tuple(plan.column for plan, _ in group), group[0]
-        changes = self._changes(plan.changes)
-        needed = compare_rows(changes.added, () if of_partitions is None else of_partitions.tasks)
+        added, removed = self._changes(plan.changes)
+        needed = _compared(added, () if of_partitions is None else of_partitions.tasks)
         whole = {column: (*self.kinds, *self._joint(column, sets)) for column in columns}
         both = {column: (*kinds, self.by_partition) for column, kinds in whole.items()}
         return [
             Scan(whole, tuple(needed.before)),
             Scan(both, tuple(needed.both)),
             Scan(dict.fromkeys(columns, (self.by_partition,)), tuple(needed.after)),
-            Scan(whole, changes.removed, removed=True),
+            Scan(whole, removed, removed=True),
         ]
 
     def _of_set(self, plan: JointPlan) -> list[Scan]:
-        changes = self._changes(plan.changes)
+        added, removed = self._changes(plan.changes)
         kinds = {column: self._joint(column, (plan,)) for column in plan.columns}
-        return [Scan(kinds, changes.added), Scan(kinds, changes.removed, removed=True)]
+        return [Scan(kinds, added), Scan(kinds, removed, removed=True)]
 
-    def _changes(self, changes: Changes | None) -> Changes:
-        return Changes(self.all_files(), ()) if changes is None else changes
+    def _changes(self, changes: Changes | None) -> tuple[tuple[Work, ...], tuple[Work, ...]]:
+        """The files that came and those that went."""
+        return (self.all_files(), ()) if changes is None else (changes.added, changes.removed)
 
     def _joint(self, column: Column, sets: Sequence[JointPlan]) -> tuple[JointKind, ...]:
         of_column = tuple(each.columns for each in sets if each.first == column)
         return (JointKind(self.lg_k, of_column),) if of_column else ()
+
+
+def _compared(before: Iterable[Work], after: Iterable[Work]) -> Difference[Work]:
+    """What is read for the columns, for both, and for sketches by partition alone; packed files are always the same."""
+    keys = RowKeys()
+    return compare(before, after, lambda work: work.digest if isinstance(work, PackedFiles) else keys(work))
 
 
 def _by_partition(plans: Mapping[int, PartitionPlan], partial: Partial) -> dict[int, PartitionSketches]:

@@ -15,21 +15,22 @@ import contextlib
 import functools
 import importlib.util
 import os
+import pickle
 import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from puffin.errors import MissingDependencyError, SetupError, StorageError, UsageError
 from puffin.no_pandas import allow_pandas
 from stats_jobs import connect_tasks
-from stats_jobs.cluster import Cluster, Progress, last_error, zipped_packages
+from stats_jobs.cluster import Cluster, Progress, ResultT, SharedT, last_error, zipped_packages
 from stats_jobs.connect_tasks import DOCUMENTS, KEY, PIECES
 from stats_jobs.execute import Partial, merge_partials
 from stats_jobs.merge import Groups, loaded
-from stats_jobs.shipment import Shipment
+from stats_jobs.shipment import Document, Shipment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -112,13 +113,11 @@ class ConnectCluster(Cluster):
 
     def read(self, shipment: Shipment, groups: Groups, progress: Progress | None) -> Partial:
         tasks = len(shipment.documents)
-        rows = [(place, *document) for place, document in enumerate(shipment.documents)]
         # There are no broadcasts either. The arguments of a function reach each executor once, with its code.
         read = functools.partial(connect_tasks.read, shipment.shared)
         try:
             with self.job(tasks, progress):
-                # By range, since that puts one row into each partition.
-                frame = self._session.createDataFrame(rows, DOCUMENTS).repartitionByRange(tasks, "place")
+                frame = self._in_tasks(shipment.documents)
                 if groups.take_as_they_are(tasks):
                     return _merged(frame.mapInArrow(read, PIECES))
                 pieces = frame.mapInArrow(functools.partial(read, groups=groups), PIECES)
@@ -132,6 +131,26 @@ class ConnectCluster(Cluster):
                 self._has_failed = True
                 raise
             return Partial(failure=failure)
+
+    def map(
+        self, function: Callable[[SharedT, bytes], ResultT], shared: SharedT, documents: Sequence[bytes]
+    ) -> list[ResultT]:
+        call = functools.partial(connect_tasks.call, function, shared)
+        try:
+            with self.job(len(documents), None):
+                frame = self._in_tasks([(0, document) for document in documents]).mapInArrow(call, PIECES)
+                found = dict(connect_tasks.joined(frame.toLocalIterator()))
+        except StorageError:
+            self._has_failed = True
+            raise
+        return [pickle.loads(found[key]) for key in sorted(found)]  # noqa: S301 - ours
+
+    def _in_tasks(self, documents: Sequence[Document]) -> DataFrame:
+        """A data frame with a partition for each document."""
+        rows = [(place, *document) for place, document in enumerate(documents)]
+        # By range, since that puts one row into each partition.
+        frame: DataFrame = self._session.createDataFrame(rows, DOCUMENTS)
+        return frame.repartitionByRange(len(rows), "place")
 
     @contextlib.contextmanager
     def job(self, tasks: int, progress: Progress | None) -> Iterator[None]:

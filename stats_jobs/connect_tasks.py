@@ -11,13 +11,13 @@ import base64
 import itertools
 import pickle
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedError
-from stats_jobs.cluster import prepare_worker
+from stats_jobs.cluster import SharedT, prepare_worker
 from stats_jobs.execute import read_document
 from stats_jobs.merge import Groups, Piece, cut, merge_runs
 from stats_jobs.shipment import Shared
@@ -68,6 +68,15 @@ def read(shared: Shared, batches: Iterable[pa.RecordBatch], groups: Groups | Non
                 yield from _rows([((0, 0, place), pickle.dumps(partial))])
             else:
                 yield from _rows(cut(groups, place, [partial]))
+
+
+def call(
+    function: Callable[[SharedT, bytes], object], shared: SharedT, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """What the function returns for each document, pickled, as a piece whose key has its place."""
+    for batch in batches:
+        for place, _, document in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            yield from _rows([((0, 0, place), pickle.dumps(function(shared, document)))])
 
 
 def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

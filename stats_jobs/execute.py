@@ -48,7 +48,8 @@ class Partial:
         lifted: Columns, by field id, and files whose Bloom filters were taken instead of values.
         mapped: Field ids of columns that the table's name mapping resolved, since a file had no field ids.
         failure: Why there are no values.
-        resumed: Data files that were not read, since an earlier run had read them.
+        resumed: What tells the data files that were not read, since an earlier run had read them; see
+            `stats_jobs.plan.counted`.
     """
 
     added: Mapping[int, Values] = dataclasses.field(default_factory=dict)

@@ -23,7 +23,7 @@ from puffin.tables.leftovers import SAFETY_AGE, AgeLimit
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.execute import Partial
-from stats_jobs.plan import Scan
+from stats_jobs.plan import PackedFiles, Scan, Work
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -83,8 +83,11 @@ class IndexPlan:
         left = {column: set(tasks) for column, tasks in self.lacks.items()}
         found = []
         for scan in scans:
-            indexed: dict[tuple[Column, ...], list[FileScanTask]] = {}
+            indexed: dict[tuple[Column, ...], list[Work]] = {}
             for task in scan.tasks:
+                if isinstance(task, PackedFiles):
+                    indexed.setdefault((), []).append(task)
+                    continue
                 path = task.data_file.file_path
                 has_every_row = not scan.removed and self._gives_every_row(task)
                 columns = tuple(c for c in scan.kinds if has_every_row and path in left.get(c, ()))

@@ -18,12 +18,12 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puffin.errors import MissingDependencyError, PuffinError, SetupError, StorageError, UsageError
-from stats_jobs.cluster import Cluster, Progress, last_error, prepare_worker, zipped_packages
+from stats_jobs.cluster import Cluster, Progress, ResultT, SharedT, last_error, prepare_worker, zipped_packages
 from stats_jobs.execute import Partial, read_document
 from stats_jobs.merge import Groups, merged_on_executors
 from stats_jobs.shipment import Document, Shared, Shipment
@@ -125,6 +125,13 @@ class JvmCluster(Cluster):
             if failure.value is None:
                 raise
             return Partial(failure=failure.value)
+
+    def map(
+        self, function: Callable[[SharedT, bytes], ResultT], shared: SharedT, documents: Sequence[bytes]
+    ) -> list[ResultT]:
+        context, tasks = self.context, len(documents)
+        with self.job(tasks, None), _broadcast(context, shared) as sent:
+            return context.parallelize(documents, tasks).map(functools.partial(_call, function, sent)).collect()
 
     @contextlib.contextmanager
     def job(
@@ -264,7 +271,7 @@ def _watched(
 
 
 @contextlib.contextmanager
-def _broadcast(context: SparkContext, shared: Shared) -> Iterator[Broadcast[Shared]]:
+def _broadcast(context: SparkContext, shared: SharedT) -> Iterator[Broadcast[SharedT]]:
     sent = context.broadcast(shared)
     try:
         yield sent
@@ -279,6 +286,10 @@ def _read(failure: Any, shared: Broadcast[Shared], document: Document) -> Partia
     if partial.failure is not None:
         failure.add(partial.failure)
     return partial
+
+
+def _call(function: Callable[[SharedT, bytes], ResultT], shared: Broadcast[SharedT], document: bytes) -> ResultT:
+    return function(shared.value, document)
 
 
 class _First:

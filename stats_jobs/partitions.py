@@ -30,6 +30,7 @@ from puffin.tables.scan_task import FileScanTask
 from puffin.values.partition_tuples import PartitionKey, partition_key
 from puffin.values.value_type import hashes_alike
 from stats_jobs.options import FULL
+from stats_jobs.plan import Work
 from stats_jobs.target import Target
 
 _log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class PartitionPlan:
     """
 
     lg_k: int
-    tasks: tuple[FileScanTask, ...]
+    tasks: tuple[Work, ...]
     base: PartitionSketches | None = None
     base_id: int | None = None
     stale: frozenset[PartitionKey] = frozenset()

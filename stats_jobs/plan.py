@@ -11,11 +11,11 @@ from __future__ import annotations
 import dataclasses
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from puffin.statistics.kinds.kind import Kind
 from puffin.tables.base import Column
-from puffin.tables.scan_task import PARQUET, FileScanTask
+from puffin.tables.scan_task import PARQUET, ContentFile, FileScanTask
 
 BATCHES_PER_CORE = 3  # at most, unless batches would exceed LARGEST_BATCH
 SMALL_BATCH = 512 * 1024 * 1024  # bytes; less work per core is one batch
@@ -27,11 +27,34 @@ MOST_BATCHES = 100_000  # what a driver can schedule, in case sizes in the metad
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class PackedFiles:
+    """
+    Data files that executors have planned, and of which the driver has no more than the documents.
+
+    Attributes:
+        documents: As `puffin.tables.scan_documents` has them, each with the work of one executor task.
+        files: How many; one that is listed twice counts twice.
+        bytes: As that of `FileScanTask`.
+        digest: Of the files, and of the delete files that apply to them.
+        delete_files: Those that the documents name by number; the same for all packed files of a run.
+    """
+
+    documents: tuple[bytes, ...]
+    files: int
+    bytes: int
+    digest: str
+    delete_files: tuple[ContentFile, ...] = ()
+
+
+Work: TypeAlias = FileScanTask | PackedFiles
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Scan:
     """The kinds to compute for each column, and the files to read for them; ``removed`` if these rows were deleted."""
 
     kinds: Mapping[Column, tuple[Kind[Any], ...]]
-    tasks: tuple[FileScanTask, ...]
+    tasks: tuple[Work, ...]
     removed: bool = False
 
     @property
@@ -50,16 +73,21 @@ def plan_batches(scans: Iterable[Scan], *, parallelism: int) -> list[Scan]:
     total = sum(of_part for _, of_part in parts)
     rounds = min(max(1, total // (parallelism * SMALL_BATCH)), BATCHES_PER_CORE)
     batches = max(parallelism * rounds, min(-(-total // LARGEST_BATCH), MOST_BATCHES))
-    # Pieces are smaller than batches, so that batches get about equal work.
-    target = max(SMALLEST_SPLIT, total // max(batches, parallelism * BATCHES_PER_CORE))
+    target = piece_bytes(total, parallelism)
     planned = []
     for part, of_part in parts:
         size = max(target, target * total_bytes(part.tasks) // max(1, of_part))  # of files, of which this reads a share
-        splits = [split for task in part.tasks for split in split_task(task, size)]
+        splits = [split for task in part.tasks for split in split_work(task, size)]
         share = batches if len(parts) == 1 else -(-batches * of_part // max(1, total))
         for chosen in balance(splits, max(1, min(len(splits), share))):
             planned.append(dataclasses.replace(part, tasks=tuple(chosen)))
     return planned
+
+
+def piece_bytes(total: int, parallelism: int) -> int:
+    """The size of pieces of so many bytes: smaller than batches, so that batches get about equal work."""
+    pieces = max(min(-(-total // LARGEST_BATCH), MOST_BATCHES), parallelism * BATCHES_PER_CORE)
+    return max(SMALLEST_SPLIT, total // pieces)
 
 
 def by_columns(scan: Scan) -> list[Scan]:
@@ -79,6 +107,11 @@ def by_columns(scan: Scan) -> list[Scan]:
         for group in (together, *groups)
         if group
     ]
+
+
+def split_work(work: Work, target_bytes: int) -> Sequence[Work]:
+    """As `split_task`; packed files stay together, since their documents have pieces."""
+    return [work] if isinstance(work, PackedFiles) else split_task(work, target_bytes)
 
 
 def split_task(task: FileScanTask, target_bytes: int) -> list[FileScanTask]:
@@ -103,10 +136,10 @@ def split_task(task: FileScanTask, target_bytes: int) -> list[FileScanTask]:
     ]
 
 
-def balance(tasks: Sequence[FileScanTask], batches: int) -> list[list[FileScanTask]]:
+def balance(tasks: Sequence[Work], batches: int) -> list[list[Work]]:
     """Split tasks into groups of about equal bytes; no group is empty unless there are fewer tasks."""
     heap: list[tuple[int, int]] = [(0, index) for index in range(batches)]
-    groups: list[list[FileScanTask]] = [[] for _ in range(batches)]
+    groups: list[list[Work]] = [[] for _ in range(batches)]
     for task in sorted(tasks, key=lambda task: -task.bytes):
         weight, index = heapq.heappop(heap)
         groups[index].append(task)
@@ -114,6 +147,11 @@ def balance(tasks: Sequence[FileScanTask], batches: int) -> list[list[FileScanTa
     return groups
 
 
-def total_bytes(tasks: Iterable[FileScanTask]) -> int:
+def counted(work: Work) -> tuple[str, int]:
+    """What tells data files from others, and their number."""
+    return (work.digest, work.files) if isinstance(work, PackedFiles) else (work.data_file.file_path, 1)
+
+
+def total_bytes(tasks: Iterable[Work]) -> int:
     """About how many bytes of their files these tasks read if they read every column."""
     return sum(task.bytes for task in tasks)

@@ -13,16 +13,16 @@ import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from puffin.kernels import load_kernels
 from puffin.statistics.kinds import PARTITION_SKETCHES
-from puffin.tables.scan_task import ScanBatch
+from puffin.tables.scan_task import FileScanTask, ScanBatch
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.cluster import Progress
 from stats_jobs.execute import KERNELS_PAY, Partial, merge_partials, read_batch
 from stats_jobs.merge import Groups
-from stats_jobs.plan import Scan, plan_batches, total_bytes
+from stats_jobs.plan import PackedFiles, Scan, plan_batches, total_bytes
 from stats_jobs.session import SparkStarter, Turn
 from stats_jobs.shipment import Shipment
 from stats_jobs.steps import KeptSteps, in_steps
@@ -57,7 +57,8 @@ class Runner:
         found = Partial()
         if self.kept is not None:
             scans, found = self.kept.take(scans, self._bytes(scans))
-        if self._bytes(scans) <= self.driver_bytes:
+        is_packed = any(isinstance(work, PackedFiles) for scan in scans for work in scan.tasks[:1])
+        if self._bytes(scans) <= self.driver_bytes and not is_packed:
             partial, turn = self._in_steps(scans, len(os.sched_getaffinity(0)), self._read_here), Turn()
         else:
             with self.spark.slot() as turn:
@@ -138,7 +139,8 @@ class _Readers:
                 batch = self._left.popleft()
             except IndexError:  # another thread took the last one
                 break
-            scan = ScanBatch(batch.columns, batch.tasks, self._context)
+            tasks = cast("tuple[FileScanTask, ...]", batch.tasks)  # executors read those that they have packed
+            scan = ScanBatch(batch.columns, tasks, self._context)
             read = read_batch(scan, list(batch.kinds.values()), self._store_for, batch.removed)
             merged = merge_partials(merged, read)
             self._done += 1

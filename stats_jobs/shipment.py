@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from puffin.statistics.kinds.kind import Kind
 from puffin.tables.scan_documents import BatchPacker, SharedParts
 from puffin.tables.scan_task import ScanContext
-from stats_jobs.plan import Scan
+from stats_jobs.plan import PackedFiles, Scan
 
 Kinds: TypeAlias = Sequence[Kind[Any]]
 Document: TypeAlias = "tuple[int, bytes]"
@@ -39,16 +39,33 @@ class Shipment:
 
     @classmethod
     def of(cls, batches: Sequence[Scan], context: ScanContext) -> Shipment:
-        """Batches that were cut from the same scan have its kinds in common."""
+        """Batches that were cut from the same scan have its kinds in common. Packed files bring their documents."""
         of_scans: dict[tuple[int, bool], Scan] = {}
         for batch in batches:
             of_scans.setdefault(_key(batch), batch)
         numbers = {key: number for number, key in enumerate(of_scans)}
         scans = of_scans.values()
-        packer = BatchPacker(context, [scan.columns for scan in scans], (t for batch in batches for t in batch.tasks))
+        works = [work for batch in batches for work in batch.tasks]
+        packer = BatchPacker(
+            context,
+            [scan.columns for scan in scans],
+            (work for work in works if not isinstance(work, PackedFiles)),
+            next((work.delete_files for work in works if isinstance(work, PackedFiles)), ()),
+        )
         shared = Shared(packer.shared, tuple((tuple(scan.kinds.values()), scan.removed) for scan in scans))
-        documents = ((numbers[_key(b)], document) for b in batches for document in packer.documents(b.tasks))
+        documents = ((numbers[_key(b)], document) for b in batches for document in _documents(b, packer))
         return cls(shared, tuple(documents))
+
+
+def _documents(batch: Scan, packer: BatchPacker) -> Iterator[bytes]:
+    tasks = []
+    for work in batch.tasks:
+        if isinstance(work, PackedFiles):
+            yield from work.documents
+        else:
+            tasks.append(work)
+    if tasks:
+        yield from packer.documents(tasks)
 
 
 def _key(batch: Scan) -> tuple[int, bool]:

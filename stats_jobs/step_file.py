@@ -30,7 +30,7 @@ from puffin.values.column_bounds import Bound, Bounds, Missing
 from puffin.values.row_summary import RowSummary
 from puffin.version import version
 from stats_jobs.execute import Partial
-from stats_jobs.plan import Scan
+from stats_jobs.plan import PackedFiles, Scan, Work
 
 FORMAT_VERSION = 1
 """To be raised whenever a value means something else than before, or the same rows give another one."""
@@ -62,9 +62,14 @@ def scan_digest(scan: Scan, context: ScanContext, table_uuid: str | None) -> str
     return _digest((FORMAT_VERSION, version(), table_uuid, shared, scan.columns, kinds, scan.removed))
 
 
-def task_digest(task: FileScanTask) -> str:
-    """The digest of a data file and of the delete files that apply to it."""
-    return _digest(task)
+def task_digest(task: Work) -> str:
+    """The digest of a data file, or of packed ones, and of the delete files that apply to it."""
+    return task.digest if isinstance(task, PackedFiles) else _digest(task)
+
+
+def part_digest(tasks: Iterable[FileScanTask]) -> str:
+    """The digest of many data files, and of the delete files that apply to them."""
+    return _digest(tuple(map(task_digest, tasks)))
 
 
 def to_blobs(head: StepHead, partial: Partial, snapshot_id: int) -> Iterator[Blob]:

@@ -25,11 +25,10 @@ from puffin.statistics.private_state import places
 from puffin.statistics.private_state.writing import delete_files, write_blobs
 from puffin.storage import FileInfo, join
 from puffin.tables.leftovers import SAFETY_AGE, AgeLimit
-from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot
 from puffin.version import created_by
 from stats_jobs.execute import Partial, merge_partials
-from stats_jobs.plan import Scan, balance
+from stats_jobs.plan import Scan, Work, balance, counted
 from stats_jobs.step_file import StepFile, StepHead, can_keep, scan_digest, task_digest, to_blobs
 
 MOST_STEPS = 16
@@ -87,8 +86,8 @@ class KeptSteps:
         left = _Left(scans, self._opened)
         for file in files:
             found = merge_partials(found, self._read(file, left))
-        if found.resumed:
-            _log.info("%s: %d files were read by an earlier run", self._opened.name, len(found.resumed))
+        if left.taken:
+            _log.info("%s: %d files were read by an earlier run", self._opened.name, left.taken)
         return left.scans(), found
 
     def put(self, scans: Sequence[Scan], partial: Partial) -> None:
@@ -154,7 +153,8 @@ class _Left:
             if can_keep(kind)
         }
         self._scans = scans
-        self._places: dict[tuple[str, str], list[tuple[int, FileScanTask]]] = {}
+        self.taken = 0  # data files
+        self._places: dict[tuple[str, str], list[tuple[int, Work]]] = {}
         for at, scan in enumerate(scans):
             if not _is_kept(scan):
                 continue
@@ -168,12 +168,14 @@ class _Left:
         return bool(wanted) and all(len(self._places.get(key, ())) >= count for key, count in wanted.items())
 
     def take(self, head: StepHead) -> frozenset[str]:
-        """Take out what a step has read; return the paths of its files."""
-        taken = [self._places[scan, task].pop() for scan, tasks in head.scans.items() for task in tasks]
-        return frozenset(task.data_file.file_path for _, task in taken)
+        """Take out what a step has read; return what tells its files from others."""
+        popped = (self._places[scan, task].pop() for scan, tasks in head.scans.items() for task in tasks)
+        taken = dict(counted(work) for _, work in popped)
+        self.taken += sum(taken.values())
+        return frozenset(taken)
 
     def scans(self) -> list[Scan]:
-        left: dict[int, list[FileScanTask]] = {}
+        left: dict[int, list[Work]] = {}
         for found in self._places.values():
             for at, task in found:
                 left.setdefault(at, []).append(task)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from puffin.tables.changes import Changes
     from puffin.tables.file_metrics import FileMetrics
     from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
+    from puffin.tables.parted_plan import PartedPlan
     from puffin.tables.partition_rows import PartitionRows
     from puffin.tables.scan_task import FileScanTask, ScanContext
 
@@ -114,6 +115,11 @@ class IcebergSnapshot(TableSnapshot):
         from puffin.iceberg.scan.plan import plan_snapshot
 
         return plan_snapshot(self, self.snapshot)
+
+    def _in_parts(self) -> PartedPlan | None:
+        from puffin.iceberg.scan.parts import plan_in_parts
+
+        return plan_in_parts(self, self.snapshot)
 
     def _changes_since(self, base: Snapshot) -> Changes:
         from puffin.iceberg.scan.changes import changes_between

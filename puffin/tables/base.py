@@ -53,6 +53,8 @@ class Snapshot:
         schema_id: The schema that was current then; None if unknown.
         added_records: Rows that its parent does not have.
         deleted_records: Rows of its parent that it no longer has.
+        total_files: Data files, as its summary says; None if unknown, as for the next.
+        total_bytes: Of data and delete files.
         is_trino_insert: Whether a Trino query appended it.
     """
 
@@ -67,6 +69,8 @@ class Snapshot:
     added_records: int | None = None
     deleted_records: int | None = None
     total_records: int | None = None
+    total_files: int | None = None
+    total_bytes: int | None = None
     is_trino_insert: bool = False
 
     @property

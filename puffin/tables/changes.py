@@ -77,11 +77,10 @@ def compare(before: Iterable[_Item], after: Iterable[_Item], key: Callable[[_Ite
 
 def compare_rows(before: Iterable[FileScanTask], after: Iterable[FileScanTask]) -> Difference[FileScanTask]:
     """The difference of two multisets of tasks; those with the same rows of the same partition are the same."""
-    before, after = tuple(before), tuple(after)
-    return compare(before, after, _RowKeys())
+    return compare(before, after, RowKeys())
 
 
-class _RowKeys:
+class RowKeys:
     """
     Keys that tasks have in common if they mean the same rows of the same partition.
 

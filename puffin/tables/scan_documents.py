@@ -56,30 +56,12 @@ class SharedParts:
     delete_files: tuple[bytes, ...]
 
 
-class BatchPacker:
-    """
-    Puts the batches of a run into documents.
+class TaskPacker:
+    """Puts tasks into documents, which name these delete files by number."""
 
-    Args:
-        columns: Lists of columns, of which each batch reads one.
-        tasks: All tasks of the batches.
-    """
-
-    def __init__(
-        self, context: ScanContext, columns: Iterable[Sequence[Column]], tasks: Iterable[FileScanTask]
-    ) -> None:
-        files = _shared_files(tasks)
+    def __init__(self, files: Sequence[ContentFile]) -> None:
         self._numbers = {id(file): number for number, file in enumerate(files)}
         self._files = files  # while they exist, nothing else has their ids
-        delete_columns = {column.field_id: column for file in files for column in file.equality_columns}
-        self.shared = SharedParts(
-            context=_packed(_context_to_json(context, delete_columns.values())),
-            columns=tuple(_packed([_to_json(column) for column in of]) for of in columns),
-            delete_files=tuple(
-                _packed([_file_to_json(file) for file in files[start : start + _CHUNK]])
-                for start in range(0, len(files), _CHUNK)
-            ),
-        )
 
     def documents(self, tasks: Iterable[FileScanTask]) -> Iterator[bytes]:
         """The tasks of a batch in documents of at most `MOST_BYTES`, most often one."""
@@ -109,6 +91,36 @@ class BatchPacker:
                 end = number + 1
                 written.append([number, end])
         return written
+
+
+class BatchPacker(TaskPacker):
+    """
+    Puts the batches of a run into documents.
+
+    Args:
+        columns: Lists of columns, of which each batch reads one.
+        tasks: All tasks of the batches.
+        numbered: Delete files that have the first numbers, in documents that others made.
+    """
+
+    def __init__(
+        self,
+        context: ScanContext,
+        columns: Iterable[Sequence[Column]],
+        tasks: Iterable[FileScanTask],
+        numbered: Sequence[ContentFile] = (),
+    ) -> None:
+        files = [*numbered, *_shared_files(tasks)]
+        super().__init__(files)
+        delete_columns = {column.field_id: column for file in files for column in file.equality_columns}
+        self.shared = SharedParts(
+            context=_packed(_context_to_json(context, delete_columns.values())),
+            columns=tuple(_packed([_to_json(column) for column in of]) for of in columns),
+            delete_files=tuple(
+                _packed([_file_to_json(file) for file in files[start : start + _CHUNK]])
+                for start in range(0, len(files), _CHUNK)
+            ),
+        )
 
 
 def unpack_batch(shared: SharedParts, columns: int, document: bytes) -> ScanBatch:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # a lookup scans and cleans nothing
     from puffin.tables.changes import Changes
     from puffin.tables.file_metrics import FileMetrics
     from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
+    from puffin.tables.parted_plan import PartedPlan
     from puffin.tables.partition_rows import PartitionRows
     from puffin.tables.scan_task import FileScanTask, ScanContext
 
@@ -100,6 +101,13 @@ class TableSnapshot(ABC):
             self.__dict__["tasks"] = self._plan()
         planned: tuple[FileScanTask, ...] = self.__dict__["tasks"]
         return planned
+
+    def in_parts(self) -> PartedPlan | None:
+        """How to plan the snapshot elsewhere; None unless it is so large that this pays, or if `tasks` has its plan."""
+        return None if "tasks" in self.__dict__ else self._in_parts()
+
+    def _in_parts(self) -> PartedPlan | None:
+        return None
 
     def changes_since(self, base: Snapshot) -> Changes:
         """

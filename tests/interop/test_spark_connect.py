@@ -26,7 +26,9 @@ import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog import load_catalog
 
-from puffin.errors import FileNotFound, SetupError, StorageError, UsageError
+from puffin.errors import CorruptMetadataError, FileNotFound, SetupError, StorageError, UsageError
+from puffin.iceberg.scan import parts
+from puffin.iceberg.scan import plan as scan_plan
 from stats_jobs import Options, SparkStarter, SparkTable, analyze, analyze_many, index, merge, plan
 from stats_jobs.index import IndexOptions
 from stats_jobs.many import in_order
@@ -128,6 +130,24 @@ def test_merging_on_executors_gives_the_same_file(
     assert {total for _, total in told} == {FILES}
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     assert told[-1] == (FILES, FILES)
+
+
+def test_executors_plan_a_large_snapshot(
+    starter: SparkStarter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each manifest is a part; the file is that of a plan on the driver."""
+    table = make_iceberg(tmp_path)
+    analyze(table)
+    for limit in ("LEAST_BYTES", "_WORTH_A_LOOK", "_PART_BYTES"):
+        monkeypatch.setattr(parts, limit, 1)
+    monkeypatch.setattr(scan_plan, "plan_snapshot", lambda *_: pytest.fail("planned on the driver"))
+    assert analyze(table, Options(mode="full", driver_bytes=0), starter).files_read == FILES
+    here, there = stored_statistics(table)
+    assert here == there
+    for manifest in (tmp_path / "wh").rglob("*-m0.avro"):
+        manifest.write_bytes(manifest.read_bytes()[:-1])
+    with pytest.raises(CorruptMetadataError, match=r"-m0\.avro: expected an Avro file"):
+        analyze(table, Options(mode="full", driver_bytes=0), starter)
 
 
 def test_callers_session_indexes_and_is_left_running(connect: SparkSession, tmp_path: Path) -> None:

@@ -20,11 +20,19 @@ from puffin.tables.base import Snapshot
 from puffin.tables.snapshot import TableSnapshot
 
 # Field ids of manifest_file.
-_MANIFEST_PATH, _PARTITION_SPEC_ID, _CONTENT, _KEY_METADATA = 500, 502, 517, 519
+_MANIFEST_PATH, _LENGTH, _PARTITION_SPEC_ID, _CONTENT, _KEY_METADATA = 500, 501, 502, 517, 519
 _SEQUENCE_NUMBER, _MIN_SEQUENCE_NUMBER, _ADDED_SNAPSHOT_ID, _FIRST_ROW_ID = 515, 516, 503, 520
 _FILES_COUNTS = _ADDED_FILES, _EXISTING_FILES, _DELETED_FILES = 504, 505, 506
 # The oldest writers omit these; only format version 3 has the last.
-_OPTIONAL = (_CONTENT, _SEQUENCE_NUMBER, _MIN_SEQUENCE_NUMBER, _ADDED_SNAPSHOT_ID, *_FILES_COUNTS, _FIRST_ROW_ID)
+_OPTIONAL = (
+    _LENGTH,
+    _CONTENT,
+    _SEQUENCE_NUMBER,
+    _MIN_SEQUENCE_NUMBER,
+    _ADDED_SNAPSHOT_ID,
+    *_FILES_COUNTS,
+    _FIRST_ROW_ID,
+)
 _TYPES: dict[int, Any] = {
     _MANIFEST_PATH: str,
     _PARTITION_SPEC_ID: int,
@@ -45,6 +53,7 @@ class ManifestFile:
     A manifest as a manifest list describes it; the defaults are those of format version 1.
 
     Attributes:
+        length: Its bytes; None if unknown.
         of_deletes: Whether it lists delete files rather than data files.
         sequence_number: That of its commit, which no file in it exceeds.
         min_sequence_number: The lowest of its live files.
@@ -56,6 +65,7 @@ class ManifestFile:
 
     manifest_path: str
     partition_spec_id: int
+    length: int | None = None
     of_deletes: bool = False
     sequence_number: int = 0
     min_sequence_number: int = 0
@@ -99,6 +109,7 @@ def _manifest_file(record: Mapping[int, Any], manifest_list: str) -> ManifestFil
     return ManifestFile(
         manifest_path=record[_MANIFEST_PATH],
         partition_spec_id=record[_PARTITION_SPEC_ID],
+        length=record.get(_LENGTH),
         of_deletes=bool(record.get(_CONTENT)),
         sequence_number=record.get(_SEQUENCE_NUMBER) or 0,
         min_sequence_number=record.get(_MIN_SEQUENCE_NUMBER) or 0,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,6 +18,7 @@ from puffin.iceberg.scan.deletes import DeleteIndex, delete_columns
 from puffin.iceberg.scan.manifest_lists import ManifestFile, manifests_of
 from puffin.iceberg.scan.manifests import LiveFile, live_files_of
 from puffin.kernels import load_kernels
+from puffin.storage import Store
 from puffin.tables.base import Snapshot
 from puffin.tables.scan_task import (
     AVRO,
@@ -48,19 +49,48 @@ def plan_snapshot(opened: TableSnapshot, snapshot: Snapshot) -> tuple[FileScanTa
     of_data = [manifest for manifest in manifests if not manifest.of_deletes]
     if sum(manifest.live_files or 0 for manifest in of_data) >= _KERNELS_PAY:
         load_kernels()
-    deletes = [file for m in manifests if m.of_deletes for file in _readable(live_files_of(m, opened.store_for))]
-    delete_columns = {field_id for file in deletes for field_id in file.equality_ids}
-    tasks = _Tasks(opened.state, deletes)
+    planner = SnapshotPlanner.of(opened, manifests)
 
     def files_of(manifest: ManifestFile) -> list[LiveFile]:
-        return list(_readable(live_files_of(manifest, opened.store_for, delete_columns)))
+        return planner.files_of(manifest, opened.store_for)
 
     # What takes longest, decompression and kernels, runs side by side; so do requests to a store.
     pool = ThreadPoolExecutor(min(_READERS, 2 * (os.cpu_count() or 1)), thread_name_prefix="puffin-manifests")
     try:
-        return tuple(tasks.of(file) for files in pool.map(files_of, of_data) for file in files)
+        return tuple(planner.task_of(file) for files in pool.map(files_of, of_data) for file in files)
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+class SnapshotPlanner:
+    """
+    Plans the data files of a snapshot, one manifest after the other.
+
+    It has all of the snapshot's delete files, and can be sent to another process.
+    """
+
+    def __init__(self, state: TableState, deletes: Sequence[LiveFile]) -> None:
+        self._delete_columns = {field_id for file in deletes for field_id in file.equality_ids}
+        self._tasks = _Tasks(state, deletes)
+
+    @classmethod
+    def of(cls, opened: TableSnapshot, manifests: Iterable[ManifestFile]) -> SnapshotPlanner:
+        """Reads the delete files of these manifests, but no data files."""
+        of_deletes = [manifest for manifest in manifests if manifest.of_deletes]
+        return cls(opened.state, [file for m in of_deletes for file in _readable(live_files_of(m, opened.store_for))])
+
+    def files_of(self, manifest: ManifestFile, store_for: Callable[[str], Store]) -> list[LiveFile]:
+        """The data files of a manifest; several threads may call this at once."""
+        return list(_readable(live_files_of(manifest, store_for, self._delete_columns)))
+
+    def task_of(self, file: LiveFile) -> FileScanTask:
+        """The task of a whole data file, with the delete files that apply to it."""
+        return self._tasks.of(file)
+
+    @property
+    def shared_deletes(self) -> tuple[ContentFile, ...]:
+        """The delete files that may apply to many data files; those that apply to the same ones mostly in a run."""
+        return self._tasks.shared_deletes
 
 
 def scan_tasks(state: TableState, data: Iterable[LiveFile], deletes: Iterable[LiveFile]) -> tuple[FileScanTask, ...]:
@@ -91,13 +121,25 @@ class _Tasks:
 
     def __init__(self, state: TableState, deletes: Iterable[LiveFile]) -> None:
         self._index = DeleteIndex(state.partition_specs, state.columns_ever)
+        self._content_files = _ContentFiles(state)
+        self._shared: list[LiveFile] = []
         for file in deletes:
             self._index.add(file)
-        self._content_files = _ContentFiles(state)
+            if file.content == EQUALITY_DELETES or file.referenced_data_file is None:
+                self._shared.append(file)
 
     def of(self, file: LiveFile) -> FileScanTask:
         deletes = tuple(map(self._content_files.of_deletes, self._index.applying_to(file)))
         return FileScanTask(self._content_files.of_data(file), deletes, start=0, length=file.file_size_in_bytes)
+
+    @property
+    def shared_deletes(self) -> tuple[ContentFile, ...]:
+        return tuple(map(self._content_files.of_deletes, sorted(self._shared, key=_alike)))
+
+
+def _alike(file: LiveFile) -> tuple[Any, ...]:
+    """Sorts the files of a scope, those to be compared by the same columns, by their age."""
+    return file.content, file.spec_id, repr(sorted(file.partition.items())), file.equality_ids, file.sequence_number
 
 
 class _ContentFiles:

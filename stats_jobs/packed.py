@@ -1,0 +1,116 @@
+"""
+Has executors plan a large snapshot that a run reads in full, so that the driver never holds a task for each file.
+
+Each part of the plan comes back as the documents that are sent to executors later, with the number of files, their
+bytes, and a digest by which another run finds what an earlier one has read of them. It does not depend on the number of
+cores, as the pieces in documents do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping
+
+from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedError
+from puffin.iceberg.stores import stores
+from puffin.kernels import load_kernels
+from puffin.tables.parted_plan import PartedPlan, PartPlanner
+from puffin.tables.scan_documents import TaskPacker
+from puffin.tables.scan_task import FileScanTask
+from puffin.tables.snapshot import TableSnapshot
+from stats_jobs.plan import MOST_BATCHES, MOST_COLUMNS, PackedFiles, Work, piece_bytes, split_task, total_bytes
+from stats_jobs.session import SparkStarter, Turn
+from stats_jobs.step_file import part_digest
+
+_AT_ONCE = 256  # parts whose documents the driver's JVM holds, some 0.3 MB each
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Packing:
+    """
+    How a part becomes documents.
+
+    Attributes:
+        task_bytes: The size of the pieces that large files are split into, and of those that make one document.
+        most_tasks: About as many documents, whatever sizes metadata claims.
+    """
+
+    planner: PartPlanner
+    io_properties: Mapping[str, str]
+    task_bytes: int
+    most_tasks: int
+
+
+def pack_part(packing: Packing, part: bytes) -> PackedFiles | PuffinError:
+    """Plan a part and put its tasks into documents; the error if a retry would not cure it, and StorageError else."""
+    load_kernels()
+    try:
+        tasks = list(packing.planner.tasks(part, stores(packing.io_properties)))
+    except (CorruptError, UnsupportedError, NotFoundError) as exc:
+        return exc
+    size = max(packing.task_bytes, total_bytes(tasks) // packing.most_tasks)
+    packer = TaskPacker(packing.planner.shared_deletes)
+    documents = [document for group in _grouped(tasks, size) for document in packer.documents(group)]
+    return PackedFiles(tuple(documents), len(tasks), total_bytes(tasks), part_digest(tasks))
+
+
+def _grouped(tasks: Iterable[FileScanTask], size: int) -> Iterator[list[FileScanTask]]:
+    """Groups of pieces of files, of up to this size in bytes."""
+    group: list[FileScanTask] = []
+    left = size
+    for piece in (piece for task in tasks for piece in split_task(task, size)):
+        if group and piece.bytes > left:
+            yield group
+            group, left = [], size
+        group.append(piece)
+        left -= piece.bytes
+    if group:
+        yield group
+
+
+@dataclasses.dataclass
+class SnapshotFiles:
+    """
+    The files of a snapshot that is read in full: one by one, or packed if it is so large that executors plan it.
+
+    Attributes:
+        columns: How many of them are read.
+        turn: What planning spent before it could begin.
+    """
+
+    opened: TableSnapshot
+    spark: SparkStarter
+    driver_bytes: int
+    columns: int
+    turn: Turn = dataclasses.field(default_factory=Turn)
+    _packed: tuple[PackedFiles, ...] | None = None
+
+    def all(self) -> tuple[Work, ...]:
+        """Planned once; raises what `TableSnapshot.tasks` and `stats_jobs.run.Runner.read` raise."""
+        if self._packed is None and self._are_read_on_executors and (plan := self.opened.in_parts()) is not None:
+            with self.spark.slot() as self.turn:
+                self._packed = self._pack(plan)
+        return self.opened.tasks if self._packed is None else self._packed
+
+    @property
+    def _are_read_on_executors(self) -> bool:
+        total = self.opened.snapshot.total_bytes
+        return total is not None and total * self.columns // max(1, len(self.opened.state.columns)) > self.driver_bytes
+
+    def _pack(self, plan: PartedPlan) -> tuple[PackedFiles, ...]:
+        cluster, parts = self.spark.cluster, plan.parts
+        passes = math.ceil(self.columns / MOST_COLUMNS)  # each of which reads a share of what it opens
+        size = passes * piece_bytes(self.opened.snapshot.total_bytes or 0, cluster.parallelism)
+        packing = Packing(
+            plan.planner, self.opened.scan_context.io_properties, size, math.ceil(MOST_BATCHES / max(1, len(parts)))
+        )
+        shared = plan.planner.shared_deletes
+        packed: list[PackedFiles] = []
+        for start in range(0, len(parts), _AT_ONCE):
+            for files in cluster.map(pack_part, packing, parts[start : start + _AT_ONCE]):
+                if isinstance(files, PuffinError):
+                    raise files
+                if files.files:
+                    packed.append(dataclasses.replace(files, delete_files=shared))
+        return tuple(packed)
