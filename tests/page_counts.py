@@ -34,7 +34,7 @@ def as_counter(values, counts):
     assert counts.dtype == np.int64
     assert len(values) == len(counts)
     assert (counts > 0).all()
-    values.validate(full=True)
+    of_bytes(values).validate(full=True)
     total = collections.Counter()
     for value, count in zip(hashable(values), counts.tolist(), strict=True):
         total[value] += count
@@ -49,5 +49,10 @@ def hashable(array):
     """Make values comparable: NaN by its bits, possibly invalid text by its bytes."""
     if pa.types.is_floating(array.type):
         return [value.tobytes() for value in array.drop_null().to_numpy()]
+    return of_bytes(array).to_pylist()
+
+
+def of_bytes(array):
+    """Text as bytes: readers leave open whether it is valid."""
     is_text = any(test(array.type) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
-    return (array.cast(pa.large_binary()) if is_text else array).to_pylist()
+    return array.cast(pa.large_binary()) if is_text else array
