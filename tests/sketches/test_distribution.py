@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 from puffin.errors import CorruptSketchError
+from puffin.format import ZSTD
+from puffin.format.compression import compress
 from puffin.sketches.counted_hashes import hash_counted, hash_rows
 from puffin.sketches.distribution import (
     HEAVY,
@@ -254,3 +256,33 @@ def test_buckets_that_do_not_add_up_are_refused():
         broken[at] += 2
         with pytest.raises(CorruptSketchError, match=f"distribution, {field} at offset"):
             Distribution.from_bytes(broken)
+
+
+@pytest.mark.parametrize("rows", [10**7, 10**11])
+def test_state_of_a_column_takes_at_most_400_kb(rows):
+    """Random hashes, texts and numbers of rows, as no table has them: nothing of it can be compressed well."""
+    rng = np.random.default_rng(rows)
+    theta = 1 << 55
+    sample, heavy = rng.choice(theta - 1, SAMPLE, replace=False) + 1, rng.integers(theta, 1 << 63, HEAVY)
+    hashes = np.sort(np.append(sample, heavy)).astype(np.uint64)
+    is_heavy = hashes >= np.uint64(theta)
+    low = (rng.pareto(1, len(hashes)) * rows * np.where(is_heavy, 1e-4, 1e-7) + 1).astype(np.uint64)
+    buckets = BUCKETS if rows < 1 << 24 else FEWER_BUCKETS
+    found = Distribution(
+        rows=rows,
+        missed=rows // 10**5,
+        theta=theta,
+        hashes=hashes,
+        low=low,
+        high=low + np.where(is_heavy, rng.integers(0, rows // 10**5, len(hashes)), 0).astype(np.uint64),
+        is_heavy=is_heavy,
+        values=pa.array([rng.bytes(10) for _ in hashes], pa.large_binary()),
+        is_cut=np.zeros(len(hashes), np.bool_),
+        buckets=(rng.poisson(rows / buckets, buckets) + rng.pareto(1, buckets)).astype(np.uint64),
+    ).within_bytes()
+    counted_hashes = np.sort(rng.choice(theta - 1, LIMIT, replace=False) + 1).astype(np.uint64)
+    counts = (rng.pareto(1, LIMIT) * rows * 1e-7 + 1).astype(np.int64)
+    for each in (counted_hashes, counts):
+        each.flags.writeable = False
+    images = found.to_bytes(), RowCounts(theta, counted_hashes, counts).to_bytes()
+    assert sum(len(compress(ZSTD, image)) for image in images) <= 400_000
