@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 AT_95, ALWAYS = 1.96, 4.5
@@ -74,19 +73,18 @@ class Interval(NamedTuple):
 NOTHING = Interval.exactly(0)
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
+class Sums(NamedTuple):
     """How many values of a sample there are, their rows, and the sum of the squares of these."""
 
-    count: float = 0
+    values: float = 0
     rows: float = 0
     squares: float = 0
 
     def plus(self, other: Sums) -> Sums:
-        return Sums(self.count + other.count, self.rows + other.rows, self.squares + other.squares)
+        return Sums(self.values + other.values, self.rows + other.rows, self.squares + other.squares)
 
     def minus(self, other: Sums) -> Sums:
-        return Sums(self.count - other.count, self.rows - other.rows, self.squares - other.squares)
+        return Sums(self.values - other.values, self.rows - other.rows, self.squares - other.squares)
 
 
 def share_of(rows: Interval, matched: Sums, every: Sums, sampled: float, z: float) -> Interval:
@@ -97,15 +95,15 @@ def share_of(rows: Interval, matched: Sums, every: Sums, sampled: float, z: floa
     differ from it. The estimate is a ratio, so that nothing is uncertain when all values match or none can. The bounds
     are Wilson's, for as many values as would vary as much.
     """
-    if every.count == 0:
+    if every.values == 0:
         return Interval(rows.rows / 2, 0, rows.upper)
     unit = every.squares / every.rows / every.rows / (1 - sampled)  # the share of one value, as rows see it
-    if matched.count == 0:
+    if matched.values == 0:
         # Half of the times, a match of so many values has none in the sample.
         guess = math.sqrt(min(1.0, math.log(2) * unit) * min(1.0, 1 / max(rows.rows, 1)))
         return Interval(min(guess, 1) * rows.rows, 0, min(1, z * z * unit) * rows.upper)
     share = matched.rows / every.rows
-    if matched.count == every.count:
+    if matched.values == every.values:
         return Interval(rows.rows, max(0.0, 1 - z * z * unit) * rows.lower, rows.upper)
     spread = ((1 - share) ** 2 * matched.squares + share**2 * (every.squares - matched.squares)) / every.rows**2
     effective = share * (1 - share) / spread * (1 - sampled)  # values of equal rows that would vary as much
@@ -128,8 +126,8 @@ def sum_of(matched: Sums, every: Sums, sampled: float, z: float) -> Interval:
     """
     if sampled >= 1:
         return Interval.exactly(matched.rows)
-    of = matched if matched.count else every
-    if of.count == 0 or of.rows == 0:
+    of = matched if matched.values else every
+    if of.values == 0 or of.rows == 0:
         return NOTHING
     unit = of.squares / of.rows
     effective = matched.rows / unit

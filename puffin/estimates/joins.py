@@ -151,7 +151,7 @@ def _of_light(found: Matches, way: _Way) -> Interval:
     light = found.light
     sides = [(light.left, light.left_total), (light.right, light.right_total)]
     known = [at for at, (_, total) in enumerate(sides) if total is not None]
-    if not known or way.light.count < _ENOUGH:
+    if not known or way.light.values < _ENOUGH:
         return sum_of(way.light, way.whole_light, found.share, AT_95)
     # The rows of all light values on a side are known, apart from the sample. If the sum goes along with these, as it
     # does where each row has one partner, only what it differs from them is uncertain: a regression estimate.
@@ -166,7 +166,7 @@ def _of_light(found: Matches, way: _Way) -> Interval:
     beyond = [(total or 0.0) - sampled / found.share for sampled, total in sides]
     rows = max(0.0, way.light.rows / found.share + float(factors @ np.array(beyond)[known]))
     residual = max(0.0, way.light.squares - float(factors @ along))
-    variance = (1 - found.share) * (residual + _UNSEEN_ALIKE * way.light.squares / way.light.count)
+    variance = (1 - found.share) * (residual + _UNSEEN_ALIKE * way.light.squares / way.light.values)
     reach = AT_95 * math.sqrt(variance) / found.share
     of_side = sides[0 if way.left_rows else 1][1]
     most = math.inf if (way.left_rows and way.right_rows) or of_side is None else of_side
