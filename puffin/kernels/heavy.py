@@ -1,16 +1,16 @@
 """
 Count every value in a table of bounded size; when it is full, count only values that may have many rows.
 
-Buckets have the rows of all values whose hashes share some bits. A bucket is busy when it has more rows than the floor,
-and the values of busy buckets go into the table. A value that comes late, or comes back, may have had as many rows as
-the floor: no value that was dropped or has not been looked at has more. The table is one array, four words for each
-slot, two of which are in its second half since they are seldom looked at. The number of slots is a power of two, and
-the search for a hash starts at the slot that its low bits name::
+Buckets have the rows of all values whose hashes share some bits, perhaps some rows that are counted next. A bucket is
+busy when it has more rows than the floor, and the values of busy buckets go into the table. A value that comes late, or
+comes back, may have had as many rows as the floor: no value that was dropped or has not been looked at has more. The
+table is one array, four words for each slot, two of which are in its second half since they are seldom looked at. The
+number of slots is a power of two, and the search for a hash starts at the slot that its low bits name::
 
     slots    hash │ rows │ hash │ rows │ ... │ slack │ place │ slack │ place │ ...    a slot with hash 0 is free
 
-Rows are those counted; slack is the floor at the time when the value came. The place is that of the value among those
-that were picked: since it has many rows, or a hash below theta.
+Rows are those counted; slack is the most rows that the value may have had when it came. The place is that of the value
+among those that were picked: since it has many rows, or a hash below theta.
 
 Values below theta stay in the table, so that each is picked once; while their bucket is not busy, as shadows, whose
 rows are not counted, and which have none: whether a value is found to have many rows must not depend on its hash.
@@ -26,6 +26,7 @@ from puffin.kernels.compiler import (
     NEW_INT64S,
     NEW_UINT32S,
     NEW_UINT64S,
+    NONE,
     STRIDED_UINT64S,
     UINT64,
     UINT64S,
@@ -49,21 +50,28 @@ Buckets = npt.NDArray[np.uint32]
 
 @inlined
 def _count_buckets(
-    buckets: Buckets, hashes: Array, rows: Array, limits: tuple[np.uint64, np.uint64], looked_up: Array
+    buckets: Buckets, hashes: Array, rows: Array, limits: tuple[np.uint64, np.uint64, np.uint64], looked_up: Array
 ) -> np.uint64:
-    """Add to buckets; ``looked_up`` gets twice the position of each hash to look up, one more if its bucket is busy."""
-    calm, theta = limits
+    """
+    Add to buckets, unless the last of the limits is 0.
+
+    ``looked_up`` gets twice the position of each hash to look up, one more if its bucket is busy.
+    """
+    calm, theta, adds = limits
     last = _U(len(buckets) - 1)
     found = _ZERO
+    if last == _ZERO:  # the table holds every value
+        for offset in range(len(hashes)):
+            looked_up[offset] = _U(offset + offset) + _ONE
+        return _U(len(hashes))
     for offset in range(len(hashes)):
         i = _U(offset)  # numba tests of other positions whether they count from the end
         bucket = (hashes[i] >> BUCKET_SHIFT) & last
-        in_bucket = _U(buckets[bucket]) + rows[i]
+        in_bucket = _U(buckets[bucket]) + rows[i] * adds
         buckets[bucket] = min(in_bucket, MOST_IN_BUCKET)
         is_busy = in_bucket > calm
-        if is_busy or hashes[i] < theta:
-            looked_up[found] = i + i + _U(is_busy)
-            found += _ONE
+        looked_up[found] = i + i + _U(is_busy)
+        found += _U(is_busy | (hashes[i] < theta))  # no branch, which would often be mispredicted
     return found
 
 
@@ -86,13 +94,14 @@ def count_values(
         slots: The table; updated.
         buckets: The rows of all values of each bucket; updated. A power of two of them.
         used: The used slots, and how many positions were picked; updated.
-        limits: Floor, theta, the rows from which on a value is picked, and the place of the first that is.
+        limits: Floor, theta, the rows from which on a value is picked, the place of the first that is, the slack of
+            values that come, and 0 if the buckets have these rows already, else 1.
         picked: Gets the positions of hashes whose value is wanted.
 
     Returns:
         The number of hashes done: fewer than given if the table is half full, and perhaps a little more.
     """
-    floor, theta, many, first = limits[0], limits[1], limits[2], limits[3]
+    floor, theta, many, first, slack, adds = limits[0], limits[1], limits[2], limits[3], limits[4], limits[5]
     calm = min(floor, MOST_IN_BUCKET - _ONE)
     last = _U((len(slots) >> 2) - 1)
     seldom = _U(len(slots) >> 1)
@@ -101,7 +110,7 @@ def count_values(
     count, out, done = used[0], used[1], 0
     while done < len(hashes) and count < most:
         stop = min(done + _BLOCK, len(hashes))
-        found = _count_buckets(buckets, hashes[done:stop], rows[done:stop], (calm, theta), looked_up)
+        found = _count_buckets(buckets, hashes[done:stop], rows[done:stop], (calm, theta, adds), looked_up)
         for each in looked_up[:found]:
             i = _U(done) + (each >> _ONE)
             wanted = hashes[i]
@@ -117,14 +126,15 @@ def count_values(
                     break
                 slot = (slot + _ONE) & last
                 at = slot + slot
-            total = _ZERO
+            becomes_many = False
             if each & _ONE:
-                total = slots[at + _ONE]
-                if total == _ZERO:
-                    slots[seldom + at] = floor
-                total += rows[i]
+                before = slots[at + _ONE]
+                if before == _ZERO:
+                    slots[seldom + at] = slack
+                total = before + rows[i]
                 slots[at + _ONE] = total
-            if (total >= many or wanted < theta) and slots[seldom + at + _ONE] == NO_PLACE:
+                becomes_many = before < many and total >= many
+            if (becomes_many or wanted < theta) and slots[seldom + at + _ONE] == NO_PLACE:
                 slots[seldom + at + _ONE] = first + _U(out)
                 picked[out] = i
                 out += 1
@@ -153,7 +163,7 @@ def least_common(slots: Array, floor: np.uint64) -> np.uint64:
     for slot in range(len(slots) >> 2):
         at = _U(slot) + _U(slot)
         if slots[at + _ONE] != _ZERO:
-            levels[_level(slots[at + _ONE] + slots[seldom + at] - floor)] += 1
+            levels[_level(max(slots[at + _ONE] + slots[seldom + at], floor) - floor)] += 1
     count = levels.sum()
     left = count
     level = 0
@@ -163,31 +173,49 @@ def least_common(slots: Array, floor: np.uint64) -> np.uint64:
     return floor + (_U(level) if level <= _LINEAR else _ONE << _U(level - _LINEAR + _LINEAR_BITS))
 
 
-@compiled(INT64, NEW_UINT64S, UINT64S, NEW_UINT32S, UINT64, UINT64)
-def move_values(slots: Array, full: Array, buckets: Buckets, floor: np.uint64, theta: np.uint64) -> int:
-    """Empty a table, and move to it the values with more rows than the floor, and all below theta; how many."""
-    seldom, seldom_in_full = _U(len(slots) >> 1), _U(len(full) >> 1)
-    slots[:seldom] = _ZERO
+@compiled(NONE, NEW_UINT32S, UINT64S, STRIDED_UINT64S)
+def fill_buckets(buckets: Buckets, hashes: Array, rows: Array) -> None:
+    """Add the rows of each hash to its bucket."""
+    last = _U(len(buckets) - 1)
+    for offset in range(len(hashes)):
+        i = _U(offset)
+        bucket = (hashes[i] >> BUCKET_SHIFT) & last
+        buckets[bucket] = min(_U(buckets[bucket]) + rows[i], MOST_IN_BUCKET)
+
+
+@compiled(NEW_UINT64S, UINT64S, NEW_UINT32S, UINT64, UINT64)
+def values_above(slots: Array, buckets: Buckets, floor: np.uint64, theta: np.uint64) -> Array:
+    """The four words of each value in a busy bucket with more rows than the floor, or below theta, as a shadow."""
+    seldom = _U(len(slots) >> 1)
     calm = min(floor, MOST_IN_BUCKET - _ONE)
-    last = _U((len(slots) >> 2) - 1)
     last_bucket = _U(len(buckets) - 1)
-    kept = 0
-    for old in range(len(full) >> 2):
-        was = _U(old) + _U(old)
-        wanted, rows, slack = full[was], full[was + _ONE], full[seldom_in_full + was]
-        is_counted = rows != _ZERO and rows + slack > floor
-        is_counted &= _U(buckets[(wanted >> BUCKET_SHIFT) & last_bucket]) > calm
-        if wanted != _ZERO and (is_counted or wanted < theta):
-            slot = wanted & last
-            while slots[slot + slot] != _ZERO:
-                slot = (slot + _ONE) & last
-            at = slot + slot
-            slots[at] = wanted
-            slots[at + _ONE] = rows if is_counted else _ZERO
-            slots[seldom + at] = slack
-            slots[seldom + at + _ONE] = full[seldom_in_full + was + _ONE]
-            kept += 1
-    return kept
+    kept = np.empty(len(slots) + 4, np.uint64)
+    end = _ZERO
+    for slot in range(len(slots) >> 2):
+        at = _U(slot) + _U(slot)
+        hash_, rows, slack = slots[at], slots[at + _ONE], slots[seldom + at]
+        is_counted = (rows != _ZERO) & (rows + slack > floor)
+        is_counted &= _U(buckets[(hash_ >> BUCKET_SHIFT) & last_bucket]) > calm
+        kept[end], kept[end + _ONE] = hash_, rows * _U(is_counted)
+        kept[end + _U(2)], kept[end + _U(3)] = slack, slots[seldom + at + _ONE]
+        end += _U(4) * _U(is_counted | (hash_ - _ONE < theta - _ONE))  # 0 wraps around to the largest number
+    return kept[:end].copy()
+
+
+@compiled(INT64, NEW_UINT64S, UINT64S)
+def put_values(slots: Array, values: Array) -> int:
+    """Put values, four words each, into an empty table; how many."""
+    seldom = _U(len(slots) >> 1)
+    last = _U((len(slots) >> 2) - 1)
+    for value in range(len(values) >> 2):
+        start = _U(4) * _U(value)
+        slot = values[start] & last
+        while slots[slot + slot] != _ZERO:
+            slot = (slot + _ONE) & last
+        at = slot + slot
+        slots[at], slots[at + _ONE] = values[start], values[start + _ONE]
+        slots[seldom + at], slots[seldom + at + _ONE] = values[start + _U(2)], values[start + _U(3)]
+    return len(values) >> 2
 
 
 @compiled(NEW_INT64S, NEW_UINT64S, UINT64, UINT64)

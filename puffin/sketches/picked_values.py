@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from puffin.values.serialized import SerializedValues, Words
-from puffin.values.value_bytes import pick, pick_words, words_as_binary
+from puffin.values.value_bytes import join_words, pick, pick_words, words_as_binary
 
 Places: TypeAlias = npt.NDArray[np.int64]
 
@@ -19,7 +19,7 @@ class PickedValues:
 
     def __init__(self, *, keeps_values: bool) -> None:
         self.keeps_values = keeps_values
-        self._values: list[pa.LargeBinaryArray] = [pa.array([], pa.large_binary())]
+        self._values: list[pa.LargeBinaryArray] = []
         self._words: list[Words] = []  # the last ones; making an array of a few would cost as much as of many
         self._count = 0
 
@@ -40,17 +40,22 @@ class PickedValues:
     def keep(self, places: Places) -> None:
         """Keep the values at these places only, in this order."""
         if self.keeps_values:
-            self._values = [self.at(places)]
+            if self._values:
+                self._values = [self.at(places)]
+            elif self._words:
+                self._words = [pick_words(join_words(self._words), places)]
         self._count = len(places)
 
     def at(self, places: Places) -> pa.LargeBinaryArray:
         """The values at these places."""
+        if self._words and not self._values:
+            return words_as_binary(pick_words(join_words(self._words), places))
         self._join_words()
-        if len(self._values) > 1:
-            self._values = [pa.concat_arrays(self._values)]
+        if len(self._values) != 1:
+            self._values = [pa.concat_arrays([pa.array([], pa.large_binary()), *self._values])]
         return self._values[0].take(pa.array(places))
 
     def _join_words(self) -> None:
         if self._words:
-            self._values.append(words_as_binary(self._words))
+            self._values.append(words_as_binary(join_words(self._words)))
             self._words = []

@@ -2,44 +2,53 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
-from puffin.sketches.distribution import Counts, folded
+from puffin.sketches.distribution import Counts, in_buckets
 from puffin.sketches.distribution_image import BUCKETS
 from puffin.sketches.picked_values import PickedValues
 from puffin.sketches.row_tally import Hashes, Rows
+from puffin.sketches.smallest import distinct_below, order_of, theta_of
 from puffin.sketches.tally_state import TallyState, many_of
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.values.serialized import SerializedValues
 
-_FEWEST_SLOTS, _MOST_SLOTS = 1 << 12, 1 << 16
+_SLOTS = 1 << 12, 1 << 14, 1 << 16
+_SIFTING = 1 << 15
 _WORDS = 4  # of a slot, two of them in the first half of the table
 _BUCKETS = 1 << 17
+_MOST_HELD = 28_000  # so many values fit the largest table with some room, if others than expected come
+_LOOKED_AHEAD = 1 << 14  # from so many rows on it is worth looking at them before they are counted
 _LOOKED_AT = 16  # every so many buckets are looked at to choose a floor
 _GROWTH = 2  # the table should be full again only when there are half as many rows more
 _FEW = 64  # no values stand out if one in so many buckets has hardly more rows than one in `_busy`
+_UNIQUE = 0.9  # such a share of rows have values of their own if hardly any value has many
 _LEAST_BUSY = 1 << 10  # so few of the buckets are busy if it is full too soon again and again
 _TIMES_PICKED = 3  # values are dropped when so many times the sample are picked
-_ONE_BUSY = np.ones(1, np.uint32)
+_EVERY_BUCKET = np.ones(1, np.uint32)
 _ONES = np.broadcast_to(np.uint64(1), 1 << 40)
 
 
 class TableTally:
     """
-    Counts all values until these are more than half of a table.
+    Counts all values while these are less than half of a table.
 
-    From then on the floor rises each time when the table is full: so high that half of the values go, and that few
-    buckets are busy.
+    If they are more, or are expected to be more, a floor rises each time when the table is full: so high that half of
+    the values go, and that few buckets are busy. The rows at hand are looked at before they are counted, so that values
+    are not counted and picked only to be dropped.
     """
 
     def __init__(self, sample: int, picked: PickedValues) -> None:
         self._sample, self._picked = sample, picked
-        self._slots = self._spare = np.zeros(_WORDS * _FEWEST_SLOTS, np.uint64)
-        self._buckets = _ONE_BUSY.copy()  # while the table holds every value
+        self._slots = _table(_SLOTS[0])
+        self._buckets = _EVERY_BUCKET  # while the table holds every value
         self._used = np.zeros(2, np.int64)
         self._positions = np.empty(0, np.int64)
-        self._rows = self._floor = self._rows_at_rise = 0
+        self._rows = self._floor = self._slack = self._rows_at_rise = 0
+        self._is_ahead = False  # whether buckets have the rows of a slice that the table has not yet
         self._theta = MAX_THETA
         self._most_picked = _TIMES_PICKED * sample
         self._busy = 8  # one in so many buckets may be busy when the floor rises
@@ -53,12 +62,20 @@ class TableTally:
         self._rows += len(hashes) if rows is None else int(rows.sum())
         if len(self._positions) < len(hashes):
             self._positions = np.empty(len(hashes), np.int64)
+        if not self._used[0] and len(hashes) >= _LOOKED_AHEAD:
+            self._make_room(hashes, counts)
         done = 0
         while True:
             self._used[1] = 0
-            limits = np.array([self._floor, self._theta, many_of(self._rows), len(self._picked)], np.uint64)
+            limits = self._floor, self._theta, many_of(self._rows), len(self._picked), self._slack, not self._is_ahead
             more = count_values(
-                self._slots, self._buckets, self._used, hashes[done:], counts[done:], limits, self._positions
+                self._slots,
+                self._buckets,
+                self._used,
+                hashes[done:],
+                counts[done:],
+                np.array(limits, np.uint64),
+                self._positions,
             )
             if self._used[1]:
                 self._picked.add(values, self._positions[: self._used[1]] + done)
@@ -66,21 +83,24 @@ class TableTally:
                     self._settle()
             done += more
             if done == len(hashes):
+                self._slack, self._is_ahead = self._floor, False
                 return
-            self._make_room()
+            self._make_room(hashes[done:], counts[done:])
+
+    def _limits(self) -> npt.NDArray[np.uint64]:
+        limits = self._floor, self._theta, many_of(self._rows), len(self._picked), self._slack, not self._is_ahead
+        return np.array(limits, np.uint64)
 
     def state(self) -> TallyState:
         """What was counted."""
-        self._lower_theta()
-        used = np.flatnonzero(self._hashes)
-        hashes, low = self._hashes[used], self._counted[used]
-        slack, place = self._slots[len(self._slots) // 2 :].reshape(-1, 2)[used].T
+        hashes, low, slack, place = self._values(0, MAX_THETA).T
+        self._lower_theta(hashes, hashes[:0])
         high = low + np.where(low == 0, np.uint64(self._floor), slack)
         is_many = low >= np.uint64(many_of(self._rows))  # never shadows, which have no rows
         is_known = is_many | (hashes < np.uint64(self._theta))
         missed = max(self._floor, int(high[~is_known].max(initial=0)))
         known = np.flatnonzero(is_known)
-        known = known[hashes[known].argsort()]
+        known = known[order_of(hashes[known])]
         return TallyState(
             self._rows,
             missed,
@@ -89,71 +109,124 @@ class TableTally:
             (low[known], high[known]),
             is_many[known],
             place[known].view(np.int64),
-            None if self._theta == MAX_THETA else self._rows_of_buckets(),
+            None if self._theta == MAX_THETA else self._rows_of_buckets(hashes, low),
         )
 
-    def _rows_of_buckets(self) -> Counts | None:
+    def _rows_of_buckets(self, hashes: Hashes, rows: Counts) -> Counts | None:
         from puffin.kernels.heavy import MOST_IN_BUCKET
 
-        buckets = self._in_buckets() if len(self._buckets) == 1 else self._buckets
-        return None if buckets.max() == MOST_IN_BUCKET else folded(buckets.astype(np.uint64), BUCKETS)
+        if self._holds_all:
+            return in_buckets(hashes, rows, BUCKETS)
+        if self._buckets.max() == MOST_IN_BUCKET:
+            return None
+        folded: Counts = self._buckets[:BUCKETS].astype(np.uint64) + self._buckets[BUCKETS:]
+        return folded
+
+    @property
+    def _holds_all(self) -> bool:
+        return self._buckets is _EVERY_BUCKET
 
     def _settle(self) -> None:
         """Drop values that have neither many rows nor one of the smallest hashes; lower theta."""
         from puffin.kernels.heavy import keep_places
 
-        self._lower_theta()
+        self._lower_theta(self._slots[: len(self._slots) // 2 : 2], self._slots[:0])
         kept = keep_places(self._slots, np.uint64(self._theta), np.uint64(many_of(self._rows)))
         self._picked.keep(kept)
         self._most_picked = len(kept) + (_TIMES_PICKED - 1) * self._sample
 
-    def _lower_theta(self) -> None:
-        hashes = self._hashes
-        below = hashes[(hashes > 0) & (hashes < np.uint64(self._theta))]
+    def _lower_theta(self, held: Hashes, ahead: Hashes) -> None:
+        """To the least that the held hashes allow, with those of rows that are counted next."""
+        from puffin.kernels.hashes import distinct, hashes_below
+
+        below = hashes_below(np.ascontiguousarray(held), np.uint64(self._theta))
+        if len(ahead) > self._sample:
+            every = np.concatenate((below, hashes_below(ahead, np.uint64(self._theta))))
+            theta = theta_of(distinct_below(every, self._theta), self._sample, self._theta)
+            found = distinct(hashes_below(every, np.uint64(theta)))
+            below = found if len(found) > self._sample else below
         if len(below) > self._sample:
             self._theta = int(np.partition(below, self._sample)[self._sample])
 
-    def _make_room(self) -> None:
-        from puffin.kernels.heavy import least_common
-
-        if len(self._slots) < _WORDS * _MOST_SLOTS:
-            self._spare = np.empty(_WORDS * _MOST_SLOTS, np.uint64)
-            self._move()
-            self._spare = np.empty_like(self._slots)
+    def _make_room(self, hashes: Hashes, counts: Counts) -> None:
+        """Take a larger table, or let the floor rise; these rows are counted next."""
+        slots = len(self._slots) // _WORDS
+        held = self._values(0, MAX_THETA)
+        if self._holds_all and slots < _SLOTS[-1]:
+            expected = self._expected(hashes, held)
+            if expected <= _MOST_HELD:
+                least = max(2 * expected, 4 * len(held))
+                wanted = next((each for each in _SLOTS if each >= least), _SLOTS[-1])
+                if wanted > slots:
+                    self._move(wanted, held)
+                return
+        self._lower_theta(held[:, 0], hashes)  # for fewer shadows
+        is_too_soon = self._rows < self._rows_at_rise + self._rows_at_rise // _GROWTH
+        if is_too_soon and slots == _SIFTING and not self._holds_all:
+            self._move(_SLOTS[-1], self._values(0, self._theta))  # all of them, so that the floor need not rise
             return
-        self._lower_theta()  # for fewer shadows
-        if len(self._buckets) == 1:
-            self._buckets = self._in_buckets()
-        elif self._rows < self._rows_at_rise + self._rows_at_rise // _GROWTH:
+        if is_too_soon:
             self._busy = min(2 * self._busy, _LEAST_BUSY)
+        self._rise(hashes, counts, held)
+        values = self._values(self._floor, self._theta)
+        self._move(_SIFTING if slots < _SLOTS[-1] and 4 * len(values) <= _SIFTING else _SLOTS[-1], values)
+
+    @staticmethod
+    def _expected(ahead: Hashes, held: npt.NDArray[np.uint64]) -> float:
+        """About how many values there are, as far as the rows at hand tell."""
+        if len(held) < len(ahead):
+            return max(len(held), distinct_below(ahead, MAX_THETA))
+        return np.inf if len(held) > _UNIQUE * int(held[:, 1].sum()) else len(held)
+
+    def _rise(self, hashes: Hashes, counts: Counts, held: npt.NDArray[np.uint64]) -> None:
+        from puffin.kernels.heavy import fill_buckets, least_common
+
+        held_all = self._holds_all
+        if held_all:
+            self._buckets = np.zeros(_BUCKETS, np.uint32)
+            fill_buckets(self._buckets, np.ascontiguousarray(held[:, 0]), held[:, 1])
         self._rows_at_rise = self._rows
-        some = np.sort(self._buckets[::_LOOKED_AT])
-        in_bucket, in_few = (int(some[-1 - len(some) // share]) for share in (self._busy, _FEW))
+        if not self._is_ahead:
+            fill_buckets(self._buckets, hashes, counts)
+            self._is_ahead = True
+        enough = self._calm()
+        if len(self._slots) >= _WORDS * _SIFTING:
+            enough = max(enough, int(least_common(self._slots, np.uint64(self._floor))) - 1)
+        self._floor = self._slack = max(self._floor, enough)
+        if held_all:  # no value that comes has had more rows than those that go
+            self._slack = int(held[:, 1].max(initial=0, where=held[:, 1] <= self._floor))
+
+    def _calm(self) -> int:
+        """The rows of a bucket that is not busy."""
+        some = self._buckets[::_LOOKED_AT]
+        at = [len(some) - 1 - len(some) // share for share in (self._busy, _FEW)]
+        in_bucket, in_few = (int(rows) for rows in np.partition(some, at)[at])
         enough = in_bucket + in_bucket // _GROWTH
-        if in_few <= enough:  # no values stand out: to miss more rows costs little, and saves looking them up
-            enough = max(enough, 2 * in_few)
-        least = int(least_common(self._slots, np.uint64(self._floor)))
-        self._floor = max(least - 1, enough)
-        self._move()
+        # If no values stand out, to miss more rows costs little, and saves looking them up.
+        if in_few <= enough:
+            return max(enough, 2 * in_few)
+        empty = max(1, len(some) - int(np.count_nonzero(some)))
+        differ = math.log(len(some) / empty) > _UNIQUE * some.mean()  # since chance leaves as many buckets empty
+        return in_few if differ else enough
 
-    def _in_buckets(self) -> npt.NDArray[np.uint32]:
-        from puffin.kernels.heavy import BUCKET_SHIFT, MOST_IN_BUCKET
+    def _values(self, floor: int, theta: int) -> npt.NDArray[np.uint64]:
+        """Hash, rows, slack and place of each value in a busy bucket with more rows than the floor, or below theta."""
+        from puffin.kernels.heavy import values_above
 
-        buckets = ((self._hashes >> BUCKET_SHIFT) & np.uint64(_BUCKETS - 1)).view(np.int64)
-        rows = np.bincount(buckets, self._counted, _BUCKETS)
-        return np.minimum(rows, MOST_IN_BUCKET).astype(np.uint32)
+        found = values_above(self._slots, self._buckets, np.uint64(floor), np.uint64(theta))
+        values: npt.NDArray[np.uint64] = found.reshape(-1, _WORDS)
+        return values
 
-    @property
-    def _hashes(self) -> Hashes:
-        return self._slots[: len(self._slots) // 2 : 2]
+    def _move(self, slots: int, values: npt.NDArray[np.uint64]) -> None:
+        """Make an empty table of so many slots, and put values into it."""
+        from puffin.kernels.heavy import put_values
 
-    @property
-    def _counted(self) -> Counts:
-        return self._slots[1 : len(self._slots) // 2 : 2]
+        if len(self._slots) == _WORDS * slots:
+            self._slots[: len(self._slots) // 2] = 0
+        else:
+            self._slots = _table(slots)
+        self._used[0] = put_values(self._slots, values.reshape(-1))
 
-    def _move(self) -> None:
-        from puffin.kernels.heavy import move_values
 
-        floor, theta = np.uint64(self._floor), np.uint64(self._theta)
-        self._used[0] = move_values(self._spare, self._slots, self._buckets, floor, theta)
-        self._slots, self._spare = self._spare, self._slots
+def _table(slots: int) -> npt.NDArray[np.uint64]:
+    return np.zeros(_WORDS * slots, np.uint64)

@@ -52,18 +52,25 @@ def pick_words(values: Words, positions: Positions) -> Words:
     )
 
 
-def words_as_binary(parts: Sequence[Words]) -> pa.LargeBinaryArray:
+def join_words(parts: Sequence[Words]) -> Words:
     """The values of all parts, one after the other; at least one part."""
     low = np.concatenate([part.low for part in parts])
-    words = [low]
+    high = None
     if any(part.high is not None for part in parts):
-        words += [np.concatenate([np.zeros_like(p.low) if p.high is None else p.high for p in parts])]
-    each = np.stack(words, axis=1).astype("<u8", copy=False).view(np.uint8).reshape(len(low), -1)
+        high = np.concatenate([np.zeros_like(part.low) if part.high is None else part.high for part in parts])
     length = parts[0].length
-    if isinstance(length, int) and all(isinstance(p.length, int) and p.length == length for p in parts):
-        return binary_array(np.full(len(low), length), each[:, :length].reshape(-1))
-    lengths = np.concatenate([np.broadcast_to(np.asarray(p.length, np.int64), len(p.low)) for p in parts])
-    return binary_array(lengths, each[np.arange(each.shape[1]) < lengths[:, None]])
+    if not isinstance(length, int) or any(not isinstance(part.length, int) or part.length != length for part in parts):
+        length = np.concatenate([np.broadcast_to(np.asarray(part.length, np.uint64), len(part.low)) for part in parts])
+    return Words(low, high, length)
+
+
+def words_as_binary(words: Words) -> pa.LargeBinaryArray:
+    each = np.stack([words.low] if words.high is None else [words.low, words.high], axis=1)
+    data = each.astype("<u8", copy=False).view(np.uint8).reshape(len(words.low), -1)
+    if isinstance(words.length, int):
+        return binary_array(np.full(len(data), words.length), data[:, : words.length].reshape(-1))
+    lengths = words.length.astype(np.int64)
+    return binary_array(lengths, data[np.arange(data.shape[1]) < lengths[:, None]])
 
 
 def binary_array(lengths: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> pa.LargeBinaryArray:

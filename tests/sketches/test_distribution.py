@@ -99,6 +99,36 @@ def assert_buckets_leave_room(found: Distribution, exact: Distribution, counts: 
     assert (rows <= left[bucket_of(hashes, len(left))])[unknown].all()
 
 
+def test_bounds_hold_however_rows_are_split_and_counted(hashed_by):
+    """Pieces of columns of all kinds, in slices of any length, with many rows for some values."""
+    source = np.random.default_rng()
+    for _ in range(4):
+        seed = int(source.integers(1 << 32))
+        rng = np.random.default_rng(seed)
+        pieces = [COLUMNS[name](rng)[: rng.integers(1, 90_000)] for name in rng.choice([*COLUMNS], 2)]
+        values, true, builder = np.concatenate(pieces), Counter[int](), DistributionBuilder(SAMPLE)
+        for part in np.split(values, np.sort(rng.integers(0, len(values), rng.integers(1, 12)))):
+            rows = np.ones(len(part), np.int64)
+            hashed = hash_rows(pa.array(part), "long")
+            if rng.random() < 0.3:
+                part = np.unique(part)
+                rows = rng.integers(0, 3, len(part)) ** rng.integers(0, 12)
+                hashed = hash_counted(pa.array(part), rows, "long")
+            for each in hashed:
+                builder.update_hashed(*each)
+            for value, count in zip(part.tolist(), rows.tolist(), strict=True):
+                true[value] += count
+        found, true = builder.compact(), +true
+        known = dict(zip(longs(found), zip(found.low.tolist(), found.high.tolist(), strict=True), strict=True))
+        assert all(low <= true[value] <= high for value, (low, high) in known.items()), seed
+        assert max((rows for value, rows in true.items() if value not in known), default=0) <= found.missed, seed
+        hashes = np.concatenate([each.hashes for each in hash_rows(pa.array(list(true), pa.int64()), "long")])
+        assert found.hashes[found.in_sample].tolist() == np.sort(hashes)[:SAMPLE].tolist(), seed
+        of_each = np.array(list(true.values()), np.uint64)
+        assert found.rows == int(of_each.sum()), seed
+        assert found.buckets is None or (found.buckets == in_buckets(hashes, of_each, len(found.buckets))).all(), seed
+
+
 @pytest.mark.parametrize("column", ["skewed", "one value comes late"])
 def test_values_with_the_most_rows_are_heavy(hashed_by, column):
     values = COLUMNS[column](np.random.default_rng(4))
@@ -137,7 +167,7 @@ def test_numbers_of_rows_beyond_32_bits_are_within_bounds(hashed_by):
 def test_table_is_seldom_full_of_values_with_equal_rows(monkeypatch):
     rises: list[int] = []
     make_room = TableTally._make_room
-    monkeypatch.setattr(TableTally, "_make_room", lambda self: (rises.append(1), make_room(self)))
+    monkeypatch.setattr(TableTally, "_make_room", lambda self, *rows: (rises.append(1), make_room(self, *rows)))
     tally, rng = TableTally(SAMPLE, PickedValues(keeps_values=False)), np.random.default_rng(9)
     hashes = rng.integers(1, 1 << 63, 100_000, np.uint64)
     for _ in range(32):
