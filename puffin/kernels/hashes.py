@@ -156,14 +156,14 @@ def add_rows(
     return len(hashes)
 
 
-@compiled(PAIR_OF_NEW_UINT64S, UINT64S, UINT64)
-def rows_below(slots: Array, theta: np.uint64) -> tuple[Array, Array]:
+@compiled(PAIR_OF_NEW_UINT64S, UINT64S, INT64, UINT64)
+def rows_below(slots: Array, used: int, theta: np.uint64) -> tuple[Array, Array]:
     """The hashes of a table that are below theta, in any order, and the rows of each."""
-    hashes, rows = np.empty(len(slots) >> 1, np.uint64), np.empty(len(slots) >> 1, np.uint64)
+    hashes, rows = np.empty(used + 1, np.uint64), np.empty(used + 1, np.uint64)  # and one that is not below
     count = 0
     beyond = theta - _ONE
     for i in range(len(slots) >> 1):
         at = _U(i) + _U(i)
         hashes[count], rows[count] = slots[at], slots[at + _ONE]
         count += slots[at] - _ONE < beyond  # 0 wraps around to the largest number
-    return hashes[:count].copy(), rows[:count].copy()
+    return hashes[:count], rows[:count]

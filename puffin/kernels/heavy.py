@@ -183,13 +183,13 @@ def fill_buckets(buckets: Buckets, hashes: Array, rows: Array) -> None:
         buckets[bucket] = min(_U(buckets[bucket]) + rows[i], MOST_IN_BUCKET)
 
 
-@compiled(NEW_UINT64S, UINT64S, NEW_UINT32S, UINT64, UINT64)
-def values_above(slots: Array, buckets: Buckets, floor: np.uint64, theta: np.uint64) -> Array:
+@compiled(NEW_UINT64S, UINT64S, INT64, NEW_UINT32S, UINT64, UINT64)
+def values_above(slots: Array, used: int, buckets: Buckets, floor: np.uint64, theta: np.uint64) -> Array:
     """The four words of each value in a busy bucket with more rows than the floor, or below theta, as a shadow."""
     seldom = _U(len(slots) >> 1)
     calm = min(floor, MOST_IN_BUCKET - _ONE)
     last_bucket = _U(len(buckets) - 1)
-    kept = np.empty(len(slots) + 4, np.uint64)
+    kept = np.empty(4 * used + 4, np.uint64)  # and those of a slot that is not kept
     end = _ZERO
     for slot in range(len(slots) >> 2):
         at = _U(slot) + _U(slot)
@@ -199,7 +199,7 @@ def values_above(slots: Array, buckets: Buckets, floor: np.uint64, theta: np.uin
         kept[end], kept[end + _ONE] = hash_, rows * _U(is_counted)
         kept[end + _U(2)], kept[end + _U(3)] = slack, slots[seldom + at + _ONE]
         end += _U(4) * _U(is_counted | (hash_ - _ONE < theta - _ONE))  # 0 wraps around to the largest number
-    return kept[:end].copy()
+    return kept[:end]
 
 
 @compiled(INT64, NEW_UINT64S, UINT64S)

@@ -108,6 +108,17 @@ class Distribution:
         low[has], high[has] = self.low[at[has]], self.high[at[has]]
         return low, high
 
+    def _part_of(self, hashes: Hashes) -> tuple[Counts, Counts, Flags]:
+        """The fewest and the most rows of the values with these hashes in a sum, and whether they are heavy here."""
+        low, high = self.rows_of(hashes)
+        at, has = places(hashes, self.hashes)
+        is_heavy = has & self.is_heavy[at] if len(self.hashes) else has
+        return (low if self._is_complete else np.where(is_heavy, low, np.uint64(0))), high, is_heavy
+
+    @property
+    def _is_complete(self) -> bool:
+        return self.theta == MAX_THETA and self.missed == 0
+
     @property
     def _chosen(self) -> Distribution:
         """
@@ -116,16 +127,12 @@ class Distribution:
         Values are heavy by their ``low`` rows. If those of the sample were counted in more parts than others are, heavy
         values would be more frequent in the sample than elsewhere.
         """
-        is_complete = self.theta == MAX_THETA and self.missed == 0
-        return self if is_complete else replace(self._only(self.is_heavy), theta=1)
+        return self if self._is_complete else replace(self._only(self.is_heavy), theta=1)
 
     def plus(self, other: Distribution) -> Distribution:
         """The distribution of the rows of both, of any size."""
-        every = np.concatenate((self.hashes, other.hashes))
-        hashes, first = first_of_each(every)
-        (_, high), (_, more_high) = self.rows_of(hashes), other.rows_of(hashes)
-        (low, _), (more_low, _) = self._chosen.rows_of(hashes), other._chosen.rows_of(hashes)
-        heavy = np.sort(np.concatenate((self.hashes[self.is_heavy], other.hashes[other.is_heavy])))
+        hashes, first = first_of_each(np.concatenate((self.hashes, other.hashes)), in_runs=True)
+        (low, high, heavy), (more_low, more_high, more_heavy) = self._part_of(hashes), other._part_of(hashes)
         values = None
         if self.values is not None and other.values is not None:
             values = pa.concat_arrays([self.values, other.values]).take(pa.array(first))
@@ -136,7 +143,7 @@ class Distribution:
             hashes=hashes,
             low=low + more_low,
             high=high + more_high,
-            is_heavy=is_among(hashes, heavy),
+            is_heavy=heavy | more_heavy,
             values=values,
             is_cut=np.concatenate((self.is_cut, other.is_cut))[first],
             buckets=_combined(self._every_bucket(), other._every_bucket(), np.add),
@@ -293,9 +300,9 @@ def _unpickled(packed: bytes, size: int) -> Distribution:
     return Distribution.from_bytes(unpack(packed, size))
 
 
-def first_of_each(hashes: Hashes) -> tuple[Hashes, npt.NDArray[np.int64]]:
-    """The distinct hashes, ascending, and a position of each; np.unique takes three times as long."""
-    order = order_of(hashes)
+def first_of_each(hashes: Hashes, *, in_runs: bool = False) -> tuple[Hashes, npt.NDArray[np.int64]]:
+    """The distinct hashes, ascending, and a position of each; they may consist of a few ascending runs."""
+    order = hashes.argsort(kind="stable") if in_runs else order_of(hashes)  # a stable sort merges runs
     in_order = hashes[order]
     starts = np.flatnonzero(is_first_of_run(in_order))
     return in_order[starts], order[starts]

@@ -153,7 +153,7 @@ class TableTally(RowTally):
     def _entries(self, theta: int) -> tuple[Hashes, Rows]:
         from puffin.kernels.hashes import rows_below
 
-        hashes, rows = rows_below(self._slots, np.uint64(theta))
+        hashes, rows = rows_below(self._slots, self._used[0], np.uint64(theta))
         return hashes, rows.view(np.int64)
 
     def _make_table(self, slots: int) -> None:

@@ -17,7 +17,7 @@ from puffin.sketches.theta_image import MAX_THETA
 from puffin.values.serialized import SerializedValues
 
 _SLOTS = 1 << 12, 1 << 14, 1 << 16
-_SIFTING = 1 << 15
+_SIFTING = 1 << 15  # of the first table that does not hold all values
 _WORDS = 4  # of a slot, two of them in the first half of the table
 _BUCKETS = 1 << 17
 _MOST_HELD = 28_000  # so many values fit the largest table with some room, if others than expected come
@@ -93,7 +93,7 @@ class TableTally:
 
     def state(self) -> TallyState:
         """What was counted."""
-        hashes, low, slack, place = self._values(0, MAX_THETA).T
+        hashes, low, slack, place = np.ascontiguousarray(self._values(0, MAX_THETA).T)
         self._lower_theta(hashes, hashes[:0])
         high = low + np.where(low == 0, np.uint64(self._floor), slack)
         is_many = low >= np.uint64(many_of(self._rows))  # never shadows, which have no rows
@@ -159,6 +159,8 @@ class TableTally:
                 wanted = next((each for each in _SLOTS if each >= least), _SLOTS[-1])
                 if wanted > slots:
                     self._move(wanted, held)
+                if expected > self._sample:
+                    self._lower_theta(held[:, 0], hashes)
                 return
         self._lower_theta(held[:, 0], hashes)  # for fewer shadows
         is_too_soon = self._rows < self._rows_at_rise + self._rows_at_rise // _GROWTH
@@ -169,7 +171,9 @@ class TableTally:
             self._busy = min(2 * self._busy, _LEAST_BUSY)
         self._rise(hashes, counts, held)
         values = self._values(self._floor, self._theta)
-        self._move(_SIFTING if slots < _SLOTS[-1] and 4 * len(values) <= _SIFTING else _SLOTS[-1], values)
+        busy = _LOOKED_AT * int(np.count_nonzero(self._buckets[::_LOOKED_AT] > self._floor))  # of two values or so each
+        is_small = slots < _SLOTS[-1] and 2 * max(len(values), 2 * busy + self._sample) <= _SIFTING
+        self._move(_SIFTING if is_small else _SLOTS[-1], values)
 
     @staticmethod
     def _expected(ahead: Hashes, held: npt.NDArray[np.uint64]) -> float:
@@ -213,7 +217,7 @@ class TableTally:
         """Hash, rows, slack and place of each value in a busy bucket with more rows than the floor, or below theta."""
         from puffin.kernels.heavy import values_above
 
-        found = values_above(self._slots, self._buckets, np.uint64(floor), np.uint64(theta))
+        found = values_above(self._slots, self._used[0], self._buckets, np.uint64(floor), np.uint64(theta))
         values: npt.NDArray[np.uint64] = found.reshape(-1, _WORDS)
         return values
 

@@ -35,11 +35,14 @@ _FORMATS = {"<i4": "<i", "<i8": "<q", "u1": "?", "<f4": "<f", "<f8": "<d"}
 
 def pick(values: ByteStrings, positions: Positions) -> pa.LargeBinaryArray:
     """The values at these positions, cut to one byte more than `MOST_BYTES`, so that cut ones can be told."""
-    starts = values.offsets[positions]
-    lengths = np.minimum(values.offsets[positions + 1] - starts, MOST_BYTES + 1)
-    ends = np.cumsum(lengths)
-    places = np.repeat(starts - ends + lengths, lengths) + np.arange(int(ends[-1]) if len(ends) else 0)
-    return binary_array(lengths, values.data[places])
+    buffers = [
+        None,
+        pa.py_buffer(np.ascontiguousarray(values.offsets)),
+        pa.py_buffer(np.ascontiguousarray(values.data)),
+    ]
+    every = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(values.offsets) - 1, buffers)
+    picked = every.take(pa.array(positions))
+    return cut_to(picked, MOST_BYTES + 1) if contents(picked)[0].max(initial=0) > MOST_BYTES + 1 else picked
 
 
 def pick_words(values: Words, positions: Positions) -> Words:
