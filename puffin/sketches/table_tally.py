@@ -93,8 +93,9 @@ class TableTally:
 
     def state(self) -> TallyState:
         """What was counted."""
-        hashes, low, slack, place = np.ascontiguousarray(self._values(0, MAX_THETA).T)
-        self._lower_theta(hashes, hashes[:0])
+        self._lower_theta(self._slots[:0])
+        values = self._values(0, MAX_THETA)
+        hashes, low, slack, _ = values.T
         high = low + np.where(low == 0, np.uint64(self._floor), slack)
         is_many = low >= np.uint64(many_of(self._rows))  # never shadows, which have no rows
         is_known = is_many | (hashes < np.uint64(self._theta))
@@ -108,7 +109,7 @@ class TableTally:
             hashes[known],
             (low[known], high[known]),
             is_many[known],
-            place[known].view(np.int64),
+            values[known, 3].view(np.int64),
             None if self._theta == MAX_THETA else self._rows_of_buckets(hashes, low),
         )
 
@@ -116,7 +117,7 @@ class TableTally:
         from puffin.kernels.heavy import MOST_IN_BUCKET
 
         if self._holds_all:
-            return in_buckets(hashes, rows, BUCKETS)
+            return in_buckets(hashes, np.ascontiguousarray(rows), BUCKETS)
         if self._buckets.max() == MOST_IN_BUCKET:
             return None
         folded: Counts = self._buckets[:BUCKETS].astype(np.uint64) + self._buckets[BUCKETS:]
@@ -130,16 +131,17 @@ class TableTally:
         """Drop values that have neither many rows nor one of the smallest hashes; lower theta."""
         from puffin.kernels.heavy import keep_places
 
-        self._lower_theta(self._slots[: len(self._slots) // 2 : 2], self._slots[:0])
+        self._lower_theta(self._slots[:0])
         kept = keep_places(self._slots, np.uint64(self._theta), np.uint64(many_of(self._rows)))
         self._picked.keep(kept)
         self._most_picked = len(kept) + (_TIMES_PICKED - 1) * self._sample
 
-    def _lower_theta(self, held: Hashes, ahead: Hashes) -> None:
+    def _lower_theta(self, ahead: Hashes) -> None:
         """To the least that the held hashes allow, with those of rows that are counted next."""
         from puffin.kernels.hashes import distinct, hashes_below
 
-        below = hashes_below(np.ascontiguousarray(held), np.uint64(self._theta))
+        held = np.ascontiguousarray(self._slots[: len(self._slots) // 2 : 2])
+        below = hashes_below(held, np.uint64(self._theta))
         if len(ahead) > self._sample:
             every = np.concatenate((below, hashes_below(ahead, np.uint64(self._theta))))
             theta = theta_of(distinct_below(every, self._theta), self._sample, self._theta)
@@ -151,44 +153,45 @@ class TableTally:
     def _make_room(self, hashes: Hashes, counts: Counts) -> None:
         """Take a larger table, or let the floor rise; these rows are counted next."""
         slots = len(self._slots) // _WORDS
-        held = self._values(0, MAX_THETA)
         if self._holds_all and slots < _SLOTS[-1]:
-            expected = self._expected(hashes, held)
+            expected = self._expected(hashes)
             if expected <= _MOST_HELD:
-                least = max(2 * expected, 4 * len(held))
+                least = max(2 * expected, 4 * int(self._used[0]))
                 wanted = next((each for each in _SLOTS if each >= least), _SLOTS[-1])
                 if wanted > slots:
-                    self._move(wanted, held)
+                    self._move(wanted, self._values(0, MAX_THETA))
                 if expected > self._sample:
-                    self._lower_theta(held[:, 0], hashes)
+                    self._lower_theta(hashes)
                 return
-        self._lower_theta(held[:, 0], hashes)  # for fewer shadows
+        self._lower_theta(hashes)  # for fewer shadows
         is_too_soon = self._rows < self._rows_at_rise + self._rows_at_rise // _GROWTH
         if is_too_soon and slots == _SIFTING and not self._holds_all:
             self._move(_SLOTS[-1], self._values(0, self._theta))  # all of them, so that the floor need not rise
             return
         if is_too_soon:
             self._busy = min(2 * self._busy, _LEAST_BUSY)
-        self._rise(hashes, counts, held)
+        self._rise(hashes, counts)
         values = self._values(self._floor, self._theta)
         busy = _LOOKED_AT * int(np.count_nonzero(self._buckets[::_LOOKED_AT] > self._floor))  # of two values or so each
         is_small = slots < _SLOTS[-1] and 2 * max(len(values), 2 * busy + self._sample) <= _SIFTING
         self._move(_SIFTING if is_small else _SLOTS[-1], values)
 
-    @staticmethod
-    def _expected(ahead: Hashes, held: npt.NDArray[np.uint64]) -> float:
+    def _expected(self, ahead: Hashes) -> float:
         """About how many values there are, as far as the rows at hand tell."""
-        if len(held) < len(ahead):
-            return max(len(held), distinct_below(ahead, MAX_THETA))
-        return np.inf if len(held) > _UNIQUE * int(held[:, 1].sum()) else len(held)
+        used = int(self._used[0])
+        if used < len(ahead):
+            return max(used, distinct_below(ahead, MAX_THETA))
+        counted = int(self._slots[1 : len(self._slots) // 2 : 2].sum())
+        return np.inf if used > _UNIQUE * counted else used
 
-    def _rise(self, hashes: Hashes, counts: Counts, held: npt.NDArray[np.uint64]) -> None:
+    def _rise(self, hashes: Hashes, counts: Counts) -> None:
         from puffin.kernels.heavy import fill_buckets, least_common
 
+        rows = self._slots[1 : len(self._slots) // 2 : 2]
         held_all = self._holds_all
         if held_all:
             self._buckets = np.zeros(_BUCKETS, np.uint32)
-            fill_buckets(self._buckets, np.ascontiguousarray(held[:, 0]), held[:, 1])
+            fill_buckets(self._buckets, np.ascontiguousarray(self._slots[: len(self._slots) // 2 : 2]), rows)
         self._rows_at_rise = self._rows
         if not self._is_ahead:
             fill_buckets(self._buckets, hashes, counts)
@@ -198,7 +201,7 @@ class TableTally:
             enough = max(enough, int(least_common(self._slots, np.uint64(self._floor))) - 1)
         self._floor = self._slack = max(self._floor, enough)
         if held_all:  # no value that comes has had more rows than those that go
-            self._slack = int(held[:, 1].max(initial=0, where=held[:, 1] <= self._floor))
+            self._slack = int(rows.max(initial=0, where=rows <= self._floor))
 
     def _calm(self) -> int:
         """The rows of a bucket that is not busy."""
