@@ -82,15 +82,15 @@ class SmallestHashes:
 
     def _below_theta(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         if kernels_ready():
-            from puffin.kernels.hashes import hashes_below
+            from puffin.kernels.hashes import distinct, hashes_below
 
-            return hashes_below(np.require(hashes, np.uint64, ["C", "A"]), np.uint64(self._theta))
-        below: npt.NDArray[np.uint64] = hashes[hashes < np.uint64(self._theta)]
-        return below
+            below = hashes_below(np.require(hashes, np.uint64, ["C", "A"]), np.uint64(self._theta))
+            return distinct(below)  # else columns of few values would be sorted again and again
+        return hashes[hashes < np.uint64(self._theta)]
 
     def _settle(self) -> None:
         merged = np.concatenate((self._kept, *self._pending))
-        merged.sort()
+        merged = merged[order_of(merged)]
         # Theta may be lower than when a hash was added.
         merged = merged[slice(*np.searchsorted(merged, np.array([1, self._theta], np.uint64)))]
         merged = merged[is_first_of_run(merged)]

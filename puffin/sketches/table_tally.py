@@ -221,8 +221,7 @@ class TableTally:
         from puffin.kernels.heavy import values_above
 
         found = values_above(self._slots, self._used[0], self._buckets, np.uint64(floor), np.uint64(theta))
-        values: npt.NDArray[np.uint64] = found.reshape(-1, _WORDS)
-        return values
+        return found.view(np.uint64).reshape(-1, _WORDS)  # numba's own uint64 is slow in `np.add.at`
 
     def _move(self, slots: int, values: npt.NDArray[np.uint64]) -> None:
         """Make an empty table of so many slots, and put values into it."""
