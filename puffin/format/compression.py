@@ -10,6 +10,8 @@ A codec's library is imported on first use: most files need none, and the comman
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -57,6 +59,33 @@ def decompress_lz4_block(stored: bytes | memoryview, size: int) -> bytes:
         return bytes(lz4.block.decompress(stored, uncompressed_size=size))
     except lz4.block.LZ4BlockError as exc:
         raise ValueError(f"expected a sound LZ4 block of {size} bytes: {exc}") from exc
+
+
+class _ZstdOfThread(threading.local):
+    """A decompressor for each thread: to make one takes longer than to decompress some KiB."""
+
+    def __init__(self) -> None:
+        import zstandard
+
+        self.content_size = zstandard.frame_content_size
+        self.decompressor = zstandard.ZstdDecompressor()
+        self.error = zstandard.ZstdError
+
+
+@functools.cache
+def _zstd_of_thread() -> _ZstdOfThread:
+    return _ZstdOfThread()
+
+
+def decompress_zstd_frame(stored: bytes | memoryview, size: int) -> bytes | None:
+    """Decompress bytes that are a single sound frame, whose header says that it has ``size`` bytes; None otherwise."""
+    zstd = _zstd_of_thread()
+    try:
+        if zstd.content_size(stored) == size:
+            return zstd.decompressor.decompress(stored, allow_extra_data=False)
+    except zstd.error:
+        pass
+    return None
 
 
 class _Decoder(Protocol):

@@ -13,7 +13,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from puffin.files.parquet.snappy import SnappyStream, decompress_snappy
-from puffin.format.compression import decompress_lz4_block
+from puffin.format.compression import decompress_lz4_block, decompress_zstd_frame
 
 UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW = 0, 1, 2, 4, 6, 7  # CompressionCodec
 CODECS = frozenset((UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW))
@@ -90,5 +90,6 @@ def _decompress(codec: int, payload: bytes | memoryview, size: int) -> bytes | m
     if codec == LZ4_RAW:
         return decompress_lz4_block(payload, size)
     if codec == ZSTD:
-        return bytes(pa.decompress(payload, size, _FRAMED[ZSTD], asbytes=True))
+        content = decompress_zstd_frame(payload, size)
+        return bytes(pa.decompress(payload, size, _FRAMED[ZSTD], asbytes=True)) if content is None else content
     return bytes(pa.CompressedInputStream(pa.BufferReader(payload), _FRAMED[codec]).read(size + 1))
