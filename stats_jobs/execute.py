@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
 
 from puffin.errors import CorruptDataFileError, CorruptError, NotFoundError, UnsupportedError
 from puffin.iceberg.stores import stores
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 KERNELS_PAY = 64 * 1024 * 1024
 """Compiling or loading kernels pays off for a process that reads at least so many bytes of files."""
 
+_FEW_VALUES, _ENOUGH_VALUES = 1 << 14, 1 << 16  # fewer wait for others, until there are enough
+_WAITING_BYTES = 32 * 1024 * 1024  # of all columns together
 _AVRO_WEIGHT = 32  # without kernels, Avro takes about this many times as long as Parquet
 
 
@@ -89,7 +94,8 @@ def read_batch(
 
     if sum(map(_kernel_work, batch.tasks)) >= KERNELS_PAY:
         load_kernels()
-    columns = {column.field_id: ColumnReading(column, of) for column, of in zip(batch.columns, kinds, strict=True)}
+    room = _Room()
+    columns = {c.field_id: ColumnReading(c, of, room) for c, of in zip(batch.columns, kinds, strict=True)}
     rows = bytes_read = 0
     needs = frozenset[Need]().union(*map(_needs, kinds))
     lifting = _Lifting(columns)
@@ -113,7 +119,7 @@ def read_batch(
             for column in columns.values():
                 column.end_file(task, rows - before)
     except (CorruptError, UnsupportedError, NotFoundError) as exc:
-        return Partial(failure=exc)
+        return Partial(failure=_failure_before(columns.values(), task) or exc)
     found = {field_id: column.values() for field_id, column in columns.items()}
     mapped = frozenset(columns) if reader.has_used_mapping else frozenset()
     added, gone = ({}, found) if removed else (found, {})
@@ -127,6 +133,16 @@ def _feed(columns: Mapping[int, ColumnReading], live: Rows, task: FileScanTask) 
         columns[field_id].update_rows(live.columns, task)
     for field_id, summary in live.summaries.items():
         columns[field_id].update_summary(summary)
+
+
+def _failure_before(columns: Iterable[ColumnReading], task: FileScanTask) -> CorruptError | None:
+    """The error in the values that came before another error and wait to be taken together."""
+    try:
+        for column in columns:
+            column.take_waiting(task)
+    except CorruptError as exc:
+        return exc
+    return None
 
 
 def merge_partials(left: Partial, right: Partial) -> Partial:
@@ -171,11 +187,26 @@ class _Lifting:
         return is_taken
 
 
-class ColumnReading:
-    """Passes the rows of a column to its kinds of statistics; hashes values once for all of them."""
+@dataclasses.dataclass(slots=True)
+class _Room:
+    """The bytes of values that wait, in all columns of a batch."""
 
-    def __init__(self, column: Column, kinds: Kinds) -> None:
+    used: int = 0
+
+
+class ColumnReading:
+    """
+    Passes the rows of a column to its kinds of statistics; hashes values once for all of them.
+
+    A few values cost about as much as many. So the values of small row groups wait for those of the next ones, at most
+    until the file ends.
+    """
+
+    def __init__(self, column: Column, kinds: Kinds, room: _Room | None = None) -> None:
         self._column = column
+        self._room = room or _Room()
+        self._waiting: list[ColumnValues] = []
+        self._values_waiting = self._bytes_waiting = 0
         self._builders: dict[Kind[Any], Any] = {kind: kind.start() for kind in kinds if kind.is_taken(kinds)}
         self._given = {need: [b for kind, b in self._builders.items() if need in kind.needs] for need in Need}
 
@@ -186,6 +217,30 @@ class ColumnReading:
         return any(builder.lift(task, bitsets) for builder in self._given[Need.BLOOM_FILTERS])
 
     def update_values(self, values: ColumnValues, task: FileScanTask) -> None:
+        size = values.array.nbytes
+        is_small = len(values.array) < _FEW_VALUES and self._room.used + size <= _WAITING_BYTES
+        if not is_small or pa.types.is_dictionary(values.array.type):
+            self._take(values, task)
+            return
+        self._waiting.append(values)
+        self._values_waiting += len(values.array)
+        self._bytes_waiting += size
+        self._room.used += size
+        if self._values_waiting >= _ENOUGH_VALUES:
+            self.take_waiting(task)
+
+    def take_waiting(self, task: FileScanTask) -> None:
+        """Take the values that wait for others of this task."""
+        waiting, self._waiting = self._waiting, []
+        self._room.used -= self._bytes_waiting
+        self._values_waiting = self._bytes_waiting = 0
+        alike: dict[tuple[pa.DataType, bool], list[ColumnValues]] = {}
+        for values in waiting:
+            alike.setdefault((values.array.type, values.rows is None), []).append(values)
+        for each in alike.values():
+            self._take(_joined(each), task)
+
+    def _take(self, values: ColumnValues, task: FileScanTask) -> None:
         counted, plain, whole = (self._given[n] for n in (Need.COUNTED_HASHES, Need.HASHES, Need.HASHED_VALUES))
         with self._errors_in(task):
             for builder in (*self._given[Need.VALUES], *self._given[Need.COUNTED_VALUES]):
@@ -222,6 +277,7 @@ class ColumnReading:
             builder.begin_file(task)
 
     def end_file(self, task: FileScanTask, live_rows: int) -> None:
+        self.take_waiting(task)
         for builder in self._given[Need.FILES]:
             builder.end_file(task, live_rows)
 
@@ -244,3 +300,11 @@ class ColumnReading:
         if values.rows is not None:
             return (each.hashes for each in hash_counted(values.array, values.rows, self._column.type))
         return hash_array(values.array, self._column.type)
+
+
+def _joined(values: Sequence[ColumnValues]) -> ColumnValues:
+    """Values of one type in one array."""
+    if len(values) == 1:
+        return values[0]
+    rows = [each.rows for each in values if each.rows is not None]
+    return ColumnValues(pa.concat_arrays([each.array for each in values]), np.concatenate(rows) if rows else None)
