@@ -328,36 +328,12 @@ def count_true(data: Bytes, spans: Int64s, is_hybrid: int) -> int:
     return int(total)
 
 
-@compiled(INT64, WORDS_AT_EVERY_BYTE, INT64_ROWS, NEW_INT64S, NEW_WORDS_AT_EVERY_BYTE)
-def copy_strings(words_at: WordsAt, spans: Int64s, offsets: Int64s, out_at: WordsAt) -> int:
-    """
-    Copy plain strings of pages, each behind its length, one after the other.
-
-    Args:
-        offsets: Filled: one more than there are strings.
-        out_at: The words at each byte of the copy, which is as long as the pages, and eight bytes longer; filled.
-
-    Returns:
-        Where the last string of the last page ends, or -1 if one ends beyond its page.
-    """
-    out, count, at = _I(0), 0, _I(0)
-    offsets[0] = 0
-    for i in range(len(spans)):
-        at, end = spans[i, 0], spans[i, 1]
-        for _ in range(spans[i, 2]):
-            if end - at < 4:
-                return -1
-            length = _I(words_at[at] & _U(0xFFFFFFFF))
-            at += 4
-            if length > end - at:
-                return -1
-            for place in range(0, length, 8):
-                out_at[out + place] = words_at[at + place]
-            at += length
-            out += length
-            count += 1
-            offsets[count] = out
-    return int(at)
+@inlined
+def _last_word(data: Bytes, at: int) -> Any:
+    word = _U(0)
+    for i in range(at, len(data)):
+        word |= _U(data[i]) << _U(8 * (i - at))
+    return word
 
 
 @inlined
@@ -367,22 +343,60 @@ def _swapped(word: Any) -> Any:
     return (word << _U(32)) | (word >> _U(32))
 
 
-@compiled(NONE, WORDS_AT_EVERY_BYTE, INT64_ROWS, INT64, NEW_INT64S)
-def swap_decimals(words_at: WordsAt, spans: Int64s, width: int, halves: Int64s) -> None:
-    """Turn big-endian numbers of 1 to 16 bytes, for which the pages have room, into low and high halves."""
-    omitted = 8 * (8 - width) if width <= 8 else 8 * (16 - width)
-    out = 0
+@compiled(INT64, BYTES, WORDS_AT_EVERY_BYTE, NEW_INT64_ROWS, NEW_INT64S, NEW_WORDS_AT_EVERY_BYTE)
+def copy_strings(data: Bytes, words_at: WordsAt, spans: Int64s, offsets: Int64s, out_at: WordsAt) -> int:
+    """
+    Copy plain strings of pages, each behind its length, one after the other, as long as there is room.
+
+    Args:
+        words_at: The word at each byte of ``data`` that has seven more after it.
+        spans: As `find_values` leaves it; updated: where the strings begin that are left, and their number.
+        offsets: Filled: one more than there is room for strings.
+        out_at: The words at each byte of the copies that has seven more after it; filled.
+
+    Returns:
+        The number of strings, or -1 if one ends beyond its page.
+    """
+    out, count, at = _I(0), _I(0), _I(0)
+    room = len(out_at) - 1
+    offsets[0] = 0
     for i in range(len(spans)):
-        at = spans[i, 0]
-        for _ in range(spans[i, 2]):
-            low = _I(_swapped(words_at[at]))
-            if width <= 8:
-                low >>= omitted
-                high = low >> 63
-            else:
-                high = low >> omitted
-                low = _I(_swapped(words_at[at + width - 8]))
-            halves[out] = low
-            halves[out + 1] = high
-            out += 2
-            at += width
+        at, end = spans[i, 0], spans[i, 1]
+        while spans[i, 2] > 0 and count < len(offsets) - 1:
+            if end - at < 4:
+                return -1
+            length = _little_endian(data, at)
+            if length > end - at - 4:
+                return -1
+            if length > room - out:
+                return int(count)
+            at += 4
+            for place in range(0, length, 8):
+                if at + place < len(words_at):
+                    out_at[out + place] = words_at[at + place]
+                else:
+                    out_at[out + place] = _last_word(data, at + place)
+            at += length
+            out += length
+            count += 1
+            offsets[count] = out
+            spans[i, 0] = at
+            spans[i, 2] -= 1
+    return int(count)
+
+
+@compiled(NONE, WORDS_AT_EVERY_BYTE, INT64, NEW_INT64S)
+def swap_decimals(words_at: WordsAt, width: int, halves: Int64s) -> None:
+    """Turn big-endian numbers of 1 to 16 bytes into low and high halves; the words have seven bytes of padding."""
+    omitted = 8 * (8 - width) if width <= 8 else 8 * (16 - width)
+    for i in range(len(halves) >> 1):
+        at = i * width
+        low = _I(_swapped(words_at[at]))
+        if width <= 8:
+            low >>= omitted
+            high = low >> 63
+        else:
+            high = low >> omitted
+            low = _I(_swapped(words_at[at + width - 8]))
+        halves[2 * i] = low
+        halves[2 * i + 1] = high

@@ -10,15 +10,20 @@ All numbers are ``uint64``: with one signed number in a sum, numba would compute
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from puffin.kernels.compiler import INT64, NEW_INT64S, WORDS_AT_EVERY_BYTE, compiled
+from puffin.kernels.compiler import BYTES, INT64, NEW_INT64S, WORDS_AT_EVERY_BYTE, compiled, inlined
 
 _U = np.uint64
 _ZERO, _ONE, _TWO, _THREE, _FOUR, _FIVE, _SEVEN, _EIGHT = (_U(i) for i in (0, 1, 2, 3, 4, 5, 7, 8))
 _CONTINUES, _LOW_BITS = _U(0x80), _U(0x7F)
 _MAX_SHIFT = _U(28)  # for the last seven bits of a 32-bit integer
+_FIRST: Any = np.int64(0)
+_ONE_BYTE: Any = np.int64(1)
+_LONG_LENGTH, _GOES_ON = 15, 255  # of LZ4
 _LENGTH_IN_TAG, _SNAPPY_BLOCK = _U(60), _U(1 << 16)
 
 
@@ -127,3 +132,44 @@ def find_snappy_blocks(words_at: npt.NDArray[np.uint64], size: int, ends: npt.ND
             left -= block
             produced, block = _ZERO, min(left, _SNAPPY_BLOCK)
     return found
+
+
+@inlined
+def _lz4_length(data: npt.NDArray[np.uint8], at: Any, length: Any) -> Any:
+    """A length that begins with these four bits, and the offset after it, or -1 if the bytes end before it does."""
+    is_long = length == _LONG_LENGTH
+    while is_long:
+        if at >= len(data):
+            return length, -_ONE_BYTE
+        byte = np.int64(data[at])
+        length += byte
+        is_long = byte == _GOES_ON
+        at += 1
+    return length, at
+
+
+@compiled(INT64, BYTES)
+def lz4_size(data: npt.NDArray[np.uint8]) -> int:
+    """
+    The bytes that an LZ4 block becomes; -1 if it ends too early.
+
+    ::
+
+        sequence:   literals << 4 │ match - 4 │ the literals │ offset, 2 bytes     the last one ends with its literals
+                    a length of 15 goes on in bytes that are added to it, up to one that is not 255
+    """
+    end, at, total = len(data), _FIRST, _FIRST
+    while at < end:
+        token = np.int64(data[at])
+        literals, at = _lz4_length(data, at + 1, token >> 4)
+        if at < 0 or literals > end - at:
+            return -1
+        at += literals
+        total += literals
+        if at == end:
+            return int(total)
+        match, at = _lz4_length(data, at + 2, token & 15)
+        if at < 0:
+            return -1
+        total += match + 4
+    return -1

@@ -27,28 +27,27 @@ _BATCH_BYTES = 4 * 1024 * 1024
 _PART_BYTES = 8 * 1024 * 1024  # of a file that are read at a time, unless a page is longer
 _MAX_OVERHEAD = 1 << 16  # of the header and the levels of the longest page, and what a codec may add
 _PAGES_AT_ONCE = 1 << 10
-_PADDING = bytes(8)
 
 _Page: TypeAlias = Sequence[int]  # as the kernel fills in
 
 
 @dataclass(frozen=True, slots=True)
 class PageBatch:
-    """Neighbouring pages of one encoding; their content has eight bytes of padding."""
+    """Neighbouring pages of one encoding."""
 
     is_dictionary: bool
     encoding: int
-    content: bytes
+    content: bytes | memoryview
     spans: Spans
-
-    @property
-    def words_at(self) -> npt.NDArray[np.uint64]:
-        """The little-endian word at each byte of the content, and at its end."""
-        return np.ndarray((len(self.content) - len(_PADDING) + 1,), np.uint64, self.content, strides=(1,))
 
     @property
     def bytes(self) -> npt.NDArray[np.uint8]:
         return np.frombuffer(self.content, np.uint8)
+
+    @property
+    def count(self) -> int:
+        """The values of all pages."""
+        return int(self.spans[:, 2].sum())
 
 
 def page_batches(source: pa.NativeFile, chunk: ColumnChunk, encodings: frozenset[int]) -> Iterator[PageBatch]:
@@ -119,7 +118,7 @@ def _batch(data: bytes, pages: Sequence[_Page], chunk: ColumnChunk) -> PageBatch
         end = at + levels_size + size
         spans[i] = at, end, count, nulls, -1 if kind == DATA_PAGE else levels_size
         at = end
-    content = b"".join((*parts, _PADDING))
+    content = parts[0] if len(parts) == 1 else b"".join(parts)
     is_dictionary = pages[0][0] == DICTIONARY_PAGE
     batch = PageBatch(is_dictionary, pages[0][1], content, spans)
     if not is_dictionary:

@@ -3,17 +3,19 @@ Decompress pages, whole or as streams, with pyarrow's codecs.
 
 A page must decompress to exactly the size in its header. Of pyarrow's one-shot functions only ZSTD's checks that; the
 others silently return uninitialized memory after a short page. So GZIP and BROTLI are streamed into place, SNAPPY has
-its size in front, and LZ4_RAW is left to the library lz4, which tells how much it has found.
+its size in front. For LZ4_RAW the library lz4 tells how much it has found, or a kernel adds up the lengths.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from puffin.files.parquet.snappy import SnappyStream, decompress_snappy
 from puffin.format.compression import decompress_lz4_block, decompress_zstd_frame
+from puffin.kernels import kernels_ready
 
 UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW = 0, 1, 2, 4, 6, 7  # CompressionCodec
 CODECS = frozenset((UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW))
@@ -21,6 +23,7 @@ CODECS = frozenset((UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW))
 
 _FRAMED = {GZIP: "gzip", BROTLI: "brotli", ZSTD: "zstd"}
 _BUFFER = 1024 * 1024
+_LARGE_BLOCK = 512 * 1024  # the library lz4 has a larger one in memory twice, which takes longer than to look at it
 
 
 class Stream(Protocol):
@@ -88,8 +91,18 @@ def _decompress(codec: int, payload: bytes | memoryview, size: int) -> bytes | m
     if codec == SNAPPY:
         return decompress_snappy(payload, size)
     if codec == LZ4_RAW:
-        return decompress_lz4_block(payload, size)
+        return _decompress_lz4(payload, size)
     if codec == ZSTD:
         content = decompress_zstd_frame(payload, size)
         return bytes(pa.decompress(payload, size, _FRAMED[ZSTD], asbytes=True)) if content is None else content
     return bytes(pa.CompressedInputStream(pa.BufferReader(payload), _FRAMED[codec]).read(size + 1))
+
+
+def _decompress_lz4(payload: bytes | memoryview, size: int) -> bytes:
+    if size < _LARGE_BLOCK or not kernels_ready():
+        return decompress_lz4_block(payload, size)
+    from puffin.kernels.parquet import lz4_size
+
+    if lz4_size(np.frombuffer(payload, np.uint8)) != size:
+        raise ValueError(f"expected an LZ4 block of {size} bytes, found another size")
+    return bytes(pa.decompress(payload, size, "lz4_raw", asbytes=True))

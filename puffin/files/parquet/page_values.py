@@ -16,7 +16,7 @@ from pyarrow import types as arrow_types
 
 from puffin.errors import CorruptDataFileError
 from puffin.files.parquet.dictionary_counts import DICTIONARY_ENCODINGS, used_values
-from puffin.files.parquet.hybrid import HybridCounts
+from puffin.files.parquet.hybrid import HybridCounts, words_at_every_byte
 from puffin.files.parquet.page_batches import PageBatch, page_batches
 from puffin.files.parquet.pages import has_readable_pages
 from puffin.files.parquet.parquet_footer import (
@@ -79,12 +79,12 @@ def _values(source: pa.NativeFile, chunk: ColumnChunk, arrow_type: pa.DataType) 
     dictionary, rows = None, HybridCounts(0)
     for pages in page_batches(source, chunk, _ENCODINGS):
         if pages.is_dictionary:
-            dictionary = decode(pages)
+            dictionary = pa.concat_arrays(decode(pages))
             rows = HybridCounts(len(dictionary))
         elif pages.encoding == PLAIN:
-            yield Values(decode(pages))
+            yield from map(Values, decode(pages))
         else:
-            rows.add_pages(pages.words_at, pages.spans)
+            rows.add_pages(words_at_every_byte(pages.content), pages.spans)
     if dictionary is not None:
         yield Values(*used_values(dictionary, rows.totals()))
 
@@ -106,4 +106,4 @@ def _count_booleans(pages: PageBatch) -> tuple[int, int]:
     true = count_true(pages.bytes, pages.spans, pages.encoding == RLE)
     if pages.is_dictionary or true < 0:
         raise ValueError("expected pages of booleans")
-    return int(pages.spans[:, 2].sum()) - true, true
+    return pages.count - true, true

@@ -7,7 +7,7 @@ the Arrow type. `puffin.files.parquet.plain_values` has the encoding.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -15,13 +15,14 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as arrow_types
 
-from puffin.files.parquet.page_batches import PageBatch
+from puffin.files.parquet.hybrid import words_at_every_byte
+from puffin.files.parquet.page_batches import BATCH_VALUES, PageBatch
 from puffin.files.parquet.parquet_footer import BYTE_ARRAY, FIXED_LEN_BYTE_ARRAY, INT32, INT64, ColumnChunk
 from puffin.files.parquet.plain_values import SAME_IN_MEMORY, decimals_of
 from puffin.files.parquet.thrift import read_struct
 
-PageDecoder: TypeAlias = Callable[[PageBatch], pa.Array]
-"""Decodes the values of pages, without nulls; ValueError if the pages are too short for them."""
+PageDecoder: TypeAlias = Callable[[PageBatch], Iterator[pa.Array]]
+"""Decodes the values of pages, without nulls, in arrays of bounded length; ValueError if a page is too short."""
 
 _NARROW = (pa.int8(), pa.int16(), pa.uint8(), pa.uint16(), pa.uint32())
 _NUMBERS: dict[int, np.dtype[Any]] = {INT32: np.dtype("<i4"), INT64: np.dtype("<i8")}
@@ -30,6 +31,7 @@ _LARGE = {
     **dict.fromkeys((pa.binary(), pa.large_binary(), pa.binary_view()), pa.large_binary()),
 }
 _LENGTH_SIZE = 4
+_PIECE_BYTES = 4 * 1024 * 1024  # of strings in an array, unless one is longer
 _MOST_DECIMAL_BYTES = 16
 
 
@@ -56,48 +58,65 @@ def _type_length(chunk: ColumnChunk) -> int:
     return length if isinstance(length, int) else 0
 
 
-def _same_in_memory(pages: PageBatch, arrow_type: pa.DataType) -> pa.Array:
-    values = _dense(pages, arrow_type.byte_width)
-    return pa.Array.from_buffers(arrow_type, len(values) // arrow_type.byte_width, [None, pa.py_buffer(values)])
+def _same_in_memory(pages: PageBatch, arrow_type: pa.DataType) -> Iterator[pa.Array]:
+    width = arrow_type.byte_width
+    for values in _dense(pages, width):
+        yield pa.Array.from_buffers(arrow_type, len(values) // width, [None, pa.py_buffer(values)])
 
 
-def _narrow(pages: PageBatch, arrow_type: pa.DataType) -> pa.Array:
-    values = np.frombuffer(_dense(pages, 4), "<i4").astype(arrow_type.to_pandas_dtype())
-    return pa.Array.from_buffers(arrow_type, len(values), [None, pa.py_buffer(values)])
+def _narrow(pages: PageBatch, arrow_type: pa.DataType) -> Iterator[pa.Array]:
+    for values in _dense(pages, 4):
+        numbers = np.frombuffer(values, "<i4").astype(arrow_type.to_pandas_dtype())
+        yield pa.Array.from_buffers(arrow_type, len(numbers), [None, pa.py_buffer(numbers)])
 
 
-def _decimals(pages: PageBatch, arrow_type: pa.DataType, stored: np.dtype[Any]) -> pa.Array:
-    return decimals_of(np.frombuffer(_dense(pages, stored.itemsize), stored), arrow_type)
+def _decimals(pages: PageBatch, arrow_type: pa.DataType, stored: np.dtype[Any]) -> Iterator[pa.Array]:
+    for values in _dense(pages, stored.itemsize):
+        yield decimals_of(np.frombuffer(values, stored), arrow_type)
 
 
-def _swapped_decimals(pages: PageBatch, arrow_type: pa.DataType, width: int) -> pa.Array:
+def _swapped_decimals(pages: PageBatch, arrow_type: pa.DataType, width: int) -> Iterator[pa.Array]:
     from puffin.kernels.pages import swap_decimals
 
-    _check_room(pages, width)
-    count = int(pages.spans[:, 2].sum())
-    halves = np.empty(2 * count, np.int64)
-    swap_decimals(pages.words_at, pages.spans, width, halves)
-    return pa.Array.from_buffers(arrow_type, count, [None, pa.py_buffer(halves)])
+    for values in _dense(pages, width):
+        count = len(values) // width
+        halves = np.empty(2 * count, np.int64)
+        swap_decimals(words_at_every_byte(values), width, halves)
+        yield pa.Array.from_buffers(arrow_type, count, [None, pa.py_buffer(halves)])
 
 
-def _strings(pages: PageBatch, arrow_type: pa.DataType) -> pa.Array:
+def _strings(pages: PageBatch, arrow_type: pa.DataType) -> Iterator[pa.Array]:
     from puffin.kernels.pages import copy_strings
 
     _check_room(pages, _LENGTH_SIZE)
-    count = int(pages.spans[:, 2].sum())
-    offsets = np.empty(count + 1, np.int64)
-    out = np.empty(len(pages.content), np.uint8)
-    out_at = np.ndarray((len(out) - 7,), np.uint64, out, strides=(1,))
-    if copy_strings(pages.words_at, pages.spans, offsets, out_at) < 0:
-        raise ValueError(f"expected {count} strings in pages, found fewer")
-    return pa.Array.from_buffers(arrow_type, count, [None, pa.py_buffer(offsets), pa.py_buffer(out)])
+    data = pages.bytes
+    words_at = np.ndarray((max(0, len(data) - 7),), np.uint64, data, strides=(1,))
+    spans, left, longest = pages.spans.copy(), pages.count, 0
+    if left == 0:
+        yield pa.array([], arrow_type)
+    while left > 0:
+        offsets = np.empty(min(left, BATCH_VALUES) + 1, np.int64)
+        out = np.empty(min(len(data), max(_PIECE_BYTES, longest)) + 8, np.uint8)
+        out_at = np.ndarray((len(out) - 7,), np.uint64, out, strides=(1,))
+        found = copy_strings(data, words_at, spans, offsets, out_at)
+        if found < 0:
+            raise ValueError(f"expected {left} more strings in pages, found fewer")
+        longest = 0 if found else len(data)
+        left -= found
+        yield pa.Array.from_buffers(arrow_type, found, [None, pa.py_buffer(offsets), pa.py_buffer(out)])
 
 
-def _dense(pages: PageBatch, width: int) -> bytes:
-    """The bytes of all values, each of so many, one after the other."""
+def _dense(pages: PageBatch, width: int) -> Iterator[bytes | memoryview]:
+    """The bytes of the values, each of so many, one after the other, of some `BATCH_VALUES` at a time."""
     _check_room(pages, width)
     content = memoryview(pages.content)
-    return b"".join([content[begin : begin + count * width] for begin, _, count, _, _ in pages.spans.tolist()])
+    parts = [content[begin : begin + count * width] for begin, _, count, _, _ in pages.spans.tolist()]
+    if len(parts) > 1:
+        yield b"".join(parts)
+        return
+    # A page may have any number of values, and arrays of many would leave the processor's cache again and again.
+    for start in range(0, max(1, len(parts[0])), BATCH_VALUES * width):
+        yield parts[0][start : start + BATCH_VALUES * width]
 
 
 def _check_room(pages: PageBatch, width: int) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from puffin import kernels
 from puffin.errors import CorruptDataFileError
-from puffin.files.parquet import page_batches
+from puffin.files.parquet import page_batches, page_codecs
 from puffin.files.parquet.parquet_footer import read_footer
 from tests.page_counts import counted, page_counts, written
 
@@ -201,3 +201,22 @@ def test_changing_any_byte_gives_pyarrows_values_or_none(arrow_type, version):
     for at in range(chunk.data_page_offset, chunk.data_page_offset + chunk.total_compressed_size):
         for byte in (0, file[at] ^ 1, file[at] ^ 0x80, 0xFF):
             assert agree(file[:at] + bytes([byte]) + file[at + 1 :], chunk, arrow_type), (at, byte)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=40), st.integers(1, 40), st.data())
+def test_large_lz4_blocks_are_decompressed_as_by_the_library(content, times, data):
+    whole = content * times + bytes(range(100))
+    block = bytearray(pa.compress(whole, "lz4_raw", asbytes=True))
+    for at in data.draw(st.lists(st.integers(0, len(block) - 1), max_size=3)):
+        block[at] = data.draw(st.integers(0, 255))
+    block = bytes(block[: data.draw(st.integers(0, len(block)) | st.just(len(block)))])
+    found = []
+    for limit in (0, 1 << 20):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(page_codecs, "_LARGE_BLOCK", limit)
+            try:
+                found.append(bytes(page_codecs.decompress(page_codecs.LZ4_RAW, block, len(whole))))
+            except ValueError:
+                found.append(None)
+    assert found[0] == found[1]
