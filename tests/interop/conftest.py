@@ -8,6 +8,7 @@ Both are reached over py4j. A table is named as Spark names it, ``hadoop.NAMESPA
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,6 +67,16 @@ class JavaStatistics:
     def payloads(self) -> dict[int, bytes]:
         """The uncompressed sketches by field id."""
         return {blob.fields[0]: blob.payload for blob in self.blobs}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_reader_of_models() -> Iterator[None]:
+    """Clients of AWS share the models that botocore reads; a client takes half a second to read its own."""
+    from botocore.loaders import create_loader
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("botocore.session.create_loader", functools.cache(create_loader))
+        yield
 
 
 @pytest.fixture(scope="session")
