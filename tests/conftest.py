@@ -40,13 +40,14 @@ DELTA_SETTINGS = {
     "spark.databricks.delta.snapshotPartitions": "1",  # of the log's replay, which has 50 tasks otherwise
     "spark.databricks.delta.writeChecksumFile.enabled": "false",
 }
-# Tables of tests are small: most of what Spark did otherwise would be to compile code, to plan anew between stages, and
-# to start tasks that have no rows.
+# Tables of tests are small: most of what Spark did otherwise would be to compile code, to plan anew between stages, to
+# start tasks that have no rows, and to describe plans.
 SMALL_DATA_SETTINGS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.ui.explainMode": "simple",  # of plans, which are made into text for each statement
 }
 LONGEST_NAME = 400
 DELTA_AND_GOLDEN = "Spark, Delta and golden tables"

@@ -18,10 +18,3 @@ def test_killed_instances_leave_every_table_fresh_and_nothing_dangling(tmp_path:
     assert outcome.problems == []
     assert (outcome.kills, outcome.writes > 0, outcome.runs["failed"] > 0) == (KILLS, True, True)
     assert outcome.stop_seconds < 10
-
-
-def test_instances_on_one_machine_read_nothing_twice(tmp_path: Path) -> None:
-    """They begin at the same moment, and do not share their state."""
-    options = ["--tables", "6", "--rows", "2000", "--seconds", "4", "--kills", "0"]
-    outcome = soak(tmp_path, parser().parse_args(options))
-    assert (outcome.problems, outcome.bytes_wasted) == ([], 0)

@@ -19,7 +19,8 @@ SELECT = """SELECT id % 3 = 0, CAST(id % 1000 - 500 AS int), id * 1000000007 - 3
     IF(id % 4 = 0, NULL, struct(IF(id % 7 = 0, NULL, CAST(id AS int)) AS x, struct(concat('z', id % 600) AS z) AS y)),
     array(1, CAST(id AS int)), map('k', id), CAST(id % 2 AS int)"""
 COLUMN_COUNT = 16  # those in lists and maps not counted
-FORMATS = {"parquet": ("parquet", "parquet"), "avro": ("avro", "avro"), "orc": ("orc", "orc"), "mixed": ("avro", "orc")}
+FORMATS = {"parquet": ("parquet", "parquet"), "avro_then_orc": ("avro", "orc"), "orc_then_avro": ("orc", "avro")}
+OTHERS = ("avro_then_orc", "orc_then_avro")
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def histories(spark, analyze_table, open_table, stored_payloads):
     return found
 
 
-@pytest.mark.parametrize("name", ["avro", "orc", "mixed"])
+@pytest.mark.parametrize("name", OTHERS)
 def test_avro_and_orc_sketches_equal_parquet_after_every_change(histories, name):
     """Some changes are read alone, in Parquet and elsewhere."""
     (whole, changed, again), live = histories[name]
@@ -63,7 +64,7 @@ def test_avro_and_orc_sketches_equal_parquet_after_every_change(histories, name)
     assert len(again[2]) == COLUMN_COUNT
 
 
-@pytest.mark.parametrize("name", ["avro", "orc", "mixed"])
+@pytest.mark.parametrize("name", OTHERS)
 def test_files_have_the_requested_formats(spark, histories, name):
     """Otherwise the test above would prove nothing."""
     files = spark.sql(f"SELECT content, file_format FROM hadoop.formats.{name}.all_files").collect()

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SOON = 60  # seconds
-ROWS, FILES = 1000, 5
+ROWS, FILES = 1000, 3
 _CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",

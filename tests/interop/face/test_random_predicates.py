@@ -19,10 +19,10 @@ from tests.interop.face.filter_sql import RandomPredicates, in_sql
 from tests.interop.face.kinds_of_tables import BY_CLIENT, BY_SERVER
 from tests.planning.random_filters import FLOATS, leaf_tests
 
-FEW = 10
+FEW = 5
 PREDICATES = int(os.environ.get("PUFFIN_FACE_PREDICATES", FEW))
 SEED = os.environ.get("PUFFIN_FACE_SEED", "0")
-AT_ONCE = 10
+AT_ONCE = 5
 """Predicates of one query: one job for all of them."""
 ALL_KINDS = BY_SERVER | BY_CLIENT
 KINDS = ALL_KINDS if PREDICATES > FEW else {kind: ALL_KINDS[kind] for kind in ("equality_deletes", "specs", "schemas")}
