@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import decimal
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from puffin.tables.expression import Op
 from puffin.values.column_bounds import comparable
+from puffin.values.decimals import to_unscaled
+from puffin.values.value_type import ValueType
 
 Cut: TypeAlias = tuple[Any, ...]
 Span: TypeAlias = tuple[Cut, Cut]
@@ -37,6 +41,10 @@ def compared(type_: str, value: Any) -> Any:
         with contextlib.suppress(ValueError, TypeError):
             return datetime.date.fromisoformat(value).toordinal() - _EPOCH
     found = comparable(type_, value)
+    if type_ == "float" and isinstance(found, float) and math.isinf(found):
+        return value  # a number beyond those of the type is not infinite
+    if found is None and value is not None and type_.startswith("decimal"):
+        return to_unscaled(decimal.Decimal(value), ValueType.parse(type_).scale)  # of more digits than the type has
     return found.encode() if isinstance(found, str) else found
 
 

@@ -13,7 +13,7 @@ import itertools
 import operator
 import re
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from puffin.errors import ColumnNotFound, PuffinError, UsageError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
 
 _MOST_DIGITS = 1000  # of numbers in filters
+_LARGEST_FLOAT = 3.4028234663852886e38
 _QUOTED = re.compile("'[^']*'")
 _GRAMMAR = (
     "expected tests such as a = 5, b in ('x', 'y'), c.d is not null or e like 'x%', joined by and, or and not; "
@@ -49,9 +50,10 @@ def partition_tests(
     from pyiceberg.expressions.visitors import bind
 
     try:
-        bound_to = _optional_schema(schema)
-        expression = _to_scale(parse(where), bound_to)
-        bind(bound_to, expression, case_sensitive=True)
+        bound_to, parsed = _optional_schema(schema), _without_not(parse(where))
+        for test in _tests(parsed):
+            bind(bound_to, _to_scale(test, bound_to), case_sensitive=True)
+        expression = _to_scale(_without_beyond(parsed, bound_to), bound_to)
         return {spec_id: _Projection(bound_to, spec).test_of(expression) for spec_id, spec in specs.items()}
     except Exception as exc:  # of pyparsing, or any error about a literal's type
         raise _error_about(where, exc) from exc
@@ -99,10 +101,15 @@ class Binder:
             sides = (self.bind(side) for side in (expression.left, expression.right))
             return combined(sides, isinstance(expression, And))
         # Test by test: pyiceberg drops what stands beside a test that is always true, even if its types do not match.
-        expression = _to_scale(expression, self._schema)
-        bound: Any = bind(self._schema, expression, case_sensitive=True)
+        is_beyond = _is_beyond_floats(expression, self._schema)
+        given, expression = expression, _to_scale(expression, self._schema)
+        schema = _wide(self._schema) if is_beyond else self._schema
+        bound: Any = bind(schema, expression, case_sensitive=True)
         name = type(bound).__name__
         if name in ("AlwaysTrue", "AlwaysFalse"):
+            if name == "AlwaysTrue" and hasattr(given, "term"):  # every value passes, but in SQL's reading no null
+                field = self._schema.find_field(given.term.name)
+                return Predicate(Op.NOT_IN, field.field_id, given.term.name, (), {})
             return Constant(name == "AlwaysTrue")
         field = bound.term.ref().field
         literals = getattr(bound, "literals", None) or ([bound.literal] if hasattr(bound, "literal") else [])
@@ -111,7 +118,7 @@ class Binder:
             field.field_id,
             expression.term.name,
             tuple(_json_literal(str(field.field_type), value) for value in sorted(each.value for each in literals)),
-            {spec_id: projection.test_of(expression) for spec_id, projection in self._projections.items()},
+            {} if is_beyond else {spec: each.test_of(expression) for spec, each in self._projections.items()},
         )
 
 
@@ -135,6 +142,17 @@ def parse(where: str) -> Any:
     if max(itertools.accumulate(steps), default=0) > DEEPEST:
         raise UsageError(f"expected parentheses nested at most {DEEPEST} deep")
     return _grammar().parse_string(where, parse_all=True)[0]
+
+
+def _tests(expression: Any) -> Iterator[Any]:
+    """The tests of single columns in pyiceberg's expression without NOT."""
+    from pyiceberg.expressions import And, Or
+
+    if isinstance(expression, And | Or):
+        yield from _tests(expression.left)
+        yield from _tests(expression.right)
+    else:
+        yield expression
 
 
 def _of_simple(simple: Simple) -> Any:
@@ -190,6 +208,45 @@ def _to_scale(expression: Any, schema: Schema) -> Any:
     if isinstance(expression, e.GreaterThan | e.GreaterThanOrEqual):
         return e.GreaterThanOrEqual(expression.term, above[value])
     return e.AlwaysFalse() if isinstance(expression, e.EqualTo) else e.AlwaysTrue()
+
+
+def _is_beyond_floats(expression: Any, schema: Schema) -> bool:
+    """Whether a column of floats is compared with a number that none but infinity reaches."""
+    from pyiceberg.types import FloatType
+
+    literals = getattr(expression, "literals", None) or ([expression.literal] if hasattr(expression, "literal") else [])
+    with contextlib.suppress(ValueError, TypeError):
+        beyond = any(abs(float(each.value)) > _LARGEST_FLOAT for each in literals)
+        return beyond and isinstance(schema.find_type(expression.term.name), FloatType)
+    return False
+
+
+def _wide(schema: Schema) -> Schema:
+    """The schema with doubles for floats: pyiceberg takes infinity for a number that no float is equal to."""
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import DoubleType, FloatType, StructType
+
+    def wide(fields: Iterable[Any]) -> list[Any]:
+        found = []
+        for field in fields:
+            type_ = field.field_type
+            if isinstance(type_, FloatType):
+                type_ = DoubleType()
+            elif isinstance(type_, StructType):
+                type_ = StructType(*wide(type_.fields))
+            found.append(field.model_copy(update={"field_type": type_}))
+        return found
+
+    return Schema(*wide(schema.fields))
+
+
+def _without_beyond(expression: Any, schema: Schema) -> Any:
+    """The filter without tests of floats that pyiceberg gets wrong."""
+    from pyiceberg.expressions import AlwaysTrue, And, Or
+
+    if isinstance(expression, And | Or):
+        return type(expression)(*(_without_beyond(each, schema) for each in (expression.left, expression.right)))
+    return AlwaysTrue() if _is_beyond_floats(expression, schema) else expression
 
 
 def _to_step(value: Any, scale: int, rounding: str) -> decimal.Decimal:

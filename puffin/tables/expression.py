@@ -50,7 +50,8 @@ class Predicate(NamedTuple):
 
     Attributes:
         name: The column's, as the filter writes it.
-        values: One for comparisons and prefixes, several for ``in``, none for tests of null and NaN.
+        values: One for comparisons and prefixes, several for ``in``, none for tests of null and NaN; ``not in`` without
+            values is a test that every value passes.
         partitions: By spec id; without a test for a spec, every partition passes.
     """
 

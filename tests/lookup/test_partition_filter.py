@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from decimal import Decimal
 
 import pytest
@@ -162,6 +163,7 @@ def test_unpartitioned_table_has_no_partition_names(make_filter):
         ("i >", UsageError, "filter 'i >': expected tests such as"),
         ("", UsageError, "filter ''"),
         ("i = 'x'", UsageError, "Could not convert x into a int"),
+        ("i = true or i != 1.50", UsageError, "true"),
         ("ts > 'soon'", UsageError, "Invalid timestamp"),
         ("i = l", UsageError, "filter"),
         ("st = 1", UsageError, "filter"),
@@ -203,6 +205,12 @@ def test_where_accepts_plain_decimal_literals_for_floats(make_filter):
     """0.1 is no exact float: the partition has the nearest one."""
     is_meant = make_filter([field("f", "identity")], where="f = 0.1")
     assert [is_meant(partition_key(0, {"1000": value})) for value in (0.10000000149011612, 0.25)] == [True, False]
+
+
+def test_infinite_partition_is_beyond_every_number_of_a_float(make_filter):
+    """pyiceberg takes infinity for a number that no float reaches."""
+    for where in ("f > '1e39'", "f = 'Infinity'", "not (f <= '1e39' or i = 1)"):
+        assert make_filter([field("f", "identity")], where=where)(partition_key(0, {"1000": math.inf})), where
 
 
 EPOCH = datetime.datetime(1970, 1, 1)

@@ -144,6 +144,30 @@ def test_nan_partition_is_above_every_number(make_table: MakeTable) -> None:
     assert not kept(planner, "c = 5")
 
 
+@pytest.mark.parametrize(
+    ("infinite", "where"),
+    [
+        ("", "c = 'Infinity'"),
+        ("", "c in (1, 1{0})"),
+        ("", "c > '1e39'"),
+        ("", "c >= 1{0}"),
+        ("", "not (c < 'Infinity')"),
+        ("-", "c < '-1e39'"),
+        ("-", "c = '-Infinity'"),
+        ("-", "c <= -1{0}"),
+    ],
+)
+def test_infinity_is_beyond_every_number_of_a_float(make_table: MakeTable, infinite: str, where: str) -> None:
+    """pyiceberg takes it for a number that no float reaches."""
+    where, value = where.format("0" * 40), float(f"{infinite}inf")
+    by_bounds = planner_of(make_table([(1, "c", "float")]), **between("<f", value, value))
+    by_partition = planner_of(make_table([(1, "c", "float")], spec=[(1, "identity")]), partition=(value,))
+    assert kept(by_bounds, where)
+    assert kept(by_partition, where)
+    other = planner_of(make_table([(1, "c", "float")]), **between("<f", 0.5, 2.5))
+    assert kept(other, where) == ("in (1" in where)
+
+
 def test_negative_zero_partition_is_below_zero_in_iceberg(make_table: MakeTable) -> None:
     planner = planner_of(make_table([(1, "c", "double")], spec=[(1, "identity")]), partition=(-0.0,))
     assert kept(planner, "c < 0.0")
