@@ -103,7 +103,7 @@ class ColumnRows:
     def _find(self, wanted: ValueSet, z: float) -> Found:
         if not wanted.spans and not wanted.nan:
             return (self.nulls, NULL_COUNT) if wanted.null else (NOTHING, EXACT)
-        rows, method = self._in_order(wanted, z) if self.has_order else self._without_order(wanted)
+        rows, method = self._in_order(wanted, z) if self.has_order else self._without_order(wanted, z)
         if wanted.null:
             rows, method = rows.plus(self.nulls), SAMPLE
         return rows.within(0, self.facts.rows), method
@@ -288,13 +288,37 @@ class ColumnRows:
 
     # --- without ----------------------------------------------------------------------------------------------------
 
-    def _without_order(self, wanted: ValueSet) -> Found:
+    def _without_order(self, wanted: ValueSet, z: float) -> Found:
         values, ndv = self.values, self.facts.ndv
-        points = [span for span in wanted.spans if is_point(span)]
+        points = [start[1] for start, _ in filter(is_point, wanted.spans)]
+        if len(points) == len(wanted.spans) and not wanted.nan and self.facts.distribution is not None:
+            return self._by_hash(points, self.facts.distribution, z)
         if len(points) == len(wanted.spans) and ndv.rows > 0 and not wanted.nan:
             one = Interval(values.rows / ndv.rows, 0, max(0.0, values.upper - max(ndv.lower, 1) + 1))
             return together([one] * len(points), AT_95).within(0, values.upper), AVERAGE
         return Interval(values.rows / 3, 0, values.upper), UNKNOWN
+
+    def _by_hash(self, values: Sequence[Any], known: Distribution, z: float) -> Found:
+        """The rows of single values, of which only the hashes are known."""
+        found, method = NOTHING, EXACT if self.is_complete else HEAVY
+        absent: list[int] = []
+        hashes_of = hashes_by(self.facts.type)
+        for value in values:
+            if self.empty and value == b"":
+                found = found.plus(Interval.exactly(self.empty))
+                continue
+            for hashed in hashes_of(value):
+                at = int(known.hashes.searchsorted(np.uint64(hashed)))
+                if at == len(known.hashes) or known.hashes.item(at) != hashed:
+                    absent.append(hashed)
+                    continue
+                low, high = float(known.low[at]), float(known.high[at])
+                found = found.plus(Interval((low + high) / 2, low, high))
+                method = method if self.is_complete or known.is_heavy[at] else SAMPLE
+        if absent and not self.is_complete:
+            of_absent = self.absent(absent, z)
+            found, method = found.plus(of_absent), SAMPLE if of_absent.is_exact else AVERAGE
+        return found, method
 
     # --- joins --------------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ benchmark (`python -m benchmarks.estimates.coverage`) does the same at length, w
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from puffin.estimates.column_rows import ColumnFacts, ColumnRows
+from puffin.estimates.column_rows import AVERAGE, ColumnFacts, ColumnRows
 from puffin.estimates.interval import AT_95, Interval
 from puffin.estimates.joins import join_rows, join_within
 from puffin.estimates.matches import OrderedMatches, matches_of
@@ -186,6 +187,26 @@ def test_bounds_of_joins_hold():
     assert_holds(whole)
     assert_holds(parts)
     assert np.median(off) < 0.0003  # the rows that have partners are known
+
+
+@pytest.mark.parametrize("texts", [False, True], ids=["numbers", "texts"])
+def test_hashes_alone_answer_for_single_values_what_values_do(texts: bool) -> None:
+    rng = np.random.default_rng(14)
+    values = [f"{number}" if texts else number for number in range(60_000)]
+    column = Column(rng, values, rows_of(rng, len(values)))
+    facts = column.estimated.facts
+    by_hash = ColumnRows(dataclasses.replace(facts, distribution=facts.distribution.without_values()))
+    methods = set()
+    for _ in range(300):
+        literals = [column.key(place) for place in rng.integers(len(column.values), size=rng.integers(1, 4))]
+        literals += [b"not there" if texts else -1] * int(rng.integers(2))
+        for op in (Op.IN, Op.NOT_IN):
+            wanted = ValueSet.of(op, list(dict.fromkeys(literals)))
+            found, expected = (each.find(wanted, AT_95) for each in (by_hash, column.estimated))
+            assert found[0] == pytest.approx(expected[0])
+            methods.add(found[1])
+    assert len(methods) == 3
+    assert AVERAGE in methods
 
 
 def test_bounds_of_a_value_in_a_filter_of_several_columns_always_hold():
