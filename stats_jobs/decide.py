@@ -108,7 +108,7 @@ def _current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
         known = target.current.get(column.field_id)
         if known is None or known.said.lg_k != options.lg_k or known.misfit is not None:
             return None
-        if known.blob.snapshot_id != entry.snapshot_id or target.must_rewrite(column):
+        if known.blob.snapshot_id != entry.snapshot_id or target.must_rewrite(column) or known.loss is not None:
             return None
     if not _are_whole(target, entry):
         return None

@@ -131,10 +131,8 @@ class _Node:
     def as_string(self) -> str:
         if not isinstance(self._value, str):
             raise self._wrong("a string")
-        try:
-            self._value.encode()
-        except UnicodeEncodeError as exc:  # a JSON escape can spell half of a surrogate pair
-            raise self._wrong("a string of Unicode characters") from exc
+        if not _is_text(self._value):
+            raise self._wrong("a string of Unicode characters")
         return self._value
 
     def as_optional_string(self) -> str | None:
@@ -150,6 +148,9 @@ class _Node:
             return {}
         properties = {}
         for key, value in self.as_dict().items():
+            if isinstance(value, str) and _is_text(key) and _is_text(value):
+                properties[key] = value
+                continue
             path = f"{self._path}[{_shown(key)}]"
             name = _Node(key, f"the key of {path}", self._offset).as_string()
             properties[name] = _Node(value, path, self._offset).as_string()
@@ -158,6 +159,17 @@ class _Node:
     def _wrong(self, kind: str) -> CorruptPuffinError:
         expected = f"{self._path or 'the footer payload'} to be {kind}"
         return CorruptPuffinError("footer-field", offset=self._offset, expected=expected, found=_shown(self._value))
+
+
+def _is_text(value: str) -> bool:
+    """Whether it can be encoded: a JSON escape can spell half of a surrogate pair."""
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _shown(value: object) -> str:

@@ -11,8 +11,10 @@ import dataclasses
 import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from puffin.errors import PuffinError
 from puffin.statistics.answer import ANCESTOR, SNAPSHOT, UNKNOWN_FRESHNESS, ColumnAnswer, Distinct, Freshness
 from puffin.statistics.blob_properties import SketchProperties
+from puffin.statistics.footers import Footers
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.state import TableState
@@ -25,12 +27,14 @@ class KnownSketch:
     A sketch in table metadata, and what the metadata tells of it.
 
     Attributes:
+        footers: Reads what its entry leaves to the file.
         snapshot: The one whose rows were counted; None if the table no longer has it.
         age: How many snapshots lie between those rows and the ones asked for.
         freshness: What these snapshots changed.
     """
 
     state: TableState
+    footers: Footers
     entry: StatisticsEntry
     blob: BlobEntry
     snapshot: Snapshot | None
@@ -39,8 +43,21 @@ class KnownSketch:
 
     @functools.cached_property
     def said(self) -> SketchProperties:
-        """The properties of the blob."""
-        return SketchProperties(self.blob.properties)
+        """The properties of the blob, those that only the file has as far as it can be read."""
+        return SketchProperties(self.blob.properties, self._in_footer)
+
+    @property
+    def loss(self) -> PuffinError | None:
+        """Why properties that only the file has cannot be read, or None."""
+        try:
+            if self.said.is_abridged:
+                self.footers.find(self.entry, self.blob)
+        except PuffinError as exc:
+            return exc
+        return None
+
+    def _in_footer(self) -> Mapping[str, str]:
+        return {} if self.loss is not None else self.footers.find(self.entry, self.blob)
 
     @property
     def column(self) -> Column:
@@ -107,10 +124,12 @@ def known_sketches(
     # A blob from a snapshot that is no longer known is older than every ancestor that is.
     unknown = None, len(ancestors), UNKNOWN_FRESHNESS
     entries = [state.statistics[a.snapshot_id] for a in ancestors if a.snapshot_id in state.statistics]
+    footers = Footers(opened)
     sketches = {}
     for field_id in {id_ for entry in entries for id_ in entry.sketches} if field_ids is None else field_ids:
         found = ((entry, entry.sketches[field_id]) for entry in entries if field_id in entry.sketches)
-        known = [KnownSketch(state, entry, blob, *by_id.get(blob.snapshot_id, unknown)) for entry, blob in found]
+        each_of = functools.partial(KnownSketch, state, footers)
+        known = [each_of(entry, blob, *by_id.get(blob.snapshot_id, unknown)) for entry, blob in found]
         sketches[field_id] = sorted(known, key=lambda each: each.age)
     return sketches
 

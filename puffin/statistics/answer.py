@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 SNAPSHOT, ANCESTOR, MISSING = "snapshot", "ancestor", "missing"
 
-# Two standard deviations of a sketch with 4096 nominal entries, the size that all engines use.
-_NOMINAL_ERROR = 2 / math.sqrt(1 << DEFAULT_LG_K)
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Distinct:
@@ -52,9 +49,14 @@ class Distinct:
         return dataclasses.replace(cls.of(sketch), exact=False)
 
     @classmethod
-    def nominal(cls, ndv: int) -> Distinct:
-        """An estimate without bounds: gets those of a sketch with 4096 nominal entries, and is never exact."""
-        return cls(ndv, math.floor(ndv * (1 - _NOMINAL_ERROR)), math.ceil(ndv * (1 + _NOMINAL_ERROR)), exact=False)
+    def nominal(cls, ndv: int, lg_k: int = DEFAULT_LG_K) -> Distinct:
+        """
+        An estimate without bounds: gets those of a sketch of this size, which is never exact.
+
+        All engines use the default of 4096 nominal entries.
+        """
+        error = 2 / math.sqrt(1 << lg_k)  # two standard deviations
+        return cls(ndv, math.floor(ndv * (1 - error)), math.ceil(ndv * (1 + error)), exact=False)
 
     def at_most(self, values: int | None) -> Distinct:
         """Limited to the number of values that the column has, if known."""

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from puffin.format import ZSTD, Blob, RawBlob
-from puffin.statistics.blob_properties import HASHED_HERE, Provenance
+from puffin.statistics.blob_properties import ABRIDGED, HASHED_HERE, Provenance, SketchProperties, abridged
 from puffin.statistics.deltas import payload_of
 from puffin.statistics.kinds import THETA, private_kinds, to_properties
 from puffin.statistics.kinds.kind import Kind, Values
@@ -23,6 +23,9 @@ from puffin.statistics.private_state.places import HOME
 from puffin.statistics.private_state.writing import Contents, DeltaBlob, KeptBlob, OmittedBlob, PrivateBlob
 from puffin.statistics.retained import RetainedBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot
+
+MOST_WHOLE = 256
+"""Entries of more sketches keep in table metadata what only the metadata can tell, see `abridged`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,7 +100,8 @@ def assemble(
     """
     The file's contents: computed and retained sketches by field id, and the private state of both.
 
-    The first sketch notes the home of private state, if that is not the default.
+    The first sketch notes the home of private state, if that is not the default. The entries of very many sketches are
+    abridged.
     """
     theta: list[tuple[Blob | RawBlob, BlobEntry]] = [
         (blob, BlobEntry(blob.type, blob.snapshot_id, blob.sequence_number, blob.fields, blob.properties))
@@ -106,7 +110,9 @@ def assemble(
     theta += [(kept.raw, kept.entry) for kept in retained]
     theta.sort(key=lambda item: item[1].fields)
     if theta and home is not None:
-        theta[0] = _with_home(*theta[0], home)
+        theta[0] = _saying(*theta[0], {HOME: home})
+    if len(theta) > MOST_WHOLE:
+        theta = [_abridged(*each) for each in theta]
     beside = [blob for kept in retained for blob in kept.beside]
     return Contents(tuple(blob for blob, _ in theta), tuple(entry for _, entry in theta), (*private, *beside), home)
 
@@ -131,9 +137,18 @@ def _blob(
     )
 
 
-def _with_home(blob: Blob | RawBlob, entry: BlobEntry, home: str) -> tuple[Blob | RawBlob, BlobEntry]:
-    said = dataclasses.replace(entry, properties={**entry.properties, HOME: home})
+def _abridged(blob: Blob | RawBlob, entry: BlobEntry) -> tuple[Blob | RawBlob, BlobEntry]:
+    said = SketchProperties(entry.properties)
+    if not said.has_provenance or said.is_abridged:
+        return blob, entry  # another engine's, or an earlier version's
+    blob, entry = _saying(blob, entry, {**entry.properties, ABRIDGED: "1"})
+    return blob, dataclasses.replace(entry, properties=abridged(entry.properties))
+
+
+def _saying(blob: Blob | RawBlob, entry: BlobEntry, properties: Mapping[str, str]) -> tuple[Blob | RawBlob, BlobEntry]:
+    """A sketch and its entry, with properties of both."""
+    said = dataclasses.replace(entry, properties={**entry.properties, **properties})
     if isinstance(blob, Blob):
         return dataclasses.replace(blob, properties=said.properties), said
-    stored = dataclasses.replace(blob.metadata, properties={**blob.metadata.properties, HOME: home})
+    stored = dataclasses.replace(blob.metadata, properties={**blob.metadata.properties, **properties})
     return dataclasses.replace(blob, metadata=stored), said

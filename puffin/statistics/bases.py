@@ -124,6 +124,8 @@ class AnnouncedBases(Bases):
     def read(self, known: KnownSketch, rows_added: int | None = None) -> Base:
         if not known.said.has_provenance:
             return super().read(known, rows_added)
+        if known.loss is not None:
+            raise known.loss
         private = (kind for kind in private_kinds() if self._blobs.kept(known, kind) is not None)
         return Base(dict.fromkeys(private), known.said.provenance)
 

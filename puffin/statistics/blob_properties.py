@@ -3,14 +3,16 @@ Reads and writes the properties of a theta blob, so that a lookup need not open 
 
 Other engines read only ``ndv``: digits, since Spark fails a query over anything else (Puffin spec,
 "apache-datasketches-theta-v1"). Ours have a prefix. Later metadata files repeat all properties, so ours are few and
-short.
+short. Entries of very many columns keep most of them in the footer of the statistics file alone, where a blob has all
+of its properties (spec, "Table Statistics": table metadata has a subset).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from puffin.sketches.sizes import DEFAULT_LG_K
 from puffin.statistics.answer import Distinct
@@ -31,8 +33,12 @@ LOOSE_PROPERTY = "puffin-sidecar.loose-min-max"
 _READING = "puffin-sidecar.reading"
 _WRITER = "puffin-sidecar.writer"
 _VALUES, _NO_VALUES = "puffin-sidecar.values", "none"
+ABRIDGED = "sidecar"
+"""On a blob without our other properties: the footer of its file has them. Short, since thousands of blobs have it."""
 
 _BY_FIELD_IDS, _UNKNOWN_READING = "1", "0"
+_IN_FOOTER = frozenset((_BOUNDS, _TYPE, SUMMARY_PROPERTY, LOOSE_PROPERTY))
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,15 +83,49 @@ def joint_text(sets: Iterable[Sequence[int]]) -> str:
     return ",".join("+".join(map(str, each)) for each in sets)
 
 
+def abridged(properties: Mapping[str, str]) -> dict[str, str]:
+    """
+    The properties that stay in table metadata if the footer of the file has all of them and `ABRIDGED`.
+
+    What a lookup needs of every ancestor stays, and what tells whose hashes they are.
+    """
+    return {
+        key: value
+        for key, value in properties.items()
+        if key not in _IN_FOOTER and (key, value) != (_READING, _BY_FIELD_IDS)
+    }
+
+
 @dataclasses.dataclass(frozen=True)
 class SketchProperties:
-    """What the properties of any engine's theta blob, as they are stored, say of its sketch."""
+    """
+    What the properties of any engine's theta blob say of its sketch.
+
+    Attributes:
+        stored: As table metadata has them.
+        in_footer: Reads those in the footer of the blob's file, which are needed if ``stored`` is abridged; none if the
+            file is lost. Called once, by what says so.
+    """
 
     stored: Mapping[str, str]
+    in_footer: Callable[[], Mapping[str, str]] = lambda: _NOTHING
+
+    @property
+    def is_abridged(self) -> bool:
+        """Whether most properties are in the file alone; an engine that copies the footer copies all of them."""
+        return ABRIDGED in self.stored and _TYPE not in self.stored
+
+    @functools.cached_property
+    def whole(self) -> Mapping[str, str]:
+        """All properties; calls ``in_footer`` if they are abridged. Those of the file count."""
+        found = self.in_footer() if self.is_abridged else _NOTHING
+        if _TYPE not in found:
+            return self.stored
+        return {key: value for key, value in {**self.stored, **found}.items() if key != ABRIDGED}
 
     @property
     def is_ours(self) -> bool:
-        return _TYPE in self.stored
+        return _TYPE in self.stored or ABRIDGED in self.stored
 
     @property
     def is_hashed_here(self) -> bool:
@@ -95,12 +135,13 @@ class SketchProperties:
     @property
     def has_provenance(self) -> bool:
         """Whether this project wrote the blob and noted its provenance, which earlier versions did not."""
-        return self.is_ours and self.stored.get(_READING, _UNKNOWN_READING) != _UNKNOWN_READING
+        by_default = _BY_FIELD_IDS if self.is_abridged else _UNKNOWN_READING
+        return self.is_ours and self.stored.get(_READING, by_default) != _UNKNOWN_READING
 
     @property
     def is_unmarked(self) -> bool:
         """Whether an earlier version also wrote the file, which then may hold more than sketches."""
-        return self.is_ours and _READING not in self.stored
+        return self.is_ours and not self.is_abridged and _READING not in self.stored
 
     @property
     def provenance(self) -> Provenance:
@@ -110,8 +151,10 @@ class SketchProperties:
 
     @property
     def type(self) -> str | None:
-        """The type as which the values were hashed; None for other engines, which do not note it."""
-        return self.stored.get(_TYPE)
+        """
+        The type as which the values were hashed; None for other engines, which do not note it. Calls ``in_footer``.
+        """
+        return self.whole.get(_TYPE)
 
     @property
     def lg_k(self) -> int:
@@ -132,22 +175,23 @@ class SketchProperties:
 
     @functools.cached_property
     def summary(self) -> ColumnSummary | None:
-        return ColumnSummary.from_text(self.stored.get(SUMMARY_PROPERTY, ""))
+        """Counts and bounds; None if they are unknown. Calls ``in_footer``."""
+        return ColumnSummary.from_text(self.whole.get(SUMMARY_PROPERTY, ""))
 
     @property
     def has_loose_bounds(self) -> bool:
-        """Whether min or max may be a value of deleted rows."""
-        return LOOSE_PROPERTY in self.stored
+        """Whether min or max may be a value of deleted rows. Calls ``in_footer``."""
+        return LOOSE_PROPERTY in self.whole
 
     @functools.cached_property
     def distinct(self) -> Distinct | None:
-        """The estimate; None without a readable ``ndv``."""
-        ndv = _digits(self.stored.get(NDV, ""))
+        """The estimate; None without a readable ``ndv``. Calls ``in_footer``."""
+        ndv = _digits(self.whole.get(NDV, ""))
         if ndv is None:
             return None
-        lower, upper = (_digits(part) for part in self.stored.get(_BOUNDS, "").partition(",")[::2])
+        lower, upper = (_digits(part) for part in self.whole.get(_BOUNDS, "").partition(",")[::2])
         if lower is None or upper is None or not lower <= ndv <= upper:
-            return Distinct.nominal(ndv)
+            return Distinct.nominal(ndv, self.lg_k)
         if self.is_ours and not self.has_provenance and SUMMARY_PROPERTY not in self.stored:
             # An earlier version may have built it on another engine's sketch with other hashes.
             return Distinct.nominal(ndv)
@@ -161,10 +205,11 @@ class SketchProperties:
 
     def carried(self, created_by: str | None) -> dict[str, str]:
         """The properties in another file of ours; ``created_by`` names the writer of the old one."""
-        carried = {key: value for key, value in self.stored.items() if key != HOME}
-        if self.is_ours:
+        left = {HOME} if self.is_abridged else {HOME, ABRIDGED}
+        carried = {key: value for key, value in self.stored.items() if key not in left}
+        if self.is_ours and not self.is_abridged:
             carried.setdefault(_READING, _UNKNOWN_READING)
-        else:
+        elif not self.is_ours:
             carried.setdefault(_WRITER, self.writer(created_by) or "")
         return carried
 

@@ -29,7 +29,8 @@ def answer_columns(
     The answer for each column, in the order given, from what is known by field id.
 
     Our own sketches always have an ``ndv``, so only those of other engines are read, from the blobs that ``stored``
-    returns. If a file is gone or broken, an older entry answers.
+    returns. If a file is gone or broken, an older entry answers. Of an abridged entry of ours the footer is read; if it
+    cannot be, bounds are nominal.
     """
     blobs = functools.cache(stored)
     return tuple(_answer(known[column.field_id], column, blobs) for column in columns)
@@ -68,6 +69,7 @@ def _answer(known: Sequence[KnownSketch], column: Column, stored: Callable[[], S
                 errors.append(exc)
                 distinct = each.said.distinct
         if distinct is not None:
+            errors += [] if each.loss is None else [each.loss]
             return each.answer(distinct).with_summary(each.said.summary).found_after(errors)
     return ColumnAnswer.missing(column, str(errors[0]) if errors else None).found_after(errors)
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 
 from puffin.errors import PuffinError
-from puffin.format import CREATED_BY, ROW_COUNTS_V1, THETA_V1, PuffinReader, RawBlob
+from puffin.format import CREATED_BY, ROW_COUNTS_V1, THETA_V1, BlobMetadata, PuffinReader, RawBlob
 from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.kinds import private_kinds
 from puffin.statistics.private_state.manifest import BlobKey
@@ -104,6 +104,7 @@ def with_entries(entry: StatisticsEntry, raws: Sequence[RawBlob], created_by: st
         stored = raw.metadata
         said = entry.sketches.get(stored.fields[0]) if stored.type == THETA_V1 and len(stored.fields) == 1 else None
         if said is not None:
+            said = _whole(said, stored)
             marked = dataclasses.replace(stored, properties=SketchProperties(stored.properties).carried(created_by))
             retained.append(
                 RetainedBlob(
@@ -113,6 +114,11 @@ def with_entries(entry: StatisticsEntry, raws: Sequence[RawBlob], created_by: st
                 )
             )
     return retained
+
+
+def _whole(said: BlobEntry, stored: BlobMetadata) -> BlobEntry:
+    """A sketch's entry with the properties that it leaves to the file."""
+    return dataclasses.replace(said, properties=SketchProperties(said.properties, lambda: stored.properties).whole)
 
 
 def marked_entry(blob: BlobEntry, created_by: str | None) -> BlobEntry:

@@ -124,6 +124,7 @@ class StatisticsEntry:
         partitions: The partition statistics of the same snapshot to commit with this entry, if any.
         repairs: Entries of other snapshots to commit with this one, which replace damaged ones.
         removals: Other snapshots, whose entries the commit removes.
+        in_footer: The properties of its blobs by field id and snapshot, once somebody has read the file's footer.
     """
 
     snapshot_id: int
@@ -134,6 +135,9 @@ class StatisticsEntry:
     partitions: PartitionStatisticsEntry | None = None
     repairs: tuple[StatisticsEntry, ...] = ()
     removals: tuple[int, ...] = ()
+    in_footer: dict[tuple[int, int], Mapping[str, str]] = dataclasses.field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @functools.cached_property
     def sketches(self) -> Mapping[int, BlobEntry]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import pytest
 from py4j.protocol import Py4JJavaError
 
+from puffin.statistics import assemble
+
 KNOWN = {"id": 3000, "s": 10, "d": 20}
 
 
@@ -70,6 +72,21 @@ def test_planner_ignores_ndv_without_cost_based_optimization(spark, new_table, a
         assert planner_ndv(spark.table(name)) == {}
     finally:
         spark.conf.set("spark.sql.cbo.enabled", "true")
+
+
+def test_planner_knows_the_ndv_of_an_abridged_entry_and_commits_keep_it(
+    spark, new_table, analyze_table, open_table, planner_ndv, monkeypatch
+):
+    """Our own properties are in the file alone; those that stay survive what Spark writes."""
+    monkeypatch.setattr(assemble, "MOST_WHOLE", 0)
+    name = new_table("hadoop.planner.abridged")
+    report = analyze_table(name)
+    assert planner_ndv(spark.table(name)) == KNOWN
+    append(spark, name)
+    blobs = open_table(name).open().state.statistics[report.snapshot.snapshot_id].blobs
+    assert [dict(blob.properties) for blob in blobs] == [{"ndv": str(c.ndv), "sidecar": "1"} for c in report.columns]
+    assert analyze_table(name).rows_read == 3000
+    assert planner_ndv(spark.table(name)) == KNOWN
 
 
 def test_planner_uses_statistics_only_of_the_scanned_snapshot(spark, new_table, analyze_table, planner_ndv):

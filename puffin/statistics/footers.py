@@ -1,0 +1,64 @@
+"""
+Reads the properties of blobs that only the footers of their files have.
+
+A footer is read when somebody first asks for a property of one of its blobs, and is kept with the entry as long as that
+version of the table's metadata.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from puffin.errors import CorruptError, PuffinError, UnsupportedError
+from puffin.format import THETA_V1
+from puffin.tables.base import BlobEntry, StatisticsEntry
+
+if TYPE_CHECKING:
+    from puffin.tables.snapshot import TableSnapshot
+
+_log = logging.getLogger(__name__)
+
+
+class Footers:
+    """The footers of a table's statistics files, of which each is read once, also if that fails."""
+
+    def __init__(self, opened: TableSnapshot) -> None:
+        self._opened = opened
+        self._read: dict[str, PuffinError | None] = {}
+
+    def find(self, entry: StatisticsEntry, blob: BlobEntry) -> Mapping[str, str]:
+        """
+        The properties of a sketch in the footer of its entry's file.
+
+        Raises FileNotFound if the file is gone, and PuffinError if its footer cannot be read or lacks the blob.
+        """
+        key = blob.fields[0], blob.snapshot_id
+        if key not in entry.in_footer:
+            path = entry.statistics_path
+            if path not in self._read:
+                self._read[path] = self._failure(entry)
+            if (failed := self._read[path]) is not None:
+                raise failed
+            if key not in entry.in_footer:
+                raise CorruptError(f"{path}: expected a sketch of field {key[0]} and snapshot {key[1]}, found none")
+        return entry.in_footer[key]
+
+    def _failure(self, entry: StatisticsEntry) -> PuffinError | None:
+        """Read the footer of an entry's file; return why that failed."""
+        from puffin.format import PuffinReader  # most tables have no such entries
+
+        path, sizes = entry.statistics_path, (entry.file_size_in_bytes, entry.file_footer_size_in_bytes)
+        try:
+            with self._opened.store_for(path).open_source(path) as source:
+                blobs = PuffinReader(source, file_size=sizes[0], footer_size=sizes[1]).file_metadata.blobs
+        except PuffinError as exc:
+            # The reader does not know the name of its file.
+            is_of_reader = isinstance(exc, CorruptError | UnsupportedError)
+            failed = CorruptError(f"{path}: {exc}") if is_of_reader else exc
+            _log.warning("columns are known without bounds and counts: %s", failed)
+            return failed
+        sketches = (blob for blob in blobs if blob.type == THETA_V1 and len(blob.fields) == 1)
+        entry.in_footer.update({(blob.fields[0], blob.snapshot_id): blob.properties for blob in sketches})
+        return None
