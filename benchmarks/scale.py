@@ -46,7 +46,7 @@ def main() -> int:
     """Run the simulation that the command line says; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
     parser.add_argument("--columns", type=int, default=200)
-    parser.add_argument("--tasks", type=int, default=50, help="that each read every column, 128 columns at a time")
+    parser.add_argument("--tasks", type=int, default=50, help="that each read every column, 91 columns at a time")
     parser.add_argument("--workers", type=int, default=2, help="executors, of one core each")
     parser.add_argument("--driver-memory", default="1g", help="the heap of the driver's JVM (default: Spark's own)")
     parser.add_argument("--executor-memory", default="512m", help="the heap of an executor's JVM")
@@ -59,11 +59,12 @@ def simulate(args: argparse.Namespace) -> dict[str, Any]:
     """The peaks of memory in MiB, seconds, and what was asked."""
     from stats_jobs.jvm import JvmCluster
     from stats_jobs.merge import Groups, merged_on_executors
-    from stats_jobs.plan import MOST_COLUMNS
+    from stats_jobs.plan import MOST_STATE, NUMBERS_STATE
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = str(Path.cwd())
-    columns = [range(start, min(start + MOST_COLUMNS, args.columns)) for start in range(0, args.columns, MOST_COLUMNS)]
+    most = MOST_STATE // NUMBERS_STATE
+    columns = [range(start, min(start + most, args.columns)) for start in range(0, args.columns, most)]
     made = [(seed, group) for seed in range(args.tasks) for group in columns]
     conf = {
         "spark.driver.memory": args.driver_memory,

@@ -10,14 +10,12 @@ import dataclasses
 from collections.abc import Collection
 
 from puffin.tables.base import Column
-from stats_jobs.plan import MOST_COLUMNS
+from stats_jobs.plan import MOST_STATE, state_bytes
 
 _MB = 1_000_000
 _DRIVER, _TASK = 160 * _MB, 350 * _MB  # Python with Arrow and numpy; a task's has kernels and their compiler too
-_READ_NUMBERS, _READ_BYTES = 7 * _MB, 14 * _MB  # of a column, while a task reads it; strings of some 32 bytes
 _MERGED = 6 * _MB  # of a column, on the driver
 _FILE = 1_000  # of a data file, on the driver: its task and its place in a document
-_BYTES = ("string", "binary")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,12 +34,8 @@ class Needs:
     @classmethod
     def of(cls, columns: Collection[Column], files: int) -> Needs:
         """What it takes to read these columns of so many data files."""
-        read = sorted(map(_while_read, columns), reverse=True)[:MOST_COLUMNS]
-        return cls(_DRIVER + files * _FILE + len(columns) * _MERGED, _TASK + sum(read))
+        read = min(sum(map(state_bytes, columns)), MOST_STATE)
+        return cls(_DRIVER + files * _FILE + len(columns) * _MERGED, _TASK + read)
 
     def to_json(self) -> dict[str, int]:
         return {"driver-bytes": self.driver_bytes, "task-bytes": self.task_bytes}
-
-
-def _while_read(column: Column) -> int:
-    return _READ_BYTES if column.type.startswith(_BYTES) else _READ_NUMBERS

@@ -22,7 +22,10 @@ SMALL_BATCH = 512 * 1024 * 1024  # bytes; less work per core is one batch
 SMALLEST_SPLIT = 8 * 1024 * 1024  # bytes; opening a file again costs about as much as decoding this
 LARGEST_BATCH = 1024 * 1024 * 1024  # bytes
 _FIRST_ROW_GROUP = 4  # the first row group of a Parquet file begins after its magic
-MOST_COLUMNS = 128  # of a batch: the state of a column of many values takes up to 6 MB while it is read
+_MB = 1_000_000
+MOST_STATE = 640 * _MB  # of the columns of a batch while they are read; Python itself takes a third of a GB
+NUMBERS_STATE, _TEXTS_STATE = 7 * _MB, 14 * _MB  # of a column of many values; of texts, the first 64 bytes are kept
+_TEXTS = ("string", "binary", "fixed")
 MOST_BATCHES = 100_000  # what a driver can schedule, in case sizes in the metadata are absurd
 
 
@@ -92,21 +95,33 @@ def piece_bytes(total: int, parallelism: int) -> int:
 
 def by_columns(scan: Scan) -> list[Scan]:
     """
-    Divide a scan of many columns into several of at most `MOST_COLUMNS` each, for the memory of who reads it.
+    Divide a scan of many columns into several of at most `MOST_STATE` each, for the memory of who reads it.
 
     The columns of joint sketches stay together.
     """
-    if len(scan.kinds) <= MOST_COLUMNS:
+    if sum(map(state_bytes, scan.kinds)) <= MOST_STATE:
         return [scan]
     tied = frozenset[int]().union(*(kind.side_by_side for of in scan.kinds.values() for kind in of))
     together = [column for column in scan.columns if column.field_id in tied]
     others = [column for column in scan.columns if column.field_id not in tied]
-    groups = [others[start : start + MOST_COLUMNS] for start in range(0, len(others), MOST_COLUMNS)]
+    groups: list[list[Column]] = [[]]
+    taken = 0
+    for column in others:
+        taken += state_bytes(column)
+        if taken > MOST_STATE:
+            groups.append([])
+            taken = state_bytes(column)
+        groups[-1].append(column)
     return [
         dataclasses.replace(scan, kinds={column: scan.kinds[column] for column in group})
         for group in (together, *groups)
         if group
     ]
+
+
+def state_bytes(column: Column) -> int:
+    """The memory that a column of many values takes while a task reads it."""
+    return _TEXTS_STATE if column.type.startswith(_TEXTS) else NUMBERS_STATE
 
 
 def split_work(work: Work, target_bytes: int) -> Sequence[Work]:

@@ -90,3 +90,7 @@ def test_needs_are_what_tasks_and_the_driver_take(file):
         assert taken <= said <= 3 * taken, took
     taken, said = peak(MERGE, str(kept)), Needs.of(COLUMNS, files=1).driver_bytes
     assert taken <= said <= 3 * taken
+
+
+def test_a_task_stays_below_a_gigabyte_however_many_columns_there_are():
+    assert Needs.of(COLUMNS * 100, files=1_000_000).task_bytes <= 1_000_000_000

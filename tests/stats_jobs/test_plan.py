@@ -1,6 +1,7 @@
 """Files become batches of about equal work, and every row group is in exactly one of them."""
 
 import dataclasses
+import random
 from collections import Counter
 
 from hypothesis import given, settings
@@ -141,13 +142,16 @@ def test_deleted_rows_are_weighed_by_their_number():
 
 def test_scan_of_many_columns_is_divided_and_joint_columns_stay_together():
     """Every column is read from every file once, in batches of few columns."""
-    columns = [Column(i, f"c{i}", "long", (i,), (None,)) for i in range(1, 3 * plan.MOST_COLUMNS)]
+    types = random.choices(("long", "string"), k=300)
+    columns = [Column(i, f"c{i}", type_, (i,), (None,)) for i, type_ in enumerate(types)]
     joint = JointKind(12, ((columns[0], columns[-1]),))
     scan = Scan(
         {column: (joint,) if column == columns[0] else () for column in columns}, (task(GIB, "a"), task(5, "b"))
     )
     batches = planned([scan])
-    assert all(len(batch.columns) <= plan.MOST_COLUMNS for batch in batches)
+    assert all(sum(map(plan.state_bytes, batch.columns)) <= plan.MOST_STATE for batch in batches)
+    nearly_full = plan.MOST_STATE - plan.state_bytes(columns[types.index("string")])
+    assert len({batch.columns for batch in batches}) <= 2 + sum(map(plan.state_bytes, columns)) // nearly_full
     assert all((columns[0] in batch.columns) == (columns[-1] in batch.columns) for batch in batches)
     read = Counter((c.field_id, t.data_file.file_path) for batch in batches for c in batch.columns for t in batch.tasks)
     assert set(read) == {(c.field_id, name) for c in columns for name in "ab"}
