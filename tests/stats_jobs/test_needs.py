@@ -88,6 +88,7 @@ def test_needs_are_what_tasks_and_the_driver_take(file):
     (few, few_said), (many, many_said) = took
     for taken, said in (*took, (many - few, many_said - few_said)):
         assert taken <= said <= 3 * taken, took
+    assert kept.stat().st_size <= 300_000 * len(COLUMNS), "what the documentation says that is shuffled"
     taken, said = peak(MERGE, str(kept)), Needs.of(COLUMNS, files=1).driver_bytes
     assert taken <= said <= 3 * taken
 
