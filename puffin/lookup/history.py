@@ -1,5 +1,5 @@
 """
-The history of a column's statistics over the snapshots of a table, from metadata alone.
+The history of a column's statistics over the snapshots of a table, from metadata, and footers of abridged entries.
 
 It has only snapshots whose own rows were counted: carried statistics add nothing new.
 """
@@ -59,10 +59,13 @@ def column_history(opened: TableSnapshot, question: Question) -> ColumnHistory:
     (wanted,) = opened.state.select_columns(question.columns)
     points: dict[int, HistoryPoint] = {}
     for known in [] if opened.is_empty else known_sketches(opened, [wanted.field_id])[wanted.field_id]:
-        if known.snapshot is not None and known.said.distinct is not None:
-            point = HistoryPoint(known.snapshot, known.said.distinct, known.said.summary)
-            points.setdefault(known.snapshot.snapshot_id, point)
-    return ColumnHistory(question.table, wanted, tuple(points.values())[:MOST_POINTS][::-1])
+        if len(points) == MOST_POINTS:
+            break
+        if known.snapshot is None or known.snapshot.snapshot_id in points or known.said.distinct is None:
+            continue
+        point = HistoryPoint(known.snapshot, known.said.distinct, known.said.summary)
+        points[known.snapshot.snapshot_id] = point
+    return ColumnHistory(question.table, wanted, tuple(points.values())[::-1])
 
 
 def iso_time(timestamp_ms: int) -> str | None:
