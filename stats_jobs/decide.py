@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from puffin.errors import StorageError
+from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.answer import ColumnAnswer
 from puffin.statistics.basis import CARRIED, CHANGED, ColumnPlan, plan_columns
 from puffin.statistics.damage import damaged_entries
@@ -42,7 +44,7 @@ def decide(target: Target) -> Decision:
     Decide what a run does.
 
     Raises UnsupportedError if the table does not support commits, or if the mode is ``"incremental"`` and a column has
-    no base, and PuffinError if the snapshot's files cannot be planned.
+    no base, and PuffinError if the snapshot's files cannot be planned, or storage fails for an abridged entry.
     """
     options = target.options
     current = None if options.mode == FULL_MODE else _current_answers(target)
@@ -108,7 +110,7 @@ def _current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
         known = target.current.get(column.field_id)
         if known is None or known.said.lg_k != options.lg_k or known.misfit is not None:
             return None
-        if known.blob.snapshot_id != entry.snapshot_id or target.must_rewrite(column) or known.loss is not None:
+        if known.blob.snapshot_id != entry.snapshot_id or target.must_rewrite(column) or not _is_whole(known):
             return None
     if not _are_whole(target, entry):
         return None
@@ -116,6 +118,13 @@ def _current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
     if any(answer.stats_snapshot_id != entry.snapshot_id for answer in answers):
         return None  # the entry's own sketch cannot be read, and an older one answers
     return tuple(dataclasses.replace(answer, basis=CARRIED) for answer in answers)
+
+
+def _is_whole(known: KnownSketch) -> bool:
+    """Whether the file has what an abridged entry leaves to it; StorageError if the storage failed, for a retry."""
+    if isinstance(known.loss, StorageError):
+        raise known.loss
+    return known.loss is None
 
 
 def _are_whole(target: Target, entry: StatisticsEntry) -> bool:

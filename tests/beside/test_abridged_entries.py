@@ -125,7 +125,7 @@ def test_entry_whose_file_is_lost_answers_with_nominal_bounds_until_the_next_run
     assert all(answer.summary.row_count == 9000 for answer in lookup(table.table, Question(table.name)).columns)
 
 
-def test_answer_is_provisional_if_storage_fails_for_the_footer(shared, always, monkeypatch, caplog):
+def test_answer_is_provisional_and_a_run_fails_if_storage_fails_for_the_footer(shared, always, monkeypatch, caplog):
     table = shared("t", rows(random.Random(3), 100))
     table.analyze()
 
@@ -141,6 +141,8 @@ def test_answer_is_provisional_if_storage_fails_for_the_footer(shared, always, m
     assert found.is_provisional
     assert [column.distinct.exact for column in found.columns] == [False] * 3
     assert len(caplog.messages) == 1, "one file, one warning"
+    with pytest.raises(StorageError, match="timed out"):
+        table.analyze()
     monkeypatch.undo()
     assert not lookup(table.table, Question(table.name)).is_provisional
 
