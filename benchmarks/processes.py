@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import multiprocessing
 import os
@@ -69,13 +70,13 @@ def descendants() -> list[Descendant]:
     ours, ticks = {os.getpid()}, os.sysconf("SC_CLK_TCK")
     while more := {process for process, stat in said.items() if stat and int(stat[1]) in ours} - ours:
         ours |= more
-    return [
-        Descendant(
-            Path(f"/proc/{process}/comm").read_text().strip(), sum(map(int, stat[11:15])) / ticks, peak_mib(process)
-        )
-        for process, stat in said.items()
-        if process in ours - {os.getpid()}
-    ]
+    found = []
+    for process in ours - {os.getpid()}:
+        with contextlib.suppress(OSError, ValueError):  # one that has ended meanwhile
+            program = Path(f"/proc/{process}/comm").read_text().strip()
+            seconds = sum(map(int, said[process][11:15])) / ticks
+            found.append(Descendant(program, seconds, peak_mib(process)))
+    return found
 
 
 def _stat(process: Path) -> list[str]:

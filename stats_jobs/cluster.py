@@ -30,6 +30,7 @@ Progress = Callable[[int, int], None]
 SharedT = TypeVar("SharedT")
 ResultT = TypeVar("ResultT")
 
+_ROUNDS = 4  # of tasks for each core, where they take several documents
 _PACKAGES = ("puffin", "stats_jobs")
 _CAUSE = "Caused by: "
 
@@ -93,6 +94,7 @@ class Cluster(abc.ABC):
         """
         What a function of one of our modules returns for each document, in order; executors run it.
 
+        A task takes several documents, since beginning one in Python costs as much as some thousand files of a plan.
         Errors that a retry would not cure have to be returned. Raises StorageError if Spark fails or `cancel` was
         called.
         """
@@ -119,6 +121,10 @@ class Cluster(abc.ABC):
     @abc.abstractmethod
     def _interrupt(self, name: str) -> None:
         """Cancel the jobs that run under a name; one that is gone is no error."""
+
+    def _tasks_for(self, documents: int) -> int:
+        """How many tasks take so many documents: some for each core, to even out slow ones."""
+        return min(documents, _ROUNDS * self.parallelism)
 
     @contextlib.contextmanager
     def _under(self, name: str | None) -> Iterator[str]:

@@ -117,7 +117,7 @@ class ConnectCluster(Cluster):
         read = functools.partial(connect_tasks.read, shipment.shared)
         try:
             with self.job(tasks, progress):
-                frame = self._in_tasks(shipment.documents)
+                frame = self._in_tasks(shipment.documents, tasks)
                 if groups.take_as_they_are(tasks):
                     return _merged(frame.mapInArrow(read, PIECES))
                 pieces = frame.mapInArrow(functools.partial(read, groups=groups), PIECES)
@@ -138,19 +138,20 @@ class ConnectCluster(Cluster):
         call = functools.partial(connect_tasks.call, function, shared)
         try:
             with self.job(len(documents), None):
-                frame = self._in_tasks([(0, document) for document in documents]).mapInArrow(call, PIECES)
+                tasks = self._tasks_for(len(documents))
+                frame = self._in_tasks([(0, document) for document in documents], tasks).mapInArrow(call, PIECES)
                 found = dict(connect_tasks.joined(frame.toLocalIterator()))
         except StorageError:
             self._has_failed = True
             raise
         return [pickle.loads(found[key]) for key in sorted(found)]  # noqa: S301 - ours
 
-    def _in_tasks(self, documents: Sequence[Document]) -> DataFrame:
-        """A data frame with a partition for each document."""
+    def _in_tasks(self, documents: Sequence[Document], tasks: int) -> DataFrame:
+        """A data frame with documents in so many partitions."""
         rows = [(place, *document) for place, document in enumerate(documents)]
-        # By range, since that puts one row into each partition.
+        # By range, since that puts as many rows into each partition.
         frame: DataFrame = self._session.createDataFrame(rows, DOCUMENTS)
-        return frame.repartitionByRange(len(rows), "place")
+        return frame.repartitionByRange(tasks, "place")
 
     @contextlib.contextmanager
     def job(self, tasks: int, progress: Progress | None) -> Iterator[None]:

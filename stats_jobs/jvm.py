@@ -129,7 +129,7 @@ class JvmCluster(Cluster):
     def map(
         self, function: Callable[[SharedT, bytes], ResultT], shared: SharedT, documents: Sequence[bytes]
     ) -> list[ResultT]:
-        context, tasks = self.context, len(documents)
+        context, tasks = self.context, self._tasks_for(len(documents))
         with self.job(tasks, None), _broadcast(context, shared) as sent:
             return context.parallelize(documents, tasks).map(functools.partial(_call, function, sent)).collect()
 
