@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedError
 from puffin.iceberg.stores import stores
 from puffin.kernels import load_kernels
-from puffin.tables.parted_plan import PartedPlan, PartPlanner
+from puffin.tables.parted_plan import Part, PartPlanner, waves
 from puffin.tables.scan_documents import TaskPacker
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.plan import MOST_BATCHES, MOST_COLUMNS, PackedFiles, Work, piece_bytes, split_task, total_bytes
 from stats_jobs.session import SparkStarter, Turn
 from stats_jobs.step_file import part_digest
-
-_AT_ONCE = 256  # parts whose documents the driver's JVM holds, some 0.3 MB each
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,7 +88,8 @@ class SnapshotFiles:
         """Planned once; raises what `TableSnapshot.tasks` and `stats_jobs.run.Runner.read` raise."""
         if self._packed is None and self._are_read_on_executors and (plan := self.opened.in_parts()) is not None:
             with self.spark.slot() as self.turn:
-                self._packed = self._pack(plan)
+                planner = plan.prepare(self.spark.cluster.map)
+                self._packed = None if planner is None else self._pack(planner, plan.parts)
         return self.opened.tasks if self._packed is None else self._packed
 
     @property
@@ -98,17 +97,17 @@ class SnapshotFiles:
         total = self.opened.snapshot.total_bytes
         return total is not None and total * self.columns // max(1, len(self.opened.state.columns)) > self.driver_bytes
 
-    def _pack(self, plan: PartedPlan) -> tuple[PackedFiles, ...]:
-        cluster, parts = self.spark.cluster, plan.parts
+    def _pack(self, planner: PartPlanner, parts: Sequence[Part]) -> tuple[PackedFiles, ...]:
+        cluster = self.spark.cluster
         passes = math.ceil(self.columns / MOST_COLUMNS)  # each of which reads a share of what it opens
         size = passes * piece_bytes(self.opened.snapshot.total_bytes or 0, cluster.parallelism)
         packing = Packing(
-            plan.planner, self.opened.scan_context.io_properties, size, math.ceil(MOST_BATCHES / max(1, len(parts)))
+            planner, self.opened.scan_context.io_properties, size, math.ceil(MOST_BATCHES / max(1, len(parts)))
         )
-        shared = plan.planner.shared_deletes
+        shared = planner.shared_deletes
         packed: list[PackedFiles] = []
-        for start in range(0, len(parts), _AT_ONCE):
-            for files in cluster.map(pack_part, packing, parts[start : start + _AT_ONCE]):
+        for wave in waves(parts):
+            for files in cluster.map(pack_part, packing, wave):
                 if isinstance(files, PuffinError):
                     raise files
                 if files.files:

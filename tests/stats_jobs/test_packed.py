@@ -7,6 +7,7 @@ import dataclasses
 import json
 import pickle
 import random
+import zlib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -15,12 +16,12 @@ import pyarrow as pa
 import pytest
 
 from puffin.errors import FileNotFound
-from puffin.iceberg.scan import parts, plan
-from puffin.load import load_table
+from puffin.iceberg.scan import named_deletes, parts, plan
 from puffin.statistics.kinds import THETA
+from puffin.tables import parted_plan
 from puffin.tables.scan_documents import unpack_batch
 from puffin.tables.scan_task import FileScanTask
-from stats_jobs import Options, SparkStarter, analyze, steps
+from stats_jobs import Options, SparkStarter, analyze, cluster, steps
 from stats_jobs import packed as packing
 from stats_jobs.packed import SnapshotFiles
 from stats_jobs.plan import PackedFiles, Scan, plan_batches, split_task
@@ -112,8 +113,16 @@ def packed(opened: Any, **options: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_documents_have_the_tasks_that_the_driver_would_plan(tmp_path: Path, seed: int) -> None:
-    table = random_table(tmp_path, random.Random(seed))
+def test_documents_have_the_tasks_that_the_driver_would_plan(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = random.Random(seed)
+    monkeypatch.setattr(parts, "_FEW_DELETES", draw.choice([0, 1000]))
+    monkeypatch.setattr(named_deletes, "_CHUNK", draw.choice([1, 2, 8]))
+    hashes = draw.choice([1, 3, 1 << 32])  # as if paths had the same one
+    monkeypatch.setattr(named_deletes, "_hash", lambda path: zlib.crc32(path.encode()) % hashes)
+    monkeypatch.setattr(parted_plan, "MOST_AT_ONCE", draw.choice([1, 5, 1000]))
+    table = random_table(tmp_path, draw, deletes=draw.randrange(30))
     opened = bound(table.state())
     expected = [piece for task in bound(table.state()).tasks for piece in split_task(task, 8 << 20)]
     found = packed(opened)
@@ -161,7 +170,7 @@ def test_snapshot_is_planned_here_if_it_is_small_or_known_or_has_many_deletes(
     table = random_table(tmp_path, random.Random(1))
     known = bound(table.state())
     assert packed(known, driver_bytes=1 << 40) == known.tasks == packed(known)
-    for limit, most in (("MOST_DELETES", 11), ("_WORTH_A_LOOK", 1000), ("LEAST_BYTES", 1 << 40)):
+    for limit, most in (("MOST_DELETES", 3), ("MOST_NAMED", 11), ("_WORTH_A_LOOK", 1000), ("LEAST_BYTES", 1 << 40)):
         with monkeypatch.context() as patch:
             patch.setattr(parts, "LEAST_FILES", 1 << 40 if limit == "LEAST_BYTES" else 1)
             patch.setattr(parts, limit, most)
@@ -178,6 +187,9 @@ def test_killed_run_is_read_on_and_the_file_is_that_of_a_plan_on_the_driver(
     expected = analyze(table, options)
 
     monkeypatch.setattr(plan, "plan_snapshot", lambda *_: pytest.fail("planned on the driver"))
+    monkeypatch.setattr(parts, "_FEW_DELETES", 0)
+    monkeypatch.setattr(cluster, "_ROUNDS", 1)
+    monkeypatch.setattr(steps, "MOST_STEPS", 2)
     monkeypatch.setattr(steps, "BYTES_PER_CORE", 1)
     monkeypatch.setattr(steps, "BYTES_PER_COLUMN", 1)
     with SparkStarter(spark) as starter:
@@ -191,9 +203,13 @@ def test_killed_run_is_read_on_and_the_file_is_that_of_a_plan_on_the_driver(
     assert [column.distinct for column in report.columns] == [column.distinct for column in expected.columns]
 
 
-def test_broken_manifest_is_told_by_name(spark: SparkSession, tmp_path: Path) -> None:
-    table = stored(random_table(tmp_path / "t", random.Random(3)))
-    lost = min((tmp_path / "t").glob("manifest-*-False*.avro"))
-    lost.unlink()
-    with pytest.raises(FileNotFound, match=lost.name):
-        analyze(load_table(table), Options(driver_bytes=0), spark)
+@pytest.mark.parametrize("few", [0, 1000])
+def test_missing_manifest_is_told_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    """First one of data files, then one of delete files."""
+    monkeypatch.setattr(parts, "_FEW_DELETES", few)
+    table = random_table(tmp_path, random.Random(3))
+    for of_deletes in (False, True):
+        lost = min(tmp_path.glob(f"manifest-*-{of_deletes}*.avro"))
+        lost.unlink()
+        with pytest.raises(FileNotFound, match=lost.name):
+            packed(bound(table.state()))

@@ -9,8 +9,9 @@ causes work only where its deletes can apply.
 from __future__ import annotations
 
 import bisect
+import copy
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -60,6 +61,14 @@ class DeleteIndex:
             raise CorruptMetadataError(f"{path}: expected one deletion vector at most, found two, in {file.file_path}")
         else:
             self._vectors[path] = file
+
+    def beside(self, named: Iterable[LiveFile]) -> DeleteIndex:
+        """An index that also has files that name their data file; this one has none."""
+        other = copy.copy(self)
+        other._vectors, other._of_file = {}, defaultdict(_BySequence)
+        for file in named:
+            other.add(file)
+        return other
 
     def applying_to(self, data_file: LiveFile) -> list[LiveFile]:
         """

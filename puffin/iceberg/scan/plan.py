@@ -7,6 +7,7 @@ silently wrong.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,7 +50,8 @@ def plan_snapshot(opened: TableSnapshot, snapshot: Snapshot) -> tuple[FileScanTa
     of_data = [manifest for manifest in manifests if not manifest.of_deletes]
     if sum(manifest.live_files or 0 for manifest in of_data) >= _KERNELS_PAY:
         load_kernels()
-    planner = SnapshotPlanner.of(opened, manifests)
+    of_deletes = (manifest for manifest in manifests if manifest.of_deletes)
+    planner = SnapshotPlanner(opened.state, [file for m in of_deletes for file in delete_files_of(m, opened.store_for)])
 
     def files_of(manifest: ManifestFile) -> list[LiveFile]:
         return planner.files_of(manifest, opened.store_for)
@@ -62,22 +64,27 @@ def plan_snapshot(opened: TableSnapshot, snapshot: Snapshot) -> tuple[FileScanTa
         pool.shutdown(cancel_futures=True)
 
 
+def delete_files_of(manifest: ManifestFile, store_for: Callable[[str], Store]) -> Iterator[LiveFile]:
+    """The delete files of a manifest."""
+    return _readable(live_files_of(manifest, store_for))
+
+
 class SnapshotPlanner:
     """
     Plans the data files of a snapshot, one manifest after the other.
 
-    It has all of the snapshot's delete files, and can be sent to another process.
+    It has the snapshot's delete files, and can be sent to another process.
     """
 
     def __init__(self, state: TableState, deletes: Sequence[LiveFile]) -> None:
         self._delete_columns = {field_id for file in deletes for field_id in file.equality_ids}
         self._tasks = _Tasks(state, deletes)
 
-    @classmethod
-    def of(cls, opened: TableSnapshot, manifests: Iterable[ManifestFile]) -> SnapshotPlanner:
-        """Reads the delete files of these manifests, but no data files."""
-        of_deletes = [manifest for manifest in manifests if manifest.of_deletes]
-        return cls(opened.state, [file for m in of_deletes for file in _readable(live_files_of(m, opened.store_for))])
+    def beside(self, named: Sequence[LiveFile]) -> SnapshotPlanner:
+        """One that also has delete files that name their data file; this one has none."""
+        other = copy.copy(self)
+        other._tasks = self._tasks.beside(named)
+        return other
 
     def files_of(self, manifest: ManifestFile, store_for: Callable[[str], Store]) -> list[LiveFile]:
         """The data files of a manifest; several threads may call this at once."""
@@ -89,7 +96,7 @@ class SnapshotPlanner:
 
     @property
     def shared_deletes(self) -> tuple[ContentFile, ...]:
-        """The delete files that may apply to many data files; those that apply to the same ones mostly in a run."""
+        """Its delete files; those that apply to the same data files mostly in a run."""
         return self._tasks.shared_deletes
 
 
@@ -122,11 +129,15 @@ class _Tasks:
     def __init__(self, state: TableState, deletes: Iterable[LiveFile]) -> None:
         self._index = DeleteIndex(state.partition_specs, state.columns_ever)
         self._content_files = _ContentFiles(state)
-        self._shared: list[LiveFile] = []
-        for file in deletes:
+        self._deletes = list(deletes)
+        for file in self._deletes:
             self._index.add(file)
-            if file.content == EQUALITY_DELETES or file.referenced_data_file is None:
-                self._shared.append(file)
+
+    def beside(self, named: Iterable[LiveFile]) -> _Tasks:
+        other = copy.copy(self)
+        other._index = self._index.beside(named)
+        other._content_files = self._content_files.copied()
+        return other
 
     def of(self, file: LiveFile) -> FileScanTask:
         deletes = tuple(map(self._content_files.of_deletes, self._index.applying_to(file)))
@@ -134,7 +145,7 @@ class _Tasks:
 
     @property
     def shared_deletes(self) -> tuple[ContentFile, ...]:
-        return tuple(map(self._content_files.of_deletes, sorted(self._shared, key=_alike)))
+        return tuple(map(self._content_files.of_deletes, sorted(self._deletes, key=_alike)))
 
 
 def _alike(file: LiveFile) -> tuple[Any, ...]:
@@ -147,6 +158,11 @@ class _ContentFiles:
         self._columns = state.columns_ever
         self._tuples = {id_: tuple_types(fields, state.source_types) for id_, fields in state.partition_specs.items()}
         self._deletes: dict[tuple[str, int | None], ContentFile] = {}
+
+    def copied(self) -> _ContentFiles:
+        other = copy.copy(self)
+        other._deletes = dict(self._deletes)
+        return other
 
     def of_data(self, file: LiveFile) -> ContentFile:
         return ContentFile(partition=self._values(file), **{name: getattr(file, name) for name in _KEPT_FIELDS})
