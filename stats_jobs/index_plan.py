@@ -12,6 +12,7 @@ import dataclasses
 import datetime
 import functools
 from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 from puffin.index.coverage import lacking_files
 from puffin.index.file_filters import FileFilters, IndexKind, LiftingIndexKind, SegmentPlace
@@ -23,7 +24,7 @@ from puffin.tables.leftovers import SAFETY_AGE, AgeLimit
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.execute import Partial
-from stats_jobs.plan import PackedFiles, Scan, Work
+from stats_jobs.plan import Scan
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -83,11 +84,9 @@ class IndexPlan:
         left = {column: set(tasks) for column, tasks in self.lacks.items()}
         found = []
         for scan in scans:
-            indexed: dict[tuple[Column, ...], list[Work]] = {}
-            for task in scan.tasks:
-                if isinstance(task, PackedFiles):
-                    indexed.setdefault((), []).append(task)
-                    continue
+            indexed: dict[tuple[Column, ...], list[FileScanTask]] = {}
+            # None are packed: what is lacking was found from the files one by one.
+            for task in cast("tuple[FileScanTask, ...]", scan.tasks):
                 path = task.data_file.file_path
                 has_every_row = not scan.removed and self._gives_every_row(task)
                 columns = tuple(c for c in scan.kinds if has_every_row and path in left.get(c, ()))
