@@ -74,7 +74,7 @@ def analyze(
             computation = Computation()
             if decision.current is None:
                 beside = BesideColumns(decision.partitions.by_field, decision.joint.plans)
-                files = SnapshotFiles(opened, starter, options.driver_bytes, len(columns))
+                files = SnapshotFiles(opened, starter, options.driver_bytes, columns)
                 computation = compute(decision.columns, runner, files.all, decision.kinds, beside, upkeep.beside)
                 computation = computation.after(files.turn)
             target.check_not_incremental((each.plan.column, each.plan.reason) for each in computation.columns)

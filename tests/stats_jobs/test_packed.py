@@ -109,7 +109,7 @@ class Elsewhere:
 
 def packed(opened: Any, **options: Any) -> tuple[Any, ...]:
     spark: Any = SimpleNamespace(slot=lambda: contextlib.nullcontext(Turn()), cluster=Elsewhere())
-    return SnapshotFiles(opened, spark, **{"driver_bytes": 0, "columns": 2} | options).all()
+    return SnapshotFiles(opened, spark, **{"driver_bytes": 0, "columns": opened.state.columns} | options).all()
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -160,7 +160,7 @@ def test_large_files_are_split_and_digests_do_not_depend_on_it(tmp_path: Path, m
     table.snapshot(*files[:2])
     table.document["snapshots"][-1]["summary"] |= {"total-data-files": "2", "total-files-size": "400000000"}
     (some,) = packed(bound(table.state()))
-    (few,) = packed(bound(table.state()), columns=300)  # in three passes
+    (few,) = packed(bound(table.state()), columns=bound(table.state()).state.columns * 90)  # in three passes
     assert len(some.documents) > len(few.documents)
 
 
