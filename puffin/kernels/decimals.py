@@ -5,9 +5,25 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from puffin.kernels.compiler import INT64, INT64S, PAIR_OF_NEW_UINT64S, compiled
+from puffin.kernels.compiler import INT64, INT64S, NEW_UINT64S, PAIR_OF_NEW_UINT64S, compiled, inlined
 
 _U = np.uint64
+
+
+@inlined
+def _length(value: np.int64) -> np.uint64:
+    magnitude = _U(value ^ (value >> 63))
+    length = _U(1)
+    for bit in range(7, 63, 8):
+        length += _U(magnitude >> _U(bit) != 0)
+    return length
+
+
+@inlined
+def _swapped(word: np.uint64) -> np.uint64:
+    word = ((word & _U(0x00FF00FF00FF00FF)) << _U(8)) | ((word >> _U(8)) & _U(0x00FF00FF00FF00FF))
+    word = ((word & _U(0x0000FFFF0000FFFF)) << _U(16)) | ((word >> _U(16)) & _U(0x0000FFFF0000FFFF))
+    return (word << _U(32)) | (word >> _U(32))
 
 
 @compiled(PAIR_OF_NEW_UINT64S, INT64S)
@@ -16,31 +32,39 @@ def minimal_words(values: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint64]
     words = np.empty(len(values), np.uint64)
     lengths = np.empty(len(values), np.uint64)
     for i in range(len(values)):
-        value = values[i]
-        magnitude = _U(value ^ (value >> 63))
-        length = _U(1)
-        for bit in range(7, 63, 8):
-            length += _U(magnitude >> _U(bit) != 0)
-        word = _U(value)
-        word = ((word & _U(0x00FF00FF00FF00FF)) << _U(8)) | ((word >> _U(8)) & _U(0x00FF00FF00FF00FF))
-        word = ((word & _U(0x0000FFFF0000FFFF)) << _U(16)) | ((word >> _U(16)) & _U(0x0000FFFF0000FFFF))
-        word = (word << _U(32)) | (word >> _U(32))
-        words[i] = word >> (_U(64) - (length << _U(3)))
+        length = _length(values[i])
+        words[i] = _swapped(_U(values[i])) >> (_U(64) - (length << _U(3)))
         lengths[i] = length
     return words, lengths
 
 
+@compiled(NEW_UINT64S, INT64S, NEW_UINT64S)
+def minimal_pairs(halves: npt.NDArray[np.int64], pairs: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """
+    Fill in the bytes of numbers that need nine to sixteen, two words each, and return their lengths.
+
+    Each number is given as low and high half.
+    """
+    lengths = np.empty(len(halves) >> 1, np.uint64)
+    for i in range(len(halves) >> 1):
+        first, second = _swapped(_U(halves[2 * i + 1])), _swapped(_U(halves[2 * i]))
+        length = _length(halves[2 * i + 1]) + _U(8)
+        omitted = (_U(16) - length) << _U(3)
+        if omitted > _U(0):
+            first = (first >> omitted) | (second << (_U(64) - omitted))
+            second >>= omitted
+        pairs[2 * i] = first
+        pairs[2 * i + 1] = second
+        lengths[i] = length
+    return lengths
+
+
 @compiled(INT64, INT64S)
 def total_length(halves: npt.NDArray[np.int64]) -> int:
-    """The bytes that numbers take, each given as low and high half; -1 if the low half of one does not suffice."""
-    total = 0
-    is_long = 0
+    """The bytes that numbers take, each given as low and high half."""
+    total = _U(0)
     for i in range(len(halves) // 2):
-        low = halves[2 * i]
-        sign = low >> 63
-        is_long |= halves[2 * i + 1] ^ sign
-        magnitude = low ^ sign
-        total += 1
-        for bit in range(7, 63, 8):
-            total += magnitude >> bit != 0
-    return -1 if is_long != 0 else total
+        low, high = halves[2 * i], halves[2 * i + 1]
+        is_long = high != low >> 63
+        total += _length(high if is_long else low) + (_U(is_long) << _U(3))
+    return int(total)

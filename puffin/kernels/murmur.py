@@ -81,6 +81,17 @@ def hash_words_of_lengths(low: npt.NDArray[np.uint64], lengths: npt.NDArray[np.u
     return hashes
 
 
+@compiled(NEW_UINT64S, STRIDED_UINT64S, STRIDED_UINT64S, UINT64S)
+def hash_pairs_of_lengths(
+    low: npt.NDArray[np.uint64], high: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.uint64]:
+    """Hash values of nine to fifteen bytes, each with its length."""
+    hashes = np.empty(len(low), np.uint64)
+    for i in range(len(low)):
+        hashes[i] = _finish(_SEED ^ _mix_low(low[i]), _SEED ^ _mix_high(high[i]), lengths[i])
+    return hashes
+
+
 @compiled(NEW_UINT64S, STRIDED_UINT64S, STRIDED_UINT64S)
 def hash_blocks(low: npt.NDArray[np.uint64], high: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Hash values of sixteen bytes."""

@@ -58,25 +58,29 @@ def hash_array(array: pa.Array | pa.ChunkedArray, type_string: str) -> Iterator[
 def hash_serialized(values: SerializedValues) -> WordArray:
     """Hash serialized values in their order, without those of no bytes."""
     if isinstance(values, Words):
-        hashes = _hash_words_compiled(values) if kernels_ready() else None
-        return _hash_words(values.low, values.high, values.length) if hashes is None else hashes
+        if kernels_ready():
+            return _hash_words_compiled(values)
+        return _hash_words(values.low, values.high, values.length)
     return _hash_byte_strings_compiled(values) if kernels_ready() else _hash_byte_strings(values)
 
 
 # --- compiled -----------------------------------------------------------------------------------------------------
 
 
-def _hash_words_compiled(values: Words) -> WordArray | None:
-    """None for decimals of 9 to 15 bytes, which are too rare to have a kernel."""
-    from puffin.kernels.murmur import hash_blocks, hash_words, hash_words_of_lengths
+def _hash_words_compiled(values: Words) -> WordArray:
+    from puffin.kernels.murmur import hash_blocks, hash_pairs_of_lengths, hash_words, hash_words_of_lengths
 
     if values.high is None:
         low = np.require(values.low, np.uint64, ["C", "A"])  # Arrow may place its buffers at odd addresses
         if isinstance(values.length, int):
             return hash_words(low, np.uint64(values.length))
         return hash_words_of_lengths(low, values.length)
-    is_block = isinstance(values.length, int) and values.length == _BLOCK
-    return hash_blocks(values.low, values.high) if is_block else None
+    low, high = (np.require(words, requirements="A") for words in (values.low, values.high))
+    if not isinstance(values.length, int):
+        return hash_pairs_of_lengths(low, high, values.length)
+    if values.length == _BLOCK:
+        return hash_blocks(low, high)
+    return hash_pairs_of_lengths(low, high, np.full(len(low), values.length, np.uint64))
 
 
 def _hash_byte_strings_compiled(strings: ByteStrings) -> WordArray:

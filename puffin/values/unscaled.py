@@ -35,7 +35,8 @@ def minimal_bytes(words: npt.NDArray[np.int64]) -> Iterator[Words]:
         return
     if is_short.any():
         yield _up_to_eight(low[is_short])
-    yield from _nine_to_sixteen(low[~is_short], high[~is_short])
+        words = words[~is_short]
+    yield from _nine_to_sixteen(words)
 
 
 def minimal_sizes(words: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -55,9 +56,7 @@ def total_minimal_size(words: npt.NDArray[np.int64]) -> int:
     if kernels_ready():
         from puffin.kernels.decimals import total_length
 
-        total = total_length(np.require(words.reshape(-1), np.int64, ["C", "A"]))
-        if total >= 0:
-            return int(total)
+        return int(total_length(np.require(words.reshape(-1), np.int64, ["C", "A"])))
     slices = (words[start : start + SLICE_ROWS] for start in range(0, len(words), SLICE_ROWS))
     return sum(int(minimal_sizes(some).sum()) for some in slices)
 
@@ -72,7 +71,11 @@ def _up_to_eight(low: npt.NDArray[np.int64]) -> Words:
     return Words(low.view(np.uint64).byteswap() >> (64 - 8 * length), None, length)
 
 
-def _nine_to_sixteen(low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]) -> Iterator[Words]:
+def _nine_to_sixteen(halves: npt.NDArray[np.int64]) -> Iterator[Words]:
+    if kernels_ready():
+        yield from _nine_to_sixteen_compiled(halves)
+        return
+    low, high = halves[:, 0], halves[:, 1]
     length = _byte_length(high) + np.uint64(8)
     first, second = high.view(np.uint64).byteswap(), low.view(np.uint64).byteswap()
     is_full = length == 16
@@ -82,6 +85,22 @@ def _nine_to_sixteen(low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]) ->
         first, second, length = first[~is_full], second[~is_full], length[~is_full]
         left_out = 8 * (16 - length)
         yield Words((first >> left_out) | (second << (64 - left_out)), second >> left_out, length)
+
+
+def _nine_to_sixteen_compiled(halves: npt.NDArray[np.int64]) -> Iterator[Words]:
+    from puffin.kernels.decimals import minimal_pairs
+
+    pairs = np.empty((len(halves), 2), np.uint64)
+    length = minimal_pairs(np.require(halves.reshape(-1), np.int64, ["C", "A"]), pairs.reshape(-1))
+    is_full = length == 16
+    fulls = int(np.count_nonzero(is_full))
+    if fulls > 0:
+        full = pairs if fulls == len(pairs) else pairs[is_full]
+        yield Words(full[:, 0], full[:, 1], 16)
+    if fulls < len(pairs):
+        if fulls > 0:
+            pairs, length = pairs[~is_full], length[~is_full]
+        yield Words(pairs[:, 0], pairs[:, 1], length)
 
 
 def _byte_length(values: npt.NDArray[np.int64]) -> WordArray:
