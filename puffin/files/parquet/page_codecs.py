@@ -23,7 +23,7 @@ CODECS = frozenset((UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW))
 
 _FRAMED = {GZIP: "gzip", BROTLI: "brotli", ZSTD: "zstd"}
 _BUFFER = 1024 * 1024
-_LARGE_BLOCK = 512 * 1024  # the library lz4 has a larger one in memory twice, which takes longer than to look at it
+_LARGE_PAGE = 512 * 1024  # pyarrow is the fastest from here on; the library lz4 has such a page in memory twice
 
 
 class Stream(Protocol):
@@ -93,16 +93,21 @@ def _decompress(codec: int, payload: bytes | memoryview, size: int) -> bytes | m
     if codec == LZ4_RAW:
         return _decompress_lz4(payload, size)
     if codec == ZSTD:
-        content = decompress_zstd_frame(payload, size)
-        return bytes(pa.decompress(payload, size, _FRAMED[ZSTD], asbytes=True)) if content is None else content
+        content = decompress_zstd_frame(payload, size) if size < _LARGE_PAGE else None
+        return _pooled(payload, size, _FRAMED[ZSTD]) if content is None else content
     return bytes(pa.CompressedInputStream(pa.BufferReader(payload), _FRAMED[codec]).read(size + 1))
 
 
-def _decompress_lz4(payload: bytes | memoryview, size: int) -> bytes:
-    if size < _LARGE_BLOCK or not kernels_ready():
+def _decompress_lz4(payload: bytes | memoryview, size: int) -> bytes | memoryview:
+    if size < _LARGE_PAGE or not kernels_ready():
         return decompress_lz4_block(payload, size)
     from puffin.kernels.parquet import lz4_size
 
     if lz4_size(np.frombuffer(payload, np.uint8)) != size:
         raise ValueError(f"expected an LZ4 block of {size} bytes, found another size")
-    return bytes(pa.decompress(payload, size, "lz4_raw", asbytes=True))
+    return _pooled(payload, size, "lz4_raw")
+
+
+def _pooled(payload: bytes | memoryview, size: int, codec: str) -> memoryview:
+    # Arrow's memory pool keeps what is freed; memory that is new each time may take longer than to decompress.
+    return memoryview(pa.decompress(payload, size, codec)).cast("B")

@@ -96,14 +96,15 @@ def _strings(pages: PageBatch, arrow_type: pa.DataType) -> Iterator[pa.Array]:
         yield pa.array([], arrow_type)
     while left > 0:
         offsets = np.empty(min(left, BATCH_VALUES) + 1, np.int64)
-        out = np.empty(min(len(data), max(_PIECE_BYTES, longest)) + 8, np.uint8)
-        out_at = np.ndarray((len(out) - 7,), np.uint64, out, strides=(1,))
+        # Arrow's memory pool keeps what is freed; memory that is new each time takes longer than the strings do.
+        out = pa.allocate_buffer(min(len(data), max(_PIECE_BYTES, longest)) + 8)
+        out_at = np.ndarray((out.size - 7,), np.uint64, out, strides=(1,))
         found = copy_strings(data, words_at, spans, offsets, out_at)
         if found < 0:
             raise ValueError(f"expected {left} more strings in pages, found fewer")
         longest = 0 if found else len(data)
         left -= found
-        yield pa.Array.from_buffers(arrow_type, found, [None, pa.py_buffer(offsets), pa.py_buffer(out)])
+        yield pa.Array.from_buffers(arrow_type, found, [None, pa.py_buffer(offsets), out])
 
 
 def _dense(pages: PageBatch, width: int) -> Iterator[bytes | memoryview]:

@@ -21,9 +21,9 @@ _BLOCKS_AT_ONCE = 256
 _STORED_AT_ONCE = 1024 * 1024  # many times what a block takes
 
 
-def decompress_snappy(payload: bytes | memoryview, size: int) -> bytes:
+def decompress_snappy(payload: bytes | memoryview, size: int) -> memoryview:
     _check_size(payload, size)
-    return bytes(pa.decompress(payload, size, _CODEC, asbytes=True))
+    return memoryview(pa.decompress(payload, size, _CODEC)).cast("B")
 
 
 class SnappyStream:
@@ -47,7 +47,7 @@ class SnappyStream:
             missing -= len(parts[-1])
         return b"".join(parts)
 
-    def _next_blocks(self) -> bytes | None:
+    def _next_blocks(self) -> memoryview | None:
         """The content of the next blocks; None if the page has no blocks or is broken."""
         if not kernels_ready():
             return None
@@ -80,7 +80,7 @@ class SnappyStream:
 
     def _rest(self) -> memoryview:
         payload = self._source.read_at(self._compressed_size, self._offset)
-        return memoryview(decompress_snappy(payload, self._size))[self._produced :]
+        return decompress_snappy(payload, self._size)[self._produced :]
 
 
 def _check_size(payload: bytes | memoryview, size: int) -> None:

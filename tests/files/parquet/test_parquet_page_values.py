@@ -214,7 +214,7 @@ def test_large_lz4_blocks_are_decompressed_as_by_the_library(content, times, dat
     found = []
     for limit in (0, 1 << 20):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(page_codecs, "_LARGE_BLOCK", limit)
+            patch.setattr(page_codecs, "_LARGE_PAGE", limit)
             try:
                 found.append(bytes(page_codecs.decompress(page_codecs.LZ4_RAW, block, len(whole))))
             except ValueError:
