@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from puffin.errors import PuffinError, UsageError
+from puffin.errors import PuffinError, UnsupportedTableError, UsageError
 from puffin.estimates.column_rows import ColumnFacts, ColumnRows
 from puffin.estimates.counted import Counted
 from puffin.estimates.filters import Methods, Part, TableRows, by_column, rows_of_filter
@@ -33,7 +33,7 @@ from puffin.statistics.resolve import answer_columns
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.base import Column, SnapshotSelector
 from puffin.tables.expression import Constant, Expression
-from puffin.tables.partition_rows import PartitionRows
+from puffin.tables.partition_rows import PartitionRows, rows_of_tasks
 from puffin.tables.snapshot import TableSnapshot
 from puffin.values.column_summary import ColumnSummary
 
@@ -113,7 +113,8 @@ def estimate(
     Raises:
         NotFoundError: There is no such table, snapshot or column.
         UsageError: The filter cannot be parsed, or its types do not match.
-        CorruptMetadataError, UnsupportedTableError, StorageError: The metadata cannot be read.
+        CorruptMetadataError, UnsupportedTableError, StorageError: The metadata cannot be read, or does not tell how
+            many rows there are.
         MissingDependencyError: There is a filter or a catalog, and pyiceberg is not installed.
     """
     selector = SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
@@ -171,11 +172,15 @@ class Estimator:
 
     @functools.cached_property
     def table(self) -> TableRows:
-        """The rows of the table and of its columns; reads its manifests if nothing else tells how many these are."""
+        """
+        The rows of the table and of its columns; reads its manifests if nothing else tells how many these are.
+
+        Raises UnsupportedTableError if these do not tell either.
+        """
         with self._loading:
             rows = self.counted_rows
             if rows is None:
-                rows = sum(task.data_file.record_count for task in self.opened.tasks)
+                rows = _rows_of_files(self.opened)
         return TableRows(rows, self.column, self._sets, self.tuples, self._partitions())
 
     def _partitions(self) -> Callable[[Part], tuple[int, int] | None] | None:
@@ -335,6 +340,17 @@ def _counted(opened: TableSnapshot) -> int | None:
     nearest = (known[0] for known in known_sketches(opened).values() if known)
     counts = (each.said.summary.row_count for each in nearest if each.age == 0 and each.said.summary is not None)
     return next((count for count in counts if count is not None), None)
+
+
+def _rows_of_files(opened: TableSnapshot) -> int:
+    """The live rows that metadata counts file by file, or the most that these can be."""
+    partitions = opened.partition_rows()
+    if partitions is None and opened.state.format == "delta":
+        raise UnsupportedTableError(
+            f"{opened.name}: expected the record count of every file in the log, or statistics of this version by "
+            "`puffin analyze`; found files without"
+        )
+    return sum(each.upper for each in (rows_of_tasks(opened.tasks) if partitions is None else partitions))
 
 
 def _row_count(opened: TableSnapshot) -> int | None:

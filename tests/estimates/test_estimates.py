@@ -15,7 +15,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import puffin
-from puffin.errors import ColumnNotFound, UsageError
+from puffin.errors import ColumnNotFound, UnsupportedTableError, UsageError
 from puffin.estimates.interval import Interval
 from puffin.lookup import Lookup
 from stats_jobs import Options, analyze
@@ -258,6 +258,24 @@ def test_tables_without_statistics_and_without_rows_get_an_answer(tmp_path):
     write_deltalake(tmp_path / "empty", pa.schema([("k", pa.int64())]).empty_table())
     analyze(str(tmp_path / "empty"))
     assert puffin.estimate(str(tmp_path / "empty"), "k > 1").rows == Interval.exactly(0)
+
+
+def test_rows_that_no_log_counts_are_not_taken_for_none(delta_table):
+    """Statistics count them, and a log that has all counts, less those that deletion vectors delete."""
+    table = delta_table()
+    added = table.add({"a": [1, 2, 3], "b": [1, 1, 1]})
+    table.commit(table.protocol(3, 7, readerFeatures=["deletionVectors"], writerFeatures=["deletionVectors"]),
+                 table.metadata(), added)  # fmt: skip
+    table.commit(*table.delete_rows(added, [0]))
+    assert puffin.estimate(str(table.path)).row_count == 2
+    table.commit(table.add({"a": [1, 1], "b": [2, 2]}, stats="{}"))
+    with pytest.raises(UnsupportedTableError, match="record count of every file"):
+        puffin.estimate(str(table.path), "a = 1")
+    analyze(str(table.path))
+    assert puffin.estimate(str(table.path), "a = 1").rows == Interval.exactly(2)
+    table.commit(table.add({"a": [1], "b": [2]}, stats="{}"))
+    with pytest.raises(UnsupportedTableError, match="puffin analyze"):
+        puffin.estimate(str(table.path), "a = 1")
 
 
 def test_only_hashes_answer_without_values(make):
