@@ -86,7 +86,7 @@ def plan_on_executors(directory: str, master: str) -> dict[str, Any]:
         starter.start()
         started, cpu, before = time.perf_counter(), time.process_time(), descendants()
         opened = load_table(directory).open()
-        files = SnapshotFiles(opened, starter, 0, len(opened.state.columns)).all()
+        files = SnapshotFiles(opened, starter, 0, opened.state.columns).all()
         planned = time.perf_counter() - started
         scan = Scan(dict.fromkeys(opened.state.columns, ()), files)
         shipment = Shipment.of(plan_batches([scan], parallelism=starter.cluster.parallelism), opened.scan_context)
