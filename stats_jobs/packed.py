@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedError
 from puffin.iceberg.stores import stores
@@ -20,16 +20,7 @@ from puffin.tables.parted_plan import Part, PartPlanner, waves
 from puffin.tables.scan_documents import TaskPacker
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot
-from stats_jobs.plan import (
-    MOST_BATCHES,
-    MOST_STATE,
-    PackedFiles,
-    Work,
-    piece_bytes,
-    split_task,
-    state_bytes,
-    total_bytes,
-)
+from stats_jobs.plan import MOST_BATCHES, PackedFiles, Work, passes_over, piece_bytes, split_task, total_bytes
 from stats_jobs.session import SparkStarter, Turn
 from stats_jobs.step_file import part_digest
 
@@ -90,7 +81,7 @@ class SnapshotFiles:
     opened: TableSnapshot
     spark: SparkStarter
     driver_bytes: int
-    columns: Sequence[Column]
+    columns: Collection[Column]
     turn: Turn = dataclasses.field(default_factory=Turn)
     _packed: tuple[PackedFiles, ...] | None = None
 
@@ -104,13 +95,16 @@ class SnapshotFiles:
 
     @property
     def _are_read_on_executors(self) -> bool:
-        total, every = self.opened.snapshot.total_bytes, self.opened.state.columns
-        return total is not None and total * len(self.columns) // max(1, len(every)) > self.driver_bytes
+        total = self.opened.snapshot.total_bytes
+        return (
+            total is not None
+            and total * len(self.columns) // max(1, len(self.opened.state.columns)) > self.driver_bytes
+        )
 
     def _pack(self, planner: PartPlanner, parts: Sequence[Part]) -> tuple[PackedFiles, ...]:
         cluster = self.spark.cluster
-        passes = math.ceil(sum(map(state_bytes, self.columns)) / MOST_STATE)  # each reads a share of what it opens
-        size = passes * piece_bytes(self.opened.snapshot.total_bytes or 0, cluster.parallelism)
+        # Each pass reads a share of what it opens.
+        size = passes_over(self.columns) * piece_bytes(self.opened.snapshot.total_bytes or 0, cluster.parallelism)
         packing = Packing(
             planner, self.opened.scan_context.io_properties, size, math.ceil(MOST_BATCHES / max(1, len(parts)))
         )

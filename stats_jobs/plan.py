@@ -119,6 +119,11 @@ def by_columns(scan: Scan) -> list[Scan]:
     ]
 
 
+def passes_over(columns: Iterable[Column]) -> int:
+    """In about how many groups columns are read, each of which opens every file."""
+    return -(-sum(map(state_bytes, columns)) // MOST_STATE)
+
+
 def state_bytes(column: Column) -> int:
     """The memory that a column of many values takes while a task reads it."""
     return _TEXTS_STATE if column.type.startswith(_TEXTS) else NUMBERS_STATE
