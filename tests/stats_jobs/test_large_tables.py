@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from puffin.storage import Store
 from puffin.tables.base import Column
 from puffin.tables.scan_task import DATA, PARQUET, ContentFile, FileScanTask, ScanContext
 from stats_jobs.merge import Groups
 from stats_jobs.needs import Needs
 from stats_jobs.options import Options
-from stats_jobs.plan import Scan, by_columns, plan_batches
+from stats_jobs.packed import Packing, pack_part
+from stats_jobs.plan import MOST_BATCHES, PackedFiles, Scan, by_columns, passes_over, piece_bytes, plan_batches
 from stats_jobs.shipment import Shipment
 from stats_jobs.steps import in_steps
 
@@ -34,30 +38,52 @@ def task(number: int, size: int) -> FileScanTask:
     return FileScanTask(file, (), 0, size)
 
 
+class Manifest:
+    """What executors read of a part of the plan."""
+
+    shared_deletes = ()
+
+    def __init__(self, files: int, size: int) -> None:
+        self._tasks = [task(number, size) for number in range(files)]
+
+    def tasks(self, part: bytes, store_for: Callable[[str], Store]) -> Iterator[FileScanTask]:  # noqa: ARG002
+        return iter(self._tasks)
+
+
 def model(files: int, columns: int) -> dict[str, str]:
-    """Every fifth column is of strings, and all have many values."""
+    """Every fifth column is of strings, and all have many values. A part of the plan has files of 250,000 columns."""
     types = ("long", "long", "string", "long", "long")
     of_table = [Column(i, f"c{i}", types[i % 5], (i,), (None,)) for i in range(1, columns + 1)]
     kinds = dict.fromkeys(of_table, Options().kinds)
-    few = Scan(kinds, tuple(task(number, BYTES // files) for number in range(100)))
-    steps = len(in_steps([few], BYTES, CORES))
-    step = Scan(kinds, tuple(task(number, BYTES // files) for number in range(files // steps)))
+    parts = files * columns // 250_000
+    packing = Packing(
+        Manifest(files // parts, BYTES // files),
+        {},
+        passes_over(of_table) * piece_bytes(BYTES, CORES),
+        MOST_BATCHES // parts,
+    )
+    part = pack_part(packing, b"")
+    assert isinstance(part, PackedFiles)
+    whole = Scan(kinds, tuple(dataclasses.replace(part, digest=f"{number}") for number in range(parts)))
+    steps = in_steps([whole], BYTES, CORES)
+    (step,) = steps[0]
     batches = plan_batches([step], parallelism=CORES)
     shipment = Shipment.of(batches, ScanContext({}, None, {}))
+    results = sum(len(shipment.shared.scans[number][0]) for number, _ in shipment.documents)
     sizes = [len(document) for _, document in shipment.documents]
     groups = Groups.of(column.field_id for column in of_table)
-    needs = Needs.of(of_table, files)
+    needs = Needs.of(of_table, files // 10)  # executors plan them
     waves = [len([g for g in groups.of_column.values() if first <= g < end]) for first, end in groups.waves()]
     return {
         "groups of columns: so often each file is opened": f"{len(by_columns(step))}",
-        "steps": f"{steps}",
+        "steps": f"{len(steps)}",
         "tasks of a step": f"{len(sizes):,}",
         "document of a task, at most": f"{max(sizes) / 1000:.1f} kB",
         "documents of a step": f"{sum(sizes) / 1e6:.1f} MB",
-        "results of tasks that a step shuffles": f"{sum(len(b.columns) for b in batches) * RESULT / 1e9:.0f} GB",
+        "results of tasks that a step shuffles": f"{results * RESULT / 1e9:.0f} GB",
         "tasks that merge these, and their results": " and ".join(f"{n:,}" for n in groups.reducers(len(sizes))),
         "fetched by the driver at once": f"{max(waves) * RESULT / 1e6:.0f} MB",
-        "files of steps until the commit": f"{steps * columns * RESULT / 1e9:.1f} GB",
+        "files of steps until the commit": f"{len(steps) * columns * RESULT / 1e9:.1f} GB",
         "Python on the driver": f"{needs.driver_bytes / 1e9:.1f} GB",
         "Python of a task": f"{needs.task_bytes / 1e6:.0f} MB",
     }
