@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -20,7 +22,8 @@ def _length(value: np.int64) -> np.uint64:
 
 
 @inlined
-def _swapped(word: np.uint64) -> np.uint64:
+def swapped(word: Any) -> Any:
+    """A word with its bytes in reverse."""
     word = ((word & _U(0x00FF00FF00FF00FF)) << _U(8)) | ((word >> _U(8)) & _U(0x00FF00FF00FF00FF))
     word = ((word & _U(0x0000FFFF0000FFFF)) << _U(16)) | ((word >> _U(16)) & _U(0x0000FFFF0000FFFF))
     return (word << _U(32)) | (word >> _U(32))
@@ -33,7 +36,7 @@ def minimal_words(values: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint64]
     lengths = np.empty(len(values), np.uint64)
     for i in range(len(values)):
         length = _length(values[i])
-        words[i] = _swapped(_U(values[i])) >> (_U(64) - (length << _U(3)))
+        words[i] = swapped(_U(values[i])) >> (_U(64) - (length << _U(3)))
         lengths[i] = length
     return words, lengths
 
@@ -47,7 +50,7 @@ def minimal_pairs(halves: npt.NDArray[np.int64], pairs: npt.NDArray[np.uint64]) 
     """
     lengths = np.empty(len(halves) >> 1, np.uint64)
     for i in range(len(halves) >> 1):
-        first, second = _swapped(_U(halves[2 * i + 1])), _swapped(_U(halves[2 * i]))
+        first, second = swapped(_U(halves[2 * i + 1])), swapped(_U(halves[2 * i]))
         length = _length(halves[2 * i + 1]) + _U(8)
         omitted = (_U(16) - length) << _U(3)
         if omitted > _U(0):

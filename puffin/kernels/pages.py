@@ -25,6 +25,7 @@ from puffin.kernels.compiler import (
     compiled,
     inlined,
 )
+from puffin.kernels.decimals import swapped
 from puffin.kernels.parquet import count_hybrid
 
 Int64s = npt.NDArray[np.int64]
@@ -336,13 +337,6 @@ def _last_word(data: Bytes, at: int) -> Any:
     return word
 
 
-@inlined
-def _swapped(word: Any) -> Any:
-    word = ((word & _U(0x00FF00FF00FF00FF)) << _U(8)) | ((word >> _U(8)) & _U(0x00FF00FF00FF00FF))
-    word = ((word & _U(0x0000FFFF0000FFFF)) << _U(16)) | ((word >> _U(16)) & _U(0x0000FFFF0000FFFF))
-    return (word << _U(32)) | (word >> _U(32))
-
-
 @compiled(INT64, BYTES, WORDS_AT_EVERY_BYTE, NEW_INT64_ROWS, NEW_INT64S, NEW_WORDS_AT_EVERY_BYTE)
 def copy_strings(data: Bytes, words_at: WordsAt, spans: Int64s, offsets: Int64s, out_at: WordsAt) -> int:
     """
@@ -391,12 +385,12 @@ def swap_decimals(words_at: WordsAt, width: int, halves: Int64s) -> None:
     omitted = 8 * (8 - width) if width <= 8 else 8 * (16 - width)
     for i in range(len(halves) >> 1):
         at = i * width
-        low = _I(_swapped(words_at[at]))
+        low = _I(swapped(words_at[at]))
         if width <= 8:
             low >>= omitted
             high = low >> 63
         else:
             high = low >> omitted
-            low = _I(_swapped(words_at[at + width - 8]))
+            low = _I(swapped(words_at[at + width - 8]))
         halves[2 * i] = low
         halves[2 * i + 1] = high
