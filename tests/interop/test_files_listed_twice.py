@@ -10,13 +10,13 @@ import pytest
 
 
 class Twice:
-    """A table to which the numbers below 1000, in two files, can be added any number of times."""
+    """A table to which the numbers below 1000, in so many files, can be added any number of times."""
 
-    def __init__(self, spark: Any, name: str, source: Path, properties: str) -> None:
+    def __init__(self, spark: Any, name: str, source: Path, properties: str, *, files: int = 2) -> None:
         self._spark = spark
         self._source = source
         self.name = f"hadoop.twice.{name}"
-        spark.range(0, 1000, 1, 2).write.parquet(str(source))
+        spark.range(0, 1000, 1, files).write.parquet(str(source))
         spark.sql(f"CREATE TABLE {self.name} (id bigint) USING iceberg TBLPROPERTIES ({properties})")
 
     def add(self) -> None:
@@ -74,7 +74,8 @@ def test_compaction_that_brings_deleted_rows_back_changes_rows(
     spark: Any, same_as_spark: Callable[[Twice], tuple[int, str]], tmp_path: Path
 ) -> None:
     """Iceberg compacts both listings, removes only one, and drops the deletion vectors."""
-    table = Twice(spark, "compacted", tmp_path / "source", properties(3, "file"))
+    # Of several files, Iceberg removes any listings or all: it reads two manifests at once, in no order.
+    table = Twice(spark, "compacted", tmp_path / "source", properties(3, "file"), files=1)
     table.add()
     table.add()
     table.delete("id >= 200")
