@@ -39,10 +39,19 @@ if TYPE_CHECKING:
 CORES = 2  # of every engine; the bars are for such a machine
 
 OURS, OURS_COMMIT, OURS_ON_EXECUTORS = "ours", "ours, with commit", "ours, on executors"
+OURS_UNCOMMITTED, OURS_WITHOUT = "ours, without commit", "ours, without row counts and distributions"
 COMPUTE_TABLE_STATS = "compute_table_stats"
 THETA_SKETCH_AGG = "theta_sketch_agg"
 SPARK_APPROX, DUCKDB_APPROX = "Spark approx_count_distinct", "DuckDB approx_count_distinct"
 DECODE = "pyarrow decode"
+
+_OPTIONS = {
+    OURS: Options(mode="full", dry_run=True),
+    OURS_COMMIT: Options(mode="full"),
+    OURS_ON_EXECUTORS: Options(mode="full", dry_run=True, driver_bytes=0),
+    OURS_UNCOMMITTED: Options(mode="full", commit=False),
+    OURS_WITHOUT: Options(mode="full", commit=False, row_counts=False),
+}
 
 _THETA_ERROR = 1 / 64  # one standard deviation, relative: 1 / sqrt(k) with k = 4096
 _SPARK_RSD = 0.0163
@@ -103,8 +112,8 @@ class WarmEngines:
 
     def engine(self, name: str, table: Dataset, columns: Sequence[str]) -> Engine:
         """The engine of this name, for these columns of a table."""
-        if name in (OURS, OURS_COMMIT, OURS_ON_EXECUTORS):
-            return Ours(name, table, columns, self._starter)
+        if name in _OPTIONS:
+            return Ours(name, table, columns, self._starter, self._spark)
         if name == COMPUTE_TABLE_STATS:
             return ComputeTableStats(name, table, columns, self._spark)
         if name in (THETA_SKETCH_AGG, SPARK_APPROX):
@@ -118,16 +127,20 @@ class Ours(Engine):
     """
     The statistics job, from plan to sketches, where it does its work by itself: small work in this process.
 
-    By the name of ``OURS_COMMIT`` it goes on to the commit, and so it counts rows, which it keeps in the file. By that
-    of ``OURS_ON_EXECUTORS`` Spark schedules it, however small it is.
+    By the name of ``OURS_COMMIT`` it goes on to the commit, and so it counts rows and keeps distributions. By that of
+    ``OURS_UNCOMMITTED`` it writes all of this without the commit, by that of ``OURS_WITHOUT`` only the sketches. By
+    that of ``OURS_ON_EXECUTORS`` Spark schedules it, however small it is.
     """
 
     tolerance = _OUR_SIGMAS * _THETA_ERROR
     exact_up_to = _EXACT_UP_TO
 
-    def __init__(self, name: str, table: Dataset, columns: Sequence[str], starter: SparkStarter) -> None:
+    def __init__(
+        self, name: str, table: Dataset, columns: Sequence[str], starter: SparkStarter, spark: SparkSession
+    ) -> None:
         super().__init__(name, table, columns)
         self._starter = starter
+        self._spark = spark
         self._report: Report | None = None
         size = sum(Path(file).stat().st_size for file in table.files) * len(columns) // len(table.exact)
         self._on_executors = name == OURS_ON_EXECUTORS or size > DRIVER_BYTES
@@ -136,14 +149,11 @@ class Ours(Engine):
         if not self._on_executors:
             return  # what they have just done would go on beside work of a few milliseconds in this process
         # Spark ends a Python worker that has been idle for a minute; what it imported goes with it.
-        cores = self._starter.context.defaultParallelism
-        modules = self._starter.context.parallelize(["stats_jobs.execute"] * cores, cores)
-        modules.foreach(lambda module: importlib.import_module(module) and load_kernels())  # type: ignore[arg-type]
+        modules = self._spark.sparkContext.parallelize(["stats_jobs.execute"] * CORES, CORES)
+        modules.foreach(lambda module: importlib.import_module(module) and load_kernels())
 
     def run(self) -> None:
-        options = Options(columns=tuple(self.columns), mode="full", dry_run=self.name != OURS_COMMIT)
-        if self.name == OURS_ON_EXECUTORS:
-            options = dataclasses.replace(options, driver_bytes=0)
+        options = dataclasses.replace(_OPTIONS[self.name], columns=tuple(self.columns))
         self._report = analyze(load_table(self.table.directory), options, self._starter)
 
     def counts(self) -> Mapping[str, int]:
