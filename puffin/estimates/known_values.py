@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import bisect
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from puffin.sketches.row_tally import Hashes
 from puffin.sketches.single_hash import hash_one
 
 _LOW, _HIGH, _EXACT, _COUNT, _ROWS, _SQUARES = range(6)
+_SUMS = 6
 
 
 class KnownValues:
@@ -26,7 +28,6 @@ class KnownValues:
         keys: The values as filters compare them; strings may be cut, as ``is_cut`` says.
         hashes: Of each; 0 for the empty string, which has none.
         is_exact: Whether the rows of each are known whatever the sample says; the others are in the sample only.
-        low, high: The fewest and the most rows of each.
         has_cut: Whether any value is cut.
     """
 
@@ -39,16 +40,16 @@ class KnownValues:
         self.has_cut = bool(is_cut.any())
         self._cut_places = dict(zip(self.hashes[is_cut].tolist(), np.flatnonzero(is_cut).tolist(), strict=True))
         self.is_exact: list[bool] = is_exact.tolist()
-        self.low: list[float] = low.tolist()
-        self.high: list[float] = high.tolist()
         in_rest = ~is_exact
         of_rest = np.where(in_rest, low, 0)
         is_again = np.zeros(len(order), np.bool_)
         is_again[1:] = (keys[order][1:] == keys[order][:-1]) & ~is_cut[1:]  # 0.0 after -0.0
-        sums = np.zeros((len(order) + 1, 6))
+        sums = np.zeros((len(order) + 1, _SUMS))
         np.cumsum([low, high, is_exact & ~is_again, in_rest, of_rest, of_rest**2], axis=1, out=sums[1:].T)
         # The sums before each value; side by side in memory, which a question that nobody asked before has to wait for.
-        self._before: list[list[float]] = sums.tolist()
+        self._before = array.array("d", sums.tobytes())
+        places = range(len(order) - 1, -1, -1)
+        self._starts = {} if self.has_cut else dict(zip(reversed(self.keys), places, strict=True))
 
     def place(self, cut: Cut) -> int:
         """How many values are before a cut."""
@@ -56,7 +57,7 @@ class KnownValues:
 
     def find(self, value: Any) -> tuple[int, int]:
         """Where a value begins and ends, also one that is cut; -0.0 and 0.0 are two. The same place if unknown."""
-        start = bisect.bisect_left(self.keys, value)
+        start = bisect.bisect_left(self.keys, value) if self.has_cut else self._starts.get(value, len(self.keys))
         stop = start
         while stop < len(self.keys) and self.keys[stop] == value:
             stop += 1
@@ -74,13 +75,13 @@ class KnownValues:
 
     def rows_between(self, start: int, stop: int) -> tuple[float, float]:
         """The fewest and the most rows of the values from one place to another."""
-        before, after = self._before[start], self._before[stop]
-        return after[_LOW] - before[_LOW], after[_HIGH] - before[_HIGH]
+        sums, first, last = self._before, _SUMS * start, _SUMS * stop
+        return sums[last + _LOW] - sums[first + _LOW], sums[last + _HIGH] - sums[first + _HIGH]
 
     def count_between(self, start: int, stop: int) -> tuple[float, float]:
         """How many values there are from one place to another: those whose rows are exact, and those of the sample."""
-        before, after = self._before[start], self._before[stop]
-        return after[_EXACT] - before[_EXACT], after[_COUNT] - before[_COUNT]
+        sums, first, last = self._before, _SUMS * start, _SUMS * stop
+        return sums[last + _EXACT] - sums[first + _EXACT], sums[last + _COUNT] - sums[first + _COUNT]
 
     def between(self, span: Span, *, possible: bool = False) -> tuple[int, int]:
         """From which place to which the values are in a span: see `places_in`."""
@@ -88,12 +89,12 @@ class KnownValues:
 
     def sampled(self, places: Sequence[tuple[int, int]]) -> Sums:
         """The values of the sample between these places."""
-        count = rows = squares = 0.0
+        sums, count, rows, squares = self._before, 0.0, 0.0, 0.0
         for start, stop in places:
-            before, after = self._before[start], self._before[stop]
-            count += after[_COUNT] - before[_COUNT]
-            rows += after[_ROWS] - before[_ROWS]
-            squares += after[_SQUARES] - before[_SQUARES]
+            before, after = _SUMS * start, _SUMS * stop
+            count += sums[after + _COUNT] - sums[before + _COUNT]
+            rows += sums[after + _ROWS] - sums[before + _ROWS]
+            squares += sums[after + _SQUARES] - sums[before + _SQUARES]
         return Sums(count, rows, squares)
 
     def is_doubtful(self, span: Span) -> bool:
