@@ -39,7 +39,9 @@ _ZERO, _ONE = _U(0), _U(1)
 NO_PLACE = _U((1 << 64) - 1)
 BUCKET_SHIFT = _U(16)
 MOST_IN_BUCKET = _U((1 << 32) - 1)  # where counting ends; such a bucket stays busy
+NO_ROWS, GIVEN_ROWS, ONE_ROW = _ZERO, _ONE, _U(2)  # what is added to the bucket of each hash
 _BLOCK = 512  # hashes whose buckets are looked at before their values are looked up
+_FEW_LOOKED_UP = _U(_BLOCK // 8)
 _LINEAR_BITS = 5
 _LINEAR = 1 << _LINEAR_BITS  # fewer rows above the floor have a level for each number, others for each power of two
 _LEVELS = _LINEAR + 64
@@ -75,6 +77,27 @@ def _count_buckets(
     return found
 
 
+@inlined
+def _count_ones(buckets: Buckets, hashes: Array, limits: tuple[np.uint64, np.uint64], looked_up: Array) -> np.uint64:
+    """
+    As `_count_buckets`, for one row each, where no bucket gets full.
+
+    A branch is faster than writing every position, as long as few are looked up.
+    """
+    calm, theta = limits
+    last = _U(len(buckets) - 1)
+    found = _ZERO
+    for offset in range(len(hashes)):
+        i = _U(offset)
+        bucket = (hashes[i] >> BUCKET_SHIFT) & last
+        in_bucket = _U(buckets[bucket]) + _ONE
+        buckets[bucket] = in_bucket
+        if (in_bucket > calm) | (hashes[i] < theta):
+            looked_up[found] = i + i + _U(in_bucket > calm)
+            found += _ONE
+    return found
+
+
 @compiled(INT64, NEW_UINT64S, NEW_UINT32S, NEW_INT64S, UINT64S, STRIDED_UINT64S, UINT64S, NEW_INT64S)
 def count_values(
     slots: Array,
@@ -95,22 +118,29 @@ def count_values(
         buckets: The rows of all values of each bucket; updated. A power of two of them.
         used: The used slots, and how many positions were picked; updated.
         limits: Floor, theta, the rows from which on a value is picked, the place of the first that is, the slack of
-            values that come, and 0 if the buckets have these rows already, else 1.
+            values that come, and `NO_ROWS` if the buckets have these rows already, else `GIVEN_ROWS`, or `ONE_ROW` if
+            each hash has one and no bucket gets more than `MOST_IN_BUCKET`.
         picked: Gets the positions of hashes whose value is wanted.
 
     Returns:
         The number of hashes done: fewer than given if the table is half full, and perhaps a little more.
     """
-    floor, theta, many, first, slack, adds = limits[0], limits[1], limits[2], limits[3], limits[4], limits[5]
+    floor, theta, many, first, slack, added = limits[0], limits[1], limits[2], limits[3], limits[4], limits[5]
     calm = min(floor, MOST_IN_BUCKET - _ONE)
     last = _U((len(slots) >> 2) - 1)
     seldom = _U(len(slots) >> 1)
     most = len(slots) >> 3
     looked_up = np.empty(_BLOCK, np.uint64)
+    is_one_each = added == ONE_ROW and len(buckets) > 1
+    adds = min(added, GIVEN_ROWS)
     count, out, done = used[0], used[1], 0
+    found = _ZERO
     while done < len(hashes) and count < most:
         stop = min(done + _BLOCK, len(hashes))
-        found = _count_buckets(buckets, hashes[done:stop], rows[done:stop], (calm, theta, adds), looked_up)
+        if is_one_each and found < _FEW_LOOKED_UP:
+            found = _count_ones(buckets, hashes[done:stop], (calm, theta), looked_up)
+        else:
+            found = _count_buckets(buckets, hashes[done:stop], rows[done:stop], (calm, theta, adds), looked_up)
         for each in looked_up[:found]:
             i = _U(done) + (each >> _ONE)
             wanted = hashes[i]

@@ -67,14 +67,13 @@ class TableTally:
         done = 0
         while True:
             self._used[1] = 0
-            limits = self._floor, self._theta, many_of(self._rows), len(self._picked), self._slack, not self._is_ahead
             more = count_values(
                 self._slots,
                 self._buckets,
                 self._used,
                 hashes[done:],
                 counts[done:],
-                np.array(limits, np.uint64),
+                self._limits(one_each=rows is None),
                 self._positions,
             )
             if self._used[1]:
@@ -87,8 +86,11 @@ class TableTally:
                 return
             self._make_room(hashes[done:], counts[done:])
 
-    def _limits(self) -> npt.NDArray[np.uint64]:
-        limits = self._floor, self._theta, many_of(self._rows), len(self._picked), self._slack, not self._is_ahead
+    def _limits(self, *, one_each: bool) -> npt.NDArray[np.uint64]:
+        from puffin.kernels.heavy import GIVEN_ROWS, MOST_IN_BUCKET, NO_ROWS, ONE_ROW
+
+        added = NO_ROWS if self._is_ahead else ONE_ROW if one_each and self._rows < MOST_IN_BUCKET else GIVEN_ROWS
+        limits = self._floor, self._theta, many_of(self._rows), len(self._picked), self._slack, added
         return np.array(limits, np.uint64)
 
     def state(self) -> TallyState:
