@@ -16,11 +16,15 @@ def written(table, **options):
     return sink.getvalue()
 
 
-def page_counts(source, chunk, arrow_type):
-    """The values in the pages of a chunk and the rows of each as a Counter; None if it has to be read row by row."""
+def page_counts(source, chunk, arrow_type, *others):
+    """
+    The values in the pages of a chunk and the rows of each as a Counter; None if it has to be read row by row.
+
+    ``others`` are chunks of the same column to read with it.
+    """
     if not has_readable_values(chunk, arrow_type):
         return None
-    found = read_page_values(source, chunk, arrow_type)
+    found = read_page_values(source, [chunk, *others], arrow_type)
     if found is None:
         return None
     total = collections.Counter()

@@ -8,12 +8,16 @@ tell.
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from puffin.values.column_bounds import NO_VALUES, UNKNOWN
 from puffin.values.column_chunk import ChunkStatistics, Values
+from puffin.values.column_summary import known_sum
 from puffin.values.plain_arrays import comparable_array
 from puffin.values.row_summary import RowSummary, has_nan
 from puffin.values.stored_bounds import array_bounds, stored_bounds
@@ -24,7 +28,7 @@ _HELD_BY_STRINGS = frozenset(("string", "binary"))
 
 
 class ChunkSummary:
-    """Summarizes one column in one row group from its arrays and from what the footer tells of the same rows."""
+    """Summarizes a column in one row group, or in several, from its arrays and what the footer tells of these rows."""
 
     def __init__(self, type_: str, footer: ChunkStatistics) -> None:
         self._type = ValueType.parse(type_)
@@ -39,6 +43,21 @@ class ChunkSummary:
         self._lacks_some = self._lacks_bounds or self._lacks_bytes or self._has_nan
         self._values = self._nans = self._bytes = 0
         self._is_counted = True
+
+    @property
+    def lacks(self) -> tuple[bool, bool]:
+        """Whether bounds, and whether bytes, have to be counted in the values."""
+        return self._lacks_bounds, self._lacks_bytes
+
+    @staticmethod
+    def joined(summaries: Sequence[ChunkSummary]) -> ChunkSummary:
+        """A new summary of chunks of the same column that lack the same and have seen nothing yet."""
+        found = copy.copy(summaries[0])
+        for other in summaries[1:]:
+            found._null_count = known_sum((found._null_count, other._null_count))
+            found._string_bytes = known_sum((found._string_bytes, other._string_bytes))
+            found._bounds = found._bounds.union(other._bounds)
+        return found
 
     def see_rows(self, array: pa.Array) -> None:
         """Count some rows, each with a value or null."""

@@ -9,7 +9,7 @@ in pieces. Anything else is read row by row, as dictionaries if that saves decod
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -67,18 +67,20 @@ class ChunkPlan:
     pays_as_dictionary: bool = False
     is_collected: bool = False
 
-    def read(self, source: pa.NativeFile) -> Iterator[Values] | None:
+    def read(self, source: pa.NativeFile, others: Sequence[ChunkPlan] = ()) -> Iterator[Values] | None:
         """
         The values of the chunk, not row by row; CorruptDataFileError if a page of long strings is broken.
 
-        None if it has to be read row by row, by the plan or because a page is unusual.
+        None if it has to be read row by row, by the plan or because a page is unusual. ``others`` are those of other
+        row groups to read with it, if all of them say that they can be joined.
         """
         if self.chunk is None or self.route is Route.ROWS:
             return None
         if self.route is Route.LONG_STRINGS:
             return (Values(strings, rows) for strings, rows in read_long_strings(source, self.chunk))
         if self.route is Route.PAGES:
-            return read_page_values(source, self.chunk, self._stored_type)
+            chunks = [self.chunk, *(other.chunk for other in others if other.chunk is not None)]
+            return read_page_values(source, chunks, self._stored_type)
         values = read_dictionary_page(source, self.chunk, self.arrow_type)
         return None if values is None else iter((Values(values),))
 
@@ -93,6 +95,16 @@ class ChunkPlan:
         stored = self._stored_type
         values = read_dictionary_page(source, self.chunk, stored) if has_readable_dictionary(self.chunk) else None
         return values is not None and len(values.unique()) == len(values)
+
+    @property
+    def joins(self) -> bool:
+        """Whether the chunk can be read with those of the same column in other row groups."""
+        return self.route is Route.PAGES
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that the chunk takes in memory if it is read with others."""
+        return 0 if self.chunk is None else max(self.chunk.total_uncompressed_size, self.chunk.total_compressed_size, 0)
 
     @property
     def has_every_row(self) -> bool:

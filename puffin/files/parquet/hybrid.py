@@ -38,8 +38,8 @@ class HybridCounts:
             self._add_run_by_run(data, num_values, bit_width)
 
     def add_pages(self, words_at: npt.NDArray[np.uint64], spans: npt.NDArray[np.int64]) -> None:
-        """Count the indices of pages, as `puffin.files.parquet.page_batches` has them, each with the width in front."""
-        from puffin.kernels.pages import count_indices
+        """Count the indices of pages, each with their width in front; ``spans`` is as the kernel wants it."""
+        from puffin.kernels.page_values import count_indices
 
         if count_indices(words_at, spans, self._lanes, self._counts) < 0:
             raise ValueError(f"expected indices below {self._limit}")

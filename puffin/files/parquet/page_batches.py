@@ -2,14 +2,15 @@
 The pages of a column chunk, found and decompressed many at a time, for the compiled kernels.
 
 Python would take longer for a page of a few KiB than for its values. So a kernel finds all pages in a part of the file,
-and neighbours of one encoding become one batch. Anything unusual is a ValueError, as in `puffin.files.parquet.pages`.
+and neighbours of one encoding become one batch. Pages of small chunks in neighbouring row groups are put together as
+well. Anything unusual is a ValueError, as in `puffin.files.parquet.pages`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,17 +29,31 @@ _PART_BYTES = 8 * 1024 * 1024  # of a file that are read at a time, unless a pag
 _MAX_OVERHEAD = 1 << 16  # of the header and the levels of the longest page, and what a codec may add
 _PAGES_AT_ONCE = 1 << 10
 
-_Page: TypeAlias = Sequence[int]  # as the kernel fills in
+_Fields: TypeAlias = Sequence[int]  # of a page, as the kernel fills in
+
+
+class _Page(NamedTuple):
+    """A page in the bytes of a part of its chunk, and the place of the chunk among those that are read together."""
+
+    part: memoryview
+    chunk: int
+    fields: _Fields
 
 
 @dataclass(frozen=True, slots=True)
 class PageBatch:
-    """Neighbouring pages of one encoding."""
+    """
+    Neighbouring pages of one encoding.
+
+    Attributes:
+        chunks: For each page the place of its chunk.
+    """
 
     is_dictionary: bool
     encoding: int
     content: bytes | memoryview
     spans: Spans
+    chunks: Sequence[int]
 
     @property
     def bytes(self) -> npt.NDArray[np.uint8]:
@@ -50,23 +65,47 @@ class PageBatch:
         return int(self.spans[:, 2].sum())
 
 
-def page_batches(source: pa.NativeFile, chunk: ColumnChunk, encodings: frozenset[int]) -> Iterator[PageBatch]:
+def page_batches(
+    source: pa.NativeFile, chunks: Sequence[ColumnChunk], encodings: frozenset[int]
+) -> Iterator[PageBatch]:
     """
-    The dictionary page of a chunk, if it has one, and all data pages in order; the kernels have to be ready.
+    The dictionary pages of chunks of one column, if they have any, and all data pages; the kernels have to be ready.
 
-    Data pages have one of these encodings. All pages in the first part of the chunk, mostly all that there are, are
-    known to be usual when the first batch comes.
+    Data pages have one of these encodings. Those of a single chunk come in order, and all pages in the first part of
+    it, mostly all that there are, are known to be usual when the first batch comes. Several chunks, which have to fit
+    in memory, come dictionary pages first, then by encoding, and all their pages are known to be usual before.
     """
+    if len(chunks) == 1:
+        for pages in _parts(source, chunks[0], 0, encodings):
+            yield from _batches(pages, chunks)
+        return
+    found = [
+        page
+        for place, chunk in enumerate(chunks)
+        for pages in _parts(source, chunk, place, encodings)
+        for page in pages
+    ]
+    found.sort(key=lambda page: (page.fields[0] != DICTIONARY_PAGE, page.fields[1]))
+    if sum(page.fields[8] for page in found) > MAX_PAGE_BYTES:
+        raise ValueError(f"expected pages of {MAX_PAGE_BYTES} bytes at most, all together")
+    if found:
+        yield from _batches(found, chunks)
+
+
+def _parts(
+    source: pa.NativeFile, chunk: ColumnChunk, place: int, encodings: frozenset[int]
+) -> Iterator[Sequence[_Page]]:
+    """The pages of a chunk, those in one part of the file after the other."""
     from puffin.kernels.pages import PAGE_FIELDS, find_pages
 
     at = chunk.data_page_offset - chunk.dictionary_page_size
     end = min(at + chunk.total_compressed_size, source.size())
     size = _PART_BYTES
     state = np.array((0, chunk.num_values))
+    table = np.empty((_PAGES_AT_ONCE, PAGE_FIELDS), np.int64)
     is_first = True
     while state[1] > 0:
         data = source.read_at(max(0, min(size, end - at)), at)
-        table = np.empty((_PAGES_AT_ONCE, PAGE_FIELDS), np.int64)
         state[0] = 0
         found = find_pages(np.frombuffer(data, np.uint8), state, table)
         is_short = found < len(table) and state[1] > 0 and (at + len(data) >= end or len(data) < size)
@@ -75,54 +114,57 @@ def page_batches(source: pa.NativeFile, chunk: ColumnChunk, encodings: frozenset
         if found == 0:
             size = MAX_PAGE_BYTES + 2 * _MAX_OVERHEAD
             continue
-        pages = table[:found].tolist()
+        part = memoryview(data)
+        pages = [_Page(part, place, fields) for fields in table[:found].tolist()]
         for page in pages:
-            _check(page, chunk, encodings, may_be_dictionary=is_first)
+            _check(page.fields, chunk, encodings, may_be_dictionary=is_first)
             is_first = False
-        yield from _batches(data, pages, chunk)
+        yield pages
         at += int(state[0])
         size = _PART_BYTES
 
 
-def _check(page: _Page, chunk: ColumnChunk, encodings: frozenset[int], *, may_be_dictionary: bool) -> None:
-    kind, encoding, _, _, levels_encoding, _, _, stored_size, size, _ = page
+def _check(fields: _Fields, chunk: ColumnChunk, encodings: frozenset[int], *, may_be_dictionary: bool) -> None:
+    kind, encoding, _, _, levels_encoding, _, _, stored_size, size, _ = fields
     is_usual = may_be_dictionary if kind == DICTIONARY_PAGE else encoding in encodings
     is_usual &= levels_encoding == RLE or chunk.leaf.max_definition_level == 0
     if not (is_usual and size <= MAX_PAGE_BYTES and stored_size <= MAX_PAGE_BYTES + _MAX_OVERHEAD):
-        raise ValueError(f"expected a page of encoding {sorted(encodings)}, found {page}")
+        raise ValueError(f"expected a page of encoding {sorted(encodings)}, found {fields}")
 
 
-def _batches(data: bytes, pages: Sequence[_Page], chunk: ColumnChunk) -> Iterator[PageBatch]:
+def _batches(pages: Sequence[_Page], chunks: Sequence[ColumnChunk]) -> Iterator[PageBatch]:
     first = 0
     values = held = 0
     for i, page in enumerate(pages):
-        is_alike = page[0] == pages[first][0] and page[1] == pages[first][1]
-        if i > first and not (is_alike and values + page[2] <= BATCH_VALUES and held + page[8] <= _BATCH_BYTES):
-            yield _batch(data, pages[first:i], chunk)
+        fields, others = page.fields, pages[first].fields
+        is_alike = fields[0] == others[0] and fields[1] == others[1]
+        if i > first and not (is_alike and values + fields[2] <= BATCH_VALUES and held + fields[8] <= _BATCH_BYTES):
+            yield _batch(pages[first:i], chunks)
             first, values, held = i, 0, 0
-        values += page[2]
-        held += page[8]
-    yield _batch(data, pages[first:], chunk)
+        values += fields[2]
+        held += fields[8]
+    yield _batch(pages[first:], chunks)
 
 
-def _batch(data: bytes, pages: Sequence[_Page], chunk: ColumnChunk) -> PageBatch:
+def _batch(pages: Sequence[_Page], chunks: Sequence[ColumnChunk]) -> PageBatch:
     parts: list[bytes | memoryview] = []
-    spans = np.empty((len(pages), 5), np.int64)
-    view = memoryview(data)
+    spans = []
     at = 0
-    for i, (kind, _, count, nulls, _, levels_size, offset, stored_size, size, is_compressed) in enumerate(pages):
+    for part, chunk, fields in pages:
+        kind, _, count, nulls, _, levels_size, offset, stored_size, size, is_compressed = fields
         if levels_size:
-            parts.append(view[offset - levels_size : offset])
-        stored = view[offset : offset + stored_size]
-        parts.append(decompress(chunk.codec if is_compressed else UNCOMPRESSED, stored, size))
+            parts.append(part[offset - levels_size : offset])
+        stored = part[offset : offset + stored_size]
+        parts.append(decompress(chunks[chunk].codec if is_compressed else UNCOMPRESSED, stored, size))
         end = at + levels_size + size
-        spans[i] = at, end, count, nulls, -1 if kind == DATA_PAGE else levels_size
+        spans.append((at, end, count, nulls, -1 if kind == DATA_PAGE else levels_size))
         at = end
     content = parts[0] if len(parts) == 1 else b"".join(parts)
-    is_dictionary = pages[0][0] == DICTIONARY_PAGE
-    batch = PageBatch(is_dictionary, pages[0][1], content, spans)
+    kind, encoding = pages[0].fields[:2]
+    is_dictionary = kind == DICTIONARY_PAGE
+    batch = PageBatch(is_dictionary, encoding, content, np.array(spans), [page.chunk for page in pages])
     if not is_dictionary:
-        _find_values(batch, chunk)
+        _find_values(batch, chunks[0])
     return batch
 
 

@@ -1,14 +1,15 @@
 """
-The values of a column chunk from its pages as they are: plain values, and dictionary indices, which are only counted.
+The values of column chunks from their pages as they are: plain values, and dictionary indices, which are only counted.
 
 Nulls are counted by the levels and take no place, so a batch has the values of its pages and nothing for other rows.
 Writers begin with indices and go on with plain values when the dictionary is full; then its entries come last, with the
-rows of each. Entries without rows are dropped, so we need not trust the writer to store no others.
+rows of each. Entries without rows are dropped, so we need not trust the writer to store no others. Chunks of one
+column that are read together have one dictionary: the entries of all of theirs, one after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -49,14 +50,16 @@ def has_readable_values(chunk: ColumnChunk, arrow_type: pa.DataType) -> bool:
     )
 
 
-def read_page_values(source: pa.NativeFile, chunk: ColumnChunk, arrow_type: pa.DataType) -> Iterator[Values] | None:
+def read_page_values(
+    source: pa.NativeFile, chunks: Sequence[ColumnChunk], arrow_type: pa.DataType
+) -> Iterator[Values] | None:
     """
-    The values of a chunk with `has_readable_values` and the rows of each, one each if they are not given.
+    The values of chunks of one column with `has_readable_values` and the rows of each, one each if they are not given.
 
-    None if the chunk has to be read row by row, because a page is unusual. Once there was a value, a broken page is a
-    CorruptDataFileError.
+    None if the chunks have to be read row by row, because a page is unusual. Once there was a value, a broken page is a
+    CorruptDataFileError. All bytes of several chunks are held at once.
     """
-    found = _booleans(source, chunk) if _is_boolean(chunk, arrow_type) else _values(source, chunk, arrow_type)
+    found = _booleans(source, chunks) if _is_boolean(chunks[0], arrow_type) else _values(source, chunks, arrow_type)
     try:
         first = next(found, None)
     except MALFORMED:
@@ -72,36 +75,42 @@ def _from(first: Values, rest: Iterator[Values]) -> Iterator[Values]:
         raise CorruptDataFileError(f"reading pages: {exc}") from exc
 
 
-def _values(source: pa.NativeFile, chunk: ColumnChunk, arrow_type: pa.DataType) -> Iterator[Values]:
-    decode = page_decoder(chunk, arrow_type)
+def _values(source: pa.NativeFile, chunks: Sequence[ColumnChunk], arrow_type: pa.DataType) -> Iterator[Values]:
+    decode = page_decoder(chunks[0], arrow_type)
     if decode is None:
         raise ValueError(f"expected a type whose pages can be read, found {arrow_type}")
-    dictionary, rows = None, HybridCounts(0)
-    for pages in page_batches(source, chunk, _ENCODINGS):
+    dictionaries: list[pa.Array] = []
+    places = np.zeros((len(chunks), 2), np.int64)  # of the entries of each chunk: the first one's, and their number
+    rows: HybridCounts | None = None
+    for pages in page_batches(source, chunks, _ENCODINGS):
         if pages.is_dictionary:
-            dictionary = pa.concat_arrays(decode(pages))
-            rows = HybridCounts(len(dictionary))
+            places[pages.chunks, 1] = pages.spans[:, 2]
+            dictionaries += decode(pages)
         elif pages.encoding == PLAIN:
             yield from map(Values, decode(pages))
         else:
+            if rows is None:
+                np.cumsum(places[:-1, 1], out=places[1:, 0])
+                rows = HybridCounts(int(places[:, 1].sum()))
+            pages.spans[:, 3:] = places[pages.chunks]
             rows.add_pages(words_at_every_byte(pages.content), pages.spans)
-    if dictionary is not None:
-        yield Values(*used_values(dictionary, rows.totals()))
+    if rows is not None and dictionaries:
+        yield Values(*used_values(pa.concat_arrays(dictionaries), rows.totals()))
 
 
 def _is_boolean(chunk: ColumnChunk, arrow_type: pa.DataType) -> bool:
     return chunk.physical_type == BOOLEAN and arrow_types.is_boolean(arrow_type)
 
 
-def _booleans(source: pa.NativeFile, chunk: ColumnChunk) -> Iterator[Values]:
+def _booleans(source: pa.NativeFile, chunks: Sequence[ColumnChunk]) -> Iterator[Values]:
     rows = np.zeros(2, np.int64)
-    for pages in page_batches(source, chunk, _OF_BOOLEANS):
+    for pages in page_batches(source, chunks, _OF_BOOLEANS):
         rows += _count_booleans(pages)
     yield Values(*used_values(pa.array([False, True]), rows))
 
 
 def _count_booleans(pages: PageBatch) -> tuple[int, int]:
-    from puffin.kernels.pages import count_true
+    from puffin.kernels.page_values import count_true
 
     true = count_true(pages.bytes, pages.spans, pages.encoding == RLE)
     if pages.is_dictionary or true < 0:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,15 +20,18 @@ from puffin.files.data_file import DataFile, Path
 from puffin.files.file_columns import FileColumn
 from puffin.files.parquet.bloom_filters import read_bloom_filters
 from puffin.files.parquet.chunk_plan import ChunkPlan, ChunkPlanner
+from puffin.files.parquet.chunk_runs import ChunkRun, PlannedChunk, runs
 from puffin.files.parquet.encryption import read_plain_footer
 from puffin.files.parquet.footer_statistics import chunk_statistics
 from puffin.files.rows import BATCH_BYTES, MAX_BATCH_ROWS, Reading, Rows, record_batch
 from puffin.values.chunk_summary import ChunkSummary
 from puffin.values.column_chunk import ChunkStatistics
-from puffin.values.row_summary import RowSummary
 
 _STREAM_BUFFER = 8 * 1024 * 1024  # bytes of a column chunk that are held at a time
 _INT96_UNIT = "us"
+_WINDOW_CHUNKS = 1 << 12  # of all columns in row groups that are read together: each of them has a plan in memory
+
+_Rest: TypeAlias = list[tuple[FileColumn, ChunkSummary | None]]  # the columns of a row group to read row by row
 
 
 class ParquetDataFile(DataFile):
@@ -54,13 +58,26 @@ class ParquetDataFile(DataFile):
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
         reader = _RowGroupReader(self._source, self._parquet, self._planner, reading)
+        most = max(1, _WINDOW_CHUNKS // max(1, len(reading.columns))) if reading.selection.is_all else 1
+        window: list[_RowGroup] = []
         first_row = 0
         for index in range(self.footer.num_row_groups):
             group = self.footer.row_group(index)
             stop_row = first_row + group.num_rows
             if reading.start <= _first_byte(group) < reading.stop and reading.selection.has_chosen(first_row, stop_row):
-                yield from reader.read(index, group, first_row)
+                window.append(_RowGroup(index, group, first_row))
+            if len(window) == most:
+                yield from reader.read(window)
+                window = []
             first_row = stop_row
+        if window:
+            yield from reader.read(window)
+
+
+class _RowGroup(NamedTuple):
+    place: int
+    metadata: pq.RowGroupMetaData
+    first_row: int
 
 
 class _RowGroupReader:
@@ -79,42 +96,67 @@ class _RowGroupReader:
         self._places = {path: place for place, path in enumerate(self._leaf_paths) if times[path] == 1}
         self._opened: dict[tuple[str, ...], pq.ParquetFile] = {(): parquet}
 
-    def read(self, index: int, group: pq.RowGroupMetaData, first_row: int) -> Iterator[Rows]:
-        """The rows to read of a row group; errors are pyarrow's."""
+    def read(self, window: Sequence[_RowGroup]) -> Iterator[Rows]:
+        """The rows to read of row groups, several only if all rows are live; errors are pyarrow's."""
         paths = [column.names for column in self._columns if column.names and column.constant is None]
-        plans = self._planner.plan(index, paths, all_live=self._all_live, each_row=self._reading.each_row)
-        summaries: dict[int, ChunkSummary] = {}
-        rest: list[FileColumn] = []
+        plans = [
+            self._planner.plan(group.place, paths, all_live=self._all_live, each_row=self._reading.each_row)
+            for group in window
+        ]
+        rest: list[_Rest] = [[] for _ in window]
         for column in self._columns:
-            field_id = column.column.field_id
-            plan = plans.get(column.names) if column.constant is None else None
-            if self._reading.summaries:
-                summaries[field_id] = ChunkSummary(column.column.type, self._statistics(group, column.names, plan))
-            is_needed = field_id in self._reading.side_by_side
-            found = None if plan is None or is_needed else plan.read(self._source)
-            if plan is None or found is None:
-                rest.append(column)
-                continue
-            bytes_read = plan.bytes_read
-            for values in found:
-                yield Rows(0, {field_id: values}, bytes_read)
-                bytes_read = 0
-                # Only now: the consumer, who hashes the values, should be the first to report errors in them.
-                if field_id in summaries:
-                    summaries[field_id].see_values(values, one_each=plan.has_every_row)
-        if self._all_live and not rest:
-            yield Rows(group.num_rows, {}, 0, _totals(summaries, group.num_rows))
+            chunks = [self._planned(column, place, *each) for place, each in enumerate(zip(window, plans, strict=True))]
+            for run in runs(chunks):
+                yield from self._read_run(column, run, rest)
+        for group, plans_of_group, columns in zip(window, plans, rest, strict=True):
+            if self._all_live and not columns:
+                yield Rows(group.metadata.num_rows, {}, 0)
+            else:
+                yield from self._read_rest(group, plans_of_group, columns)
+
+    def _planned(
+        self, column: FileColumn, place: int, group: _RowGroup, plans: Mapping[Path, ChunkPlan]
+    ) -> PlannedChunk:
+        plan = plans.get(column.names) if column.constant is None else None
+        summary = None
+        if self._reading.summaries:
+            summary = ChunkSummary(column.column.type, self._statistics(group.metadata, column.names, plan))
+        return PlannedChunk(place, group.metadata.num_rows, plan, summary)
+
+    def _read_run(self, column: FileColumn, run: ChunkRun, rest: Sequence[_Rest]) -> Iterator[Rows]:
+        """Values that come without their rows; a chunk that has no others is added to the rest of its row group."""
+        field_id = column.column.field_id
+        found = None if field_id in self._reading.side_by_side else run.read(self._source)
+        if found is None and len(run.chunks) > 1:
+            for each in run.one_by_one():
+                yield from self._read_run(column, each, rest)
             return
-        plans_of_rest = {column.names: plans[column.names] for column in rest if column.names in plans}
+        if found is None:
+            (chunk,) = run.chunks
+            rest[chunk.group].append((column, chunk.summary))
+            return
+        summary = run.summary()
+        bytes_read = run.bytes_read
+        for values in found:
+            yield Rows(0, {field_id: values}, bytes_read)
+            bytes_read = 0
+            # Only now: the consumer, who hashes the values, should be the first to report errors in them.
+            if summary is not None:
+                summary.see_values(values, one_each=run.has_every_row)
+        yield Rows(0, {}, bytes_read, {} if summary is None else {field_id: summary.total(run.rows)})
+
+    def _read_rest(self, group: _RowGroup, plans: Mapping[Path, ChunkPlan], rest: _Rest) -> Iterator[Rows]:
+        columns = [column for column, _ in rest]
+        summaries = {column.column.field_id: summary for column, summary in rest if summary is not None}
+        plans_of_rest = {column.names: plans[column.names] for column in columns if column.names in plans}
         as_dictionary = {path for path, plan in plans_of_rest.items() if plan.reads_as_dictionary(self._source)}
         live = 0
-        for rows in self._read_rows(index, group, rest, as_dictionary, first_row):
+        for rows in self._read_rows(group, columns, as_dictionary):
             yield rows
             live += rows.count
             for field_id, summary in summaries.items():
-                if field_id in rows.columns:
-                    summary.see_rows(rows.columns[field_id].array)
-        yield Rows(0, {}, 0, _totals(summaries, live))
+                summary.see_rows(rows.columns[field_id].array)
+        yield Rows(0, {}, 0, {field_id: summary.total(live) for field_id, summary in summaries.items()})
 
     def _statistics(self, group: pq.RowGroupMetaData, path: Path, plan: ChunkPlan | None) -> ChunkStatistics:
         place = self._places.get(".".join(path))
@@ -124,22 +166,17 @@ class _RowGroupReader:
         return found if self._all_live else found.of_some_rows()
 
     def _read_rows(
-        self,
-        index: int,
-        group: pq.RowGroupMetaData,
-        columns: Sequence[FileColumn],
-        as_dictionary: set[Path],
-        first_row: int,
+        self, row_group: _RowGroup, columns: Sequence[FileColumn], as_dictionary: set[Path]
     ) -> Iterator[Rows]:
+        place, group, at = row_group
         seen = self._selection.columns_seen(columns)
         paths = list(dict.fromkeys(".".join(column.names) for column in seen if column.names))
         chunks = [group.column(leaf) for leaf in self._leaves(paths)]
         bytes_read = sum(chunk.total_compressed_size for chunk in chunks)
         uncompressed = sum(chunk.total_uncompressed_size for chunk in chunks)
         rows = min(MAX_BATCH_ROWS, max(1, BATCH_BYTES * group.num_rows // max(1, uncompressed)))
-        at = first_row
         parquet = self._reading_as_dictionary(tuple(sorted(".".join(path) for path in as_dictionary)))
-        for batch in _row_batches(parquet, index, group, paths, rows):
+        for batch in _row_batches(parquet, place, group, paths, rows):
             yield self._selection.take(batch, columns, at, bytes_read)
             at += batch.num_rows
             bytes_read = 0
@@ -166,10 +203,6 @@ def _open(source: pa.NativeFile, metadata: pq.FileMetaData | None, as_dictionary
         buffer_size=_STREAM_BUFFER,
         pre_buffer=False,
     )
-
-
-def _totals(summaries: Mapping[int, ChunkSummary], rows: int) -> dict[int, RowSummary]:
-    return {field_id: summary.total(rows) for field_id, summary in summaries.items()}
 
 
 def _row_batches(

@@ -76,7 +76,7 @@ def _decimals(pages: PageBatch, arrow_type: pa.DataType, stored: np.dtype[Any]) 
 
 
 def _swapped_decimals(pages: PageBatch, arrow_type: pa.DataType, width: int) -> Iterator[pa.Array]:
-    from puffin.kernels.pages import swap_decimals
+    from puffin.kernels.page_values import swap_decimals
 
     for values in _dense(pages, width):
         count = len(values) // width
@@ -86,7 +86,7 @@ def _swapped_decimals(pages: PageBatch, arrow_type: pa.DataType, width: int) -> 
 
 
 def _strings(pages: PageBatch, arrow_type: pa.DataType) -> Iterator[pa.Array]:
-    from puffin.kernels.pages import copy_strings
+    from puffin.kernels.page_values import copy_strings
 
     _check_room(pages, _LENGTH_SIZE)
     data = pages.bytes

@@ -73,12 +73,13 @@ def first_chunk(file):
 
 
 def total_of(file, arrow_type):
-    """The values of all row groups, from their pages, and as pyarrow reads them."""
+    """The values of all row groups, from their pages, which are read together or not, and as pyarrow reads them."""
+    chunks = [group[0] for group in read_footer(pq.read_metadata(pa.BufferReader(file))) if group[0].num_values]
+    together = page_counts(pa.BufferReader(file), chunks[0], arrow_type, *chunks[1:]) if chunks else {}
     found = collections.Counter()
-    for group in read_footer(pq.read_metadata(pa.BufferReader(file))):
-        found += (
-            page_counts(pa.BufferReader(file), group[0], arrow_type) if group[0].num_values else collections.Counter()
-        )
+    for chunk in chunks:
+        found += page_counts(pa.BufferReader(file), chunk, arrow_type)
+    assert together == found
     return found, counted(pq.read_table(pa.BufferReader(file)).column(0))
 
 
