@@ -308,7 +308,7 @@ def _wasted(events: list[dict[str, Any]]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog="python -m benchmarks.autopilot_soak", description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    made = argparse.ArgumentParser(prog="python -m benchmarks.autopilot_soak", description=__doc__.splitlines()[0])
     made.add_argument("--tables", type=int, default=60, help="1,000 are about an hour's work")
     made.add_argument("--kinds", default=f"{DELTA},sql", help=f"of {','.join(KINDS)}; hive and rest need JAVA_HOME")
     made.add_argument("--rows", type=int, default=100_000, help="of each table")

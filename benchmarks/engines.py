@@ -148,9 +148,14 @@ class Ours(Engine):
     def prepare(self) -> None:
         if not self._on_executors:
             return  # what they have just done would go on beside work of a few milliseconds in this process
+
+        def import_(module: str) -> None:
+            importlib.import_module(module)
+            load_kernels()
+
         # Spark ends a Python worker that has been idle for a minute; what it imported goes with it.
         modules = self._spark.sparkContext.parallelize(["stats_jobs.execute"] * CORES, CORES)
-        modules.foreach(lambda module: importlib.import_module(module) and load_kernels())
+        modules.foreach(import_)
 
     def run(self) -> None:
         options = dataclasses.replace(_OPTIONS[self.name], columns=tuple(self.columns))

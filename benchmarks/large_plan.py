@@ -44,7 +44,7 @@ def make_table(directory: Path, files: int, columns: int) -> None:
         os.link(made, link)
         manifests.append(copy.deepcopy(first))
         manifests[-1][0] = uri(link)
-    made_files = len(manifests) * first.added_files_count
+    made_files = len(manifests) * min(files, _ENTRIES)
     totals = {"total-data-files": str(made_files), "total-files-size": str(made_files * _FILE_BYTES)}
     table.snapshot(1, manifests, summary=totals)
     table.finish()

@@ -37,7 +37,8 @@ def main(count: int) -> None:
 
 
 def _run(name: str, inputs: list[bytes], count: int) -> dict[str, Any]:
-    wrong, tried, slowest = [], 0, 0.0
+    wrong: list[str] = []
+    tried, slowest = 0, 0.0
     for data in (*inputs, *mutations(inputs, count, seed=len(name))):
         started = time.process_time()
         error = _outcome(TARGETS[name], data)

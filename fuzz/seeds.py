@@ -14,7 +14,7 @@ import json
 import struct
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -171,7 +171,7 @@ def _joint_sketches() -> Iterator[bytes]:
 
 
 def _deletion_vectors() -> list[bytes]:
-    ours = ([], [0], [1, 5, 70000], range(5000), [1 << 33, (1 << 40) + 3])
+    ours: tuple[Sequence[int], ...] = ([], [0], [1, 5, 70000], range(5000), [1 << 33, (1 << 40) + 3])
     return [
         *_fixture("deletion-vectors-java/*.bin"),
         *(DeletionVector.from_positions(rows).to_bytes() for rows in ours),
@@ -289,6 +289,7 @@ def _bloom_filters() -> Iterator[bytes]:
         options = {"a": {"ndv": count, "fpp": 0.01}}
         file = _parquet(pa.table({"a": list(range(count))}), use_dictionary=False, bloom_filter_options=options)
         chunk = read_footer(pq.read_metadata(io.BytesIO(file)))[0][0]
+        assert chunk is not None
         yield file[chunk.bloom_filter_offset :][: chunk.bloom_filter_length]
 
 

@@ -44,17 +44,17 @@ def running_postgres(port: int | None = None) -> Iterator[str]:
             os.chown(directory, user.pw_uid, user.pw_gid)
             as_user += [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
         data, log = Path(directory) / "data", Path(directory) / "log"
-        initdb = [programs / "initdb", "--pgdata", data, f"--username={USER}", "--auth=trust", "--no-sync"]
+        initdb = [str(programs / "initdb"), f"--pgdata={data}", f"--username={USER}", "--auth=trust", "--no-sync"]
         subprocess.run([*as_user, *initdb], check=True, capture_output=True, cwd=directory)
         settings = [f"unix_socket_directories={directory}", "fsync=off"]
         settings += ["listen_addresses="] if port is None else ["listen_addresses=127.0.0.1", f"port={port}"]
-        server = [programs / "postgres", "-D", data, *(word for setting in settings for word in ("-c", setting))]
+        server = [str(programs / "postgres"), "-D", str(data), *(f"--{setting}" for setting in settings)]
         with log.open("w") as output:
             process = subprocess.Popen(
                 [*as_user, "--pdeathsig=INT", *server], stdout=output, stderr=output, cwd=directory
             )
         try:
-            is_ready = [programs / "pg_isready", "--quiet", "--host", directory, f"--username={USER}"]
+            is_ready = [str(programs / "pg_isready"), "--quiet", "--host", directory, f"--username={USER}"]
             _wait_for([*is_ready, *([] if port is None else [f"--port={port}"])], log)
             yield directory
         finally:
@@ -70,7 +70,7 @@ def _programs() -> Path:
     return Path(found.stdout.strip())
 
 
-def _wait_for(is_ready: list[str | Path], log: Path) -> None:
+def _wait_for(is_ready: list[str], log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while subprocess.run(is_ready, check=False).returncode != 0:
         if time.monotonic() > deadline:

@@ -62,7 +62,7 @@ def running_trino(
         "catalog.config-dir": directory / "catalog",
         "plugin.dir": directory / "plugin",
     }
-    command = ["setpriv", "--pdeathsig=KILL", java, "-cp", f"{server}/lib/*", *JAVA_OPTIONS]
+    command = ["setpriv", "--pdeathsig=KILL", str(java), "-cp", f"{server}/lib/*", *JAVA_OPTIONS]
     command += [f"-D{key}={value}" for key, value in properties.items()]
     log = directory / "server.log"
     with log.open("wb") as output:

@@ -89,7 +89,7 @@ class Question:
         to_children = [
             edge for edge in self.edges if table in (edge.left, edge.right) and _other(edge, table) != parent
         ]
-        (to_parent,) = [e for e in self.edges if {table, parent} == {e.left, e.right}] or [None]
+        to_parent = next((e for e in self.edges if {table, parent} == {e.left, e.right}), None)
         joins = "".join(
             f" JOIN ({self._counted(child, table, named)}) AS of_{child} ON "
             + " AND ".join(f"{table}.{own} = of_{child}.{child}_{theirs}" for own, theirs in _seen_from(edge, table))

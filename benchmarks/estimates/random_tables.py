@@ -37,7 +37,7 @@ Numbers = np.ndarray[Any, Any]
 def random_suite(directory: Path, seed: int) -> tuple[Suite, dict[str, pa.Table]]:
     """Write and analyze two tables; returns them with their rows."""
     random = np.random.default_rng(seed)
-    domains = [_domain(random, random.integers(6)) for _ in range(_KEYS)]
+    domains = [_domain(random, int(random.integers(6))) for _ in range(_KEYS)]
     tables, rows = {}, {}
     for name in ("one", "two"):
         made = _rows(random, domains)
@@ -68,7 +68,7 @@ def _rows(random: Random, domains: list[pa.Array]) -> pa.Table:
     count = int(np.exp(random.uniform(*np.log(_ROWS))))
     columns: dict[str, pa.Array] = {"n": pa.array(random.integers(0, 1000, count))}
     for number in range(_SINGLE):
-        domain = _domain(random, (number + random.integers(6)) % 6)
+        domain = _domain(random, (number + int(random.integers(6))) % 6)
         chosen = _chosen(random, len(domain), count)
         columns[f"c{number}"] = _some_null(random, domain.take(pa.array(chosen)))
         if number % 2 == 0:
@@ -111,7 +111,8 @@ def _zipf(distinct: int, alpha: float) -> Numbers:
 
 def _drawn(random: Random, law: Numbers, count: int) -> Numbers:
     cumulative = np.cumsum(law)
-    return np.searchsorted(cumulative, random.random(count) * cumulative[-1], side="right")
+    drawn: Numbers = np.searchsorted(cumulative, random.random(count) * cumulative[-1], side="right")
+    return drawn
 
 
 def _domain(random: Random, sort: int) -> pa.Array:

@@ -32,7 +32,7 @@ class Scored:
         """Suite, kind, question, true count, then our bounds, then each engine's estimate and q-error."""
         ours = self.estimates.get(OURS)
         bounds = [None, None] if ours is None else [_short(ours.lower), _short(ours.upper)]
-        pairs = []
+        pairs: list[Any] = []
         for engine in engines:
             found = self.estimates.get(engine)
             pairs += [None, None] if found is None else [_short(found.rows), _short(self.error(engine))]

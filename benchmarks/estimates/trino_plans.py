@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +34,12 @@ class TrinoServer:
 
     def connect(self, suite: Suite) -> Any:
         """A connection, after the tables have been registered as they are now."""
-        from trino.dbapi import connect
+        from trino import dbapi
 
         self._catalog.create_namespace_if_not_exists(suite.name)
         for name, table in suite.tables.items():
             self._catalog.register_table(f"{suite.name}.{name}", f"file://{_metadata(table)}")
+        connect: Callable[..., Any] = dbapi.connect
         return connect(
             host="127.0.0.1", port=self._trino_port, user="puffin", catalog=_CATALOG, schema=suite.name, timezone="UTC"
         )

@@ -97,7 +97,8 @@ class _Shared:
 def _ranks(random: np.random.Generator, alpha: float, distinct: int, size: int) -> np.ndarray[Any, Any]:
     """Numbers below ``distinct``, the smaller the more frequent: r with probability about 1 / (r + 1) ** alpha."""
     cumulative = np.cumsum(np.arange(1, distinct + 1, dtype=np.float64) ** -alpha)
-    return np.searchsorted(cumulative, random.random(size) * cumulative[-1], side="right")
+    ranks: np.ndarray[Any, Any] = np.searchsorted(cumulative, random.random(size) * cumulative[-1], side="right")
+    return ranks
 
 
 def _some_null(random: np.random.Generator, values: np.ndarray[Any, Any], share: float) -> pa.Array:

@@ -137,9 +137,10 @@ def _report(outcomes: Sequence[_Outcome], results: Results) -> None:
         figures = [figure(outcome) for outcome in outcomes if figure is not _to_decompress or outcome.drawn.compresses]
         if not figures:
             continue
-        for what, of, bar in zip(("geometric mean", "worst"), (statistics.geometric_mean, max), bars, strict=True):
+        taken = {"geometric mean": statistics.geometric_mean(figures), "worst": max(figures)}
+        for (what, value), bar in zip(taken.items(), bars, strict=True):
             said = f"{title}; {len(figures)} random tables, {what}"
-            results.rows.append(Row(_RANDOM, said, Sample(said, "times", (of(figures),)), None, bar))
+            results.rows.append(Row(_RANDOM, said, Sample(said, "times", (value,)), None, bar))
     lines = [_HEADER, ["---"] * len(_HEADER), *map(_line, outcomes)]
     results.sections.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
 

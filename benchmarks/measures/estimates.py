@@ -37,11 +37,11 @@ def measure(run: Run, results: Results) -> None:
                 title = f"q-error, {headline.title}: p{share * 100:g}"
                 results.rows.append(Row(_ESTIMATES, title, sample, None, Bar(LOWER, *bars)))
     for kind, scored in by_kind(outcome.scored):
-        times, bars = times_of(scored), WARM.get(kind)
-        if bars is not None and times:
+        times, warm = times_of(scored), WARM.get(kind)
+        if warm is not None and times:
             sample = Sample("ours", "µs", (statistics.median(times),))
             title = f"warm estimate, never asked before, {kind}"
-            results.rows.append(Row(_ESTIMATES, title, sample, None, Bar(LOWER, *bars)))
+            results.rows.append(Row(_ESTIMATES, title, sample, None, Bar(LOWER, *warm)))
         best = best_ratio(scored, outcome.engines)
         if best is not None:
             _, engine, *errors_of_both = best

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from benchmarks.data import EVENTS, Dataset, dataset
 from benchmarks.engines import CORES, Ours
@@ -32,6 +33,9 @@ from benchmarks.session import spark_session
 from puffin.load import load_table
 from puffin.tables.base import SnapshotSelector
 from stats_jobs import Options, SparkStarter, analyze
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,18 +93,17 @@ def measure(run: Run, results: Results) -> None:
             results.rows.append(state_row(_STATE, f"a table of {FILES} files", table, base))
         changes = [change for change in _CHANGES if wanted & {change.name, change.files_name}]
         if changes:
-            rows = _timed(changes, history, starter, run, results)
+            jobs = _Jobs(history, starter, spark)
+            rows = _timed(changes, jobs, run, results)
             results.rows.extend(row for row in rows if row.name in wanted)
 
 
-def _timed(
-    changes: Sequence[_Change], history: Dataset, starter: SparkStarter, run: Run, results: Results
-) -> Iterator[Row]:
+def _timed(changes: Sequence[_Change], made: _Jobs, run: Run, results: Results) -> Iterator[Row]:
     """Two rows for each change: how long the job took, and how many data files it read."""
-    full = _job(_FULL_RUN, MAIN, "full", history, starter)
-    jobs = [_job(change.title, change.branch, "auto", history, starter) for change in changes]
+    full = made.job(_FULL_RUN, MAIN, "full")
+    jobs = [made.job(change.title, change.branch, "auto") for change in changes]
     seconds = race([full, *jobs], run.rounds, results)
-    said = f"{FILES} files, {history.rows:,} rows"
+    said = f"{FILES} files, {made.history.rows:,} rows"
     for change, job in zip(changes, jobs, strict=True):
         title = f"{job.name} / {full.name}; {said}"
         yield Row(change.name, title, seconds[job.name], seconds[full.name], Bar(LOWER, change.limit))
@@ -109,13 +112,23 @@ def _timed(
         yield Row(change.files_name, title, read, None, Bar(LOWER, change.files))
 
 
-def _job(name: str, branch: str, mode: str, history: Dataset, starter: SparkStarter) -> _Job:
-    """The job on a branch, and what a full run finds there."""
-    say(f"{history.name}: the counts to be found: {name}")
-    options = Options(selector=SnapshotSelector(ref=branch), mode="full", dry_run=True)
-    report = analyze(load_table(history.directory), options, starter)
-    exact = {answer.column.name: answer.ndv or 0 for answer in report.columns}
-    return _Job(name, dataclasses.replace(history, exact=exact), branch, mode, starter)
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Jobs:
+    """What every job is made of."""
+
+    history: Dataset
+    starter: SparkStarter
+    spark: SparkSession
+
+    def job(self, name: str, branch: str, mode: str) -> _Job:
+        """The job on a branch, and what a full run finds there."""
+        say(f"{self.history.name}: the counts to be found: {name}")
+        selector = SnapshotSelector(ref=branch)
+        options = Options(selector=selector, mode="full", dry_run=True)
+        report = analyze(load_table(self.history.directory), options, self.starter)
+        exact = {answer.column.name: answer.ndv or 0 for answer in report.columns}
+        table = dataclasses.replace(self.history, exact=exact)
+        return _Job(name, table, Options(selector=selector, mode=mode, commit=False), self.starter, self.spark)
 
 
 class _Job(Ours):
@@ -124,9 +137,9 @@ class _Job(Ours):
     tolerance = 0.0
     exact_up_to = 0
 
-    def __init__(self, name: str, table: Dataset, branch: str, mode: str, starter: SparkStarter) -> None:
-        super().__init__(name, table, tuple(table.exact), starter)
-        self._options = Options(selector=SnapshotSelector(ref=branch), mode=mode, commit=False)
+    def __init__(self, name: str, table: Dataset, options: Options, starter: SparkStarter, spark: SparkSession) -> None:
+        super().__init__(name, table, tuple(table.exact), starter, spark)
+        self._options = options
 
     @property
     def files_read(self) -> int:

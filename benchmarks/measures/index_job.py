@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -189,7 +189,9 @@ def _compact(directory: Path, files: int) -> None:
     names = [f"{number:05}.parquet" for number in range(_DISTINCT_FILES, _DISTINCT_FILES + files)]
     pq.write_table(pa.concat_tables(pq.read_table(directory / name) for name in names), directory / "compacted.parquet")
     add = _added(directory / "compacted.parquet", changes_data=False)
-    removes = ({"remove": {"path": name, "deletionTimestamp": 1, "dataChange": False}} for name in names)
+    removes: Iterator[dict[str, object]] = (
+        {"remove": {"path": name, "deletionTimestamp": 1, "dataChange": False}} for name in names
+    )
     _log(directory, add, *removes)
 
 

@@ -12,8 +12,9 @@ import json
 import shutil
 import statistics
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
@@ -22,8 +23,15 @@ import pyarrow.parquet as pq
 
 from benchmarks.handmade import HandmadeTable
 from benchmarks.processes import in_fresh_process, peak_mib
+from benchmarks.reads import reads_counted
 from benchmarks.results import HIGHER, LOWER, Bar, Results, Row, Sample
 from benchmarks.run import HOME, Run, say
+
+if TYPE_CHECKING:
+    from pyiceberg.table import StaticTable
+
+    from puffin import Lookup
+    from puffin.planning.file_plan import FilePlan
 
 NAMES = (_FILES, _SCAN, _PLAN, _BYTES, _MANY, _MEMORY) = (
     "index-files",
@@ -54,7 +62,6 @@ def measure(run: Run, results: Results) -> None:
 
 
 def _keyed(run: Run, results: Results) -> None:
-    from pyiceberg.expressions import EqualTo
     from pyiceberg.table import StaticTable
 
     from puffin import Lookup
@@ -67,29 +74,11 @@ def _keyed(run: Run, results: Results) -> None:
     lookup = Lookup(ttl_seconds=3600)
     if not run.wants(_SCAN):
         return
-    every_file = sorted(str(path) for path in (directory / "data").glob("*.parquet"))
     table = StaticTable.from_metadata(str(directory / "metadata" / "v1.metadata.json"))
     seconds: dict[str, list[float]] = {name: [] for name in ("DuckDB", "ours, DuckDB", "pyiceberg", "ours, pyiceberg")}
     for key in keys[: run.rounds + 1].tolist():
         where = f"uid = {key}"
-
-        def of_duckdb(files: list[str], where: str = where) -> int:
-            return len(duckdb.sql(f"SELECT * FROM read_parquet({files!r}) WHERE {where}").fetchall())
-
-        def planned(where: str = where) -> list[str]:
-            plan = lookup.plan(str(directory), where=where)
-            return [task.data_file.file_path.removeprefix("file://") for task in plan.files]
-
-        scan = table.scan(row_filter=EqualTo("uid", key))
-        work = {
-            "DuckDB": lambda: of_duckdb(every_file),
-            "ours, DuckDB": lambda: of_duckdb(planned()),
-            "pyiceberg": lambda scan=scan: len(scan.to_arrow()),
-            "ours, pyiceberg": lambda scan=scan, where=where: len(
-                lookup.plan(str(directory), where=where).for_pyiceberg(scan).to_arrow()
-            ),
-        }
-        for name, read in work.items():
+        for name, read in _readers(lookup, directory, table, where).items():
             started = time.perf_counter()
             rows = read()
             seconds[name].append(time.perf_counter() - started)
@@ -99,6 +88,25 @@ def _keyed(run: Run, results: Results) -> None:
     for name in ("DuckDB", "pyiceberg"):
         title = f"{name} reads the rows of a key from all files / from those that we plan; {files} files"
         results.rows.append(Row(_SCAN, title, made[f"ours, {name}"], made[name], Bar(HIGHER, 20)))
+
+
+def _readers(lookup: Lookup, directory: Path, table: StaticTable, where: str) -> dict[str, Callable[[], int]]:
+    """What counts the rows of a key, by name."""
+    every_file = sorted(str(path) for path in (directory / "data").glob("*.parquet"))
+    scan = table.scan(row_filter=where)
+
+    def plan() -> FilePlan:
+        return lookup.plan(str(directory), where=where)
+
+    def of_duckdb(files: Sequence[str]) -> int:
+        return len(duckdb.execute(f"SELECT * FROM read_parquet({files!r}) WHERE {where}").fetchall())
+
+    return {
+        "DuckDB": lambda: of_duckdb(every_file),
+        "ours, DuckDB": lambda: of_duckdb([task.data_file.file_path.removeprefix("file://") for task in plan().files]),
+        "pyiceberg": lambda: len(scan.to_arrow()),
+        "ours, pyiceberg": lambda: len(plan().for_pyiceberg(scan).to_arrow()),
+    }
 
 
 def _files_left(directory: Path, keys: Any, fpp: float, results: Results) -> None:
@@ -191,7 +199,6 @@ def _million(run: Run, results: Results) -> None:
 def _ask(directory: str, rounds: int) -> tuple[tuple[float, ...], tuple[float, ...], int]:
     """Milliseconds of new keys and microseconds of the last one again, by round; bytes of the index for a key."""
     from puffin import Lookup
-    from puffin.index import table_index
 
     lookup = Lookup(ttl_seconds=3600)
     plan = lookup.plan(directory, where="id = 1")
@@ -210,17 +217,11 @@ def _ask(directory: str, rounds: int) -> tuple[tuple[float, ...], tuple[float, .
         for _ in range(1000):
             lookup.plan(directory, where=f"id = {key}")
         again.append((time.perf_counter() - started) * 1e3)
-    sizes: list[int] = []
-    parse_rows = table_index.parse_rows
-
-    def counted(data: bytes, *arguments: int) -> Any:
-        sizes.append(len(data))
-        return parse_rows(data, *arguments)
-
-    table_index.parse_rows = counted
-    Lookup().plan(directory, where="id = 77777")
-    table_index.parse_rows = parse_rows
-    return tuple(new), tuple(again), sum(sizes)
+    lookup = Lookup(ttl_seconds=3600)
+    lookup.plan(directory, where="id = 1")
+    with reads_counted() as opened:
+        lookup.plan(directory, where="id = 77777")
+    return tuple(new), tuple(again), sum(source.bytes_read for source in opened)
 
 
 def _peak(directory: str) -> float:
@@ -231,19 +232,18 @@ def _peak(directory: str) -> float:
 
 
 def _plan_pyiceberg(directory: Path) -> list[float]:
-    from pyiceberg.expressions import EqualTo
     from pyiceberg.table import StaticTable
 
     table = StaticTable.from_metadata(str(directory / "metadata" / "v1.metadata.json"))
-    return _timed(lambda: len(list(table.scan(row_filter=EqualTo("id", 1000)).plan_files())))
+    return _timed(lambda: len(list(table.scan(row_filter="id = 1000").plan_files())))
 
 
 def _plan_java(directory: Path) -> list[float]:
     from benchmarks.session import spark_session
 
     with spark_session(2) as spark:
-        jvm: Any = spark._jvm  # type: ignore[attr-defined]
-        table = jvm.org.apache.iceberg.hadoop.HadoopTables(spark._jsc.hadoopConfiguration()).load(str(directory))  # type: ignore[attr-defined]
+        jvm: Any = spark._jvm
+        table = jvm.org.apache.iceberg.hadoop.HadoopTables(spark._jsc.hadoopConfiguration()).load(str(directory))
         filter_ = jvm.org.apache.iceberg.expressions.Expressions.equal("id", 1000)
         sized = jvm.org.apache.iceberg.relocated.com.google.common.collect.Iterables
         return _timed(lambda: sized.size(table.newScan().filter(filter_).planFiles()))
@@ -271,11 +271,14 @@ def made_table(entries: int, manifests: int = 1) -> Path:
         for number in range(manifests):
             say(f"making manifest {number + 1} of {manifests}, of {entries} files")
             made = [f"file://{table.data}/{number:05}-{entry:05}-0f2c9a4be17d.parquet" for entry in range(entries)]
-            bounds = {"lower_bounds": {1: _bytes(0)}, "upper_bounds": {1: _bytes(2**62)}}
-            counts = {"record_count": 1_000_000, "file_size_in_bytes": 1 << 26, "value_counts": {1: 1_000_000}}
-            written.append(
-                table.manifest(1, [table.content_file(p, **counts, null_value_counts={1: 0}, **bounds) for p in made])
-            )
+            bounds: dict[str, Any] = {"lower_bounds": {1: _bytes(0)}, "upper_bounds": {1: _bytes(2**62)}}
+            rows, size = 1_000_000, 1 << 26
+            counts: dict[str, Any] = {"value_counts": {1: rows}, "null_value_counts": {1: 0}}
+            files = [
+                table.content_file(path, record_count=rows, file_size_in_bytes=size, **counts, **bounds)
+                for path in made
+            ]
+            written.append(table.manifest(1, files))
             paths += made
         table.snapshot(1, written)
         table.finish()

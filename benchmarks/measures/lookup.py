@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import timeit
-from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.handmade import analyzed_table
+from benchmarks.reads import reads_counted
 from benchmarks.results import LOWER, Bar, Results, Row, Sample
 from benchmarks.run import HOME, Run, say
 from puffin import Lookup
-from puffin.storage import FileSource, LocalStore
 
 NAMES = (_WARM, _COLD, _COLD_CATALOG) = ("lookup-warm", "lookup-cold-directory", "lookup-cold-catalog")
 
@@ -47,7 +45,7 @@ def _warm(table: str, rounds: int) -> Sample:
 
 
 def _cold_reads(lookup: Lookup, table: str) -> Sample:
-    with _counted_reads() as reads:
+    with reads_counted() as reads:
         lookup.ndv(table, ["c1"])
     return Sample("ours", "reads", (len(reads),))
 
@@ -55,23 +53,6 @@ def _cold_reads(lookup: Lookup, table: str) -> Sample:
 def _add(results: Results, name: str, title: str, ours: Sample, bar: Bar) -> None:
     say(f"{name}: {ours.median:.3g} {ours.unit}")
     results.rows.append(Row(name, title, ours, None, bar))
-
-
-@contextlib.contextmanager
-def _counted_reads() -> Iterator[list[str]]:
-    """The files that are read inside the block."""
-    reads: list[str] = []
-    open_source = LocalStore.open_source
-
-    def counted(store: LocalStore, uri: str) -> FileSource:
-        reads.append(uri)
-        return open_source(store, uri)
-
-    LocalStore.open_source = counted  # type: ignore[method-assign]
-    try:
-        yield reads
-    finally:
-        LocalStore.open_source = open_source  # type: ignore[method-assign]
 
 
 def _catalog(directory: Path, metadata: Path) -> Lookup:

@@ -73,7 +73,7 @@ def _peak(path: str) -> tuple[float, int]:
         tasks=(FileScanTask(file, (), 0, size),),
         context=ScanContext({}, None, {}),
     )
-    partial = read_batch(batch, (ROW_COUNTS, SUMMARY), store_for)
+    partial = read_batch(batch, [(ROW_COUNTS, SUMMARY)] * len(batch.columns), store_for)
     if partial.failure is not None:
         raise partial.failure
     return peak_mib(), partial.rows

@@ -39,8 +39,8 @@ def measure(run: Run, results: Results) -> None:
     """Run both commands of each measure in turn."""
     if run.wants(_DUMP):
         path = _small_file(HOME / "data" / "small.puffin")
-        ours = f"puffin dump of {path.stat().st_size} bytes"
-        _add(results, _DUMP, {ours: ["dump", str(path)]}, "click, rich", _DUMP_BAR)
+        ours = {f"puffin dump of {path.stat().st_size} bytes": ["dump", str(path)]}
+        _add(results, _DUMP, ours, "click, rich", _DUMP_BAR)
     directory = HOME / "data" / "start"
     if any(map(run.wants, NAMES[1:])):
         shutil.rmtree(directory, ignore_errors=True)

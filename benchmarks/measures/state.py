@@ -47,7 +47,7 @@ def state_row(name: str, title: str, table: Table, report: Report) -> Row:
     if private is None:
         raise SystemExit(f"{table.name}: expected private state, found none")
     parts = {blob.part_uri for blob in private.values() if isinstance(blob, KeptBlob)}
-    sizes = {}
+    sizes: dict[tuple[str, tuple[int, ...]], int] = {}
     for path in (report.entry.statistics_path, *parts):
         with opened.store_for(path).open_source(path) as source:
             sizes |= {(b.type, b.fields): b.length for b in PuffinReader(source).file_metadata.blobs}

@@ -6,7 +6,6 @@ All values are distinct, nearly, so that row counts and distributions are as lar
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 from collections import Counter
@@ -18,15 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.handmade import HandmadeTable
+from benchmarks.reads import reads_counted
 from benchmarks.results import LOWER, Bar, Results, Row, Sample
 from benchmarks.run import HOME, Run, say
-from puffin.storage import FileSource, LocalStore
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.statistics_json import entry_to_json
 from stats_jobs import Options, Report, analyze
 
 _ROWS, _APPENDED = 10_000, 100
-_PRIVATE, _STATISTICS = "private state", "statistics files"
+_PRIVATE, _STATISTICS, _OTHER = "private state", "statistics files", "other files"
 NAMES = (_STATE, _FILE, _ENTRY) = ("incremental-wide-state", "incremental-wide-file", "incremental-wide-entry")
 _BARS = {_STATE: 5_000_000, _FILE: 1.1, _ENTRY: 320_000}
 
@@ -44,8 +43,11 @@ def measure(run: Run, results: Results) -> None:
     whole = Options(mode="full", selector=SnapshotSelector(snapshot_id=1), driver_bytes=1 << 40)
     analyze(table, whole)
     before = _bytes_below(directory)
-    with _reads_counted() as read:
+    with reads_counted() as opened:
         report = analyze(table, Options(driver_bytes=1 << 40))
+    read: Counter[str] = Counter()
+    for source in opened:
+        read[_what(source.uri) or _OTHER] += source.bytes_read
     wrote = _bytes_below(directory) - before
     rows = _rows(report, read, wrote, f"{columns} columns of {_ROWS:,} rows, {_APPENDED} more")
     results.rows.extend(row for row in rows if row.name in wanted)
@@ -94,36 +96,3 @@ def _bytes_below(directory: Path) -> Counter[str]:
         if path.is_file() and (what := _what(str(path))) is not None:
             sizes[what] += path.stat().st_size
     return sizes
-
-
-class _Counted(FileSource):
-    def __init__(self, source: FileSource, what: str, read: Counter[str]) -> None:
-        self._source, self._what, self._read = source, what, read
-
-    def size(self) -> int:
-        return self._source.size()
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        data = self._source.read_at(offset, length)
-        self._read[self._what] += len(data)
-        return data
-
-    def close(self) -> None:
-        self._source.close()
-
-
-@contextlib.contextmanager
-def _reads_counted() -> Iterator[Counter[str]]:
-    """Count the bytes that are read of local files, by what they are of."""
-    read: Counter[str] = Counter()
-    open_source = LocalStore.open_source
-
-    def counted(store: LocalStore, uri: str) -> FileSource:
-        source, what = open_source(store, uri), _what(uri)
-        return source if what is None else _Counted(source, what, read)
-
-    LocalStore.open_source = counted  # type: ignore[method-assign]
-    try:
-        yield read
-    finally:
-        LocalStore.open_source = open_source  # type: ignore[method-assign]

@@ -113,7 +113,8 @@ def _chunks(file: str, groups: tuple[int, ...], columns: tuple[str, ...]) -> tup
         return tuple(
             (_begin(chunk), chunk.total_compressed_size, tuple(_pages(source, chunk)))
             for group in groups
-            for chunk in (row_groups[group].find((column,)) for column in columns)
+            for column in columns
+            if (chunk := row_groups[group].find((column,))) is not None
         )
 
 

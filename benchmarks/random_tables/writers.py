@@ -63,7 +63,7 @@ def _by_polars(_: None, table: DrawnTable, rows: pa.Table, path: Path) -> None:
 
     frame = pl.from_arrow(rows)
     assert isinstance(frame, pl.DataFrame)
-    codec = "uncompressed" if table.codec == NO_CODEC else table.codec
+    codec: Any = "uncompressed" if table.codec == NO_CODEC else table.codec
     frame.write_parquet(path, compression=codec, data_page_size=table.page_bytes, row_group_size=table.group_rows)
 
 
