@@ -20,6 +20,9 @@ from puffin.errors import CorruptPuffinError, UnsupportedCodecError
 from puffin.format.layout import check_limit
 from puffin.format.names import LZ4, ZSTD
 
+_NOT_STATED = -1  # what the library says of such a content size
+_MOST_NOT_STATED = 1 << 16
+_MOST_WINDOW = 8 * 1024 * 1024  # what every decoder should support; larger frames are left to pyarrow
 _STEP = 256  # 4 bytes of zstd can hold 128 KiB, so one step yields at most 8 MiB
 
 
@@ -68,7 +71,7 @@ class _ZstdOfThread(threading.local):
         import zstandard
 
         self.content_size = zstandard.frame_content_size
-        self.decompressor = zstandard.ZstdDecompressor()
+        self.decompressor = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW)
         self.error = zstandard.ZstdError
 
 
@@ -78,11 +81,18 @@ def _zstd_of_thread() -> _ZstdOfThread:
 
 
 def decompress_zstd_frame(stored: bytes | memoryview, size: int) -> bytes | None:
-    """Decompress bytes that are a single sound frame, whose header says that it has ``size`` bytes; None otherwise."""
+    """
+    Decompress bytes that are a single sound frame of ``size`` bytes; None otherwise.
+
+    None too for a frame of many bytes whose header does not say how many, as those of Java's streams: it would be
+    decompressed to another place first.
+    """
     zstd = _zstd_of_thread()
     try:
-        if zstd.content_size(stored) == size:
-            return zstd.decompressor.decompress(stored, allow_extra_data=False)
+        stated = zstd.content_size(stored)
+        if stated == size or (stated == _NOT_STATED and size <= _MOST_NOT_STATED):
+            content = zstd.decompressor.decompress(stored, max_output_size=size, allow_extra_data=False)
+            return content if len(content) == size else None
     except zstd.error:
         pass
     return None

@@ -1,6 +1,8 @@
 """Frames of each codec round-trip, and every kind of invalid frame is refused within bounded memory."""
 
+import random
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 
 import lz4.frame
@@ -9,7 +11,7 @@ import zstandard
 
 from puffin.errors import CorruptPuffinError, UnsupportedCodecError
 from puffin.format import compression
-from puffin.format.compression import compress, decompress
+from puffin.format.compression import compress, decompress, decompress_zstd_frame
 
 MIB = 1024 * 1024
 TEXT = b"Fratercula arctica " * 50
@@ -203,3 +205,26 @@ def peak_of(call) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+def streamed(content: bytes) -> bytes:
+    """A frame as Java's streams write it: its header does not say how many bytes it has."""
+    stream = zstandard.ZstdCompressor().compressobj()
+    return stream.compress(content) + stream.flush()
+
+
+@pytest.mark.parametrize("compress_frame", [streamed, zstandard.ZstdCompressor().compress])
+def test_a_page_is_one_sound_zstd_frame_of_its_size(compress_frame: Callable[[bytes], bytes]) -> None:
+    draw = random.Random(5)
+    for _ in range(50):
+        content = draw.randbytes(draw.randrange(1, 300)) * draw.randrange(1, 200)
+        frame, size = compress_frame(content), len(content)
+        assert decompress_zstd_frame(frame, size) == content
+        others = (frame, size - 1), (frame, size + 1), (frame[:-1], size), (frame + b"!", size), (2 * frame, 2 * size)
+        assert [decompress_zstd_frame(*other) for other in others] == [None] * len(others)
+
+
+def test_a_page_of_many_bytes_is_left_to_others_unless_its_frame_states_them() -> None:
+    content = bytes(100_000)
+    assert decompress_zstd_frame(streamed(content), len(content)) is None
+    assert decompress_zstd_frame(zstandard.ZstdCompressor().compress(content), len(content)) == content
