@@ -84,7 +84,7 @@ def write_history(directory: Path, events: Dataset) -> Dataset:
     for snapshot_id, (branch, (operation, manifests)) in enumerate(children.items(), _BASE + 1):
         table.snapshot(snapshot_id, manifests(snapshot_id), parent_id=_BASE, operation=operation, branch=branch)
     table.finish()
-    paths = tuple(file.file_path for file in files)
+    paths = tuple(file.file_path.removeprefix("file://") for file in files)
     return Dataset("history", str(directory), paths, sum(file.record_count for file in files), {}, ())
 
 
