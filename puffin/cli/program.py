@@ -29,12 +29,12 @@ _GARBAGE = 50_000  # new objects between collections; importing the library of a
 _QUIET = {"dump", "verify"}  # import no library that logs, except for files that are not local
 
 
-def run(args: Sequence[str] | None) -> None:
-    """Run the command line and exit with its code; see `puffin.cli.main`."""
+def run(args: Sequence[str] | None) -> int:
+    """Run the command line and return its exit code; see `puffin.cli.main`."""
     settings: dict[str, Any] = {}
     code = 1
     try:
-        code = _puffin.main(args, prog_name="puffin", standalone_mode=False, obj=settings)
+        code = _puffin.main(args, prog_name="puffin", standalone_mode=False, obj=settings) or 0
     except click.ClickException as exc:
         if settings.get("log-format") == "json":
             print_failure(exc.format_message(), settings, exc)
@@ -50,7 +50,7 @@ def run(args: Sequence[str] | None) -> None:
         print_failure(str(exc), settings, exc)
     except Exception as exc:  # noqa: BLE001 - a user never sees a bare traceback
         print_failure(f"internal error, please report it with the output of --debug: {exc!r}", settings, exc)
-    sys.exit(code)
+    return code
 
 
 class _LazyGroup(click.Group):
