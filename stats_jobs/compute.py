@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from puffin.errors import CorruptError, NotFoundError
 from puffin.sketches.joint_sketches import JointSketch, JointSketches
 from puffin.sketches.partition_sketches import PartitionSketches
+from puffin.statistics.aside import PutAside, changed, chosen, put_aside
 from puffin.statistics.basis import CARRIED, FULL, ColumnPlan
 from puffin.statistics.deltas import WITH_DELTAS
 from puffin.statistics.kinds import JOINT, PARTITION_SKETCHES, THETA
@@ -112,20 +113,21 @@ def compute(
         beside: Adds kinds to the scans; called for the first that succeed.
     """
     total = _Total(runner, beside)
+    put = put_aside(len(plans))
     unread, sets = dict(others.partitions), list(others.joint)
     by_partition = max((plan.lg_k for plan in unread.values()), default=PARTITION_SKETCHES.lg_k)
     lg_k = max((kind.lg_k for kind in kinds), default=THETA.lg_k)
     scans = _Scans(tuple(kinds), dataclasses.replace(PARTITION_SKETCHES, lg_k=by_partition), lg_k, all_files)
     done: dict[int, Computed] = {}
     failed: dict[int, ColumnPlan] = {}
-    partitions: dict[int, PartitionSketches] = {}
+    partitions: dict[int, Values] = {}
     joint: list[tuple[JointPlan, JointSketch]] = []
     try:
         partial = total.read(scans.of(plans, unread, sets))
-        partitions, unread = _by_partition(unread, partial), {}
+        partitions, unread = _by_partition(unread, partial, put), {}
         for plan in plans:
             try:
-                done[plan.column.field_id] = _computed(plan, partial, kinds)
+                done[plan.column.field_id] = _computed(plan, partial, kinds, put)
             except Unsubtractable as exc:
                 failed[plan.column.field_id] = ColumnPlan.in_full(plan.column, str(exc))
         joint, sets = _joint(sets, partial, lg_k)
@@ -138,11 +140,11 @@ def compute(
         sets = [plan if plan.base is None else plan.in_full(str(exc)) for plan in sets]
     if failed or sets:
         partial = total.read(scans.of(failed.values(), unread, sets))
-        partitions |= _by_partition(unread, partial)
-        done |= {field_id: _computed(plan, partial, kinds) for field_id, plan in failed.items()}
+        partitions |= _by_partition(unread, partial, put)
+        done |= {field_id: _computed(plan, partial, kinds, put) for field_id, plan in failed.items()}
         joint += _joint(sets, partial, lg_k)[0]
     for field_id, sketches in partitions.items():
-        values = {**done[field_id].values, PARTITION_SKETCHES: sketches}
+        values = changed(done[field_id].values, sketches)
         done[field_id] = dataclasses.replace(done[field_id], values=values)
     for field_id in dict.fromkeys(plan.first.field_id for plan, _ in joint):
         done[field_id] = _with_joint(done[field_id], [each for each in joint if each[0].first.field_id == field_id])
@@ -237,26 +239,29 @@ def _compared(before: Iterable[Work], after: Iterable[Work]) -> Difference[Work]
     return compare(before, after, lambda work: work.digest if isinstance(work, PackedFiles) else keys(work))
 
 
-def _by_partition(plans: Mapping[int, PartitionPlan], partial: Partial) -> dict[int, PartitionSketches]:
+def _by_partition(plans: Mapping[int, PartitionPlan], partial: Partial, put: PutAside) -> dict[int, Values]:
     return {
-        field_id: plan.sketches(PARTITION_SKETCHES.of(partial.added.get(field_id, {})))
+        field_id: put({PARTITION_SKETCHES: plan.sketches(PARTITION_SKETCHES.of(partial.added.get(field_id, {})))})
         for field_id, plan in plans.items()
     }
 
 
-def _computed(plan: ColumnPlan, partial: Partial, kinds: Sequence[Kind[Any]]) -> Computed:
+def _computed(plan: ColumnPlan, partial: Partial, kinds: Sequence[Kind[Any]], put: PutAside) -> Computed:
     field_id = plan.column.field_id
     base = None if plan.base is None else plan.base.values
     if base is not None and plan.basis == CARRIED:
-        carried = {kind: base[kind] for kind in kinds if kind in base}
-        return Computed(plan, carried, field_id in partial.mapped, deltas=_deltas(plan, kinds))
-    parts = Parts(base, partial.added.get(field_id, {}), partial.removed.get(field_id, {}))
+        return Computed(plan, chosen(base, kinds), field_id in partial.mapped, deltas=_deltas(plan, kinds))
+    # Each is made once, and gone when the next column is computed.
+    parts = Parts(
+        None if base is None else {**base}, {**partial.added.get(field_id, {})}, {**partial.removed.get(field_id, {})}
+    )
     values: dict[Kind[Any], Any] = {}
     for kind in kinds:
         value = kind.combined(parts, values)
         if value is not None:
             values[kind] = value
-    return Computed(plan, values, field_id in partial.mapped, deltas=_deltas(plan, kinds, parts.added))
+    deltas = _deltas(plan, kinds, parts.added)
+    return Computed(plan, put(values), field_id in partial.mapped, deltas=put(deltas) if deltas else deltas)
 
 
 def _deltas(plan: ColumnPlan, kinds: Sequence[Kind[Any]], added: Values | None = None) -> Values:
@@ -283,6 +288,6 @@ def _joint(
 
 
 def _with_joint(computed: Computed, sets: Sequence[tuple[JointPlan, JointSketch]]) -> Computed:
-    values = {**computed.values, JOINT: JointSketches.of(sketch for _, sketch in sets)}
+    values = changed(computed.values, {JOINT: JointSketches.of(sketch for _, sketch in sets)})
     kept = sets[0][0].kept
     return dataclasses.replace(computed, values=values, kept={} if kept is None else {JOINT: kept})

@@ -28,8 +28,8 @@ from puffin.no_pandas import allow_pandas
 from stats_jobs import connect_tasks
 from stats_jobs.cluster import Cluster, Progress, ResultT, SharedT, last_error, zipped_packages
 from stats_jobs.connect_tasks import DOCUMENTS, KEY, PIECES
-from stats_jobs.execute import Partial, merge_partials
-from stats_jobs.merge import Groups, loaded
+from stats_jobs.execute import Partial
+from stats_jobs.merge import Gathered, Groups
 from stats_jobs.shipment import Document, Shipment
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class ConnectCluster(Cluster):
             with self.job(tasks, progress):
                 frame = self._in_tasks(shipment.documents, tasks)
                 if groups.take_as_they_are(tasks):
-                    return _merged(frame.mapInArrow(read, PIECES))
+                    return _gather(Gathered(groups), frame.mapInArrow(read, PIECES))
                 pieces = frame.mapInArrow(functools.partial(read, groups=groups), PIECES)
                 for reducers in groups.reducers(tasks):
                     shuffled = pieces.repartition(reducers, *KEY[:2]).sortWithinPartitions(*KEY)
@@ -291,17 +291,18 @@ def _watch(tasks: int, at_once: int, progress: Progress) -> Callable[..., None]:
 def _fetched(pieces: DataFrame, groups: Groups) -> Partial:
     """The merged pieces of all groups, some groups at a time, so that the server need not hold all of them."""
     waves = groups.waves()
+    gathered = Gathered(groups)
     if len(waves) == 1:
-        return _merged(pieces)
+        return _gather(gathered, pieces)
     kept = pieces.persist()
     try:
-        parts = (_merged(kept.where(f"column_group >= {first} AND column_group < {end}")) for first, end in waves)
-        return functools.reduce(merge_partials, parts)
+        for first, end in waves:
+            _gather(gathered, kept.where(f"column_group >= {first} AND column_group < {end}"))
+        return gathered.partial
     finally:
         with contextlib.suppress(*_errors()):
             kept.unpersist()
 
 
-def _merged(pieces: DataFrame) -> Partial:
-    found = connect_tasks.joined(pieces.toLocalIterator())
-    return functools.reduce(merge_partials, (loaded(content) for _, content in found), Partial())
+def _gather(gathered: Gathered, pieces: DataFrame) -> Partial:
+    return gathered.all(content for _, content in connect_tasks.joined(pieces.toLocalIterator()))

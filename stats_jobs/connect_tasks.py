@@ -19,7 +19,7 @@ import pyarrow as pa
 from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedError
 from stats_jobs.cluster import SharedT, prepare_worker
 from stats_jobs.execute import read_document
-from stats_jobs.merge import Groups, Piece, cut, merge_runs
+from stats_jobs.merge import Groups, Piece, cut, dumped, merge_runs
 from stats_jobs.shipment import Shared
 
 KEY = ("column_group", "segment", "task", "part")
@@ -65,7 +65,7 @@ def read(shared: Shared, batches: Iterable[pa.RecordBatch], groups: Groups | Non
             if partial.failure is not None:
                 raise UnreadableFileError(partial.failure)
             if groups is None:
-                yield from _rows([((0, 0, place), pickle.dumps(partial))])
+                yield from _rows([((0, 0, place), dumped(partial))])
             else:
                 yield from _rows(cut(groups, place, [partial]))
 

@@ -21,6 +21,7 @@ from puffin.kernels import load_kernels
 from puffin.sketches.counted_hashes import Hashed, hash_counted, hash_rows
 from puffin.sketches.hashing import hash_array
 from puffin.sketches.row_tally import Hashes
+from puffin.statistics.aside import PutAside
 from puffin.statistics.kinds.kind import EVERY_ROW, Kind, Need, Values, merged
 from puffin.storage import Store
 from puffin.tables.base import Column
@@ -145,13 +146,13 @@ def _failure_before(columns: Iterable[ColumnReading], task: FileScanTask) -> Cor
     return None
 
 
-def merge_partials(left: Partial, right: Partial) -> Partial:
-    """Merge two partial results; if one failed, so does the result."""
+def merge_partials(left: Partial, right: Partial, put: PutAside | None = None) -> Partial:
+    """Merge two partial results; if one failed, so does the result. ``put`` may put aside what each column gets."""
     if left.failure or right.failure:
         return left if left.failure else right
     return Partial(
-        _merged(left.added, right.added),
-        _merged(left.removed, right.removed),
+        _merged(left.added, right.added, put),
+        _merged(left.removed, right.removed, put),
         left.rows + right.rows,
         left.bytes_read + right.bytes_read,
         left.mapped | right.mapped,
@@ -160,9 +161,21 @@ def merge_partials(left: Partial, right: Partial) -> Partial:
     )
 
 
-def _merged(left: Mapping[int, Values], right: Mapping[int, Values]) -> dict[int, Values]:
-    both = {field_id: merged(values, right[field_id]) for field_id, values in left.items() if field_id in right}
+def _merged(left: Mapping[int, Values], right: Mapping[int, Values], put: PutAside | None) -> dict[int, Values]:
+    both = {}
+    for field_id, values in left.items():
+        if field_id in right:
+            of_both = merged(values, right[field_id])
+            both[field_id] = of_both if put is None else put(of_both)
     return {**left, **right, **both}
+
+
+def each_column(partial: Partial, change: Callable[[Any], Any]) -> Partial:
+    """A partial result with the values of each of its columns as ``change`` makes them."""
+    added, removed = (
+        {field_id: change(values) for field_id, values in of.items()} for of in (partial.added, partial.removed)
+    )
+    return dataclasses.replace(partial, added=added, removed=removed)
 
 
 def _kernel_work(task: FileScanTask) -> int:

@@ -15,11 +15,13 @@ import functools
 import itertools
 import math
 import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from stats_jobs.execute import Partial, merge_partials
+from puffin.statistics.aside import Aside, Packed, are_many, pack, unpack
+from puffin.statistics.kinds.kind import Values
+from stats_jobs.execute import Partial, each_column, merge_partials
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -94,38 +96,59 @@ class Groups:
 def merged_on_executors(partials: RDD[Partial], groups: Groups) -> Partial:
     """Merge the partial of each of the RDD's partitions, in their order."""
     tasks = partials.getNumPartitions()
+    gathered = Gathered(groups)
     if groups.take_as_they_are(tasks):
-        return partials.reduce(merge_partials)
+        return gathered.all(partials.map(dumped).collect())
     merged: RDD[Piece] = partials.mapPartitionsWithIndex(functools.partial(cut, groups))
     for reducers in groups.reducers(tasks):
         merged = _merged(merged, reducers)
-    found = Partial()
     wave = max(1, _FETCHED * merged.getNumPartitions() // groups.count)
     for start in range(0, merged.getNumPartitions(), wave):
         places = range(start, min(start + wave, merged.getNumPartitions()))
-        fetched = merged.context.runJob(merged, list, places)
-        found = functools.reduce(merge_partials, (loaded(piece) for _, piece in fetched), found)
-    return found
+        gathered.all(piece for _, piece in merged.context.runJob(merged, list, places))
+    return gathered.partial
 
 
 def cut(groups: Groups, task: int, partials: Iterable[Partial]) -> Iterator[Piece]:
     """Cut what a task found into pieces."""
     for partial in partials:
         for group, piece in groups.cut(partial):
-            yield (group, task // groups.segment, task), pickle.dumps(piece)
+            yield (group, task // groups.segment, task), dumped(piece)
 
 
 def merge_runs(pieces: Iterable[Piece]) -> Iterator[Piece]:
     """Merge the pieces, in order, that have the group and the segment in common; the results are of one segment."""
     for (group, segment), run in itertools.groupby(pieces, key=lambda piece: piece[0][:2]):
         merged = functools.reduce(merge_partials, (loaded(content) for _, content in run))
-        yield (group, 0, segment), pickle.dumps(merged)
+        yield (group, 0, segment), dumped(merged)
 
 
-def loaded(piece: bytes) -> Partial:
+def dumped(partial: Partial) -> bytes:
+    """A partial result as it travels: the values of a column each for itself, so that the driver can leave them so."""
+    return pickle.dumps(each_column(partial, pack))
+
+
+def loaded(piece: bytes, unpacked: Callable[[Packed], Values] = unpack) -> Partial:
     """A partial result from its piece."""
     found: Partial = pickle.loads(piece)  # noqa: S301 - one of our own tasks made it
-    return found
+    return each_column(found, unpacked)
+
+
+class Gathered:
+    """What has come to the driver, merged; the values of many columns are put aside."""
+
+    def __init__(self, groups: Groups) -> None:
+        self.partial = Partial()
+        self._unpacked, self._put = unpack, None
+        if are_many(len(groups.of_column) * groups.weight):
+            place = Aside()
+            self._unpacked, self._put = place.put_packed, place.put
+
+    def all(self, pieces: Iterable[bytes]) -> Partial:
+        """Merge these pieces with what was there; return all."""
+        for piece in pieces:
+            self.partial = merge_partials(self.partial, loaded(piece, self._unpacked), self._put)
+        return self.partial
 
 
 def _merged(pieces: RDD[Piece], reducers: int) -> RDD[Piece]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.statistics.kinds.kind import Kind
 from puffin.tables.base import Column
 from puffin.tables.scan_task import PARQUET, ContentFile, FileScanTask
@@ -26,6 +27,7 @@ _MB = 1_000_000
 MOST_STATE = 640 * _MB  # of the columns of a batch while they are read; Python itself takes a third of a GB
 NUMBERS_STATE, _TEXTS_STATE = 7 * _MB, 14 * _MB  # of a column of many values; of texts, the first 64 bytes are kept
 _TEXTS = ("string", "binary", "fixed")
+_BY_PARTITION = 8  # a column with sketches by partition is about as large as so many without
 MOST_BATCHES = 100_000  # what a driver can schedule, in case sizes in the metadata are absurd
 
 
@@ -127,6 +129,16 @@ def passes_over(columns: Iterable[Column]) -> int:
 def state_bytes(column: Column) -> int:
     """The memory that a column of many values takes while a task reads it."""
     return _TEXTS_STATE if column.type.startswith(_TEXTS) else NUMBERS_STATE
+
+
+def weight(scans: Iterable[Scan]) -> int:
+    """About how many times as large the values of a column are as those of one without sketches by partition."""
+    return _BY_PARTITION if any(PARTITION_SKETCHES in of for scan in scans for of in scan.kinds.values()) else 1
+
+
+def state_columns(scans: Collection[Scan]) -> int:
+    """As many columns as have values of about the size that these scans find, without sketches by partition."""
+    return weight(scans) * len({column.field_id for scan in scans for column in scan.columns})
 
 
 def split_work(work: Work, target_bytes: int) -> Sequence[Work]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from puffin.sketches.distribution import Distribution
+from puffin.statistics.aside import changed, changed_later, chosen
 from puffin.statistics.assemble import ColumnStatistics
 from puffin.statistics.basis import CARRIED, FULL
 from puffin.statistics.blob_properties import HASHED_HERE
@@ -95,7 +97,7 @@ def _without_erased_bounds(opened: TableSnapshot, columns: Sequence[Computed]) -
         if column in loose and summary is not None:
             said = RowSummary.of(found[column.field_id], column.type).bounds
             is_loose = has_deletes or Missing.UNKNOWN in (said.lower, said.upper)
-            values = {**each.values, SUMMARY: summary.within(said, is_loose=is_loose)}
+            values = changed(each.values, {SUMMARY: summary.within(said, is_loose=is_loose)})
             closer.append(dataclasses.replace(each, values=values))
         else:
             closer.append(each)
@@ -124,14 +126,14 @@ def _to_write(
         carried, left_behind = carry_partitions(target, [each.column for each in made.values()])
         for field_id, base in carried.items():
             each = made[field_id]
-            values, kept = {**each.values, **base.values}, {**each.kept, **base.kept}
+            values, kept = changed(each.values, base.values), {**each.kept, **base.kept}
             made[field_id] = dataclasses.replace(each, values=values, kept=kept)
     return list(made.values()), left_behind
 
 
 def _statistics(target: Target, computed: Computed) -> ColumnStatistics:
     options, plan, base = target.options, computed.plan, computed.plan.base
-    values = {kind: value for kind, value in computed.values.items() if kind in options.kinds or not kind.is_default}
+    values = chosen(computed.values, [kind for kind in computed.values if kind in options.kinds or not kind.is_default])
     stays = base is not None and (plan.basis == CARRIED or base.gets_deltas)
     kept = {**(base.kept if base is not None and stays else {}), **computed.kept}
     kept = {kind: blob for kind, blob in kept.items() if kind in options.kinds or not kind.is_default}
@@ -141,10 +143,10 @@ def _statistics(target: Target, computed: Computed) -> ColumnStatistics:
     if not target.keeps_values(plan.column):
         provenance = dataclasses.replace(provenance, keeps_values=False)
         if (distribution := DISTRIBUTION.of(values)) is not None and distribution.values is not None:
-            values[DISTRIBUTION] = distribution.without_values()
+            values = changed_later(values, DISTRIBUTION, Distribution.without_values)
             kept.pop(DISTRIBUTION, None)
         if (summary := SUMMARY.of(values)) is not None:
-            values[SUMMARY] = summary.without_bounds()
+            values = changed(values, {SUMMARY: summary.without_bounds()})
     else:
         provenance = dataclasses.replace(provenance, keeps_values=True)
     # An incremental run may build on incomplete statistics; a later run completes them.

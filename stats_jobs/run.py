@@ -16,13 +16,13 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeAlias, cast
 
 from puffin.kernels import load_kernels
-from puffin.statistics.kinds import PARTITION_SKETCHES
+from puffin.statistics.aside import PutAside, put_aside
 from puffin.tables.scan_task import FileScanTask, ScanBatch
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.cluster import Progress
-from stats_jobs.execute import KERNELS_PAY, Partial, merge_partials, read_batch
+from stats_jobs.execute import KERNELS_PAY, Partial, each_column, merge_partials, read_batch
 from stats_jobs.merge import Groups
-from stats_jobs.plan import PackedFiles, Scan, plan_batches, total_bytes
+from stats_jobs.plan import PackedFiles, Scan, plan_batches, state_columns, total_bytes, weight
 from stats_jobs.session import SparkStarter, Turn
 from stats_jobs.shipment import Shipment
 from stats_jobs.steps import KeptSteps, in_steps
@@ -30,7 +30,6 @@ from stats_jobs.steps import KeptSteps, in_steps
 _Read: TypeAlias = Callable[[Sequence[Scan], "Progress | None"], Partial]
 
 _ALONE = 0.05  # seconds that one thread reads alone: for small work, several would fight over the interpreter lock
-_BY_PARTITION = 8  # a column with sketches by partition is about as large as so many without
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ class Runner:
         else:
             with self.spark.slot() as turn:
                 partial = self._in_steps(scans, self.spark.cluster.parallelism, self._read_on_executors)
-        return merge_partials(found, partial), turn
+        return merge_partials(found, partial, put_aside(state_columns(scans))), turn
 
     def _bytes(self, scans: Sequence[Scan]) -> int:
         columns = max(1, len(self.opened.state.columns))
@@ -80,19 +79,18 @@ class Runner:
                 raise partial.failure
             if self.kept is not None and len(steps) > 1:
                 self.kept.put(step, partial)
-            found = merge_partials(found, partial)
+            # What was put aside for one step is gone when it is merged with the next.
+            found = merge_partials(found, partial, put_aside(state_columns(scans)))
         return found
 
     def _read_here(self, batches: Sequence[Scan], progress: Progress | None) -> Partial:
         if sum(total_bytes(batch.tasks) for batch in batches) >= KERNELS_PAY:
             load_kernels()
-        return _Readers(batches, self.opened, progress).read(len(os.sched_getaffinity(0)))
+        put = put_aside(state_columns(batches))
+        return _Readers(batches, self.opened, put, progress).read(len(os.sched_getaffinity(0)))
 
     def _read_on_executors(self, batches: Sequence[Scan], progress: Progress | None) -> Partial:
-        kinds = {kind.name for batch in batches for of in batch.kinds.values() for kind in of}
-        groups = Groups.of(
-            (c.field_id for b in batches for c in b.columns), _BY_PARTITION if PARTITION_SKETCHES.name in kinds else 1
-        )
+        groups = Groups.of((c.field_id for b in batches for c in b.columns), weight(batches))
         return self.spark.cluster.read(Shipment.of(batches, self.opened.scan_context), groups, progress)
 
 
@@ -114,7 +112,10 @@ class _Progress:
 class _Readers:
     """Threads of this process that read batches from one queue."""
 
-    def __init__(self, batches: Sequence[Scan], opened: TableSnapshot, progress: Progress | None) -> None:
+    def __init__(
+        self, batches: Sequence[Scan], opened: TableSnapshot, put: PutAside, progress: Progress | None
+    ) -> None:
+        self._put = put
         self._left = deque(batches)
         self._count = len(batches)
         self._done = 0
@@ -128,7 +129,8 @@ class _Readers:
                 readers = [pool.submit(self._read_some)]
                 if not wait(readers, timeout=_ALONE).done:
                     readers += [pool.submit(self._read_some) for _ in range(threads - 1)]
-                return functools.reduce(merge_partials, [reader.result() for reader in readers])
+                merge = functools.partial(merge_partials, put=self._put)
+                return functools.reduce(merge, [reader.result() for reader in readers])
             finally:
                 self._left.clear()  # after an error or an interrupt, start no more
 
@@ -142,7 +144,7 @@ class _Readers:
             tasks = cast("tuple[FileScanTask, ...]", batch.tasks)  # executors read those that they have packed
             scan = ScanBatch(batch.columns, tasks, self._context)
             read = read_batch(scan, list(batch.kinds.values()), self._store_for, batch.removed)
-            merged = merge_partials(merged, read)
+            merged = merge_partials(merged, each_column(read, self._put), self._put)
             self._done += 1
             if self._progress is not None:
                 self._progress(self._done, self._count)

@@ -21,8 +21,9 @@ from typing import Any
 
 from puffin.errors import CorruptError
 from puffin.format import ZSTD, Blob, BlobMetadata, PuffinReader
+from puffin.statistics.aside import PutAside, changed
 from puffin.statistics.kinds import KINDS, SUMMARY
-from puffin.statistics.kinds.kind import Kind
+from puffin.statistics.kinds.kind import Kind, Values
 from puffin.storage import FileSource
 from puffin.tables.scan_task import FileScanTask, ScanContext
 from puffin.tables.statistics_json import typed
@@ -113,11 +114,11 @@ class StepFile:
         except (KeyError, TypeError, ValueError, RecursionError) as exc:
             raise CorruptError(f"not the file of a step: {exc!r}") from exc
 
-    def partial(self, wanted: Mapping[tuple[int, str], Kind[Any]]) -> Partial:
-        """The values, if the file is whole, of the kinds ``wanted``, by field id and name."""
+    def partial(self, wanted: Mapping[tuple[int, str], Kind[Any]], put: PutAside) -> Partial:
+        """The values, if the file is whole, of the kinds ``wanted``, by field id and name, each ``put``."""
         head, (*values, last), digest = self.head(), self._reader.file_metadata.blobs, hashlib.sha256()
-        added: dict[int, dict[Kind[Any], Any]] = {}
-        removed: dict[int, dict[Kind[Any], Any]] = {}
+        added: dict[int, Values] = {}
+        removed: dict[int, Values] = {}
         for start in range(0, len(values), _READ_AT_ONCE):
             blobs = values[start : start + _READ_AT_ONCE]
             for blob, payload in zip(blobs, self._reader.read_all(blobs), strict=True):
@@ -126,7 +127,8 @@ class StepFile:
                 if kind is None:
                     raise CorruptError(f"expected values that were asked for, found {blob.type} of {blob.fields}")
                 value = _summary_from_bytes(payload) if kind == SUMMARY else kind.codec.from_bytes(payload)
-                (removed if _REMOVED in blob.properties else added).setdefault(blob.fields[0], {})[kind] = value
+                of = removed if _REMOVED in blob.properties else added
+                of[blob.fields[0]] = changed(of.get(blob.fields[0], {}), put({kind: value}))
         _add(digest, None, self._reader.read(last))
         if digest.hexdigest() != last.properties.get(_SHA256):
             raise CorruptError("expected the digest of its content, found another one")

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 
 from puffin.errors import PuffinError
 from puffin.format import CREATED_BY
+from puffin.statistics.aside import PutAside, put_aside
 from puffin.statistics.private_state import places
 from puffin.statistics.private_state.writing import delete_files, write_blobs
 from puffin.storage import FileInfo, join
@@ -28,7 +29,7 @@ from puffin.tables.leftovers import SAFETY_AGE, AgeLimit
 from puffin.tables.snapshot import TableSnapshot
 from puffin.version import created_by
 from stats_jobs.execute import Partial, merge_partials
-from stats_jobs.plan import Scan, Work, balance, counted
+from stats_jobs.plan import Scan, Work, balance, counted, state_columns
 from stats_jobs.step_file import StepFile, StepHead, can_keep, scan_digest, task_digest, to_blobs
 
 MOST_STEPS = 16
@@ -85,7 +86,8 @@ class KeptSteps:
             return scans, found  # the digests of a million files take a while, and memory
         left = _Left(scans, self._opened)
         for file in files:
-            found = merge_partials(found, self._read(file, left))
+            put = put_aside(state_columns(scans))
+            found = merge_partials(found, self._read(file, left, put), put)
         if left.taken:
             _log.info("%s: %d files were read by an earlier run", self._opened.name, left.taken)
         return left.scans(), found
@@ -126,14 +128,14 @@ class KeptSteps:
                 elif file.name == places.PART_NAME:
                     yield file
 
-    def _read(self, file: FileInfo, left: _Left) -> Partial:
+    def _read(self, file: FileInfo, left: _Left, put: PutAside) -> Partial:
         try:
             with self._opened.store_for(self._directory).open_source(file.uri) as source:
                 step = StepFile(source)
                 head = step.head()
                 if not left.has(head):
                     return Partial()
-                partial = step.partial(left.kinds)
+                partial = step.partial(left.kinds, put)
         except PuffinError as exc:
             _log.warning("%s: what an earlier run has read cannot be used: %s", file.uri, exc)
             return Partial()

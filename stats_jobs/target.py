@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from puffin.errors import UnsupportedError
 from puffin.statistics.ancestry import KnownSketch, known_sketches
+from puffin.statistics.aside import are_many
 from puffin.statistics.bases import Bases
 from puffin.statistics.basis import Earlier
 from puffin.statistics.stored_blobs import StoredBlobs
+from puffin.storage.shelf import Shelf
 from puffin.tables.base import Column, Snapshot, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 from puffin.values.partition_tuples import tuple_types
@@ -50,7 +52,7 @@ class Target:
         field_ids = [column.field_id for column in columns]
         known = known_sketches(opened, field_ids)
         current = {each.column.field_id: each for of in known.values() for each in of if each.entry is entry}
-        blobs = StoredBlobs(opened, field_ids)
+        blobs = StoredBlobs(opened, field_ids, Shelf() if are_many(len(field_ids)) else None)
         bases = Bases(opened, blobs, columns)
         return cls(opened, tuple(columns), options, settled, entry, known, current, blobs, bases)
 

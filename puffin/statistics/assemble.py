@@ -9,6 +9,7 @@ everything in the footer into table metadata. The rest goes into private state.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -20,7 +21,7 @@ from puffin.statistics.kinds import THETA, private_kinds, to_properties
 from puffin.statistics.kinds.kind import Kind, Values
 from puffin.statistics.private_state.manifest import BlobKey
 from puffin.statistics.private_state.places import HOME
-from puffin.statistics.private_state.writing import Contents, DeltaBlob, KeptBlob, OmittedBlob, PrivateBlob
+from puffin.statistics.private_state.writing import Contents, DeltaBlob, KeptBlob, LaterBlob, OmittedBlob, PrivateBlob
 from puffin.statistics.retained import RetainedBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot
 
@@ -85,7 +86,8 @@ def companion_blobs(statistics: Iterable[ColumnStatistics], snapshot: Snapshot) 
             elif kind in each.values and kind in each.kept:
                 private.append(each.kept[kind].beside(snapshot.snapshot_id))
             elif kind in each.values:
-                private.append(_blob(each, kind, snapshot, ZSTD))
+                key = BlobKey(kind.name, each.column.field_id, snapshot.snapshot_id)
+                private.append(LaterBlob(key, functools.partial(_blob, each, kind, snapshot, ZSTD)))
             elif kind.is_default and kind not in each.lost:
                 private.append(OmittedBlob(BlobKey(kind.name, each.column.field_id, snapshot.snapshot_id)))
     return private

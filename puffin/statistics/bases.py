@@ -7,11 +7,13 @@ A file or blob that cannot be read does not fail the job: the column is computed
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from puffin.errors import CorruptError, FileNotFound
 from puffin.statistics.ancestry import KnownSketch
+from puffin.statistics.aside import Later, LaterValues
 from puffin.statistics.blob_properties import HASHED_HERE, Provenance, SketchProperties
 from puffin.statistics.deltas import WITH_DELTAS, can_have_delta
 from puffin.statistics.kinds import THETA, private_kinds, sized_kinds
@@ -62,7 +64,7 @@ class Bases:
             if kind.is_default and (kind.home is not Home.PRIVATE or said.is_ours)
             if not (gets_deltas and kind in WITH_DELTAS)
         }
-        values = {kind: value for kind, value in found.items() if value is not None}
+        values: Values = {kind: value for kind, value in found.items() if value is not None}
         for kind in values:
             if (wrong := kind.contradiction(values)) is not None:
                 raise CorruptError(f"{known.entry.statistics_path}: field {known.column.field_id}: {wrong}")
@@ -72,6 +74,8 @@ class Bases:
         provenance = said.provenance
         if not said.is_ours:
             provenance = Provenance(writer=said.writer(self._blobs.created_by(known.entry)) or "")
+        if self._blobs.puts_aside:
+            values = LaterValues({kind: self._later(known, kind, value) for kind, value in values.items()})
         return Base(values, provenance, kept, gets_deltas)
 
     def objection(self, known: KnownSketch, base: Base, lg_k: int) -> str | None:
@@ -103,6 +107,10 @@ class Bases:
         private = {kind: self._blobs.kept(known, kind) for kind in WITH_DELTAS}
         kept = {kind: where for kind, where in private.items() if where is not None}
         return can_have_delta(kept, self._opened.snapshot.snapshot_id)
+
+    def _later(self, known: KnownSketch, kind: Kind[Any], value: Any) -> Any:
+        """What is put aside is read again, now that it is known to be whole."""
+        return Later(functools.partial(self._value, known, kind)) if kind.home is Home.PRIVATE else value
 
     def _value(self, known: KnownSketch, kind: Kind[Any]) -> Any:
         if kind.home is Home.FILE:

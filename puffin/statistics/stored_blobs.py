@@ -23,11 +23,14 @@ from puffin.statistics.private_state.manifest import BlobKey, Part, StoredKey
 from puffin.statistics.private_state.places import part_uri
 from puffin.statistics.private_state.reading import read_private_state
 from puffin.statistics.private_state.writing import KeptBlob, OmittedBlob
+from puffin.storage.shelf import Shelf, Shelved
 from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 
+_Payload: TypeAlias = bytes | Shelved | PuffinError
 _State: TypeAlias = Mapping[BlobKey, KeptBlob | OmittedBlob]
 
+_READ_AT_ONCE = 256  # private blobs that are put aside, of some 100 kB each
 SMALL_FILE = 1024 * 1024  # bytes; an object store sends these faster than it answers a second request
 
 
@@ -36,17 +39,23 @@ class StoredBlobs:
     The blobs of the columns with these field ids, in the files of statistics entries and in the parts beside them.
 
     All blobs of one type are read from a file at once; each manifest is read once, and its parts are
-    looked up once.
+    looked up once. Private blobs are put on the ``shelf``, if there is one.
     """
 
-    def __init__(self, opened: TableSnapshot, field_ids: Collection[int]) -> None:
+    def __init__(self, opened: TableSnapshot, field_ids: Collection[int], shelf: Shelf | None = None) -> None:
         self._opened = opened
+        self._shelf = shelf
         self._fields = {(field_id,) for field_id in field_ids}
         self._files: dict[tuple[str, str], _Content | PuffinError] = {}
         self._states: dict[str, _State | None] = {}
         self._lost: dict[str, bool] = {}
         self._grow: dict[tuple[str, int], bool] = {}
         self._types: dict[str, Collection[str]] = {}
+
+    @property
+    def puts_aside(self) -> bool:
+        """Whether values of private blobs are better read again than held."""
+        return self._shelf is not None
 
     def read(self, known: KnownSketch, kind: Kind[T]) -> T | None:
         """
@@ -84,7 +93,7 @@ class StoredBlobs:
             if isinstance(kept, KeptBlob) and kept.stored.deltas:
                 return self._add_up(state, kept, SketchProperties(blob.properties).lg_k)
             return self._find_in_part(kept, kept.stored, type_) if isinstance(kept, KeptBlob) else None
-        return self._read_once(_File.of(entry), type_).payloads.get(key)
+        return self._read_once(_File.of(entry), type_).payload(key)
 
     def kept(self, known: KnownSketch, kind: Kind[Any]) -> KeptBlob | None:
         """Where the part is from which `read` reads; None if the value is in no part and has to be written anew."""
@@ -166,11 +175,10 @@ class StoredBlobs:
         uri, part = part_uri(kept.directory, stored.part.id), stored.part
         key = BlobKey(type_, kept.key.field_id, stored.snapshot_id)
         try:
-            payloads = self._read_once(_File(uri, part.file_size, part.footer_size), type_).payloads
+            found = self._read_once(_File(uri, part.file_size, part.footer_size), type_).payload(key)
         except PuffinError as exc:
             return exc
-        missing = CorruptError(f"{uri}: expected a blob {tuple(key)}, found none")
-        return payloads.get(key, missing)
+        return CorruptError(f"{uri}: expected a blob {tuple(key)}, found none") if found is None else found
 
     def _read_once(self, file: _File, type_: str) -> _Content:
         key = file.path, type_
@@ -190,13 +198,23 @@ class StoredBlobs:
                 reader = PuffinReader(readable, file_size=file.size, footer_size=file.footer_size)
                 metadata = reader.file_metadata
                 wanted = [b for b in metadata.blobs if b.type == type_ and b.fields in self._fields]
-                found = {BlobKey(b.type, b.fields[0], b.snapshot_id): read for b, read in _payloads(reader, wanted)}
-                return _Content(found, metadata.properties.get(CREATED_BY))
+                return _Content(self._kept_here(reader, wanted), metadata.properties.get(CREATED_BY))
         except (CorruptError, UnsupportedError) as exc:
             # The reader does not know the name of its file.
             return CorruptError(f"{file.path}: {exc}")
         except PuffinError as exc:
             return exc
+
+    def _kept_here(self, reader: PuffinReader, wanted: Sequence[BlobMetadata]) -> dict[BlobKey, _Payload]:
+        """The payloads of blobs of one type, in memory or on the shelf."""
+        found: dict[BlobKey, _Payload] = {}
+        shelf = None if wanted and wanted[0].type == THETA_V1 else self._shelf
+        at_once = len(wanted) if shelf is None else _READ_AT_ONCE
+        for start in range(0, len(wanted), max(1, at_once)):
+            for blob, read in _payloads(reader, wanted[start : start + at_once]):
+                key = BlobKey(blob.type, blob.fields[0], blob.snapshot_id)
+                found[key] = read if shelf is None or isinstance(read, PuffinError) else shelf.put(read)
+        return found
 
 
 def _key_of(blob: BlobEntry, type_: str) -> BlobKey:
@@ -214,8 +232,12 @@ class _File(NamedTuple):
 
 
 class _Content(NamedTuple):
-    payloads: Mapping[BlobKey, bytes | PuffinError]
+    payloads: Mapping[BlobKey, _Payload]
     created_by: str | None
+
+    def payload(self, key: BlobKey) -> bytes | PuffinError | None:
+        found = self.payloads.get(key)
+        return found.take() if isinstance(found, Shelved) else found
 
 
 def _payloads(

@@ -111,7 +111,8 @@ def test_sketch_mentions_partition_sketches_which_stay_private():
     assert [b.fields for b in contents.entries] == [(1,), (2,)]
     assert [b.fields for b in contents.blobs] == [(1,), (2,)]
     omitted, private = (b for b in contents.private if not isinstance(b, OmittedBlob)), contents.private[-1]
-    assert (private.type, private.fields, private.compression_codec) == (PARTITION_SKETCHES_V1, (2,), "zstd")
+    made = private.make()
+    assert (made.type, made.fields, made.compression_codec) == (PARTITION_SKETCHES_V1, (2,), "zstd")
     assert list(omitted) == [private]
 
 

@@ -291,7 +291,7 @@ def test_step_file_keeps_every_value_exactly(low):
         writer.finish()
     file = StepFile(sink.getvalue())
     wanted = {(field_id, kind.name): kind for field_id in (1, 2) for kind in (SUMMARY, ROW_COUNTS)}
-    found = file.partial(wanted)
+    found = file.partial(wanted, dict)
     assert (found.added[1][SUMMARY], found.removed, found.mapped) == (summary, {2: {SUMMARY: summary}}, partial.mapped)
     assert isinstance(found.added[1][ROW_COUNTS], RowCounts)
     assert file.head() == StepHead({"x": ["y"]}, frozenset((1,)))

@@ -164,5 +164,6 @@ class Parts:
 
 def merged(left: Values, right: Values) -> Values:
     """Merge the values of two parts of the rows."""
-    both = {kind: kind.merge(value, right[kind]) for kind, value in left.items() if kind in right}
-    return {**left, **right, **both}
+    both = {kind: kind.merge(left[kind], right[kind]) for kind in left if kind in right}
+    # Each is asked for once, since it may be made then.
+    return {kind: both[kind] if kind in both else of[kind] for of in (left, right) for kind in of}

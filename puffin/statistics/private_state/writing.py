@@ -77,7 +77,16 @@ class DeltaBlob:
     delta: Blob
 
 
-PrivateBlob: TypeAlias = Blob | RawBlob | KeptBlob | OmittedBlob | DeltaBlob
+@dataclasses.dataclass(frozen=True, slots=True)
+class LaterBlob:
+    """A private blob that is made when it is written, each time: those of a wide table need not fit into memory."""
+
+    key: BlobKey
+    make: Callable[[], Blob | RawBlob]
+
+
+NewBlob: TypeAlias = Blob | RawBlob | LaterBlob
+PrivateBlob: TypeAlias = NewBlob | KeptBlob | OmittedBlob | DeltaBlob
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -127,11 +136,11 @@ class StatisticsFiles:
 
     def _write_private(self, opened: TableSnapshot, entry: StatisticsEntry, contents: Contents) -> None:
         directory = places.directory(opened.state, contents.home)
-        plain = [blob for blob in contents.private if isinstance(blob, Blob | RawBlob)]
+        plain = [blob for blob in contents.private if isinstance(blob, NewBlob)]
         grown = [blob for blob in contents.private if isinstance(blob, DeltaBlob)]
         kept = [_Kept.of(blob) for blob in contents.private if isinstance(blob, KeptBlob | DeltaBlob)]
         omitted = frozenset(blob.key for blob in contents.private if isinstance(blob, OmittedBlob))
-        new = [*plain, *(blob.delta for blob in grown)]
+        new: list[NewBlob] = [*plain, *(blob.delta for blob in grown)]
         stays: dict[BlobKey, StoredKey] = {}
         by_part: dict[str, list[_Layer]] = {}
         for each in kept:
@@ -144,7 +153,7 @@ class StatisticsFiles:
                 new += _copied(opened, layers)
         written: dict[BlobKey, StoredKey] = {}
         for has_values in (True, False):
-            if some := [blob for blob in new if (_type_of(blob) in WITH_VALUES) == has_values]:
+            if some := [blob for blob in new if (_key(blob).type in WITH_VALUES) == has_values]:
                 written |= self._write_part(opened, directory, some)
         found = {_key(blob): written[_key(blob)] for blob in plain}
         for each in kept:
@@ -158,14 +167,13 @@ class StatisticsFiles:
         with opened.store_for(uri).create(uri) as sink:
             sink.write(encode(manifest))
 
-    def _write_part(
-        self, opened: TableSnapshot, directory: str, blobs: Sequence[Blob | RawBlob]
-    ) -> dict[BlobKey, StoredKey]:
+    def _write_part(self, opened: TableSnapshot, directory: str, blobs: Sequence[NewBlob]) -> dict[BlobKey, StoredKey]:
         part_id = str(uuid.uuid4())
         uri = places.part_uri(directory, part_id)
         self.add(uri, opened)
         is_wide = len(blobs) > _MANY  # its footer is read each time that columns get deltas
-        written = write_blobs(opened.store_for(uri), uri, blobs, self._properties, compress_footer=is_wide)
+        made = (blob.make() if isinstance(blob, LaterBlob) else blob for blob in blobs)
+        written = write_blobs(opened.store_for(uri), uri, made, self._properties, compress_footer=is_wide)
         part = Part(part_id, written.file_size, written.footer_size)
         keys = (BlobKey(blob.type, blob.fields[0], blob.snapshot_id) for blob in written.blobs)
         return {key: StoredKey(part, key.snapshot_id) for key in keys}
@@ -271,10 +279,8 @@ def _part_of(opened: TableSnapshot, kept: _Layer) -> Iterator[PuffinReader]:
         yield PuffinReader(source, file_size=part.file_size, footer_size=part.footer_size)
 
 
-def _type_of(blob: Blob | RawBlob) -> str:
-    return blob.type if isinstance(blob, Blob) else blob.metadata.type
-
-
-def _key(stored: Blob | RawBlob | BlobMetadata) -> BlobKey:
+def _key(stored: NewBlob | BlobMetadata) -> BlobKey:
+    if isinstance(stored, LaterBlob):
+        return stored.key
     said = stored.metadata if isinstance(stored, RawBlob) else stored
     return BlobKey(said.type, said.fields[0], said.snapshot_id)
