@@ -537,7 +537,7 @@ def parquet_page_values(data: bytes) -> None:
     chunk, source = _chunk(data)
     arrow_type = _ARROW_TYPES[chunk.physical_type]
     if has_readable_values(chunk, arrow_type):
-        for values in read_page_values(source, chunk, arrow_type) or ():
+        for values in read_page_values(source, [chunk], arrow_type) or ():
             values.array.validate(full=True)
             assert values.rows is None or (values.rows > 0).all()
 
