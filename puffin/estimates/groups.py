@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from puffin.estimates.filters import OfColumn, Part, TableRows, rows_of
+from puffin.estimates.filters import Joined, OfColumn, Part, TableRows, rows_of
 from puffin.estimates.interval import ALWAYS, Interval
 from puffin.estimates.value_set import VALUES, ValueSet
 from puffin.tables.expression import Constant
@@ -28,39 +29,65 @@ def groups_of(table: TableRows, field_ids: Sequence[int], where: Part, joint: In
     passing = rows_of(table, where)
     if passing.upper < 1:
         return Interval.exactly(0)
-    found = [_of_column(table, field_id, where) for field_id in dict.fromkeys(field_ids)]
+    found = [_OfColumn.of(table, field_id, where) for field_id in dict.fromkeys(field_ids)]
     if len(found) == 1:
-        together = found[0]
-    elif joint is not None:
-        kept = _left(joint.rows, passing.rows / max(table.rows, 1), table.rows)
-        is_all = isinstance(where, Constant) and where.value
-        together = joint if is_all else _bounded(kept, joint, table, where)
+        together = found[0].left
+    elif joint is not None and isinstance(where, Constant):
+        together = joint
     else:
-        combinations = math.prod(each.rows for each in found)
-        expected = -combinations * math.expm1(-passing.rows / combinations) if combinations else 0.0
-        upper = math.prod(each.upper for each in found)
-        lower = max(each.lower for each in found)
-        together = Interval(expected, lower, upper).within(lower, max(lower, upper))
+        lower = max(each.left.lower for each in found)
+        upper = math.prod(each.left.upper for each in found)
+        if joint is None:
+            combinations = math.prod(each.left.rows for each in found)
+            expected = -combinations * math.expm1(-passing.rows / combinations) if combinations else 0.0
+        else:
+            own = [each.own for each in found if each.own is not None]
+            rows = rows_of(table, Joined(tuple(own), True)).rows if own else table.rows
+            expected = _left(joint.rows * math.prod(each.kept for each in found), passing.rows / max(rows, 1), rows)
+            lower = max(lower, joint.lower - (table.rows - rows_of(table, where, ALWAYS).lower))
+            upper = min(upper, joint.upper)
+        upper = max(lower, upper)
+        together = Interval(min(max(expected, lower), upper), lower, upper)
     least = 1.0 if passing.lower >= 1 else 0.0
     return together.at_most(max(least, passing.upper)).within(least, math.inf)
 
 
-def _of_column(table: TableRows, field_id: int, where: Part) -> Interval:
-    column = table.column(field_id)
-    if isinstance(where, Constant):
-        return column.groups_as_now(column.groups(_ANY))
-    if isinstance(where, OfColumn) and where.field_id == field_id:
-        return column.groups_as_now(column.groups(where.values))
-    share = rows_of(table, where).rows / max(table.rows, 1)
-    return _bounded(column.groups_left(share), column.groups_as_now(column.groups(_ANY)), table, where)
+class _OfColumn(NamedTuple):
+    """
+    The groups of one column.
+
+    Attributes:
+        own: What the filter requires of this column, whatever it requires of others.
+        kept: Of all values, the share that passes that.
+        left: The groups among the rows that pass the whole filter.
+    """
+
+    own: OfColumn | None
+    kept: float
+    left: Interval
+
+    @classmethod
+    def of(cls, table: TableRows, field_id: int, where: Part) -> _OfColumn:
+        column, own = table.column(field_id), _required(where, field_id)
+        every = column.groups_as_now(column.groups(_ANY))
+        if isinstance(where, Constant):
+            return cls(None, 1.0, every)
+        some = every if own is None else column.groups_as_now(column.groups(own.values))
+        kept = min(1.0, some.rows / every.rows) if every.rows else 1.0
+        if where is own:
+            return cls(own, kept, some)
+        rows = Interval.exactly(table.rows) if own is None else rows_of(table, own, ALWAYS)
+        passing = rows_of(table, where, ALWAYS)
+        expected = kept * column.groups_left(min(1.0, passing.rows / max(rows.rows, 1)))
+        # Each row that passes what is required of the column, but not the whole filter, may take a group away.
+        lower = max(0.0, some.lower - (rows.upper - passing.lower))
+        upper = max(lower, min(some.upper, passing.upper))
+        return cls(own, kept, Interval(min(max(expected, lower), upper), lower, upper))
 
 
-def _bounded(expected: float, every: Interval, table: TableRows, where: Part) -> Interval:
-    """Groups of the rows that pass a filter, whatever these are: each row that does not pass may take a group away."""
-    passing = rows_of(table, where, ALWAYS)
-    lower = max(0.0, every.lower - (table.rows - passing.lower))
-    upper = min(every.upper, passing.upper)
-    return Interval(expected, lower, max(lower, upper)).within(lower, max(lower, upper))
+def _required(where: Part, field_id: int) -> OfColumn | None:
+    parts = where.parts if isinstance(where, Joined) and where.is_and else (where,)
+    return next((part for part in parts if isinstance(part, OfColumn) and part.field_id == field_id), None)
 
 
 def _left(groups: float, share: float, rows: float) -> float:

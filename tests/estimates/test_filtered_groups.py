@@ -1,0 +1,85 @@
+"""Bounds of groups hold under any filter, also on the grouped columns themselves; brute force counts."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from puffin.lookup import Lookup
+from stats_jobs import Options, analyze
+
+ROWS = 400
+CITIES, FLAGS = ("Bonn", "Lima", "Oslo", None), (True, False, None)
+COLUMNS = ("city", "flag", "number")
+
+Row = dict[str, Any]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["alone", "joint"])
+def table(request, tmp_path_factory) -> Iterator[tuple[str, list[Row]]]:
+    chance = random.Random(5)
+    rows = [
+        {"city": city, "flag": FLAGS[chance.randrange(3) if city != "Bonn" else 0], "number": chance.randrange(30)}
+        for city in (chance.choice(CITIES) for _ in range(ROWS))
+    ]
+    path = str(tmp_path_factory.mktemp("groups") / "t")
+    write_deltalake(path, pa.Table.from_pylist(rows))
+    sets = ["+".join(each) for count in (2, 3) for each in itertools.combinations(COLUMNS, count)]
+    analyze(path, Options(joint=tuple(sets) if request.param else ()))
+    return path, rows
+
+
+def drawn(chance: random.Random) -> tuple[str, Any]:
+    """A test of one column as text, and as a function of a row."""
+    column = chance.choice(COLUMNS)
+    if column == "number":
+        limit = chance.randrange(30)
+        return f"number < {limit}", lambda row: row["number"] < limit
+    value = chance.choice([each for each in (CITIES if column == "city" else FLAGS) if each is not None])
+    said = f"'{value}'" if column == "city" else str(value).lower()
+    return chance.choice(
+        [
+            (f"{column} = {said}", lambda row: row[column] == value),
+            (f"{column} != {said}", lambda row: row[column] not in (value, None)),
+            (f"{column} is null", lambda row: row[column] is None),
+        ]
+    )
+
+
+def test_bounds_of_groups_hold_under_random_filters(table):
+    path, rows = table
+    chance, lookup, widths = random.Random(7), Lookup(), []
+    for _ in range(300):
+        tests = [drawn(chance) for _ in range(chance.randint(1, 3))]
+        word, passes = chance.choice([("and", all), ("or", any)])
+        where = f" {word} ".join(said for said, _ in tests)
+        columns = chance.sample(COLUMNS, chance.randint(1, 3))
+        true = len({tuple(row[c] for c in columns) for row in rows if passes(test(row) for _, test in tests)})
+        groups = lookup.estimate(path, where, columns).groups
+        assert groups is not None
+        found, lower, upper = groups.rounded()
+        assert lower <= true <= upper, (where, columns)
+        widths.append(upper - lower)
+    assert sorted(widths)[150] <= 25
+
+
+@pytest.mark.parametrize(
+    ("where", "columns", "most"),
+    [
+        ("city = 'Oslo' and number < 9", ["city"], 1),
+        ("city = 'Oslo' and flag = true", ["city", "flag"], 1),
+        ("city != 'Oslo' and number < 29", ["city", "flag"], 6),
+        ("city != 'Oslo' and flag = true", ["city", "flag"], 2),
+        ("city = 'Oslo'", ["city", "number"], 30),
+    ],
+)
+def test_a_filter_on_a_grouped_column_leaves_only_its_values(table, where, columns, most):
+    groups = Lookup().estimate(table[0], where, columns).groups
+    assert groups is not None
+    assert groups.rounded()[2] <= most
