@@ -2,8 +2,8 @@
 What a job of many columns and tasks takes of the driver and of each executor, on a small cluster in small heaps.
 
 Tasks read no file: each makes its values from a seed, and the statistics of them are what a reader would have made. All
-that comes after is the job's own: tasks' results are merged on executors, and the driver fetches one result a column.
-The cluster is Spark's standalone one, with executors in processes of their own.
+that comes after is the job's own: tasks' results are merged on executors, the driver fetches one result a column and
+writes its blobs. The cluster is Spark's standalone one, with executors in processes of their own.
 
 ``make scale SCALE_ARGS='--columns 2000 --tasks 100'`` is a table of many columns, ``--columns 20 --tasks 10000`` one of
 many files.
@@ -20,7 +20,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +30,9 @@ from benchmarks.processes import peak_mib
 from benchmarks.run import HOME
 
 if TYPE_CHECKING:
+    from puffin.tables.base import Column
     from stats_jobs.execute import Partial
+    from stats_jobs.run import Runner
 
 _VALUES = 20_000
 """Distinct values of a column in a task: more than row counts keep, so every state has its full size."""
@@ -78,12 +81,16 @@ def simulate(args: argparse.Namespace) -> dict[str, Any]:
         with _peaks() as peaks, cluster.job(len(made), None):
             partials = cluster.context.parallelize(made, len(made)).map(_made)
             found = merged_on_executors(partials, Groups.of(range(args.columns)))
+        if found.rows != args.tasks * _VALUES or len(found.added) != args.columns:
+            raise SystemExit(f"expected {args.columns} columns, found {len(found.added)} of {found.rows} rows")
+        fetched = round(peak_mib())
+        written = _written(found)
         seconds = time.monotonic() - began
     finally:
         cluster.close()
-    if found.rows != args.tasks * _VALUES or len(found.added) != args.columns:
-        raise SystemExit(f"expected {args.columns} columns, found {len(found.added)} of {found.rows} rows")
     return {
+        "driver-python-mib-as-fetched": fetched,
+        "bytes-written": written,
         **{name.replace("_", "-"): value for name, value in vars(args).items()},
         "seconds": round(seconds, 1),
         "driver-python-mib": round(peak_mib()),
@@ -91,9 +98,40 @@ def simulate(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def _written(found: Partial) -> int:
+    """The bytes of the statistics file and of the private part of these columns, as a full run makes them."""
+    from puffin.statistics.assemble import ColumnStatistics, companion_blobs, sketch_blobs
+    from puffin.statistics.basis import ColumnPlan
+    from puffin.statistics.private_state.writing import LaterBlob, write_blobs
+    from puffin.storage import LocalStore
+    from puffin.tables.base import Snapshot
+    from stats_jobs.compute import compute
+    from stats_jobs.options import Options
+    from stats_jobs.session import Turn
+
+    runner = SimpleNamespace(read=lambda _: (found, Turn()))
+    plans = [ColumnPlan.in_full(_column(field_id), "simulated") for field_id in found.added]
+    computed = compute(plans, cast("Runner", runner), tuple, Options().kinds).columns
+    columns = [ColumnStatistics(each.plan.column, each.values) for each in computed]
+    snapshot = Snapshot(1, None, 1, 0, "append", None)
+    private = (blob.make() for blob in companion_blobs(columns, snapshot) if isinstance(blob, LaterBlob))
+    size = 0
+    for name, blobs in (("sketches", sketch_blobs(columns, snapshot, None)), ("private", private)):
+        path = HOME / f"scale-{name}"
+        path.unlink(missing_ok=True)
+        size += write_blobs(LocalStore(), str(path), blobs, {}).file_size
+        path.unlink()
+    return size
+
+
+def _column(field_id: int) -> Column:
+    from puffin.tables.base import Column
+
+    return Column(field_id, f"c{field_id}", "long", (field_id,), (None,))
+
+
 def _made(task: tuple[int, range]) -> Partial:
     """What a task would have read: values that other tasks have too, and others."""
-    from puffin.tables.base import Column
     from puffin.tables.scan_task import DATA, PARQUET, ContentFile, FileScanTask
     from puffin.values.column_chunk import Values
     from stats_jobs.execute import ColumnReading, Partial
@@ -108,7 +146,7 @@ def _made(task: tuple[int, range]) -> Partial:
     kinds = Options().kinds
     found = {}
     for field_id in columns:
-        reading = ColumnReading(Column(field_id, f"c{field_id}", "long", (field_id,), (None,)), kinds)
+        reading = ColumnReading(_column(field_id), kinds)
         reading.update_values(Values(pa.array(values + field_id)), FileScanTask(file, (), 0, 0))
         found[field_id] = reading.values()
     return Partial(found, {}, _VALUES if 0 in columns else 0)

@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterable, Mapping
 from puffin.errors import PuffinError, UsageError
 from puffin.sketches.partition_sketches import PartitionSketches, lg_k_for
 from puffin.statistics.ancestry import KnownSketch
+from puffin.statistics.aside import Later, LaterValues
 from puffin.statistics.bases import Base
 from puffin.statistics.basis import Unfit, nearest_fit
 from puffin.statistics.kinds import PARTITION_SKETCHES
@@ -45,21 +46,22 @@ class PartitionPlan:
 
     Attributes:
         tasks: The live files to read.
-        base: The sketches to merge with what is read; None to compute all of them.
+        base: What makes the sketches to merge with what is read; None to compute all of them.
         base_id: The snapshot of the base.
         stale: Partitions for which the base is no longer valid.
     """
 
     lg_k: int
     tasks: tuple[Work, ...]
-    base: PartitionSketches | None = None
+    base: Later | None = None
     base_id: int | None = None
     stale: frozenset[PartitionKey] = frozenset()
 
     def sketches(self, read: PartitionSketches | None) -> PartitionSketches:
         """Merge the base with the sketches that were read."""
         kind = dataclasses.replace(PARTITION_SKETCHES, lg_k=self.lg_k)
-        return kind.joined([part for part in (self.base, read) if part is not None], without=self.stale)
+        base = None if self.base is None else self.base.make()
+        return kind.joined([part for part in (base, read) if part is not None], without=self.stale)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -148,9 +150,11 @@ class _Planner:
         plan = self._plan_on(known)
         if plan.tasks or plan.stale:
             raise Unfit(f"a compaction moved rows between partitions since those of snapshot {plan.base_id}")
-        is_stored = plan.base is not None and plan.lg_k == plan.base.lg_k
+        is_stored = plan.base is not None and plan.lg_k == plan.base.make().lg_k
         kept = self._target.blobs.kept(known, PARTITION_SKETCHES) if is_stored else None
-        return Base({PARTITION_SKETCHES: plan.sketches(None)}, kept={} if kept is None else {PARTITION_SKETCHES: kept})
+        made = functools.partial(plan.sketches, None)
+        values = LaterValues({PARTITION_SKETCHES: Later(made) if self._target.blobs.puts_aside else made()})
+        return Base(values, kept={} if kept is None else {PARTITION_SKETCHES: kept})
 
     def _plan_on(self, known: KnownSketch) -> PartitionPlan:
         if known.snapshot is None:
@@ -165,7 +169,10 @@ class _Planner:
         wanted = _lg_k_for((set(base.keys) - reading.stale) | reading.partitions)
         if base.lg_k < wanted - _TOLERANCE:
             raise Unfit(f"the earlier sketches by partition have lg-k {base.lg_k}, so many partitions have {wanted}")
-        return PartitionPlan(min(base.lg_k, wanted), reading.tasks, base, known.snapshot.snapshot_id, reading.stale)
+        later = Later(lambda: base)
+        if self._target.blobs.puts_aside:
+            later = Later(functools.partial(self._target.blobs.require, known, PARTITION_SKETCHES))
+        return PartitionPlan(min(base.lg_k, wanted), reading.tasks, later, known.snapshot.snapshot_id, reading.stale)
 
     def _plan_in_full(self) -> PartitionPlan:
         tasks = self._target.opened.tasks

@@ -10,6 +10,7 @@ import pytest
 from puffin.errors import CorruptDataFileError, FileNotFound, StorageError
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
 from puffin.sketches.theta_sketch import ThetaSketch
+from puffin.statistics.aside import Later
 from puffin.statistics.bases import Base
 from puffin.statistics.basis import ADDED, CARRIED, CHANGED, FULL, ColumnPlan
 from puffin.statistics.kinds import PARTITION_SKETCHES, ROW_COUNTS, SUMMARY, THETA
@@ -246,7 +247,7 @@ def test_storage_failure_does_not_trigger_a_full_read():
 
 
 def parts(*names, base=None, base_id=None):
-    return PartitionPlan(9, tuple(map(task, names)), base, base_id)
+    return PartitionPlan(9, tuple(map(task, names)), None if base is None else Later(lambda: base), base_id)
 
 
 def test_file_is_read_once_for_column_and_partition():

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ from puffin.format import (
 from puffin.statistics.private_state import places
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.storage import Store
+from puffin.storage.shelf import Shelf, Shelved
 from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 from puffin.version import created_by
@@ -258,9 +260,10 @@ def _holds_other_values(opened: TableSnapshot, kept: Sequence[_Layer]) -> bool:
         return False
 
 
-def _copied(opened: TableSnapshot, kept: Sequence[_Layer]) -> list[RawBlob]:
-    """Read blobs of one part, to store them under the keys of their copies."""
-    copies: list[RawBlob] = []
+def _copied(opened: TableSnapshot, kept: Sequence[_Layer]) -> list[NewBlob]:
+    """Read blobs of one part, to store them under the keys of their copies; many are put aside until then."""
+    copies: list[NewBlob] = []
+    shelf = Shelf() if len(kept) > _MANY else None
     with _part_of(opened, kept[0]) as reader:
         stored = {_key(blob): blob for blob in reader.file_metadata.blobs}
         for layer in kept:
@@ -268,8 +271,15 @@ def _copied(opened: TableSnapshot, kept: Sequence[_Layer]) -> list[RawBlob]:
                 raise CorruptError(f"{layer.part_uri}: expected a blob {tuple(layer.wanted)}, found none")
             raw = reader.read_raw(stored[layer.wanted])
             metadata = dataclasses.replace(raw.metadata, snapshot_id=layer.copy.snapshot_id)
-            copies.append(dataclasses.replace(raw, metadata=metadata))
+            if shelf is None:
+                copies.append(RawBlob(metadata=metadata, stored=raw.stored))
+            else:
+                copies.append(LaterBlob(layer.copy, functools.partial(_taken, metadata, shelf.put(raw.stored))))
     return copies
+
+
+def _taken(metadata: BlobMetadata, place: Shelved) -> RawBlob:
+    return RawBlob(metadata=metadata, stored=place.take())
 
 
 @contextlib.contextmanager
