@@ -9,12 +9,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 
+from puffin.statistics.aside import are_many
 from puffin.tables.base import Column
 from stats_jobs.plan import MOST_STATE, state_bytes
 
 _MB = 1_000_000
 _DRIVER, _TASK = 160 * _MB, 350 * _MB  # Python with Arrow and numpy; a task's has kernels and their compiler too
-_MERGED = 6 * _MB  # of a column, on the driver
+_MERGED = 6 * _MB  # of a column, on the driver, whose values are in memory
+_FETCHED = 160 * _MB  # of many columns, on the driver: those that come from executors at once
+_ASIDE = _MB * 12 // 100  # of each of many columns: its sketch as it is written, and where its values are put aside
 _FILE = 1_000  # of a data file, on the driver: its task and its place in a document
 
 
@@ -35,7 +38,10 @@ class Needs:
     def of(cls, columns: Collection[Column], files: int) -> Needs:
         """What it takes to read these columns of so many data files."""
         read = min(sum(map(state_bytes, columns)), MOST_STATE)
-        return cls(_DRIVER + files * _FILE + len(columns) * _MERGED, _TASK + read)
+        merged = len(columns) * _MERGED
+        if are_many(len(columns)):
+            merged = _FETCHED + len(columns) * _ASIDE
+        return cls(_DRIVER + files * _FILE + merged, _TASK + read)
 
     def to_json(self) -> dict[str, int]:
         return {"driver-bytes": self.driver_bytes, "task-bytes": self.task_bytes}

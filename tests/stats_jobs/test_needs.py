@@ -29,6 +29,7 @@ from puffin.kernels import load_kernels
 from puffin.storage import store_for
 from puffin.tables.scan_task import DATA, PARQUET, ContentFile, FileScanTask, ScanBatch, ScanContext
 from stats_jobs.execute import read_batch
+from stats_jobs.merge import dumped
 from stats_jobs.options import Options
 
 path, columns, kept = sys.argv[1:]
@@ -41,15 +42,36 @@ batch = ScanBatch(columns, (FileScanTask(file, (), 0, size),), ScanContext({}, N
 load_kernels()
 partial = read_batch(batch, [Options().kinds] * len(columns), store_for)
 assert partial.failure is None, partial.failure
-Path(kept).write_bytes(pickle.dumps(partial))
+Path(kept).write_bytes(dumped(partial))
 print(Path("/proc/self/status").read_text())
 """
 MERGE = """
-import functools, pickle, sys
+import pickle, sys
 from pathlib import Path
-from stats_jobs.execute import merge_partials
+from types import SimpleNamespace
+from puffin.statistics.assemble import ColumnStatistics, companion_blobs, sketch_blobs
+from puffin.statistics.basis import ColumnPlan
+from puffin.tables.base import Column, Snapshot
+from stats_jobs.compute import compute
+from stats_jobs.execute import Partial
+from stats_jobs.merge import Gathered, Groups, loaded
+from stats_jobs.options import Options
+from stats_jobs.session import Turn
 
-print(len(functools.reduce(merge_partials, (pickle.loads(Path(sys.argv[1]).read_bytes()) for _ in range(3))).added))
+kept, tables, tasks = Path(sys.argv[1]), *map(int, sys.argv[2:])
+columns = loaded(kept.read_bytes(), dict).added
+ids = [range(table * len(columns), (table + 1) * len(columns)) for table in range(tables)]
+gathered = Gathered(Groups.of(field_id for of in ids for field_id in of))
+for of in ids * tasks:
+    gathered.all([pickle.dumps(Partial(dict(zip(of, columns.values()))))])
+plans = [ColumnPlan.in_full(Column(i, str(i), "long", (i,), (None,)), "") for i in gathered.partial.added]
+runner = SimpleNamespace(read=lambda _: (gathered.partial, Turn()))
+computed = compute(plans, runner, tuple, Options().kinds).columns
+written = [ColumnStatistics(each.plan.column, each.values) for each in computed]
+snapshot = Snapshot(1, None, 1, 0, "append", None)
+sketches = sketch_blobs(written, snapshot, None)
+assert len(sketches) == len(plans)
+assert sum(len(blob.make().payload) for blob in companion_blobs(written, snapshot)) > 50_000 * len(plans)
 print(Path("/proc/self/status").read_text())
 """
 
@@ -89,9 +111,11 @@ def test_needs_are_what_tasks_and_the_driver_take(file):
     for taken, said in (*took, (many - few, many_said - few_said)):
         assert taken <= said <= 3 * taken, took
     assert kept.stat().st_size <= 300_000 * len(COLUMNS), "what the documentation says that is shuffled"
-    taken, said = peak(MERGE, str(kept)), Needs.of(COLUMNS, files=1).driver_bytes
-    assert taken <= said <= 3 * taken
+    for tables, tasks in ((1, 3), (5, 1)):
+        taken = peak(MERGE, str(kept), str(tables), str(tasks))
+        assert taken <= Needs.of(COLUMNS * tables, files=1).driver_bytes <= 3 * taken
 
 
-def test_a_task_stays_below_a_gigabyte_however_many_columns_there_are():
-    assert Needs.of(COLUMNS * 100, files=1_000_000).task_bytes <= 1_000_000_000
+def test_processes_stay_below_a_gigabyte_for_thousands_of_columns():
+    needs = Needs.of(COLUMNS * 100, files=100_000)
+    assert max(needs.task_bytes, needs.driver_bytes) <= 1_000_000_000
