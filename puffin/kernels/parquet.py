@@ -24,7 +24,75 @@ _MAX_SHIFT = _U(28)  # for the last seven bits of a 32-bit integer
 _FIRST: Any = np.int64(0)
 _ONE_BYTE: Any = np.int64(1)
 _LONG_LENGTH, _GOES_ON = 15, 255  # of LZ4
+_WORTH_PATTERNS = _U(1 << 11)  # fewer values take less time than the patterns
 _LENGTH_IN_TAG, _SNAPPY_BLOCK = _U(60), _U(1 << 16)
+
+
+@inlined
+def _bits_of_patterns(width: Any, values: Any) -> Any:
+    """The bits of one or more numbers that are counted together; 0 if that does not pay."""
+    if width == _ZERO or width > _EIGHT or values < _WORTH_PATTERNS:
+        return _ZERO
+    return width * (_EIGHT // width) if width <= _FOUR else width
+
+
+@inlined
+def _count_patterns(words_at: npt.NDArray[np.uint64], start: Any, steps: Any, bits: Any, patterns: Any) -> None:
+    """Count so many times eight numbers of at most eight bits, those at each of the eight places for themselves."""
+    mask = (_ONE << bits) - _ONE
+    for step in range(steps):
+        word = words_at[start + _U(step) * bits]
+        for place in range(8):
+            at = ((word & mask) << _THREE) + _U(place)
+            patterns[at] += np.uint32(1)
+            word >>= bits
+
+
+@inlined
+def _add_patterns(patterns: Any, bits: Any, width: Any, lanes: Any, counts: npt.NDArray[np.int64]) -> Any:
+    """Add the numbers in each pattern to their counters; -1 if one has none."""
+    mask = (_ONE << width) - _ONE
+    for pattern in range(_ONE << bits):
+        total = np.int64(0)
+        for place in range(8):
+            total += np.int64(patterns[_U(pattern) * _EIGHT + _U(place)])
+        if total > 0:
+            rest = _U(pattern)
+            for _ in range(bits // width):
+                at = (rest & mask) * lanes
+                if at >= _U(len(counts)):
+                    return -1
+                counts[at] += total
+                rest >>= width
+    return 0
+
+
+@inlined
+def _count_packed(
+    words_at: npt.NDArray[np.uint64], bit: Any, values: Any, width: Any, lanes: int, counts: npt.NDArray[np.int64]
+) -> bool:
+    """Count so many numbers from a bit on; false if one has no counter."""
+    mask, numbers = (_ONE << width) - _ONE, _U(len(counts) // lanes)
+    per_number, last_lane = _U(lanes), _U(lanes - 1)
+    in_word = _U(57) // width  # of which the first begins with any bit of a byte
+    done = _ZERO
+    while done + in_word <= values:
+        word = words_at[bit >> _THREE] >> (bit & _SEVEN)
+        for place in range(in_word):
+            number = word & mask
+            if number >= numbers:
+                return False
+            counts[number * per_number + (_U(place) & last_lane)] += 1
+            word >>= width
+        bit += in_word * width
+        done += in_word
+    for _ in range(done, values):
+        number = (words_at[bit >> _THREE] >> (bit & _SEVEN)) & mask
+        if number >= numbers:
+            return False
+        counts[number * per_number] += 1
+        bit += width
+    return True
 
 
 @compiled(INT64, WORDS_AT_EVERY_BYTE, INT64, INT64, INT64, NEW_INT64S)
@@ -39,6 +107,8 @@ def count_hybrid(
         run:    varint: values << 1      │ the value, in whole bytes
                 varint: groups << 1 | 1  │ groups of eight values, bit_width bytes each, the lowest bit first
 
+    Of at most four bits, two to eight numbers make a pattern of at most eight bits, and patterns are counted first.
+
     Args:
         num_values: The expected number of values; the last bit-packed run may have padding after them.
         bit_width: At most 32.
@@ -52,7 +122,9 @@ def count_hybrid(
     end, at = _U(len(words_at) - 1), _ZERO
     left, width = _U(num_values), _U(bit_width)
     mask, numbers = (_ONE << width) - _ONE, _U(len(counts) // lanes)
-    per_number, last_lane = _U(lanes), _U(lanes - 1)
+    bits = _bits_of_patterns(width, left)
+    in_step = _EIGHT * (bits // max(width, _ONE))
+    patterns = np.zeros(_EIGHT << bits if bits > _ZERO else _ZERO, np.uint32)
     while left > _ZERO:
         header = shift = _ZERO
         byte = _CONTINUES
@@ -69,21 +141,21 @@ def count_hybrid(
         if run == _ZERO or values > left or stop > end:
             return -1
         if is_packed and width > _ZERO:  # values of no bits are all 0
-            bit = at * _EIGHT
-            for i in range(values):
-                number = (words_at[bit >> _THREE] >> (bit & _SEVEN)) & mask
-                if number >= numbers:
-                    return -1
-                counts[number * per_number + (i & last_lane)] += 1
-                bit += width
+            done = _ZERO
+            if bits > _ZERO:
+                steps = values // in_step
+                _count_patterns(words_at, at, steps, bits, patterns)
+                done = steps * in_step
+            if not _count_packed(words_at, at * _EIGHT + done * width, values - done, width, lanes, counts):
+                return -1
         else:
             number = words_at[at] & ((_ONE << (stop - at) * _EIGHT) - _ONE)
             if number > mask or number >= numbers:
                 return -1
-            counts[number * per_number] += np.int64(values)
+            counts[number * _U(lanes)] += np.int64(values)
         left -= values
         at = stop
-    return 0
+    return _add_patterns(patterns, bits, width, _U(lanes), counts) if bits > _ZERO else 0
 
 
 @compiled(INT64, WORDS_AT_EVERY_BYTE, INT64, NEW_INT64S)

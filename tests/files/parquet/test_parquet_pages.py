@@ -109,10 +109,14 @@ def test_values_of_any_width_in_any_runs_are_counted(example):
 @pytest.mark.parametrize("width", [*range(1, 21), 24, 32])
 def test_long_bit_packed_runs_are_counted(width):
     """They are longer than what numpy unpacks at a time, and have more numbers than parallel counters."""
-    limit = min(1 << width, 70_000)
-    values = np.random.default_rng(width).integers(0, limit, 20_003)
+    limit = min(max(2, 3 << width >> 2), 70_000)
+    draw = np.random.default_rng(width)
+    values = draw.integers(0, limit, 20_003)
     expected = np.bincount(values, minlength=limit).tolist()
     assert counted(packed(width, values.tolist()), len(values), width, limit) == expected
+    if limit < 1 << width:
+        values[draw.integers(len(values))] = limit
+        assert counted(packed(width, values.tolist()), len(values), width, limit) is None
 
 
 @pytest.mark.usefixtures("both_ways")
