@@ -22,7 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from puffin.kernels.compiler import (
+    BYTES,
     INT64,
+    INT64S,
+    NEW_BYTES,
     NEW_INT64S,
     NEW_UINT32S,
     NEW_UINT64S,
@@ -265,3 +268,28 @@ def keep_places(slots: Array, theta: np.uint64, many: np.uint64) -> npt.NDArray[
             else:
                 slots[place] = NO_PLACE
     return kept[:count].copy()
+
+
+@compiled(NEW_BYTES, BYTES, INT64S, INT64S, INT64, NEW_INT64S)
+def pick_strings(
+    data: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.int64],
+    positions: npt.NDArray[np.int64],
+    most: int,
+    ends: npt.NDArray[np.int64],
+) -> npt.NDArray[np.uint8]:
+    """
+    The bytes of the strings at these positions, of each at most so many; ``ends`` gets one offset more than positions.
+
+    The caller vouches for positions and offsets.
+    """
+    ends[0] = 0
+    for i in range(len(positions)):
+        start = offsets[positions[i]]
+        ends[i + 1] = ends[i] + min(offsets[positions[i] + 1] - start, most)
+    picked = np.empty(ends[len(positions)], np.uint8)
+    for i in range(len(positions)):
+        start = offsets[positions[i]]
+        for place in range(ends[i + 1] - ends[i]):
+            picked[ends[i] + place] = data[start + place]
+    return picked

@@ -13,7 +13,7 @@ within a few times the limit.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from puffin.sketches.theta_image import MAX_THETA
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 Rows: TypeAlias = npt.NDArray[np.int64]
+_Number = TypeVar("_Number", bound=np.generic)
 
 _LEAST_WORTH_SORTING = 1 << 15
 _FEWEST_SLOTS, _SLOTS = 1 << 12, 1 << 16
@@ -43,6 +44,12 @@ def cut(theta: int, hashes: Hashes, rows: Rows, limit: int) -> tuple[int, Hashes
     if len(hashes) <= limit:
         return theta, hashes, rows
     return int(hashes[limit]), hashes[:limit].copy(), rows[:limit].copy()  # a view would keep the rest in memory
+
+
+def for_kernel(numbers: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
+    """Contiguous and at addresses that kernels expect; mostly the same array."""
+    flags = numbers.flags
+    return numbers if flags.c_contiguous and flags.aligned else np.require(numbers, requirements=["C", "A"])
 
 
 class RowTally(ABC):
@@ -98,13 +105,16 @@ class TableTally(RowTally):
     """
 
     def __init__(self, limit: int) -> None:
+        from puffin.kernels.hashes import add_rows
+
         super().__init__(limit)
+        self._add_rows = add_rows
         self._slots = np.zeros(2 * _FEWEST_SLOTS, np.uint64)
         self._used = np.zeros(1, np.int64)
 
     def add(self, hashes: Hashes, rows: Rows | None = None) -> None:
-        hashes = np.require(hashes, requirements=["C", "A"])  # the kernel requires it
-        counts = _ONE_EACH[: len(hashes)] if rows is None else np.require(rows, requirements="A").view(np.uint64)
+        hashes = for_kernel(hashes)
+        counts = _ONE_EACH[: len(hashes)] if rows is None else for_kernel(rows).view(np.uint64)
         if self._used[0] or len(hashes) <= self._limit:
             self._count(hashes, counts, 1, self._theta)
             return
@@ -128,14 +138,12 @@ class TableTally(RowTally):
 
     def _count(self, hashes: Hashes, counts: npt.NDArray[np.uint64], least: int, theta: int) -> None:
         """Count hashes from ``least`` on and below theta."""
-        from puffin.kernels.hashes import add_rows
-
-        done = 0
         while least < min(theta, self._theta):
             theta = min(theta, self._theta)
-            done += add_rows(self._slots, self._used, hashes[done:], counts[done:], np.uint64(least), np.uint64(theta))
+            done = self._add_rows(self._slots, self._used, hashes, counts, np.uint64(least), np.uint64(theta))
             if done == len(hashes):
                 return
+            hashes, counts = hashes[done:], counts[done:]
             self._rebuild()
 
     def _rebuild(self) -> None:

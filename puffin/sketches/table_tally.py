@@ -10,7 +10,7 @@ import numpy.typing as npt
 from puffin.sketches.distribution import Counts, in_buckets
 from puffin.sketches.distribution_image import BUCKETS
 from puffin.sketches.picked_values import PickedValues
-from puffin.sketches.row_tally import Hashes, Rows
+from puffin.sketches.row_tally import Hashes, Rows, for_kernel
 from puffin.sketches.smallest import distinct_below, order_of, theta_of
 from puffin.sketches.tally_state import TallyState, many_of
 from puffin.sketches.theta_image import MAX_THETA
@@ -42,7 +42,11 @@ class TableTally:
     """
 
     def __init__(self, sample: int, picked: PickedValues) -> None:
+        from puffin.kernels import heavy
+
+        self._heavy = heavy
         self._sample, self._picked = sample, picked
+        self._limits = np.empty(6, np.uint64)
         self._slots = _table(_SLOTS[0])
         self._buckets = _EVERY_BUCKET  # while the table holds every value
         self._used = np.zeros(2, np.int64)
@@ -55,43 +59,34 @@ class TableTally:
 
     def add(self, hashes: Hashes, rows: Rows | None, values: SerializedValues) -> None:
         """Count hashes and pick the values that are wanted."""
-        from puffin.kernels.heavy import count_values
-
-        hashes = np.require(hashes, requirements=["C", "A"])
-        counts = _ONES[: len(hashes)] if rows is None else np.require(rows, requirements="A").view(np.uint64)
+        hashes = for_kernel(hashes)
+        counts = _ONES[: len(hashes)] if rows is None else for_kernel(rows).view(np.uint64)
         self._rows += len(hashes) if rows is None else int(rows.sum())
         if len(self._positions) < len(hashes):
             self._positions = np.empty(len(hashes), np.int64)
         if not self._used[0] and len(hashes) >= _LOOKED_AHEAD:
             self._make_room(hashes, counts)
-        done = 0
-        while True:
-            self._used[1] = 0
-            more = count_values(
-                self._slots,
-                self._buckets,
-                self._used,
-                hashes[done:],
-                counts[done:],
-                self._limits(one_each=rows is None),
-                self._positions,
-            )
-            if self._used[1]:
-                self._picked.add(values, self._positions[: self._used[1]] + done)
-                if len(self._picked) > self._most_picked:
-                    self._settle()
-            done += more
-            if done == len(hashes):
-                self._slack, self._is_ahead = self._floor, False
-                return
+        done = self._count(hashes, counts, values, 0, one_each=rows is None)
+        while done < len(hashes):
             self._make_room(hashes[done:], counts[done:])
+            done += self._count(hashes[done:], counts[done:], values, done, one_each=rows is None)
+        self._slack, self._is_ahead = self._floor, False
 
-    def _limits(self, *, one_each: bool) -> npt.NDArray[np.uint64]:
-        from puffin.kernels.heavy import GIVEN_ROWS, MOST_IN_BUCKET, NO_ROWS, ONE_ROW
-
-        added = NO_ROWS if self._is_ahead else ONE_ROW if one_each and self._rows < MOST_IN_BUCKET else GIVEN_ROWS
-        limits = self._floor, self._theta, many_of(self._rows), len(self._picked), self._slack, added
-        return np.array(limits, np.uint64)
+    def _count(self, hashes: Hashes, counts: Counts, values: SerializedValues, first: int, *, one_each: bool) -> int:
+        """Count hashes until the table is full, pick from the values from ``first`` on; how many are done."""
+        self._used[1] = 0
+        heavy, limits = self._heavy, self._limits
+        is_one = one_each and self._rows < heavy.MOST_IN_BUCKET
+        added = heavy.NO_ROWS if self._is_ahead else heavy.ONE_ROW if is_one else heavy.GIVEN_ROWS
+        limits[0], limits[1], limits[2] = self._floor, self._theta, many_of(self._rows)
+        limits[3], limits[4], limits[5] = len(self._picked), self._slack, added
+        table = self._slots, self._buckets, self._used
+        done: int = heavy.count_values(*table, hashes, counts, limits, self._positions)
+        if self._used[1]:
+            self._picked.add(values, self._positions[: self._used[1]] + first)
+            if len(self._picked) > self._most_picked:
+                self._settle()
+        return done
 
     def state(self) -> TallyState:
         """What was counted."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from puffin.kernels import kernels_ready
 from puffin.values.serialized import ByteStrings, Words
 from puffin.values.value_type import ValueType
 
@@ -35,12 +36,12 @@ _FORMATS = {"<i4": "<i", "<i8": "<q", "u1": "?", "<f4": "<f", "<f8": "<d"}
 
 def pick(values: ByteStrings, positions: Positions) -> pa.LargeBinaryArray:
     """The values at these positions, cut to one byte more than `MOST_BYTES`, so that cut ones can be told."""
-    buffers = [
-        None,
-        pa.py_buffer(np.ascontiguousarray(values.offsets)),
-        pa.py_buffer(np.ascontiguousarray(values.data)),
-    ]
-    every = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(values.offsets) - 1, buffers)
+    if kernels_ready():
+        from puffin.kernels.heavy import pick_strings
+
+        ends = np.empty(len(positions) + 1, np.int64)
+        return _binary(ends, pick_strings(values.data, values.offsets, positions, MOST_BYTES + 1, ends))
+    every = _binary(np.ascontiguousarray(values.offsets), np.ascontiguousarray(values.data))
     picked = every.take(pa.array(positions))
     return cut_to(picked, MOST_BYTES + 1) if contents(picked)[0].max(initial=0) > MOST_BYTES + 1 else picked
 
@@ -80,8 +81,12 @@ def binary_array(lengths: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) ->
     """Values of these lengths, one after the other in ``data``."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(lengths), buffers)
+    return _binary(offsets, np.ascontiguousarray(data))
+
+
+def _binary(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> pa.LargeBinaryArray:
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
 
 def contents(values: pa.LargeBinaryArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
