@@ -34,12 +34,12 @@ from stats_jobs.shipment import Document, Kinds, Shared
 if TYPE_CHECKING:
     from puffin.files.rows import Rows
 
-KERNELS_PAY = 64 * 1024 * 1024
+KERNELS_PAY = 16 * 1024 * 1024
 """Compiling or loading kernels pays off for a process that reads at least so many bytes of files."""
 
 _FEW_VALUES, _ENOUGH_VALUES = 1 << 14, 1 << 16  # fewer wait for others, until there are enough
 _WAITING_BYTES = 32 * 1024 * 1024  # of all columns together
-_AVRO_WEIGHT = 32  # without kernels, Avro takes about this many times as long as Parquet
+_AVRO_WEIGHT = 8  # kernels pay from this many times fewer bytes of Avro on
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ _COMMANDS = (
 )
 _SHORT = {"dump", "ndv", "verify"}  # too short for garbage collection to pay
 _ENDLESS = {"autopilot", "serve"}  # whose memory has to stay flat
-_GARBAGE = 50_000  # new objects between collections; importing the library of a catalog makes many, and no garbage
+_GARBAGE = 400_000  # new objects between collections; importing libraries makes many, and no garbage
 _QUIET = {"dump", "verify"}  # import no library that logs, except for files that are not local
 
 
