@@ -18,6 +18,7 @@ if ! "$python" -c 'import ensurepip' 2>/dev/null; then
     }
 fi
 
+echo "setup: building $venv, which takes minutes the first time"
 java_home=$(sh "$tools/java.sh" --install)
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 "$venv/bin/pip" install --quiet --upgrade 'pip>=23' 'uv>=0.5'
