@@ -157,7 +157,9 @@ class Tables:
 def _table_at(location: str, store_for: Callable[[str], Store]) -> Table:
     store = store_for(location)
     if local_path(location) is not None and not store.exists(location):
-        raise TableNotFound(f"{location}: no such file or directory")
+        is_name = "." in location.strip(".") and "/" not in location
+        hint = "; a table of a catalog needs --catalog" if is_name else ""
+        raise TableNotFound(f"{location}: no such file or directory{hint}")
     if store.find(location) is not None:
         from puffin.iceberg.catalogs.file import IcebergMetadataFile
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from puffin.policy.model import Policy
 
 _MIB = 1024**2
+
+_log = logging.getLogger(__name__)
 
 
 @click.command(name="serve")
@@ -111,6 +114,8 @@ def command(
         pilot = _autopilot(policy_file, ctx.find_root().obj)
         if not (roots or catalog is not None):
             roots, catalog, catalog_properties = _covered(pilot.policy)
+    if not (roots or catalog is not None or pilot is not None):
+        _log.warning("nothing is served without --allow-root or --catalog")
     settings = Settings(
         roots=roots,
         catalog=catalog,

@@ -32,10 +32,9 @@ if TYPE_CHECKING:
 _MOST_DIGITS = 1000  # of numbers in filters
 _LARGEST_FLOAT = 3.4028234663852886e38
 _QUOTED = re.compile("'[^']*'")
-_GRAMMAR = (
-    "expected tests such as a = 5, b in ('x', 'y'), c.d is not null or e like 'x%', joined by and, or and not; "
-    "found something else"
-)
+_GRAMMAR = "expected tests such as a = 5, b in ('x', 'y'), c.d is not null or e like 'x%', joined by and, or and not"
+_MOST_SHOWN = 40  # characters
+_UNKNOWN_FIELD = re.compile(r"Could not find field with name (.*), case_sensitive=.*")
 
 
 def partition_tests(
@@ -381,7 +380,11 @@ _PREDICATES = {op: name for name, op in _OPERATORS.items()}
 
 
 def _error_about(where: str, exc: Exception) -> PuffinError:
-    error = ColumnNotFound if str(exc).startswith("Could not find field") else UsageError
-    # pyparsing lists its whole grammar.
-    said = _GRAMMAR if type(exc).__name__ == "ParseException" else one_line(exc)
-    return error(f"filter {where!r}: {said}")
+    said = one_line(exc)
+    if (unknown := _UNKNOWN_FIELD.fullmatch(said)) is not None:
+        return ColumnNotFound(f"filter {where!r}: no column {unknown[1]!r}")
+    if type(exc).__name__ == "ParseException":  # pyparsing lists its whole grammar
+        start = getattr(exc, "loc", 0)
+        found = repr(where[start : start + _MOST_SHOWN]) if start < len(where) else "its end"
+        said = f"{_GRAMMAR}; found {found} at character {start + 1}"
+    return UsageError(f"filter {where!r}: {said}")

@@ -82,4 +82,4 @@ def _listening(host: str, port: int) -> socket.socket:
         is_dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
         return socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=is_dual)
     except OSError as exc:
-        raise SetupError(f"{host}:{port}: expected an address to listen at: {exc.strerror}") from exc
+        raise SetupError(f"--host {host} --port {port}: cannot listen there: {exc.strerror}") from exc

@@ -41,7 +41,12 @@ class Roots:
             parts = split(uri)
             if path is not None:
                 if not path.is_absolute() or not path.is_dir():
-                    raise UsageError(f"--allow-root {uri}: expected an absolute path or URI of a directory")
+                    found = (
+                        "a relative path" if not path.is_absolute() else "a file" if path.exists() else "nothing there"
+                    )
+                    raise UsageError(
+                        f"--allow-root {uri}: expected an absolute path or URI of a directory, found {found}"
+                    )
                 self._directories.append(os.path.realpath(path))
             elif parts is not None and _is_literal(parts):
                 self._prefixes.append(parts)

@@ -68,7 +68,7 @@ def test_column_without_partition_sketches_is_missing(puffin, table):
     [
         (("--partition", "x=1"), 1, "no partition spec has x; the partition fields are b"),
         (("--partition", "b=one"), 2, "expected a value of identity of type long, found 'one'"),
-        (("--where", "x = 1"), 1, "Could not find field with name x"),
+        (("--where", "x = 1"), 1, "no column 'x'"),
         (("--where", "b = 'one'"), 2, "filter \"b = 'one'\""),
     ],
 )

@@ -63,7 +63,7 @@ def test_bounds_of_groups_hold_under_random_filters(table):
         true = len({tuple(row[c] for c in columns) for row in rows if passes(test(row) for _, test in tests)})
         groups = lookup.estimate(path, where, columns).groups
         assert groups is not None
-        found, lower, upper = groups.rounded()
+        _, lower, upper = groups.rounded()
         assert lower <= true <= upper, (where, columns)
         widths.append(upper - lower)
     assert sorted(widths)[150] <= 25
