@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from puffin.files.parquet.dictionary_counts import DICTIONARY_ENCODINGS
 from puffin.files.parquet.page_codecs import UNCOMPRESSED, decompress
 from puffin.files.parquet.parquet_footer import DATA_PAGE, DICTIONARY_PAGE, RLE, ColumnChunk
 
@@ -25,6 +26,7 @@ Spans: TypeAlias = npt.NDArray[np.int64]
 MAX_PAGE_BYTES = 32 * 1024 * 1024  # compressed or not
 BATCH_VALUES = 1 << 16
 _BATCH_BYTES = 4 * 1024 * 1024
+_INDEX_BYTES = 512 * 1024  # indices are only counted, and a batch takes Python as long as counting 100,000 of them
 _PART_BYTES = 8 * 1024 * 1024  # of a file that are read at a time, unless a page is longer
 _MAX_OVERHEAD = 1 << 16  # of the header and the levels of the longest page, and what a codec may add
 _PAGES_AT_ONCE = 1 << 10
@@ -138,7 +140,10 @@ def _batches(pages: Sequence[_Page], chunks: Sequence[ColumnChunk]) -> Iterator[
     for i, page in enumerate(pages):
         fields, others = page.fields, pages[first].fields
         is_alike = fields[0] == others[0] and fields[1] == others[1]
-        if i > first and not (is_alike and values + fields[2] <= BATCH_VALUES and held + fields[8] <= _BATCH_BYTES):
+        has_indices = fields[0] != DICTIONARY_PAGE and fields[1] in DICTIONARY_ENCODINGS
+        most = _INDEX_BYTES if has_indices else _BATCH_BYTES
+        fits = held + fields[8] <= most and (has_indices or values + fields[2] <= BATCH_VALUES)
+        if i > first and not (is_alike and fits):
             yield _batch(pages[first:i], chunks)
             first, values, held = i, 0, 0
         values += fields[2]

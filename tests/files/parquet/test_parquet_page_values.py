@@ -134,6 +134,7 @@ def test_chunk_is_read_in_parts_and_batches(arrow_type, part, monkeypatch):
     """A part may end anywhere, also in the header of a page, and is longer where a page is."""
     monkeypatch.setattr(page_batches, "_PART_BYTES", part)
     monkeypatch.setattr(page_batches, "BATCH_VALUES", 100)
+    monkeypatch.setattr(page_batches, "_INDEX_BYTES", 200)
     monkeypatch.setattr(page_batches, "_PAGES_AT_ONCE", 7)
     values = pa.array([None if i % 7 == 0 else i % 900 for i in range(3000)], pa.int32()).cast(arrow_type)
     for layout in LAYOUTS.values():
