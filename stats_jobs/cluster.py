@@ -10,7 +10,6 @@ from __future__ import annotations
 import abc
 import contextlib
 import uuid
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -139,6 +138,8 @@ class Cluster(abc.ABC):
 
 def zipped_packages(directory: str) -> Path:
     """Our packages as an archive in a directory; the same bytes for the same files."""
+    import zipfile
+
     archive = Path(directory, f"puffin-sidecar-{version()}.zip")
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
         root = Path(__file__).parent.parent

@@ -50,11 +50,6 @@ _CLIENT = {
 }
 
 
-def is_connect(session: SparkSession | None) -> bool:
-    """Whether a session is one of Spark Connect."""
-    return session is not None and not hasattr(session, "_jsparkSession")
-
-
 class ConnectCluster(Cluster):
     """
     Spark over Spark Connect.

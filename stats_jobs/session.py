@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from puffin.errors import UsageError
 from stats_jobs.cluster import Cluster
-from stats_jobs.connect import ConnectCluster, is_connect
 from stats_jobs.jvm import JvmCluster
 
 if TYPE_CHECKING:
@@ -64,7 +63,9 @@ class SparkStarter:
         if master is not None and remote is not None:
             raise UsageError(f"expected a Spark master or the URL of a Spark Connect server, found both: {master}")
         self.cluster: Cluster
-        if remote is not None or is_connect(session):
+        if remote is not None or _is_connect(session):
+            from stats_jobs.connect import ConnectCluster
+
             self.cluster = ConnectCluster(session, remote=remote, conf=conf)
         else:
             self.cluster = JvmCluster(session, master=master, conf=conf, verbose=verbose)
@@ -127,6 +128,11 @@ class SparkStarter:
     def thread_setup(self, threads: int) -> Callable[[], None]:
         """As `Cluster.thread_setup`."""
         return self.cluster.thread_setup(threads)
+
+
+def _is_connect(session: SparkSession | None) -> bool:
+    """Whether a session is one of Spark Connect."""
+    return session is not None and not hasattr(session, "_jsparkSession")
 
 
 @runtime_checkable

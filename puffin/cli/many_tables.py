@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
     from puffin.tables.snapshot import Table
+    from stats_jobs import SparkStarter
 
 _log = logging.getLogger(__name__)
 
@@ -120,6 +121,15 @@ class TableOptions:
         from puffin.lookup.places import NamePatterns
 
         return NamePatterns(self.include, self.exclude).take(table, dotted=dotted)
+
+    def of_spark(self, spark: SparkStarter) -> list[Table]:
+        """The wanted tables of Spark's catalogs."""
+        if not self.spark_tables:
+            return []
+        from stats_jobs import SparkTable
+
+        tables = [SparkTable(name, spark) for name in dict.fromkeys(self.spark_tables)]
+        return [table for table in tables if self.wants(table.name, dotted=True)]
 
     def _found(self) -> Iterable[str]:
         if self.tables and self.namespace is not None:
@@ -208,7 +218,7 @@ def _options(verb: str, stale: str) -> list[Callable[[Any], Any]]:
 
 def run_job(ctx: click.Context, chosen: TableOptions, job: Job[_Report]) -> None:
     """Run a job on the chosen tables, print what it did, and end with exit code 1 if a table failed."""
-    from stats_jobs import SparkStarter, SparkTable
+    from stats_jobs import SparkStarter
 
     names = chosen.names()
     settings = ctx.find_root().obj
@@ -216,8 +226,7 @@ def run_job(ctx: click.Context, chosen: TableOptions, job: Job[_Report]) -> None
     verbose = as_text and bool(settings.get("verbose"))
     run = RunSummary(chosen.summary)
     with SparkStarter(master=chosen.master, remote=chosen.remote, conf=chosen.conf, verbose=verbose) as spark:
-        of_spark = [SparkTable(name, spark) for name in dict.fromkeys(chosen.spark_tables)]
-        wanted: list[str | Table] = [*names, *(t for t in of_spark if chosen.wants(t.name, dotted=True))]
+        wanted: list[str | Table] = [*names, *chosen.of_spark(spark)]
         if chosen.is_one:
             (name,) = (*chosen.tables, *chosen.spark_tables)
             settings["table"] = name

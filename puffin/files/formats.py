@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from puffin.files.avro.avro_file import AvroDataFile
 from puffin.files.data_file import DataFile
 from puffin.files.data_file_errors import errors_about
-from puffin.files.orc.orc_file import OrcDataFile
-from puffin.files.parquet.parquet_file import ParquetDataFile
 from puffin.storage import Store
 from puffin.tables.scan_task import AVRO, DATA, ORC, PARQUET
 
-_READERS: Mapping[str, Callable[[pa.NativeFile, int], DataFile]] = {
-    PARQUET: lambda source, _: ParquetDataFile(source),
-    AVRO: AvroDataFile,
-    ORC: OrcDataFile,
-}
 _NAMES = {PARQUET: "Parquet", AVRO: "Avro", ORC: "ORC"}
 
 
@@ -34,4 +26,19 @@ def open_data_file(
     """
     kind = f"{_NAMES[file_format]} file" if content == DATA else "delete file"
     with errors_about(path, kind), store_for(path).open_input(path) as source:
-        yield _READERS[file_format](source, record_count)
+        yield _read(source, file_format, record_count)
+
+
+def _read(source: pa.NativeFile, file_format: str, record_count: int) -> DataFile:
+    """The reader of a format, which is imported when its first file is opened: a process seldom needs more than one."""
+    if file_format == AVRO:
+        from puffin.files.avro.avro_file import AvroDataFile
+
+        return AvroDataFile(source, record_count)
+    if file_format == ORC:
+        from puffin.files.orc.orc_file import OrcDataFile
+
+        return OrcDataFile(source, record_count)
+    from puffin.files.parquet.parquet_file import ParquetDataFile
+
+    return ParquetDataFile(source)

@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
 from puffin.files.data_file import DataFile
 from puffin.files.data_file_errors import errors_about
-from puffin.files.deletes.equality_deletes import DeletedKeys, EqualityFilter, KeyReader, read_deleted_keys
 from puffin.files.deletes.position_deletes import read_positions
 from puffin.files.file_columns import FileColumn, lacks_field_ids, locate_columns, partition_constants
 from puffin.files.formats import open_data_file
@@ -27,6 +26,9 @@ from puffin.storage import Store
 from puffin.storage.data_uri import content_of
 from puffin.tables.base import Column
 from puffin.tables.scan_task import EQUALITY_DELETES, POSITION_DELETES, ContentFile, FileScanTask, ScanBatch
+
+if TYPE_CHECKING:
+    from puffin.files.deletes.equality_deletes import DeletedKeys, EqualityFilter
 
 Lift: TypeAlias = Callable[[FileScanTask, Column, Sequence[bytes]], bool]
 """Takes the Bloom filters that a file has for a column (`DataFile.bloom_filters`); false if the values must be read."""
@@ -158,7 +160,13 @@ class TaskReader:
         return self._positions[file.file_path].get(data_path)
 
     def _equality_filters(self, task: FileScanTask, schema: pa.Schema) -> Iterator[EqualityFilter]:
-        for ids, files in _equality_deletes([task]).items():
+        of_task = _equality_deletes([task])
+        if not of_task:
+            return
+        # A process whose tables have no such files need not wait for the import.
+        from puffin.files.deletes.equality_deletes import DeletedKeys, EqualityFilter, KeyReader
+
+        for ids, files in of_task.items():
             columns = next(iter(files.values())).equality_columns
             reader = KeyReader(task.data_file.file_path, self._locate(columns, task.data_file, schema))
             if ids not in self._deleted_keys:
@@ -170,6 +178,8 @@ class TaskReader:
             yield EqualityFilter(reader, keys, keys.of_files(files))
 
     def _read_keys(self, file: ContentFile, columns: Sequence[Column]) -> list[pa.LargeBinaryArray]:
+        from puffin.files.deletes.equality_deletes import read_deleted_keys
+
         with self._open(file) as opened:
             return list(read_deleted_keys(opened, columns, self._batch.context.name_mapping, file.file_path))
 
