@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import importlib
 
-_MODULES = ("murmur", "decimals", "hashes", "heavy", "parquet", "pages", "page_values", "avro")
+_MODULES = ("murmur", "decimals", "hashes", "heavy", "parquet", "pages", "page_values", "deltas", "avro")
 _is_ready = False
 
 

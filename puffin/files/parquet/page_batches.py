@@ -18,7 +18,15 @@ import pyarrow as pa
 
 from puffin.files.parquet.dictionary_counts import DICTIONARY_ENCODINGS
 from puffin.files.parquet.page_codecs import UNCOMPRESSED, decompress
-from puffin.files.parquet.parquet_footer import DATA_PAGE, DICTIONARY_PAGE, RLE, ColumnChunk
+from puffin.files.parquet.parquet_footer import (
+    DATA_PAGE,
+    DELTA_BINARY_PACKED,
+    DELTA_BYTE_ARRAY,
+    DELTA_LENGTH_BYTE_ARRAY,
+    DICTIONARY_PAGE,
+    RLE,
+    ColumnChunk,
+)
 
 Spans: TypeAlias = npt.NDArray[np.int64]
 """A row for each page: where its values begin, where it ends, their number, and two numbers for finding them."""
@@ -30,6 +38,8 @@ _INDEX_BYTES = 512 * 1024  # indices are only counted, and a batch takes Python 
 _PART_BYTES = 8 * 1024 * 1024  # of a file that are read at a time, unless a page is longer
 _MAX_OVERHEAD = 1 << 16  # of the header and the levels of the longest page, and what a codec may add
 _PAGES_AT_ONCE = 1 << 10
+_MAX_DELTAS = 1 << 24  # in a page: those of no bits take no bytes, so that its size does not limit them
+_DELTAS = frozenset((DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY))
 
 _Fields: TypeAlias = Sequence[int]  # of a page, as the kernel fills in
 
@@ -130,6 +140,7 @@ def _check(fields: _Fields, chunk: ColumnChunk, encodings: frozenset[int], *, ma
     kind, encoding, _, _, levels_encoding, _, _, stored_size, size, _ = fields
     is_usual = may_be_dictionary if kind == DICTIONARY_PAGE else encoding in encodings
     is_usual &= levels_encoding == RLE or chunk.leaf.max_definition_level == 0
+    is_usual &= fields[2] <= _MAX_DELTAS or encoding not in _DELTAS
     if not (is_usual and size <= MAX_PAGE_BYTES and stored_size <= MAX_PAGE_BYTES + _MAX_OVERHEAD):
         raise ValueError(f"expected a page of encoding {sorted(encodings)}, found {fields}")
 

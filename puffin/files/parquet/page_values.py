@@ -29,12 +29,11 @@ from puffin.files.parquet.parquet_footer import (
     RLE,
     ColumnChunk,
 )
-from puffin.files.parquet.plain_pages import page_decoder
+from puffin.files.parquet.plain_pages import ENCODINGS, page_decoder
 from puffin.files.parquet.thrift import MALFORMED
 from puffin.kernels import kernels_ready
 from puffin.values.column_chunk import Values
 
-_ENCODINGS = DICTIONARY_ENCODINGS | {PLAIN}
 _OF_BOOLEANS = frozenset((PLAIN, RLE))
 _OF_LEVELS = frozenset((RLE, BIT_PACKED))  # pages tell whether they have these levels
 
@@ -45,7 +44,7 @@ def has_readable_values(chunk: ColumnChunk, arrow_type: pa.DataType) -> bool:
         kernels_ready()
         and chunk.leaf.repetition_type in (REQUIRED, OPTIONAL)
         and has_readable_pages(chunk)
-        and chunk.encodings <= _ENCODINGS | _OF_LEVELS
+        and chunk.encodings <= _encodings(chunk) | _OF_LEVELS
         and (_is_boolean(chunk, arrow_type) or page_decoder(chunk, arrow_type) is not None)
     )
 
@@ -67,6 +66,14 @@ def read_page_values(
     return iter(()) if first is None else _from(first, found)
 
 
+def _encodings(chunk: ColumnChunk) -> frozenset[int]:
+    return (
+        _OF_BOOLEANS
+        if chunk.physical_type == BOOLEAN
+        else DICTIONARY_ENCODINGS | ENCODINGS.get(chunk.physical_type, frozenset())
+    )
+
+
 def _from(first: Values, rest: Iterator[Values]) -> Iterator[Values]:
     yield first
     try:
@@ -82,11 +89,11 @@ def _values(source: pa.NativeFile, chunks: Sequence[ColumnChunk], arrow_type: pa
     dictionaries: list[pa.Array] = []
     places = np.zeros((len(chunks), 2), np.int64)  # of the entries of each chunk: the first one's, and their number
     rows: HybridCounts | None = None
-    for pages in page_batches(source, chunks, _ENCODINGS):
+    for pages in page_batches(source, chunks, _encodings(chunks[0])):
         if pages.is_dictionary:
             places[pages.chunks, 1] = pages.spans[:, 2]
             dictionaries += decode(pages)
-        elif pages.encoding == PLAIN:
+        elif pages.encoding not in DICTIONARY_ENCODINGS:
             yield from map(Values, decode(pages))
         else:
             if rows is None:
@@ -104,7 +111,7 @@ def _is_boolean(chunk: ColumnChunk, arrow_type: pa.DataType) -> bool:
 
 def _booleans(source: pa.NativeFile, chunks: Sequence[ColumnChunk]) -> Iterator[Values]:
     rows = np.zeros(2, np.int64)
-    for pages in page_batches(source, chunks, _OF_BOOLEANS):
+    for pages in page_batches(source, chunks, _encodings(chunks[0])):
         rows += _count_booleans(pages)
     yield Values(*used_values(pa.array([False, True]), rows))
 

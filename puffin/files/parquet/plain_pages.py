@@ -1,5 +1,5 @@
 """
-Decode batches of plain-encoded pages to Arrow arrays, with compiled kernels.
+Decode batches of pages to Arrow arrays, with compiled kernels; pages of other encodings become plain ones first.
 
 Strings get offsets of 64 bits, whatever the Arrow type, and views become such strings too. All other types are those of
 the Arrow type. `puffin.files.parquet.plain_values` has the encoding.
@@ -7,7 +7,7 @@ the Arrow type. `puffin.files.parquet.plain_values` has the encoding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -15,9 +15,24 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as arrow_types
 
+from puffin.files.parquet.delta_pages import plain_bytes, plain_numbers, plain_strings, strings
 from puffin.files.parquet.hybrid import words_at_every_byte
 from puffin.files.parquet.page_batches import BATCH_VALUES, PageBatch
-from puffin.files.parquet.parquet_footer import BYTE_ARRAY, FIXED_LEN_BYTE_ARRAY, INT32, INT64, ColumnChunk
+from puffin.files.parquet.parquet_footer import (
+    BYTE_ARRAY,
+    BYTE_STREAM_SPLIT,
+    DELTA_BINARY_PACKED,
+    DELTA_BYTE_ARRAY,
+    DELTA_LENGTH_BYTE_ARRAY,
+    DOUBLE,
+    FIXED_LEN_BYTE_ARRAY,
+    FLOAT,
+    INT32,
+    INT64,
+    INT96,
+    PLAIN,
+    ColumnChunk,
+)
 from puffin.files.parquet.plain_values import SAME_IN_MEMORY, decimals_of
 from puffin.files.parquet.thrift import read_struct
 
@@ -30,13 +45,59 @@ _LARGE = {
     **dict.fromkeys((pa.string(), pa.large_string(), pa.string_view()), pa.large_string()),
     **dict.fromkeys((pa.binary(), pa.large_binary(), pa.binary_view()), pa.large_binary()),
 }
+_WIDTHS = {INT32: 4, INT64: 8, INT96: 12, FLOAT: 4, DOUBLE: 8}
 _LENGTH_SIZE = 4
+_LEGACY_TIME = np.dtype([("nanos", "<u8"), ("julian_day", "<u4")])
+_JULIAN_DAY_OF_EPOCH, _DAY, _MICROSECOND = np.uint64(2_440_588), np.uint64(86_400_000_000), np.uint64(1000)
 _PIECE_BYTES = 4 * 1024 * 1024  # of strings in an array, unless one is longer
 _MOST_DECIMAL_BYTES = 16
 
 
+ENCODINGS: Mapping[int, frozenset[int]] = {
+    **dict.fromkeys((INT32, INT64), frozenset((PLAIN, DELTA_BINARY_PACKED, BYTE_STREAM_SPLIT))),
+    **dict.fromkeys((FLOAT, DOUBLE), frozenset((PLAIN, BYTE_STREAM_SPLIT))),
+    INT96: frozenset((PLAIN,)),
+    BYTE_ARRAY: frozenset((PLAIN, DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY)),
+    FIXED_LEN_BYTE_ARRAY: frozenset((PLAIN, DELTA_BYTE_ARRAY, BYTE_STREAM_SPLIT)),
+}
+"""The encodings of data pages that decoders of a physical type support."""
+
+
 def page_decoder(chunk: ColumnChunk, arrow_type: pa.DataType) -> PageDecoder | None:
-    """The decoder for the pages of a chunk that pyarrow reads as this type; None if only pyarrow has one."""
+    """
+    The decoder for the pages of a chunk that pyarrow reads as this type; None if only pyarrow has one.
+
+    Pages have one of the type's `ENCODINGS`; dictionary pages are plain whatever they say.
+    """
+    plain = _plain_decoder(chunk, arrow_type)
+    if plain is None:
+        return None
+    if chunk.physical_type == BYTE_ARRAY:
+        return partial(_any_strings, plain=plain, arrow_type=_LARGE[arrow_type])
+    return partial(_any_values, plain=plain, width=_WIDTHS.get(chunk.physical_type) or _type_length(chunk))
+
+
+def _any_values(pages: PageBatch, plain: PageDecoder, width: int) -> Iterator[pa.Array]:
+    if pages.is_dictionary or pages.encoding == PLAIN:
+        yield from plain(pages)
+    elif pages.encoding == DELTA_BINARY_PACKED:
+        yield from plain(plain_numbers(pages, width))
+    elif pages.encoding == BYTE_STREAM_SPLIT:
+        yield from plain(plain_bytes(pages, width))
+    else:
+        for piece in plain_strings(pages, width):
+            yield from plain(piece)
+
+
+def _any_strings(pages: PageBatch, plain: PageDecoder, arrow_type: pa.DataType) -> Iterator[pa.Array]:
+    if pages.is_dictionary or pages.encoding == PLAIN:
+        yield from plain(pages)
+    else:
+        for offsets, content in strings(pages):
+            yield pa.Array.from_buffers(arrow_type, len(offsets) - 1, [None, pa.py_buffer(offsets), content])
+
+
+def _plain_decoder(chunk: ColumnChunk, arrow_type: pa.DataType) -> PageDecoder | None:
     physical_type = chunk.physical_type
     if any(test(arrow_type) for test in SAME_IN_MEMORY.get(physical_type, ())):
         return partial(_same_in_memory, arrow_type=arrow_type)
@@ -44,6 +105,8 @@ def page_decoder(chunk: ColumnChunk, arrow_type: pa.DataType) -> PageDecoder | N
         return partial(_strings, arrow_type=_LARGE[arrow_type])
     if physical_type == INT32 and arrow_type in _NARROW:
         return partial(_narrow, arrow_type=arrow_type)
+    if physical_type == INT96 and arrow_types.is_timestamp(arrow_type) and arrow_type.unit == "us":
+        return partial(_legacy_times, arrow_type=arrow_type)
     if arrow_types.is_decimal128(arrow_type):
         if physical_type in _NUMBERS:
             return partial(_decimals, arrow_type=arrow_type, stored=_NUMBERS[physical_type])
@@ -68,6 +131,15 @@ def _narrow(pages: PageBatch, arrow_type: pa.DataType) -> Iterator[pa.Array]:
     for values in _dense(pages, 4):
         numbers = np.frombuffer(values, "<i4").astype(arrow_type.to_pandas_dtype())
         yield pa.Array.from_buffers(arrow_type, len(numbers), [None, pa.py_buffer(numbers)])
+
+
+def _legacy_times(pages: PageBatch, arrow_type: pa.DataType) -> Iterator[pa.Array]:
+    for values in _dense(pages, _LEGACY_TIME.itemsize):
+        times = np.frombuffer(values, _LEGACY_TIME)
+        days = times["julian_day"].astype(np.uint64) - _JULIAN_DAY_OF_EPOCH  # wraps around, as pyarrow's do
+        micros = days * _DAY + times["nanos"] // _MICROSECOND
+        micros[times["julian_day"] == 0] = 0  # pyarrow takes such a time for that of a null
+        yield pa.Array.from_buffers(arrow_type, len(micros), [None, pa.py_buffer(micros)])
 
 
 def _decimals(pages: PageBatch, arrow_type: pa.DataType, stored: np.dtype[Any]) -> Iterator[pa.Array]:

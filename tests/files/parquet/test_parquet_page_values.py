@@ -1,6 +1,7 @@
 """The values in the pages of a chunk, of whatever type and encoding, are those that pyarrow reads row by row."""
 
 import collections
+import dataclasses
 import decimal
 
 import hypothesis.strategies as st
@@ -11,8 +12,9 @@ from hypothesis import given, settings
 
 from puffin import kernels
 from puffin.errors import CorruptDataFileError
-from puffin.files.parquet import page_batches, page_codecs
-from puffin.files.parquet.parquet_footer import read_footer
+from puffin.files.parquet import delta_pages, page_batches, page_codecs, plain_pages
+from puffin.files.parquet.page_values import read_page_values
+from puffin.files.parquet.parquet_footer import INT64, PLAIN, read_footer
 from tests.page_counts import counted, page_counts, written
 
 AS_INTEGER = {"store_decimal_as_integer": True}
@@ -55,6 +57,14 @@ TYPES = {
     "fixed": (pa.binary(5), st.binary(min_size=5, max_size=5), {}),
     "uuid": (pa.binary(16), st.binary(min_size=16, max_size=16), {}),
 }  # fmt: skip
+NUMBERS = ("int8", "int16", "uint8", "uint16", "uint32", "int32", "int64", "date", "time", "time in ms", "timestamp",
+           "timestamp in s", "timestamptz", "decimal(9) as integer", "decimal(18) as integer")  # fmt: skip
+ENCODINGS = {
+    "DELTA_BINARY_PACKED": NUMBERS,
+    "BYTE_STREAM_SPLIT": (*NUMBERS, "float", "double", "fixed", "uuid", "decimal(12)", "decimal(38)"),
+    "DELTA_LENGTH_BYTE_ARRAY": ("string", "large_string", "binary", "large_binary"),
+    "DELTA_BYTE_ARRAY": ("string", "large_string", "binary", "large_binary", "fixed", "uuid", "decimal(12)"),
+}
 LAYOUTS = {
     "plain": {"use_dictionary": False},
     "dictionary": {},
@@ -88,6 +98,18 @@ def total_of(file, arrow_type):
 @settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_pages_of_any_type_have_the_values_of_their_rows(arrow_type, values, options, layout, data):
+    check_drawn_file(arrow_type, values, options | layout, data)
+
+
+@pytest.mark.parametrize(("encoding", "name"), [(encoding, name) for encoding, of in ENCODINGS.items() for name in of])
+@settings(max_examples=4, deadline=None)
+@given(data=st.data())
+def test_pages_of_any_encoding_have_the_values_of_their_rows(encoding, name, data):
+    arrow_type, values, options = TYPES[name]
+    check_drawn_file(arrow_type, values, options | LAYOUTS["plain"] | {"column_encoding": encoding}, data)
+
+
+def check_drawn_file(arrow_type, values, options, data):
     rows = data.draw(st.lists(values, max_size=30)) * data.draw(st.integers(1, 9))
     gaps = data.draw(st.sampled_from([0, 2, 3, 9]))
     if gaps:
@@ -102,7 +124,6 @@ def test_pages_of_any_type_have_the_values_of_their_rows(arrow_type, values, opt
         write_batch_size=data.draw(st.sampled_from([1, 7, 1000])),
         row_group_size=data.draw(st.sampled_from([20, 1000])),
         **options,
-        **layout,
     )
     stored = pq.read_schema(pa.BufferReader(file)).field(0).type
     found, expected = total_of(file, stored)
@@ -158,18 +179,84 @@ def test_page_of_another_encoding_is_found_before_the_first_value(monkeypatch):
     monkeypatch.setattr(page_batches, "BATCH_VALUES", 100)
     options = {"column_encoding": "DELTA_BINARY_PACKED"} | LAYOUTS["plain"]
     file = written(pa.array(range(3000)), compression="zstd", data_page_size=300, **options)
-    chunk = first_chunk(file)
+    chunk = dataclasses.replace(first_chunk(file), encodings=frozenset((PLAIN,)))
+    assert len(page_counts(pa.BufferReader(file), chunk, pa.int64())) == 3000
+    monkeypatch.setitem(plain_pages.ENCODINGS, INT64, frozenset((PLAIN,)))
     assert page_counts(pa.BufferReader(file), chunk, pa.int64()) is None
+
+
+def test_page_of_too_many_differences_is_left_to_pyarrow(monkeypatch):
+    """They may take no bytes, so a small page can have any number of them."""
+    file = written(pa.array([7] * 3000), column_encoding="DELTA_BINARY_PACKED", **LAYOUTS["plain"])
+    chunk = first_chunk(file)
+    assert page_counts(pa.BufferReader(file), chunk, pa.int64()) == {7: 3000}
+    monkeypatch.setattr(page_batches, "_MAX_DELTAS", 2999)
+    assert page_counts(pa.BufferReader(file), chunk, pa.int64()) is None
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"])
+@pytest.mark.parametrize(("piece", "batch"), [(1, 100), (50, 7), (1 << 20, 64)])
+def test_strings_are_put_together_in_pieces(encoding, piece, batch, monkeypatch):
+    """A string may share its first bytes with the last one of the piece before."""
+    monkeypatch.setattr(delta_pages, "_PIECE_BYTES", piece)
+    monkeypatch.setattr(delta_pages, "BATCH_VALUES", batch)
+    values = pa.array([None if i % 11 == 0 else f"{'prefix' * (i % 5)}{i // 3}" for i in range(600)])
+    file = written(values, column_encoding=encoding, data_page_size=900, write_batch_size=50, **LAYOUTS["plain"])
+    found, expected = total_of(file, pa.string())
+    assert found == expected
+
+
+# --- legacy times -------------------------------------------------------------------------------------------------
+
+
+def legacy_times(file):
+    """What the pages have, and what pyarrow reads with the unit that we ask for."""
+    source, type_ = pa.BufferReader(file), pa.timestamp("us")
+    rows = pq.read_table(source, coerce_int96_timestamp_unit="us").column(0)
+    found = read_page_values(source, [first_chunk(file)], type_)
+    total = collections.Counter()
+    for values in found:
+        rows_of = [1] * len(values.array) if values.rows is None else values.rows.tolist()
+        for value, count in zip(values.array.cast(pa.int64()).to_pylist(), rows_of, strict=True):
+            total[value] += count
+    return total, collections.Counter(rows.cast(pa.timestamp("us")).cast(pa.int64()).drop_null().to_pylist())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@settings(max_examples=10, deadline=None)
+@given(rows=st.lists(st.none() | within(58), min_size=1, max_size=50))
+def test_legacy_times_are_those_that_pyarrow_reads(rows, layout):
+    values = pa.array(rows * 3, pa.timestamp("us"))
+    found, expected = legacy_times(written(values, use_deprecated_int96_timestamps=True, **layout))
+    assert found == expected
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.binary(min_size=120, max_size=120))
+def test_legacy_times_of_any_bytes_are_those_that_pyarrow_reads(content):
+    file = bytearray(
+        written(
+            pa.array([5] * 10, pa.timestamp("us")),
+            use_deprecated_int96_timestamps=True,
+            compression="none",
+            **LAYOUTS["plain"],
+        )
+    )
+    chunk = first_chunk(bytes(file))
+    end = chunk.data_page_offset + chunk.total_compressed_size
+    file[end - 120 : end] = content
+    found, expected = legacy_times(bytes(file))
+    assert found == expected
 
 
 # --- hostile pages ------------------------------------------------------------------------------------------------
 
 
-def small_file(arrow_type, version, codec="none"):
+def small_file(arrow_type, version, encoding):
     values = pa.array([None if i % 5 == 3 else i * i % 7 for i in range(40)], pa.int8())
     values = values.cast(pa.string()).cast(arrow_type) if pa.types.is_binary(arrow_type) else values.cast(arrow_type)
-    options = {"compression": codec, "data_page_version": version, "data_page_size": 20, "write_batch_size": 13}
-    file = written(values, **options, **LAYOUTS["plain"])
+    options = {"data_page_version": version, "data_page_size": 20, "write_batch_size": 13, "column_encoding": encoding}
+    file = written(values, compression="none", **options, **LAYOUTS["plain"])
     return file, first_chunk(file)
 
 
@@ -183,13 +270,18 @@ def agree(file, chunk, arrow_type):
     return found is None or found == expected
 
 
-HOSTILE = (pa.bool_(), pa.int64(), pa.binary(), pa.decimal128(12, 0))
+HOSTILE = [
+    *((arrow_type, "PLAIN") for arrow_type in (pa.bool_(), pa.int64(), pa.binary(), pa.decimal128(12, 0))),
+    (pa.int64(), "DELTA_BINARY_PACKED"),
+    *((pa.binary(), encoding) for encoding in ("DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY")),
+    (pa.float32(), "BYTE_STREAM_SPLIT"),
+]
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
-@pytest.mark.parametrize("arrow_type", HOSTILE, ids=str)
-def test_truncated_chunk_has_no_values(arrow_type, version):
-    file, chunk = small_file(arrow_type, version)
+@pytest.mark.parametrize(("arrow_type", "encoding"), HOSTILE, ids=str)
+def test_truncated_chunk_has_no_values(arrow_type, encoding, version):
+    file, chunk = small_file(arrow_type, version, encoding)
     end = chunk.data_page_offset + chunk.total_compressed_size
     assert sum(page_counts(pa.BufferReader(file[:end]), chunk, arrow_type).values()) == 32
     for cut in range(chunk.data_page_offset, end):
@@ -197,9 +289,9 @@ def test_truncated_chunk_has_no_values(arrow_type, version):
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
-@pytest.mark.parametrize("arrow_type", HOSTILE, ids=str)
-def test_changing_any_byte_gives_pyarrows_values_or_none(arrow_type, version):
-    file, chunk = small_file(arrow_type, version)
+@pytest.mark.parametrize(("arrow_type", "encoding"), HOSTILE, ids=str)
+def test_changing_any_byte_gives_pyarrows_values_or_none(arrow_type, encoding, version):
+    file, chunk = small_file(arrow_type, version, encoding)
     for at in range(chunk.data_page_offset, chunk.data_page_offset + chunk.total_compressed_size):
         for byte in (0, file[at] ^ 1, file[at] ^ 0x80, 0xFF):
             assert agree(file[:at] + bytes([byte]) + file[at + 1 :], chunk, arrow_type), (at, byte)

@@ -141,9 +141,15 @@ def test_columns_without_dictionaries_are_read_from_their_pages():
     check(written({"s": ["a"] * ROWS}, use_dictionary=False), s=PAGES)
 
 
-def test_columns_of_other_encodings_are_read_row_by_row():
-    file = written({"i": range(ROWS)}, use_dictionary=False, column_encoding={"i": "DELTA_BINARY_PACKED"})
-    check(file, i=ROW_BY_ROW)
+def test_columns_of_other_encodings_are_read_from_their_pages():
+    columns = {"i": range(ROWS), "s": [f"{i}" for i in range(ROWS)], "x": [i / 2 for i in range(ROWS)]}
+    encodings = {"i": "DELTA_BINARY_PACKED", "s": "DELTA_BYTE_ARRAY", "x": "BYTE_STREAM_SPLIT"}
+    check(written(columns, use_dictionary=False, column_encoding=encodings), i=PAGES, s=PAGES, x=PAGES)
+
+
+def test_columns_of_other_types_are_read_row_by_row():
+    file = written({"i": pa.array(range(ROWS), pa.uint64())})
+    assert routes(file, "i", each_row=True) == [ROW_BY_ROW]
 
 
 def test_nulls_and_empty_row_groups_change_no_sketch():
@@ -414,8 +420,7 @@ def test_parquet_mr_by_spark_stores_only_used_values(spark, tmp_path, codec, ver
     (path,) = (tmp_path / "spark").glob("*.parquet")
     file = path.read_bytes()
     few = ("int", "long", "text", "double", "float", "byte", "decimal_9", "decimal_18", "date", "binary", "st")
-    is_read_here = version == "PARQUET_1_0" and codec != "lz4"  # its version 2 has DELTA_BYTE_ARRAY
-    check(file, **dict.fromkeys(few, PAGE), mixed=PAGES if is_read_here else ROW_BY_ROW)
+    check(file, **dict.fromkeys(few, PAGE), mixed=ROW_BY_ROW if codec == "lz4" else PAGES)
 
 
 def test_pages_rewritten_by_parquet_mr_are_not_trusted(spark, tmp_path):
