@@ -8,6 +8,7 @@
 #   make scale        the job's tasks and columns by the thousand on a small cluster; values are made, nothing is read
 #   make bench        the job beside what a user would run instead; see benchmarks/README.md
 #   make fuzz         bytes that nobody wrote for every reader, some twenty minutes; FUZZ_ARGS='--help' tells more
+#   make test-connect  the job over Spark Connect servers of 3.5 and 4.0, with their clients and ours; some five minutes
 #   make test-matrix  the job on the oldest and the newest pyspark, and on the lowest versions of everything
 
 PYTHON ?= python3
@@ -23,11 +24,13 @@ AT_LENGTH := tests/interop/face/test_random_predicates.py tests/interop/test_del
 
 PYSPARK_OLDEST := 3.5.*
 PYSPARK_NEWEST := >=4.1,<5
+# Of 3.5 the one whose server tools/ivy.xml names.
+CONNECT_SERVERS := pyspark==3.5.7 pyspark==4.0.*
 
 # Where the environment forbids bytecode, every process would compile again what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-engines check lint types test-matrix soak soak-autopilot scale bench fuzz clean
+.PHONY: help setup demo test test-engines test-connect check lint types test-matrix soak soak-autopilot scale bench fuzz clean
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -66,6 +69,9 @@ types: $(READY)
 
 test-matrix: $(READY)
 	$(JAVA) sh tools/matrix.sh "$(PYTHON)" "pyspark==$(PYSPARK_OLDEST)" "pyspark$(PYSPARK_NEWEST)"
+
+test-connect: $(READY)
+	$(JAVA) sh tools/connect.sh "$(PYTHON)" $(CONNECT_SERVERS)
 
 soak: $(READY)
 	$(BIN)/python -m benchmarks.soak $(SOAK_ARGS)

@@ -23,6 +23,8 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from puffin.errors import MissingDependencyError, SetupError, StorageError, UsageError
 from puffin.no_pandas import allow_pandas
 from stats_jobs import connect_tasks
@@ -39,7 +41,7 @@ _FIRST_ATTEMPTS = 3  # of a call to a server that may not be there; PySpark's cl
 _SCHEME = "sc://"
 # What an error of PySpark's client has in it: the worker's traceback, or what Java says.
 _TRACEBACK, _JAVA_TRACE, _CAUSE = "Traceback (most recent call last)", "JVM stacktrace:", "Caused by: "
-_OLDEST = 4  # of pyspark, whose client tells progress
+_UNKNOWN_SETTING = "[SQL_CONF_NOT_FOUND]"  # what the client asks an older server for
 # What PySpark's client imports, and the packages that have it.
 _CLIENT = {
     "pyspark": "pyspark",
@@ -144,8 +146,13 @@ class ConnectCluster(Cluster):
     def _in_tasks(self, documents: Sequence[Document], tasks: int) -> DataFrame:
         """A data frame with documents in so many partitions."""
         rows = [(place, *document) for place, document in enumerate(documents)]
+        try:
+            frame: DataFrame = self._session.createDataFrame(rows, DOCUMENTS)
+        except _errors() as exc:
+            if _UNKNOWN_SETTING not in str(exc):
+                raise
+            frame = _in_one_message(self._session, rows)
         # By range, since that puts as many rows into each partition.
-        frame: DataFrame = self._session.createDataFrame(rows, DOCUMENTS)
         return frame.repartitionByRange(tasks, "place")
 
     @contextlib.contextmanager
@@ -155,7 +162,7 @@ class ConnectCluster(Cluster):
         with self._under(None) as tag, contextlib.ExitStack() as cleanup:
             self._session.addTag(tag)
             cleanup.callback(self._session.removeTag, tag)
-            if progress is not None:
+            if progress is not None and hasattr(self._session, "registerProgressHandler"):  # since PySpark 4.0
                 watch = _watch(tasks, self._tasks_at_once, progress)
                 self._session.registerProgressHandler(watch)
                 cleanup.callback(self._session.removeProgressHandler, watch)
@@ -184,7 +191,7 @@ class ConnectCluster(Cluster):
     def _connected(self) -> Any:
         session = None
         try:
-            session = _client().builder.remote(self._remote).create()
+            session = _client()(self._remote)  # not by its builder, which in PySpark 3.5 tries for ten minutes
             with _few_attempts(session):
                 _ = session.version
                 for key, value in self._conf.items():
@@ -200,6 +207,15 @@ class ConnectCluster(Cluster):
             archive = str(zipped_packages(directory))
             try:
                 self._session.addArtifacts(archive, pyfile=True)
+            except _errors() as exc:
+                from pyspark.errors import UnsupportedOperationException
+
+                if isinstance(exc, UnsupportedOperationException):
+                    message = f"Spark Connect: expected a server that takes artifacts, found: {_said(exc)}"
+                    raise SetupError(message) from exc
+                # Spark 3.5 refuses what a session already has, and does not say so. What comes next needs the packages.
+                if not str(self._session.version).startswith("3."):
+                    raise
             finally:
                 if archive in sys.path:  # where PySpark's client puts it, for an interactive caller
                     sys.path.remove(archive)
@@ -217,10 +233,6 @@ def _client() -> Any:
         if found is None:
             raise MissingDependencyError(package, "connect")
     try:
-        import pyspark
-
-        if int(pyspark.__version__.partition(".")[0]) < _OLDEST:
-            raise SetupError(f"Spark Connect: expected pyspark {_OLDEST}.0 or newer, found {pyspark.__version__}")
         from pyspark.sql.connect.session import SparkSession
     except ImportError as exc:
         raise SetupError(f"Spark Connect: {exc}") from exc
@@ -250,16 +262,35 @@ def _said(exc: BaseException) -> str:
 @contextlib.contextmanager
 def _few_attempts(session: Any) -> Iterator[None]:
     """Have the client give up soon in the block if the server does not answer."""
-    from pyspark.sql.connect.client.retries import DefaultPolicy
-
-    usual = session.client.get_retry_policies()
-    session.client.set_retry_policies([DefaultPolicy(max_retries=_FIRST_ATTEMPTS)])
+    client = session.client
+    usual: Any
+    few: Any
+    try:
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+    except ModuleNotFoundError:  # PySpark 3.5
+        usual, few, assign = dict(client._retry_policy), {"max_retries": _FIRST_ATTEMPTS}, client._retry_policy.update
+    else:
+        usual, few = client.get_retry_policies(), [DefaultPolicy(max_retries=_FIRST_ATTEMPTS)]
+        assign = client.set_retry_policies
+    assign(few)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it has given up, which the error says
             yield
     finally:
-        session.client.set_retry_policies(usual)
+        assign(usual)
+
+
+def _in_one_message(session: Any, rows: Sequence[tuple[int, int, bytes]]) -> DataFrame:
+    """A data frame that asks nothing of the server: PySpark 4.1 first asks for settings that servers before it lack."""
+    from pyspark.sql.connect.dataframe import DataFrame
+    from pyspark.sql.connect.plan import LocalRelation
+
+    types = {"place": pa.int32(), "scan": pa.int32(), "document": pa.binary()}
+    columns = zip(zip(*rows, strict=True), types.values(), strict=True)
+    table = pa.table([pa.array(values, of) for values, of in columns], names=list(types))
+    make = getattr(DataFrame, "withPlan", DataFrame)  # that of PySpark 3.5
+    return make(LocalRelation(table), session)
 
 
 def _watch(tasks: int, at_once: int, progress: Progress) -> Callable[..., None]:

@@ -1,7 +1,8 @@
 """
 Jobs over a real Spark Connect server: the same files as without it, and the same errors.
 
-The server is a process of its own; the tests have no JVM of theirs.
+The server is a process of its own; the tests have no JVM of theirs. It is of the pyspark that the tests have, or of the
+environment whose Python PUFFIN_CONNECT_SERVER names (``make test-connect``).
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyspark
 import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog import load_catalog
+from pyspark.errors import PySparkException
 
 from puffin.errors import CorruptMetadataError, FileNotFound, SetupError, StorageError, UsageError
 from puffin.iceberg.scan import parts
@@ -48,17 +49,27 @@ _CONF = {
 
 
 @pytest.fixture(scope="module")
-def server(java_home: Path, quick_java: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server(
+    java_home: Path,
+    quick_java: list[str],
+    jars: Callable[[str], list[Path]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[str]:
     """The URL of a Spark Connect server, as Spark's package has it, with one core."""
     home = tmp_path_factory.mktemp("connect")
+    python = os.environ.get("PUFFIN_CONNECT_SERVER", sys.executable)
+    find = "import pyspark; print(pyspark.__version__, pyspark.__path__[0])"
+    found = subprocess.run([python, "-c", find], capture_output=True, text=True, check=True)
+    version, spark = found.stdout.strip().split(" ", 1)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     conf = {**_CONF, "spark.connect.grpc.binding.port": str(port), "spark.local.dir": str(home)}
     command = [
-        str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
+        str(Path(spark, "bin", "spark-submit")),
         *("--master", "local[1]", "--driver-memory", "1g", "--driver-java-options", " ".join(quick_java)),
         *(part for key, value in conf.items() for part in ("--conf", f"{key}={value}")),
+        *(("--jars", str(jars("connect-3.5")[0])) if version.startswith("3.5.") else ()),
         *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"),
     ]
     # Workers have our code from the artifact alone. They find no numba, which takes seconds to compile in each session.
@@ -67,7 +78,8 @@ def server(java_home: Path, quick_java: list[str], tmp_path_factory: pytest.Temp
     environment = {
         **os.environ,
         "JAVA_HOME": str(java_home),
-        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": spark,
+        "PYSPARK_PYTHON": python,
         "PYTHONPATH": str(home / "without"),
     }
     with (home / "log").open("wb") as log:
@@ -150,7 +162,15 @@ def test_executors_plan_a_large_snapshot(
         analyze(table, Options(mode="full", driver_bytes=0), starter)
 
 
-def test_callers_session_indexes_and_is_left_running(connect: SparkSession, tmp_path: Path) -> None:
+def test_callers_session_indexes_and_is_left_running(
+    connect: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also where the client asks for settings that an older server lacks."""
+
+    def ask(*_: object) -> None:
+        raise PySparkException("[SQL_CONF_NOT_FOUND] The SQL config")
+
+    monkeypatch.setattr(connect, "createDataFrame", ask)
     table = make_delta(tmp_path / "t")
     report = index(table, IndexOptions(columns=("k",), driver_bytes=0), connect)
     assert (report.files_indexed, report.files_read, report.session_seconds > 0) == (FILES, FILES, True)

@@ -6,17 +6,20 @@ import functools
 import importlib.util
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from pyspark.errors import UnsupportedOperationException
 
 from puffin.cli import main
-from puffin.errors import CorruptDataFileError, FileNotFound, MissingDependencyError, UsageError
+from puffin.errors import CorruptDataFileError, FileNotFound, MissingDependencyError, SetupError, UsageError
 from puffin.load import load_table
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.kinds import THETA
 from stats_jobs import SparkStarter, connect_tasks
+from stats_jobs.connect import ConnectCluster
 from stats_jobs.execute import Partial, merge_partials
 from stats_jobs.merge import Groups, loaded
 from stats_jobs.plan import Scan
@@ -100,6 +103,13 @@ def test_commands_refuse_options_that_contradict_remote(
     with pytest.raises(SystemExit, match="2"):
         main([command, "t", *options])
     assert says in capsys.readouterr().err
+
+
+def test_server_that_takes_no_artifacts_is_refused() -> None:
+    session = Mock()
+    session.addArtifacts.side_effect = UnsupportedOperationException("handle add artifacts")
+    with pytest.raises(SetupError, match="expected a server that takes artifacts, found: handle add artifacts"):
+        ConnectCluster(session).start()
 
 
 def test_missing_client_is_told_with_the_extra_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
