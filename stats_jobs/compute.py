@@ -72,6 +72,7 @@ class Computation:
 
     Attributes:
         files_read: Distinct data files; of packed ones, all that are listed.
+        files_packed: Those of them that are packed.
         rows_read: Live rows, counted each time they are read.
         session_seconds: Starting Spark.
         waited_seconds: Waiting for other tables that computed on Spark.
@@ -80,6 +81,7 @@ class Computation:
 
     columns: tuple[Computed, ...] = ()
     files_read: int = 0
+    files_packed: int = 0
     rows_read: int = 0
     bytes_read: int = 0
     session_seconds: float = 0.0
@@ -156,15 +158,20 @@ class _Total:
         self._runner = runner
         self._beside = beside
         self._files: dict[str, int] = {}
+        self._packed: set[str] = set()
         self.took = Computation()
 
     def read(self, scans: Sequence[Scan]) -> Partial:
         partial, turn = self._runner.read(scans if self.took.read else self._beside(scans))
-        for path, files in (counted(work) for scan in scans for work in scan.tasks):
-            if path not in partial.resumed:
-                self._files[path] = files
+        for work in (work for scan in scans for work in scan.tasks):
+            name, files = counted(work)
+            if name not in partial.resumed:
+                self._files[name] = files
+                if isinstance(work, PackedFiles):
+                    self._packed.add(name)
         self.took = Computation(
             files_read=sum(self._files.values()),
+            files_packed=sum(self._files[name] for name in self._packed),
             rows_read=self.took.rows_read + partial.rows,
             bytes_read=self.took.bytes_read + partial.bytes_read,
             session_seconds=self.took.session_seconds + turn.session_seconds,

@@ -19,6 +19,7 @@ _MERGED = 6 * _MB  # of a column, on the driver, whose values are in memory
 _FETCHED = 160 * _MB  # of many columns, on the driver: those that come from executors at once
 _ASIDE = _MB * 12 // 100  # of each of many columns: its sketch as it is written, and where its values are put aside
 _FILE = 1_000  # of a data file, on the driver: its task and its place in a document
+_PACKED = 100  # of a data file that executors plan, on the driver: its place in a document
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,13 +36,13 @@ class Needs:
     task_bytes: int
 
     @classmethod
-    def of(cls, columns: Collection[Column], files: int) -> Needs:
-        """What it takes to read these columns of so many data files."""
+    def of(cls, columns: Collection[Column], files: int, packed: int = 0) -> Needs:
+        """What it takes to read these columns of so many data files, and of so many that executors plan."""
         read = min(sum(map(state_bytes, columns)), MOST_STATE)
         merged = len(columns) * _MERGED
         if are_many(len(columns)):
             merged = _FETCHED + len(columns) * _ASIDE
-        return cls(_DRIVER + files * _FILE + merged, _TASK + read)
+        return cls(_DRIVER + files * _FILE + packed * _PACKED + merged, _TASK + read)
 
     def to_json(self) -> dict[str, int]:
         return {"driver-bytes": self.driver_bytes, "task-bytes": self.task_bytes}

@@ -173,7 +173,8 @@ def report(
 
 def _needs(computation: Computation) -> Needs | None:
     read = [each.plan.column for each in computation.columns if each.plan.basis != basis.CARRIED]
-    return Needs.of(read, computation.files_read) if read else None
+    packed = computation.files_packed
+    return Needs.of(read, computation.files_read - packed, packed) if read else None
 
 
 def _answer(computed: Computed, snapshot: Snapshot) -> ColumnAnswer:

@@ -72,7 +72,7 @@ def model(files: int, columns: int) -> dict[str, str]:
     results = sum(len(shipment.shared.scans[number][0]) for number, _ in shipment.documents)
     sizes = [len(document) for _, document in shipment.documents]
     groups = Groups.of(column.field_id for column in of_table)
-    needs = Needs.of(of_table, files // 10)  # executors plan them
+    needs = Needs.of(of_table, 0, packed=files)
     waves = [len([g for g in groups.of_column.values() if first <= g < end]) for first, end in groups.waves()]
     return {
         "groups of columns: so often each file is opened": f"{len(by_columns(step))}",

@@ -23,6 +23,7 @@ from puffin.tables.scan_documents import unpack_batch
 from puffin.tables.scan_task import FileScanTask
 from stats_jobs import Options, SparkStarter, analyze, cluster, steps
 from stats_jobs import packed as packing
+from stats_jobs.needs import Needs
 from stats_jobs.packed import SnapshotFiles
 from stats_jobs.plan import MOST_STATE, NUMBERS_STATE, PackedFiles, Scan, plan_batches, split_task
 from stats_jobs.session import Turn
@@ -198,6 +199,9 @@ def test_killed_run_is_read_on_and_the_file_is_that_of_a_plan_on_the_driver(
         with contextlib.suppress(Killed):
             analyze(table, dataclasses.replace(options, driver_bytes=0), starter)
         report = analyze(table, dataclasses.replace(options, driver_bytes=0), starter)
+        dry = analyze(table, dataclasses.replace(options, driver_bytes=0, dry_run=True), starter)
+    read = [column.column for column in dry.columns]
+    assert dry.needs == Needs.of(read, 0, packed=dry.files_read)
     assert 0 < report.files_read < expected.files_read
     one, other = (Path(each.entry.statistics_path).read_bytes() for each in (expected, report))
     assert one == other
