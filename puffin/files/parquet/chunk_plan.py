@@ -136,6 +136,7 @@ class ChunkPlanner:
 
     def __init__(self, metadata: pq.FileMetaData, schema: pa.Schema) -> None:
         self._schema = schema
+        self._types: dict[Path, pa.DataType | None] = {}
         self._writer = Writer.of(metadata)
         try:
             self.row_groups = read_footer(metadata)
@@ -150,7 +151,7 @@ class ChunkPlanner:
         """
         plans = {}
         for path in paths:
-            chunk, arrow_type = self._chunk(row_group, path), leaf_type(self._schema, path)
+            chunk, arrow_type = self._chunk(row_group, path), self._leaf_type(path)
             if chunk is None or arrow_type is None:
                 plans[path] = ChunkPlan(Route.ROWS, None, arrow_type)
             else:
@@ -161,6 +162,12 @@ class ChunkPlanner:
                 pays_as_dictionary = is_encoded and _pays_as_dictionary(chunk, arrow_type)
                 plans[path] = ChunkPlan(route, chunk, arrow_type, pays_as_dictionary, is_collected)
         return plans
+
+    def _leaf_type(self, path: Path) -> pa.DataType | None:
+        # Files may have very many row groups, with the same leaves.
+        if path not in self._types:
+            self._types[path] = leaf_type(self._schema, path)
+        return self._types[path]
 
     def _chunk(self, row_group: int, path: Path) -> ColumnChunk | None:
         try:

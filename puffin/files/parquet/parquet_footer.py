@@ -215,6 +215,12 @@ def _leaves(elements: Iterable[bytes]) -> Iterator[Leaf]:
             groups.append((fields[5], path, definition, repetition))
 
 
+@functools.lru_cache(maxsize=1024)
+def _page_encoding(page_type: int, encoding: int, count: int) -> PageEncoding:
+    """The same value for all chunks that say the same: to make one takes longer than to find it."""
+    return PageEncoding(page_type, encoding, count)
+
+
 def _chunk(column: dict[int, Any], leaf: Leaf) -> ColumnChunk | None:
     if 1 in column or 8 in column or 3 not in column:
         return None
@@ -235,7 +241,7 @@ def _chunk(column: dict[int, Any], leaf: Leaf) -> ColumnChunk | None:
         total_compressed_size=meta_data[7],
         data_page_offset=meta_data[9],
         dictionary_page_offset=meta_data.get(11),
-        encoding_stats=tuple([PageEncoding(stats[1], stats[2], stats[3]) for stats in meta_data.get(13, ())]),
+        encoding_stats=tuple([_page_encoding(stats[1], stats[2], stats[3]) for stats in meta_data.get(13, ())]),
         bloom_filter_offset=meta_data.get(14),
         bloom_filter_length=meta_data.get(15),
         size_statistics=meta_data.get(_SIZE_STATISTICS),
