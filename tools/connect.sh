@@ -14,6 +14,6 @@ for requirement in "$@"; do
     sh "$tools/install.sh" "$venv" '.[all]' "$requirement" deltalake 'hypothesis>=6.100' 'numpy>=2' 'pytest>=8.2,<9.2'
     for client in .venv "$venv"; do
         echo "== server of $requirement, client $("$client/bin/python" -c 'import pyspark; print(pyspark.__version__)')"
-        PUFFIN_CONNECT_SERVER="$venv/bin/python" "$client/bin/python" -m pytest --quiet tests/interop/test_spark_connect.py
+        PUFFIN_CONNECT_SERVER="$PWD/$venv/bin/python" "$client/bin/python" -m pytest --quiet tests/interop/test_spark_connect.py
     done
 done

@@ -9,6 +9,8 @@ The JSON documents of a Delta table's statistics directory: entries of versions,
 
     {"format-version": 1, "columns": [{"id": 1, "path": ["address", "city"]}, …]}
 
+An entry of more than 256 columns has format version 2 and ``"columns": [[1, "address", "city"], …]``, which is shorter.
+
 Paths have physical names. The name of a statistics file has no directory, so a table can be moved. Readers ignore
 unknown fields; a field that they must not ignore needs a new format version.
 """
@@ -25,7 +27,8 @@ from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.statistics_json import entry_from_json, entry_to_json, typed
 
-FORMAT_VERSION = 1
+FORMAT_VERSION, SHORT_COLUMNS = 1, 2
+_MANY = 256  # columns, above which an entry is short
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,20 +41,22 @@ class StatisticsDocument:
 
 
 def encode_entry(document: StatisticsDocument, generation: int) -> bytes:
+    is_short = len(document.columns) > _MANY
     return _encode(
         {
             "table-id": document.table_id,
             "version": document.entry.snapshot_id,
             "generation": generation,
             "statistics": entry_to_json(document.entry),
-            "columns": _columns_to_json(document.columns),
-        }
+            "columns": (_short_columns if is_short else _columns_to_json)(document.columns),
+        },
+        SHORT_COLUMNS if is_short else FORMAT_VERSION,
     )
 
 
 def decode_entry(data: bytes, where: str, version: int, generation: int) -> StatisticsDocument:
     """Parse the entry file of a version; UnsupportedTableError if its format is newer. Errors name ``where``."""
-    document = _decode(data, where)
+    document = _decode(data, where, SHORT_COLUMNS)
     try:
         entry = entry_from_json(typed(document, "statistics", dict))
         found = document.get("version"), document.get("generation"), entry.snapshot_id
@@ -70,19 +75,19 @@ def encode_field_ids(ids: Mapping[tuple[str, ...], int]) -> bytes:
 
 def decode_field_ids(data: bytes, where: str) -> dict[tuple[str, ...], int]:
     """Parse a file of field ids; raises what `decode_entry` raises."""
-    document = _decode(data, where)
+    document = _decode(data, where, FORMAT_VERSION)
     try:
         return {path: field_id for field_id, path in _columns_from_json(document).items()}
     except (TypeError, AttributeError, ValueError) as exc:
         raise CorruptMetadataError(f"{where}: not a list of field ids: {exc!r}") from exc
 
 
-def _encode(document: Mapping[str, Any]) -> bytes:
+def _encode(document: Mapping[str, Any], format_version: int = FORMAT_VERSION) -> bytes:
     # ASCII, since a column's name may contain half of a surrogate pair, which UTF-8 cannot encode.
-    return json.dumps({"format-version": FORMAT_VERSION, **document}, separators=(",", ":")).encode()
+    return json.dumps({"format-version": format_version, **document}, separators=(",", ":")).encode()
 
 
-def _decode(data: bytes, where: str) -> Mapping[str, Any]:
+def _decode(data: bytes, where: str, newest: int) -> Mapping[str, Any]:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as exc:
@@ -90,10 +95,10 @@ def _decode(data: bytes, where: str) -> Mapping[str, Any]:
     if not isinstance(document, dict):
         raise CorruptMetadataError(f"{where}: expected a JSON object, found {type(document).__name__}")
     found = document.get("format-version")
-    expected = f"{where}: expected format-version {FORMAT_VERSION}, found {found!r}"
+    expected = f"{where}: expected format-version {newest} at most, found {found!r}"
     if type(found) is not int or found < FORMAT_VERSION:
         raise CorruptMetadataError(expected)
-    if found > FORMAT_VERSION:
+    if found > newest:
         raise UnsupportedTableError(expected)
     return document
 
@@ -102,8 +107,16 @@ def _columns_to_json(columns: Mapping[int, tuple[str, ...]]) -> list[dict[str, A
     return [{"id": field_id, "path": list(path)} for field_id, path in sorted(columns.items())]
 
 
+def _short_columns(columns: Mapping[int, tuple[str, ...]]) -> list[tuple[int | str, ...]]:
+    return [(field_id, *path) for field_id, path in sorted(columns.items())]
+
+
 def _columns_from_json(document: Mapping[str, Any]) -> dict[int, tuple[str, ...]]:
-    listed = [(typed(column, "id", int), _path(column)) for column in typed(document, "columns", list)]
+    both = (
+        {"id": column[0], "path": column[1:]} if isinstance(column, list) and len(column) > 1 else column
+        for column in typed(document, "columns", list)
+    )
+    listed = [(typed(column, "id", int), _path(column)) for column in both]
     columns = dict(listed)
     if not len(columns) == len(set(columns.values())) == len(listed):
         raise ValueError("columns: expected each id and each path once")

@@ -13,7 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from puffin.delta.statistics.documents import decode_entry, decode_field_ids, encode_field_ids
+from puffin.delta.statistics.documents import (
+    StatisticsDocument,
+    decode_entry,
+    decode_field_ids,
+    encode_entry,
+    encode_field_ids,
+)
 from puffin.delta.statistics.entries import SAFETY_AGE, StatisticsDirectory
 from puffin.delta.statistics.files import Listing, entry_name, field_ids_name
 from puffin.errors import (
@@ -162,7 +168,7 @@ def broken_entries(good: dict) -> dict[str, bytes]:
         "a number of too many digits": b'{"format-version":' + b"9" * 5000 + b"}",
         "no format version": changed(**{"format-version": None}),
         "a format version that is no number": changed(**{"format-version": True}),
-        "a later format version": changed(**{"format-version": 2}),
+        "a later format version": changed(**{"format-version": 3}),
         "another version": changed(version=4),
         "another generation": changed(generation=7),
         "no table": changed(**{"table-id": None}),
@@ -177,6 +183,7 @@ def broken_entries(good: dict) -> dict[str, bytes]:
         ),
         "no columns": changed(columns=None),
         "a path of a number": changed(columns=[{"id": 1, "path": [1]}]),
+        "a column without a path": changed(columns=[[1]]),
         "an id twice": changed(columns=[{"id": 1, "path": ["a"]}, {"id": 1, "path": ["b"]}]),
         "a path twice": changed(columns=[{"id": 1, "path": ["a"]}, {"id": 2, "path": ["a"]}]),
     }
@@ -225,6 +232,18 @@ def test_unusable_entry_is_skipped_with_a_warning(directory, files, caplog, cont
 def test_error_in_an_entry_names_the_file(content):
     with pytest.raises((CorruptMetadataError, UnsupportedTableError), match=r"^t/3-1\.json: "):
         decode_entry(content, "t/3-1.json", 3, 1)
+
+
+@pytest.mark.parametrize(("count", "version", "bytes_per_column"), [(256, 1, 180), (2000, 2, 160)])
+def test_entry_of_many_columns_is_short(count, version, bytes_per_column):
+    properties = {"ndv": "1000000", "sidecar": "1"}
+    blobs = tuple(BlobEntry(THETA_V1, 123, 123, (field_id,), properties) for field_id in range(1, count + 1))
+    entry = StatisticsEntry(123, "123-x.stats", 161_000_000, 670_000, blobs)
+    document = StatisticsDocument(TABLE_ID, entry, {field_id: (f"c{field_id}",) for field_id in range(1, count + 1)})
+    content = encode_entry(document, 0)
+    assert json.loads(content)["format-version"] == version
+    assert len(content) <= bytes_per_column * count
+    assert decode_entry(content, "t/123-0.json", 123, 0) == document
 
 
 def test_entry_removed_after_the_listing_is_skipped(directory, files):
@@ -289,8 +308,8 @@ def test_existing_generation_is_a_conflict(directory):
 def test_entry_of_a_later_version_is_not_replaced(directory, files):
     """It may hold statistics that would be lost; broken ones hold none."""
     put(directory, 3, 1)
-    (files / "3-1.json").write_text(json.dumps({**GOOD, "format-version": 2}))
-    with pytest.raises(UnsupportedTableError, match=r"3-1\.json: expected format-version 1, found 2"):
+    (files / "3-1.json").write_text(json.dumps({**GOOD, "format-version": 3}))
+    with pytest.raises(UnsupportedTableError, match=r"3-1\.json: expected format-version 2 at most, found 3"):
         put(directory, 3, 1, generation=2)
     (files / "3-1.json").write_text("{")
     newest = put(directory, 3, 1, generation=2)
