@@ -31,7 +31,8 @@ from puffin.files.parquet.parquet_footer import (
 Spans: TypeAlias = npt.NDArray[np.int64]
 """A row for each page: where its values begin, where it ends, their number, and two numbers for finding them."""
 
-MAX_PAGE_BYTES = 32 * 1024 * 1024  # compressed or not
+MAX_PAGE_BYTES = 32 * 1024 * 1024  # compressed or not; behind the first part, where nothing else can read them, any
+_MOST_PAGE_BYTES = (1 << 31) - 1  # that a header can tell
 BATCH_VALUES = 1 << 16
 _BATCH_BYTES = 4 * 1024 * 1024
 _INDEX_BYTES = 512 * 1024  # indices are only counted, and a batch takes Python as long as counting 100,000 of them
@@ -112,7 +113,7 @@ def _parts(
 
     at = chunk.data_page_offset - chunk.dictionary_page_size
     end = min(at + chunk.total_compressed_size, source.size())
-    size = _PART_BYTES
+    size, most = _PART_BYTES, MAX_PAGE_BYTES
     state = np.array((0, chunk.num_values))
     table = np.empty((_PAGES_AT_ONCE, PAGE_FIELDS), np.int64)
     is_first = True
@@ -121,27 +122,29 @@ def _parts(
         state[0] = 0
         found = find_pages(np.frombuffer(data, np.uint8), state, table)
         is_short = found < len(table) and state[1] > 0 and (at + len(data) >= end or len(data) < size)
-        if found < 0 or is_short or (found == 0 and size > MAX_PAGE_BYTES + _MAX_OVERHEAD):
+        if found < 0 or is_short or (found == 0 and size > most + _MAX_OVERHEAD):
             raise ValueError(f"expected pages with {state[1]} more rows from offset {at} on")
         if found == 0:
-            size = MAX_PAGE_BYTES + 2 * _MAX_OVERHEAD
+            size = max(4 * size, MAX_PAGE_BYTES + 2 * _MAX_OVERHEAD)
             continue
         part = memoryview(data)
         pages = [_Page(part, place, fields) for fields in table[:found].tolist()]
         for page in pages:
-            _check(page.fields, chunk, encodings, may_be_dictionary=is_first)
+            _check(page.fields, chunk, encodings, most, may_be_dictionary=is_first)
             is_first = False
         yield pages
         at += int(state[0])
-        size = _PART_BYTES
+        size, most = _PART_BYTES, _MOST_PAGE_BYTES
 
 
-def _check(fields: _Fields, chunk: ColumnChunk, encodings: frozenset[int], *, may_be_dictionary: bool) -> None:
+def _check(
+    fields: _Fields, chunk: ColumnChunk, encodings: frozenset[int], most: int, *, may_be_dictionary: bool
+) -> None:
     kind, encoding, _, _, levels_encoding, _, _, stored_size, size, _ = fields
     is_usual = may_be_dictionary if kind == DICTIONARY_PAGE else encoding in encodings
     is_usual &= levels_encoding == RLE or chunk.leaf.max_definition_level == 0
     is_usual &= fields[2] <= _MAX_DELTAS or encoding not in _DELTAS
-    if not (is_usual and size <= MAX_PAGE_BYTES and stored_size <= MAX_PAGE_BYTES + _MAX_OVERHEAD):
+    if not (is_usual and size <= most and stored_size <= most + _MAX_OVERHEAD):
         raise ValueError(f"expected a page of encoding {sorted(encodings)}, found {fields}")
 
 

@@ -164,6 +164,17 @@ def test_chunk_is_read_in_parts_and_batches(arrow_type, part, monkeypatch):
         assert found == expected
 
 
+@pytest.mark.parametrize(("place", "is_read"), [(0, False), (2999, True)])
+def test_larger_page_is_read_where_values_before_it_came(place, is_read, monkeypatch):
+    """Before the first value, such a page is left to pyarrow, which needs less memory for it."""
+    for name, size in (("_PART_BYTES", 2000), ("MAX_PAGE_BYTES", 5000), ("_MAX_OVERHEAD", 100)):
+        monkeypatch.setattr(page_batches, name, size)
+    values = pa.array(["x" * 90_000 if i == place else f"value {i}" for i in range(3000)])
+    file = written(values, compression="none", data_page_size=300, write_batch_size=40, **LAYOUTS["plain"])
+    found = page_counts(pa.BufferReader(file), first_chunk(file), pa.string())
+    assert found == (counted(pa.chunked_array([values])) if is_read else None)
+
+
 def test_page_that_breaks_later_is_reported(monkeypatch):
     """Values that came before it were right, but they cannot be taken back."""
     monkeypatch.setattr(page_batches, "BATCH_VALUES", 100)
