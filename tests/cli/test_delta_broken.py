@@ -401,10 +401,10 @@ def test_table_works_after_all_our_files_are_deleted(analyzed, ndv_of):
 def test_entry_of_a_later_release_is_left_alone(analyzed, puffin, command):
     """A job that would replace it says so; a lookup uses an entry that it can read."""
     newest = ours(analyzed, "4-0.json")
-    newest.write_text(json.dumps({**json.loads(newest.read_text()), "format-version": 2}))
+    newest.write_text(json.dumps({**json.loads(newest.read_text()), "format-version": 3}))
     before = newest.read_bytes()
     ran = puffin(*command, analyzed.path)
     assert ran.code == (1 if command == ANALYZE else 0)
-    assert ("4-0.json: expected format-version 1, found 2" in ran.stderr) == (command == ANALYZE)
+    assert ("4-0.json: expected format-version 2 at most, found 3" in ran.stderr) == (command == ANALYZE)
     assert len(ran.stderr.splitlines()) <= 1
     assert newest.read_bytes() == before
