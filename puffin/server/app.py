@@ -28,6 +28,8 @@ from puffin.server.settings import Settings
 
 _REPEATED = STATS, "column"  # the only parameter that may be repeated
 _MOST_ERRORS = 3  # in the detail of a problem
+# The framework reads a body of another content type as a string.
+_MESSAGES = {"model_attributes_type": "expected a JSON object, and Content-Type: application/json"}
 _KINDS = {404: "not-found", 405: "method-not-allowed"}
 
 
@@ -217,5 +219,8 @@ def _problem_of(error: Exception, allowed: Sequence[str]) -> Problem:
     errors = error.errors()
     if any(each["type"] == "json_invalid" for each in errors):
         return Problem(400, "bad-request", "the body is not JSON")
-    told = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors[:_MOST_ERRORS])
+    told = (
+        f"{'.'.join(map(str, each['loc']))}: {_MESSAGES.get(each['type'], each['msg'])}"
+        for each in errors[:_MOST_ERRORS]
+    )
     return Problem(422, "invalid", "; ".join(told))

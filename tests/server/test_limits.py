@@ -84,6 +84,13 @@ def test_body_of_another_form_is_422(tmp_path: Path, client_of: Callable[..., An
     assert (answer.status_code, answer.json()["type"]) == (422, "urn:puffin-sidecar:problem:invalid")
 
 
+def test_body_of_another_content_type_is_told_of_the_right_one(tmp_path: Path, client_of: Callable[..., Any]) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = client_of(tmp_path).post("/v1/stats", content=b'{"requests": []}', headers=form)
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == "body: expected a JSON object, and Content-Type: application/json"
+
+
 @pytest.mark.parametrize("body", [b"{", b"", b"\xff", b"[" * 100_000, b'{"requests":' + b"9" * 10_000 + b"}", b"nul"])
 def test_body_that_is_not_json_is_4xx(tmp_path: Path, client_of: Callable[..., Any], body: bytes) -> None:
     answer = client_of(tmp_path).post("/v1/stats", content=body, headers={"Content-Type": "application/json"})
