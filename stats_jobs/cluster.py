@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from puffin.errors import StorageError
-from puffin.kernels import load_kernels
+from puffin.kernels import MODULES, load_kernels
 from puffin.version import version
 from stats_jobs.execute import Partial
 from stats_jobs.merge import Groups
@@ -137,8 +137,15 @@ class Cluster(abc.ABC):
 
 
 def zipped_packages(directory: str) -> Path:
-    """Our packages as an archive in a directory; the same bytes for the same files."""
+    """
+    Our packages as an archive in a directory, with compiled kernels; the same name and bytes for the same files.
+
+    A session of Spark Connect refuses other bytes under a name that it has.
+    """
+    import hashlib
     import zipfile
+
+    from puffin.kernels.packed import add_compiled
 
     archive = Path(directory, f"puffin-sidecar-{version()}.zip")
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
@@ -146,11 +153,13 @@ def zipped_packages(directory: str) -> Path:
         for package in _PACKAGES:
             for source in sorted((root / package).rglob("*.py")):
                 target.write(source, source.relative_to(root))
-    return archive
+        add_compiled(target, MODULES)
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    return archive.rename(archive.with_stem(f"{archive.stem}-{digest[:16]}"))
 
 
 def prepare_worker() -> None:
-    """A worker's first task pays for importing Arrow, numpy and the readers of files, and for compiling kernels."""
+    """A worker's first task pays for importing Arrow, numpy and the readers of files, and for loading kernels."""
     import puffin.files.task_reader  # noqa: F401
 
     load_kernels()

@@ -19,6 +19,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,10 +74,12 @@ class JvmCluster(Cluster):
         self._making_session = threading.Lock()
 
     def start(self) -> None:
-        self._context = self._session.sparkContext if self._session is not None else self._start()
+        directory = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="puffin-packages-"))
+        with ThreadPoolExecutor(1) as pool:
+            archive = pool.submit(zipped_packages, directory)  # beside Spark's start, since it may compile
+            self._context = self._session.sparkContext if self._session is not None else self._start()
         with self.job(0, None):
-            directory = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="puffin-packages-"))
-            self._context.addPyFile(str(zipped_packages(directory)))
+            self._context.addPyFile(str(archive.result()))
             cores = self._context.defaultParallelism
             self._context.parallelize(range(cores), cores).foreach(_prepare_worker)
 

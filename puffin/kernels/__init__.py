@@ -2,16 +2,18 @@
 Loops that numpy cannot run in one pass, compiled by numba if it is installed.
 
 Kernels only add speed: every caller has another way to the same result, and takes it unless `kernels_ready`. Importing
-numba and compiling takes about a second (a third of that with numba's cache), so callers with enough work ask for it
-by `load_kernels`. Kernels see arrays only; their callers know what these mean.
+numba and loading what it has compiled takes half a second, and compiling some ten seconds, once after installation. So
+callers with enough work ask for it by `load_kernels`. Kernels see arrays only; their callers know what these mean.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
+from zipimport import zipimporter
 
-_MODULES = ("murmur", "decimals", "hashes", "heavy", "parquet", "pages", "page_values", "deltas", "avro")
+MODULES = ("murmur", "decimals", "hashes", "heavy", "parquet", "pages", "page_values")
+"""Those that most runs need; the others are compiled or loaded at their first use."""
 _is_ready = False
 
 
@@ -24,8 +26,13 @@ def kernels_ready() -> bool:
 def load_kernels() -> bool:
     """Compile the kernels once and return whether they are ready; without numba they never are."""
     global _is_ready
+    if __spec__ is not None and isinstance(__spec__.loader, zipimporter):
+        from puffin.kernels.packed import unpacked
+
+        if (place := unpacked(__spec__.loader.archive)) is not None:
+            __path__.insert(0, str(place))
     try:
-        for module in _MODULES:
+        for module in MODULES:
             importlib.import_module(f"{__name__}.{module}")
     except ImportError:
         return False

@@ -30,7 +30,7 @@ NEW_INT64_ROWS = types.Array(types.int64, 2, "C")
 NEW_WORDS_AT_EVERY_BYTE = types.Array(types.uint64, 1, "A", aligned=False)
 PAIR_OF_NEW_UINT64S: Any = types.Tuple((NEW_UINT64S, NEW_UINT64S))  # type: ignore[no-untyped-call]
 
-# Executors import the package from an archive that is new in each session, which makes a cache beside it useless.
+# numba keeps nothing of sources in an archive; `puffin.kernels.packed` unpacks them where it can.
 _IS_UNPACKED = Path(__file__).exists()
 
 

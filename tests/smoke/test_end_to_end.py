@@ -5,10 +5,13 @@ The main job by its commands, on tables made without Spark: what every supported
 command is a process of its own, as a scheduler would run it.
 """
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,6 +42,10 @@ class Puffin:
 
     def __call__(self, *args: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         return self.run(sys.executable, "-m", "puffin", *args, code=code)
+
+    def started(self, *args: str) -> subprocess.Popen[str]:
+        command, pipe = [sys.executable, "-m", "puffin", *args], subprocess.PIPE
+        return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=self._environment)
 
     def run(self, *command: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         run = subprocess.run(command, capture_output=True, text=True, env=self._environment, check=False)
@@ -89,14 +96,43 @@ def test_failing_job_prints_one_line(puffin: Puffin) -> None:
     assert "db.absent" in run.stderr
 
 
-def test_separate_executors_get_our_packages(puffin: Puffin) -> None:
-    """On a cluster, where executors are other processes, the job ships what it needs."""
-    run = puffin(
-        "analyze", "db.t", "--catalog", "smoke", "--mode", "full", "--master", "local-cluster[1,1,1024]", "--json"
-    )
-    columns = json.loads(run.stdout)["columns"]
-    assert {c["column"]: c["ndv"] for c in columns if c["column"] in EXACT} == EXACT
-    assert run.stderr == ""
+def test_executors_of_a_cluster_write_the_same_file_when_one_is_killed(puffin: Puffin) -> None:
+    """Executors in processes of their own get our packages, and another one does the work of one that is gone."""
+    full = ("analyze", "db.t", "--catalog", "smoke", "--mode", "full", "--json")
+    here = json.loads(puffin(*full).stdout)
+    with puffin.started(*full, "--master", "local-cluster[2,1,1024]", "--driver-bytes", "0") as job:
+        os.kill(executor_at_work(job), signal.SIGKILL)
+        output, errors = job.communicate()
+    assert (job.returncode, errors) == (0, "")
+    there = json.loads(output)
+    files = [Path(ran["statistics-file"]["path"].removeprefix("file://")) for ran in (here, there)]
+    assert files[0] != files[1]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def executor_at_work(job: subprocess.Popen[str]) -> int:
+    """Wait until an executor of a job has started a Python process for a task; returns the executor's process id."""
+    while job.poll() is None:
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it has ended
+                above = ancestors(int(process.name))
+                if job.pid in above and "pyspark.daemon" in command(int(process.name)):
+                    return next(pid for pid in above if "CoarseGrainedExecutorBackend" in command(pid))
+        time.sleep(0.01)
+    raise AssertionError("the job ended before an executor had work")
+
+
+def command(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").rstrip()
+
+
+def ancestors(pid: int) -> list[int]:
+    """The process that started this one, the one that started that, and so on."""
+    found = []
+    while pid > 1:
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        found.append(pid)
+    return found
 
 
 def test_spark_submit_runs_the_job(puffin: Puffin) -> None:
