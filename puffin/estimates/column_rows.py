@@ -185,7 +185,7 @@ class ColumnRows:
         certain: list[tuple[int, int]] = []  # the places of spans, of values that are surely there
         possible: list[tuple[int, int]] = []
         absent: list[int] = []  # hashes of values that are neither heavy nor in the sample
-        before = LAST
+        before, reached = LAST, (0, 0)
         for span in map(self._clipped, wanted.spans):
             if span is None:
                 continue
@@ -204,7 +204,7 @@ class ColumnRows:
                 low, high = known.rows_between(*at)
                 _append(certain, at, goes_on)
                 if known.has_cut:
-                    at = known.between(span, possible=True)
+                    at = reached = known.between(span, possible=True, since=reached[1])
                     high = known.rows_between(*at)[1]
                     _append(possible, at, goes_on)
             found = found.plus(Interval(low + self._likely * (high - low), low, high))
@@ -269,7 +269,7 @@ class ColumnRows:
             return Interval(self.distinct.rows / 3, 0, self.distinct.upper)
         known, found = self._known, NOTHING
         least = most = 0.0  # values of the sample
-        has_range = False
+        has_range, reached = False, (0, 0)
         for span in map(self._clipped, wanted.spans):
             if span is None:
                 continue
@@ -279,7 +279,8 @@ class ColumnRows:
                     found = found.plus(Interval(1, float(start < stop), 1))
                 continue
             has_range = True
-            certain, possible = (known.count_between(*known.between(span, possible=each)) for each in (False, True))
+            reached = known.between(span, possible=True, since=reached[1])
+            certain, possible = (known.count_between(*each) for each in (known.between(span), reached))
             found = found.plus(Interval.between(certain[0], possible[0]))
             least, most = least + certain[1], most + possible[1]
         if has_range and not self.is_complete:

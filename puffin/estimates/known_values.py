@@ -83,9 +83,9 @@ class KnownValues:
         sums, first, last = self._before, _SUMS * start, _SUMS * stop
         return sums[last + _EXACT] - sums[first + _EXACT], sums[last + _COUNT] - sums[first + _COUNT]
 
-    def between(self, span: Span, *, possible: bool = False) -> tuple[int, int]:
+    def between(self, span: Span, *, possible: bool = False, since: int = 0) -> tuple[int, int]:
         """From which place to which the values are in a span: see `places_in`."""
-        return places_in(self.keys, self.is_cut if self.has_cut else None, span, possible=possible)
+        return places_in(self.keys, self.is_cut if self.has_cut else None, span, possible=possible, since=since)
 
     def sampled(self, places: Sequence[tuple[int, int]]) -> Sums:
         """The values of the sample between these places."""
@@ -102,18 +102,22 @@ class KnownValues:
         return self.has_cut and self.between(span) != self.between(span, possible=True)
 
 
-def places_in(keys: list[Any], is_cut: list[bool] | None, span: Span, *, possible: bool = False) -> tuple[int, int]:
+def places_in(
+    keys: list[Any], is_cut: list[bool] | None, span: Span, *, possible: bool = False, since: int = 0
+) -> tuple[int, int]:
     """
     From which place to which ascending values are in a span: those that certainly are, or all that may be.
 
     Of a value that is cut only the beginning is known: if an end of the span begins alike, the value may be on either
-    side of it. ``is_cut`` is None if no value is cut.
+    side of it. ``is_cut`` is None if no value is cut. Values before the place ``since`` are left out: those that may be
+    in an earlier span too count once.
     """
     start, stop = span
     first, last = place_in(keys, start), place_in(keys, stop)
     if is_cut is not None:
         if possible:
-            first = _first_alike(keys, is_cut, start, first)
+            first = max(_first_alike(keys, is_cut, start, first), since)
+            last = max(first, last)
         else:
             last = max(first, _first_alike(keys, is_cut, stop, last))
     return first, last

@@ -187,9 +187,9 @@ class OrderedMatches:
 
     def within(self, spans: Sequence[Span], *, possible: bool = False) -> Matches:
         """The sums over the values that are certainly in these spans, or over all that may be."""
-        found = np.zeros(self.sums.shape[1])
+        found, last = np.zeros(self.sums.shape[1]), 0
         for span in spans:
-            first, last = places_in(self.keys, self.is_cut, span, possible=possible)
+            first, last = places_in(self.keys, self.is_cut, span, possible=possible, since=last)
             found += self.sums[last] - self.sums[first]
         return _matches(self.totals, found.tolist())
 

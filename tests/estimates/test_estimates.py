@@ -163,6 +163,15 @@ def test_every_estimate_is_exact_while_statistics_have_every_value(make):
         assert table.estimate(group_by=[columns])["groups"] == table.groups(columns)
 
 
+def test_strings_that_begin_alike_count_once_in_ranges_on_both_sides_of_them(make):
+    """What is kept of them may be on either side of a prefix that it begins like."""
+    table = make(pa.table({"s": [f"{'a' * 70}{value:05d}" for value in range(20_000)], "i": list(range(20_000))}))
+    for where in ("not (s like 'aaa%')", "not (s like 'aaa%' or i != 3)", f"s < '{'a' * 70}1' or s > '{'a' * 70}2'"):
+        found, true = table.estimate(where, ["s"]), table.count(in_duckdb(where))
+        assert found["lower"] <= true <= found["upper"] <= 20_000
+        assert found["groups-lower"] <= true <= found["groups-upper"] <= 21_000
+
+
 def test_filters_on_several_columns_have_bounds_that_always_hold(table):
     chance = random.Random(4)
     for _ in range(6):
