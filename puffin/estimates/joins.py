@@ -72,6 +72,16 @@ class JoinRows(NamedTuple):
         )
         return JoinRows(rows, left, right, self.method)
 
+    def within_sides(self, left: float, right: float) -> JoinRows:
+        """The same if the sides have at most so many rows."""
+        pairs = left * right
+        return JoinRows(
+            self.rows.within(0, pairs),
+            self.left_semi.within(0, left if pairs else 0),
+            self.right_semi.within(0, right if pairs else 0),
+            self.method,
+        )
+
     def filtered(self, left: JoinSide, right: JoinSide) -> JoinRows:
         """The same after the filters of both sides, as far as these are not on the joined columns."""
         kept = Interval(*(rows * a * b for rows, a, b in zip(self.rows, left.share, right.share, strict=True)))
@@ -105,9 +115,9 @@ def join_rows(found: Matches, whole: Matches | None = None) -> JoinRows:
         method = EXACT
     else:
         method = HEAVY_AND_SAMPLE if found.left.heavy or found.right.heavy or found.both_heavy else SAMPLE
-    rows = _summed(found, _Way(found.exact_rows, found.light_rows, whole.light_rows, True, True))
-    left_semi = _summed(found, _Way(found.exact_left, found.light_left, whole.light_left, True, False))
-    right_semi = _summed(found, _Way(found.exact_right, found.light_right, whole.light_right, False, True))
+    rows = _summed(found, whole, _Way(found.exact_rows, found.light_rows, whole.light_rows, True, True))
+    left_semi = _summed(found, whole, _Way(found.exact_left, found.light_left, whole.light_left, True, False))
+    right_semi = _summed(found, whole, _Way(found.exact_right, found.light_right, whole.light_right, False, True))
     return JoinRows(rows, left_semi, right_semi, method)
 
 
@@ -136,18 +146,20 @@ def _with_partner(rows: Interval, partners: Interval) -> Interval:
     return Interval(min(rows.rows * min(1.0, partners.rows), upper), rows.lower if partners.lower >= 1 else 0.0, upper)
 
 
-def _summed(found: Matches, way: _Way) -> Interval:
+def _summed(found: Matches, whole: Matches, way: _Way) -> Interval:
     low, mid, high = way.exact
     if found.is_complete:
         return Interval(mid, low, high)
-    light = _of_light(found, way)
+    light = _of_light(found, whole, way)
     left = _unknown(found.left, (found.right_missed, found.right_spread), way.left_rows, way.right_rows)
     right = _unknown(found.right, (found.left_missed, found.left_spread), way.right_rows, way.left_rows)
     return Interval(mid, low, high).plus(_together((light, left, right)))
 
 
-def _of_light(found: Matches, way: _Way) -> Interval:
+def _of_light(found: Matches, whole: Matches, way: _Way) -> Interval:
     """The sum over all light values, from that over the sampled ones."""
+    if way.whole_light.values == 0:
+        return _of_unseen(whole, way)
     light = found.light
     sides = [(light.left, light.left_total), (light.right, light.right_total)]
     known = [at for at, (_, total) in enumerate(sides) if total is not None]
@@ -171,6 +183,19 @@ def _of_light(found: Matches, way: _Way) -> Interval:
     of_side = sides[0 if way.left_rows else 1][1]
     most = math.inf if (way.left_rows and way.right_rows) or of_side is None else of_side
     return Interval(rows, max(0.0, rows - reach), rows + reach).within(0, most)
+
+
+def _of_unseen(whole: Matches, way: _Way) -> Interval:
+    """The sum over light values of which both samples have none: up to what chance may leave out of samples."""
+    light, most = whole.light, AT_95**2 * (1 - whole.share) / whole.share
+    sides = (
+        (way.left_rows, light.left, light.left_squares, light.left_total, whole.left_missed),
+        (way.right_rows, light.right, light.right_squares, light.right_total, whole.right_missed),
+    )
+    for counts, rows, squares, total, missed in sides:
+        of_value = 0.0 if total == 0 else squares / rows if rows else missed
+        most *= of_value if counts else min(of_value, 1.0)
+    return Interval(0, 0, most)
 
 
 def _together(each: Sequence[Interval]) -> Interval:

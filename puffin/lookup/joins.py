@@ -180,7 +180,8 @@ class RowsOfJoins:
         if has_changed or not all(rest is _ALL for rest in rests):
             found = found.filtered(left.of_join(*rests), right.of_join(*reversed(rests)))
         nulls = 0.0 if self._is_of_one else min(left.null_share, right.null_share)
-        return found if nulls == 0 else found.without_nulls(nulls)
+        found = found if nulls == 0 else found.without_nulls(nulls)
+        return found.within_sides(left.rows.upper, right.rows.upper)
 
     def _of_values(self, found: JoinRows, values: ValueSet, has_changed: bool) -> JoinRows | None:
         """The rows of some values, of all rows that were found; None if a side keeps no values."""

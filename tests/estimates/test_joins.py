@@ -229,6 +229,23 @@ def test_values_that_no_sample_has_are_not_taken_for_absent(make):
     assert np.mean(inside) >= 0.93
 
 
+def test_join_of_which_both_samples_have_no_value_is_not_called_empty(make):
+    left, right = ({"k": pa.array(range(300_000 + first, 330_000 + first))} for first in (0, 29_997))
+    paths, lookup = [make(pa.table(each)) for each in (left, right)], Lookup()
+    found = lookup.estimate_join(paths[0], "k", paths[1], "k").rows  # 3 rows
+    assert [each.rows for each in found[:3]] == [0, 0, 0]
+    assert [each.lower for each in found[:3]] == [0, 0, 0]
+    assert all(3 <= each.upper < 20 for each in found[:3])
+
+
+def test_joined_strings_that_begin_alike_count_once_in_spans_on_both_sides_of_them(make):
+    texts = [f"{'a' * 70}{value:05d}" for value in range(20_000)]
+    path, lookup = make(pa.table({"k": texts})), Lookup()
+    found = lookup.estimate_join(path, "k", path, "k", f"k < '{texts[9]}' or k > '{texts[10]}'").rows
+    assert found.left_semi.lower <= 19_998 <= found.left_semi.upper <= 20_000 + 1e-6
+    assert found.rows.upper < 25_000
+
+
 def test_pairs_that_are_not_asked_for_forget_their_values_and_answer_the_same(make):
     rows = small(7), small(8)
     paths, lookup = [make(each) for each in rows], Lookup()
