@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -65,9 +65,16 @@ def _lines(estimate: JoinEstimate) -> Iterator[str]:
     found = estimate.to_json()
     yield f"the join has about {_number(estimate.join_rows)} rows{_bounds(found['join-lower'], found['join-upper'])}"
     if estimate.rows is not None:
-        kinds = "rows", "semi-rows", "anti-rows", "outer-rows"
-        counted = [(of, *(_number(found[f"{of}-{kind}"]) for kind in kinds)) for of in ("left", "right")]
+        counted = [(of, *(_bounded(found, f"{of}{kind}") for kind in _KINDS)) for of in ("left", "right")]
         yield from aligned([("", "rows", "with a partner", "without", "outer join"), *counted], right=range(1, 5))
+
+
+_KINDS = "", "-semi", "-anti", "-outer"
+
+
+def _bounded(found: dict[str, Any], of: str) -> str:
+    rows, lower, upper = (found[f"{of}-{end}"] for end in ("rows", "lower", "upper"))
+    return f"{rows:,}" if lower == upper else f"{rows:,} ({lower:,} to {upper:,})"
 
 
 def _bounds(lower: int | None, upper: int | None) -> str:

@@ -77,6 +77,9 @@ class Methods(NamedTuple):
         said = tuple((str(predicate), method) for predicate, method in self.of_predicates)
         return said if self.together is None else (*said, (_said(self.where), self.together))
 
+    def to_json(self) -> list[dict[str, str]]:
+        return [{"predicate": predicate, "method": method} for predicate, method in self.said()]
+
 
 def rows_of_filter(table: TableRows, where: Expression, filter_: ByColumn) -> tuple[Interval, Methods]:
     """Estimate the rows that pass a filter, with 95 % bounds; ``filter_`` is the same by columns."""

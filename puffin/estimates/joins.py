@@ -94,6 +94,29 @@ class JoinRows(NamedTuple):
         return JoinRows(rows, left_semi, right_semi, INDEPENDENCE)
 
 
+class SideRows(NamedTuple):
+    """
+    The rows of one side of a join.
+
+    Attributes:
+        rows: Those that are left after its filter.
+        semi, anti: Of these, those with a partner and those without one.
+        outer: Of the outer join that keeps all of the side.
+    """
+
+    rows: Interval
+    semi: Interval
+    anti: Interval
+    outer: Interval
+
+    @classmethod
+    def of(cls, rows: Interval, semi: Interval, joined: Interval) -> SideRows:
+        """From the rows of the side, those with a partner, and those of the inner join."""
+        anti = rows.minus(semi).within(0, rows.upper)
+        outer = joined.plus(anti)
+        return cls(rows, semi, anti, outer.within(min(rows.lower, outer.upper), outer.upper))
+
+
 class _Way(NamedTuple):
     """What is summed over the values: the product of rows, or the rows of one side that have a partner."""
 

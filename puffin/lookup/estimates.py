@@ -87,7 +87,7 @@ class TableEstimate:
             "groups": groups[0],
             "groups-lower": groups[1],
             "groups-upper": groups[2],
-            "methods": [{"predicate": predicate, "method": method} for predicate, method in self.methods],
+            "methods": self.how.to_json(),
         }
 
 
@@ -145,14 +145,12 @@ class Estimator:
         columns = None if group_by is None else opened.state.select_columns(tuple(group_by))
         if columns == ():
             raise UsageError(f"{opened.name}: group by: expected at least one column, found none")
-        expression = Constant(True) if where is None else self._parse(where)
         table = self.table
-        filter_ = by_column(table, expression)
-        found, how = rows_of_filter(table, expression, filter_)
+        part, found, how = self._filtered(Constant(True) if where is None else self._parse(where))
         groups = None
         if columns is not None:
             field_ids = [column.field_id for column in columns]
-            groups = groups_of(table, field_ids, filter_.part, self._tuples(columns))
+            groups = groups_of(table, field_ids, part, self._tuples(columns))
         return TableEstimate(
             table=opened.name,
             format=opened.state.format,
@@ -251,9 +249,13 @@ class Estimator:
                     found = self._columns[field_id] = ColumnRows(self._facts(field_id))
         return found
 
-    def part(self, where: str) -> Part:
-        """A filter by columns; raises as `estimate`."""
-        return by_column(self.table, self._parse(where)).part
+    def filtered(self, where: str) -> tuple[Part, Interval, Methods]:
+        """A filter by columns, the rows that pass it, and how they were found; raises as `estimate`."""
+        return self._filtered(self._parse(where))
+
+    def _filtered(self, where: Expression) -> tuple[Part, Interval, Methods]:
+        filter_ = by_column(self.table, where)
+        return filter_.part, *rows_of_filter(self.table, where, filter_)
 
     @property
     def growth(self) -> float | None:

@@ -138,6 +138,8 @@ class _Pair:
             rows=rows,
             left_rows=left.rows,
             right_rows=right.rows,
+            left_how=left.how,
+            right_how=right.how,
         )
 
 
@@ -244,8 +246,10 @@ class Side:
         self.columns = tuple(columns)
         self.estimator = estimator
         self._where = where
-        self._part = _ALL if where is None else estimator.part(where)
-        self.rows = rows_of(estimator.table, self._part)
+        self._part: Part = _ALL
+        self.rows, self.how = Interval.exactly(estimator.table.rows), None
+        if where is not None:
+            self._part, self.rows, self.how = estimator.filtered(where)
         self.own, self._rest = _divided(self._part, self.columns[0].field_id)
 
     @property

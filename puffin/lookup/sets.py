@@ -16,14 +16,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedError, UnsupportedTypeError, UsageError
+from puffin.estimates.filters import Methods
 from puffin.estimates.interval import Interval
-from puffin.estimates.joins import JoinRows
+from puffin.estimates.joins import JoinRows, SideRows
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.question import Question
 from puffin.sketches.sizes import DEFAULT_LG_K
@@ -89,6 +90,7 @@ class JoinEstimate:
         join_rows: None if the rows of a side are unknown.
         rows: What row counts and distributions tell of the join; None if the estimate is from sketches alone.
         left_rows, right_rows: The rows of each side after its filter.
+        left_how, right_how: How the rows of each filter were found; None without a filter.
     """
 
     left: JoinSide
@@ -101,6 +103,8 @@ class JoinEstimate:
     rows: JoinRows | None = None
     left_rows: Interval | None = None
     right_rows: Interval | None = None
+    left_how: Methods | None = dataclasses.field(default=None, compare=False, repr=False)
+    right_how: Methods | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -116,34 +120,59 @@ class JoinEstimate:
             **self._rows_to_json(),
         }
 
+    @property
+    def selectivity(self) -> float | None:
+        """The rows of the join, of all pairs of rows of both tables; None if unknown."""
+        pairs = (self.left.row_count or 0) * (self.right.row_count or 0)
+        return None if self.join_rows is None else self.join_rows / pairs if pairs else 0.0
+
+    @property
+    def left_side(self) -> SideRows | None:
+        """The rows of the left side, with and without a partner; None if the estimate is from sketches alone."""
+        return _side_rows(self.left_rows, self.rows, lambda rows: rows.left_semi)
+
+    @property
+    def right_side(self) -> SideRows | None:
+        """The same of the right side."""
+        return _side_rows(self.right_rows, self.rows, lambda rows: rows.right_semi)
+
+    @property
+    def left_methods(self) -> tuple[tuple[str, str], ...]:
+        """How the rows of each predicate of the left filter were found; as `TableEstimate.methods`."""
+        return () if self.left_how is None else self.left_how.said()
+
+    @property
+    def right_methods(self) -> tuple[tuple[str, str], ...]:
+        """The same of the right filter."""
+        return () if self.right_how is None else self.right_how.said()
+
     def _rows_to_json(self) -> dict[str, Any]:
-        rows, (left, right) = self.rows, (self.left_rows, self.right_rows)
-        if rows is None or left is None or right is None:
-            return dict.fromkeys(_ROW_KEYS)
-        semi = rows.left_semi.rounded()[0], rows.right_semi.rounded()[0]
-        of_sides = left.rounded()[0], right.rounded()[0]
-        anti = [max(0, every - partnered) for every, partnered in zip(of_sides, semi, strict=True)]
-        _, lower, upper = rows.rows.rounded()
-        join_rows = self.join_rows or 0
+        _, lower, upper = (None,) * 3 if self.rows is None else self.rows.rows.rounded()
         return {
             "join-lower": lower,
             "join-upper": upper,
-            "method": rows.method,
-            "left-rows": of_sides[0],
-            "right-rows": of_sides[1],
-            "left-semi-rows": semi[0],
-            "left-anti-rows": anti[0],
-            "right-semi-rows": semi[1],
-            "right-anti-rows": anti[1],
-            "left-outer-rows": join_rows + anti[0],
-            "right-outer-rows": join_rows + anti[1],
+            "selectivity": self.selectivity,
+            "method": None if self.rows is None else self.rows.method,
+            **_side_to_json("left", self.left_side),
+            **_side_to_json("right", self.right_side),
+            "left-methods": [] if self.left_how is None else self.left_how.to_json(),
+            "right-methods": [] if self.right_how is None else self.right_how.to_json(),
         }
 
 
-_ROW_KEYS = (
-    *("join-lower", "join-upper", "method", "left-rows", "right-rows", "left-semi-rows", "left-anti-rows"),
-    *("right-semi-rows", "right-anti-rows", "left-outer-rows", "right-outer-rows"),
-)
+def _side_rows(side: Interval | None, rows: JoinRows | None, semi: Callable[[JoinRows], Interval]) -> SideRows | None:
+    if side is None or rows is None:
+        return None
+    # Whole rows, so that those with a partner and those without add up.
+    return SideRows.of(*(Interval(*each.rounded()) for each in (side, semi(rows), rows.rows)))
+
+
+def _side_to_json(which: str, found: SideRows | None) -> dict[str, int | None]:
+    document: dict[str, int | None] = {}
+    for at, kind in enumerate(("", "-semi", "-anti", "-outer")):
+        numbers = (None,) * 3 if found is None else found[at].rounded()
+        document |= zip((f"{which}{kind}-{end}" for end in ("rows", "lower", "upper")), numbers, strict=True)
+    return document
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -69,6 +69,13 @@ class SideDocument(_Document):
     row_count: int | None
 
 
+class MethodDocument(_Document):
+    """How the rows of a predicate were found."""
+
+    predicate: str
+    method: str
+
+
 class JoinDocument(_Document):
     """What two columns have in common, and what an equi-join over them gives; null where that is not known."""
 
@@ -83,22 +90,34 @@ class JoinDocument(_Document):
     join_rows: int | None
     join_lower: int | None = Field(description="Of the 95 % bounds.")
     join_upper: int | None
+    selectivity: float | None = Field(None, description="The rows of the join, of all pairs of rows of both tables.")
     method: str | None = Field(None, description="What the rows were estimated from.")
     left_rows: int | None = Field(None, description="The rows of the side after its filter.")
-    right_rows: int | None = None
+    left_lower: int | None = Field(None, description="Of the 95 % bounds.")
+    left_upper: int | None = None
     left_semi_rows: int | None = Field(None, description="The rows of the side that have a partner.")
-    left_anti_rows: int | None = None
+    left_semi_lower: int | None = None
+    left_semi_upper: int | None = None
+    left_anti_rows: int | None = Field(None, description="The rows of the side that have none.")
+    left_anti_lower: int | None = None
+    left_anti_upper: int | None = None
+    left_outer_rows: int | None = Field(None, description="The rows of the outer join that keeps all of the side.")
+    left_outer_lower: int | None = None
+    left_outer_upper: int | None = None
+    right_rows: int | None = None
+    right_lower: int | None = None
+    right_upper: int | None = None
     right_semi_rows: int | None = None
+    right_semi_lower: int | None = None
+    right_semi_upper: int | None = None
     right_anti_rows: int | None = None
-    left_outer_rows: int | None = None
+    right_anti_lower: int | None = None
+    right_anti_upper: int | None = None
     right_outer_rows: int | None = None
-
-
-class MethodDocument(_Document):
-    """How the rows of a predicate were found."""
-
-    predicate: str
-    method: str
+    right_outer_lower: int | None = None
+    right_outer_upper: int | None = None
+    left_methods: list[MethodDocument] = Field([], description="Of the predicates of the filter of the side.")
+    right_methods: list[MethodDocument] = []
 
 
 class EstimateDocument(_Document):

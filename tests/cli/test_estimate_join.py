@@ -16,9 +16,11 @@ def test_json_document_has_the_contracted_keys(puffin, table):
     document = puffin("estimate-join", table, "i", table, "i", "--json").document
     assert list(document) == [
         *("left", "right", "overlap-ndv", "overlap-lower", "overlap-upper"),
-        *("containment-left", "containment-right", "jaccard", "join-rows", "join-lower", "join-upper", "method"),
-        *("left-rows", "right-rows", "left-semi-rows", "left-anti-rows", "right-semi-rows", "right-anti-rows"),
-        *("left-outer-rows", "right-outer-rows"),
+        *("containment-left", "containment-right", "jaccard", "join-rows", "join-lower", "join-upper"),
+        *("selectivity", "method"),
+        *(f"left{kind}-{end}" for kind in ("", "-semi", "-anti", "-outer") for end in ("rows", "lower", "upper")),
+        *(f"right{kind}-{end}" for kind in ("", "-semi", "-anti", "-outer") for end in ("rows", "lower", "upper")),
+        *("left-methods", "right-methods"),
     ]
     assert list(document["left"]) == list(document["right"]) == ["table", "column", "ndv", "row-count"]
     assert (document["left"]["table"], document["left"]["column"], document["left"]["ndv"]) == (table, "i", 4957)

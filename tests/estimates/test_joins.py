@@ -103,11 +103,18 @@ def test_bounds_hold_with_filters_of_other_columns(make):
         if chance.random() < 0.5:
             wheres = f"({wheres[0]}) and ({filter_of('i', chance)})", wheres[1]
         asked = [None if where == "true" else where for where in wheres]
-        found = lookup.estimate_join(paths[0], "i", paths[1], "i", *asked).rows
-        expected = counted(*rows, [("i", "i")], wheres)
-        for interval, true in zip((found.rows, found.left_semi, found.right_semi), expected, strict=True):
-            assert interval.lower - 1e-6 <= true <= interval.upper + 1e-6, wheres
+        answer = lookup.estimate_join(paths[0], "i", paths[1], "i", *asked)
+        found, (joined, *semi) = answer.rows, counted(*rows, [("i", "i")], wheres)
+        assert found.rows.lower - 1e-6 <= joined <= found.rows.upper + 1e-6, wheres
         above += found.rows.lower > 0
+        for side, partnered, table, where in zip(
+            (answer.left_side, answer.right_side), semi, rows, wheres, strict=True
+        ):
+            every = ask(f"select count(*) from t where {where}", t=table)[0]
+            true = every, partnered, every - partnered, joined + every - partnered
+            assert all(each.lower <= number <= each.upper for each, number in zip(side, true, strict=True)), wheres
+            assert side.semi.rows + side.anti.rows == side.rows.rows
+        assert answer.left_methods[0] == (wheres[0].split(") and")[0].strip("("), "all values")
     assert above > 10
 
 

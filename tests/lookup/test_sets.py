@@ -125,6 +125,12 @@ def test_answers_hold_for_known_sets(lookup, analyzed, sizes, share):
     assert found.overlap.exact is (max(sizes) < 4096)
 
 
+def side(which: str, *found: tuple[int, int, int]) -> dict[str, int]:
+    kinds = zip(("", "-semi", "-anti", "-outer"), found, strict=True)
+    ends = ("rows", "lower", "upper")
+    return {f"{which}{kind}-{end}": rows for kind, of in kinds for end, rows in zip(ends, of, strict=True)}
+
+
 def test_json_document_has_the_contracted_keys(lookup, analyzed):
     left, right = analyzed("left", range(10), rows=100), analyzed("right", range(5, 25), rows=40)
     assert joined(lookup, left, right).to_json() == {
@@ -139,15 +145,12 @@ def test_json_document_has_the_contracted_keys(lookup, analyzed):
         "join-rows": 100,
         "join-lower": 0,
         "join-upper": 4000,
+        "selectivity": 0.025,
         "method": "theta",
-        "left-rows": 100,
-        "right-rows": 40,
-        "left-semi-rows": 50,
-        "left-anti-rows": 50,
-        "right-semi-rows": 10,
-        "right-anti-rows": 30,
-        "left-outer-rows": 150,
-        "right-outer-rows": 130,
+        **side("left", (100, 100, 100), (50, 0, 100), (50, 0, 100), (150, 100, 4100)),
+        **side("right", (40, 40, 40), (10, 0, 40), (30, 0, 40), (130, 40, 4040)),
+        "left-methods": [],
+        "right-methods": [],
     }
 
 
