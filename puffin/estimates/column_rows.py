@@ -18,7 +18,7 @@ from puffin.estimates.counted import Counted, Numbers
 from puffin.estimates.interval import AT_95, NOTHING, Interval, Sums, count_of, share_of
 from puffin.estimates.known_values import KnownValues
 from puffin.estimates.others import OtherValues, hashes_by, together
-from puffin.estimates.value_set import FIRST, LAST, Cut, Span, ValueSet, is_point
+from puffin.estimates.value_set import EVERYTHING, FIRST, LAST, Cut, Span, ValueSet, is_point
 from puffin.sketches.distribution import Distribution, is_among
 from puffin.sketches.row_counts import RowCounts
 from puffin.sketches.theta_image import MAX_THETA
@@ -84,6 +84,8 @@ class ColumnRows:
         self.values = Interval.exactly(facts.rows).minus(self.nulls)
         self.has_order = found is not None and found.values is not None
         self.empty = 0
+        unknown = Interval(self.values.rows / 3, 0, self.values.upper)
+        self._nan_rows = unknown if facts.nans is None else Interval.exactly(facts.nans)
         self.distinct = facts.ndv
         """The distinct values with a hash, among the rows of the statistics."""
         if found is not None:
@@ -159,7 +161,8 @@ class ColumnRows:
             return
         keys = to_comparables(found.values, facts.type)
         is_nan = keys != keys if keys.dtype.kind == "f" else np.zeros(len(keys), np.bool_)
-        self._nan_rows = self._nans(facts, low, high, is_nan)
+        if facts.nans is None:
+            self._nan_rows = Interval.between(float(low[is_nan].sum()), float(high[is_nan].sum()))
         rows, flags = (low[~is_nan], high[~is_nan]), (known[~is_nan], found.is_cut[~is_nan])
         keys, hashes = keys[~is_nan], found.hashes[~is_nan]
         if self.empty:
@@ -173,11 +176,6 @@ class ColumnRows:
         self._hashes_of = hashes_by(facts.type)
         if keys.dtype.kind == "f" and np.count_nonzero(keys == 0) > 1:  # 0.0 and -0.0
             self.distinct = self.distinct.minus(Interval.exactly(1))
-
-    def _nans(self, facts: ColumnFacts, low: Any, high: Any, is_nan: Any) -> Interval:
-        if facts.nans is not None:
-            return Interval.exactly(facts.nans)
-        return Interval.between(float(low[is_nan].sum()), float(high[is_nan].sum()))
 
     def _in_order(self, wanted: ValueSet, z: float) -> Found:
         known, found = self._known, self._nan_rows if wanted.nan else NOTHING
@@ -251,7 +249,7 @@ class ColumnRows:
         if left_out is not None:
             every = self.distinct.plus(_one_of(Interval.exactly(self.empty)))
             return every.minus(self._distinct_in(left_out)).within(0, every.upper).plus(null)
-        nan = _one_of(self._nan_rows) if wanted.nan and self.has_order else NOTHING
+        nan = _one_of(self._nan_rows) if wanted.nan else NOTHING
         return self._distinct_in(wanted).plus(nan).plus(null)
 
     def groups_left(self, share: float) -> float:
@@ -291,6 +289,9 @@ class ColumnRows:
 
     def _without_order(self, wanted: ValueSet, z: float) -> Found:
         values, ndv = self.values, self.facts.ndv
+        if self.facts.nans is not None and wanted.spans in ((), (EVERYTHING,)):
+            rows = self._nan_rows if wanted.nan else values.minus(self._nan_rows).within(0, values.upper)
+            return rows, NULL_COUNT
         points = [start[1] for start, _ in filter(is_point, wanted.spans)]
         if len(points) == len(wanted.spans) and not wanted.nan and self.facts.distribution is not None:
             return self._by_hash(points, self.facts.distribution, z)

@@ -296,6 +296,15 @@ def test_only_hashes_answer_without_values(make):
     assert (found["lower"], found["upper"]) == (0, 400)
 
 
+def test_nan_is_counted_without_values(make):
+    table = make(pa.table({"d": [1.5, float("nan"), None, 2.5, float("nan")] * 20}), no_values=True)
+    for where, rows, groups in (("d is nan", 40, 1), ("d is not nan", 40, 2), ("d is nan or d is null", 60, 2)):
+        found = table.estimate(where, ["d"])
+        assert (found["lower"], found["rows"], found["upper"]) == (rows, rows, rows), where
+        assert found["groups-lower"] <= groups <= found["groups-upper"], where
+    assert table.estimate("d is nan", ["d"])["groups"] == 1
+
+
 def test_wrong_filters_and_columns_are_one_error(table):
     with pytest.raises(ColumnNotFound, match="absent"):
         table.estimate(group_by=["absent"])
