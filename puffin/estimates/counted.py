@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -76,4 +76,17 @@ class Counted:
             missed=float(found.missed),
             left=left,
             rest=rest,
+        )
+
+    def without(self, hashes: Hashes) -> Counted:
+        """The same without some values, whose hashes ascend."""
+        kept = ~is_among(self.hashes, hashes)
+        gone = float(self.low[~kept & ~self.is_heavy].sum())
+        return replace(
+            self,
+            hashes=self.hashes[kept],
+            low=self.low[kept],
+            high=self.high[kept],
+            is_heavy=self.is_heavy[kept],
+            rest=None if self.rest is None else self.rest - gone,
         )

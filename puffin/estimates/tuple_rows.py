@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from puffin.estimates.column_rows import ColumnRows
-from puffin.estimates.counted import Counted
+from puffin.estimates.counted import Counted, Numbers
 from puffin.estimates.interval import AT_95, NOTHING, Interval
 from puffin.estimates.others import hashes_by
 from puffin.estimates.value_set import ValueSet
-from puffin.sketches.distribution import places
+from puffin.sketches.distribution import first_of_each, places
+from puffin.sketches.row_tally import Hashes
 from puffin.sketches.single_hash import hash_tuple
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.sketches.tuple_hashes import EMPTY, NULL, hashes_of
@@ -31,6 +32,7 @@ JOINT = "joint"
 _MOST_OF_COLUMN, _MOST_TUPLES = 16, 64  # looked up one by one; a set of values with more is not worth the time
 _MOST_OF_RANGE = 4096
 _MOST_KEPT = 256
+_MOST_WITH_NULL = 1 << 18
 
 
 class Part(NamedTuple):
@@ -162,6 +164,28 @@ class _Along:
             i, j = bisect.bisect_left(self.at, start), bisect.bisect_left(self.at, stop)
             low, high = low + self.low[j] - self.low[i], high + self.high[j] - self.high[i]
         return low, high
+
+
+def tuples_with_null(columns: Sequence[Hashes]) -> tuple[Hashes, Numbers]:
+    """
+    The tuples of known values and nulls that have a null, and how many nulls each has.
+
+    The hashes of each column are in the order in which tuples are hashed; 0 stands for the empty string. Of three
+    columns or more with many values, only the tuples with one value are made.
+    """
+    ends = [np.append(np.where(each == 0, np.uint64(EMPTY), each), np.uint64(NULL)) for each in columns]
+    if len(ends) > 2 and math.prod(map(len, ends)) <= _MOST_WITH_NULL:
+        made = [[each.reshape(-1) for each in np.meshgrid(*ends)]]
+    else:
+        made = [
+            [each if i == at else np.full(len(each), NULL, np.uint64) for i in range(len(ends))]
+            for at, each in enumerate(ends)
+        ]
+    hashes = np.concatenate([hashes_of(each) for each in made])
+    nulls = np.concatenate([np.sum([column == NULL for column in each], axis=0, dtype=np.float64) for each in made])
+    has_null = nulls > 0
+    found, first = first_of_each(hashes[has_null])
+    return found, nulls[has_null][first]
 
 
 def _hashes_by(type_: str) -> Callable[[Any], tuple[int, ...]]:

@@ -17,7 +17,6 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeAlias
 
 from puffin.errors import UnsupportedTypeError, UsageError
-from puffin.estimates.counted import Counted
 from puffin.estimates.filters import Joined, OfColumn, Part, rows_of
 from puffin.estimates.groups import groups_of
 from puffin.estimates.interval import AT_95, Interval
@@ -25,6 +24,7 @@ from puffin.estimates.joins import INDEPENDENCE, THETA, JoinRows, JoinSide, join
 from puffin.estimates.matches import OrderedMatches, matches_of
 from puffin.estimates.value_set import ValueSet
 from puffin.lookup.estimates import Estimator
+from puffin.lookup.joined_tuples import OneSide, counted_values, joined_tuples
 from puffin.lookup.question import Question
 from puffin.lookup.sets import JoinEstimate, column_sketch, join_estimate
 from puffin.lookup.sets import JoinSide as JoinSideOf
@@ -154,9 +154,6 @@ def _columns(asked: JoinQuestion, estimator: Estimator) -> tuple[Column, ...]:
     return state.select_columns(names)
 
 
-_OneSide: TypeAlias = tuple[Estimator, tuple[Column, ...]]
-
-
 class RowsOfJoins:
     """
     The rows of the equi-joins of two columns, or of two sets of them, with filters.
@@ -164,7 +161,7 @@ class RowsOfJoins:
     ``by_sketches`` is what sketches alone say of the join without filters, for sides without row counts.
     """
 
-    def __init__(self, left: _OneSide, right: _OneSide, by_sketches: float | None = None) -> None:
+    def __init__(self, left: OneSide, right: OneSide, by_sketches: float | None = None) -> None:
         self._left, self._right = left, right
         self._by_sketches = by_sketches
         self._is_of_one = len(left[1]) == 1
@@ -181,8 +178,6 @@ class RowsOfJoins:
         rests = [side.rest(of_values is not None) for side in (left, right)]
         if has_changed or not all(rest is _ALL for rest in rests):
             found = found.filtered(left.of_join(*rests), right.of_join(*reversed(rests)))
-        nulls = 0.0 if self._is_of_one else min(left.null_share, right.null_share)
-        found = found if nulls == 0 else found.without_nulls(nulls)
         return found.within_sides(left.rows.upper, right.rows.upper)
 
     def _of_values(self, found: JoinRows, values: ValueSet, has_changed: bool) -> JoinRows | None:
@@ -204,10 +199,13 @@ class RowsOfJoins:
     def _unfiltered(self) -> JoinRows | None:
         """The rows without filters; None if statistics do not have them by value on both sides."""
         if self._is_of_one:
-            left, right = (_counted(*side) for side in (self._left, self._right))
-        else:
-            left, right = _of_tuples(self._left, self._right)
-        return None if left is None or right is None else join_rows(matches_of(left, right))
+            left, right = (counted_values(estimator, column) for estimator, (column,) in (self._left, self._right))
+            return None if left is None or right is None else join_rows(matches_of(left, right))
+        tuples = joined_tuples(self._left, self._right)
+        if tuples is None:
+            return None
+        found, nulls = join_rows(matches_of(*tuples.sides)), tuples.null_share
+        return found if nulls == 0 else found.without_nulls(nulls)
 
     @functools.cached_property
     def _ordered(self) -> OrderedMatches | None:
@@ -266,12 +264,6 @@ class Side:
         """The distinct values of the first column."""
         return self.estimator.column(self.columns[0].field_id).facts.ndv.rows
 
-    @property
-    def null_share(self) -> float:
-        """Of the rows, those with a null in one of several columns: a tuple with one counts, but joins nothing."""
-        columns = (self.estimator.column(column.field_id) for column in self.columns)
-        return min(1.0, sum(column.nulls.upper for column in columns) / max(self.table_rows, 1))
-
     def apart(self) -> list[Side]:
         """A side for each of the columns."""
         return [Side(self.estimator, [column], self._where) for column in self.columns]
@@ -299,7 +291,7 @@ class Side:
         return JoinSide(self.rows, chosen, share)
 
 
-def check_alike(sides: Iterable[_OneSide]) -> None:
+def check_alike(sides: Iterable[OneSide]) -> None:
     """Raise UnsupportedTypeError if equal values of two columns have different hashes."""
     (left, ones), (right, others) = sides
     for one, other in zip(ones, others, strict=True):
@@ -315,31 +307,6 @@ def _described(estimator: Estimator, columns: Sequence[Column]) -> JoinSideOf:
     groups = groups_of(estimator.table, [column.field_id for column in columns], _ALL)
     name = "+".join(column.name for column in columns)
     return JoinSideOf(estimator.opened.name, name, groups.rounded()[0], estimator.table.rows)
-
-
-def _counted(estimator: Estimator, columns: Sequence[Column]) -> Counted | None:
-    """The rows of a column by hash; None if statistics do not have them."""
-    field_id = columns[0].field_id
-    return estimator.column(field_id).counted(estimator.row_counts(field_id))
-
-
-def _of_tuples(left: _OneSide, right: _OneSide) -> tuple[Counted | None, Counted | None]:
-    """
-    The rows of tuples on both sides; None without a joint sketch.
-
-    Joint sketches hash tuples in the order of field ids: that has to pair the same columns on both sides.
-    """
-    pairs = {(one.field_id, other.field_id) for one, other in zip(left[1], right[1], strict=True)}
-    others = [other for _, other in sorted(pairs)]
-    if len(pairs) < len(left[1]) or others != sorted(set(others)):
-        return None, None
-    left_found, right_found = (estimator.joint(columns) for estimator, columns in (left, right))
-    if left_found is None or right_found is None:
-        return None, None
-    one, other = (
-        Counted.of(each.distribution.with_exact(each.counts), each.counts, 0) for each in (left_found, right_found)
-    )
-    return one, other
 
 
 def _both(left: ValueSet | None, right: ValueSet | None) -> ValueSet | None:

@@ -136,6 +136,24 @@ def test_pairs_of_a_composite_join_stand_in_any_order(make):
     assert crossed.rows.rows.lower <= counted(*rows, [("x", "y"), ("y", "x")], ("true", "true"))[0]
 
 
+def test_tuples_with_nulls_join_nothing(make):
+    """However many rows they have."""
+    rng = np.random.default_rng(7)
+
+    def rows(most: int) -> pa.Table:
+        columns = {name: pa.array(rng.integers(0, most, 30_000), mask=rng.random(30_000) < 0.2) for name in "xyz"}
+        return pa.table({**columns, "y": columns["y"].cast(pa.string())})
+
+    for most, columns, error in ((20, "x+y", 1), (12, "x+y+z", 1), (300, "x+y", 1.2)):
+        sides = [rows(most) for _ in range(2)]
+        paths = [make(each, joint=(columns,)) for each in sides]
+        found = Lookup().estimate_join(paths[0], columns, paths[1], columns).rows
+        expected = counted(*sides, [(each, each) for each in columns.split("+")], ("true", "true"))
+        for interval, true in zip(found[:3], expected, strict=True):
+            assert interval.lower <= true <= interval.upper
+            assert max(interval.rows / true, true / interval.rows) <= error
+
+
 def test_composite_join_of_columns_that_are_hashed_differently_is_refused(make):
     rows = pa.table({"a": [1, 2], "b": [3, 4]})
     other = pa.table({"a": pa.array([1, 2], pa.int32()), "b": [3, 4]})
