@@ -24,6 +24,7 @@ _MAX_SHIFT = _U(28)  # for the last seven bits of a 32-bit integer
 _FIRST: Any = np.int64(0)
 _ONE_BYTE: Any = np.int64(1)
 _LONG_LENGTH, _GOES_ON = 15, 255  # of LZ4
+_MOST_BITS_OF_PAIRS = _U(28)  # two numbers of so many bits are in a word, whatever bit of a byte they begin with
 _WORTH_PATTERNS = _U(1 << 11)  # fewer values take less time than the patterns
 _LENGTH_IN_TAG, _SNAPPY_BLOCK = _U(60), _U(1 << 16)
 
@@ -74,18 +75,22 @@ def _count_packed(
     """Count so many numbers from a bit on; false if one has no counter."""
     mask, numbers = (_ONE << width) - _ONE, _U(len(counts) // lanes)
     per_number, last_lane = _U(lanes), _U(lanes - 1)
-    in_word = _U(57) // width  # of which the first begins with any bit of a byte
+    second, third, fourth = _ONE & last_lane, _TWO & last_lane, _THREE & last_lane
     done = _ZERO
-    while done + in_word <= values:
+    while done + _FOUR <= values and width <= _MOST_BITS_OF_PAIRS:
         word = words_at[bit >> _THREE] >> (bit & _SEVEN)
-        for place in range(in_word):
-            number = word & mask
-            if number >= numbers:
-                return False
-            counts[number * per_number + (_U(place) & last_lane)] += 1
-            word >>= width
-        bit += in_word * width
-        done += in_word
+        one, two = word & mask, (word >> width) & mask
+        bit += width + width
+        word = words_at[bit >> _THREE] >> (bit & _SEVEN)
+        three, four = word & mask, (word >> width) & mask
+        bit += width + width
+        if max(max(one, two), max(three, four)) >= numbers:
+            return False
+        counts[one * per_number] += 1
+        counts[two * per_number + second] += 1
+        counts[three * per_number + third] += 1
+        counts[four * per_number + fourth] += 1
+        done += _FOUR
     for _ in range(done, values):
         number = (words_at[bit >> _THREE] >> (bit & _SEVEN)) & mask
         if number >= numbers:

@@ -15,7 +15,7 @@ from puffin.kernels import kernels_ready
 MAX_BIT_WIDTH = 32
 
 _LANES = 8  # counters for one number: see the kernel
-_FEW_NUMBERS = 1 << 12  # up to here the counters of all lanes stay in a processor's cache
+_FEW_NUMBERS = 1 << 9  # up to here the counters of all lanes stay in a processor's first cache
 _SLICE = 1 << 14  # bit-packed values that numpy unpacks at a time
 _MAX_HEADER_BYTES = 5
 
