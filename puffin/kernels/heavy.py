@@ -151,11 +151,13 @@ def count_values(
                 continue
             slot = wanted & last
             at = slot + slot
+            is_sampled = False  # the others below theta have been picked when they came
             while slots[at] != wanted:
                 if slots[at] == _ZERO:
                     slots[at] = wanted
                     slots[seldom + at + _ONE] = NO_PLACE
                     count += 1
+                    is_sampled = wanted < theta
                     break
                 slot = (slot + _ONE) & last
                 at = slot + slot
@@ -167,7 +169,7 @@ def count_values(
                 total = before + rows[i]
                 slots[at + _ONE] = total
                 becomes_many = before < many and total >= many
-            if (becomes_many or wanted < theta) and slots[seldom + at + _ONE] == NO_PLACE:
+            if is_sampled or (becomes_many and slots[seldom + at + _ONE] == NO_PLACE):
                 slots[seldom + at + _ONE] = first + _U(out)
                 picked[out] = i
                 out += 1
@@ -195,8 +197,8 @@ def least_common(slots: Array, floor: np.uint64) -> np.uint64:
     seldom = _U(len(slots) >> 1)
     for slot in range(len(slots) >> 2):
         at = _U(slot) + _U(slot)
-        if slots[at + _ONE] != _ZERO:
-            levels[_level(max(slots[at + _ONE] + slots[seldom + at], floor) - floor)] += 1
+        rows = slots[at + _ONE]
+        levels[_level(max(rows + slots[seldom + at], floor) - floor)] += rows != _ZERO  # a branch would take longer
     count = levels.sum()
     left = count
     level = 0
