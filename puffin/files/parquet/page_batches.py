@@ -39,6 +39,7 @@ _INDEX_BYTES = 512 * 1024  # indices are only counted, and a batch takes Python 
 _PART_BYTES = 8 * 1024 * 1024  # of a file that are read at a time, unless a page is longer
 _MAX_OVERHEAD = 1 << 16  # of the header and the levels of the longest page, and what a codec may add
 _PAGES_AT_ONCE = 1 << 10
+_PADDING = bytes(8)
 _MAX_DELTAS = 1 << 24  # in a page: those of no bits take no bytes, so that its size does not limit them
 _DELTAS = frozenset((DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY))
 
@@ -59,6 +60,7 @@ class PageBatch:
     Neighbouring pages of one encoding.
 
     Attributes:
+        content: The pages one after the other; behind indices there are eight bytes of padding.
         chunks: For each page the place of its chunk.
     """
 
@@ -71,6 +73,11 @@ class PageBatch:
     @property
     def bytes(self) -> npt.NDArray[np.uint8]:
         return np.frombuffer(self.content, np.uint8)
+
+    @property
+    def words_at(self) -> npt.NDArray[np.uint64]:
+        """The little-endian word at each byte of pages of indices, and at the end, for kernels."""
+        return np.ndarray((len(self.content) - len(_PADDING) + 1,), np.uint64, self.bytes, strides=(1,))
 
     @property
     def count(self) -> int:
@@ -178,9 +185,11 @@ def _batch(pages: Sequence[_Page], chunks: Sequence[ColumnChunk]) -> PageBatch:
         end = at + levels_size + size
         spans.append((at, end, count, nulls, -1 if kind == DATA_PAGE else levels_size))
         at = end
-    content = parts[0] if len(parts) == 1 else b"".join(parts)
     kind, encoding = pages[0].fields[:2]
     is_dictionary = kind == DICTIONARY_PAGE
+    if not is_dictionary and encoding in DICTIONARY_ENCODINGS:
+        parts.append(_PADDING)
+    content = parts[0] if len(parts) == 1 else b"".join(parts)
     batch = PageBatch(is_dictionary, encoding, content, np.array(spans), [page.chunk for page in pages])
     if not is_dictionary:
         _find_values(batch, chunks[0])

@@ -17,7 +17,7 @@ from pyarrow import types as arrow_types
 
 from puffin.errors import CorruptDataFileError
 from puffin.files.parquet.dictionary_counts import DICTIONARY_ENCODINGS, used_values
-from puffin.files.parquet.hybrid import HybridCounts, words_at_every_byte
+from puffin.files.parquet.hybrid import HybridCounts
 from puffin.files.parquet.page_batches import PageBatch, page_batches
 from puffin.files.parquet.pages import has_readable_pages
 from puffin.files.parquet.parquet_footer import (
@@ -100,7 +100,7 @@ def _values(source: pa.NativeFile, chunks: Sequence[ColumnChunk], arrow_type: pa
                 np.cumsum(places[:-1, 1], out=places[1:, 0])
                 rows = HybridCounts(int(places[:, 1].sum()))
             pages.spans[:, 3:] = places[pages.chunks]
-            rows.add_pages(words_at_every_byte(pages.content), pages.spans)
+            rows.add_pages(pages.words_at, pages.spans)
     if rows is not None and dictionaries:
         yield Values(*used_values(pa.concat_arrays(dictionaries), rows.totals()))
 
