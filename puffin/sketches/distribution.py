@@ -108,12 +108,19 @@ class Distribution:
         low[has], high[has] = self.low[at[has]], self.high[at[has]]
         return low, high
 
-    def _part_of(self, hashes: Hashes) -> tuple[Counts, Counts, Flags]:
-        """The fewest and the most rows of the values with these hashes in a sum, and whether they are heavy here."""
-        low, high = self.rows_of(hashes)
-        at, has = places(hashes, self.hashes)
-        is_heavy = has & self.is_heavy[at] if len(self.hashes) else has
-        return (low if self._is_complete else np.where(is_heavy, low, np.uint64(0))), high, is_heavy
+    def _part_of(self, hashes: Hashes, at: npt.NDArray[np.intp]) -> tuple[Counts, Counts, Flags]:
+        """
+        The fewest and the most rows of the values with these hashes in a sum, and whether they are heavy here.
+
+        The hashes have all of this distribution, at the places ``at``.
+        """
+        low, high = np.zeros(len(hashes), np.uint64), np.zeros(len(hashes), np.uint64)
+        is_heavy = np.zeros(len(hashes), np.bool_)
+        low[at] = self.low if self._is_complete else np.where(self.is_heavy, self.low, np.uint64(0))
+        high[hashes.searchsorted(np.uint64(self.theta)) :] = self.missed
+        high[at] = self.high
+        is_heavy[at] = self.is_heavy
+        return low, high, is_heavy
 
     @property
     def _is_complete(self) -> bool:
@@ -131,8 +138,14 @@ class Distribution:
 
     def plus(self, other: Distribution) -> Distribution:
         """The distribution of the rows of both, of any size."""
-        hashes, first = first_of_each(np.concatenate((self.hashes, other.hashes)), in_runs=True)
-        (low, high, heavy), (more_low, more_high, more_heavy) = self._part_of(hashes), other._part_of(hashes)
+        both = np.concatenate((self.hashes, other.hashes))
+        order = both.argsort(kind="stable")  # which merges runs
+        is_first = is_first_of_run(both[order])
+        first = order[is_first]
+        hashes = both[first]
+        at, is_ours = is_first.cumsum() - 1, order < len(self.hashes)
+        low, high, heavy = self._part_of(hashes, at[is_ours])
+        more_low, more_high, more_heavy = other._part_of(hashes, at[~is_ours])
         values = None
         if self.values is not None and other.values is not None:
             values = pa.concat_arrays([self.values, other.values]).take(pa.array(first))
@@ -300,9 +313,9 @@ def _unpickled(packed: bytes, size: int) -> Distribution:
     return Distribution.from_bytes(unpack(packed, size))
 
 
-def first_of_each(hashes: Hashes, *, in_runs: bool = False) -> tuple[Hashes, npt.NDArray[np.int64]]:
-    """The distinct hashes, ascending, and a position of each; they may consist of a few ascending runs."""
-    order = hashes.argsort(kind="stable") if in_runs else order_of(hashes)  # a stable sort merges runs
+def first_of_each(hashes: Hashes) -> tuple[Hashes, npt.NDArray[np.int64]]:
+    """The distinct hashes, ascending, and a position of each."""
+    order = order_of(hashes)
     in_order = hashes[order]
     starts = np.flatnonzero(is_first_of_run(in_order))
     return in_order[starts], order[starts]
