@@ -101,7 +101,7 @@ def merged_on_executors(partials: RDD[Partial], groups: Groups) -> Partial:
         return gathered.all(partials.map(dumped).collect())
     merged: RDD[Piece] = partials.mapPartitionsWithIndex(functools.partial(cut, groups))
     for reducers in groups.reducers(tasks):
-        merged = _merged(merged, reducers)
+        merged = _merged(merged, functools.partial(reducer_of, groups.count, reducers), reducers)
     wave = max(1, _FETCHED * merged.getNumPartitions() // groups.count)
     for start in range(0, merged.getNumPartitions(), wave):
         places = range(start, min(start + wave, merged.getNumPartitions()))
@@ -151,14 +151,14 @@ class Gathered:
         return self.partial
 
 
-def _merged(pieces: RDD[Piece], reducers: int) -> RDD[Piece]:
-    place = functools.partial(_reducer, reducers)
+def reducer_of(groups: int, reducers: int, key: Key) -> int:
+    """Which of so many reducers merges the pieces of a group and a segment: each gets about as many of these."""
+    group, segment, _ = key
+    return (group + segment * groups) % reducers
+
+
+def _merged(pieces: RDD[Piece], place: Callable[[Key], int], reducers: int) -> RDD[Piece]:
     shuffled: RDD[Piece] = pieces.repartitionAndSortWithinPartitions(  # type: ignore[call-overload]
         reducers, place
     )  # its stubs do not know that tuples have an order
     return shuffled.mapPartitions(merge_runs)
-
-
-def _reducer(reducers: int, key: Key) -> int:
-    group, segment, _ = key
-    return (group + segment) % reducers

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,6 +66,16 @@ def test_executors_merge_what_the_driver_would(
     tasks = spark.sparkContext.parallelize(partials, len(partials))
     groups = Groups(Groups.of(range(21)).of_column, segment=segment)
     assert merged_on_executors(tasks, groups) == functools.reduce(merge_partials, partials)
+
+
+@pytest.mark.parametrize(("columns", "tasks"), [(100, 6000), (20, 10_000), (2000, 500), (9, 100)])
+def test_reducers_have_about_equally_many_pieces_to_merge(columns: int, tasks: int) -> None:
+    groups = Groups.of(range(columns))
+    for reducers, segments in zip(groups.reducers(tasks), (-(-tasks // groups.segment), 1), strict=True):
+        keys = itertools.product(range(groups.count), range(segments), [0])
+        pieces = Counter(merge.reducer_of(groups.count, reducers, key) for key in keys)
+        assert len(pieces) == reducers
+        assert max(pieces.values()) == -(-groups.count * segments // reducers)
 
 
 def test_failure_of_one_task_is_the_failure_of_all(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
