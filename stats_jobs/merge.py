@@ -11,6 +11,7 @@ Pieces are merged in the order of tasks, so the result does not depend on which 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
@@ -102,10 +103,13 @@ def merged_on_executors(partials: RDD[Partial], groups: Groups) -> Partial:
     merged: RDD[Piece] = partials.mapPartitionsWithIndex(functools.partial(cut, groups))
     for reducers in groups.reducers(tasks):
         merged = _merged(merged, functools.partial(reducer_of, groups.count, reducers), reducers)
-    wave = max(1, _FETCHED * merged.getNumPartitions() // groups.count)
-    for start in range(0, merged.getNumPartitions(), wave):
-        places = range(start, min(start + wave, merged.getNumPartitions()))
-        gathered.all(piece for _, piece in merged.context.runJob(merged, list, places))
+    try:
+        wave = max(1, _FETCHED * merged.getNumPartitions() // groups.count)
+        for start in range(0, merged.getNumPartitions(), wave):
+            places = range(start, min(start + wave, merged.getNumPartitions()))
+            gathered.all(piece for _, piece in merged.context.runJob(merged, list, places))
+    finally:
+        _delete_shuffled(merged)
     return gathered.partial
 
 
@@ -162,3 +166,13 @@ def _merged(pieces: RDD[Piece], place: Callable[[Key], int], reducers: int) -> R
         reducers, place
     )  # its stubs do not know that tuples have an order
     return shuffled.mapPartitions(merge_runs)
+
+
+def _delete_shuffled(merged: RDD[Piece]) -> None:
+    """
+    Delete what executors have on disk for the merges, so that the next step finds room.
+
+    Spark would do so when the driver's JVM collects its garbage, in half an hour perhaps.
+    """
+    with contextlib.suppress(Exception):  # an error of the block says more, and Spark deletes it later
+        merged._jrdd.rdd().cleanShuffleDependencies(False)

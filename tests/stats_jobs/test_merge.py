@@ -7,7 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -65,7 +65,11 @@ def test_executors_merge_what_the_driver_would(
     partials = [partial(number, range(1, 21), range(number)) for number in range(9)]
     tasks = spark.sparkContext.parallelize(partials, len(partials))
     groups = Groups(Groups.of(range(21)).of_column, segment=segment)
+    jvm: Any = spark.sparkContext._jvm
+    shuffles = jvm.org.apache.spark.SparkEnv.get().mapOutputTracker().shuffleStatuses()
+    before = shuffles.size()
     assert merged_on_executors(tasks, groups) == functools.reduce(merge_partials, partials)
+    assert shuffles.size() <= before, "what was shuffled stays on disk"
 
 
 @pytest.mark.parametrize(("columns", "tasks"), [(100, 6000), (20, 10_000), (2000, 500), (9, 100)])
