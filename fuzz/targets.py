@@ -27,7 +27,7 @@ import pyarrow as pa
 from fuzz.held_files import HeldFiles
 from puffin import kernels
 from puffin.delta.log.actions import parse_commit, read_file_statistics
-from puffin.delta.log.checkpoints import read_checkpoint, read_checkpoint_statistics
+from puffin.delta.log.checkpoints import checkpoint_files, read_checkpoint
 from puffin.delta.log.log_files import Checkpoint
 from puffin.delta.log.replay import DeltaLog
 from puffin.delta.schema import table_schema
@@ -341,8 +341,10 @@ def delta_checkpoint(data: bytes) -> None:
     """In Parquet."""
     store = HeldFiles({_WHERE: data})
     checkpoint = Checkpoint(3, (store.info(_WHERE),))
-    read_checkpoint(checkpoint, "t", store, with_files=True)
-    read_checkpoint_statistics(checkpoint, "t", store)
+    content = read_checkpoint(checkpoint, "t", store)
+    for with_statistics in (False, True):
+        for _ in checkpoint_files(checkpoint, content, store, with_statistics=with_statistics):
+            pass
 
 
 _FIRST_ENTRY = (

@@ -90,7 +90,7 @@ def _without_erased_bounds(opened: TableSnapshot, columns: Sequence[Computed]) -
     if not loose:
         return list(columns)
     found = opened.column_summaries(loose)
-    has_deletes = any(task.delete_files for task in opened.tasks)
+    has_deletes = opened.has_deletes()
     closer = []
     for each in columns:
         column, summary = each.plan.column, SUMMARY.of(each.values)

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
-from puffin.delta.log.protocol import check_writable
+from puffin.delta.log.protocol import check_writable, has_feature
 from puffin.delta.log.replay import DeltaLog
 from puffin.delta.state import DeltaState, partition_fields
 from puffin.delta.statistics.entries import StatisticsDirectory
@@ -68,6 +68,12 @@ class DeltaSnapshot(TableSnapshot):
         from puffin.delta.scan.plan import plan_version
 
         return plan_version(self.state)
+
+    def has_deletes(self) -> bool:
+        """Reads no file's entry if the protocol allows no deletion vectors."""
+        return has_feature(self.state.protocol, "deletionVectors") and self.state.segment.fold_files(
+            lambda files: any(file.deletion_vector is not None for file, _ in files)
+        )
 
     def _changes_since(self, base: Snapshot) -> Changes:
         from puffin.delta.scan.plan import changes_between

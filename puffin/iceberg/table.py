@@ -116,6 +116,13 @@ class IcebergSnapshot(TableSnapshot):
 
         return plan_snapshot(self, self.snapshot)
 
+    def has_deletes(self) -> bool:
+        """Plans the snapshot only if it has delete files at all: they may apply to nothing."""
+        from puffin.iceberg.scan.manifest_lists import manifests_of
+
+        may_have = any(m.of_deletes and m.live_files != 0 for m in manifests_of(self, self.snapshot))
+        return may_have and super().has_deletes()
+
     def _in_parts(self) -> PartedPlan | None:
         from puffin.iceberg.scan.parts import plan_in_parts
 

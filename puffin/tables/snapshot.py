@@ -102,6 +102,10 @@ class TableSnapshot(ABC):
         planned: tuple[FileScanTask, ...] = self.__dict__["tasks"]
         return planned
 
+    def has_deletes(self) -> bool:
+        """Whether delete files apply to data files of the snapshot; raises as `tasks`."""
+        return any(task.delete_files for task in self.tasks)
+
     def in_parts(self) -> PartedPlan | None:
         """How to plan the snapshot elsewhere; None unless it is so large that this pays, or if `tasks` has its plan."""
         return None if "tasks" in self.__dict__ else self._in_parts()

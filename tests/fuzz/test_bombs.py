@@ -175,7 +175,7 @@ def test_checkpoint_cannot_have_more_rows_than_bytes(monkeypatch):
     pq.write_table(pa.table({"protocol": [{"minReaderVersion": 1, "minWriterVersion": 2}] * 100_000}), sink)
     store = HeldFiles({WHERE: sink.getvalue()})
     with pytest.raises(CorruptMetadataError, match="no more rows than bytes, found 100000"):
-        checkpoints.read_checkpoint(Checkpoint(0, (store.info(WHERE),)), "t", store, with_files=False)
+        checkpoints.read_checkpoint(Checkpoint(0, (store.info(WHERE),)), "t", store)
 
 
 @pytest.mark.parametrize("codec", ["deflate", "zstandard", "bzip2"])

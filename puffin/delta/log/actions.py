@@ -104,6 +104,10 @@ class AddFile(LoggedFile):
     size: int
 
 
+FileWithStatistics = tuple[AddFile, str | None]
+"""A file and its statistics in JSON, None if it has none or nobody asked for them."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class RemoveFile(LoggedFile):
     """A data file that leaves the table."""

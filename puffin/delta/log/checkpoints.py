@@ -3,7 +3,7 @@ Reads checkpoints: protocol, metadata and live files (protocol, "Checkpoints").
 
 Classic, multi-part and V2 checkpoints with sidecars differ in the number of files; each file has one row for each
 action. A checkpoint has as many rows as the table has files, so it is read in batches, by column, and only the fields
-that planning needs.
+that planning needs; nothing here holds all files.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ from puffin.delta.log.actions import (
     Action,
     AddFile,
     DeletionVectorDescriptor,
-    FileKey,
+    FileWithStatistics,
     Metadata,
     Protocol,
     Sidecar,
-    file_key,
     metadata_action,
     num_records,
     protocol_action,
@@ -40,13 +39,13 @@ from puffin.errors import CorruptMetadataError, FileNotFound, StorageError, Unsu
 from puffin.storage import Store, join
 
 _SIDECARS = "_sidecars"
-_BATCH_ROWS = 64 * 1024
+_BATCH_BYTES = 16 * 1024 * 1024
+_LEAST_ROWS, _MOST_ROWS = 256, 64 * 1024  # of a batch
 _FREE_ROWS = 1024 * 1024  # allowed in a file of any size
 
 # Paths of Parquet columns; a file may lack some. Two of them may have the row count of a file's statistics.
 _FILE_FIELDS = ("path", "partitionValues", "size", "dataChange", "deletionVector", "stats", "stats_parsed.numRecords")
 _FILE_COLUMNS = tuple(f"add.{field}" for field in _FILE_FIELDS)
-_STATISTICS_COLUMNS = ("add.path", "add.deletionVector", "add.stats")
 _METADATA_FIELDS = ("id", "format.provider", "schemaString", "partitionColumns", "configuration")
 _OTHER_COLUMNS = (*(f"metaData.{field}" for field in _METADATA_FIELDS), "protocol", "sidecar")
 
@@ -56,9 +55,9 @@ _ReadBatch: TypeAlias = Callable[[pa.RecordBatch], Iterable[_Item]]
 _NO_VALUES: Mapping[str, str | None] = {}
 
 
-def read_checkpoint(checkpoint: Checkpoint, directory: str, store: Store, *, with_files: bool) -> CheckpointContent:
+def read_checkpoint(checkpoint: Checkpoint, directory: str, store: Store) -> CheckpointContent:
     """
-    Read a checkpoint; ``with_files`` also reads the live files, which takes the longest and opens the sidecars.
+    Read what a checkpoint says beside its files.
 
     Raises CorruptMetadataError if a file cannot be parsed, or if protocol or metadata are missing.
     """
@@ -67,59 +66,53 @@ def read_checkpoint(checkpoint: Checkpoint, directory: str, store: Store, *, wit
         if part.name.endswith(".json"):
             found += read_actions(store.read(part.uri), part.uri)
         else:
-            columns = (*_OTHER_COLUMNS, *_FILE_COLUMNS) if with_files else _OTHER_COLUMNS
-            found += _read_parquet(part.uri, store, columns, _actions)
+            found += _read_parquet(part.uri, store, _OTHER_COLUMNS, _actions)
     protocol = next((action for action in found if isinstance(action, Protocol)), None)
     metadata = next((action for action in found if isinstance(action, Metadata)), None)
-    where = checkpoint.parts[0].uri
     if protocol is None or metadata is None:
+        where = checkpoint.parts[0].uri
         raise CorruptMetadataError(f"{where}: expected a checkpoint with a protocol and a metaData action, found none")
-    if not with_files:
-        return CheckpointContent(protocol, metadata, ())
-    for sidecar in [action for action in found if isinstance(action, Sidecar)]:
-        found += _read_sidecar(sidecar, directory, store, where, _FILE_COLUMNS, _actions)
-    return CheckpointContent(protocol, metadata, [action for action in found if isinstance(action, AddFile)])
+    sidecars = (_sidecar_uri(action, directory) for action in found if isinstance(action, Sidecar))
+    return CheckpointContent(protocol, metadata, tuple(sidecars))
 
 
-def read_checkpoint_statistics(checkpoint: Checkpoint, directory: str, store: Store) -> dict[FileKey, str]:
-    """The statistics of live files, as JSON strings."""
-    found: dict[FileKey, str] = {}
-    sidecars: list[tuple[Sidecar, str]] = []
+def checkpoint_files(
+    checkpoint: Checkpoint, content: CheckpointContent, store: Store, *, with_statistics: bool
+) -> Iterator[FileWithStatistics]:
+    """The files of a checkpoint, and their statistics on request; never holds more than a batch of them."""
+    read = _files_with_statistics if with_statistics else _files
     for part in checkpoint.parts:
         if part.name.endswith(".json"):
             data = store.read(part.uri)
-            found.update(read_file_statistics(data, part.uri))
-            actions: Iterable[Action] = read_actions(data, part.uri)
+            texts = dict(read_file_statistics(data, part.uri)) if with_statistics else {}
+            adds = (action for action in read_actions(data, part.uri) if isinstance(action, AddFile))
+            yield from ((file, texts.get(file.key)) for file in adds)
         else:
-            found.update(_read_parquet(part.uri, store, _STATISTICS_COLUMNS, _file_statistics))
-            actions = _read_parquet(part.uri, store, ("sidecar",), _actions)
-        sidecars += ((action, part.uri) for action in actions if isinstance(action, Sidecar))
-    for sidecar, where in sidecars:
-        found.update(_read_sidecar(sidecar, directory, store, where, _STATISTICS_COLUMNS, _file_statistics))
-    return found
+            yield from _read_parquet(part.uri, store, _FILE_COLUMNS, read)
+    for sidecar in content.sidecars:
+        try:
+            yield from _read_parquet(sidecar, store, _FILE_COLUMNS, read)
+        except FileNotFound as exc:
+            where = checkpoint.parts[0].uri
+            raise FileNotFound(f"{where}: a sidecar of the checkpoint is missing: {exc}") from exc
 
 
-def _read_sidecar(
-    sidecar: Sidecar, directory: str, store: Store, where: str, columns: Sequence[str], read: _ReadBatch[_Item]
-) -> list[_Item]:
+def _sidecar_uri(sidecar: Sidecar, directory: str) -> str:
     # It is always in the log's own directory; the path may date from before the table was moved.
-    name = unquote(sidecar.path).rpartition("/")[2]
-    try:
-        return _read_parquet(join(directory, _SIDECARS, name), store, columns, read)
-    except FileNotFound as exc:
-        raise FileNotFound(f"{where}: a sidecar of the checkpoint is missing: {exc}") from exc
+    return join(directory, _SIDECARS, unquote(sidecar.path).rpartition("/")[2])
 
 
-def _read_parquet(uri: str, store: Store, columns: Sequence[str], read: _ReadBatch[_Item]) -> list[_Item]:
-    found: list[_Item] = []
+def _read_parquet(uri: str, store: Store, columns: Sequence[str], read: _ReadBatch[_Item]) -> Iterator[_Item]:
     with store.open_input(uri) as source, _errors_about(uri):
         parquet = pq.ParquetFile(source, pre_buffer=True)
         _check_rows(parquet.metadata.num_rows, source.size())
         _check_structs(parquet.schema_arrow, columns)
         for group in range(parquet.num_row_groups):
-            for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=[group], columns=columns):
-                found += read(batch)
-    return found
+            said = parquet.metadata.row_group(group)
+            # Statistics of a file have a few kilobytes if the table has many columns.
+            rows = min(max(_BATCH_BYTES * said.num_rows // max(1, said.total_byte_size), _LEAST_ROWS), _MOST_ROWS)
+            for batch in parquet.iter_batches(rows, row_groups=[group], columns=columns):
+                yield from read(batch)
 
 
 def _actions(batch: pa.RecordBatch) -> Iterator[Action]:
@@ -130,17 +123,14 @@ def _actions(batch: pa.RecordBatch) -> Iterator[Action]:
                 yield from read(rows)
 
 
-def _file_statistics(batch: pa.RecordBatch) -> Iterator[tuple[FileKey, str]]:
+def _files(batch: pa.RecordBatch) -> Iterator[FileWithStatistics]:
     rows = batch.column("add").drop_null() if "add" in batch.schema.names else ()
-    if len(rows):
-        for path, vector, stats in zip(
-            _required(rows, "path", pa.string()),
-            _deletion_vectors(rows),
-            _optional(rows, "stats", pa.string()),
-            strict=True,
-        ):
-            if stats is not None:
-                yield file_key(path, vector), stats
+    return zip(_add_files(rows), itertools.repeat(None)) if len(rows) else iter(())
+
+
+def _files_with_statistics(batch: pa.RecordBatch) -> Iterator[FileWithStatistics]:
+    rows = batch.column("add").drop_null() if "add" in batch.schema.names else ()
+    return zip(_add_files(rows), _optional(rows, "stats", pa.string()), strict=True) if len(rows) else iter(())
 
 
 def _check_rows(rows: int, size: int) -> None:
@@ -181,7 +171,6 @@ _READERS: Mapping[str, Callable[[pa.StructArray], Iterable[Action]]] = {
     "protocol": lambda rows: map(protocol_action, rows.to_pylist()),
     "metaData": _metadata,
     "sidecar": lambda rows: map(sidecar_action, rows.to_pylist()),
-    "add": _add_files,
 }
 
 

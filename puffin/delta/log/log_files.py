@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from puffin.delta.log.actions import AddFile, Metadata, Protocol
+from puffin.delta.log.actions import Metadata, Protocol
 from puffin.errors import CorruptMetadataError, SnapshotNotFound, TableNotFound
 from puffin.storage import FileInfo, Store, join
 
@@ -32,11 +32,15 @@ class Checkpoint:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CheckpointContent:
-    """A version as its checkpoint describes it; ``protocol`` and ``metadata`` are None before any commit."""
+    """
+    A version as its checkpoint describes it, beside its files.
+
+    ``protocol`` and ``metadata`` are None before any commit; ``sidecars`` are URIs of files with more of its files.
+    """
 
     protocol: Protocol | None
     metadata: Metadata | None
-    files: Sequence[AddFile]
+    sidecars: tuple[str, ...]
 
 
 BEFORE_ANY_COMMIT = Checkpoint(-1, ())

@@ -12,14 +12,27 @@ import bisect
 import datetime
 import functools
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from hashlib import blake2b
+from typing import TypeVar
 
-from puffin.delta.log.actions import AddFile, Commit, FileKey, Metadata, Protocol, parse_commit, read_file_statistics
+from puffin.delta.log.actions import (
+    AddFile,
+    Commit,
+    FileKey,
+    FileWithStatistics,
+    Metadata,
+    Protocol,
+    parse_commit,
+    read_file_statistics,
+)
 from puffin.delta.log.log_files import NO_CONTENT, Checkpoint, CheckpointContent, LogFiles, list_log
 from puffin.delta.log.protocol import in_commit_timestamps_enabled
 from puffin.errors import CorruptMetadataError, FileNotFound, SnapshotNotFound, UnsupportedError
 from puffin.storage import FileInfo, LocalStore, Store, join
 from puffin.tables.base import natural_number
+
+_Result = TypeVar("_Result")
 
 _IN_COMMIT_TIMESTAMPS_SINCE = "delta.inCommitTimestampEnablementVersion"
 
@@ -66,6 +79,7 @@ class LogSegment:
         self._store = store
         self._entries = entries
         self._starts = files.starts(version)
+        self._contents: dict[Checkpoint, CheckpointContent] = {}
         self.version = version
         self.newest_version = files.newest
         self.oldest_version = max(self._starts[-1].version, 0)
@@ -91,7 +105,7 @@ class LogSegment:
     @functools.cached_property
     def protocol_and_metadata(self) -> tuple[Protocol, Metadata]:
         """The table's description at this version, read once; reads no more of a checkpoint than necessary."""
-        start, content = self._start(with_files=False)
+        start, content = self._start
         protocol, metadata = content.protocol, content.metadata
         for commit in self.commits(after=start.version):
             protocol, metadata = commit.protocol or protocol, commit.metadata or metadata
@@ -104,20 +118,55 @@ class LogSegment:
 
     def files(self) -> list[AddFile]:
         """The version's live files: the newest action counts for each path with its deletion vector."""
-        start, content = self._start(with_files=True)
-        live: dict[FileKey, AddFile] = {file.key: file for file in content.files}
+        return self.fold_files(lambda files: [file for file, _ in files])
+
+    def fold_files(
+        self, fold: Callable[[Iterator[FileWithStatistics]], _Result], *, with_statistics: bool = False
+    ) -> _Result:
+        """
+        What ``fold`` returns for the live files, of which only a few are in memory at a time.
+
+        It is called again, with the files of an older checkpoint, if one turns out to be unreadable.
+        """
+        errors: list[CorruptMetadataError | FileNotFound] = []
+        for start in self._starts:
+            try:
+                return fold(self._live_files(start, with_statistics=with_statistics))
+            except (CorruptMetadataError, FileNotFound) as exc:
+                errors.append(exc)
+        raise errors[0]
+
+    def _live_files(self, start: Checkpoint, *, with_statistics: bool) -> Iterator[FileWithStatistics]:
+        live: dict[FileKey, AddFile | None] = {}  # whatever commits say; None if they removed it
         for commit in self.commits(after=start.version):
-            for file in commit.removes:
-                live.pop(file.key, None)
+            live.update((file.key, None) for file in commit.removes)
             live.update((file.key, file) for file in commit.adds)
-        return list(live.values())
+        texts = self._statistics_since(start) if with_statistics else {}
+        for file, text in self._checkpoint_files(start, with_statistics=with_statistics):
+            key = file.key
+            if key not in live:
+                yield file, text
+            elif text is not None:
+                texts.setdefault(key, text)
+        yield from ((file, texts.get(key)) for key, file in live.items() if file is not None)
 
-    def file_statistics(self) -> dict[FileKey, str]:
-        """The statistics of files, live or not, as JSON strings from the log."""
-        from puffin.delta.log.checkpoints import read_checkpoint_statistics
+    def _checkpoint_files(self, start: Checkpoint, *, with_statistics: bool) -> Iterator[FileWithStatistics]:
+        """The files of a checkpoint, each once, though the protocol has no other checkpoints."""
+        if not start.parts:
+            return
+        from puffin.delta.log.checkpoints import checkpoint_files
 
-        start, _ = self._start(with_files=False)
-        found = read_checkpoint_statistics(start, self._files.directory, self._store)
+        seen: set[bytes] = set()  # a digest has a third of the bytes that a path has
+        content = self._content(start)
+        for found in checkpoint_files(start, content, self._store, with_statistics=with_statistics):
+            digest = blake2b(repr(found[0].key).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+            if digest not in seen:
+                seen.add(digest)
+                yield found
+
+    def _statistics_since(self, start: Checkpoint) -> dict[FileKey, str]:
+        """The statistics of files that commits after a checkpoint added, live or not, as JSON strings."""
+        found: dict[FileKey, str] = {}
         for version in range(start.version + 1, self.version + 1):
             uri = self._file(version).uri
             found.update(read_file_statistics(self._store.read(uri), uri))
@@ -178,22 +227,25 @@ class LogSegment:
             raise SnapshotNotFound(f"{self._files.directory}: no version is that old; the oldest left is {oldest}")
         return versions[found - 1]
 
-    def _start(self, *, with_files: bool) -> tuple[Checkpoint, CheckpointContent]:
+    @functools.cached_property
+    def _start(self) -> tuple[Checkpoint, CheckpointContent]:
         """The newest readable checkpoint; without one, raises the error of the newest checkpoint."""
         errors: list[CorruptMetadataError | FileNotFound] = []
         for start in self._starts:
             try:
-                return start, self._content(start, with_files=with_files)
+                return start, self._content(start)
             except (CorruptMetadataError, FileNotFound) as exc:
                 errors.append(exc)
         raise errors[0]
 
-    def _content(self, start: Checkpoint, *, with_files: bool) -> CheckpointContent:
+    def _content(self, start: Checkpoint) -> CheckpointContent:
         if not start.parts:
             return NO_CONTENT
-        from puffin.delta.log.checkpoints import read_checkpoint  # slow to import, and young logs have none
+        if start not in self._contents:
+            from puffin.delta.log.checkpoints import read_checkpoint  # slow to import, and young logs have none
 
-        return read_checkpoint(start, self._files.directory, self._store, with_files=with_files)
+            self._contents[start] = read_checkpoint(start, self._files.directory, self._store)
+        return self._contents[start]
 
     def _commits_of(self, versions: Iterable[int]) -> list[Commit]:
         return self._entries.read([(version, self._file(version)) for version in versions])

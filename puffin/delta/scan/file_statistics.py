@@ -11,10 +11,10 @@ from __future__ import annotations
 import decimal
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from puffin.delta.log.actions import AddFile
+from puffin.delta.log.actions import AddFile, FileWithStatistics
 from puffin.delta.scan.partition_values import partition_json
 from puffin.delta.schema import FieldPath
 from puffin.delta.state import DeltaState
@@ -33,20 +33,23 @@ _AS_TEXT = ("string", "date", *_TIMESTAMPS)
 
 def column_summaries(state: DeltaState, columns: Sequence[Column]) -> dict[int, ColumnSummary]:
     """The summary of each column by field id, without sizes."""
-    files = _files(state)
     paths, partitioned = state.delta_schema.paths, _partitioned(state)
-    return {
-        column.field_id: RowSummary.total(
-            (
-                _of_partition(file, column, paths[column.field_id])
-                if column.field_id in partitioned
-                else _of_statistics(file, stats, column, paths[column.field_id])
-                for file, stats in files
-            ),
-            RowSummary(total_bytes=None),
-        ).to_column(column.type)
-        for column in columns
-    }
+
+    def total(files: Iterator[FileWithStatistics]) -> dict[int, RowSummary]:
+        totals = {column.field_id: RowSummary(total_bytes=None) for column in columns}
+        for file, text in files:
+            stats = _parsed(text)
+            for column in columns:
+                path = paths[column.field_id]
+                totals[column.field_id] = totals[column.field_id].plus(
+                    _of_partition(file, column, path)
+                    if column.field_id in partitioned
+                    else _of_statistics(file, stats, column, path)
+                )
+        return totals
+
+    found = state.segment.fold_files(total, with_statistics=True)
+    return {column.field_id: found[column.field_id].to_column(column.type) for column in columns}
 
 
 def _of_partition(file: AddFile, column: Column, path: FieldPath) -> RowSummary:
@@ -70,17 +73,22 @@ def _of_statistics(file: AddFile, stats: Mapping[str, Any], column: Column, path
 
 def file_metrics(state: DeltaState, columns: Sequence[Column]) -> dict[int, list[FileMetrics]]:
     """Implements `puffin.tables.snapshot.TableSnapshot.file_metrics`."""
-    files = _files(state)
     paths, partitioned = state.delta_schema.paths, _partitioned(state)
-    return {
-        column.field_id: [
-            _metrics_of_partition(file, column, paths[column.field_id])
-            if column.field_id in partitioned
-            else _metrics_of_statistics(file, stats, column, paths[column.field_id])
-            for file, stats in files
-        ]
-        for column in columns
-    }
+
+    def metrics(files: Iterator[FileWithStatistics]) -> dict[int, list[FileMetrics]]:
+        found: dict[int, list[FileMetrics]] = {column.field_id: [] for column in columns}
+        for file, text in files:
+            stats = _parsed(text)
+            for column in columns:
+                path = paths[column.field_id]
+                found[column.field_id].append(
+                    _metrics_of_partition(file, column, path)
+                    if column.field_id in partitioned
+                    else _metrics_of_statistics(file, stats, column, path)
+                )
+        return found
+
+    return state.segment.fold_files(metrics, with_statistics=True)
 
 
 def _metrics_of_partition(file: AddFile, column: Column, path: FieldPath) -> FileMetrics:
@@ -103,12 +111,6 @@ def _bounds_of(stats: Mapping[str, Any], column: Column, path: FieldPath) -> tup
     if column.type == "string" and isinstance(upper, str) and upper.endswith(_TIE_BREAKER):
         upper = upper[: -len(_TIE_BREAKER)] + chr(sys.maxunicode)
     return lower, upper
-
-
-def _files(state: DeltaState) -> list[tuple[AddFile, Mapping[str, Any]]]:
-    """The live files with their parsed statistics."""
-    texts = state.segment.file_statistics()
-    return [(file, _parsed(texts.get(file.key))) for file in state.segment.files()]
 
 
 def _partitioned(state: DeltaState) -> set[int]:

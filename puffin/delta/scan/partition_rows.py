@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+from puffin.delta.log.actions import AddFile
 from puffin.delta.scan.partition_values import partition_json
 from puffin.delta.state import DeltaState, partition_fields
 from puffin.tables.partition_rows import PartitionRows
@@ -16,13 +19,10 @@ def partition_rows(state: DeltaState) -> list[PartitionRows] | None:
         (str(field["field-id"]), state.delta_schema.paths[field["source-id"]][0], types[field["source-id"]])
         for field in partition_fields(state.metadata, state.delta_schema)
     ]
-    counts: dict[tuple[str | None, ...], int] = {}
-    for file in state.segment.files():
-        rows = file.live_records
-        if rows is None:
-            return None
-        texts = tuple(file.partition_values.get(name) for _, name, _ in fields)
-        counts[texts] = counts.get(texts, 0) + rows
+    names = [name for _, name, _ in fields]
+    counts = state.segment.fold_files(lambda files: _counted((file for file, _ in files), names))
+    if counts is None:
+        return None
     return [
         PartitionRows(
             _SPEC_ID,
@@ -35,3 +35,15 @@ def partition_rows(state: DeltaState) -> list[PartitionRows] | None:
         )
         for texts, rows in counts.items()
     ]
+
+
+def _counted(files: Iterable[AddFile], names: Sequence[str]) -> dict[tuple[str | None, ...], int] | None:
+    """The rows of each partition, by its values as text; None if those of a file are not known."""
+    counts: dict[tuple[str | None, ...], int] = {}
+    for file in files:
+        rows = file.live_records
+        if rows is None:
+            return None
+        texts = tuple(map(file.partition_values.get, names))
+        counts[texts] = counts.get(texts, 0) + rows
+    return counts

@@ -9,11 +9,10 @@ rows in other files. As in `puffin.iceberg.scan.changes`, a file that comes and 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence, Set
 from urllib.parse import unquote
 
-from puffin.delta.log.actions import AddFile, RemoveFile
+from puffin.delta.log.actions import AddFile, FileKey, RemoveFile
 from puffin.delta.scan.deletion_vectors import deletion_vector_file
 from puffin.delta.scan.partition_values import partition_json
 from puffin.delta.state import DeltaState, partition_fields
@@ -29,7 +28,8 @@ _SPEC_ID = 0
 
 def plan_version(state: DeltaState) -> tuple[FileScanTask, ...]:
     """One task for each whole data file of the state's version."""
-    return tuple(map(_Tasks(state).of, state.segment.files()))
+    tasks = _Tasks(state)
+    return state.segment.fold_files(lambda files: tuple(tasks.of(file) for file, _ in files))
 
 
 def changes_between(state: DeltaState, base: Snapshot, target: Snapshot) -> Changes:
@@ -56,28 +56,36 @@ def changes_between(state: DeltaState, base: Snapshot, target: Snapshot) -> Chan
     )
 
 
-def _as_added(files: Iterable[AddFile | RemoveFile], base: Snapshot, state: DeltaState) -> Iterable[AddFile]:
+def _as_added(files: Sequence[AddFile | RemoveFile], base: Snapshot, state: DeltaState) -> Iterator[AddFile]:
     """Removed files as they were added; a removal may omit partition and size."""
-    known: Mapping[Any, AddFile] | None = None
+    known = _ever_added({file.key for file in files if not _tells_all(file)}, base, state)
     for file in files:
         if isinstance(file, AddFile):
             yield file
-        elif file.partition_values is not None and file.size is not None:
+        elif _tells_all(file):
             yield AddFile(**{field.name: getattr(file, field.name) for field in dataclasses.fields(file)})
-        else:
-            if known is None:
-                known = _ever_added(base, state)
-            if file.key not in known:
-                raise SnapshotNotFound(
-                    f"{state.location}: {file.path}: expected in the log how it was added, since it was removed after "
-                    f"version {base.snapshot_id}"
-                )
+        elif file.key in known:
             yield known[file.key]
+        else:
+            raise SnapshotNotFound(
+                f"{state.location}: {file.path}: expected in the log how it was added, since it was removed after "
+                f"version {base.snapshot_id}"
+            )
 
 
-def _ever_added(base: Snapshot, state: DeltaState) -> Mapping[Any, AddFile]:
-    added = [add for commit in state.segment.commits(base.snapshot_id) for add in commit.adds]
-    return {file.key: file for file in (*state.segment.at(base.snapshot_id).files(), *added)}
+def _tells_all(file: AddFile | RemoveFile) -> bool:
+    return file.partition_values is not None and file.size is not None
+
+
+def _ever_added(keys: Set[FileKey], base: Snapshot, state: DeltaState) -> Mapping[FileKey, AddFile]:
+    """These files as they were added before the base or since."""
+    if not keys:
+        return {}
+    known = state.segment.at(base.snapshot_id).fold_files(
+        lambda files: {file.key: file for file, _ in files if file.key in keys}
+    )
+    added = (add for commit in state.segment.commits(base.snapshot_id) for add in commit.adds)
+    return {**known, **{file.key: file for file in added if file.key in keys}}
 
 
 class _Tasks:

@@ -14,7 +14,7 @@ from puffin.iceberg.scan.manifest_lists import manifests_of
 from puffin.iceberg.scan.manifests import ColumnMetrics, LiveFile, live_files_of
 from puffin.tables.base import Column
 from puffin.tables.file_metrics import FileMetrics
-from puffin.tables.scan_task import DATA, PUFFIN
+from puffin.tables.scan_task import PUFFIN
 from puffin.tables.snapshot import TableSnapshot
 from puffin.values.column_bounds import NO_VALUES, Bounds, Comparable
 from puffin.values.column_summary import ColumnSummary
@@ -29,19 +29,18 @@ _NO_METRICS = ColumnMetrics(None, None, None, None)
 def column_summaries(opened: TableSnapshot, columns: Sequence[Column]) -> dict[int, ColumnSummary]:
     """The summary of each column by field id, without sizes."""
     field_ids = [column.field_id for column in columns]
-    data: list[LiveFile] = []
-    deletes: list[LiveFile] = []
-    for manifest in manifests_of(opened, opened.snapshot):
-        for file in live_files_of(manifest, opened.store_for, field_ids, nan_counts=True):
-            (data if file.content == DATA else deletes).append(file)
+    manifests = manifests_of(opened, opened.snapshot)
+    deletes = [file for m in manifests if m.of_deletes for file in live_files_of(m, opened.store_for)]
     vectors = {file.referenced_data_file: file.record_count for file in deletes if file.file_format == PUFFIN}
     is_counted = len(vectors) == len(deletes)
-    return {
-        column.field_id: RowSummary.total(
-            (_rows_of(file, column, vectors, is_counted) for file in data), RowSummary(total_bytes=None)
-        ).to_column(column.type)
-        for column in columns
-    }
+    totals = {field_id: RowSummary(total_bytes=None) for field_id in field_ids}
+    for manifest in manifests:
+        if not manifest.of_deletes:
+            for file in live_files_of(manifest, opened.store_for, field_ids, nan_counts=True):
+                for column in columns:
+                    of_file = _rows_of(file, column, vectors, is_counted)
+                    totals[column.field_id] = totals[column.field_id].plus(of_file)
+    return {column.field_id: totals[column.field_id].to_column(column.type) for column in columns}
 
 
 def file_metrics(opened: TableSnapshot, columns: Sequence[Column]) -> dict[int, list[FileMetrics]]:

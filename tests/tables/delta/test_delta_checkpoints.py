@@ -1,9 +1,10 @@
 """Checkpoints of every kind: what is read of them, and what happens if one cannot be read."""
 
+import gc
 import json
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -590,10 +591,33 @@ def test_replay_equals_a_naive_replay(commits: list[tuple[dict[Key, int], set[Ke
             found = [(file.path, vector and vector.offset) for file, vector in zip(files, vectors, strict=True)]
             assert dict(zip(found, (file.size for file in files), strict=True)) == states[version]
             assert len(found) == len(states[version])
+            texts = newest.at(version).fold_files(list, with_statistics=True)
+            assert texts == [(file, _text(file.size)) for file in files]
+
+
+def test_files_are_in_memory_a_few_at_a_time(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    multi_part(log, 0, [add(f"{number}.parquet") for number in range(300)])
+    put(log, 1, add("last.parquet"), {"remove": {"path": "7.parquet", "dataChange": True}})
+    monkeypatch.setattr("puffin.delta.log.checkpoints._LEAST_ROWS", 1)
+    most = 0
+
+    def count(files: Iterator) -> int:
+        nonlocal most
+        for number, _ in enumerate(files, 1):
+            if number % 50 == 0:
+                most = max(most, sum(isinstance(each, AddFile) for each in gc.get_objects()))
+        return number
+
+    assert segment(log).fold_files(count) == 300
+    assert 0 < most < 10
 
 
 def _adds(files: dict[Key, int]) -> list[dict]:
-    return [add(path, vector=vector, size=size) for (path, vector), size in files.items()]
+    return [add(path, vector=vector, size=size, stats=_text(size)) for (path, vector), size in files.items()]
+
+
+def _text(size: int) -> str:
+    return f'{{"numRecords":{size}}}'
 
 
 def _strip(fields: dict) -> dict:
