@@ -35,6 +35,8 @@ _QUOTED = re.compile("'[^']*'")
 _GRAMMAR = "expected tests such as a = 5, b in ('x', 'y'), c.d is not null or e like 'x%', joined by and, or and not"
 _MOST_SHOWN = 40  # characters
 _UNKNOWN_FIELD = re.compile(r"Could not find field with name (.*), case_sensitive=.*")
+_OTHER_TIME = re.compile(r"(Zone|Missing zone|Invalid timestamp with(?:out)?) .*?: (.*?)(?: \(must be ISO-8601\))?$")
+_OTHER_KIND = re.compile(r"Cannot convert (\w+)Literal into (.*)")
 
 
 def partition_tests(
@@ -387,4 +389,11 @@ def _error_about(where: str, exc: Exception) -> PuffinError:
         start = getattr(exc, "loc", 0)
         found = repr(where[start : start + _MOST_SHOWN]) if start < len(where) else "its end"
         said = f"{_GRAMMAR}; found {found} at character {start + 1}"
+    elif (kinds := _OTHER_KIND.fullmatch(said)) is not None:
+        said = f"expected a literal of type {kinds[2]}, found a {kinds[1].lower()}"
+    elif (time := _OTHER_TIME.match(said)) is not None:
+        zone = "" if time[1] in ("Zone", "Invalid timestamp without") else "+00:00"
+        said = f"expected a timestamp such as '2026-01-31T12:00:00{zone}', found {time[2]!r}"
+    elif isinstance(exc, decimal.InvalidOperation):
+        said = "expected a decimal number"
     return UsageError(f"filter {where!r}: {said}")
