@@ -17,7 +17,7 @@ from puffin.load import load_table
 from puffin.lookup.question import Question
 from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.statistics.answer import ColumnAnswer, Distinct, PartitionMatch, TableAnswer
-from puffin.statistics.resolve import answer_columns, nearest_partition_sketches
+from puffin.statistics.resolve import NOT_BY_PARTITION, answer_columns, nearest_partition_sketches
 from puffin.tables.base import Column
 from puffin.tables.snapshot import Table, TableSnapshot
 from puffin.tables.state import TableState
@@ -118,7 +118,8 @@ def _answer_partitions(
         errors: list[PuffinError] = []
         found = nearest_partition_sketches(nearest_first[column.field_id], stored, errors)
         if found is None:
-            answers.append(ColumnAnswer.missing(column, str(errors[0]) if errors else None).found_after(errors))
+            reason = str(errors[0]) if errors else NOT_BY_PARTITION
+            answers.append(ColumnAnswer.missing(column, reason).found_after(errors))
             continue
         known, sketches = found
         answers.append(known.answer(Distinct.of(sketches.union(is_selected))).found_after(errors))

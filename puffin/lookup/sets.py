@@ -32,7 +32,7 @@ from puffin.sketches.theta_sketch import ThetaSketch, merge
 from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.statistics.answer import Distinct
 from puffin.statistics.kinds import THETA
-from puffin.statistics.resolve import nearest_partition_sketches
+from puffin.statistics.resolve import NOT_BY_PARTITION, nearest_partition_sketches
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.statistics.trust import Trust
 from puffin.tables.base import Column
@@ -212,7 +212,7 @@ def column_sketch(opened: TableSnapshot, question: Question) -> ColumnSketch:
         errors: list[PuffinError] = []
         found = nearest_partition_sketches(nearest, stored, errors)
         if found is None:
-            raise _error_about(opened, column, errors[0] if errors else NotFoundError("no statistics by partition"))
+            raise _error_about(opened, column, errors[0] if errors else NotFoundError(NOT_BY_PARTITION))
         known, sketches = found
         return _described(opened, known, sketches.union(is_selected), of_all_rows=False)
     known, sketch = _nearest(opened, nearest, column)

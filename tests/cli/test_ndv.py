@@ -43,6 +43,10 @@ def test_table_without_a_snapshot_has_no_statistics(puffin, golden_tables):
     assert [c["source"] for c in document["columns"]] == ["missing"]
 
 
+def test_filter_without_statistics_by_partition_says_how_to_get_them(puffin, table):
+    assert "run puffin analyze --partitions" in puffin("ndv", table, "i", "--where", "i = 5").text
+
+
 def test_text_is_a_table(puffin, table):
     run = puffin("ndv", table, "i", "st.x")
     assert run.code == 0
