@@ -16,7 +16,7 @@ import numpy as np
 
 from puffin.estimates.column_rows import ColumnFacts, ColumnRows
 from puffin.estimates.interval import AT_95, Interval
-from puffin.estimates.value_set import Cut, ValueSet
+from puffin.estimates.value_set import Cut, ValueSet, span_of_prefix
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.values.value_bytes import to_comparables
 
@@ -81,16 +81,18 @@ def shape_of(column: ColumnRows) -> ColumnShape | None:
         for i in most
     )
     ordered = sorted(set(keys[keys == keys].tolist()))  # NaN has no place in the order
+    cut = {keys[i] for i in np.flatnonzero(found.is_cut)}
     buckets = tuple(
         Bucket(first, last, column.find(ValueSet(((start, stop),)), AT_95)[0])
-        for first, last, start, stop in _spans(column.facts, ordered)
+        for first, last, start, stop in _spans(column.facts, ordered, cut)
     )
     return ColumnShape(tuple(heavy), buckets, column.nulls, is_complete)
 
 
-def _spans(facts: ColumnFacts, ordered: list[Any]) -> list[tuple[Any, Any, Cut, Cut]]:
+def _spans(facts: ColumnFacts, ordered: list[Any], cut: set[Any]) -> list[tuple[Any, Any, Cut, Cut]]:
+    """The spans of buckets; of ``cut`` values only the beginnings are known, which stand for all that begin so."""
     if len(ordered) <= MOST_BUCKETS:
-        return [(value, value, (0, value, 0), (0, value, 1)) for value in ordered]
+        return [(value, value, (0, value, 0), _end_of(value, cut)) for value in ordered]
     if facts.type.startswith(_BY_CONTENT):
         edges = [ordered[i * (len(ordered) - 1) // MOST_BUCKETS] for i in range(MOST_BUCKETS + 1)]
     else:
@@ -100,9 +102,13 @@ def _spans(facts: ColumnFacts, ordered: list[Any]) -> list[tuple[Any, Any, Cut, 
         edges = sorted({_between(low, high, step) for step in range(MOST_BUCKETS + 1)})
     pairs = list(itertools.pairwise(edges))
     return [
-        (first, last, (0, first, 0), (0, last, int(number == len(pairs))))
+        (first, last, (0, first, 0), _end_of(last, cut) if number == len(pairs) else (0, last, 0))
         for number, (first, last) in enumerate(pairs, 1)
     ]
+
+
+def _end_of(value: Any, cut: set[Any]) -> Cut:
+    return span_of_prefix(value)[1] if value in cut else (0, value, 1)
 
 
 def _between(low: Any, high: Any, step: int) -> Any:

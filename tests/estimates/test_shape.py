@@ -87,6 +87,15 @@ def test_most_frequent_values_have_their_rows(table: tuple[str, dict[str, list[A
         assert any(value["cut"] for value in found)
 
 
+@pytest.mark.parametrize("beginnings", [1, 40])
+def test_histogram_has_the_rows_of_values_that_are_kept_cut(tmp_path: Path, beginnings: int) -> None:
+    texts = [f"{'/' * (90 - number % beginnings)}{number:04d}" for number in range(4000)]
+    write_deltalake(tmp_path / "t", pa.table({"text": texts}))
+    analyze(str(tmp_path / "t"))
+    buckets = Lookup().distribution(str(tmp_path / "t"), "text").shape.buckets
+    assert 0.9 * len(texts) < sum(bucket.rows.rows for bucket in buckets) < 1.1 * len(texts)
+
+
 def test_column_without_kept_values_tells_why(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     write_deltalake(path, pa.table({"k": [1, 2]}))
