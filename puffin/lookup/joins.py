@@ -118,7 +118,8 @@ class _Pair:
 
     def estimate(self, left_where: str | None, right_where: str | None) -> JoinEstimate:
         found = self._by_sketches
-        if len(self._sides[0][1]) == 1 and any(estimator.counted_rows is None for estimator, _ in self._sides):
+        has_rows = all(estimator.counted_rows is not None for estimator, _ in self._sides)
+        if len(self._sides[0][1]) == 1 and not has_rows and left_where is None and right_where is None:
             return found
         left, right = Side(*self._sides[0], left_where), Side(*self._sides[1], right_where)
         rows = self._rows.of(left, right)

@@ -285,6 +285,22 @@ def test_rows_that_no_log_counts_are_not_taken_for_none(delta_table):
     table.commit(table.add({"a": [1], "b": [2]}, stats="{}"))
     with pytest.raises(UnsupportedTableError, match="puffin analyze"):
         puffin.estimate(str(table.path), "a = 1")
+    with pytest.raises(UnsupportedTableError, match="puffin analyze"):
+        Lookup().estimate_join(str(table.path), "a", str(table.path), "a", "b = 1")
+
+
+def test_filter_of_a_join_counts_where_only_files_tell_the_rows(make):
+    """The log no longer tells what changed since the statistics."""
+    table = make(pa.table({"k": [1, 2, 3] * 10}))
+    write_deltalake(table.path, pa.table({"k": [3]}), mode="append")
+    loaded = DeltaTable(table.path)
+    loaded.create_checkpoint()
+    (table.path / "_delta_log" / "00000000000000000000.json").unlink()
+    (table.path / "_delta_log" / "00000000000000000001.json").unlink()
+    path = str(table.path)
+    found = Lookup().estimate_join(path, "k", path, "k", "k = 3").rows
+    assert found.rows.lower <= 11 * 11 <= found.rows.upper
+    assert found.rows.rows < 200  # the whole join has 321 rows
 
 
 def test_only_hashes_answer_without_values(make):
