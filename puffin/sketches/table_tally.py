@@ -135,17 +135,16 @@ class TableTally:
 
     def _lower_theta(self, ahead: Hashes) -> None:
         """To the least that the held hashes allow, with those of rows that are counted next."""
-        from puffin.kernels.hashes import distinct, hashes_below
+        from puffin.kernels.hashes import distinct, hashes_below, rows_below
 
-        held = np.ascontiguousarray(self._slots[: len(self._slots) // 2 : 2])
-        below = hashes_below(held, np.uint64(self._theta))
+        below, _ = rows_below(self._slots[: len(self._slots) // 2], self._used[0], np.uint64(self._theta))
         if len(ahead) > self._sample:
             every = np.concatenate((below, hashes_below(ahead, np.uint64(self._theta))))
             theta = theta_of(distinct_below(every, self._theta), self._sample, self._theta)
             found = distinct(hashes_below(every, np.uint64(theta)))
             below = found if len(found) > self._sample else below
         if len(below) > self._sample:
-            self._theta = int(np.partition(below, self._sample)[self._sample])
+            self._theta = int(below[order_of(below)[self._sample]])
 
     def _make_room(self, hashes: Hashes, counts: Counts) -> None:
         """Take a larger table, or let the floor rise; these rows are counted next."""
@@ -202,7 +201,7 @@ class TableTally:
 
     def _calm(self) -> int:
         """The rows of a bucket that is not busy."""
-        some = self._buckets[::_LOOKED_AT]
+        some = self._buckets[::_LOOKED_AT].copy()  # near to each other
         at = [len(some) - 1 - len(some) // share for share in (self._busy, _FEW)]
         in_bucket, in_few = (int(rows) for rows in np.partition(some, at)[at])
         enough = in_bucket + in_bucket // _GROWTH
