@@ -12,7 +12,7 @@ import functools
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeAlias, cast
 
 from puffin.kernels import load_kernels
@@ -72,16 +72,25 @@ class Runner:
         steps = [list(scans)] if self.kept is None else in_steps(scans, self._bytes(scans), parallelism)
         planned = [plan_batches(step, parallelism=parallelism) for step in steps]
         progress = _Progress(self.progress, sum(map(len, planned)))
-        found = Partial()
-        for step, batches in zip(steps, planned, strict=True):
-            partial = read(batches, progress.of_step(len(batches)))
-            if partial.failure is not None:
-                raise partial.failure
-            if self.kept is not None and len(steps) > 1:
-                self.kept.put(step, partial)
-            # What was put aside for one step is gone when it is merged with the next.
-            found = merge_partials(found, partial, put_aside(state_columns(scans)))
-        return found
+        taken: Future[Partial] | None = None
+        # Writing and merging thousands of columns takes many seconds, in which cores would wait for the next step.
+        with ThreadPoolExecutor(1, thread_name_prefix="puffin-steps") as behind:
+            for step, batches in zip(steps, planned, strict=True):
+                partial = read(batches, progress.of_step(len(batches)))
+                if partial.failure is not None:
+                    raise partial.failure
+                if len(steps) == 1:
+                    return partial
+                found = Partial() if taken is None else taken.result()
+                # What was put aside for one step is gone when it is merged with the next.
+                taken = behind.submit(self._take, step, found, partial, put_aside(state_columns(scans)))
+        return Partial() if taken is None else taken.result()
+
+    def _take(self, step: Sequence[Scan], found: Partial, partial: Partial, put: PutAside) -> Partial:
+        """Keep what a step has found; merge it with what those before it have."""
+        if self.kept is not None:
+            self.kept.put(step, partial)
+        return merge_partials(found, partial, put)
 
     def _read_here(self, batches: Sequence[Scan], progress: Progress | None) -> Partial:
         if sum(total_bytes(batch.tasks) for batch in batches) >= KERNELS_PAY:
