@@ -33,6 +33,7 @@ _FEW = (
 _GROUP = 8  # columns that are merged together
 _FETCHED = 32  # groups that the driver fetches at once
 _MOST_REDUCERS = 1000
+_LEAST_PIECES = 16  # that a reducer merges: a Spark task costs about as much by itself as merging a few
 
 Key: TypeAlias = "tuple[int, int, int]"  # group, segment, and the task or the segment that was merged
 Piece: TypeAlias = "tuple[Key, bytes]"
@@ -47,16 +48,20 @@ class Groups:
         of_column: The group of each column, by field id.
         weight: The size of a column's values, 1 for the kinds that every table has.
         segment: So many tasks are merged before their results are.
+        pieces: Of all tasks together, about; many, if that is not known.
     """
 
     of_column: Mapping[int, int]
     weight: int = 1
     segment: int = 64
+    pieces: int = 1 << 32
 
     @classmethod
-    def of(cls, field_ids: Iterable[int], weight: int = 1) -> Groups:
+    def of(cls, field_ids: Iterable[int], weight: int = 1, results: int = 1 << 32) -> Groups:
+        """The groups of these columns, if all tasks together have values of so many columns (``results``)."""
         size = max(1, _GROUP // weight)
-        return cls({field_id: place // size for place, field_id in enumerate(sorted(set(field_ids)))}, weight)
+        of_column = {field_id: place // size for place, field_id in enumerate(sorted(set(field_ids)))}
+        return cls(of_column, weight, pieces=math.ceil(results / size))
 
     def take_as_they_are(self, tasks: int) -> bool:
         """Whether the results of so many tasks are few and small enough to merge on the driver."""
@@ -65,7 +70,11 @@ class Groups:
     def reducers(self, tasks: int) -> list[int]:
         """How many tasks merge the results of ``tasks``, for each time that they do so."""
         segments = math.ceil(tasks / self.segment)
-        return [min(of * self.count, _MOST_REDUCERS) for of in ([segments, 1] if segments > 1 else [1])]
+        found, pieces = [], self.pieces
+        for keys in [segments * self.count, self.count] if segments > 1 else [self.count]:
+            found.append(min(keys, _MOST_REDUCERS, max(1, math.ceil(pieces / _LEAST_PIECES))))
+            pieces = min(pieces, keys)
+        return found
 
     def waves(self) -> list[tuple[int, int]]:
         """The groups that the driver fetches at once: the first, and the one after the last."""

@@ -99,8 +99,9 @@ class Runner:
         return _Readers(batches, self.opened, put, progress).read(len(os.sched_getaffinity(0)))
 
     def _read_on_executors(self, batches: Sequence[Scan], progress: Progress | None) -> Partial:
-        groups = Groups.of((c.field_id for b in batches for c in b.columns), weight(batches))
-        return self.spark.cluster.read(Shipment.of(batches, self.opened.scan_context), groups, progress)
+        shipment = Shipment.of(batches, self.opened.scan_context)
+        groups = Groups.of((c.field_id for b in batches for c in b.columns), weight(batches), shipment.results)
+        return self.spark.cluster.read(shipment, groups, progress)
 
 
 class _Progress:

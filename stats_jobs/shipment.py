@@ -37,6 +37,11 @@ class Shipment:
     shared: Shared
     documents: tuple[Document, ...]
 
+    @property
+    def results(self) -> int:
+        """The columns of all documents together: tasks return the values of so many."""
+        return sum(len(self.shared.scans[number][0]) for number, _ in self.documents)
+
     @classmethod
     def of(cls, batches: Sequence[Scan], context: ScanContext) -> Shipment:
         """Batches that were cut from the same scan have its kinds in common. Packed files bring their documents."""

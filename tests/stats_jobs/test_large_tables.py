@@ -69,9 +69,8 @@ def model(files: int, columns: int) -> dict[str, str]:
     (step,) = steps[0]
     batches = plan_batches([step], parallelism=CORES)
     shipment = Shipment.of(batches, ScanContext({}, None, {}))
-    results = sum(len(shipment.shared.scans[number][0]) for number, _ in shipment.documents)
     sizes = [len(document) for _, document in shipment.documents]
-    groups = Groups.of(column.field_id for column in of_table)
+    groups = Groups.of((column.field_id for column in of_table), results=shipment.results)
     needs = Needs.of(of_table, 0, packed=files)
     waves = [len([g for g in groups.of_column.values() if first <= g < end]) for first, end in groups.waves()]
     return {
@@ -80,7 +79,7 @@ def model(files: int, columns: int) -> dict[str, str]:
         "tasks of a step": f"{len(sizes):,}",
         "document of a task, at most": f"{max(sizes) / 1000:.1f} kB",
         "documents of a step": f"{sum(sizes) / 1e6:.1f} MB",
-        "results of tasks that a step shuffles": f"{results * RESULT / 1e9:.0f} GB",
+        "results of tasks that a step shuffles": f"{shipment.results * RESULT / 1e9:.0f} GB",
         "tasks that merge these, and their results": " and ".join(f"{n:,}" for n in groups.reducers(len(sizes))),
         "fetched by the driver at once": f"{max(waves) * RESULT / 1e6:.0f} MB",
         "files of steps until the commit": f"{len(steps) * columns * RESULT / 1e9:.1f} GB",

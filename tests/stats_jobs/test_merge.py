@@ -64,7 +64,8 @@ def test_executors_merge_what_the_driver_would(
     monkeypatch.setattr(merge, "_FETCHED", 1)  # a wave for each group
     partials = [partial(number, range(1, 21), range(number)) for number in range(9)]
     tasks = spark.sparkContext.parallelize(partials, len(partials))
-    groups = Groups(Groups.of(range(21)).of_column, segment=segment)
+    monkeypatch.setattr(merge, "_LEAST_PIECES", 2)  # for several reducers
+    groups = Groups(Groups.of(range(21)).of_column, pieces=27, segment=segment)
     jvm: Any = spark.sparkContext._jvm
     shuffles = jvm.org.apache.spark.SparkEnv.get().mapOutputTracker().shuffleStatuses()
     before = shuffles.size()
@@ -72,14 +73,20 @@ def test_executors_merge_what_the_driver_would(
     assert shuffles.size() <= before, "what was shuffled stays on disk"
 
 
-@pytest.mark.parametrize(("columns", "tasks"), [(100, 6000), (20, 10_000), (2000, 500), (9, 100)])
+@pytest.mark.parametrize(("columns", "tasks"), [(100, 6000), (20, 10_000), (2000, 66), (9, 100)])
 def test_reducers_have_about_equally_many_pieces_to_merge(columns: int, tasks: int) -> None:
-    groups = Groups.of(range(columns))
+    groups = Groups.of(range(columns), results=columns * tasks)
     for reducers, segments in zip(groups.reducers(tasks), (-(-tasks // groups.segment), 1), strict=True):
         keys = itertools.product(range(groups.count), range(segments), [0])
-        pieces = Counter(merge.reducer_of(groups.count, reducers, key) for key in keys)
-        assert len(pieces) == reducers
-        assert max(pieces.values()) == -(-groups.count * segments // reducers)
+        found = Counter(merge.reducer_of(groups.count, reducers, key) for key in keys)
+        assert len(found) == reducers
+        assert max(found.values()) == -(-groups.count * segments // reducers)
+
+
+def test_few_pieces_have_few_reducers() -> None:
+    """66 tasks that read a few columns each: two segments of 250 groups, most of which have no piece."""
+    groups = Groups.of(range(2000), results=3 * 2000)
+    assert groups.reducers(66) == [750 // 16 + 1, 500 // 16 + 1]
 
 
 def test_failure_of_one_task_is_the_failure_of_all(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
