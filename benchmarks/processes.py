@@ -57,8 +57,11 @@ def peak_mib(process: int | None = None) -> float:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Descendant:
-    """A process that this one, or a descendant, has started: its program, and what it and its ended children took."""
+    """
+    A process that this one, or a descendant, has started: its id and program, and what it and its ended children took.
+    """
 
+    process: int
     program: str
     seconds: float
     peak_mib: float
@@ -75,7 +78,7 @@ def descendants() -> list[Descendant]:
         with contextlib.suppress(OSError, ValueError):  # one that has ended meanwhile
             program = Path(f"/proc/{process}/comm").read_text().strip()
             seconds = sum(map(int, said[process][11:15])) / ticks
-            found.append(Descendant(program, seconds, peak_mib(process)))
+            found.append(Descendant(process, program, seconds, peak_mib(process)))
     return found
 
 

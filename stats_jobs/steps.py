@@ -33,7 +33,7 @@ from stats_jobs.plan import Scan, Work, balance, counted, state_columns
 from stats_jobs.step_file import StepFile, StepHead, can_keep, scan_digest, task_digest, to_blobs
 
 MOST_STEPS = 16
-"""A run that dies loses at most one step, and is read on from at least 15/16 of what was done."""
+"""A run that dies loses one step, and the one before if it dies in the seconds in which that is written."""
 
 BYTES_PER_CORE = 2 * 1024 * 1024 * 1024
 """Of a step, at least: some ten seconds. At its end cores wait for the last task, and up to a second for the next."""
