@@ -17,8 +17,6 @@ from puffin.statistics.private_state.upkeep import remove_lost_state
 from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import commit_statistics
 from puffin.tables.snapshot import PartitionStatistics, Table, TableSnapshot
-from puffin.values.column_bounds import Missing
-from puffin.values.row_summary import RowSummary
 from stats_jobs.compute import Computed
 from stats_jobs.decide import Decision
 from stats_jobs.options import INCREMENTAL
@@ -83,21 +81,23 @@ def _without_erased_bounds(opened: TableSnapshot, columns: Sequence[Computed]) -
     """
     The columns with closer bounds where a removed row had one: a value that was erased may not stay behind in them.
 
-    The metadata of live files has bounds of the rows that these were written with. If no delete file applies to
-    them, no removed row is among these.
+    The metadata of live files has bounds of the rows that these were written with. If no row of them is deleted, no
+    removed row is among these.
     """
-    loose = [each.plan.column for each in columns if (summary := SUMMARY.of(each.values)) and summary.is_loose]
+    loose = {
+        each.plan.column: summary.bounds
+        for each in columns
+        if (summary := SUMMARY.of(each.values)) is not None and summary.is_loose
+    }
     if not loose:
         return list(columns)
-    found = opened.column_summaries(loose)
-    has_deletes = opened.has_deletes()
+    found = opened.closer_bounds(loose)
     closer = []
     for each in columns:
         column, summary = each.plan.column, SUMMARY.of(each.values)
         if column in loose and summary is not None:
-            said = RowSummary.of(found[column.field_id], column.type).bounds
-            is_loose = has_deletes or Missing.UNKNOWN in (said.lower, said.upper)
-            values = changed(each.values, {SUMMARY: summary.within(said, is_loose=is_loose)})
+            said = found[column.field_id]
+            values = changed(each.values, {SUMMARY: summary.within(said.bounds, is_loose=said.is_loose)})
             closer.append(dataclasses.replace(each, values=values))
         else:
             closer.append(each)

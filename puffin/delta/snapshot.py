@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
-from puffin.delta.log.protocol import check_writable, has_feature
+from puffin.delta.log.protocol import check_writable
 from puffin.delta.log.replay import DeltaLog
 from puffin.delta.state import DeltaState, partition_fields
 from puffin.delta.statistics.entries import StatisticsDirectory
@@ -25,10 +25,12 @@ from puffin.values.column_summary import ColumnSummary
 
 if TYPE_CHECKING:  # a lookup scans and cleans nothing
     from puffin.tables.changes import Changes
+    from puffin.tables.closer_bounds import CloserBounds
     from puffin.tables.file_metrics import FileMetrics
     from puffin.tables.leftovers import AgeLimit, Leftovers
     from puffin.tables.partition_rows import PartitionRows
     from puffin.tables.scan_task import FileScanTask, ScanContext
+    from puffin.values.column_bounds import Bounds
 
 FIELD_IDS = "puffin-sidecar.field-ids"
 """A property of statistics files that says which column each field id means: a JSON object of ids by name."""
@@ -69,12 +71,6 @@ class DeltaSnapshot(TableSnapshot):
 
         return plan_version(self.state)
 
-    def has_deletes(self) -> bool:
-        """Reads no file's entry if the protocol allows no deletion vectors."""
-        return has_feature(self.state.protocol, "deletionVectors") and self.state.segment.fold_files(
-            lambda files: any(file.deletion_vector is not None for file, _ in files)
-        )
-
     def _changes_since(self, base: Snapshot) -> Changes:
         from puffin.delta.scan.plan import changes_between
 
@@ -84,6 +80,11 @@ class DeltaSnapshot(TableSnapshot):
         from puffin.delta.scan.file_statistics import column_summaries
 
         return column_summaries(self.state, columns)
+
+    def closer_bounds(self, known: Mapping[Column, Bounds]) -> Mapping[int, CloserBounds]:
+        from puffin.delta.scan.file_statistics import closer_bounds
+
+        return closer_bounds(self.state, known)
 
     def partition_rows(self) -> Sequence[PartitionRows] | None:
         from puffin.delta.scan.partition_rows import partition_rows

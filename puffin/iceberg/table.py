@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 
     from puffin.iceberg.commit.patch import NextVersion
     from puffin.tables.changes import Changes
+    from puffin.tables.closer_bounds import CloserBounds
     from puffin.tables.file_metrics import FileMetrics
     from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
     from puffin.tables.parted_plan import PartedPlan
     from puffin.tables.partition_rows import PartitionRows
     from puffin.tables.scan_task import FileScanTask, ScanContext
+    from puffin.values.column_bounds import Bounds
 
 
 class IcebergTable(ABC):
@@ -116,13 +118,6 @@ class IcebergSnapshot(TableSnapshot):
 
         return plan_snapshot(self, self.snapshot)
 
-    def has_deletes(self) -> bool:
-        """Plans the snapshot only if it has delete files at all: they may apply to nothing."""
-        from puffin.iceberg.scan.manifest_lists import manifests_of
-
-        may_have = any(m.of_deletes and m.live_files != 0 for m in manifests_of(self, self.snapshot))
-        return may_have and super().has_deletes()
-
     def _in_parts(self) -> PartedPlan | None:
         from puffin.iceberg.scan.parts import plan_in_parts
 
@@ -142,6 +137,11 @@ class IcebergSnapshot(TableSnapshot):
         from puffin.iceberg.scan.column_metrics import column_summaries
 
         return column_summaries(self, columns)
+
+    def closer_bounds(self, known: Mapping[Column, Bounds]) -> Mapping[int, CloserBounds]:
+        from puffin.iceberg.scan.column_metrics import closer_bounds
+
+        return closer_bounds(self, known)
 
     def partition_rows(self) -> Sequence[PartitionRows] | None:
         """Those of the partition statistics file, or of the manifests once these have been read."""

@@ -22,11 +22,13 @@ if TYPE_CHECKING:  # a lookup scans and cleans nothing
     import pyarrow as pa
 
     from puffin.tables.changes import Changes
+    from puffin.tables.closer_bounds import CloserBounds
     from puffin.tables.file_metrics import FileMetrics
     from puffin.tables.leftovers import AgeLimit, Leftovers, StoredEntry
     from puffin.tables.parted_plan import PartedPlan
     from puffin.tables.partition_rows import PartitionRows
     from puffin.tables.scan_task import FileScanTask, ScanContext
+    from puffin.values.column_bounds import Bounds
 
 CURRENT = SnapshotSelector()
 
@@ -102,10 +104,6 @@ class TableSnapshot(ABC):
         planned: tuple[FileScanTask, ...] = self.__dict__["tasks"]
         return planned
 
-    def has_deletes(self) -> bool:
-        """Whether delete files apply to data files of the snapshot; raises as `tasks`."""
-        return any(task.delete_files for task in self.tasks)
-
     def in_parts(self) -> PartedPlan | None:
         """How to plan the snapshot elsewhere; None unless it is so large that this pays, or if `tasks` has its plan."""
         return None if "tasks" in self.__dict__ else self._in_parts()
@@ -149,6 +147,15 @@ class TableSnapshot(ABC):
         Counts and bounds, without sizes, by field id, from the metadata of the snapshot's data files.
 
         A figure that is not known for all rows is None; delete files make most of them unknown.
+        """
+
+    @abstractmethod
+    def closer_bounds(self, known: Mapping[Column, Bounds]) -> Mapping[int, CloserBounds]:
+        """
+        The bounds of columns in the live rows, by field id, as the metadata of data files has them.
+
+        Args:
+            known: Bounds that hold, but may be those of removed rows.
         """
 
     @abstractmethod

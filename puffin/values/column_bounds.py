@@ -134,6 +134,8 @@ def comparable(type_: str, value: JsonValue) -> Comparable | None:
 def _physical(column: ValueType, value: Any) -> Comparable:
     if column.name in ("binary", "fixed"):  # a cut bound is too short for ``fixed[L]``
         return bytes.fromhex(value)
+    if type(value) is int and column.name in _INTEGERS and -_INTEGERS[column.name] <= value < _INTEGERS[column.name]:
+        return value  # the metadata of very many files has most often these
     scalar = to_scalar(column.type_string, value)
     if column.name == "decimal":
         return to_unscaled(scalar.as_py(), column.scale)
@@ -141,4 +143,5 @@ def _physical(column: ValueType, value: Any) -> Comparable:
     return found
 
 
+_INTEGERS = {"int": 1 << 31, "long": 1 << 63}
 _COMPARED_AS_PYTHON = frozenset(("boolean", "int", "long", "float", "double", "string", "uuid"))

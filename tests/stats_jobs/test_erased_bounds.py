@@ -42,7 +42,7 @@ def test_delete_inside_the_bounds_looks_at_no_other_file(tmp_path: Path, monkeyp
     def fail(*_: object) -> None:
         raise AssertionError("the metadata of files was read")
 
-    monkeypatch.setattr("puffin.delta.snapshot.DeltaSnapshot.column_summaries", fail)
+    monkeypatch.setattr("puffin.delta.snapshot.DeltaSnapshot.closer_bounds", fail)
     analyze(str(path))
     assert bounds(path) == ("aaron", "zoe")
 

@@ -19,6 +19,7 @@ from puffin.delta.scan.partition_values import partition_json
 from puffin.delta.schema import FieldPath
 from puffin.delta.state import DeltaState
 from puffin.tables.base import Column
+from puffin.tables.closer_bounds import BoundsSearch, CloserBounds
 from puffin.tables.file_metrics import FileMetrics
 from puffin.values.column_bounds import NO_VALUES, Bounds, Comparable, comparable
 from puffin.values.column_summary import ColumnSummary
@@ -50,6 +51,32 @@ def column_summaries(state: DeltaState, columns: Sequence[Column]) -> dict[int, 
 
     found = state.segment.fold_files(total, with_statistics=True)
     return {column.field_id: found[column.field_id].to_column(column.type) for column in columns}
+
+
+def closer_bounds(state: DeltaState, known: Mapping[Column, Bounds]) -> dict[int, CloserBounds]:
+    """Implements `puffin.tables.snapshot.TableSnapshot.closer_bounds`."""
+    paths, partitioned = state.delta_schema.paths, _partitioned(state)
+    columns = {column.field_id: column for column in known}
+
+    def search(files: Iterator[FileWithStatistics]) -> dict[int, CloserBounds]:
+        found = BoundsSearch({column.field_id: bounds for column, bounds in known.items()})
+        has_vectors = False
+        for file, text in files:
+            if not found.open:
+                break
+            has_vectors |= file.deletion_vector is not None
+            stats = _parsed(text)
+            for field_id in tuple(found.open):
+                column, path = columns[field_id], paths[field_id]
+                of_file = (
+                    _of_partition(file, column, path)
+                    if field_id in partitioned
+                    else _of_statistics(file, stats, column, path)
+                )
+                found.look(field_id, of_file.bounds, is_whole=file.deletion_vector is None)
+        return found.found(lambda: has_vectors)
+
+    return state.segment.fold_files(search, with_statistics=True)
 
 
 def _of_partition(file: AddFile, column: Column, path: FieldPath) -> RowSummary:

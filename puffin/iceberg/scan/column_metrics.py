@@ -12,7 +12,10 @@ from typing import Any
 
 from puffin.iceberg.scan.manifest_lists import manifests_of
 from puffin.iceberg.scan.manifests import ColumnMetrics, LiveFile, live_files_of
+from puffin.iceberg.scan.plan import KERNELS_PAY
+from puffin.kernels import load_kernels
 from puffin.tables.base import Column
+from puffin.tables.closer_bounds import BoundsSearch, CloserBounds
 from puffin.tables.file_metrics import FileMetrics
 from puffin.tables.scan_task import PUFFIN
 from puffin.tables.snapshot import TableSnapshot
@@ -41,6 +44,33 @@ def column_summaries(opened: TableSnapshot, columns: Sequence[Column]) -> dict[i
                     of_file = _rows_of(file, column, vectors, is_counted)
                     totals[column.field_id] = totals[column.field_id].plus(of_file)
     return {column.field_id: totals[column.field_id].to_column(column.type) for column in columns}
+
+
+def closer_bounds(opened: TableSnapshot, known: Mapping[Column, Bounds]) -> dict[int, CloserBounds]:
+    """Implements `puffin.tables.snapshot.TableSnapshot.closer_bounds`."""
+    types = {column.field_id: column.type for column in known}
+    found = BoundsSearch({column.field_id: bounds for column, bounds in known.items()})
+    manifests = manifests_of(opened, opened.snapshot)
+    deletes = [file for m in manifests if m.of_deletes for file in live_files_of(m, opened.store_for)]
+    vectors = {file.referenced_data_file for file in deletes if file.file_format == PUFFIN}
+    may_be_whole = len(vectors) == len(deletes)
+    if sum(manifest.live_files or 0 for manifest in manifests) >= KERNELS_PAY:
+        load_kernels()
+    for manifest in manifests:
+        if not manifest.of_deletes and found.open:
+            for file in live_files_of(manifest, opened.store_for, tuple(found.open)):
+                is_whole = may_be_whole and file.file_path not in vectors
+                for field_id in tuple(found.open):
+                    bounds = _bounds_in(file, file.metrics.get(field_id, _NO_METRICS), types[field_id])
+                    found.look(field_id, bounds, is_whole=is_whole)
+    # Only a plan tells whether they apply to a data file.
+    return found.found(lambda: bool(deletes) and any(task.delete_files for task in opened.tasks))
+
+
+def _bounds_in(file: LiveFile, metrics: ColumnMetrics, type_: str) -> Bounds:
+    if metrics.null_value_count == file.record_count:
+        return NO_VALUES
+    return Bounds.from_manifest(type_, metrics.lower_bound, metrics.upper_bound)
 
 
 def file_metrics(opened: TableSnapshot, columns: Sequence[Column]) -> dict[int, list[FileMetrics]]:
@@ -81,8 +111,9 @@ def _bound_of(type_: str, stored: Any) -> Comparable | None:
 def _rows_of(file: LiveFile, column: Column, vectors: Mapping[str | None, int], is_counted: bool) -> RowSummary:
     metrics = file.metrics.get(column.field_id, _NO_METRICS)
     rows = file.record_count - vectors.get(file.file_path, 0) if is_counted else None
+    bounds = _bounds_in(file, metrics, column.type)
     if metrics.null_value_count == file.record_count:
-        return RowSummary(rows=rows, nulls=rows, total_bytes=None, bounds=NO_VALUES)
+        return RowSummary(rows=rows, nulls=rows, total_bytes=None, bounds=bounds)
     is_known = is_counted and file.file_path not in vectors
     nans = metrics.nan_value_count if is_known else None
     return RowSummary(
@@ -90,5 +121,5 @@ def _rows_of(file: LiveFile, column: Column, vectors: Mapping[str | None, int], 
         nulls=metrics.null_value_count if is_known else None,
         nans=nans if has_nan(ValueType.parse(column.type)) else 0,
         total_bytes=None,
-        bounds=Bounds.from_manifest(column.type, metrics.lower_bound, metrics.upper_bound),
+        bounds=bounds,
     )

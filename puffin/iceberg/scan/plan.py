@@ -37,7 +37,7 @@ from puffin.tables.state import TableState
 from puffin.values.json_values import to_json
 from puffin.values.partition_tuples import tuple_types
 
-_KERNELS_PAY = 20_000  # files of a snapshot
+KERNELS_PAY = 20_000  # files of a snapshot
 _READERS = 8  # threads
 _NO_VALUES: Mapping[str, Any] = {}
 _READABLE = frozenset((PARQUET, AVRO, ORC))
@@ -48,7 +48,7 @@ def plan_snapshot(opened: TableSnapshot, snapshot: Snapshot) -> tuple[FileScanTa
     """One task for each whole data file of the snapshot, in manifest order."""
     manifests = manifests_of(opened, snapshot)
     of_data = [manifest for manifest in manifests if not manifest.of_deletes]
-    if sum(manifest.live_files or 0 for manifest in of_data) >= _KERNELS_PAY:
+    if sum(manifest.live_files or 0 for manifest in of_data) >= KERNELS_PAY:
         load_kernels()
     of_deletes = (manifest for manifest in manifests if manifest.of_deletes)
     planner = SnapshotPlanner(opened.state, [file for m in of_deletes for file in delete_files_of(m, opened.store_for)])

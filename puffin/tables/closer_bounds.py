@@ -1,0 +1,69 @@
+"""
+Finds closer bounds of columns whose removed rows had one of the known ones, from what metadata says of each live file.
+
+A bound stays where a file without deleted rows has it: what other files have cannot change that. Most columns have
+few values, so a look at few files settles them, however many there are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from puffin.values.column_bounds import NO_VALUES, Bounds, Missing
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CloserBounds:
+    """Bounds of the live rows, within those that were known; loose if one of them may be that of removed rows."""
+
+    bounds: Bounds
+    is_loose: bool
+
+
+class BoundsSearch:
+    """
+    Takes the bounds of files, in any order.
+
+    Attributes:
+        open: The columns for which another file may matter, by field id.
+    """
+
+    def __init__(self, known: Mapping[int, Bounds]) -> None:
+        self._sides = {field_id: _Sides(bounds) for field_id, bounds in known.items()}
+        self.open = set(known)
+
+    def look(self, field_id: int, bounds: Bounds, *, is_whole: bool) -> None:
+        """Take what is known of a column in a file; ``is_whole`` if none of the file's rows is deleted."""
+        sides = self._sides[field_id]
+        if bounds != NO_VALUES and field_id in self.open:
+            sides.look(bounds, is_whole=is_whole)
+            if sides.has_lower and sides.has_upper:
+                self.open.remove(field_id)
+
+    def found(self, has_deletes: Callable[[], bool]) -> dict[int, CloserBounds]:
+        """The bounds, once all files were seen or no column is open; asks for deletes only in the former case."""
+        deleted = bool(self.open) and has_deletes()
+        return {field_id: sides.found(deleted) for field_id, sides in self._sides.items()}
+
+
+class _Sides:
+    def __init__(self, known: Bounds) -> None:
+        self._known = known
+        self._said = NO_VALUES
+        self.has_lower = self.has_upper = False
+
+    def look(self, bounds: Bounds, *, is_whole: bool) -> None:
+        self._said = self._said.union(bounds)
+        if is_whole:
+            self.has_lower |= _both(bounds.lower, self._known.lower) and bounds.lower <= self._known.lower  # type: ignore[operator]
+            self.has_upper |= _both(bounds.upper, self._known.upper) and bounds.upper >= self._known.upper  # type: ignore[operator]
+
+    def found(self, deleted: bool) -> CloserBounds:
+        sides = ((self.has_lower, self._said.lower), (self.has_upper, self._said.upper))
+        is_loose = any(not has and (deleted or said is Missing.UNKNOWN) for has, said in sides)
+        return CloserBounds(self._known.intersection(self._said), is_loose)
+
+
+def _both(one: object, other: object) -> bool:
+    return not isinstance(one, Missing) and not isinstance(other, Missing)
