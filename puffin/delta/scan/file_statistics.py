@@ -31,6 +31,8 @@ _TIE_BREAKER = "\ufffd"  # Spark put it behind an upper bound that it cut, as if
 _TIMESTAMPS = ("timestamp", "timestamptz")
 _AS_TEXT = ("string", "date", *_TIMESTAMPS)
 
+_decode = json.JSONDecoder(parse_float=decimal.Decimal).decode
+
 
 def column_summaries(state: DeltaState, columns: Sequence[Column]) -> dict[int, ColumnSummary]:
     """The summary of each column by field id, without sizes."""
@@ -161,7 +163,7 @@ def _single_value(type_: str, value: Any) -> Any:
 
 def _parsed(text: str | None) -> Mapping[str, Any]:
     try:
-        stats = json.loads(text or "{}", parse_float=decimal.Decimal)
+        stats = _decode(text or "{}")
     except (ValueError, ArithmeticError, RecursionError):
         return {}
     return stats if isinstance(stats, dict) else {}
