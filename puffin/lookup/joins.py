@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeAlias
 
-from puffin.errors import UnsupportedTypeError, UsageError
+from puffin.errors import UnsupportedTableError, UnsupportedTypeError, UsageError
 from puffin.estimates.filters import Joined, OfColumn, Part, rows_of
 from puffin.estimates.groups import groups_of
 from puffin.estimates.interval import AT_95, Interval
@@ -112,14 +112,26 @@ class _Pair:
         """Whether the sides have these estimators."""
         return self._sides[0][0] is left and self._sides[1][0] is right
 
+    @functools.cached_property
+    def _has_rows(self) -> bool:
+        """Whether the rows of both sides are known without reading manifests, which a mere join does not."""
+        for estimator, _ in self._sides:
+            if estimator.counted_rows is None:
+                if estimator.opened.state.format != "delta":
+                    return False
+                try:
+                    estimator.table  # noqa: B018
+                except UnsupportedTableError:
+                    return False
+        return True
+
     def forget_values(self) -> None:
         """Drop the sums over the values; they are made again if a filter needs them."""
         vars(self._rows).pop("_ordered", None)
 
     def estimate(self, left_where: str | None, right_where: str | None) -> JoinEstimate:
         found = self._by_sketches
-        has_rows = all(estimator.counted_rows is not None for estimator, _ in self._sides)
-        if len(self._sides[0][1]) == 1 and not has_rows and left_where is None and right_where is None:
+        if len(self._sides[0][1]) == 1 and left_where is None and right_where is None and not self._has_rows:
             return found
         left, right = Side(*self._sides[0], left_where), Side(*self._sides[1], right_where)
         rows = self._rows.of(left, right)

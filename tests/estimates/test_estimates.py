@@ -301,6 +301,8 @@ def test_filter_of_a_join_counts_where_only_files_tell_the_rows(make):
     found = Lookup().estimate_join(path, "k", path, "k", "k = 3").rows
     assert found.rows.lower <= 11 * 11 <= found.rows.upper
     assert found.rows.rows < 200  # the whole join has 321 rows
+    whole = Lookup().estimate_join(path, "k", path, "k").rows.rows
+    assert whole.lower <= 321 <= whole.upper
 
 
 def test_only_hashes_answer_without_values(make):
