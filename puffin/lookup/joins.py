@@ -191,6 +191,9 @@ class RowsOfJoins:
         rests = [side.rest(of_values is not None) for side in (left, right)]
         if has_changed or not all(rest is _ALL for rest in rests):
             found = found.filtered(left.of_join(*rests), right.of_join(*reversed(rests)))
+        if has_changed:  # rows that came may have partners although no row had one before
+            rows, left_semi, right_semi = (each._replace(upper=math.inf) for each in found[:3])
+            found = JoinRows(rows, left_semi, right_semi, found.method)
         return found.within_sides(left.rows.upper, right.rows.upper)
 
     def _of_values(self, found: JoinRows, values: ValueSet, has_changed: bool) -> JoinRows | None:

@@ -271,6 +271,16 @@ def test_joined_strings_that_begin_alike_count_once_in_spans_on_both_sides_of_th
     assert found.rows.upper < 25_000
 
 
+def test_rows_that_came_since_may_have_partners(make):
+    paths = [make(pa.table({"k": numbers})) for numbers in ([1, 2, 3], [7, 8])]
+    write_deltalake(paths[1], pa.table({"k": [1, 1]}), mode="append")
+    for where in (None, "k = 1"):
+        found = Lookup().estimate_join(paths[0], "k", paths[1], "k", where)
+        assert found.rows.rows.upper >= 2
+        assert found.left_side.semi.upper >= 1
+        assert found.right_side.semi.upper >= 2
+
+
 def test_pairs_that_are_not_asked_for_forget_their_values_and_answer_the_same(make):
     rows = small(7), small(8)
     paths, lookup = [make(each) for each in rows], Lookup()
