@@ -55,15 +55,11 @@ class _Sides:
 
     def look(self, bounds: Bounds, *, is_whole: bool) -> None:
         self._said = self._said.union(bounds)
-        if is_whole:
-            self.has_lower |= _both(bounds.lower, self._known.lower) and bounds.lower <= self._known.lower  # type: ignore[operator]
-            self.has_upper |= _both(bounds.upper, self._known.upper) and bounds.upper >= self._known.upper  # type: ignore[operator]
+        if is_whole:  # a bound outside of the known ones is cut short, and no value of the file
+            self.has_lower |= bounds.lower == self._known.lower
+            self.has_upper |= bounds.upper == self._known.upper
 
     def found(self, deleted: bool) -> CloserBounds:
         sides = ((self.has_lower, self._said.lower), (self.has_upper, self._said.upper))
         is_loose = any(not has and (deleted or said is Missing.UNKNOWN) for has, said in sides)
         return CloserBounds(self._known.intersection(self._said), is_loose)
-
-
-def _both(one: object, other: object) -> bool:
-    return not isinstance(one, Missing) and not isinstance(other, Missing)

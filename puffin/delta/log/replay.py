@@ -13,7 +13,6 @@ import datetime
 import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from hashlib import blake2b
 from typing import TypeVar
 
 from puffin.delta.log.actions import (
@@ -154,6 +153,8 @@ class LogSegment:
         """The files of a checkpoint, each once, though the protocol has no other checkpoints."""
         if not start.parts:
             return
+        from hashlib import blake2b
+
         from puffin.delta.log.checkpoints import checkpoint_files
 
         seen: set[bytes] = set()  # a digest has a third of the bytes that a path has
