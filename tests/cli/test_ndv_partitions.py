@@ -52,15 +52,15 @@ def test_json_output_equals_the_python_call(puffin, table):
 def test_text_shows_the_partitions(puffin, table):
     lines = puffin("ndv", table, "--where", "b >= 2").text.splitlines()
     assert lines[2].split() == ["a", "long", "200", "exact"]
-    assert lines[3].split() == ["b", "long", "-", "no", "statistics"]
+    assert lines[3].split()[:5] == ["b", "long", "-", "no", "statistics"]
     assert lines[-1] == "2 of 4 partitions, all rows of each: covers at least the rows that match the filter"
 
 
 def test_column_without_partition_sketches_is_missing(puffin, table):
     run = puffin("ndv", table, "c", "--partition", "b=1")
     assert run.code == 0
-    assert "no statistics" in run.text
-    assert "partitions" not in run.text
+    assert "no statistics by partition: run puffin analyze --partitions" in run.text
+    assert "of 4 partitions" not in run.text
 
 
 @pytest.mark.parametrize(
